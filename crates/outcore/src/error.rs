@@ -1,0 +1,240 @@
+//! What can go wrong, as one value that names cause, place and next step.
+//!
+//! Contract: every failure of the engine is an [`Error`]. It knows its [`Kind`] (which fixes the
+//! exit code of the command and the Python exception), the operation that failed, where it was
+//! (drive, path, byte offset), the system's own error where there is one, and a hint that says
+//! what to try next. `Display` is one line: `operation: cause (place); hint`.
+//! Errors are built where the facts are known and only travel upwards from there.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result type of the whole engine.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The class of a failure; decides the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A check that the user asked for was answered with no (`verify`, `sort --check`).
+    CheckFailed,
+    /// The request itself is wrong: an unknown type, a size that is no multiple of the record.
+    Usage,
+    /// The operating system refused or failed an operation.
+    Io,
+    /// Data is not what was written, or changed while it was read.
+    Corrupt,
+    /// A drive has too little room.
+    NoSpace,
+    /// The memory allowed is below what the job needs.
+    Memory,
+    /// The user or a signal stopped the job.
+    Interrupted,
+}
+
+impl Kind {
+    /// Exit code of the command: 1 check false, 2 usage, 3 I/O, 4 corrupt, 5 space, 6 memory,
+    /// 130 interrupted.
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Kind::CheckFailed => 1,
+            Kind::Usage => 2,
+            Kind::Io => 3,
+            Kind::Corrupt => 4,
+            Kind::NoSpace => 5,
+            Kind::Memory => 6,
+            Kind::Interrupted => 130,
+        }
+    }
+
+    /// The name used in JSON output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::CheckFailed => "check_failed",
+            Kind::Usage => "usage",
+            Kind::Io => "io",
+            Kind::Corrupt => "corrupt",
+            Kind::NoSpace => "no_space",
+            Kind::Memory => "memory",
+            Kind::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// One failure with everything that is known about it. Boxed inside, so `Result` stays small.
+#[derive(Debug, Clone)]
+pub struct Error(Box<Facts>);
+
+#[derive(Debug, Clone)]
+struct Facts {
+    kind: Kind,
+    operation: String,
+    cause: String,
+    drive: Option<String>,
+    path: Option<PathBuf>,
+    offset: Option<u64>,
+    errno: Option<i32>,
+    hint: Option<String>,
+}
+
+impl Error {
+    /// A failure of `kind` while doing `operation` ("read input"), because of `cause`.
+    pub fn new(kind: Kind, operation: impl Into<String>, cause: impl Into<String>) -> Self {
+        Error(Box::new(Facts {
+            kind,
+            operation: operation.into(),
+            cause: cause.into(),
+            drive: None,
+            path: None,
+            offset: None,
+            errno: None,
+            hint: None,
+        }))
+    }
+
+    /// A wrong request.
+    pub fn usage(operation: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, operation, cause)
+    }
+
+    /// Data that is not what it must be.
+    pub fn corrupt(operation: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self::new(Kind::Corrupt, operation, cause)
+    }
+
+    /// The job was stopped by a signal or by the caller.
+    pub fn interrupted() -> Self {
+        Self::new(Kind::Interrupted, "job", "interrupted").hint("nothing was left behind")
+    }
+
+    /// A system error; `ENOSPC` and `EDQUOT` become [`Kind::NoSpace`], the rest [`Kind::Io`].
+    pub fn io(operation: impl Into<String>, source: &io::Error) -> Self {
+        let errno = source.raw_os_error();
+        let is_space = errno == Some(rustix::io::Errno::NOSPC.raw_os_error())
+            || errno == Some(rustix::io::Errno::DQUOT.raw_os_error());
+        let kind = if is_space { Kind::NoSpace } else { Kind::Io };
+        let mut error = Self::new(kind, operation, source.to_string());
+        error.0.errno = errno;
+        error
+    }
+
+    /// A system error given by its number.
+    pub fn errno(operation: impl Into<String>, errno: i32) -> Self {
+        Self::io(operation, &io::Error::from_raw_os_error(errno))
+    }
+
+    /// Adds the drive's name.
+    #[must_use]
+    pub fn drive(mut self, name: impl Into<String>) -> Self {
+        self.0.drive = Some(name.into());
+        self
+    }
+
+    /// Adds the file or directory.
+    #[must_use]
+    pub fn path(mut self, path: impl AsRef<Path>) -> Self {
+        self.0.path = Some(path.as_ref().to_path_buf());
+        self
+    }
+
+    /// Adds the byte offset in the file.
+    #[must_use]
+    pub fn offset(mut self, offset_bytes: u64) -> Self {
+        self.0.offset = Some(offset_bytes);
+        self
+    }
+
+    /// Adds what to try next.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// The class of the failure.
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// What was being done.
+    pub fn operation(&self) -> &str {
+        &self.0.operation
+    }
+
+    /// Why it failed.
+    pub fn cause(&self) -> &str {
+        &self.0.cause
+    }
+
+    /// The drive, where one is to blame.
+    pub fn drive_name(&self) -> Option<&str> {
+        self.0.drive.as_deref()
+    }
+
+    /// The file or directory, where one is known.
+    pub fn file_path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
+    /// The byte offset in the file, where one is known.
+    pub fn offset_bytes(&self) -> Option<u64> {
+        self.0.offset
+    }
+
+    /// The system's error number, where there is one.
+    pub fn raw_errno(&self) -> Option<i32> {
+        self.0.errno
+    }
+
+    /// What to try next.
+    pub fn next_step(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let facts = &self.0;
+        write!(f, "{}: {}", facts.operation, facts.cause)?;
+        let mut place = Vec::new();
+        if let Some(drive) = &facts.drive {
+            place.push(format!("drive {drive}"));
+        }
+        if let Some(path) = &facts.path {
+            place.push(path.display().to_string());
+        }
+        if let Some(offset) = facts.offset {
+            place.push(format!("at byte {offset}"));
+        }
+        if !place.is_empty() {
+            write!(f, " ({})", place.join(", "))?;
+        }
+        if let Some(hint) = &facts.hint {
+            write!(f, "; {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_line_with_cause_place_and_next_step() {
+        let error = Error::errno("write scratch", 28)
+            .drive("nvme0")
+            .path("/mnt/nvme0/x")
+            .offset(4096)
+            .hint("free some space or add a drive");
+        assert_eq!(error.kind(), Kind::NoSpace);
+        assert_eq!(error.kind().exit_code(), 5);
+        let text = error.to_string();
+        assert!(text.starts_with("write scratch: No space left on device"), "{text}");
+        assert!(text.contains("(drive nvme0, /mnt/nvme0/x, at byte 4096)"), "{text}");
+        assert!(text.ends_with("; free some space or add a drive"), "{text}");
+        assert!(!text.contains('\n'));
+    }
+}
