@@ -1,0 +1,22 @@
+//! What the bytes mean: records and their keys, the total order, file headers, generators, checks.
+//!
+//! Contract: nothing here does I/O or spawns threads; every item is a pure function of its
+//! arguments, or a small value that is built once per job and then only read. [`record`] says
+//! where a record's keys lie, [`order`] turns keys into machine words whose unsigned order is the
+//! order wanted, and [`bare`] does the same in place for records that are one number.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`record`] | number types, key fields, [`RecordFormat`] and its text form |
+//! | [`order`] | [`Order`]: the total order as 8-byte words |
+//! | [`bare`] | [`BareOrder`]: bare numbers to native unsigned integers and back |
+
+pub mod bare;
+mod normal;
+pub mod order;
+pub mod record;
+mod word;
+
+pub use bare::{BareClass, BareOrder};
+pub use order::{Order, OrderOptions, TieBreak};
+pub use record::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};

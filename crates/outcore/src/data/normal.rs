@@ -1,0 +1,169 @@
+//! Numbers as unsigned integers of the same size whose natural order is the numbers' order.
+//!
+//! Contract: each map is a bijection on the bits, so sorting the images and mapping back is exact,
+//! NaN payloads and the sign of zero included. Signed integers flip the sign bit. Floats are
+//! ordered -inf .. -0.0, +0.0 .. +inf, then all NaNs by their bits as an unsigned integer
+//! (positive NaNs first); the classical sign-flip map would put negative NaNs before -inf, so
+//! everything else moves down over the place that they leave, and they keep their own bits, which
+//! are the largest of all. No branches, so loops over these functions vectorise.
+
+use super::record::NumberType;
+
+/// Which map a number type needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Map {
+    /// The bits are the image.
+    Unsigned,
+    /// The sign bit is flipped.
+    Signed,
+    /// See the file's contract.
+    Float,
+}
+
+impl Map {
+    /// The map of a number type.
+    pub(super) const fn of(kind: NumberType) -> Self {
+        if kind.is_float() {
+            Map::Float
+        } else if kind.is_signed_integer() {
+            Map::Signed
+        } else {
+            Map::Unsigned
+        }
+    }
+}
+
+macro_rules! float_maps {
+    ($order:ident, $restore:ident, $unsigned:ty, $signed:ty, $negative_infinity:expr) => {
+        /// Float bits to an unsigned integer of the same order.
+        #[inline(always)]
+        pub(super) const fn $order(bits: $unsigned) -> $unsigned {
+            let top = 1 << (<$unsigned>::BITS - 1);
+            let sign = (bits as $signed >> (<$unsigned>::BITS - 1)) as $unsigned;
+            let ordered = (bits ^ (sign | top)).wrapping_sub(!$negative_infinity);
+            if bits > $negative_infinity {
+                bits
+            } else {
+                ordered
+            }
+        }
+
+        /// The inverse: float bits from their image.
+        #[inline(always)]
+        pub(super) const fn $restore(image: $unsigned) -> $unsigned {
+            let top = 1 << (<$unsigned>::BITS - 1);
+            let ordered = image.wrapping_add(!$negative_infinity);
+            let sign = !(ordered as $signed >> (<$unsigned>::BITS - 1)) as $unsigned;
+            if image > $negative_infinity {
+                image
+            } else {
+                ordered ^ (sign | top)
+            }
+        }
+    };
+}
+
+float_maps!(order_f32, restore_f32, u32, i32, 0xFF80_0000_u32);
+float_maps!(order_f64, restore_f64, u64, i64, 0xFFF0_0000_0000_0000_u64);
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::cmp::Ordering;
+
+    /// The order of the contract, spelt out with the language's own float comparison.
+    pub(crate) fn naive_f64(a: f64, b: f64) -> Ordering {
+        match (a.is_nan(), b.is_nan()) {
+            (true, true) => a.to_bits().cmp(&b.to_bits()),
+            (true, false) => Ordering::Greater,
+            (false, true) => Ordering::Less,
+            (false, false) => a
+                .partial_cmp(&b)
+                .unwrap()
+                .then_with(|| b.is_sign_negative().cmp(&a.is_sign_negative())),
+        }
+    }
+
+    /// The same for single precision.
+    pub(crate) fn naive_f32(a: f32, b: f32) -> Ordering {
+        match (a.is_nan(), b.is_nan()) {
+            (true, true) => a.to_bits().cmp(&b.to_bits()),
+            (true, false) => Ordering::Greater,
+            (false, true) => Ordering::Less,
+            (false, false) => a
+                .partial_cmp(&b)
+                .unwrap()
+                .then_with(|| b.is_sign_negative().cmp(&a.is_sign_negative())),
+        }
+    }
+
+    /// Bits that lie near every border of the map, or anywhere.
+    pub(crate) fn f64_bits() -> impl Strategy<Value = u64> {
+        let borders = [
+            0,
+            1,
+            0x3FF0_0000_0000_0000,
+            0x7FF0_0000_0000_0000,
+            0x7FFF_FFFF_FFFF_FFFF,
+            0x8000_0000_0000_0000,
+            0xFFF0_0000_0000_0000,
+            u64::MAX,
+        ];
+        prop_oneof![
+            any::<u64>(),
+            (0..borders.len(), -3i64..=3)
+                .prop_map(move |(border, step)| borders[border].wrapping_add_signed(step)),
+        ]
+    }
+
+    /// The same for single precision.
+    pub(crate) fn f32_bits() -> impl Strategy<Value = u32> {
+        let borders = [
+            0,
+            1,
+            0x3F80_0000,
+            0x7F80_0000,
+            0x7FFF_FFFF,
+            0x8000_0000,
+            0xFF80_0000,
+            u32::MAX,
+        ];
+        prop_oneof![
+            any::<u32>(),
+            (0..borders.len(), -3i32..=3)
+                .prop_map(move |(border, step)| borders[border].wrapping_add_signed(step)),
+        ]
+    }
+
+    #[test]
+    fn the_extremes_take_the_ends() {
+        assert_eq!(order_f64(f64::NEG_INFINITY.to_bits()), 0);
+        assert_eq!(order_f64(u64::MAX), u64::MAX);
+        assert_eq!(order_f32(f32::NEG_INFINITY.to_bits()), 0);
+        assert_eq!(
+            order_f64(0.0_f64.to_bits()),
+            order_f64((-0.0_f64).to_bits()) + 1
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+
+        #[test]
+        fn doubles_keep_their_order_and_come_back(a in f64_bits(), b in f64_bits()) {
+            let naive = naive_f64(f64::from_bits(a), f64::from_bits(b));
+            prop_assert_eq!(order_f64(a).cmp(&order_f64(b)), naive);
+            prop_assert_eq!(restore_f64(order_f64(a)), a);
+            prop_assert_eq!(order_f64(restore_f64(a)), a);
+        }
+
+        #[test]
+        fn singles_keep_their_order_and_come_back(a in f32_bits(), b in f32_bits()) {
+            let naive = naive_f32(f32::from_bits(a), f32::from_bits(b));
+            prop_assert_eq!(order_f32(a).cmp(&order_f32(b)), naive);
+            prop_assert_eq!(restore_f32(order_f32(a)), a);
+            prop_assert_eq!(order_f32(restore_f32(a)), a);
+        }
+    }
+}

@@ -1,0 +1,526 @@
+//! The total order of records, as 8-byte words whose unsigned order is the order wanted.
+//!
+//! Contract: every record has an *order string*: its key fields in order of weight, each number
+//! mapped to big-endian bytes of the same order (see [`super::normal`]), complemented where the
+//! field is descending; then, under [`TieBreak::Bytes`], the whole record's raw bytes ascending,
+//! never complemented. Strings compare as unsigned bytes. A job that is descending as a whole
+//! turns every field round, so a field marked `desc` becomes ascending in it.
+//! Bytes that lie in any key field are left out of the raw part: when it is reached the keys are
+//! equal, and since every map is a bijection those bytes are equal too. So a gensort record's
+//! string is the record itself, and a bare number's string is the number.
+//!
+//! Word `d` is bytes `8d..8d+8` of the string, zero padded, as a big-endian integer. Each word is
+//! compiled once into a small program ([`Word`]); the loops over many records
+//! ([`Order::each_word`]) choose the program outside. Memory: at most 40 bytes a word of the
+//! string. No allocation after construction, no I/O.
+
+use std::cmp::Ordering;
+
+use super::normal::Map;
+use super::record::{Endian, KeyField, KeyKind, RecordFormat};
+use super::word::{Atom, Lane, Word, compile};
+
+/// What decides between records with equal keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum TieBreak {
+    /// The whole record as unsigned bytes, ascending: output depends on the input's records alone.
+    #[default]
+    Bytes,
+    /// The place in the input (`--stable`): the order string is the key alone, and the caller keeps
+    /// the order of equal strings.
+    Position,
+}
+
+/// Options of an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct OrderOptions {
+    /// Turns the key order round, NaNs first; ties are not turned round.
+    pub descending: bool,
+    /// What decides between equal keys.
+    pub tie: TieBreak,
+}
+
+/// The total order of a record format; built once per job and shared by all threads.
+#[derive(Debug, Clone)]
+pub struct Order {
+    record_bytes: usize,
+    key_bytes: usize,
+    string_bytes: usize,
+    covers_record: bool,
+    words: Vec<Word>,
+    /// From this word on the string is raw bytes of the record ...
+    tail_depth: usize,
+    /// ... from this offset to `tail_end`, so the comparison is a `memcmp`.
+    tail_offset: usize,
+    tail_end: usize,
+}
+
+impl Order {
+    /// Compiles the order of `format`.
+    pub fn new(format: &RecordFormat, options: OrderOptions) -> Self {
+        let record_bytes = format.record_bytes();
+        let mut atoms = Vec::new();
+        let mut is_key = vec![false; record_bytes];
+        for key in format.keys() {
+            push_key(&mut atoms, key, key.descending != options.descending);
+            is_key[key.offset_bytes..key.offset_bytes + key.len_bytes].fill(true);
+        }
+        let key_bytes = atoms.iter().map(Atom::len).sum();
+        let covers_record = is_key.iter().all(|covered| *covered);
+        if options.tie == TieBreak::Bytes {
+            for offset in (0..record_bytes).filter(|offset| !is_key[*offset]) {
+                push_atom(
+                    &mut atoms,
+                    Atom::Bytes {
+                        offset,
+                        len: 1,
+                        is_flipped: false,
+                    },
+                );
+            }
+        }
+        let string_bytes = atoms.iter().map(Atom::len).sum();
+        let (tail_depth, tail_offset, tail_end) = tail(&atoms, string_bytes);
+        let words = compile(&atoms, record_bytes, string_bytes);
+        Order {
+            record_bytes,
+            key_bytes,
+            string_bytes,
+            covers_record,
+            words,
+            tail_depth,
+            tail_offset,
+            tail_end,
+        }
+    }
+
+    /// Size of a record.
+    pub fn record_bytes(&self) -> usize {
+        self.record_bytes
+    }
+
+    /// Length of the key part of the string.
+    pub fn key_bytes(&self) -> usize {
+        self.key_bytes
+    }
+
+    /// Length of the string.
+    pub fn string_bytes(&self) -> usize {
+        self.string_bytes
+    }
+
+    /// Words that hold key bytes; the last may also hold raw bytes (see [`Order::key_mask`]).
+    pub fn key_words(&self) -> usize {
+        self.key_bytes.div_ceil(8)
+    }
+
+    /// Words of the whole string: records are equal in this order when all of them are.
+    pub fn words(&self) -> usize {
+        self.words.len()
+    }
+
+    /// The bits of word `depth` that belong to the key.
+    pub fn key_mask(&self, depth: usize) -> u64 {
+        let bytes = self.key_bytes.saturating_sub(8 * depth).min(8);
+        if bytes == 0 {
+            0
+        } else {
+            u64::MAX << (64 - 8 * bytes)
+        }
+    }
+
+    /// True if every byte of the record lies in a key, so records with equal keys are equal.
+    pub fn covers_record(&self) -> bool {
+        self.covers_record
+    }
+
+    /// Word `depth` of the record's string. Panics if `depth >= words()` or the record is shorter
+    /// than the format's.
+    #[inline]
+    pub fn word(&self, record: &[u8], depth: usize) -> u64 {
+        self.words[depth].value(record)
+    }
+
+    /// Calls `visit(index, word)` with word `depth` of every record in `records`, a whole number of
+    /// records; the program is chosen outside the loop.
+    #[inline]
+    pub fn each_word(&self, records: &[u8], depth: usize, visit: impl FnMut(usize, u64)) {
+        self.words[depth].each(records, self.record_bytes, visit);
+    }
+
+    /// Writes word `depth` of every record in `records` to `words`. Panics unless `records` holds
+    /// exactly `words.len()` records.
+    pub fn fill_words(&self, records: &[u8], depth: usize, words: &mut [u64]) {
+        assert_eq!(
+            records.len(),
+            words.len() * self.record_bytes,
+            "as many words as records"
+        );
+        let mut slots = words.iter_mut();
+        self.each_word(records, depth, |_, word| {
+            if let Some(slot) = slots.next() {
+                *slot = word;
+            }
+        });
+    }
+
+    /// Compares the whole strings of two records.
+    #[inline]
+    pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        self.compare_from_word(a, b, 0)
+    }
+
+    /// Compares the strings from word `depth` on, for callers that know the words before to be
+    /// equal. `depth >= words()` gives `Equal`.
+    #[inline]
+    pub fn compare_from_word(&self, a: &[u8], b: &[u8], depth: usize) -> Ordering {
+        for depth in depth..self.tail_depth {
+            let word = &self.words[depth];
+            match word.value(a).cmp(&word.value(b)) {
+                Ordering::Equal => {}
+                unequal => return unequal,
+            }
+        }
+        let skipped_bytes = 8 * depth.saturating_sub(self.tail_depth);
+        let start = (self.tail_offset + skipped_bytes).min(self.tail_end);
+        a[start..self.tail_end].cmp(&b[start..self.tail_end])
+    }
+
+    /// Compares the keys alone.
+    #[inline]
+    pub fn compare_keys(&self, a: &[u8], b: &[u8]) -> Ordering {
+        if self.tail_depth == 0 {
+            let end = self.tail_offset + self.key_bytes;
+            return a[self.tail_offset..end].cmp(&b[self.tail_offset..end]);
+        }
+        for depth in 0..self.key_words() {
+            let (word, mask) = (&self.words[depth], self.key_mask(depth));
+            match (word.value(a) & mask).cmp(&(word.value(b) & mask)) {
+                Ordering::Equal => {}
+                unequal => return unequal,
+            }
+        }
+        Ordering::Equal
+    }
+}
+
+/// Appends an atom, joined to the last one where both are neighbouring raw bytes.
+fn push_atom(atoms: &mut Vec<Atom>, atom: Atom) {
+    if let (
+        Some(Atom::Bytes {
+            offset: before,
+            len,
+            is_flipped: was_flipped,
+        }),
+        Atom::Bytes {
+            offset,
+            len: more,
+            is_flipped,
+        },
+    ) = (atoms.last_mut(), atom)
+        && *before + *len == offset
+        && *was_flipped == is_flipped
+    {
+        *len += more;
+        return;
+    }
+    atoms.push(atom);
+}
+
+/// Lowers a key field. Unsigned big-endian numbers are raw bytes; 16-byte little-endian ones are
+/// their high half, then their low half.
+fn push_key(atoms: &mut Vec<Atom>, key: &KeyField, is_flipped: bool) {
+    let KeyField {
+        offset_bytes: offset,
+        len_bytes: len,
+        kind,
+        ..
+    } = *key;
+    let number = match kind {
+        KeyKind::Bytes => {
+            return push_atom(
+                atoms,
+                Atom::Bytes {
+                    offset,
+                    len,
+                    is_flipped,
+                },
+            );
+        }
+        KeyKind::Numbers(number) => number,
+    };
+    let (bytes, map) = (number.bytes(), Map::of(number.kind));
+    let is_raw = map == Map::Unsigned && (number.endian == Endian::Big || bytes == 1);
+    if is_raw {
+        return push_atom(
+            atoms,
+            Atom::Bytes {
+                offset,
+                len,
+                is_flipped,
+            },
+        );
+    }
+    let lane = Lane::new(bytes.min(8), number.endian, map, is_flipped);
+    for offset in (offset..offset + len).step_by(bytes) {
+        if bytes == 16 {
+            atoms.push(Atom::Number {
+                offset: offset + 8,
+                bytes: 8,
+                lane,
+            });
+            atoms.push(Atom::Number {
+                offset,
+                bytes: 8,
+                lane,
+            });
+        } else {
+            atoms.push(Atom::Number {
+                offset,
+                bytes,
+                lane,
+            });
+        }
+    }
+}
+
+/// Where the string ends in plain raw bytes: (first whole word, its offset, end offset).
+fn tail(atoms: &[Atom], string_bytes: usize) -> (usize, usize, usize) {
+    if let Some(Atom::Bytes {
+        offset,
+        len,
+        is_flipped: false,
+    }) = atoms.last()
+    {
+        let start = string_bytes - len;
+        let depth = start.div_ceil(8);
+        if 8 * depth < string_bytes {
+            return (depth, offset + 8 * depth - start, offset + len);
+        }
+    }
+    (string_bytes.div_ceil(8), 0, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::normal::tests::{naive_f32, naive_f64};
+    use super::super::record::tests::any_format;
+    use super::super::record::{Number, NumberType};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn number(bytes: &[u8], number: Number) -> u128 {
+        let mut big: Vec<u8> = bytes.to_vec();
+        if number.endian == Endian::Little {
+            big.reverse();
+        }
+        big.iter()
+            .fold(0, |value, byte| value << 8 | u128::from(*byte))
+    }
+
+    fn naive_number(a: &[u8], b: &[u8], kind: Number) -> Ordering {
+        let (a, b) = (number(a, kind), number(b, kind));
+        match kind.kind {
+            NumberType::I8 => (a as u8 as i8).cmp(&(b as u8 as i8)),
+            NumberType::I16 => (a as u16 as i16).cmp(&(b as u16 as i16)),
+            NumberType::I32 => (a as u32 as i32).cmp(&(b as u32 as i32)),
+            NumberType::I64 => (a as u64 as i64).cmp(&(b as u64 as i64)),
+            NumberType::F32 => naive_f32(f32::from_bits(a as u32), f32::from_bits(b as u32)),
+            NumberType::F64 => naive_f64(f64::from_bits(a as u64), f64::from_bits(b as u64)),
+            _ => a.cmp(&b),
+        }
+    }
+
+    /// The key order, straight from the contract.
+    fn naive_keys(format: &RecordFormat, descending: bool, a: &[u8], b: &[u8]) -> Ordering {
+        for key in format.keys() {
+            let range = key.offset_bytes..key.offset_bytes + key.len_bytes;
+            let (a, b) = (&a[range.clone()], &b[range]);
+            let ordering = match key.kind {
+                KeyKind::Bytes => a.cmp(b),
+                KeyKind::Numbers(kind) => a
+                    .chunks(kind.bytes())
+                    .zip(b.chunks(kind.bytes()))
+                    .map(|(a, b)| naive_number(a, b, kind))
+                    .find(|ordering| ordering.is_ne())
+                    .unwrap_or(Ordering::Equal),
+            };
+            if ordering.is_ne() {
+                return if key.descending != descending {
+                    ordering.reverse()
+                } else {
+                    ordering
+                };
+            }
+        }
+        Ordering::Equal
+    }
+
+    fn naive(format: &RecordFormat, options: OrderOptions, a: &[u8], b: &[u8]) -> Ordering {
+        let keys = naive_keys(format, options.descending, a, b);
+        if options.tie == TieBreak::Bytes {
+            keys.then_with(|| a.cmp(b))
+        } else {
+            keys
+        }
+    }
+
+    /// A format, options and records that often share bytes with each other.
+    fn any_case() -> impl Strategy<Value = (RecordFormat, OrderOptions, Vec<u8>)> {
+        (any_format(), any::<bool>(), any::<bool>(), 1usize..6).prop_flat_map(
+            |(format, descending, is_stable, count)| {
+                let tie = if is_stable {
+                    TieBreak::Position
+                } else {
+                    TieBreak::Bytes
+                };
+                let byte = prop_oneof![Just(0u8), Just(0xFF), Just(0x7F), Just(0x80), any::<u8>()];
+                let bytes = proptest::collection::vec(byte, count * format.record_bytes());
+                (
+                    Just(format),
+                    Just(OrderOptions { descending, tie }),
+                    bytes,
+                    any::<bool>(),
+                )
+                    .prop_map(|(format, options, mut bytes, is_repeated)| {
+                        let record_bytes = format.record_bytes();
+                        if is_repeated && bytes.len() > record_bytes {
+                            // Equal but for one byte, so that ties are met.
+                            let at = usize::from(bytes[0]) % record_bytes;
+                            let (first, rest) = bytes.split_at_mut(record_bytes);
+                            let kept = rest[at];
+                            rest[..record_bytes].copy_from_slice(first);
+                            rest[at] = kept;
+                        }
+                        (format, options, bytes)
+                    })
+            },
+        )
+    }
+
+    fn words(order: &Order, record: &[u8]) -> Vec<u64> {
+        (0..order.words())
+            .map(|depth| order.word(record, depth))
+            .collect()
+    }
+
+    fn order_of(text: &str, tie: TieBreak) -> Order {
+        let format = RecordFormat::parse_type(text).unwrap();
+        Order::new(
+            &format,
+            OrderOptions {
+                descending: false,
+                tie,
+            },
+        )
+    }
+
+    #[test]
+    fn frequent_formats_get_the_fast_programs() {
+        let order = order_of("gensort", TieBreak::Bytes);
+        assert_eq!(
+            (order.key_words(), order.words(), order.tail_depth),
+            (2, 13, 0)
+        );
+        assert!(
+            order.words[..12]
+                .iter()
+                .all(|word| matches!(word, Word::Bytes { .. }))
+        );
+        assert!(matches!(order.words[12], Word::Window(_)));
+        let order = order_of("gensort", TieBreak::Position);
+        assert_eq!((order.key_words(), order.words()), (2, 2));
+        assert!(matches!(order.words[1], Word::Window(_)));
+        let order = order_of("f64", TieBreak::Bytes);
+        assert!(matches!(order.words.as_slice(), [Word::Eight { .. }]));
+        let order = order_of("u128", TieBreak::Bytes);
+        assert!(matches!(
+            order.words.as_slice(),
+            [Word::Eight { .. }, Word::Eight { .. }]
+        ));
+        let order = order_of("f32x32", TieBreak::Bytes);
+        assert_eq!((order.words(), order.covers_record()), (16, true));
+        assert!(
+            order
+                .words
+                .iter()
+                .all(|word| matches!(word, Word::Pair { .. }))
+        );
+        let order = order_of("i32", TieBreak::Bytes);
+        assert!(matches!(order.words.as_slice(), [Word::Four { .. }]));
+        let order = order_of("16/0:8:u64", TieBreak::Bytes);
+        assert_eq!(
+            (order.words(), order.tail_depth, order.covers_record()),
+            (2, 1, false)
+        );
+    }
+
+    #[test]
+    fn descending_puts_nans_first_and_leaves_ties_ascending() {
+        let format = RecordFormat::parse_type("9/0:8:f64").unwrap();
+        let order = Order::new(
+            &format,
+            OrderOptions {
+                descending: true,
+                ..Default::default()
+            },
+        );
+        let record = |value: f64, tag: u8| [&value.to_le_bytes()[..], &[tag]].concat();
+        let sorted = [
+            record(f64::NAN, 0),
+            record(f64::INFINITY, 0),
+            record(1.0, 1),
+            record(1.0, 2),
+            record(0.0, 0),
+            record(-0.0, 0),
+        ];
+        for pair in sorted.windows(2) {
+            assert_eq!(order.compare(&pair[0], &pair[1]), Ordering::Less);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+
+        #[test]
+        fn comparing_strings_equals_the_naive_order((format, options, bytes) in any_case()) {
+            let order = Order::new(&format, options);
+            for a in bytes.chunks(format.record_bytes()) {
+                for b in bytes.chunks(format.record_bytes()) {
+                    let wanted = naive(&format, options, a, b);
+                    prop_assert_eq!(order.compare(a, b), wanted, "{}", format);
+                    prop_assert_eq!(words(&order, a).cmp(&words(&order, b)), wanted, "{}", format);
+                    let keys = naive_keys(&format, options.descending, a, b);
+                    prop_assert_eq!(order.compare_keys(a, b), keys, "{}", format);
+                }
+            }
+        }
+
+        #[test]
+        fn comparing_from_a_word_is_comparing_the_rest((format, options, bytes) in any_case()) {
+            let order = Order::new(&format, options);
+            let a = &bytes[..format.record_bytes()];
+            for b in bytes.chunks(format.record_bytes()) {
+                for depth in 0..=order.words() {
+                    let wanted = words(&order, a)[depth..].cmp(&words(&order, b)[depth..]);
+                    prop_assert_eq!(order.compare_from_word(a, b, depth), wanted);
+                }
+            }
+        }
+
+        #[test]
+        fn words_of_many_records_are_the_words_of_each((format, options, bytes) in any_case()) {
+            let order = Order::new(&format, options);
+            let count = bytes.len() / format.record_bytes();
+            for depth in 0..order.words() {
+                let mut filled = vec![0; count];
+                order.fill_words(&bytes, depth, &mut filled);
+                let single: Vec<u64> = bytes
+                    .chunks(format.record_bytes())
+                    .map(|record| order.word(record, depth))
+                    .collect();
+                prop_assert_eq!(filled, single);
+            }
+        }
+    }
+}

@@ -1,0 +1,688 @@
+//! Records: number types, key fields and the format of a record, with their text forms.
+//!
+//! Contract: a [`RecordFormat`] is a fixed record size and at least one key field that lies inside
+//! it; it can only be built checked, so later layers never meet a key beyond the record. Fields
+//! are compared in the order given; a field of several numbers compares them one after another
+//! (the 32-float vectors of the LLNL poster are `f32x32`). The text printed by `Display` is
+//! accepted again by [`RecordFormat::parse_type`] and gives an equal format.
+//!
+//! | text | record |
+//! |---|---|
+//! | `u64`, `f32be`, `i16le` | one number, which is the key; little endian unless said |
+//! | `f32x32` | that many numbers, ordered lexicographically |
+//! | `bytes16` | so many bytes, ordered as unsigned bytes |
+//! | `gensort` | 100 bytes with a key of 10 bytes at 0 (sortbenchmark.org) |
+//! | `100/0:10,16:8:u64be:desc` | record size `/` key fields `OFFSET:LEN[:TYPE][:desc]` |
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+use crate::units::nearest;
+
+/// The largest record, in bytes: a record must fit many times into the smallest I/O block.
+pub const RECORD_BYTES_MAX: usize = 1 << 20;
+
+/// The largest sum of the key fields' lengths, in bytes (fields may overlap).
+pub const KEY_BYTES_MAX: usize = 1 << 20;
+
+const READ_TYPE: &str = "read record type";
+const READ_KEY: &str = "read key";
+
+/// The numbers a key can be made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum NumberType {
+    U8,
+    U16,
+    U32,
+    U64,
+    U128,
+    I8,
+    I16,
+    I32,
+    I64,
+    F32,
+    F64,
+}
+
+impl NumberType {
+    /// Every number type, in the order shown to users.
+    pub const ALL: [NumberType; 11] = [
+        NumberType::U8,
+        NumberType::U16,
+        NumberType::U32,
+        NumberType::U64,
+        NumberType::U128,
+        NumberType::I8,
+        NumberType::I16,
+        NumberType::I32,
+        NumberType::I64,
+        NumberType::F32,
+        NumberType::F64,
+    ];
+
+    /// Size of one number.
+    pub const fn bytes(self) -> usize {
+        match self {
+            NumberType::U8 | NumberType::I8 => 1,
+            NumberType::U16 | NumberType::I16 => 2,
+            NumberType::U32 | NumberType::I32 | NumberType::F32 => 4,
+            NumberType::U64 | NumberType::I64 | NumberType::F64 => 8,
+            NumberType::U128 => 16,
+        }
+    }
+
+    /// The name in text forms: `u64`, `f32`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            NumberType::U8 => "u8",
+            NumberType::U16 => "u16",
+            NumberType::U32 => "u32",
+            NumberType::U64 => "u64",
+            NumberType::U128 => "u128",
+            NumberType::I8 => "i8",
+            NumberType::I16 => "i16",
+            NumberType::I32 => "i32",
+            NumberType::I64 => "i64",
+            NumberType::F32 => "f32",
+            NumberType::F64 => "f64",
+        }
+    }
+
+    /// True for `f32` and `f64`.
+    pub const fn is_float(self) -> bool {
+        matches!(self, NumberType::F32 | NumberType::F64)
+    }
+
+    /// True for the signed integers.
+    pub const fn is_signed_integer(self) -> bool {
+        matches!(
+            self,
+            NumberType::I8 | NumberType::I16 | NumberType::I32 | NumberType::I64
+        )
+    }
+}
+
+/// Byte order of a number in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Endian {
+    /// Least significant byte first; the default.
+    #[default]
+    Little,
+    /// Most significant byte first.
+    Big,
+}
+
+impl Endian {
+    /// Byte order of this machine.
+    pub const NATIVE: Endian = if cfg!(target_endian = "big") {
+        Endian::Big
+    } else {
+        Endian::Little
+    };
+}
+
+/// A number type in a byte order. One-byte numbers are always stored as little endian, so equal
+/// meanings are equal values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Number {
+    /// Which number.
+    pub kind: NumberType,
+    /// Its byte order in the file.
+    pub endian: Endian,
+}
+
+impl Number {
+    /// A number; the byte order of one-byte numbers is dropped.
+    pub const fn new(kind: NumberType, endian: Endian) -> Self {
+        let endian = if kind.bytes() == 1 {
+            Endian::Little
+        } else {
+            endian
+        };
+        Number { kind, endian }
+    }
+
+    /// Size of one number.
+    pub const fn bytes(self) -> usize {
+        self.kind.bytes()
+    }
+
+    /// Reads `u64`, `u64le`, `f32be`; `None` if it is no number type.
+    fn from_name(text: &str) -> Option<Self> {
+        let (name, endian) = match (text.strip_suffix("le"), text.strip_suffix("be")) {
+            (Some(name), _) => (name, Endian::Little),
+            (_, Some(name)) => (name, Endian::Big),
+            _ => (text, Endian::Little),
+        };
+        let kind = NumberType::ALL
+            .into_iter()
+            .find(|kind| kind.name() == name)?;
+        Some(Number::new(kind, endian))
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let suffix = if self.endian == Endian::Big { "be" } else { "" };
+        write!(f, "{}{suffix}", self.kind.name())
+    }
+}
+
+/// What a key field holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KeyKind {
+    /// Unsigned bytes, compared from the first.
+    Bytes,
+    /// One number or several, compared from the first.
+    Numbers(Number),
+}
+
+impl fmt::Display for KeyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeyKind::Bytes => f.write_str("bytes"),
+            KeyKind::Numbers(number) => number.fmt(f),
+        }
+    }
+}
+
+/// One key field of a record. `len_bytes` is a multiple of the number's size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyField {
+    /// First byte of the field in the record.
+    pub offset_bytes: usize,
+    /// Length of the field.
+    pub len_bytes: usize,
+    /// What the field holds.
+    pub kind: KeyKind,
+    /// Largest first.
+    pub descending: bool,
+}
+
+impl fmt::Display for KeyField {
+    /// `OFFSET:LEN`, then `:TYPE` unless it is bytes, then `:desc` if descending.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.offset_bytes, self.len_bytes)?;
+        if let KeyKind::Numbers(number) = self.kind {
+            write!(f, ":{number}")?;
+        }
+        if self.descending {
+            f.write_str(":desc")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for KeyField {
+    type Err = Error;
+
+    /// Reads `OFFSET:LEN[:TYPE][:desc]`; TYPE is `bytes` (default) or a number type.
+    fn from_str(text: &str) -> Result<Self> {
+        let mut parts = text.split(':');
+        let (Some(offset), Some(len)) = (parts.next(), parts.next()) else {
+            return Err(key_syntax(text, "it has no length"));
+        };
+        let offset_bytes = key_number(text, "offset", offset)?;
+        let len_bytes = key_number(text, "length", len)?;
+        let mut kind = None;
+        let mut direction = None;
+        for part in parts {
+            if direction.is_some() {
+                return Err(key_syntax(
+                    text,
+                    &format!("nothing may follow the direction: `{part}`"),
+                ));
+            }
+            match part {
+                "desc" => direction = Some(true),
+                "asc" => direction = Some(false),
+                _ if kind.is_some() => {
+                    return Err(key_syntax(
+                        text,
+                        &format!("`{part}` is no direction (asc, desc)"),
+                    ));
+                }
+                "bytes" => kind = Some(KeyKind::Bytes),
+                _ => {
+                    let number =
+                        Number::from_name(part).ok_or_else(|| unknown_key_type(text, part))?;
+                    kind = Some(KeyKind::Numbers(number));
+                }
+            }
+        }
+        let kind = kind.unwrap_or(KeyKind::Bytes);
+        Ok(KeyField {
+            offset_bytes,
+            len_bytes,
+            kind,
+            descending: direction.unwrap_or(false),
+        })
+    }
+}
+
+fn key_syntax(text: &str, why: &str) -> Error {
+    Error::usage(READ_KEY, format!("key `{text}`: {why}"))
+        .hint("a key is OFFSET:LEN[:TYPE][:desc] in bytes, for example 0:10 or 16:8:u64be:desc")
+}
+
+fn key_number(text: &str, what: &str, digits: &str) -> Result<usize> {
+    let is_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    match digits.parse::<usize>() {
+        Ok(value) if is_digits => Ok(value),
+        _ => Err(key_syntax(
+            text,
+            &format!("its {what} `{digits}` is no number of bytes"),
+        )),
+    }
+}
+
+fn unknown_key_type(text: &str, name: &str) -> Error {
+    let mut known: Vec<&str> = NumberType::ALL.iter().map(|kind| kind.name()).collect();
+    known.extend(["bytes", "desc", "asc"]);
+    let meant = nearest(name, &known).map(|word| format!("did you mean `{word}`? "));
+    Error::usage(READ_KEY, format!("key `{text}`: unknown type `{name}`")).hint(format!(
+        "{}known types: bytes, {} (le or be may follow)",
+        meant.unwrap_or_default(),
+        number_names()
+    ))
+}
+
+fn number_names() -> String {
+    NumberType::ALL.map(NumberType::name).join(", ")
+}
+
+/// The size of a record and its key fields, checked. Cheap to clone, compared by meaning.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RecordFormat {
+    record_bytes: usize,
+    keys: Vec<KeyField>,
+}
+
+impl RecordFormat {
+    /// A record of `record_bytes` with these key fields, in order of weight.
+    ///
+    /// Errors (usage): size zero or over [`RECORD_BYTES_MAX`]; no keys; keys together over
+    /// [`KEY_BYTES_MAX`]; a key of length zero, beyond the record, or no multiple of its number.
+    pub fn new(record_bytes: usize, keys: Vec<KeyField>) -> Result<Self> {
+        if record_bytes == 0 {
+            return Err(Error::usage(READ_TYPE, "a record of 0 bytes")
+                .hint("give the size of one record in bytes, for example 100"));
+        }
+        if record_bytes > RECORD_BYTES_MAX {
+            return Err(Error::usage(
+                READ_TYPE,
+                format!(
+                    "a record of {record_bytes} bytes; at most {RECORD_BYTES_MAX} are possible"
+                ),
+            ));
+        }
+        if keys.is_empty() {
+            return Err(Error::usage(READ_KEY, "no key is given")
+                .hint("say where the key lies: OFFSET:LEN[:TYPE][:desc], for example 0:10"));
+        }
+        for key in &keys {
+            check_key(record_bytes, key)?;
+        }
+        let key_bytes: usize = keys.iter().map(|key| key.len_bytes).sum();
+        if key_bytes > KEY_BYTES_MAX {
+            return Err(Error::usage(
+                READ_KEY,
+                format!(
+                    "the keys have {key_bytes} bytes together; at most {KEY_BYTES_MAX} are possible"
+                ),
+            ));
+        }
+        Ok(RecordFormat { record_bytes, keys })
+    }
+
+    /// A record that is `count` numbers, all of them the key.
+    pub fn numbers(number: Number, count: usize) -> Result<Self> {
+        let len_bytes = number.bytes().saturating_mul(count);
+        let kind = KeyKind::Numbers(number);
+        Self::new(
+            len_bytes,
+            vec![KeyField {
+                offset_bytes: 0,
+                len_bytes,
+                kind,
+                descending: false,
+            }],
+        )
+    }
+
+    /// The record of sortbenchmark.org: 100 bytes, a key of 10 bytes at offset 0.
+    pub fn gensort() -> Self {
+        let kind = KeyKind::Bytes;
+        let key = KeyField {
+            offset_bytes: 0,
+            len_bytes: 10,
+            kind,
+            descending: false,
+        };
+        RecordFormat {
+            record_bytes: 100,
+            keys: vec![key],
+        }
+    }
+
+    /// Reads a type: `u64`, `u64le`, `f32be`, `f32x32`, `f64bex3`, `bytes16`, `gensort`, or
+    /// `SIZE/KEY[,KEY...]` with keys as in [`RecordFormat::parse_record`].
+    pub fn parse_type(text: &str) -> Result<Self> {
+        if text == "gensort" {
+            return Ok(Self::gensort());
+        }
+        if let Some((size, keys)) = text.split_once('/') {
+            let size_bytes = size.parse::<usize>().map_err(|_| {
+                Error::usage(
+                    READ_TYPE,
+                    format!("`{size}` in `{text}` is no record size in bytes"),
+                )
+                .hint("write SIZE/OFFSET:LEN[:TYPE][:desc], for example 100/0:10")
+            })?;
+            let keys: Vec<&str> = keys.split(',').filter(|key| !key.is_empty()).collect();
+            return Self::parse_record(size_bytes, &keys);
+        }
+        if let Some(number) = Number::from_name(text) {
+            return Self::numbers(number, 1);
+        }
+        if let Some(len) = text
+            .strip_prefix("bytes")
+            .and_then(|digits| digits.parse().ok())
+        {
+            let kind = KeyKind::Bytes;
+            let key = KeyField {
+                offset_bytes: 0,
+                len_bytes: len,
+                kind,
+                descending: false,
+            };
+            return Self::new(len, vec![key]);
+        }
+        if let Some((name, count)) = text.rsplit_once('x')
+            && let (Some(number), Ok(count)) = (Number::from_name(name), count.parse())
+        {
+            return Self::numbers(number, count);
+        }
+        Err(unknown_type(text))
+    }
+
+    /// A record of `record_bytes` with keys `OFFSET:LEN[:TYPE][:desc]`, in order of weight. TYPE is
+    /// `bytes` (default) or a number type with optional `le` or `be`.
+    pub fn parse_record<S: AsRef<str>>(record_bytes: usize, keys: &[S]) -> Result<Self> {
+        let keys: Result<Vec<KeyField>> = keys.iter().map(|key| key.as_ref().parse()).collect();
+        Self::new(record_bytes, keys?)
+    }
+
+    /// Size of a record.
+    pub fn record_bytes(&self) -> usize {
+        self.record_bytes
+    }
+
+    /// The key fields, in order of weight; never empty.
+    pub fn keys(&self) -> &[KeyField] {
+        &self.keys
+    }
+
+    /// The number, if a record is exactly one number of at least four bytes and that number is the
+    /// only key. Such records are sorted as native integers (see [`super::BareOrder`]); whether the
+    /// key is descending is in its field.
+    pub fn bare(&self) -> Option<Number> {
+        let [
+            KeyField {
+                offset_bytes: 0,
+                len_bytes,
+                kind: KeyKind::Numbers(number),
+                ..
+            },
+        ] = self.keys.as_slice()
+        else {
+            return None;
+        };
+        let is_one = *len_bytes == number.bytes() && self.record_bytes == number.bytes();
+        (is_one && number.bytes() >= 4).then_some(*number)
+    }
+
+    /// True for 100-byte records with the plain 10-byte key of sortbenchmark.org.
+    pub fn is_gensort(&self) -> bool {
+        *self == Self::gensort()
+    }
+
+    /// Number of whole records in `file_bytes`.
+    ///
+    /// Errors (usage) if the size is no multiple of the record; the caller adds the path.
+    pub fn records_in(&self, file_bytes: u64) -> Result<u64> {
+        let record_bytes = self.record_bytes as u64;
+        let rest = file_bytes % record_bytes;
+        if rest == 0 {
+            return Ok(file_bytes / record_bytes);
+        }
+        Err(Error::usage(
+            "count records",
+            format!(
+                "{file_bytes} bytes are no whole number of {record_bytes}-byte records ({self}): \
+                 {rest} bytes are left over"
+            ),
+        )
+        .hint("check the type, or whether the file is complete"))
+    }
+}
+
+fn check_key(record_bytes: usize, key: &KeyField) -> Result<()> {
+    if key.len_bytes == 0 {
+        return Err(key_syntax(&key.to_string(), "its length is 0"));
+    }
+    let end = key.offset_bytes.saturating_add(key.len_bytes);
+    if end > record_bytes {
+        return Err(Error::usage(
+            READ_KEY,
+            format!("key `{key}` ends at byte {end}, beyond the record of {record_bytes} bytes"),
+        )
+        .hint("offsets count from 0; check the record size and the key"));
+    }
+    if let KeyKind::Numbers(number) = key.kind
+        && !key.len_bytes.is_multiple_of(number.bytes())
+    {
+        let why = format!(
+            "its length {} is no multiple of the {} bytes of a {number}",
+            key.len_bytes,
+            number.bytes()
+        );
+        return Err(key_syntax(&key.to_string(), &why));
+    }
+    Ok(())
+}
+
+fn unknown_type(text: &str) -> Error {
+    let mut known: Vec<&str> = NumberType::ALL.iter().map(|kind| kind.name()).collect();
+    known.extend(["gensort", "bytes16", "f32x32"]);
+    let meant = nearest(text, &known).map(|word| format!("did you mean `{word}`? "));
+    Error::usage(READ_TYPE, format!("unknown type `{text}`")).hint(format!(
+        "{}known types: {} (le or be may follow; xN makes vectors, as in f32x32), bytesN, gensort; \
+         or give a record size and its keys",
+        meant.unwrap_or_default(),
+        number_names()
+    ))
+}
+
+impl FromStr for RecordFormat {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::parse_type(text)
+    }
+}
+
+impl fmt::Display for RecordFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_gensort() {
+            return f.write_str("gensort");
+        }
+        if let [
+            KeyField {
+                offset_bytes: 0,
+                len_bytes,
+                kind,
+                descending: false,
+            },
+        ] = self.keys.as_slice()
+            && *len_bytes == self.record_bytes
+        {
+            return match kind {
+                KeyKind::Bytes => write!(f, "bytes{len_bytes}"),
+                KeyKind::Numbers(number) if number.bytes() == *len_bytes => number.fmt(f),
+                KeyKind::Numbers(number) => write!(f, "{number}x{}", len_bytes / number.bytes()),
+            };
+        }
+        write!(f, "{}/", self.record_bytes)?;
+        for (index, key) in self.keys.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma}{key}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Any number type in any byte order.
+    pub(crate) fn any_number() -> impl Strategy<Value = Number> {
+        (0..NumberType::ALL.len(), any::<bool>()).prop_map(|(kind, is_big)| {
+            let endian = if is_big { Endian::Big } else { Endian::Little };
+            Number::new(NumberType::ALL[kind], endian)
+        })
+    }
+
+    /// Any record of 1 to 64 bytes with one to four key fields, which may overlap.
+    pub(crate) fn any_format() -> impl Strategy<Value = RecordFormat> {
+        let field = (any::<(u16, u16, bool, bool)>(), any_number());
+        (1usize..=64, proptest::collection::vec(field, 1..=4)).prop_map(|(record_bytes, fields)| {
+            let keys = fields
+                .into_iter()
+                .map(|((offset, len, is_bytes, descending), number)| {
+                    let fits = number.bytes() <= record_bytes && !is_bytes;
+                    let unit = if fits { number.bytes() } else { 1 };
+                    let len_bytes = (1 + usize::from(len) % (record_bytes / unit)) * unit;
+                    let offset_bytes = usize::from(offset) % (record_bytes - len_bytes + 1);
+                    let kind = if fits {
+                        KeyKind::Numbers(number)
+                    } else {
+                        KeyKind::Bytes
+                    };
+                    KeyField {
+                        offset_bytes,
+                        len_bytes,
+                        kind,
+                        descending,
+                    }
+                });
+            RecordFormat::new(record_bytes, keys.collect()).unwrap()
+        })
+    }
+
+    fn message(result: Result<RecordFormat>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn types_mean_what_they_say() {
+        let format = RecordFormat::parse_type("f32x32").unwrap();
+        assert_eq!(format.record_bytes(), 128);
+        assert_eq!(format.bare(), None);
+        let format = RecordFormat::parse_type("u64be").unwrap();
+        assert_eq!(
+            format.bare(),
+            Some(Number::new(NumberType::U64, Endian::Big))
+        );
+        assert_eq!(
+            RecordFormat::parse_type("u64le").unwrap().to_string(),
+            "u64"
+        );
+        assert_eq!(RecordFormat::parse_type("u16").unwrap().bare(), None);
+        assert_eq!(
+            RecordFormat::parse_type("f64bex3").unwrap().record_bytes(),
+            24
+        );
+        let format = RecordFormat::parse_record(100, &["0:10"]).unwrap();
+        assert!(format.is_gensort());
+        assert_eq!(format.to_string(), "gensort");
+        let format = RecordFormat::parse_record(8, &["0:8:u64:desc"]).unwrap();
+        assert!(format.bare().is_some() && format.keys()[0].descending);
+    }
+
+    #[test]
+    fn a_wrong_type_is_named_with_the_known_ones_and_the_nearest() {
+        let text = message(RecordFormat::parse_type("u46"));
+        assert!(text.contains("unknown type `u46`"), "{text}");
+        assert!(text.contains("did you mean `u64`?"), "{text}");
+        assert!(text.contains("u128") && text.contains("gensort"), "{text}");
+        let text = message(RecordFormat::parse_record(16, &["0:8:flaot"]));
+        assert!(text.contains("unknown type `flaot`"), "{text}");
+    }
+
+    #[test]
+    fn a_key_beyond_the_record_names_both() {
+        let text = message(RecordFormat::parse_record(16, &["0:8", "12:8:u64"]));
+        assert!(text.contains("`12:8:u64` ends at byte 20"), "{text}");
+        assert!(text.contains("record of 16 bytes"), "{text}");
+        let text = message(RecordFormat::parse_record(
+            16,
+            &[format!("{}:8", usize::MAX)],
+        ));
+        assert!(text.contains("beyond the record"), "{text}");
+    }
+
+    #[test]
+    fn zero_sizes_missing_keys_and_broken_syntax_are_refused() {
+        assert!(message(RecordFormat::parse_record(0, &["0:1"])).contains("0 bytes"));
+        assert!(message(RecordFormat::parse_record(4, &["0:0"])).contains("length is 0"));
+        assert!(message(RecordFormat::parse_record::<&str>(4, &[])).contains("no key"));
+        assert!(message(RecordFormat::parse_type("u64x0")).contains("0 bytes"));
+        assert!(message(RecordFormat::parse_type("100/")).contains("no key"));
+        assert!(message(RecordFormat::parse_type("2000000/0:8")).contains("at most 1048576"));
+        assert!(message(RecordFormat::parse_record(16, &["0:9:u64"])).contains("no multiple"));
+        for key in [
+            "",
+            "5",
+            ":",
+            "a:1",
+            "1:-2",
+            "+1:2",
+            "0:1:desc:u8",
+            "0:1:u8:u8",
+            "0:1:u8:x",
+        ] {
+            assert!(
+                message(RecordFormat::parse_record(16, &[key])).contains("OFFSET:LEN"),
+                "{key}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_that_ends_inside_a_record_says_how_many_bytes_are_left() {
+        let format = RecordFormat::gensort();
+        assert_eq!(format.records_in(0).unwrap(), 0);
+        assert_eq!(format.records_in(300).unwrap(), 3);
+        let text = format.records_in(1007).unwrap_err().to_string();
+        assert!(text.contains("7 bytes are left over"), "{text}");
+    }
+
+    proptest! {
+        #[test]
+        fn printed_formats_are_read_back_equal(format in any_format()) {
+            prop_assert_eq!(RecordFormat::parse_type(&format.to_string()).unwrap(), format);
+        }
+
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "[a-z0-9:,/x]{0,24}") {
+            if let Ok(format) = RecordFormat::parse_type(&text) {
+                prop_assert_eq!(RecordFormat::parse_type(&format.to_string()).unwrap(), format);
+            }
+        }
+    }
+}

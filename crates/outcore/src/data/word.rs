@@ -1,0 +1,478 @@
+//! The little programs that compute one word of a record's order string.
+//!
+//! Contract: an order string is a list of [`Atom`]s; [`compile`] cuts it into 8-byte words and
+//! picks the fastest [`Word`] for each: one unaligned load where the word lies in raw bytes, one
+//! number or a pair of them, and pieces shifted together only where nothing simpler fits. A
+//! program reads inside the record only (its offsets are checked when it is compiled, and again by
+//! the slice when it runs) and allocates nothing.
+
+use super::normal::{Map, order_f32, order_f64};
+use super::record::Endian;
+
+/// A run of the order string with one meaning.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Atom {
+    Bytes {
+        offset: usize,
+        len: usize,
+        is_flipped: bool,
+    },
+    Number {
+        offset: usize,
+        bytes: usize,
+        lane: Lane,
+    },
+}
+
+impl Atom {
+    /// Bytes of the string.
+    pub(super) fn len(&self) -> usize {
+        match *self {
+            Atom::Bytes { len, .. } => len,
+            Atom::Number { bytes, .. } => bytes,
+        }
+    }
+}
+
+/// How the bits of one number become ordered bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Lane {
+    is_big: bool,
+    is_float: bool,
+    /// The sign bit of signed integers, all bits if descending; in the number's low bits.
+    flip: u64,
+}
+
+impl Lane {
+    /// The lane of numbers of `bytes` (1 to 8), largest first if `is_flipped`.
+    pub(super) fn new(bytes: usize, endian: Endian, map: Map, is_flipped: bool) -> Self {
+        let ones = u64::MAX >> (64 - 8 * bytes);
+        let sign = if map == Map::Signed {
+            ones ^ (ones >> 1)
+        } else {
+            0
+        };
+        let flip = sign ^ if is_flipped { ones } else { 0 };
+        Lane {
+            is_big: endian == Endian::Big,
+            is_float: map == Map::Float,
+            flip,
+        }
+    }
+
+    #[inline(always)]
+    fn eight(self, bytes: [u8; 8]) -> u64 {
+        let bits = if self.is_big {
+            u64::from_be_bytes(bytes)
+        } else {
+            u64::from_le_bytes(bytes)
+        };
+        (if self.is_float { order_f64(bits) } else { bits }) ^ self.flip
+    }
+
+    #[inline(always)]
+    fn four(self, bytes: [u8; 4]) -> u64 {
+        let bits = if self.is_big {
+            u32::from_be_bytes(bytes)
+        } else {
+            u32::from_le_bytes(bytes)
+        };
+        u64::from(if self.is_float { order_f32(bits) } else { bits }) ^ self.flip
+    }
+
+    #[inline(always)]
+    fn two(self, bytes: [u8; 2]) -> u64 {
+        let bits = if self.is_big {
+            u16::from_be_bytes(bytes)
+        } else {
+            u16::from_le_bytes(bytes)
+        };
+        u64::from(bits) ^ self.flip
+    }
+}
+
+/// A number of string bytes fetched by one 8-byte load that may start before them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Window {
+    offset: usize,
+    skip_bits: u32,
+    mask: u64,
+    flip: u64,
+}
+
+impl Window {
+    /// The bytes at the top of the word, zeros below.
+    #[inline(always)]
+    fn top(self, record: &[u8]) -> u64 {
+        ((big(record, self.offset) << self.skip_bits) & self.mask) ^ self.flip
+    }
+}
+
+/// The program of one word.
+#[derive(Debug, Clone)]
+pub(super) enum Word {
+    /// Eight raw bytes.
+    Bytes { offset: usize, flip: u64 },
+    /// Fewer raw bytes, then zeros: the end of the string.
+    Window(Window),
+    /// One 8-byte number.
+    Eight { offset: usize, lane: Lane },
+    /// Two neighbouring 4-byte numbers.
+    Pair { offset: usize, lane: Lane },
+    /// One 4-byte number, then zeros.
+    Four { offset: usize, lane: Lane },
+    /// Anything else, put together.
+    Pieces(Box<[Piece]>),
+}
+
+/// Part of a word: loaded, then shifted to its place (what belongs to a neighbour falls off).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece {
+    load: Load,
+    left_bits: u32,
+    right_bits: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Load {
+    Window(Window),
+    /// Raw bytes of records that are shorter than a window.
+    Bytes {
+        offset: usize,
+        len: usize,
+        flip: u64,
+    },
+    One {
+        offset: usize,
+        flip: u64,
+    },
+    Two {
+        offset: usize,
+        lane: Lane,
+    },
+    Four {
+        offset: usize,
+        lane: Lane,
+    },
+    Eight {
+        offset: usize,
+        lane: Lane,
+    },
+}
+
+impl Piece {
+    #[inline]
+    fn value(&self, record: &[u8]) -> u64 {
+        let value = match self.load {
+            Load::Window(window) => window.top(record),
+            Load::Bytes { offset, len, flip } => {
+                let bytes = &record[offset..offset + len];
+                bytes
+                    .iter()
+                    .fold(0, |word, byte| word << 8 | u64::from(*byte))
+                    ^ flip
+            }
+            Load::One { offset, flip } => u64::from(record[offset]) ^ flip,
+            Load::Two { offset, lane } => lane.two(load(record, offset)),
+            Load::Four { offset, lane } => lane.four(load(record, offset)),
+            Load::Eight { offset, lane } => lane.eight(load(record, offset)),
+        };
+        value << self.left_bits >> self.right_bits
+    }
+}
+
+/// `N` bytes at `offset`; panics beyond the record.
+#[inline(always)]
+fn load<const N: usize>(record: &[u8], offset: usize) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes.copy_from_slice(&record[offset..offset + N]);
+    bytes
+}
+
+#[inline(always)]
+fn big(record: &[u8], offset: usize) -> u64 {
+    u64::from_be_bytes(load(record, offset))
+}
+
+impl Word {
+    #[inline(always)]
+    pub(super) fn value(&self, record: &[u8]) -> u64 {
+        match self {
+            Word::Bytes { offset, flip } => big(record, *offset) ^ flip,
+            Word::Window(window) => window.top(record),
+            Word::Eight { offset, lane } => lane.eight(load(record, *offset)),
+            Word::Pair { offset, lane } => pair(record, *offset, *lane),
+            Word::Four { offset, lane } => lane.four(load(record, *offset)) << 32,
+            Word::Pieces(pieces) => assemble(record, pieces),
+        }
+    }
+
+    /// Calls `visit(index, word)` for every record of `records`; the program is chosen outside.
+    #[inline]
+    pub(super) fn each(&self, records: &[u8], record_bytes: usize, visit: impl FnMut(usize, u64)) {
+        match self {
+            &Word::Bytes { offset, flip: 0 } => {
+                each(records, record_bytes, |record| big(record, offset), visit);
+            }
+            &Word::Bytes { offset, flip } => {
+                each(
+                    records,
+                    record_bytes,
+                    |record| big(record, offset) ^ flip,
+                    visit,
+                );
+            }
+            &Word::Window(window) => {
+                each(records, record_bytes, |record| window.top(record), visit);
+            }
+            &Word::Eight { offset, lane } if lane.is_float => {
+                each(
+                    records,
+                    record_bytes,
+                    |record| lane.eight(load(record, offset)),
+                    visit,
+                );
+            }
+            &Word::Eight { offset, lane } => {
+                let lane = Lane {
+                    is_float: false,
+                    ..lane
+                };
+                each(
+                    records,
+                    record_bytes,
+                    |record| lane.eight(load(record, offset)),
+                    visit,
+                );
+            }
+            &Word::Pair { offset, lane } => {
+                each(
+                    records,
+                    record_bytes,
+                    |record| pair(record, offset, lane),
+                    visit,
+                );
+            }
+            &Word::Four { offset, lane } => {
+                each(
+                    records,
+                    record_bytes,
+                    |record| lane.four(load(record, offset)) << 32,
+                    visit,
+                );
+            }
+            Word::Pieces(pieces) => {
+                each(
+                    records,
+                    record_bytes,
+                    |record| assemble(record, pieces),
+                    visit,
+                );
+            }
+        }
+    }
+}
+
+/// The hot loop, compiled once per program and visitor.
+#[inline(always)]
+fn each(
+    records: &[u8],
+    record_bytes: usize,
+    value: impl Fn(&[u8]) -> u64,
+    mut visit: impl FnMut(usize, u64),
+) {
+    for (index, record) in records.chunks_exact(record_bytes).enumerate() {
+        visit(index, value(record));
+    }
+}
+
+#[inline(always)]
+fn pair(record: &[u8], offset: usize, lane: Lane) -> u64 {
+    lane.four(load(record, offset)) << 32 | lane.four(load(record, offset + 4))
+}
+
+#[inline]
+fn assemble(record: &[u8], pieces: &[Piece]) -> u64 {
+    pieces
+        .iter()
+        .fold(0, |word, piece| word | piece.value(record))
+}
+
+/// Cuts the atoms into words and picks each word's program.
+pub(super) fn compile(atoms: &[Atom], record_bytes: usize, string_bytes: usize) -> Vec<Word> {
+    let mut words = Vec::with_capacity(string_bytes.div_ceil(8));
+    let mut parts: Vec<(Piece, Atom)> = Vec::new();
+    let mut start = 0;
+    for atom in atoms {
+        let end = start + atom.len();
+        while words.len() * 8 < end {
+            let word_start = words.len() * 8;
+            let (from, to) = (start.max(word_start), end.min(word_start + 8));
+            let part = match *atom {
+                Atom::Number { .. } => *atom,
+                Atom::Bytes {
+                    offset, is_flipped, ..
+                } => Atom::Bytes {
+                    offset: offset + from - start,
+                    len: to - from,
+                    is_flipped,
+                },
+            };
+            // A number may have begun in the word before: its place is then negative.
+            let place = match part {
+                Atom::Number { .. } => start as isize - word_start as isize,
+                Atom::Bytes { .. } => (from - word_start) as isize,
+            };
+            parts.push((piece(part, place, record_bytes), part));
+            if to < word_start + 8 && end < string_bytes {
+                break;
+            }
+            words.push(program(&parts));
+            parts.clear();
+        }
+        start = end;
+    }
+    words
+}
+
+/// One part of a word whose first byte belongs at byte `place` of the word.
+fn piece(part: Atom, place: isize, record_bytes: usize) -> Piece {
+    let end = place + part.len() as isize;
+    let load = match part {
+        Atom::Bytes {
+            offset,
+            len,
+            is_flipped,
+        } => {
+            let mask = u64::MAX << (64 - 8 * len);
+            let flip = if is_flipped { mask } else { 0 };
+            if record_bytes >= 8 {
+                let from = offset.min(record_bytes - 8);
+                let skip_bits = 8 * (offset - from) as u32;
+                let load = Load::Window(Window {
+                    offset: from,
+                    skip_bits,
+                    mask,
+                    flip,
+                });
+                return Piece {
+                    load,
+                    left_bits: 0,
+                    right_bits: 8 * place as u32,
+                };
+            }
+            Load::Bytes {
+                offset,
+                len,
+                flip: flip >> (64 - 8 * len),
+            }
+        }
+        Atom::Number {
+            offset,
+            bytes: 1,
+            lane,
+        } => Load::One {
+            offset,
+            flip: lane.flip,
+        },
+        Atom::Number {
+            offset,
+            bytes: 2,
+            lane,
+        } => Load::Two { offset, lane },
+        Atom::Number {
+            offset,
+            bytes: 4,
+            lane,
+        } => Load::Four { offset, lane },
+        Atom::Number { offset, lane, .. } => Load::Eight { offset, lane },
+    };
+    let left_bits = 8 * (8 - end).max(0) as u32;
+    let right_bits = 8 * (end - 8).max(0) as u32;
+    Piece {
+        load,
+        left_bits,
+        right_bits,
+    }
+}
+
+/// The fastest program for the parts of one word.
+fn program(parts: &[(Piece, Atom)]) -> Word {
+    match parts {
+        [
+            (
+                _,
+                Atom::Bytes {
+                    offset,
+                    len: 8,
+                    is_flipped,
+                },
+            ),
+        ] => Word::Bytes {
+            offset: *offset,
+            flip: if *is_flipped { u64::MAX } else { 0 },
+        },
+        [
+            (
+                Piece {
+                    load: Load::Window(window),
+                    right_bits: 0,
+                    ..
+                },
+                _,
+            ),
+        ] => Word::Window(*window),
+        [
+            (
+                Piece {
+                    left_bits: 0,
+                    right_bits: 0,
+                    ..
+                },
+                Atom::Number {
+                    offset,
+                    bytes: 8,
+                    lane,
+                },
+            ),
+        ] => Word::Eight {
+            offset: *offset,
+            lane: *lane,
+        },
+        [
+            (
+                Piece { left_bits: 32, .. },
+                Atom::Number {
+                    offset,
+                    bytes: 4,
+                    lane,
+                },
+            ),
+        ] => Word::Four {
+            offset: *offset,
+            lane: *lane,
+        },
+        [
+            (
+                Piece { left_bits: 32, .. },
+                Atom::Number {
+                    offset,
+                    bytes: 4,
+                    lane,
+                },
+            ),
+            (
+                _,
+                Atom::Number {
+                    offset: second,
+                    bytes: 4,
+                    lane: second_lane,
+                },
+            ),
+        ] if offset + 4 == *second && lane == second_lane => Word::Pair {
+            offset: *offset,
+            lane: *lane,
+        },
+        _ => Word::Pieces(parts.iter().map(|(piece, _)| *piece).collect()),
+    }
+}
