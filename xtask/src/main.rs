@@ -1,1 +1,79 @@
-fn main() {}
+//! `cargo xtask`: the project's own tools, one subcommand each.
+//!
+//! Contract: `tidy` prints every breach of the house rules as `file:line: [check] what; why; do:
+//! what to do` and exits with 1 if there was one, 2 if it could not run. Paths after `tidy` limit
+//! what is printed (never what is read), so that one folder can be cleaned at a time.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use xtask::tidy::{self, Severity, Tree};
+
+const USAGE: &str = "usage: cargo xtask tidy [PATH]...
+
+  tidy    check layering, lengths, unit suffixes, unsafe code, file contracts,
+          dead files, unfinished code, links and paths; PATHs limit the printout";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    match arguments.next().as_deref() {
+        Some("tidy") => run_tidy(&arguments.collect::<Vec<_>>()),
+        Some("-h" | "--help" | "help") => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run_tidy(places: &[String]) -> ExitCode {
+    let started = Instant::now();
+    let report = xtask::repository_root()
+        .and_then(|root| Tree::read(&root))
+        .and_then(|tree| tidy::check(&tree));
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => {
+            eprintln!("tidy could not run: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let is_wanted = |path: &str| {
+        places.is_empty()
+            || places
+                .iter()
+                .any(|place| Path::new(path).starts_with(trim(place)))
+    };
+    let findings: Vec<_> = report
+        .findings
+        .iter()
+        .filter(|f| is_wanted(&f.path))
+        .collect();
+    for finding in &findings {
+        println!("{finding}");
+    }
+    let error_count = findings
+        .iter()
+        .filter(|f| f.severity == Severity::Error)
+        .count();
+    eprintln!(
+        "tidy: {error_count} errors, {} warnings in {} files ({} allowances with reasons), {:.2} s",
+        findings.len() - error_count,
+        report.files_count,
+        report.allowances_count,
+        started.elapsed().as_secs_f64(),
+    );
+    if error_count == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn trim(place: &str) -> &str {
+    place.trim_start_matches("./").trim_end_matches('/')
+}

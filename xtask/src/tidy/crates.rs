@@ -1,0 +1,199 @@
+//! Who may depend on whom between the packages of the workspace, read from their manifests.
+//!
+//! Contract: every kind of dependency counts (normal, build, development, per target), by the
+//! name of the package, so that renaming one hides nothing. A package missing from the table is a
+//! finding: its place must be decided. The fuzz package is a workspace of its own and may use all.
+
+use toml::{Table, Value};
+
+use super::tree::Tree;
+use super::{Finding, Severity};
+
+/// Each package, by its folder, and the packages of ours that it may use.
+const PACKAGES: [(&str, &[&str]); 10] = [
+    ("crates/outcore", &[]),
+    ("crates/outcore-formats", &["outcore"]),
+    ("crates/outcore-traces", &["outcore"]),
+    ("crates/outcore-apps", &["outcore"]),
+    ("crates/outcore-mount", &["outcore", "outcore-formats"]),
+    ("crates/outcore-sim", &["outcore", "outcore-traces"]),
+    ("crates/outcore-bench", BELOW_BENCH),
+    ("crates/outcore-cli", BELOW_CLI),
+    ("python", BELOW_CLI),
+    ("xtask", &["outcore-cli"]),
+];
+const BELOW_BENCH: &[&str] = &[
+    "outcore",
+    "outcore-formats",
+    "outcore-traces",
+    "outcore-apps",
+    "outcore-mount",
+    "outcore-sim",
+];
+const BELOW_CLI: &[&str] = &[
+    "outcore",
+    "outcore-formats",
+    "outcore-traces",
+    "outcore-apps",
+    "outcore-mount",
+    "outcore-sim",
+    "outcore-bench",
+    "outcore-cli",
+];
+const FUZZ: &str = "fuzz";
+const KINDS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
+const WHY: &str = "engine < formats, traces, apps, mount < bench < cli, python; drive::Device < \
+                   sim: each crate must make sense to a reader of those below it alone";
+
+/// Checks every package manifest.
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.files() {
+        let Some(folder) = file.path.strip_suffix("/Cargo.toml") else {
+            continue;
+        };
+        if folder == FUZZ || file.is_fixture() {
+            continue;
+        }
+        let manifest: Table = match file.text.parse() {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                let what = format!("not TOML: {error}");
+                findings.push(finding(
+                    &file.path,
+                    1,
+                    "",
+                    what,
+                    "make it a manifest".to_owned(),
+                ));
+                continue;
+            }
+        };
+        if !manifest.contains_key("package") {
+            continue;
+        }
+        let Some((_, allowed)) = PACKAGES.iter().find(|(known, _)| *known == folder) else {
+            let what = format!("the package in `{folder}` has no place in the house");
+            let fix = "give it one in xtask/src/tidy/crates.rs and ARCHITECTURE.md".to_owned();
+            findings.push(finding(&file.path, 1, folder, what, fix));
+            continue;
+        };
+        for (name, package) in dependencies(&manifest) {
+            if package.starts_with("outcore") && !allowed.contains(&package.as_str()) {
+                let line = line_of(&file.text, &name);
+                let what = format!("`{folder}` depends on `{package}`");
+                let fix = match allowed {
+                    [] => "depend on no other package of ours".to_owned(),
+                    allowed => format!("keep to {}", allowed.join(", ")),
+                };
+                findings.push(finding(&file.path, line, &package, what, fix));
+            }
+        }
+    }
+    findings
+}
+
+/// Every dependency as `(name in the manifest, name of the package)`.
+fn dependencies(manifest: &Table) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let targets = manifest.get("target").and_then(Value::as_table);
+    let scopes = targets
+        .into_iter()
+        .flat_map(Table::values)
+        .filter_map(Value::as_table);
+    for scope in scopes.chain([manifest]) {
+        for kind in KINDS {
+            for (name, entry) in scope
+                .get(kind)
+                .and_then(Value::as_table)
+                .into_iter()
+                .flatten()
+            {
+                let package = entry.get("package").and_then(Value::as_str).unwrap_or(name);
+                found.push((name.clone(), package.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+fn line_of(text: &str, name: &str) -> usize {
+    let is_entry = |line: &str| {
+        let key = line.trim_start().trim_matches('[');
+        key.strip_prefix(name)
+            .is_some_and(|rest| rest.starts_with([' ', '=', '.', ']']))
+            || key.ends_with(&format!("dependencies.{name}]"))
+    };
+    text.lines().position(is_entry).map_or(1, |index| index + 1)
+}
+
+fn finding(path: &str, line: usize, item: &str, what: String, fix: String) -> Finding {
+    Finding {
+        path: path.to_owned(),
+        line,
+        check: "layers",
+        item: item.to_owned(),
+        what,
+        why: WHY,
+        fix,
+        severity: Severity::Error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(folder: &str, rest: &str) -> Vec<usize> {
+        let path = format!("{folder}/Cargo.toml");
+        let text = format!("[package]\nname = 'x'\n{rest}");
+        check(&Tree::of(&[(&path, &text)]))
+            .iter()
+            .map(|f| f.line)
+            .collect()
+    }
+
+    #[test]
+    fn a_dependency_upwards_is_found_in_every_form() {
+        let bad = [
+            "[dependencies]\noutcore-sim = { path = '../outcore-sim' }",
+            "[dev-dependencies]\noutcore-sim.workspace = true",
+            "[build-dependencies]\nother = { package = 'outcore-sim', version = '1' }",
+            "[dependencies.outcore-sim]\n",
+            "[target.'cfg(unix)'.dependencies]\noutcore-sim = '1'",
+        ];
+        for text in bad {
+            assert_eq!(found("crates/outcore", text).len(), 1, "{text}");
+        }
+        assert_eq!(found("crates/outcore", bad[1]), [4]);
+        assert_eq!(
+            found(
+                "crates/outcore-apps",
+                "[dependencies]\noutcore-formats = '1'"
+            ),
+            [4]
+        );
+        assert_eq!(
+            found("crates/outcore-bench", "[dependencies]\noutcore-cli = '1'"),
+            [4]
+        );
+    }
+
+    #[test]
+    fn dependencies_downwards_pass() {
+        let below = "[dependencies]\noutcore.workspace = true\nserde = '1'";
+        for folder in ["crates/outcore-apps", "crates/outcore-sim", "python"] {
+            assert_eq!(found(folder, below), [0; 0], "{folder}");
+        }
+        assert_eq!(
+            found("crates/outcore-cli", "[dependencies]\noutcore-sim = '1'"),
+            [0; 0]
+        );
+        assert_eq!(found("fuzz", "[dependencies]\noutcore-cli = '1'"), [0; 0]);
+    }
+
+    #[test]
+    fn a_package_without_a_place_is_found() {
+        assert_eq!(found("crates/outcore-extra", ""), [1]);
+    }
+}

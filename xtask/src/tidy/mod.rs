@@ -1,0 +1,121 @@
+//! tidy: the house rules that no compiler checks, as a program and as a test.
+//!
+//! Contract: [`check`] is pure over a [`Tree`] (every file that git would keep, read once) and
+//! answers with all breaches, sorted by place; each is one line that says where, what, why and
+//! what to do. Exceptions live in `xtask/tidy.toml`, each with a reason; one that no longer
+//! excuses anything is itself a breach, so the list can only shrink to what is needed.
+//! Bounds: the whole repository's text in memory (files above 1 MiB are skipped), a second of work.
+//!
+//! | check | rule | module |
+//! |---|---|---|
+//! | `layers` | who may import whom, in the engine and between crates | [`layers`], [`crates`] |
+//! | `file-length`, `function-length` | files of 700 lines, at most 900; bodies of 100 | [`lengths`] |
+//! | `units` | a size or a time says its unit, last in its name | [`units`] |
+//! | `unsafe` | `unsafe` only in listed files, each with its SAFETY argument | [`unsafety`] |
+//! | `contract` | a file opens with what it promises | [`contracts`] |
+//! | `dead-file` | every source is compiled, every page and example is found from another | [`dead`] |
+//! | `words` | nothing unfinished, nothing that panics by habit | [`words`] |
+//! | `links` | links between our own pages resolve | [`links`] |
+//! | `paths` | no path of one machine | [`words`] |
+
+mod allow;
+mod contracts;
+mod crates;
+mod dead;
+mod layers;
+mod lengths;
+mod links;
+mod python;
+mod rust;
+mod tokens;
+mod tree;
+mod units;
+mod unsafety;
+mod words;
+
+use std::fmt;
+
+pub use tree::Tree;
+
+/// How much a breach weighs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Fails the run.
+    Error,
+    /// Is printed only.
+    Warning,
+}
+
+/// One breach of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// File, relative to the root, with `/`.
+    pub path: String,
+    /// Line, from 1; 1 where the whole file is meant.
+    pub line: usize,
+    /// Name of the rule, as in the allow-list.
+    pub check: &'static str,
+    /// The function, field or word meant; the allow-list names it as `path::item`.
+    pub item: String,
+    /// What is so.
+    pub what: String,
+    /// Why that is not wanted.
+    pub why: &'static str,
+    /// What to do about it.
+    pub fix: String,
+    /// Whether it fails the run.
+    pub severity: Severity,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let weight = if self.severity == Severity::Warning {
+            "warning: "
+        } else {
+            ""
+        };
+        write!(
+            f,
+            "{}:{}: {weight}[{}] {}; {}; do: {}",
+            self.path, self.line, self.check, self.what, self.why, self.fix
+        )
+    }
+}
+
+/// What a run found.
+#[derive(Debug)]
+pub struct Report {
+    /// Breaches that no allowance excuses, sorted by place.
+    pub findings: Vec<Finding>,
+    /// Files read.
+    pub files_count: usize,
+    /// Allowances in force.
+    pub allowances_count: usize,
+}
+
+/// Runs every check over the tree.
+///
+/// # Errors
+/// Only where the allow-list cannot be read: then no verdict is possible.
+pub fn check(tree: &Tree) -> Result<Report, String> {
+    let allowances = allow::Allowances::of(tree)?;
+    let sources = rust::Sources::of(tree);
+    let modules = dead::Modules::of(tree, &sources);
+    let mut findings = sources.unreadable();
+    findings.extend(layers::check(&sources, &modules));
+    findings.extend(crates::check(tree));
+    findings.extend(lengths::check(tree, &sources));
+    findings.extend(units::check(tree, &sources, &modules));
+    findings.extend(unsafety::check(&sources));
+    findings.extend(contracts::check(tree));
+    findings.extend(dead::check(tree, &sources, &modules));
+    findings.extend(words::check(tree, &sources, &modules));
+    findings.extend(links::check(tree));
+    let mut findings = allowances.apply(findings);
+    findings.sort_by(|a, b| (&a.path, a.line, a.check).cmp(&(&b.path, b.line, b.check)));
+    Ok(Report {
+        findings,
+        files_count: tree.files().len(),
+        allowances_count: allowances.count(),
+    })
+}

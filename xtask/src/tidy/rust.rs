@@ -1,0 +1,572 @@
+//! What the checks want to know of each Rust source, collected once.
+//!
+//! Contract: a source that does not parse is a finding of its own and is left out of the other
+//! checks. Lines count from 1. Test code is what stands under `#[test]` or a `cfg` that names
+//! `test`, and all of a crate's `tests`, `benches` and `examples`.
+
+use std::ops::RangeInclusive;
+
+use proc_macro2::{TokenStream, TokenTree};
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+
+use super::tokens::TokenFacts;
+use super::tree::Tree;
+use super::{Finding, Severity};
+
+/// A function that has a body.
+#[derive(Debug, Clone)]
+pub(super) struct Function {
+    /// `name` or `Type::name`.
+    pub name: String,
+    /// Line of its name.
+    pub line: usize,
+    /// Lines between the braces.
+    pub body_lines: usize,
+}
+
+/// A named value with a type: field, parameter, constant.
+#[derive(Debug, Clone)]
+pub(super) struct Value {
+    /// Its own name.
+    pub name: String,
+    /// Where it belongs: `Struct.field`, `function(parameter)`, `CONSTANT`.
+    pub item: String,
+    /// Line of the name.
+    pub line: usize,
+    /// Whether its type is a number, or a collection or option of numbers.
+    pub is_number: bool,
+}
+
+/// A `mod name;` that asks for another file.
+#[derive(Debug, Clone)]
+pub(super) struct ModuleFile {
+    /// The module's name.
+    pub name: String,
+    /// Modules of the same file around it.
+    pub inside: Vec<String>,
+    /// Path given by attribute.
+    pub path: Option<String>,
+    /// Whether only tests compile it.
+    pub is_test: bool,
+}
+
+/// One source.
+#[derive(Debug)]
+pub(super) struct Source {
+    /// Path relative to the root.
+    pub path: String,
+    /// What its tokens say.
+    pub tokens: TokenFacts,
+    /// Functions with a body.
+    pub functions: Vec<Function>,
+    /// Fields, parameters and constants.
+    pub values: Vec<Value>,
+    /// Modules in files of their own.
+    pub modules: Vec<ModuleFile>,
+    /// Names that `pub use` brings up, with the first name of their path.
+    pub exports: Vec<(String, String)>,
+    /// The text by lines.
+    pub lines: Vec<String>,
+    test_lines: Vec<RangeInclusive<usize>>,
+}
+
+impl Source {
+    fn of(path: &str, text: &str) -> Result<Source, (usize, String)> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let is_shebang = text.starts_with("#!") && !text.starts_with("#![");
+        let code = if is_shebang {
+            format!("//{text}")
+        } else {
+            text.to_owned()
+        };
+        let stream: TokenStream = code
+            .parse()
+            .map_err(|e: proc_macro2::LexError| (e.span().start().line, e.to_string()))?;
+        let file = syn::parse2::<syn::File>(stream.clone())
+            .map_err(|e| (e.span().start().line, e.to_string()))?;
+        let mut reader = Reader::default();
+        if is_test(&file.attrs) {
+            reader.test_lines.push(1..=usize::MAX);
+        }
+        reader.visit_file(&file);
+        Ok(Source {
+            path: path.to_owned(),
+            tokens: TokenFacts::of(stream),
+            functions: reader.functions,
+            values: reader.values,
+            modules: reader.modules,
+            exports: exports(&file),
+            lines: text.lines().map(str::to_owned).collect(),
+            test_lines: reader.test_lines,
+        })
+    }
+
+    /// Whether the line stands in test code by what this file alone says.
+    pub(super) fn is_test_line(&self, line: usize) -> bool {
+        self.test_lines.iter().any(|range| range.contains(&line))
+            || ["tests", "benches", "examples"]
+                .iter()
+                .any(|f| self.path.split('/').any(|p| p == *f))
+    }
+
+    /// The source as a module of its crate: `src/drive/queue.rs` is `drive`, `queue`.
+    pub(super) fn module_path(&self) -> Option<Vec<String>> {
+        let (_, inner) = self.path.split_once("/src/")?;
+        let mut parts: Vec<_> = inner
+            .strip_suffix(".rs")?
+            .split('/')
+            .map(str::to_owned)
+            .collect();
+        let last = parts.last().map_or("", String::as_str);
+        if last == "mod" || (parts.len() == 1 && (last == "lib" || last == "main")) {
+            parts.pop();
+        }
+        Some(parts)
+    }
+}
+
+/// All Rust sources of the tree.
+#[derive(Debug)]
+pub(super) struct Sources {
+    sources: Vec<Source>,
+    unreadable: Vec<Finding>,
+}
+
+impl Sources {
+    /// Parses every `.rs` file that is no fixture.
+    pub(super) fn of(tree: &Tree) -> Sources {
+        let mut sources = Sources {
+            sources: Vec::new(),
+            unreadable: Vec::new(),
+        };
+        for file in tree
+            .files()
+            .iter()
+            .filter(|f| f.extension() == "rs" && !f.is_fixture())
+        {
+            match Source::of(&file.path, &file.text) {
+                Ok(source) => sources.sources.push(source),
+                Err((line, error)) => sources.unreadable.push(Finding {
+                    path: file.path.clone(),
+                    line: line.max(1),
+                    check: "parse",
+                    item: String::new(),
+                    what: format!("not Rust: {error}"),
+                    why: "a source that cannot be read cannot be checked",
+                    fix: "make it compile".to_owned(),
+                    severity: Severity::Error,
+                }),
+            }
+        }
+        sources
+    }
+
+    /// The sources, sorted by path.
+    pub(super) fn all(&self) -> &[Source] {
+        &self.sources
+    }
+
+    /// One source by path.
+    pub(super) fn get(&self, path: &str) -> Option<&Source> {
+        self.sources.iter().find(|source| source.path == path)
+    }
+
+    /// A finding for each source that does not parse.
+    pub(super) fn unreadable(&self) -> Vec<Finding> {
+        self.unreadable.clone()
+    }
+}
+
+/// Reads the syntax tree of one file.
+#[derive(Debug, Default)]
+struct Reader {
+    functions: Vec<Function>,
+    values: Vec<Value>,
+    modules: Vec<ModuleFile>,
+    test_lines: Vec<RangeInclusive<usize>>,
+    inside: Vec<String>,
+    test_depth: usize,
+    /// The type whose `impl` is being read.
+    owner: Option<String>,
+    /// Whether names are dictated by a trait defined elsewhere.
+    is_dictated: bool,
+}
+
+impl Reader {
+    fn function(&mut self, signature: &syn::Signature, block: Option<&syn::Block>) {
+        let own = signature.ident.to_string();
+        let name = self
+            .owner
+            .as_ref()
+            .map_or(own.clone(), |owner| format!("{owner}::{own}"));
+        if let Some(block) = block {
+            let braces = block.brace_token.span;
+            let body_lines = braces.close().start().line - braces.open().start().line;
+            self.functions.push(Function {
+                name: name.clone(),
+                line: signature.ident.span().start().line,
+                body_lines: body_lines.saturating_sub(1),
+            });
+        }
+        if self.is_dictated {
+            return;
+        }
+        for input in &signature.inputs {
+            if let syn::FnArg::Typed(input) = input
+                && let syn::Pat::Ident(parameter) = &*input.pat
+            {
+                let item = format!("{name}({})", parameter.ident);
+                self.value(&parameter.ident, item, &input.ty);
+            }
+        }
+    }
+
+    fn value(&mut self, ident: &syn::Ident, item: String, kind: &syn::Type) {
+        self.values.push(Value {
+            name: ident.to_string(),
+            item,
+            line: ident.span().start().line,
+            is_number: is_number(kind),
+        });
+    }
+
+    fn fields(&mut self, owner: &str, fields: &syn::Fields) {
+        for field in fields {
+            if let Some(ident) = &field.ident {
+                self.value(ident, format!("{owner}.{ident}"), &field.ty);
+            }
+        }
+    }
+
+    fn module(&mut self, item: &syn::ItemMod) {
+        let path = item
+            .attrs
+            .iter()
+            .find(|a| a.path().is_ident("path"))
+            .and_then(text_of);
+        self.modules.push(ModuleFile {
+            name: item.ident.to_string(),
+            inside: self.inside.clone(),
+            path,
+            is_test: self.test_depth > 0 || is_test(&item.attrs),
+        });
+    }
+}
+
+impl<'ast> Visit<'ast> for Reader {
+    fn visit_item(&mut self, item: &'ast syn::Item) {
+        let is_test = is_test(attributes(item));
+        if is_test {
+            self.test_lines
+                .push(item.span().start().line..=item.span().end().line);
+            self.test_depth += 1;
+        }
+        visit::visit_item(self, item);
+        self.test_depth -= usize::from(is_test);
+    }
+
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if item.content.is_none() {
+            self.module(item);
+        } else {
+            self.inside.push(item.ident.to_string());
+            visit::visit_item_mod(self, item);
+            self.inside.pop();
+        }
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        let (owner, is_dictated) = (self.owner.take(), self.is_dictated);
+        self.is_dictated = false;
+        self.function(&item.sig, Some(&item.block));
+        visit::visit_item_fn(self, item);
+        (self.owner, self.is_dictated) = (owner, is_dictated);
+    }
+
+    fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
+        let owner = self.owner.replace(name_of(&item.self_ty));
+        let is_dictated = std::mem::replace(&mut self.is_dictated, item.trait_.is_some());
+        visit::visit_item_impl(self, item);
+        (self.owner, self.is_dictated) = (owner, is_dictated);
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        if is_test(&item.attrs) {
+            self.test_lines
+                .push(item.span().start().line..=item.span().end().line);
+        }
+        self.function(&item.sig, Some(&item.block));
+        visit::visit_impl_item_fn(self, item);
+    }
+
+    fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
+        let owner = self.owner.replace(item.ident.to_string());
+        visit::visit_item_trait(self, item);
+        self.owner = owner;
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
+        self.function(&item.sig, item.default.as_ref());
+        visit::visit_trait_item_fn(self, item);
+    }
+
+    fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
+        self.fields(&item.ident.to_string(), &item.fields);
+    }
+
+    fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
+        for variant in &item.variants {
+            self.fields(
+                &format!("{}::{}", item.ident, variant.ident),
+                &variant.fields,
+            );
+        }
+    }
+
+    fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
+        self.value(&item.ident, item.ident.to_string(), &item.ty);
+        visit::visit_item_const(self, item);
+    }
+
+    fn visit_item_static(&mut self, item: &'ast syn::ItemStatic) {
+        self.value(&item.ident, item.ident.to_string(), &item.ty);
+        visit::visit_item_static(self, item);
+    }
+
+    fn visit_impl_item_const(&mut self, item: &'ast syn::ImplItemConst) {
+        if !self.is_dictated {
+            let owner = self.owner.clone().unwrap_or_default();
+            self.value(&item.ident, format!("{owner}::{}", item.ident), &item.ty);
+        }
+    }
+
+    fn visit_trait_item_const(&mut self, item: &'ast syn::TraitItemConst) {
+        let owner = self.owner.clone().unwrap_or_default();
+        self.value(&item.ident, format!("{owner}::{}", item.ident), &item.ty);
+    }
+}
+
+/// Whether these attributes make what follows test code.
+fn is_test(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| match &attribute.meta {
+        syn::Meta::Path(path) => path.is_ident("test"),
+        syn::Meta::List(list) => list.path.is_ident("cfg") && asks_for_test(list.tokens.clone()),
+        syn::Meta::NameValue(_) => false,
+    })
+}
+
+/// Whether a `cfg` can only hold in tests, or names `test` among its choices, outside `not`.
+fn asks_for_test(condition: TokenStream) -> bool {
+    let mut is_negated = false;
+    condition.into_iter().any(|token| {
+        let was_negated = std::mem::replace(&mut is_negated, false);
+        match token {
+            TokenTree::Ident(word) => {
+                is_negated = word == "not";
+                word == "test"
+            }
+            TokenTree::Group(group) => !was_negated && asks_for_test(group.stream()),
+            _ => false,
+        }
+    })
+}
+
+fn attributes(item: &syn::Item) -> &[syn::Attribute] {
+    match item {
+        syn::Item::Const(item) => &item.attrs,
+        syn::Item::Enum(item) => &item.attrs,
+        syn::Item::Fn(item) => &item.attrs,
+        syn::Item::Impl(item) => &item.attrs,
+        syn::Item::Macro(item) => &item.attrs,
+        syn::Item::Mod(item) => &item.attrs,
+        syn::Item::Static(item) => &item.attrs,
+        syn::Item::Struct(item) => &item.attrs,
+        syn::Item::Trait(item) => &item.attrs,
+        syn::Item::Use(item) => &item.attrs,
+        _ => &[],
+    }
+}
+
+/// The string of `#[name = "text"]`.
+fn text_of(attribute: &syn::Attribute) -> Option<String> {
+    let value = &attribute.meta.require_name_value().ok()?.value;
+    let syn::Expr::Lit(syn::ExprLit {
+        lit: syn::Lit::Str(text),
+        ..
+    }) = value
+    else {
+        return None;
+    };
+    Some(text.value())
+}
+
+fn name_of(kind: &syn::Type) -> String {
+    match kind {
+        syn::Type::Path(path) => path.path.segments.last().map(|s| s.ident.to_string()),
+        syn::Type::Reference(inner) => Some(name_of(&inner.elem)),
+        _ => None,
+    }
+    .unwrap_or_default()
+}
+
+/// Numbers, and what holds nothing but numbers.
+fn is_number(kind: &syn::Type) -> bool {
+    const NUMBERS: [&str; 14] = [
+        "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize",
+        "f32", "f64",
+    ];
+    const HOLDERS: [&str; 7] = ["Option", "Vec", "Box", "Cell", "NonZero", "VecDeque", "Arc"];
+    match kind {
+        syn::Type::Reference(inner) => is_number(&inner.elem),
+        syn::Type::Slice(inner) => is_number(&inner.elem),
+        syn::Type::Array(inner) => is_number(&inner.elem),
+        syn::Type::Paren(inner) => is_number(&inner.elem),
+        syn::Type::Path(path) => path.path.segments.last().is_some_and(|last| {
+            let name = last.ident.to_string();
+            let is_plain = NUMBERS.contains(&name.as_str())
+                || name.starts_with("AtomicU")
+                || name.starts_with("AtomicI")
+                || name.starts_with("NonZeroU");
+            is_plain || (HOLDERS.contains(&name.as_str()) && holds_number(&last.arguments))
+        }),
+        _ => false,
+    }
+}
+
+fn holds_number(arguments: &syn::PathArguments) -> bool {
+    let syn::PathArguments::AngleBracketed(list) = arguments else {
+        return false;
+    };
+    list.args
+        .iter()
+        .any(|a| matches!(a, syn::GenericArgument::Type(kind) if is_number(kind)))
+}
+
+/// Names that the file's own `pub use` brings up, with the first name of the path they come from.
+fn exports(file: &syn::File) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for item in &file.items {
+        if let syn::Item::Use(item) = item {
+            exported(&item.tree, None, &mut found);
+        }
+    }
+    found
+}
+
+fn exported(tree: &syn::UseTree, first: Option<&str>, found: &mut Vec<(String, String)>) {
+    match tree {
+        syn::UseTree::Path(path) => {
+            let name = path.ident.to_string();
+            let is_root = name == "crate" || name == "self";
+            let next = first.map_or((!is_root).then_some(name.as_str()), Some);
+            exported(&path.tree, next, found);
+        }
+        syn::UseTree::Group(group) => {
+            for tree in &group.items {
+                exported(tree, first, found);
+            }
+        }
+        syn::UseTree::Name(name) => {
+            let name = name.ident.to_string();
+            found.push((name.clone(), first.unwrap_or(&name).to_owned()));
+        }
+        syn::UseTree::Rename(rename) => {
+            let from = first.map_or_else(|| rename.ident.to_string(), str::to_owned);
+            found.push((rename.rename.to_string(), from));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(text: &str) -> Source {
+        Source::of("crates/outcore/src/drive/queue.rs", text).unwrap()
+    }
+
+    #[test]
+    fn a_body_is_counted_between_its_braces() {
+        let source =
+            source("struct S;\nimpl S {\n  fn f(\n    &self,\n  ) {\n    1;\n    2;\n  }\n}\n");
+        let function = &source.functions[0];
+        assert_eq!(
+            (function.name.as_str(), function.line, function.body_lines),
+            ("S::f", 3, 2)
+        );
+    }
+
+    #[test]
+    fn test_code_is_known_by_its_attributes() {
+        let source = source(
+            "fn a() {}\n#[cfg(test)]\nmod tests {\n fn b() {}\n}\n#[test]\nfn c() {}\n\
+             #[cfg(not(test))]\nfn d() {}\n#[cfg(any(test, feature = \"x\"))]\nfn e() {}\n",
+        );
+        let test: Vec<_> = (1..=11).filter(|line| source.is_test_line(*line)).collect();
+        assert_eq!(test, [2, 3, 4, 5, 6, 7, 10, 11]);
+    }
+
+    #[test]
+    fn numbers_are_told_from_types_that_carry_their_unit() {
+        let source = source(
+            "struct S { a: u64, b: Option<f64>, c: Vec<u32>, d: Duration, e: [u8; 4], f: Bytes,\n\
+             g: Option<Bytes>, h: &'static [u64], i: AtomicU64 }\n\
+             impl Other for S { fn f(size: usize) {} const SIZE: usize = 1; }",
+        );
+        let numbers: Vec<_> = source
+            .values
+            .iter()
+            .filter(|v| v.is_number)
+            .map(|v| v.name.as_str())
+            .collect();
+        assert_eq!(numbers, ["a", "b", "c", "e", "h", "i"]);
+        assert!(
+            source
+                .values
+                .iter()
+                .all(|v| v.name != "size" && v.name != "SIZE")
+        );
+    }
+
+    #[test]
+    fn names_brought_up_are_traced_to_their_module() {
+        let source = source("pub use error::{Error, Kind as K};\npub use crate::drive::Device;");
+        let expected = [("Error", "error"), ("K", "error"), ("Device", "drive")];
+        let found: Vec<_> = source
+            .exports
+            .iter()
+            .map(|(a, b)| (a.as_str(), b.as_str()))
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn module_paths_follow_the_folders() {
+        let path = |path: &str| Source::of(path, "").unwrap().module_path();
+        assert_eq!(path("crates/a/src/lib.rs"), Some(vec![]));
+        assert_eq!(
+            path("crates/a/src/drive/mod.rs"),
+            Some(vec!["drive".to_owned()])
+        );
+        assert_eq!(
+            path("crates/a/src/drive/queue.rs"),
+            Some(vec!["drive".to_owned(), "queue".to_owned()])
+        );
+        assert_eq!(path("crates/a/tests/x.rs"), None);
+    }
+
+    #[test]
+    fn a_source_that_does_not_parse_is_a_finding_with_its_line() {
+        let sources = Sources::of(&Tree::of(&[(
+            "crates/a/src/lib.rs",
+            "fn f() {}\nfn fn() {}\n",
+        )]));
+        let found = sources.unreadable();
+        assert_eq!(
+            (found.len(), found[0].line, found[0].check),
+            (1, 2, "parse")
+        );
+    }
+}

@@ -1,0 +1,243 @@
+//! The files that the checks look at: all that git keeps or would keep, as text.
+//!
+//! Contract: paths are relative to the root, separated by `/`, sorted, without duplicates. Files
+//! of another encoding or above 1 MiB are known by name alone. Outside a git checkout (a source
+//! archive) the folder is walked, leaving out what builds put there.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TEXT_BYTES_MAX: u64 = 1 << 20;
+
+/// Left out where there is no git to ask.
+const BUILD_FOLDERS: [&str; 8] = [
+    ".git",
+    "target",
+    ".venv",
+    "dist",
+    "__pycache__",
+    ".pytest_cache",
+    ".mypy_cache",
+    "node_modules",
+];
+
+/// One file that is text.
+#[derive(Debug)]
+pub(super) struct TextFile {
+    /// Path relative to the root.
+    pub path: String,
+    /// All of it.
+    pub text: String,
+}
+
+impl TextFile {
+    /// The ending of the name, without its dot.
+    pub(super) fn extension(&self) -> &str {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        name.rsplit_once('.').map_or("", |(_, extension)| extension)
+    }
+
+    /// Whether the file is material for tests, not prose or program of ours.
+    pub(super) fn is_fixture(&self) -> bool {
+        self.path
+            .split('/')
+            .any(|part| part == "fixtures" || part == "snapshots")
+    }
+}
+
+/// The repository as the checks see it.
+#[derive(Debug)]
+pub struct Tree {
+    files: Vec<TextFile>,
+    names: BTreeSet<String>,
+    /// Paths that belong to this machine and must not be written down; each ends with `/`.
+    machine_places: Vec<String>,
+}
+
+impl Tree {
+    /// Reads the repository at `root`.
+    ///
+    /// # Errors
+    /// Names the folder that could not be listed or the file that could not be read.
+    pub fn read(root: &Path) -> Result<Tree, String> {
+        let names = match listed_by_git(root) {
+            Some(names) => names,
+            None => walked(root)?,
+        };
+        let mut files = Vec::new();
+        for name in &names {
+            let path = root.join(name);
+            let length_bytes = path.metadata().map_or(0, |facts| facts.len());
+            if length_bytes > TEXT_BYTES_MAX {
+                continue;
+            }
+            let bytes = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            if let Ok(text) = String::from_utf8(bytes) {
+                files.push(TextFile {
+                    path: name.clone(),
+                    text,
+                });
+            }
+        }
+        Ok(Tree {
+            files,
+            names,
+            machine_places: machine_places(root),
+        })
+    }
+
+    /// A tree out of `(path, text)` pairs, to try the checks on.
+    #[cfg(test)]
+    pub(super) fn of(files: &[(&str, &str)]) -> Tree {
+        let names = files.iter().map(|(path, _)| (*path).to_owned()).collect();
+        let mut files: Vec<_> = files
+            .iter()
+            .map(|(path, text)| TextFile {
+                path: (*path).to_owned(),
+                text: (*text).to_owned(),
+            })
+            .collect();
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Tree {
+            files,
+            names,
+            machine_places: Vec::new(),
+        }
+    }
+
+    /// Every file that is text, sorted by path.
+    pub(super) fn files(&self) -> &[TextFile] {
+        &self.files
+    }
+
+    /// The text of one file.
+    pub(super) fn text(&self, path: &str) -> Option<&str> {
+        let at = self
+            .files
+            .binary_search_by(|file| file.path.as_str().cmp(path))
+            .ok()?;
+        Some(&self.files[at].text)
+    }
+
+    /// Whether `path` is a file of the tree, or a folder that holds one.
+    pub(super) fn holds(&self, path: &str) -> bool {
+        let folder = format!("{path}/");
+        path.is_empty()
+            || self.names.contains(path)
+            || self
+                .names
+                .range(folder.clone()..)
+                .next()
+                .is_some_and(|n| n.starts_with(&folder))
+    }
+
+    /// Paths of this machine: the checkout and the user's home.
+    pub(super) fn machine_places(&self) -> &[String] {
+        &self.machine_places
+    }
+}
+
+/// Files tracked, and files neither tracked nor ignored; `None` where git cannot say.
+fn listed_by_git(root: &Path) -> Option<BTreeSet<String>> {
+    let listing = Command::new("git")
+        .arg("-C")
+        .arg(root)
+        .args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ])
+        .output()
+        .ok()?;
+    if !listing.status.success() {
+        return None;
+    }
+    let listing = String::from_utf8(listing.stdout).ok()?;
+    let is_there = |name: &&str| !name.is_empty() && root.join(name).is_file();
+    Some(
+        listing
+            .split('\0')
+            .filter(is_there)
+            .map(str::to_owned)
+            .collect(),
+    )
+}
+
+fn walked(root: &Path) -> Result<BTreeSet<String>, String> {
+    let mut names = BTreeSet::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        let place = root.join(&folder);
+        let listing = place
+            .read_dir()
+            .map_err(|e| format!("{}: {e}", place.display()))?;
+        for entry in listing.flatten() {
+            let name = entry.file_name();
+            let path = folder.join(&name);
+            if entry.path().is_dir() {
+                if !BUILD_FOLDERS.iter().any(|skipped| name == *skipped) {
+                    folders.push(path);
+                }
+            } else if let Some(path) = path.to_str() {
+                names.insert(path.replace('\\', "/"));
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// The checkout's and the home's own paths, unless they are folders every machine has.
+fn machine_places(root: &Path) -> Vec<String> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let root = root.canonicalize().ok();
+    let is_telling = |path: &PathBuf| path.components().count() > 2;
+    let as_prefix = |path: PathBuf| {
+        path.to_str()
+            .map(|p| format!("{}/", p.trim_end_matches('/')))
+    };
+    [root, home]
+        .into_iter()
+        .flatten()
+        .filter(is_telling)
+        .filter_map(as_prefix)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_files_are_left_out_and_new_ones_are_read() {
+        let root = crate::repository_root().unwrap();
+        let tree = Tree::read(&root).unwrap();
+        assert!(
+            tree.text("xtask/src/tidy/tree.rs")
+                .is_some_and(|text| text.contains("fn walked"))
+        );
+        assert!(
+            tree.files()
+                .iter()
+                .all(|file| !file.path.starts_with("target/"))
+        );
+        assert!(tree.files().is_sorted_by(|a, b| a.path < b.path));
+    }
+
+    #[test]
+    fn without_git_the_walk_finds_the_sources_and_leaves_builds_out() {
+        let root = crate::repository_root().unwrap();
+        let names = walked(&root).unwrap();
+        assert!(names.contains("xtask/src/tidy/tree.rs"));
+        assert!(names.iter().all(|name| !name.starts_with("target/")));
+    }
+
+    #[test]
+    fn a_folder_is_held_if_a_file_in_it_is() {
+        let tree = Tree::of(&[("docs/a.md", ""), ("docs-old/b.md", "")]);
+        assert!(tree.holds("docs") && tree.holds("docs/a.md") && tree.holds(""));
+        assert!(!tree.holds("doc") && !tree.holds("docs/b.md"));
+    }
+}

@@ -1,0 +1,262 @@
+//! Words that have no place in finished code, and paths that exist on one machine only.
+//!
+//! Contract: unfinished code (macros that stand for it, marks in comments, ignored tests) is found
+//! in sources, scripts and build files, tests included; calls that panic by habit only in shipped
+//! Rust (`src/`, outside tests); paths of this machine in every text but fixtures. The words are
+//! put together below, so that this file does not find itself.
+
+use super::dead::Modules;
+use super::rust::{Source, Sources};
+use super::tree::{TextFile, Tree};
+use super::{Finding, Severity};
+
+/// Macros that stand for code to come, or for a look that was meant to be short.
+const MACROS: [&str; 3] = ["todo", "unimplemented", "dbg"];
+/// Marks of work left undone.
+const MARKS: [&str; 3] = [
+    concat!("FIX", "ME"),
+    concat!("X", "XX"),
+    concat!("HA", "CK"),
+];
+/// Python's own way to leave something out.
+const MARK_PYTHON: &str = concat!("NotImplemented", "Error");
+/// Folders of the workplaces where this project is made.
+const PLACES: [&str; 3] = [
+    concat!("/wo", "rk/"),
+    concat!("/ro", "ot/"),
+    concat!("/tmp", "/oc/"),
+];
+
+const WHY_UNFINISHED: &str = "what is committed is finished; a user meets the gap first";
+const WHY_PANIC: &str = "errors are values here, with cause, place and next step";
+const WHY_PLACE: &str = "nobody else has this path";
+
+/// Checks sources, scripts and pages.
+pub(super) fn check(tree: &Tree, sources: &Sources, modules: &Modules) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for source in sources.all() {
+        unfinished(source, &mut findings);
+        if is_shipped(source, modules) {
+            panicking(source, &mut findings);
+        }
+    }
+    for file in tree.files().iter().filter(|file| !file.is_fixture()) {
+        if is_program(file) {
+            marks(file, &mut findings);
+        }
+        places(file, tree.machine_places(), &mut findings);
+    }
+    findings
+}
+
+fn is_program(file: &TextFile) -> bool {
+    let is_make = file.path.ends_with("Makefile") || file.path == ".ci/run";
+    is_make
+        || matches!(
+            file.extension(),
+            "rs" | "py" | "pyi" | "sh" | "toml" | "mk" | "yml"
+        )
+}
+
+fn is_shipped(source: &Source, modules: &Modules) -> bool {
+    source.path.contains("/src/") && !modules.is_test_file(&source.path)
+}
+
+fn unfinished(source: &Source, findings: &mut Vec<Finding>) {
+    for (line, name) in &source.tokens.macros {
+        if MACROS.contains(&name.as_str()) {
+            let what = format!("`{name}!`");
+            findings.push(finding(
+                &source.path,
+                *line,
+                name,
+                what,
+                WHY_UNFINISHED,
+                "finish it",
+            ));
+        }
+    }
+    for line in &source.tokens.ignores {
+        let fix = "run it, or let it skip by itself and print `SKIP: reason`";
+        let what = "an ignored test".to_owned();
+        findings.push(finding(
+            &source.path,
+            *line,
+            "ignore",
+            what,
+            WHY_UNFINISHED,
+            fix,
+        ));
+    }
+}
+
+fn panicking(source: &Source, findings: &mut Vec<Finding>) {
+    for (line, name) in &source.tokens.panics {
+        if !source.is_test_line(*line) {
+            let what = format!("`.{name}()` outside tests");
+            let fix = "return an error, or let the types rule the case out";
+            findings.push(finding(&source.path, *line, name, what, WHY_PANIC, fix));
+        }
+    }
+}
+
+fn marks(file: &TextFile, findings: &mut Vec<Finding>) {
+    for (index, line) in file.text.lines().enumerate() {
+        let python = (file.extension() == "py").then_some(MARK_PYTHON);
+        for mark in MARKS.into_iter().chain(python) {
+            if has_word(line, mark) {
+                let (what, fix) = (format!("`{mark}`"), "finish it, or write down what is so");
+                findings.push(finding(
+                    &file.path,
+                    index + 1,
+                    mark,
+                    what,
+                    WHY_UNFINISHED,
+                    fix,
+                ));
+            }
+        }
+    }
+}
+
+fn places(file: &TextFile, own: &[String], findings: &mut Vec<Finding>) {
+    for (index, line) in file.text.lines().enumerate() {
+        let all = PLACES.into_iter().chain(own.iter().map(String::as_str));
+        if let Some(place) = all.into_iter().find(|place| has_path(line, place)) {
+            let what = format!("a path of one machine: `{place}`");
+            let fix = "write it relative to the repository, or take it from the caller";
+            findings.push(finding(&file.path, index + 1, place, what, WHY_PLACE, fix));
+        }
+    }
+}
+
+/// Whether `word` stands in the line, no letter beside it.
+fn has_word(line: &str, word: &str) -> bool {
+    let is_part = |sign: Option<char>| sign.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    line.match_indices(word).any(|(at, _)| {
+        !is_part(line[..at].chars().next_back()) && !is_part(line[at + word.len()..].chars().next())
+    })
+}
+
+/// Whether the line names a place by its whole path, with or without what lies below it.
+fn has_path(line: &str, place: &str) -> bool {
+    let bare = place.trim_end_matches('/');
+    line.match_indices(bare).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + bare.len()..].chars().next();
+        let is_whole = !before.is_some_and(|c| c.is_alphanumeric() || "._-~$}*)]/".contains(c));
+        let is_deep = bare.matches('/').count() > 1;
+        is_whole
+            && match after {
+                Some('/') => true,
+                Some(sign) => is_deep && !sign.is_alphanumeric() && !"_-.".contains(sign),
+                None => is_deep,
+            }
+    })
+}
+
+fn finding(
+    path: &str,
+    line: usize,
+    item: &str,
+    what: String,
+    why: &'static str,
+    fix: &str,
+) -> Finding {
+    let check = if why == WHY_PLACE { "paths" } else { "words" };
+    Finding {
+        path: path.to_owned(),
+        line,
+        check,
+        item: item.to_owned(),
+        what,
+        why,
+        fix: fix.to_owned(),
+        severity: Severity::Error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<(&'static str, usize)> {
+        let tree = Tree::of(&[("crates/a/Cargo.toml", "[package]\nname='a'"), (path, text)]);
+        let sources = Sources::of(&tree);
+        let modules = Modules::of(&tree, &sources);
+        check(&tree, &sources, &modules)
+            .into_iter()
+            .map(|f| (f.check, f.line))
+            .collect()
+    }
+
+    #[test]
+    fn unfinished_code_is_found_in_tests_too() {
+        let text = "fn f() { todo!() }\nfn g() { unimplemented!(\"x\") }\n#[test]\n#[ignore]\n\
+                    fn h() { dbg!(1); }\n";
+        let lines: Vec<_> = found("crates/a/tests/t.rs", text)
+            .into_iter()
+            .map(|f| f.1)
+            .collect();
+        assert_eq!(lines, [1, 2, 5, 4]);
+    }
+
+    #[test]
+    fn marks_of_unfinished_work_are_found_in_every_program() {
+        for mark in MARKS {
+            assert_eq!(
+                found("crates/a/src/lib.rs", &format!("// {mark}: later")),
+                [("words", 1)]
+            );
+            assert_eq!(
+                found("scripts/x.sh", &format!("\n# {mark}")),
+                [("words", 2)]
+            );
+            assert_eq!(found("Makefile", &format!("# ({mark})")), [("words", 1)]);
+        }
+        let raise = format!("def f():\n    raise {MARK_PYTHON}\n");
+        assert_eq!(found("python/outcore/x.py", &raise), [("words", 2)]);
+        let template = format!("mktemp -d t.{0}{0}", MARKS[1]);
+        assert_eq!(found("scripts/x.sh", &template), []);
+    }
+
+    #[test]
+    fn panics_by_habit_are_found_outside_tests_only() {
+        let text = "fn f() { a().unwrap(); }\nfn g() { b.expect(\"so\"); }\n\
+                    #[cfg(test)]\nmod tests { fn h() { a().unwrap(); } }\n";
+        assert_eq!(
+            found("crates/a/src/lib.rs", text),
+            [("words", 1), ("words", 2)]
+        );
+        assert_eq!(found("crates/a/tests/t.rs", text), []);
+        assert_eq!(found("crates/a/examples/e.rs", text), []);
+    }
+
+    #[test]
+    fn paths_of_one_machine_are_found_in_every_text() {
+        for place in PLACES {
+            for text in [
+                format!("see {place}x"),
+                format!("\"{place}x\""),
+                format!("={place}y"),
+            ] {
+                assert_eq!(found("docs/a.md", &text), [("paths", 1)], "{text}");
+            }
+            let fixture = format!("see {place}x");
+            assert_eq!(found("crates/a/tests/fixtures/t.json", &fixture), []);
+        }
+        let own = "/srv/someone/code/".to_owned();
+        assert!(has_path("cd /srv/someone/code && make", &own));
+        assert!(!has_path("cd /srv/someone/codes", &own));
+    }
+
+    #[test]
+    fn paths_that_only_look_alike_pass() {
+        let text = format!(
+            "~{0}x a{0} $HOME{0}y {1}core/x",
+            PLACES[0],
+            PLACES[2].trim_end_matches("c/")
+        );
+        assert_eq!(found("docs/a.md", &text), []);
+    }
+}
