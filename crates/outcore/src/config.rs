@@ -1,0 +1,757 @@
+//! Configuration: what the user set, where it was set, and what holds where nothing was set.
+//!
+//! Contract: each setting is taken from the first of these that has it: command-line flag,
+//! environment (`OUTCORE_MEMORY`), configuration file, default; and remembers which one it was,
+//! for `outcore config show`. The file is `OUTCORE_CONFIG`, or else `outcore/config.toml` under
+//! `XDG_CONFIG_HOME` or `~/.config`; an empty `OUTCORE_CONFIG` means no file. An unknown key in a
+//! file and an unknown `OUTCORE_` variable are errors that name the nearest known one, so no
+//! setting is ignored in silence. A [`Config`] is a value; nothing here is global.
+//!
+//! ```toml
+//! memory = "2GiB"
+//! threads = 8
+//! io = "direct"              # auto, direct, buffered
+//! scratch_limit = "500GiB"
+//! drives = ["/mnt/nvme0", "/mnt/nvme1"]    # or "drives.toml"
+//! ```
+
+mod drives;
+mod machine;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+pub use drives::{DriveSet, DriveSpec, GroupSpec};
+pub use machine::Defaults;
+
+use crate::error::{Error, Result};
+use crate::units::{self, nearest};
+
+/// The most threads that can be asked for.
+pub const THREADS_MAX: usize = 4096;
+
+/// The environment variables that set something, in the order shown to users.
+pub const VARIABLES: [&str; 6] = [
+    "OUTCORE_MEMORY",
+    "OUTCORE_THREADS",
+    "OUTCORE_IO",
+    "OUTCORE_SCRATCH_LIMIT",
+    "OUTCORE_DRIVES",
+    "OUTCORE_CONFIG",
+];
+
+/// How files are read and written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum IoMode {
+    /// Direct where the file system can, else buffered.
+    #[default]
+    Auto,
+    /// Past the page cache; an error where that is impossible.
+    Direct,
+    /// Through the page cache.
+    Buffered,
+}
+
+impl IoMode {
+    /// Every mode, in the order shown to users.
+    pub const ALL: [IoMode; 3] = [IoMode::Auto, IoMode::Direct, IoMode::Buffered];
+
+    /// The word in flags and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            IoMode::Auto => "auto",
+            IoMode::Direct => "direct",
+            IoMode::Buffered => "buffered",
+        }
+    }
+}
+
+impl fmt::Display for IoMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for IoMode {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        IoMode::ALL
+            .into_iter()
+            .find(|mode| mode.name() == text)
+            .ok_or_else(|| {
+                Error::usage("read I/O mode", format!("unknown mode `{text}`"))
+                    .hint("known modes: auto, direct, buffered")
+            })
+    }
+}
+
+/// Where a setting came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A flag of the command, or an argument of the caller.
+    Flag,
+    /// An environment variable.
+    Environment(&'static str),
+    /// A configuration file, at a line where one is known.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: Option<usize>,
+    },
+    /// Nobody set it.
+    Default,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Flag => f.write_str("flag"),
+            Source::Environment(name) => write!(f, "environment ({name})"),
+            Source::File {
+                path,
+                line: Some(line),
+            } => write!(f, "{}:{line}", path.display()),
+            Source::File { path, line: None } => write!(f, "{}", path.display()),
+            Source::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// A value and where it came from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting<T> {
+    /// The value that holds.
+    pub value: T,
+    /// Who set it.
+    pub source: Source,
+}
+
+/// What the command line, or a caller, sets itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// Memory a job may use.
+    pub memory_bytes: Option<u64>,
+    /// Compute threads.
+    pub threads: Option<usize>,
+    /// How files are read and written.
+    pub io: Option<IoMode>,
+    /// Directories on drives, or drives files ending in `.toml`; empty means not set.
+    pub drives: Vec<PathBuf>,
+    /// The most scratch space on all drives together.
+    pub scratch_limit_bytes: Option<u64>,
+}
+
+/// Environment variables, as a value.
+#[derive(Debug, Clone, Default)]
+pub struct Environment(BTreeMap<OsString, OsString>);
+
+impl Environment {
+    /// The variables of this process.
+    pub fn of_process() -> Self {
+        Environment(std::env::vars_os().collect())
+    }
+
+    /// The variable's value; empty ones count as not set.
+    fn get(&self, name: &str) -> Option<&OsString> {
+        self.0
+            .get(&OsString::from(name))
+            .filter(|value| !value.is_empty())
+    }
+
+    /// The variable's value read by `parse`.
+    fn read<T>(
+        &self,
+        name: &'static str,
+        parse: impl Fn(&str) -> Result<T>,
+    ) -> Result<Option<(T, Source)>> {
+        let Some(value) = self.get(name) else {
+            return Ok(None);
+        };
+        let value = parse(&value.to_string_lossy()).map_err(|error| {
+            let renamed = Error::usage(format!("read {name}"), error.cause());
+            match error.next_step() {
+                Some(hint) => renamed.hint(hint),
+                None => renamed,
+            }
+        })?;
+        Ok(Some((value, Source::Environment(name))))
+    }
+
+    /// Refuses `OUTCORE_` variables that set nothing; `also_known` are the caller's own.
+    fn check(&self, also_known: &[&str]) -> Result<()> {
+        let known: Vec<&str> = VARIABLES.iter().chain(also_known).copied().collect();
+        for name in self.0.keys().map(|name| name.to_string_lossy()) {
+            if name.starts_with("OUTCORE_") && !known.contains(&name.as_ref()) {
+                let cause = format!("unknown variable `{name}`");
+                return Err(
+                    Error::usage("read environment", cause).hint(did_you_mean(&name, &known))
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The configuration file to read, and whether it must exist.
+    fn config_path(&self) -> Option<(PathBuf, bool)> {
+        if let Some(path) = self.0.get(&OsString::from("OUTCORE_CONFIG")) {
+            return (!path.is_empty()).then(|| (PathBuf::from(path), true));
+        }
+        let base = match self.get("XDG_CONFIG_HOME").map(PathBuf::from) {
+            Some(base) if base.is_absolute() => base,
+            _ => PathBuf::from(self.get("HOME")?).join(".config"),
+        };
+        Some((base.join("outcore").join("config.toml"), false))
+    }
+}
+
+impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(variables: I) -> Self {
+        Environment(
+            variables
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+        )
+    }
+}
+
+/// The configuration file's content.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileContent {
+    memory: Option<Spanned<SizeText>>,
+    threads: Option<Spanned<usize>>,
+    io: Option<Spanned<IoText>>,
+    scratch_limit: Option<Spanned<SizeText>>,
+    drives: Option<Spanned<DriveList>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+struct SizeText(#[serde(with = "drives::text::size")] Option<u64>);
+
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct IoText(IoMode);
+
+impl TryFrom<String> for IoText {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse().map(IoText)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "a directory, a drives file, or a list of them")]
+enum DriveList {
+    One(PathBuf),
+    Many(Vec<PathBuf>),
+}
+
+/// A configuration file that was read.
+struct ConfigFile {
+    path: PathBuf,
+    text: String,
+    content: FileContent,
+}
+
+const READ_FILE: &str = "read configuration";
+
+impl ConfigFile {
+    fn parse(path: PathBuf, text: String) -> Result<Self> {
+        let content =
+            toml::from_str(&text).map_err(|error| file_error(READ_FILE, &path, &text, &error))?;
+        Ok(ConfigFile {
+            path,
+            text,
+            content,
+        })
+    }
+
+    /// The file of the environment, if there is one.
+    fn load(environment: &Environment) -> Result<Option<Self>> {
+        let Some((path, must_exist)) = environment.config_path() else {
+            return Ok(None);
+        };
+        match fs::read_to_string(&path) {
+            Ok(text) => Self::parse(path, text).map(Some),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(None),
+            Err(error) => Err(Error::io(READ_FILE, &error)
+                .path(path)
+                .hint("correct OUTCORE_CONFIG, or set it empty to use no file")),
+        }
+    }
+
+    /// A value of the file with its line.
+    fn take<T, U>(&self, value: &Option<Spanned<T>>, get: impl Fn(&T) -> U) -> Option<(U, Source)> {
+        let value = value.as_ref()?;
+        let line = Some(line_at(&self.text, value.span().start));
+        let source = Source::File {
+            path: self.path.clone(),
+            line,
+        };
+        Some((get(value.get_ref()), source))
+    }
+}
+
+/// Everything a job takes from its surroundings, each with its source.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Memory a job may use.
+    pub memory_bytes: Setting<u64>,
+    /// Compute threads, 1 to [`THREADS_MAX`].
+    pub threads: Setting<usize>,
+    /// How files are read and written.
+    pub io: Setting<IoMode>,
+    /// Drives for scratch; an empty set means beside the output.
+    pub drives: Setting<DriveSet>,
+    /// The most scratch space on all drives together.
+    pub scratch_limit_bytes: Setting<Option<u64>>,
+    /// The configuration file, if one was read.
+    pub file: Option<PathBuf>,
+}
+
+/// One line of `outcore config show`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigRow {
+    /// Key in the configuration file.
+    pub key: &'static str,
+    /// The value that holds, as it would be written.
+    pub value: String,
+    /// Where it came from.
+    pub source: String,
+}
+
+impl Config {
+    /// Merges flags, environment, the environment's configuration file and defaults.
+    /// `also_known` names further `OUTCORE_` variables that the caller reads itself.
+    ///
+    /// Errors: usage for an unknown key or variable and for impossible values; I/O for a file that
+    /// is named but cannot be read.
+    pub fn load(
+        flags: &Flags,
+        environment: &Environment,
+        defaults: &Defaults,
+        also_known: &[&str],
+    ) -> Result<Self> {
+        environment.check(also_known)?;
+        let file = ConfigFile::load(environment)?;
+        let in_file =
+            |pick: &dyn Fn(&ConfigFile) -> Option<(u64, Source)>| file.as_ref().and_then(pick);
+        let memory_bytes = first(
+            flags.memory_bytes,
+            environment.read("OUTCORE_MEMORY", units::parse_bytes)?,
+            in_file(&|file| file.take(&file.content.memory, |size| size.0.unwrap_or_default())),
+            defaults.memory_bytes,
+        );
+        let scratch_limit_bytes = first(
+            flags.scratch_limit_bytes.map(Some),
+            environment.read("OUTCORE_SCRATCH_LIMIT", |text| {
+                units::parse_bytes(text).map(Some)
+            })?,
+            file.as_ref()
+                .and_then(|file| file.take(&file.content.scratch_limit, |size| size.0)),
+            None,
+        );
+        let threads = first(
+            flags.threads,
+            environment.read("OUTCORE_THREADS", parse_threads)?,
+            file.as_ref()
+                .and_then(|file| file.take(&file.content.threads, |threads| *threads)),
+            defaults.threads.clamp(1, THREADS_MAX),
+        );
+        check_threads(&threads)?;
+        let io = first(
+            flags.io,
+            environment.read("OUTCORE_IO", str::parse)?,
+            file.as_ref()
+                .and_then(|file| file.take(&file.content.io, |io| io.0)),
+            IoMode::Auto,
+        );
+        let drives = load_drives(flags, environment, file.as_ref())?;
+        let file = file.map(|file| file.path);
+        Ok(Config {
+            memory_bytes,
+            threads,
+            io,
+            drives,
+            scratch_limit_bytes,
+            file,
+        })
+    }
+
+    /// The settings as text, in the order shown to users.
+    pub fn rows(&self) -> Vec<ConfigRow> {
+        let row = |key, value, source: &Source| ConfigRow {
+            key,
+            value,
+            source: source.to_string(),
+        };
+        let limit = self.scratch_limit_bytes.value;
+        let dirs = self.drives.value.drives.iter();
+        let dirs: Vec<String> = dirs.map(|drive| drive.dir.display().to_string()).collect();
+        let drives = if dirs.is_empty() {
+            "beside the output".to_string()
+        } else {
+            dirs.join(", ")
+        };
+        vec![
+            row(
+                "memory",
+                units::bytes_exact(self.memory_bytes.value),
+                &self.memory_bytes.source,
+            ),
+            row(
+                "threads",
+                self.threads.value.to_string(),
+                &self.threads.source,
+            ),
+            row("io", self.io.value.to_string(), &self.io.source),
+            row(
+                "scratch_limit",
+                limit.map_or("none".to_string(), units::bytes_exact),
+                &self.scratch_limit_bytes.source,
+            ),
+            row("drives", drives, &self.drives.source),
+        ]
+    }
+}
+
+/// The first value that is set, with its source.
+fn first<T>(
+    flag: Option<T>,
+    environment: Option<(T, Source)>,
+    file: Option<(T, Source)>,
+    default: T,
+) -> Setting<T> {
+    let flag = flag.map(|value| (value, Source::Flag));
+    let (value, source) = flag
+        .or(environment)
+        .or(file)
+        .unwrap_or((default, Source::Default));
+    Setting { value, source }
+}
+
+fn parse_threads(text: &str) -> Result<usize> {
+    text.trim()
+        .parse()
+        .map_err(|_| Error::usage("read threads", format!("`{text}` is no number of threads")))
+}
+
+fn check_threads(threads: &Setting<usize>) -> Result<()> {
+    if (1..=THREADS_MAX).contains(&threads.value) {
+        return Ok(());
+    }
+    let cause = format!("{} threads, set by {}", threads.value, threads.source);
+    Err(Error::usage("read threads", cause).hint(format!(
+        "give 1 to {THREADS_MAX} threads, or leave it out to use all processors"
+    )))
+}
+
+/// The drives of the first source that names some; without any, `drives.toml` beside the
+/// configuration file if there is one.
+fn load_drives(
+    flags: &Flags,
+    environment: &Environment,
+    file: Option<&ConfigFile>,
+) -> Result<Setting<DriveSet>> {
+    if !flags.drives.is_empty() {
+        let value = DriveSet::from_arguments(&flags.drives)?;
+        return Ok(Setting {
+            value,
+            source: Source::Flag,
+        });
+    }
+    if let Some(list) = environment.get("OUTCORE_DRIVES") {
+        let dirs: Vec<PathBuf> = std::env::split_paths(list)
+            .filter(|dir| !dir.as_os_str().is_empty())
+            .collect();
+        let value = DriveSet::from_arguments(&dirs)?;
+        return Ok(Setting {
+            value,
+            source: Source::Environment("OUTCORE_DRIVES"),
+        });
+    }
+    if let Some(file) = file {
+        let base = file.path.parent().unwrap_or(Path::new(""));
+        let in_file = file.take(&file.content.drives, |drives| match drives {
+            DriveList::One(path) => vec![base.join(path)],
+            DriveList::Many(paths) => paths.iter().map(|path| base.join(path)).collect(),
+        });
+        if let Some((paths, source)) = in_file {
+            return Ok(Setting {
+                value: DriveSet::from_arguments(&paths)?,
+                source,
+            });
+        }
+    }
+    if let Some((path, _)) = environment.config_path() {
+        let path = path.with_file_name("drives.toml");
+        if path.is_file() {
+            let value = DriveSet::read(&path)?;
+            return Ok(Setting {
+                value,
+                source: Source::File { path, line: None },
+            });
+        }
+    }
+    Ok(Setting {
+        value: DriveSet::default(),
+        source: Source::Default,
+    })
+}
+
+/// The line of a byte of `text`, counted from 1.
+fn line_at(text: &str, offset: usize) -> usize {
+    let before = &text.as_bytes()[..offset.min(text.len())];
+    1 + before.iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// A TOML error as one line with the file, its line, and the nearest key for an unknown one.
+fn file_error(operation: &str, path: &Path, text: &str, error: &toml::de::Error) -> Error {
+    let line = error
+        .span()
+        .map(|span| format!("line {}: ", line_at(text, span.start)));
+    let message = error.message().lines().collect::<Vec<_>>().join("; ");
+    let is_unknown = message.starts_with("unknown field `");
+    // The message quotes the key that is not known, then every key that is.
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let (cause, hint) = match quoted.split_first() {
+        Some((key, known)) if is_unknown => {
+            (format!("unknown key `{key}`"), did_you_mean(key, known))
+        }
+        _ => (message, "correct the file at that line".to_string()),
+    };
+    Error::usage(operation, format!("{}{cause}", line.unwrap_or_default()))
+        .path(path)
+        .hint(hint)
+}
+
+fn did_you_mean(word: &str, known: &[&str]) -> String {
+    let meant = nearest(word, known).map(|near| format!("did you mean `{near}`? "));
+    format!("{}known: {}", meant.unwrap_or_default(), known.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEFAULTS: Defaults = Defaults {
+        memory_bytes: 1 << 30,
+        threads: 3,
+    };
+
+    fn load(flags: &Flags, variables: &[(&str, &str)]) -> Result<Config> {
+        let environment = variables.iter().copied().collect();
+        Config::load(flags, &environment, &DEFAULTS, &["OUTCORE_COLOR"])
+    }
+
+    /// A home with this configuration file.
+    fn home(config: &str) -> tempfile::TempDir {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir_all(home.path().join(".config/outcore")).unwrap();
+        fs::write(home.path().join(".config/outcore/config.toml"), config).unwrap();
+        home
+    }
+
+    #[test]
+    fn without_anything_the_defaults_hold() {
+        let config = load(&Flags::default(), &[]).unwrap();
+        assert_eq!(
+            config.memory_bytes,
+            Setting {
+                value: 1 << 30,
+                source: Source::Default
+            }
+        );
+        assert_eq!(config.threads.value, 3);
+        assert_eq!(config.io.value, IoMode::Auto);
+        assert!(config.drives.value.drives.is_empty());
+        assert_eq!(config.scratch_limit_bytes.value, None);
+        assert_eq!(config.file, None);
+    }
+
+    #[test]
+    fn flags_win_over_the_environment_over_the_file_over_the_default() {
+        let home = home("memory = \"1GiB\"\nthreads = 5\n\nio = \"direct\"\n");
+        let variables = [
+            ("HOME", home.path().to_str().unwrap()),
+            ("OUTCORE_MEMORY", "2GiB"),
+            ("OUTCORE_THREADS", "6"),
+        ];
+        let flags = Flags {
+            memory_bytes: Some(3 << 30),
+            ..Default::default()
+        };
+        let config = load(&flags, &variables).unwrap();
+        let path = home.path().join(".config/outcore/config.toml");
+        assert_eq!(
+            config.memory_bytes,
+            Setting {
+                value: 3 << 30,
+                source: Source::Flag
+            }
+        );
+        assert_eq!(config.threads.value, 6);
+        assert_eq!(
+            config.threads.source,
+            Source::Environment("OUTCORE_THREADS")
+        );
+        assert_eq!(config.io.value, IoMode::Direct);
+        assert_eq!(
+            config.io.source,
+            Source::File {
+                path: path.clone(),
+                line: Some(4)
+            }
+        );
+        assert_eq!(config.scratch_limit_bytes.source, Source::Default);
+        assert_eq!(config.file, Some(path.clone()));
+        let rows = config.rows();
+        assert_eq!(
+            (rows[0].key, rows[0].value.as_str(), rows[0].source.as_str()),
+            ("memory", "3GiB", "flag")
+        );
+        assert_eq!(rows[2].source, format!("{}:4", path.display()));
+        assert_eq!(rows[4].value, "beside the output");
+    }
+
+    #[test]
+    fn the_file_is_found_by_variable_then_xdg_then_home() {
+        let home = home("threads = 7");
+        let other = tempfile::tempdir().unwrap();
+        let file = other.path().join("my.toml");
+        fs::write(&file, "threads = 8").unwrap();
+        let home_path = home.path().to_str().unwrap();
+        let xdg = home.path().join(".config");
+        let threads =
+            |variables: &[(&str, &str)]| load(&Flags::default(), variables).unwrap().threads.value;
+        assert_eq!(threads(&[("HOME", home_path)]), 7);
+        assert_eq!(threads(&[("XDG_CONFIG_HOME", xdg.to_str().unwrap())]), 7);
+        assert_eq!(
+            threads(&[("XDG_CONFIG_HOME", "relative"), ("HOME", home_path)]),
+            7
+        );
+        assert_eq!(
+            threads(&[
+                ("HOME", home_path),
+                ("OUTCORE_CONFIG", file.to_str().unwrap())
+            ]),
+            8
+        );
+        assert_eq!(threads(&[("HOME", home_path), ("OUTCORE_CONFIG", "")]), 3);
+        let error = load(&Flags::default(), &[("OUTCORE_CONFIG", "/nowhere/x.toml")]).unwrap_err();
+        assert_eq!(error.kind(), crate::error::Kind::Io);
+        assert!(error.to_string().contains("/nowhere/x.toml"));
+    }
+
+    #[test]
+    fn drives_come_from_flags_variable_file_or_the_neighbouring_drives_file() {
+        let home = home("drives = [\"/a\", \"b\"]");
+        let dir = home.path().join(".config/outcore");
+        let variables = [("HOME", home.path().to_str().unwrap())];
+        let config = load(&Flags::default(), &variables).unwrap();
+        let dirs: Vec<_> = config
+            .drives
+            .value
+            .drives
+            .iter()
+            .map(|drive| drive.dir.clone())
+            .collect();
+        assert_eq!(dirs, [PathBuf::from("/a"), dir.join("b")]);
+
+        let with_list = [variables[0], ("OUTCORE_DRIVES", "/x:/y:")];
+        let config = load(&Flags::default(), &with_list).unwrap();
+        assert_eq!(config.drives.value.drives.len(), 2);
+        let flags = Flags {
+            drives: vec!["/z".into()],
+            ..Default::default()
+        };
+        let config = load(&flags, &with_list).unwrap();
+        assert_eq!(config.drives.value.drives[0].name, "z");
+
+        fs::write(dir.join("config.toml"), "").unwrap();
+        fs::write(
+            dir.join("drives.toml"),
+            "[[drive]]\ndir = \"/q\"\ndepth = 8\n",
+        )
+        .unwrap();
+        let config = load(&Flags::default(), &variables).unwrap();
+        assert_eq!(config.drives.value.drives[0].depth, Some(8));
+        assert_eq!(
+            config.drives.source,
+            Source::File {
+                path: dir.join("drives.toml"),
+                line: None
+            }
+        );
+        fs::write(dir.join("config.toml"), "drives = \"drives.toml\"").unwrap();
+        let config = load(&Flags::default(), &variables).unwrap();
+        assert_eq!(config.drives.value.drives[0].depth, Some(8));
+    }
+
+    #[test]
+    fn unknown_keys_and_variables_are_errors_that_name_the_nearest() {
+        let home = home("memory = \"1GiB\"\ntreads = 5\n");
+        let error = load(
+            &Flags::default(),
+            &[("HOME", home.path().to_str().unwrap())],
+        )
+        .unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("line 2: unknown key `treads`"), "{text}");
+        assert!(text.contains("did you mean `threads`?"), "{text}");
+        let error = load(&Flags::default(), &[("OUTCORE_MEMROY", "1GiB")]).unwrap_err();
+        assert!(
+            error.to_string().contains("did you mean `OUTCORE_MEMORY`?"),
+            "{error}"
+        );
+        load(
+            &Flags::default(),
+            &[("OUTCORE_COLOR", "never"), ("OTHER", "x")],
+        )
+        .unwrap();
+    }
+
+    #[test]
+    fn impossible_values_name_their_place() {
+        let refused = |variables: &[(&str, &str)], wanted: &str| {
+            let text = load(&Flags::default(), variables).unwrap_err().to_string();
+            assert!(text.contains(wanted), "{text} lacks {wanted}");
+            assert!(!text.contains('\n'), "{text}");
+        };
+        refused(
+            &[("OUTCORE_MEMORY", "2G")],
+            "read OUTCORE_MEMORY: unknown unit `G`; write 2GiB",
+        );
+        refused(&[("OUTCORE_THREADS", "many")], "read OUTCORE_THREADS");
+        refused(
+            &[("OUTCORE_THREADS", "0")],
+            "set by environment (OUTCORE_THREADS)",
+        );
+        refused(
+            &[("OUTCORE_IO", "fast")],
+            "known modes: auto, direct, buffered",
+        );
+        for (config, wanted) in [
+            ("memory = \"2G\"", "line 1"),
+            ("\nio = \"fast\"", "line 2"),
+            ("\n\nthreads = \"two\"", "line 3"),
+            ("memory = ", "line 1"),
+            ("drives = 3", "line 1"),
+        ] {
+            let home = home(config);
+            refused(&[("HOME", home.path().to_str().unwrap())], wanted);
+        }
+    }
+}
