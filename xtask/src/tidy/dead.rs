@@ -225,9 +225,11 @@ fn must_be_named(path: &str) -> bool {
     let is_program = [".rs", ".py", ".sh", ".ipynb"]
         .iter()
         .any(|ending| path.ends_with(ending));
+    let is_test = path.contains("/tests/");
     let is_example = path.starts_with("examples/") || path.contains("/examples/");
     let is_module = path.ends_with("/mod.rs") || path.ends_with("/__init__.py");
-    is_page || (is_program && !is_module && (is_example || path.starts_with("scripts/")))
+    is_page
+        || (is_program && !is_module && !is_test && (is_example || path.starts_with("scripts/")))
 }
 
 fn linked_pages(tree: &Tree) -> BTreeSet<String> {
@@ -252,7 +254,12 @@ fn is_named(tree: &Tree, page: &TextFile) -> bool {
     let name = page.path.rsplit('/').next().unwrap_or_default();
     let stem = name.split('.').next().unwrap_or_default();
     let as_example = format!("--example {stem}");
-    others.any(|other| other.text.contains(&page.path) || other.text.contains(&as_example))
+    let as_import = format!("from {stem} import ");
+    others.any(|other| {
+        other.text.contains(&page.path)
+            || other.text.contains(&as_example)
+            || (other.extension() == "py" && other.text.contains(&as_import))
+    })
 }
 
 #[cfg(test)]
@@ -337,8 +344,11 @@ mod tests {
             ("docs/lost.md", "[me](lost.md) docs/lost.md"),
             ("examples/quick.py", "'''x'''"),
             ("examples/slow.py", "'''x'''"),
-            ("scripts/run.sh", ""),
+            ("scripts/run.sh", "python scripts/count.py"),
+            ("scripts/count.py", "from tally import Tally"),
+            ("scripts/tally.py", ""),
             ("scripts/old.sh", ""),
+            ("scripts/tests/test_run.py", "'''x'''"),
             ("Makefile", "run:\n\tscripts/run.sh"),
         ]);
         assert_eq!(

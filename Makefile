@@ -1,0 +1,57 @@
+# What one does with a checkout. Every target sets up what it needs; see scripts/setup.sh.
+
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+TARGET_DIR = $(or $(CARGO_TARGET_DIR),target)
+COMMAND = $(TARGET_DIR)/release/outcore
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test lint wheel install uninstall fuzz clean
+
+help:
+	@echo 'make demo      generate 1 GiB, sort it in 256 MiB of memory, verify it, say how fast'
+	@echo 'make test      everything that must hold: style, Rust, Python (N passed, N failed, N skipped)'
+	@echo 'make lint      style only: rustfmt, clippy, the house rules'
+	@echo 'make build     the command: $(COMMAND)'
+	@echo 'make install   the command, its man page and completions, below PREFIX=$(PREFIX)'
+	@echo 'make wheel     the Python package, into dist/'
+	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs nightly, cargo-fuzz)'
+	@echo 'make bench-sort  other sorters and the drive itself, measured here (root; about 25 minutes)'
+	@echo 'make clean     remove what was built, .venv included'
+
+build:
+	@scripts/setup.sh rust
+	cargo build --release --package outcore-cli
+
+demo: build
+	$(COMMAND) demo
+
+test:
+	@scripts/setup.sh
+	@.venv/bin/python scripts/test.py
+
+lint:
+	@scripts/setup.sh
+	@.venv/bin/python scripts/test.py lint
+
+wheel:
+	@scripts/setup.sh
+	VIRTUAL_ENV='$(CURDIR)/.venv' .venv/bin/maturin build --release --manifest-path python/Cargo.toml --out dist
+
+install: build
+	install -D -m 755 $(COMMAND) '$(DESTDIR)$(PREFIX)/bin/outcore'
+	@scripts/install_docs.sh $(COMMAND) '$(DESTDIR)$(PREFIX)'
+
+uninstall:
+	rm -f '$(DESTDIR)$(PREFIX)/bin/outcore'
+	@scripts/install_docs.sh --remove '$(DESTDIR)$(PREFIX)'
+
+fuzz:
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+clean:
+	cargo clean
+	rm -rf .venv dist
+
+-include benches/bench.mk

@@ -1,0 +1,82 @@
+#!/bin/sh
+# Prepares a checkout for `make demo` and `make test`, and says what is missing where it cannot.
+# Needs: rustup's stable toolchain, Python 3.10 or later, a C compiler. Adds: rustfmt and clippy
+# where rustup can, and a private Python environment in .venv. Changes nothing outside the
+# checkout but those two components. Running it again costs a moment.
+#   scripts/setup.sh rust      the toolchain only (building, the demo)
+#   scripts/setup.sh           the toolchain, its components and .venv
+set -eu
+cd "$(dirname "$0")/.."
+
+fail() {
+    printf 'setup: %s\n' "$1" >&2
+    exit 1
+}
+
+check_rust() {
+    command -v cargo >/dev/null 2>&1 ||
+        fail "cargo is missing; install Rust's stable toolchain from https://rustup.rs"
+    found=$(rustc --version 2>/dev/null | cut -d' ' -f2 | cut -d- -f1)
+    [ -n "$found" ] || fail "rustc does not run; try 'rustup default stable'"
+    wanted=$(sed -n 's/^rust-version *= *"\(.*\)"/\1/p' Cargo.toml)
+    lowest=$(printf '%s\n%s\n' "$wanted" "$found" | sort -V | head -n 1)
+    [ "$lowest" = "$wanted" ] ||
+        fail "rustc $found is older than $wanted; try 'rustup update stable'"
+    command -v "${CC:-cc}" >/dev/null 2>&1 || command -v gcc >/dev/null 2>&1 ||
+        command -v clang >/dev/null 2>&1 ||
+        fail "no C compiler; install one (Debian: apt-get install gcc libc6-dev)"
+}
+
+add_components() {
+    for component in rustfmt clippy; do
+        case $component in
+            rustfmt) tool=fmt ;;
+            *) tool=$component ;;
+        esac
+        if ! cargo "$tool" --version >/dev/null 2>&1; then
+            echo "setup: adding $component"
+            rustup component add "$component" ||
+                echo "setup: $component could not be added; its check will be skipped" >&2
+        fi
+    done
+}
+
+find_python() {
+    for python in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11 python3.10; do
+        if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+            echo "$python"
+            return
+        fi
+    done
+    fail "no Python 3.10 or later; install one, or name it: make PYTHON=/path/to/python3 test"
+}
+
+# Some distributions ship venv without pip (Debian's python3 without python3-venv).
+make_environment() {
+    if "$1" -m venv --clear .venv >/dev/null 2>&1; then
+        return
+    fi
+    "$1" -m venv --clear --without-pip .venv &&
+        "$1" -m pip --python .venv/bin/python install --quiet pip ||
+        fail "$1 cannot make an environment; Debian: apt-get install python3-venv"
+}
+
+prepare_python() {
+    python=$(find_python) || exit 1
+    stamp="$("$python" --version) $(cksum <scripts/requirements.txt)"
+    if [ -x .venv/bin/python ] && [ "$(cat .venv/prepared 2>/dev/null)" = "$stamp" ]; then
+        return
+    fi
+    echo "setup: preparing .venv with $("$python" --version)"
+    make_environment "$python"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check \
+        -r scripts/requirements.txt </dev/null ||
+        fail "the packages of scripts/requirements.txt could not be installed; is there a network?"
+    echo "$stamp" >.venv/prepared
+}
+
+check_rust
+if [ "${1:-all}" != rust ]; then
+    add_components
+    prepare_python
+fi

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Everything that must hold before a change goes in: `make test`, or parts of it.
+
+Contract: runs the parts named (`lint`, `rust`, `python`; all by default) one after the other,
+goes on after a failure, and ends with the line `N passed, N failed, N skipped`. The exit code is
+0 only if nothing failed. No step reads standard input; each is stopped, with all that it started,
+once it takes longer than its limit. Needs `scripts/setup.sh` to have run.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Callable
+
+from tally import CargoReader, Tally, pytest_tally
+
+ROOT = Path(__file__).resolve().parents[1]
+VENV = ROOT / ".venv"
+LIMIT_SECONDS = 25 * 60
+
+
+def environment() -> dict[str, str]:
+    """One environment for all steps, so that cargo never builds the same thing twice."""
+    variables = dict(os.environ)
+    variables["VIRTUAL_ENV"] = str(VENV)
+    variables["PYO3_PYTHON"] = str(VENV / "bin" / "python")
+    variables["PATH"] = f"{VENV / 'bin'}{os.pathsep}{variables.get('PATH', '')}"
+    variables["PYTHONDONTWRITEBYTECODE"] = "1"
+    variables.pop("PYTHONPATH", None)
+    return variables
+
+
+def run(command: list[str], on_line: Callable[[str], bool] = lambda _line: True) -> int:
+    """Runs a command from the root and prints the lines that `on_line` wants; its exit code."""
+    print(f"\n$ {' '.join(command)}", flush=True)
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+
+    def stop() -> None:
+        print(f"stopped after {LIMIT_SECONDS} s", flush=True)
+        os.killpg(process.pid, signal.SIGKILL)
+
+    timer = threading.Timer(LIMIT_SECONDS, stop)
+    timer.start()
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if on_line(line):
+                print(line, end="", flush=True)
+        return process.wait()
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    finally:
+        timer.cancel()
+
+
+def step(name: str, command: list[str]) -> Tally:
+    """A step that succeeds or fails as a whole and counts only when it fails."""
+    exit_code = run(command)
+    return Tally() if exit_code == 0 else Tally(failed=[f"{name}: exit code {exit_code}"])
+
+
+def is_there(*command: str) -> bool:
+    """Whether a tool answers."""
+    try:
+        done = subprocess.run(command, env=environment(), stdin=subprocess.DEVNULL,
+                              capture_output=True)
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
+def skipped(what: str, reason: str) -> Tally:
+    """A whole part that cannot run here, said where it is seen."""
+    print(f"\nSKIP: {what}: {reason}", flush=True)
+    return Tally(skipped=[f"{what}: {reason}"])
+
+
+def lint() -> Tally:
+    """Format, clippy, the house rules."""
+    tally = Tally()
+    add = "it is not installed; try `rustup component add"
+    if is_there("cargo", "fmt", "--version"):
+        tally.add(step("cargo fmt", ["cargo", "fmt", "--all", "--check"]))
+    else:
+        tally.add(skipped("cargo fmt", f"{add} rustfmt`"))
+    if is_there("cargo", "clippy", "--version"):
+        clippy = ["cargo", "clippy", "--workspace", "--all-targets", "--quiet", "--"]
+        tally.add(step("cargo clippy", [*clippy, "-D", "warnings"]))
+    else:
+        tally.add(skipped("cargo clippy", f"{add} clippy`"))
+    tally.add(step("cargo xtask tidy", ["cargo", "xtask", "tidy"]))
+    return tally
+
+
+def rust() -> Tally:
+    """Every test of every crate, documentation included."""
+    reader = CargoReader()
+    command = ["cargo", "test", "--workspace", "--no-fail-fast", "--", "--show-output"]
+    return reader.finish(run(command, reader.read))
+
+
+def python() -> Tally:
+    """The tests of the scripts and benchmarks; then the extension, its stubs and its tests."""
+    tally = Tally()
+    for folder in ("scripts/tests", "benches/peers/tests"):
+        if any((ROOT / folder).glob("test_*.py")):
+            tally.add(pytest(folder))
+    if not (ROOT / "python" / "pyproject.toml").is_file():
+        tally.add(skipped("the Python package", "python/ has no pyproject.toml"))
+        return tally
+    build = step("maturin develop", ["maturin", "develop", "--manifest-path", "python/Cargo.toml"])
+    tally.add(build)
+    if build.failed:
+        return tally
+    tally.add(step("the stubs", ["python", "-m", "mypy.stubtest", "--concise", "outcore"]))
+    tally.add(pytest("python/tests"))
+    return tally
+
+
+def pytest(folder: str) -> Tally:
+    """One run of pytest."""
+    with tempfile.TemporaryDirectory() as place:
+        report = Path(place) / "report.xml"
+        options = ["-q", "-rs", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        exit_code = run(["python", "-m", "pytest", *options, folder])
+        text = report.read_text(encoding="utf-8") if report.is_file() else ""
+    return pytest_tally(text, exit_code)
+
+
+def main(names: list[str]) -> int:
+    """Runs the parts and prints the verdict."""
+    parts = {"lint": lint, "rust": rust, "python": python}
+    unknown = [name for name in names if name not in parts]
+    if unknown:
+        print(f"unknown part {unknown[0]}; there are {', '.join(parts)}", file=sys.stderr)
+        return 2
+    tally = Tally()
+    times = []
+    for name in names or parts:
+        started = time.monotonic()
+        tally.add(parts[name]())
+        times.append(f"{name} {time.monotonic() - started:.0f} s")
+    print(f"\n{', '.join(times)}")
+    for title, lines in (("skipped", tally.skipped), ("failed", tally.failed)):
+        if lines:
+            print(f"\n{title}:")
+            for line in lines:
+                print(f"  {line}")
+    print(f"\n{tally.line()}", flush=True)
+    return 1 if tally.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
