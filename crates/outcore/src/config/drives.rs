@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::file_error;
+use super::source::file_error;
 use crate::error::{Error, Result};
 
 const READ: &str = "read drives file";
