@@ -10,13 +10,18 @@
 //! | [`record`] | number types, key fields, [`RecordFormat`] and its text form |
 //! | [`order`] | [`Order`]: the total order as 8-byte words |
 //! | [`bare`] | [`BareOrder`]: bare numbers to native unsigned integers and back |
+//! | [`npy`] | [`NpyHeader`]: headers of NumPy files |
 
 pub mod bare;
+mod dtype;
+mod literal;
 mod normal;
+pub mod npy;
 pub mod order;
 pub mod record;
 mod word;
 
 pub use bare::{BareClass, BareOrder};
+pub use npy::{NpyField, NpyHeader};
 pub use order::{Order, OrderOptions, TieBreak};
 pub use record::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};

@@ -1,0 +1,565 @@
+//! Headers of NumPy's `.npy` files, versions 1 to 3, read and written.
+//!
+//! Contract: only the header is handled here; the caller reads and writes the bytes. A header
+//! becomes a [`RecordFormat`]: a one-dimensional array of numbers is a file of numbers, a row of a
+//! two-dimensional one is a record (a vector), a structured dtype is a record whose fields are the
+//! keys in order, or those chosen by name. Booleans are `u8`, dates and time spans `i64` (NaT is
+//! the smallest), `S` strings bytes, `U` strings code points; void fields are carried but are no
+//! keys. Everything else is an error that says why. A header is written with the very dtype text
+//! that was read and has one length for every number of rows, so it can be written last.
+//! Source: numpy/lib/format.py's specification of the format ("NEP 1").
+
+use super::dtype::{Element, describe, shape};
+use super::literal::{self, Entry, Literal};
+use super::record::{KeyField, KeyKind, RecordFormat};
+use crate::error::{Error, Result};
+use crate::units::nearest;
+
+/// Start of every `.npy` file.
+const MAGIC: &[u8; 6] = b"\x93NUMPY";
+
+/// Bytes that [`NpyHeader::len_bytes`] needs at most.
+pub const PREFIX_BYTES: usize = 12;
+
+/// Longest header that is read.
+const HEADER_BYTES_MAX: usize = 1 << 20;
+
+/// The data begins at a multiple of this.
+const ALIGNMENT_BYTES: usize = 64;
+
+/// Places kept free for the number of rows: the digits of 2^64.
+const ROWS_DIGITS: usize = 20;
+
+const READ: &str = "read .npy header";
+
+/// A named field of a structured dtype.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NpyField {
+    /// Its name; fields of inner structs are `outer.inner`.
+    pub name: String,
+    /// Place in the record.
+    pub offset_bytes: usize,
+    /// Length in the record.
+    pub len_bytes: usize,
+    /// What it holds; `None` if it cannot be ordered (void).
+    pub kind: Option<KeyKind>,
+}
+
+/// The header of a `.npy` file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NpyHeader {
+    /// What a record is; the keys are all fields in order.
+    pub format: RecordFormat,
+    /// Bytes before the data.
+    pub header_bytes: usize,
+    /// Number of records.
+    pub rows: u64,
+    /// The fields of a structured dtype, in order; empty for plain arrays.
+    pub fields: Vec<NpyField>,
+    /// Elements a row of a two-dimensional array.
+    columns: Option<u64>,
+    /// The dtype as the header writes it.
+    descr: String,
+}
+
+impl NpyHeader {
+    /// True if a file that begins like this is a `.npy` file.
+    pub fn is_npy(prefix: &[u8]) -> bool {
+        prefix.starts_with(MAGIC)
+    }
+
+    /// Length of the header, from the first [`PREFIX_BYTES`] bytes of the file.
+    ///
+    /// Errors (corrupt): too short, no `.npy` file, an unknown version, an absurd length.
+    pub fn len_bytes(prefix: &[u8]) -> Result<usize> {
+        if !Self::is_npy(prefix) {
+            return Err(corrupt("it does not begin as a .npy file does"));
+        }
+        let lengths = (prefix.get(6), prefix.get(8..10), prefix.get(8..12));
+        let (start, text_bytes) = match lengths {
+            (Some(1), Some(length), _) => (10, u16::from_le_bytes([length[0], length[1]]) as usize),
+            (Some(2 | 3), _, Some(length)) => {
+                let length = [length[0], length[1], length[2], length[3]];
+                (12, u32::from_le_bytes(length) as usize)
+            }
+            (Some(version @ (0 | 4..)), ..) => {
+                return Err(corrupt(format!(
+                    "format version {version} is unknown (1 to 3 are)"
+                )));
+            }
+            _ => return Err(corrupt("the file ends inside its header")),
+        };
+        if text_bytes > HEADER_BYTES_MAX {
+            return Err(corrupt(format!(
+                "a header of {text_bytes} bytes; at most {HEADER_BYTES_MAX}"
+            )));
+        }
+        Ok(start + text_bytes)
+    }
+
+    /// Reads the header at the start of `bytes`, which may be longer.
+    ///
+    /// Errors: corrupt for a broken header; usage for arrays that are no table of records
+    /// (Fortran order, objects, more than two dimensions, complex or half-precision numbers).
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let header_bytes = Self::len_bytes(bytes)?;
+        let start = if bytes[6] == 1 { 10 } else { 12 };
+        let raw = bytes
+            .get(start..header_bytes)
+            .ok_or_else(|| corrupt("the file ends inside its header"))?;
+        let text = match bytes[6] {
+            3 => std::str::from_utf8(raw)
+                .map_err(|_| corrupt("it is no UTF-8"))?
+                .to_string(),
+            _ => raw.iter().map(|byte| char::from(*byte)).collect(),
+        };
+        let literal = literal::parse(&text).map_err(corrupt)?;
+        let Literal::Dict(entries) = literal else {
+            return Err(corrupt("it holds no dict"));
+        };
+        let descr = entry(&entries, "descr")?;
+        let shape = shape(&entry(&entries, "shape")?.value)?;
+        let is_fortran = match entry(&entries, "fortran_order")?.value {
+            Literal::Bool(is_fortran) => is_fortran,
+            _ => return Err(corrupt("`fortran_order` is no boolean")),
+        };
+        let (rows, columns) = rows_and_columns(&shape, is_fortran)?;
+        let element = Element::read(&descr.value)?;
+        let fields = element.fields.clone();
+        let format = element.format(columns)?;
+        let descr = text[descr.span.clone()].to_string();
+        Ok(NpyHeader {
+            format,
+            header_bytes,
+            rows,
+            fields,
+            columns,
+            descr,
+        })
+    }
+
+    /// A header for records of `format`, with `header_bytes` as [`NpyHeader::encode`] writes it.
+    ///
+    /// Numbers and vectors become plain arrays; other records get a structured dtype whose fields
+    /// are the keys (`key0`, `key1`) and the bytes between them (void), in the order of the record.
+    ///
+    /// A dtype has no directions, so a descending key is read back as ascending.
+    ///
+    /// Errors (usage): 128-bit integers, which NumPy lacks; keys that overlap or do not stand in
+    /// the record's order, since their weight could not be read back.
+    pub fn of_format(format: &RecordFormat, rows: u64) -> Result<Self> {
+        let (descr, columns) = describe(format)?;
+        Self::parse(&encode(&descr, columns, rows))
+    }
+
+    /// The format with the named fields as keys, in this order; `name:desc` is largest first.
+    ///
+    /// Errors (usage): no structured dtype, an unknown name, a void field.
+    pub fn with_keys<S: AsRef<str>>(&self, names: &[S]) -> Result<RecordFormat> {
+        let key = |text: &S| {
+            let text = text.as_ref();
+            let (name, descending) = match text.strip_suffix(":desc") {
+                Some(name) => (name, true),
+                None => (text.strip_suffix(":asc").unwrap_or(text), false),
+            };
+            let field = self.field(name)?;
+            let kind = field.kind.ok_or_else(|| {
+                Error::usage(
+                    "choose keys",
+                    format!("field `{name}` is void and has no order"),
+                )
+            })?;
+            let (offset_bytes, len_bytes) = (field.offset_bytes, field.len_bytes);
+            Ok(KeyField {
+                offset_bytes,
+                len_bytes,
+                kind,
+                descending,
+            })
+        };
+        let keys: Result<Vec<KeyField>> = names.iter().map(key).collect();
+        RecordFormat::new(self.format.record_bytes(), keys?)
+    }
+
+    fn field(&self, name: &str) -> Result<&NpyField> {
+        if self.fields.is_empty() {
+            return Err(Error::usage(
+                "choose keys",
+                format!("no field `{name}`: the dtype has no fields"),
+            )
+            .hint("leave the key out: a number or a row is its own key"));
+        }
+        self.fields
+            .iter()
+            .find(|field| field.name == name)
+            .ok_or_else(|| {
+                let known: Vec<&str> = self
+                    .fields
+                    .iter()
+                    .map(|field| field.name.as_str())
+                    .collect();
+                let meant = nearest(name, &known).map(|near| format!("did you mean `{near}`? "));
+                Error::usage("choose keys", format!("no field `{name}`")).hint(format!(
+                    "{}fields: {}",
+                    meant.unwrap_or_default(),
+                    known.join(", ")
+                ))
+            })
+    }
+
+    /// Size of the whole file.
+    pub fn file_bytes(&self) -> u64 {
+        let data_bytes = self.rows.saturating_mul(self.format.record_bytes() as u64);
+        data_bytes.saturating_add(self.header_bytes as u64)
+    }
+
+    /// Checks the size of the file against the header; the caller adds the path.
+    ///
+    /// Errors (corrupt): more or fewer bytes than the rows need.
+    pub fn check_file_bytes(&self, file_bytes: u64) -> Result<()> {
+        let wanted_bytes = self.file_bytes();
+        if file_bytes == wanted_bytes {
+            return Ok(());
+        }
+        Err(corrupt(format!(
+            "{} rows of {} bytes need a file of {wanted_bytes} bytes, it has {file_bytes}",
+            self.rows,
+            self.format.record_bytes()
+        ))
+        .hint("check whether the file is complete"))
+    }
+
+    /// The bytes of a header with the same dtype for `rows` records: a multiple of 64 bytes, and of
+    /// the same length for every number of rows.
+    pub fn encode(&self, rows: u64) -> Vec<u8> {
+        encode(&self.descr, self.columns, rows)
+    }
+}
+
+pub(super) fn corrupt(cause: impl Into<String>) -> Error {
+    Error::corrupt(READ, cause)
+}
+
+pub(super) fn refused(cause: impl Into<String>, hint: &str) -> Error {
+    Error::usage(READ, cause).hint(hint)
+}
+
+fn entry<'a>(entries: &'a [Entry], key: &str) -> Result<&'a Entry> {
+    entries
+        .iter()
+        .find(|entry| matches!(&entry.key, Literal::Text(text) if text == key))
+        .ok_or_else(|| corrupt(format!("it has no `{key}`")))
+}
+
+fn rows_and_columns(shape: &[u64], is_fortran: bool) -> Result<(u64, Option<u64>)> {
+    match *shape {
+        [] => Err(refused(
+            "it holds a single value, not an array",
+            "reshape it to one dimension",
+        )),
+        [rows] => Ok((rows, None)),
+        [rows, columns] if is_fortran && rows > 1 && columns > 1 => Err(refused(
+            format!("the array of {rows} x {columns} is stored by columns (Fortran order)"),
+            "save it with numpy.ascontiguousarray, so that a row is a record",
+        )),
+        [_, 0] => Err(refused(
+            "its rows have no columns",
+            "a record needs at least one byte",
+        )),
+        [rows, columns] => Ok((rows, Some(columns))),
+        _ => Err(refused(
+            format!("the array has {} dimensions", shape.len()),
+            "reshape it to two dimensions: a row is a record",
+        )),
+    }
+}
+
+/// A whole header. Spaces make up for the digits that `rows` lacks.
+fn encode(descr: &str, columns: Option<u64>, rows: u64) -> Vec<u8> {
+    let shape = match columns {
+        Some(columns) => format!("({rows}, {columns})"),
+        None => format!("({rows},)"),
+    };
+    let padding = ROWS_DIGITS - rows.to_string().len();
+    frame(&format!(
+        "{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}{:padding$}",
+        ""
+    ))
+}
+
+/// Magic, version, length and padding around the header's text. The oldest version that can hold
+/// the text is used, as NumPy does.
+fn frame(text: &str) -> Vec<u8> {
+    let is_latin = text.chars().all(|char| u32::from(char) < 256);
+    let body: Vec<u8> = if is_latin {
+        text.chars().map(|char| char as u8).collect()
+    } else {
+        text.as_bytes().to_vec()
+    };
+    let is_short = is_latin && body.len() + ALIGNMENT_BYTES < usize::from(u16::MAX);
+    let start = if is_short { 10 } else { 12 };
+    let total = (start + body.len() + 1).next_multiple_of(ALIGNMENT_BYTES);
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(match (is_short, is_latin) {
+        (true, _) => [1, 0],
+        (false, true) => [2, 0],
+        (false, false) => [3, 0],
+    });
+    let text_bytes = (total - start) as u32;
+    bytes.extend(&text_bytes.to_le_bytes()[..start - 8]);
+    bytes.extend(body);
+    bytes.resize(total - 1, b' ');
+    bytes.push(b'\n');
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+    use proptest::prelude::*;
+
+    fn file(version: u8, text: &str) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend([version, 0]);
+        let length = (text.len() as u32).to_le_bytes();
+        bytes.extend(&length[..if version == 1 { 2 } else { 4 }]);
+        bytes.extend(text.as_bytes());
+        bytes
+    }
+
+    fn read(descr: &str, fortran: &str, shape: &str) -> Result<NpyHeader> {
+        let text =
+            format!("{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}  \n");
+        NpyHeader::parse(&file(1, &text))
+    }
+
+    #[test]
+    fn arrays_of_numbers_become_records() {
+        for (descr, shape, format, rows) in [
+            ("'<u8'", "(5,)", "u64", 5),
+            ("'>f4'", "(3, 32)", "f32bex32", 3),
+            ("'|u1'", "(0,)", "u8", 0),
+            ("'|b1'", "(4, 3)", "u8x3", 4),
+            ("'<i2'", "(2, 1)", "i16", 2),
+            ("'<M8[ns]'", "(2,)", "i64", 2),
+            ("'|S12'", "(7,)", "bytes12", 7),
+            ("'<U3'", "(7,)", "u32x3", 7),
+            ("'|V9'", "(7L,)", "bytes9", 7),
+        ] {
+            let header = read(descr, "False", shape).unwrap();
+            assert_eq!(header.format.to_string(), format, "{descr}");
+            assert_eq!(header.rows, rows);
+            assert!(header.fields.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_structured_dtype_is_a_record_whose_fields_are_the_keys() {
+        let descr = "[('id', '<u4'), ('', '|V4'), ('pos', '>f8', (2,)), ('raw', '|V3'), \
+                     (('title', 'tag'), '|S5'), ('in', [('a', '|i1'), ('b', '<u2')])]";
+        let header = read(descr, "False", "(10,)").unwrap();
+        let keys = "35/0:4:u32,8:16:f64be,27:5,32:1:i8,33:2:u16";
+        assert_eq!(header.format.to_string(), keys);
+        let names: Vec<&str> = header
+            .fields
+            .iter()
+            .map(|field| field.name.as_str())
+            .collect();
+        assert_eq!(names, ["id", "pos", "raw", "tag", "in.a", "in.b"]);
+        let chosen = header.with_keys(&["tag:desc", "id"]).unwrap();
+        assert_eq!(chosen.to_string(), "35/27:5:desc,0:4:u32");
+        let text = header.with_keys(&["tga"]).unwrap_err().to_string();
+        assert!(
+            text.contains("did you mean `tag`?") && text.contains("in.b"),
+            "{text}"
+        );
+        assert!(
+            header
+                .with_keys(&["raw"])
+                .unwrap_err()
+                .to_string()
+                .contains("void")
+        );
+        let plain = read("'<u8'", "False", "(1,)").unwrap();
+        assert!(
+            plain
+                .with_keys(&["x"])
+                .unwrap_err()
+                .to_string()
+                .contains("no fields")
+        );
+    }
+
+    #[test]
+    fn arrays_that_are_no_table_of_records_are_refused_with_a_remedy() {
+        for (descr, fortran, shape, wanted) in [
+            ("'<u8'", "True", "(3, 4)", "ascontiguousarray"),
+            ("'|O'", "False", "(3,)", "Python objects"),
+            ("[('a', '|O')]", "False", "(3,)", "Python objects"),
+            ("'<u8'", "False", "(3, 4, 5)", "3 dimensions"),
+            ("'<u8'", "False", "()", "single value"),
+            ("'<u8'", "False", "(3, 0)", "no columns"),
+            ("'<c16'", "False", "(3,)", "complex"),
+            ("'<f2'", "False", "(3,)", "float32"),
+            ("[('a', '<u8')]", "False", "(3, 4)", "structs"),
+            (
+                "[('a', [('b', '<u8')], (2,))]",
+                "False",
+                "(3,)",
+                "array of structs",
+            ),
+            ("'|V0'", "False", "(3,)", "0 bytes"),
+            ("[('a', '|V4')]", "False", "(3,)", "no key"),
+        ] {
+            let error = read(descr, fortran, shape).unwrap_err();
+            assert_eq!(error.kind(), Kind::Usage, "{error}");
+            assert!(error.to_string().contains(wanted), "{error} lacks {wanted}");
+        }
+        // One row or one column lies the same either way.
+        assert_eq!(
+            read("'<u8'", "True", "(1, 4)").unwrap().format.to_string(),
+            "u64x4"
+        );
+    }
+
+    #[test]
+    fn broken_headers_are_corrupt_and_never_a_panic() {
+        for (descr, fortran, shape) in [
+            ("'<q8'", "False", "(3,)"),
+            ("''", "False", "(3,)"),
+            ("3", "False", "(3,)"),
+            ("'<u8'", "0", "(3,)"),
+            ("'<u8'", "False", "3"),
+            ("'<u8'", "False", "('x',)"),
+            ("'<u8'", "False", "(3,"),
+            ("[('a',)]", "False", "(3,)"),
+            (
+                "[('a', '|S99999999999999999', (99999999999999,))]",
+                "False",
+                "(3,)",
+            ),
+        ] {
+            assert_eq!(
+                read(descr, fortran, shape).unwrap_err().kind(),
+                Kind::Corrupt,
+                "{descr}"
+            );
+        }
+        assert_eq!(
+            NpyHeader::parse(b"not an array").unwrap_err().kind(),
+            Kind::Corrupt
+        );
+        assert!(
+            NpyHeader::parse(&file(9, "{}"))
+                .unwrap_err()
+                .to_string()
+                .contains("version 9")
+        );
+        assert!(
+            NpyHeader::parse(&file(1, "{}"))
+                .unwrap_err()
+                .to_string()
+                .contains("`descr`")
+        );
+        let whole = read("'<u8'", "False", "(3,)").unwrap().encode(3);
+        for end in 0..whole.len() {
+            assert!(NpyHeader::parse(&whole[..end]).is_err(), "{end}");
+        }
+    }
+
+    #[test]
+    fn all_versions_are_read_and_non_latin_names_come_back() {
+        let text = "{'descr': [('\u{3b1}', '<u8')], 'fortran_order': False, 'shape': (3,), }\n";
+        let header = NpyHeader::parse(&file(3, text)).unwrap();
+        assert_eq!(header.fields[0].name, "\u{3b1}");
+        let again = header.encode(4);
+        assert_eq!(again[6], 3);
+        assert_eq!(NpyHeader::parse(&again).unwrap().fields, header.fields);
+        let many: Vec<String> = (0..5000)
+            .map(|field| format!("('f{field}', '<u2')"))
+            .collect();
+        let text = format!(
+            "{{'descr': [{}], 'fortran_order': False, 'shape': (3,), }}\n",
+            many.join(", ")
+        );
+        let header = NpyHeader::parse(&file(2, &text)).unwrap();
+        assert_eq!(header.format.record_bytes(), 10_000);
+        let again = header.encode(4);
+        assert_eq!(again[6], 2);
+        assert_eq!(NpyHeader::parse(&again).unwrap().format, header.format);
+    }
+
+    #[test]
+    fn the_size_of_the_file_must_be_the_headers() {
+        let header = read("'<u8'", "False", "(5,)").unwrap();
+        let wanted = header.header_bytes as u64 + 40;
+        header.check_file_bytes(wanted).unwrap();
+        for size in [wanted - 1, wanted + 1, 0] {
+            assert_eq!(
+                header.check_file_bytes(size).unwrap_err().kind(),
+                Kind::Corrupt
+            );
+        }
+        let absurd = read("'<u8'", "False", "(18446744073709551615,)").unwrap();
+        assert!(absurd.check_file_bytes(1000).is_err());
+    }
+
+    #[test]
+    fn formats_get_a_header_of_their_own() {
+        for (format, wanted) in [
+            ("u64", "'<u8'"),
+            ("f32bex32", "'>f4'"),
+            ("gensort", "[('key0', '|S10'), ('rest10', '|V90')]"),
+            (
+                "24/4:4:i32,8:8:u16",
+                "[('rest0', '|V4'), ('key0', '<i4'), ('key1', '<u2', (4,))",
+            ),
+        ] {
+            let format = RecordFormat::parse_type(format).unwrap();
+            let header = NpyHeader::of_format(&format, 9).unwrap();
+            assert!(header.descr.starts_with(wanted), "{}", header.descr);
+            assert_eq!((&header.format, header.rows), (&format, 9));
+            assert_eq!(NpyHeader::parse(&header.encode(9)).unwrap(), header);
+        }
+        for format in ["16/8:8,0:8", "16/0:8,4:8", "u128"] {
+            let format = RecordFormat::parse_type(format).unwrap();
+            assert_eq!(
+                NpyHeader::of_format(&format, 9).unwrap_err().kind(),
+                Kind::Usage
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_written_header_is_read_back_and_its_length_does_not_depend_on_the_rows(
+            rows: u64, columns in 1u64..100, width in 0usize..3,
+        ) {
+            let shape = if columns == 1 { "(7,)".to_string() } else { format!("(7, {columns})") };
+            let descr = ["'<u8'", "'>f4'", "'|i1'"][width];
+            let header = read(descr, "False", &shape).unwrap();
+            let bytes = header.encode(rows);
+            prop_assert_eq!(bytes.len() % 64, 0);
+            prop_assert_eq!(bytes.len(), header.encode(0).len());
+            let again = NpyHeader::parse(&bytes).unwrap();
+            prop_assert_eq!(again.header_bytes, bytes.len());
+            prop_assert_eq!(again.rows, rows);
+            prop_assert_eq!(again.format, header.format);
+        }
+
+        #[test]
+        fn no_bytes_make_the_reader_panic(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..200), version in 0u8..5,
+        ) {
+            let _ = NpyHeader::parse(&bytes);
+            if bytes.len() > 12 {
+                bytes[..6].copy_from_slice(MAGIC);
+                bytes[6] = version;
+                bytes[8] = (bytes.len() - 12) as u8;
+                bytes[9..12].fill(0);
+                let _ = NpyHeader::parse(&bytes);
+            }
+        }
+    }
+}
