@@ -14,10 +14,12 @@
 
 pub mod bare;
 mod dtype;
+pub mod gensort;
 mod literal;
 mod normal;
 pub mod npy;
 pub mod order;
+mod random;
 pub mod record;
 mod word;
 

@@ -1,0 +1,85 @@
+//! Buckets between distribution and sort: segments in memory or on scratch, with their checksums.
+//!
+//! Contract: a [`Bucket`] holds all elements of one range of keys as [`Segment`]s in no order. A
+//! segment on scratch is verified whenever it is read, against a checksum that is seeded by where
+//! it was written. For ordered jobs each segment lists its [`Piece`]s: runs of elements that were
+//! neighbours in the input, with a position that puts the pieces of a bucket in input order; no
+//! element carries its position.
+
+use crate::checksum::{BlockPlace, block_checksum};
+use crate::error::{Error, Result};
+use crate::memory::{Buf, block_ceil};
+use crate::volume::scratch::{Place, Scratch};
+
+/// Elements of a segment that came from one run of the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// Orders the pieces of a bucket like their elements in the input.
+    pub(crate) position: u64,
+    /// Number of elements.
+    pub(crate) count: u32,
+}
+
+/// Where a segment's bytes are.
+#[derive(Debug)]
+pub(crate) enum Home {
+    /// In memory, from the start of the buffer.
+    Memory(Buf),
+    /// On scratch, from the start of the place; the checksum is over the payload.
+    Scratch { place: Place, checksum: u64 },
+}
+
+/// A piece of a bucket, at most one buffer long.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) home: Home,
+    /// Bytes of elements.
+    pub(crate) payload_bytes: u32,
+    /// Runs of the input, in the order of the payload; empty unless the job is ordered.
+    pub(crate) pieces: Box<[Piece]>,
+}
+
+impl Segment {
+    /// Bytes that it takes on scratch and in a read.
+    pub(crate) fn stored_bytes(&self) -> usize {
+        block_ceil(u64::from(self.payload_bytes)) as usize
+    }
+}
+
+/// All elements of one range of keys.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    pub(crate) segments: Vec<Segment>,
+    /// Number of elements, in segments or only counted.
+    pub(crate) count: u64,
+    /// Keys of the order string that all elements share.
+    pub(crate) depth: usize,
+    /// The bytes of the one element that all are copies of, for those that are only counted.
+    pub(crate) copies_of: Option<Box<[u8]>>,
+}
+
+/// Checksum of a segment's payload at a place of scratch run `run`.
+pub(crate) fn segment_checksum(run: u64, place: Place, payload: &[u8]) -> u64 {
+    let place =
+        BlockPlace { drive: u32::from(place.log), address_bytes: place.offset_bytes, run };
+    block_checksum(place, payload)
+}
+
+/// Fails, naming drive, file and offset, unless `payload` is what was written at `place`.
+pub(crate) fn verify_segment(
+    scratch: &Scratch,
+    run: u64,
+    place: Place,
+    checksum: u64,
+    payload: &[u8],
+) -> Result<()> {
+    if segment_checksum(run, place, payload) == checksum {
+        return Ok(());
+    }
+    let file = scratch.file(place);
+    Err(Error::corrupt("read scratch", "the checksum of a block does not match what was written")
+        .drive(scratch.drive_name(place))
+        .path(&file.path)
+        .offset(place.offset_bytes)
+        .hint("the input is intact; check this drive and sort again without it"))
+}

@@ -1,0 +1,676 @@
+//! Distribution: one pass over a source that moves every element into its bucket.
+//!
+//! Model: PALID (SPAA 2025), section 3 (in-memory bucketer, batched writer) and 4 (samplesort).
+//!
+//! Contract: each worker thread reads blocks of the source through its own port, classifies their
+//! elements and copies each once, to the end of its own buffer for that bucket. A full buffer
+//! becomes a segment: it is moved, not copied, to the bucket's list in memory or to a write to
+//! scratch. Neighbouring segments of one bucket lie side by side on scratch (*extents*), so that
+//! the bucket is read back in large pieces. Elements of an equality bucket of bare numbers are
+//! only counted.
+//!
+//! Bounds: memory is the segment pool, the read pool and one description a segment; a worker never
+//! waits for another's buffer (each has its own share, resident segments are taken by credit). I/O
+//! reads the source once and writes each element at most once. In ordered jobs a worker takes
+//! blocks in the order in which it was given them, and notes the runs of input in each segment.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::io::Errno;
+
+use super::bucket::{Bucket, Home, Piece, Segment, segment_checksum, verify_segment};
+use super::classify::Classifier;
+use super::elements::Elements;
+use super::kernel::Scatter;
+use super::plan::SortPlan;
+use crate::drive::Op;
+use crate::error::{Error, Kind, Result};
+use crate::job::Job;
+use crate::memory::{Buf, Pool, block_ceil, block_floor};
+use crate::stream::source::{Block, Blocks};
+use crate::volume::scratch::{Place, Scratch};
+use crate::volume::{Port, Transfer, TransferFault, Volume};
+
+/// Elements that are classified, then moved: their bucket numbers stay in the first-level cache.
+const BATCH: usize = 1024;
+
+/// What all threads of a sort share.
+pub(crate) struct Shared<'a, E> {
+    pub(crate) job: &'a Job,
+    pub(crate) volume: &'a Volume,
+    pub(crate) scratch: Option<&'a Scratch>,
+    pub(crate) elements: &'a E,
+    pub(crate) plan: &'a SortPlan,
+    pub(crate) segment_pool: Pool,
+    /// Segments that may still stay in memory.
+    pub(crate) resident_credit: AtomicI64,
+    /// Seeds the checksums of this run's scratch.
+    pub(crate) run: u64,
+    /// Set by the first thread that fails; the others stop at their next look.
+    pub(crate) abort: AtomicBool,
+    /// Give input blocks back to the file system once they are distributed.
+    pub(crate) delete_input: bool,
+}
+
+impl<E> Shared<'_, E> {
+    /// Fails once the job is cancelled or another thread has failed.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.job.control.check()?;
+        if self.abort.load(Ordering::Relaxed) { Err(Error::interrupted()) } else { Ok(()) }
+    }
+
+    pub(crate) fn scratch(&self) -> Result<&Scratch> {
+        self.scratch.ok_or_else(|| {
+            Error::new(Kind::Io, "write scratch", "the plan has none").hint("a bug: please report")
+        })
+    }
+
+    /// Runs `work` on every thread; gives all results, or the failure that came first.
+    pub(crate) fn on_all_threads<T: Send>(
+        &self,
+        work: impl Fn(usize) -> Result<T> + Sync,
+    ) -> Result<Vec<T>>
+    where
+        E: Sync,
+    {
+        let guarded = |index: usize| {
+            let result = work(index);
+            // Whoever fails while the flag is still down holds the cause.
+            let is_first = result.is_err() && !self.abort.swap(true, Ordering::SeqCst);
+            (result, is_first)
+        };
+        let threads = self.plan.size.threads;
+        let results = if threads == 1 {
+            vec![guarded(0)]
+        } else {
+            std::thread::scope(|scope| {
+                let spawned: Vec<_> =
+                    (0..threads).map(|index| scope.spawn(move || guarded_call(&guarded, index))).collect();
+                spawned.into_iter().map(|thread| join(thread.join())).collect()
+            })
+        };
+        let mut all = Vec::with_capacity(threads);
+        let mut failure: Option<Error> = None;
+        for (result, is_first) in results {
+            match result {
+                Ok(value) => all.push(value),
+                Err(error) if is_first || failure.is_none() => failure = Some(error),
+                Err(_) => {}
+            }
+        }
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(all),
+        }
+    }
+}
+
+fn guarded_call<T>(call: &(impl Fn(usize) -> T + Sync), index: usize) -> T {
+    call(index)
+}
+
+fn join<T>(joined: std::thread::Result<(Result<T>, bool)>) -> (Result<T>, bool) {
+    joined.unwrap_or_else(|panic| {
+        let what = panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_string()))
+            .unwrap_or_default();
+        (Err(Error::new(Kind::Io, "compute", format!("a thread panicked: {what}"))), true)
+    })
+}
+
+/// What is distributed.
+pub(crate) enum Source<'a> {
+    /// The input, which is encoded as it is read.
+    Blocks(&'a Blocks),
+    /// A bucket of an earlier distribution.
+    Segments(Mutex<VecDeque<Segment>>),
+}
+
+/// How buckets are told apart.
+pub(crate) enum Cut<K> {
+    /// By the key at the distribution's depth.
+    Keys(Classifier<K>),
+    /// By the place in the input, for elements that are all equal: `starts[i]` is the least
+    /// position of bucket i.
+    Positions(Vec<u64>),
+}
+
+impl<K: super::classify::Key> Cut<K> {
+    pub(crate) fn bucket_count(&self) -> usize {
+        match self {
+            Cut::Keys(classifier) => classifier.bucket_count(),
+            Cut::Positions(starts) => starts.len(),
+        }
+    }
+
+    fn is_equal(&self, bucket: usize) -> bool {
+        match self {
+            Cut::Keys(classifier) => classifier.is_equal(bucket),
+            Cut::Positions(_) => false,
+        }
+    }
+}
+
+/// Distributes `source` by `cut` at `depth`. Buckets below `resident_below` stay in memory as far
+/// as there is credit; part-filled buffers stay in memory if `keep_partials`.
+pub(crate) fn distribute<E: Elements>(
+    shared: &Shared<'_, E>,
+    source: &Source<'_>,
+    cut: &Cut<E::Key>,
+    depth: usize,
+    resident_below: usize,
+    keep_partials: bool,
+) -> Result<Vec<Bucket>> {
+    let plan = shared.plan;
+    let read_bytes = match source {
+        Source::Blocks(blocks) => blocks.read_bytes_max(),
+        Source::Segments(_) => plan.segment_bytes,
+    };
+    let reads = match source {
+        Source::Blocks(_) => plan.reads_in_flight,
+        Source::Segments(_) => ((plan.read_block_bytes * plan.reads_in_flight) / read_bytes).max(2),
+    };
+    let read_pool =
+        Pool::new(&shared.job.budget, "input blocks", read_bytes, reads * plan.size.threads)?;
+    let results = shared.on_all_threads(|_| {
+        let mut worker = Worker::new(shared, source, cut, depth, reads, read_pool.clone())?;
+        worker.resident_below = resident_below;
+        worker.run()?;
+        worker.finish(keep_partials)
+    })?;
+    let is_bare = shared.elements.is_bare();
+    let mut buckets = Vec::with_capacity(cut.bucket_count());
+    for index in 0..cut.bucket_count() {
+        let depth = depth + usize::from(cut.is_equal(index));
+        let copies_of = match cut {
+            Cut::Keys(classifier) if is_bare => {
+                classifier.equal_key(index).map(|key| bytemuck::bytes_of(&key).into())
+            }
+            _ => None,
+        };
+        buckets.push(Bucket { segments: Vec::new(), count: 0, depth, copies_of });
+    }
+    for out in results.into_iter().flat_map(|outs| outs.into_iter().enumerate()) {
+        let (index, out) = out;
+        buckets[index].count += out.count;
+        buckets[index].segments.extend(out.segments);
+    }
+    Ok(buckets)
+}
+
+/// One bucket as one worker sees it.
+#[derive(Default)]
+struct Out {
+    segments: Vec<Segment>,
+    count: u64,
+    /// Where the next segments of the open extent go.
+    extent: Option<(Place, usize)>,
+    /// Runs in the buffer that is being filled.
+    pieces: Vec<Piece>,
+    /// Bytes of the buffer that the pieces cover.
+    covered_bytes: usize,
+    /// Elements of the current run that are in earlier segments.
+    run_count: u64,
+}
+
+enum Task {
+    Block(Block),
+    Segment(Segment),
+}
+
+enum Pending {
+    Read { sequence: u64, task: Task },
+    Write { bucket: usize, segment: usize },
+}
+
+struct Worker<'a, E: Elements> {
+    shared: &'a Shared<'a, E>,
+    source: &'a Source<'a>,
+    cut: &'a Cut<E::Key>,
+    depth: usize,
+    resident_below: usize,
+    port: Port,
+    read_pool: Pool,
+    reads_max: usize,
+    scatter: Scatter,
+    outs: Vec<Out>,
+    pending: Vec<Option<Pending>>,
+    free_tokens: Vec<usize>,
+    finished: Vec<Transfer>,
+    /// Blocks that have been read, by the order in which they were asked for.
+    ready: BTreeMap<u64, (Task, Option<Buf>)>,
+    next_sequence: u64,
+    next_to_process: u64,
+    reads_in_flight: usize,
+    writes_in_flight: usize,
+    key_space: Vec<E::Key>,
+    bucket_ids: Vec<u16>,
+}
+
+impl<'a, E: Elements> Worker<'a, E> {
+    fn new(
+        shared: &'a Shared<'a, E>,
+        source: &'a Source<'a>,
+        cut: &'a Cut<E::Key>,
+        depth: usize,
+        reads_max: usize,
+        read_pool: Pool,
+    ) -> Result<Self> {
+        let count = cut.bucket_count();
+        let mut bufs = Vec::with_capacity(count);
+        for _ in 0..count {
+            bufs.push(shared.segment_pool.take().ok_or_else(no_buffer)?);
+        }
+        Ok(Worker {
+            shared,
+            source,
+            cut,
+            depth,
+            resident_below: 0,
+            port: shared.volume.port()?,
+            read_pool,
+            reads_max,
+            scatter: Scatter::new(bufs, shared.plan.segment_payload_bytes),
+            outs: (0..count).map(|_| Out::default()).collect(),
+            pending: Vec::new(),
+            free_tokens: Vec::new(),
+            finished: Vec::new(),
+            ready: BTreeMap::new(),
+            next_sequence: 0,
+            next_to_process: 0,
+            reads_in_flight: 0,
+            writes_in_flight: 0,
+            key_space: Vec::with_capacity(BATCH),
+            bucket_ids: vec![0; BATCH],
+        })
+    }
+
+    fn run(&mut self) -> Result<()> {
+        loop {
+            self.shared.check()?;
+            self.start_reads()?;
+            let next = match self.ready.first_entry() {
+                // Ordered jobs rely on blocks being taken in the order they were given.
+                Some(entry)
+                    if *entry.key() == self.next_to_process
+                        || !self.shared.plan.size.is_ordered =>
+                {
+                    Some(entry.remove())
+                }
+                _ => None,
+            };
+            match next {
+                Some((task, buf)) => {
+                    self.next_to_process += 1;
+                    self.process(task, buf)?;
+                    self.poll(false)?;
+                }
+                None if self.reads_in_flight == 0 => return Ok(()),
+                None => self.poll(true)?,
+            }
+        }
+    }
+
+    /// Keeps the window of reads full.
+    fn start_reads(&mut self) -> Result<()> {
+        while self.reads_in_flight + self.ready.len() < self.reads_max {
+            match self.source {
+                Source::Blocks(blocks) => {
+                    let Some(block) = blocks.next() else { return Ok(()) };
+                    let mut buf = self.read_pool.take().ok_or_else(no_buffer)?;
+                    let buf = buf.split_to(block.read_len_bytes);
+                    let file = &blocks.parts()[block.part].file;
+                    let at = block.read_at_bytes;
+                    let sequence = self.take_sequence();
+                    let token = self.token(Pending::Read { sequence, task: Task::Block(block) });
+                    self.port.submit(file, Op::Read, at, buf, token);
+                    self.reads_in_flight += 1;
+                }
+                Source::Segments(segments) => {
+                    let next = segments.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                    let Some(segment) = next else { return Ok(()) };
+                    self.start_segment(segment)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn start_segment(&mut self, mut segment: Segment) -> Result<()> {
+        let sequence = self.take_sequence();
+        let resident = Home::Scratch { place: Place { log: 0, offset_bytes: 0 }, checksum: 0 };
+        match std::mem::replace(&mut segment.home, resident) {
+            Home::Memory(buf) => {
+                self.ready.insert(sequence, (Task::Segment(segment), Some(buf)));
+            }
+            Home::Scratch { place, checksum } => {
+                segment.home = Home::Scratch { place, checksum };
+                let mut buf = self.read_pool.take().ok_or_else(no_buffer)?;
+                let buf = buf.split_to(segment.stored_bytes());
+                let file = self.shared.scratch()?.file(place);
+                let task = Task::Segment(segment);
+                let token = self.token(Pending::Read { sequence, task });
+                self.port.submit(file, Op::Read, place.offset_bytes, buf, token);
+                self.reads_in_flight += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_sequence(&mut self) -> u64 {
+        self.next_sequence += 1;
+        self.next_sequence - 1
+    }
+
+    fn token(&mut self, pending: Pending) -> u64 {
+        let index = self.free_tokens.pop().unwrap_or_else(|| {
+            self.pending.push(None);
+            self.pending.len() - 1
+        });
+        self.pending[index] = Some(pending);
+        index as u64
+    }
+
+    fn poll(&mut self, wait: bool) -> Result<()> {
+        let mut finished = std::mem::take(&mut self.finished);
+        self.port.poll(wait, &mut finished)?;
+        for transfer in finished.drain(..) {
+            self.settle(transfer)?;
+        }
+        self.finished = finished;
+        Ok(())
+    }
+
+    fn settle(&mut self, transfer: Transfer) -> Result<()> {
+        let index = transfer.token as usize;
+        let pending = self.pending.get_mut(index).and_then(Option::take);
+        self.free_tokens.push(index);
+        match pending {
+            Some(Pending::Read { sequence, task }) => {
+                self.reads_in_flight -= 1;
+                if let Some(fault) = transfer.fault {
+                    return Err(self.shared.volume.explain(&fault));
+                }
+                self.check_read(&task, &transfer)?;
+                self.ready.insert(sequence, (task, Some(transfer.buf)));
+            }
+            Some(Pending::Write { bucket, segment }) => {
+                self.writes_in_flight -= 1;
+                if let Some(fault) = transfer.fault {
+                    self.write_elsewhere(bucket, segment, transfer.buf, &fault)?;
+                }
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// The file must still be as long as it was, and scratch what was written there.
+    fn check_read(&self, task: &Task, transfer: &Transfer) -> Result<()> {
+        match (task, self.source) {
+            (Task::Block(block), Source::Blocks(blocks)) => {
+                if transfer.len_bytes >= block.skip_bytes + block.payload_bytes {
+                    return Ok(());
+                }
+                let part = &blocks.parts()[block.part];
+                Err(Error::corrupt("read input", "the file became shorter while it was read")
+                    .path(&part.file.path)
+                    .offset(block.read_at_bytes + transfer.len_bytes as u64)
+                    .hint("sort a copy that nobody changes"))
+            }
+            (Task::Segment(segment), _) => {
+                let Home::Scratch { place, checksum } = segment.home else { return Ok(()) };
+                let scratch = self.shared.scratch()?;
+                let payload = &transfer.buf[..segment.payload_bytes as usize];
+                verify_segment(scratch, self.shared.run, place, checksum, payload)?;
+                scratch.free(place, self.shared.plan.segment_bytes as u64);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn process(&mut self, task: Task, buf: Option<Buf>) -> Result<()> {
+        let Some(mut buf) = buf else { return Ok(()) };
+        match task {
+            Task::Block(block) => {
+                let payload = &mut buf[block.skip_bytes..block.skip_bytes + block.payload_bytes];
+                self.shared.elements.encode(payload)?;
+                self.distribute_run(payload, block.position)?;
+                if self.shared.delete_input {
+                    self.free_input(&block)?;
+                }
+                self.shared.job.control.advance(block.payload_bytes as u64);
+                let (read_bytes, written_bytes) = self.shared.volume.traffic_bytes();
+                self.shared.job.control.set_traffic(read_bytes, written_bytes);
+            }
+            Task::Segment(segment) => {
+                let payload = &buf[..segment.payload_bytes as usize];
+                if segment.pieces.is_empty() {
+                    self.distribute_run(payload, 0)?;
+                }
+                let element_bytes = self.shared.elements.element_bytes();
+                let mut at = 0;
+                for piece in &segment.pieces {
+                    let end = at + piece.count as usize * element_bytes;
+                    self.distribute_run(&payload[at..end], piece.position)?;
+                    at = end;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees the whole blocks of the file under a block that has been distributed.
+    fn free_input(&self, block: &Block) -> Result<()> {
+        let Source::Blocks(blocks) = self.source else { return Ok(()) };
+        let start = block.read_at_bytes + block.skip_bytes as u64;
+        let (from, to) = (block_ceil(start), block_floor(start + block.payload_bytes as u64));
+        if from >= to {
+            return Ok(());
+        }
+        let file = &blocks.parts()[block.part].file;
+        self.shared.volume.device().punch(file.id, from, to - from)
+    }
+
+    /// Distributes one run of neighbours of the input, the first at `position`.
+    fn distribute_run(&mut self, payload: &[u8], position: u64) -> Result<()> {
+        let element_bytes = self.shared.elements.element_bytes();
+        for batch in payload.chunks(BATCH * element_bytes) {
+            let count = batch.len() / element_bytes;
+            match self.cut {
+                Cut::Keys(classifier) => {
+                    let mut space = std::mem::take(&mut self.key_space);
+                    let keys = self.shared.elements.keys(batch, self.depth, &mut space)?;
+                    classifier.classify(keys, &mut self.bucket_ids[..count]);
+                    self.key_space = space;
+                }
+                Cut::Positions(starts) => {
+                    let bucket = starts.partition_point(|&start| start <= position) - 1;
+                    self.bucket_ids[..count].fill(bucket as u16);
+                }
+            }
+            let mut at = 0;
+            loop {
+                let full = self.shared.elements.scatter(
+                    &mut self.scatter,
+                    &batch[at * element_bytes..],
+                    &self.bucket_ids[at..count],
+                )?;
+                let Some(full) = full else { break };
+                at += full.consumed;
+                self.emit(full.bucket, position)?;
+            }
+        }
+        if self.shared.plan.size.is_ordered {
+            for bucket in 0..self.outs.len() {
+                self.note_piece(bucket, position);
+                self.outs[bucket].run_count = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what the current run has added to a bucket's buffer since the last note.
+    fn note_piece(&mut self, bucket: usize, position: u64) {
+        let filled_bytes = self.scatter.filled_bytes(bucket);
+        let out = &mut self.outs[bucket];
+        let added_bytes = filled_bytes - out.covered_bytes;
+        if added_bytes == 0 {
+            return;
+        }
+        let count = (added_bytes / self.shared.elements.element_bytes()) as u32;
+        out.pieces.push(Piece { position: position + out.run_count, count });
+        out.run_count += u64::from(count);
+        out.covered_bytes = filled_bytes;
+    }
+
+    /// Takes a full buffer out of the scatter and makes a segment of it.
+    fn emit(&mut self, bucket: usize, position: u64) -> Result<()> {
+        let payload_bytes = self.shared.plan.segment_payload_bytes;
+        if self.shared.elements.is_bare() && self.cut.is_equal(bucket) {
+            let count = payload_bytes / self.shared.elements.element_bytes();
+            self.outs[bucket].count += count as u64;
+            self.scatter.rewind(bucket);
+            return Ok(());
+        }
+        if self.shared.plan.size.is_ordered {
+            self.note_piece(bucket, position);
+        }
+        let empty = self.empty_buffer()?;
+        let full = self.scatter.replace(bucket, empty);
+        self.store(bucket, full, payload_bytes)
+    }
+
+    /// A buffer from the pool; this worker's own share covers it once its writes have ended.
+    fn empty_buffer(&mut self) -> Result<Buf> {
+        while self.writes_in_flight >= self.shared.plan.writes_in_flight {
+            self.shared.check()?;
+            self.poll(true)?;
+        }
+        self.shared.segment_pool.take().ok_or_else(no_buffer)
+    }
+
+    fn store(&mut self, bucket: usize, buf: Buf, payload_bytes: usize) -> Result<()> {
+        let credit = &self.shared.resident_credit;
+        let stays = bucket < self.resident_below
+            && credit
+                .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |left| {
+                    (left > 0).then_some(left - 1)
+                })
+                .is_ok();
+        if stays {
+            self.push_segment(bucket, Home::Memory(buf), payload_bytes);
+            return Ok(());
+        }
+        let place = self.next_place(bucket)?;
+        self.write_segment(bucket, buf, payload_bytes, place)
+    }
+
+    fn push_segment(&mut self, bucket: usize, home: Home, payload_bytes: usize) -> usize {
+        let count = payload_bytes / self.shared.elements.element_bytes();
+        let out = &mut self.outs[bucket];
+        out.count += count as u64;
+        out.covered_bytes = 0;
+        let pieces = std::mem::take(&mut out.pieces).into_boxed_slice();
+        out.segments.push(Segment { home, payload_bytes: payload_bytes as u32, pieces });
+        out.segments.len() - 1
+    }
+
+    /// The next segment's place in the bucket's open extent, or in a new one.
+    fn next_place(&mut self, bucket: usize) -> Result<Place> {
+        let segment_bytes = self.shared.plan.segment_bytes as u64;
+        let (place, left) = match self.outs[bucket].extent.take() {
+            Some(open) => open,
+            None => {
+                let segments = self.shared.plan.extent_segments;
+                let extent_bytes = segment_bytes * segments as u64;
+                (self.shared.scratch()?.allocate(extent_bytes, &self.port)?, segments)
+            }
+        };
+        if left > 1 {
+            let next = Place { offset_bytes: place.offset_bytes + segment_bytes, ..place };
+            self.outs[bucket].extent = Some((next, left - 1));
+        }
+        Ok(place)
+    }
+
+    fn write_segment(
+        &mut self,
+        bucket: usize,
+        mut buf: Buf,
+        payload_bytes: usize,
+        place: Place,
+    ) -> Result<()> {
+        let checksum = segment_checksum(self.shared.run, place, &buf[..payload_bytes]);
+        let home = Home::Scratch { place, checksum };
+        let segment = self.push_segment(bucket, home, payload_bytes);
+        let buf = buf.split_to(block_ceil(payload_bytes as u64) as usize);
+        let token = self.token(Pending::Write { bucket, segment });
+        let file = self.shared.scratch()?.file(place);
+        self.port.submit(file, Op::Write, place.offset_bytes, buf, token);
+        self.writes_in_flight += 1;
+        Ok(())
+    }
+
+    /// A drive that turned out full: its segment goes to another.
+    fn write_elsewhere(
+        &mut self,
+        bucket: usize,
+        segment: usize,
+        buf: Buf,
+        fault: &TransferFault,
+    ) -> Result<()> {
+        if fault.errno != Errno::NOSPC.raw_os_error() {
+            return Err(self.shared.volume.explain(fault));
+        }
+        self.outs[bucket].extent = None;
+        let scratch = self.shared.scratch()?;
+        let place = scratch.allocate(self.shared.plan.segment_bytes as u64, &self.port)?;
+        let entry = &mut self.outs[bucket].segments[segment];
+        let payload = &buf[..entry.payload_bytes as usize];
+        let checksum = segment_checksum(self.shared.run, place, payload);
+        entry.home = Home::Scratch { place, checksum };
+        let token = self.token(Pending::Write { bucket, segment });
+        self.port.submit(scratch.file(place), Op::Write, place.offset_bytes, buf, token);
+        self.writes_in_flight += 1;
+        Ok(())
+    }
+
+    /// Stores the part-filled buffers and waits for all writes.
+    fn finish(mut self, keep_partials: bool) -> Result<Vec<Out>> {
+        let none = Scatter::new(Vec::new(), self.shared.plan.segment_payload_bytes);
+        let parts: Vec<_> = std::mem::replace(&mut self.scatter, none).into_parts().collect();
+        let element_bytes = self.shared.elements.element_bytes();
+        for (bucket, (buf, filled_bytes)) in parts.into_iter().enumerate() {
+            if filled_bytes == 0 {
+                continue;
+            }
+            if self.shared.elements.is_bare() && self.cut.is_equal(bucket) {
+                self.outs[bucket].count += (filled_bytes / element_bytes) as u64;
+            } else if keep_partials {
+                self.push_segment(bucket, Home::Memory(buf), filled_bytes);
+            } else {
+                while self.writes_in_flight >= self.shared.plan.writes_in_flight {
+                    self.shared.check()?;
+                    self.poll(true)?;
+                }
+                let place = self.next_place(bucket)?;
+                self.write_segment(bucket, buf, filled_bytes, place)?;
+            }
+        }
+        while self.port.in_flight() > 0 {
+            self.shared.check()?;
+            self.poll(true)?;
+        }
+        Ok(std::mem::take(&mut self.outs))
+    }
+}
+
+fn no_buffer() -> Error {
+    Error::new(Kind::Memory, "take a buffer", "the pool is empty").hint("a bug: please report it")
+}

@@ -1,0 +1,14 @@
+//! Algorithms on data larger than memory.
+//!
+//! [`sort::sort`] is the samplesort of PALID (SPAA 2025): sample, one distribution, then bucket by
+//! bucket. [`plan`] decides how before anything is read.
+
+mod bucket;
+mod classify;
+mod distribute;
+mod elements;
+mod in_memory;
+mod kernel;
+mod leaf;
+pub mod plan;
+pub mod sort;

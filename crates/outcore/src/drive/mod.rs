@@ -1,0 +1,145 @@
+//! ONE drive at a time: the seam [`Device`] and what stands behind it.
+//!
+//! Contract: a [`Device`] names files and gives each thread a [`Queue`]. A queue takes owned
+//! [`Request`]s and returns each exactly once as a [`Completion`] with its buffer, in any order;
+//! short transfers are resumed inside, so fewer bytes than asked for mean the end of the file.
+//! An error belongs to its request alone. Queues are not shared: what a thread submits, the same
+//! thread completes, so no thread is woken for another's I/O.
+//!
+//! Alignment: with direct I/O, address, offset and length of a request are multiples of 4 KiB
+//! ([`BLOCK_BYTES`]); callers keep that everywhere, so that either mode runs the same code.
+//!
+//! Backends: [`os::OsDevice`] (io_uring, or pread/pwrite threads where the kernel or container
+//! forbids it), [`ram::RamDevice`] (in memory, seeded completion order, virtual clock), and the
+//! wrappers [`fault::FaultDevice`] (seeded faults) and [`record::RecordDevice`] (I/O trace).
+
+pub mod fault;
+pub mod os;
+pub mod private_dir;
+mod psync;
+pub mod ram;
+mod uring;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::memory::Buf;
+
+pub use crate::memory::BLOCK_BYTES;
+pub use private_dir::PrivateDir;
+
+/// A file that a [`Device`] has open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId(pub u32);
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// For reading; must exist.
+    Read,
+    /// For reading and writing; must exist (freeing input blocks needs it).
+    Update,
+    /// For reading and writing; made anew with mode 0600, must not exist.
+    Create,
+}
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Fill the buffer from the file.
+    Read,
+    /// Write the buffer to the file.
+    Write,
+}
+
+/// One transfer between a buffer and a file.
+#[derive(Debug)]
+pub struct Request {
+    /// Handed back untouched in the completion.
+    pub token: u64,
+    /// Direction.
+    pub op: Op,
+    /// The file, as its device named it.
+    pub file: FileId,
+    /// Which drive serves it (index in the volume): chooses the lane it waits in.
+    pub drive_index: usize,
+    /// Where in the file.
+    pub offset_bytes: u64,
+    /// The memory; its length is the length of the transfer.
+    pub buf: Buf,
+}
+
+/// What became of a [`Request`].
+#[derive(Debug)]
+pub struct Completion {
+    /// The request, with its buffer.
+    pub request: Request,
+    /// Bytes transferred (less than the buffer only at the end of the file), or the error number.
+    pub result: std::result::Result<usize, i32>,
+}
+
+/// What a file is, as far as planning needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileFacts {
+    /// Length in bytes.
+    pub len_bytes: u64,
+    /// Identity of the file system it lies on.
+    pub file_system: u64,
+    /// Identity of the file inside that file system.
+    pub inode: u64,
+    /// Whether transfers bypass the page cache.
+    pub is_direct: bool,
+}
+
+/// The seam under the engine: names files, opens queues. All methods may block.
+///
+/// Paths are those of the operating system; an in-memory device uses them as plain names.
+pub trait Device: Send + Sync {
+    /// Opens or makes a file.
+    fn open(&self, path: &Path, access: Access) -> Result<FileId>;
+    /// Forgets a file; requests in flight on it must have completed.
+    fn close(&self, file: FileId);
+    /// Length and identity.
+    fn facts(&self, file: FileId) -> Result<FileFacts>;
+    /// Sets the length: cuts, or extends with zeros.
+    fn set_len(&self, file: FileId, len_bytes: u64) -> Result<()>;
+    /// Reserves room for `len_bytes` where the file system can; [`crate::Kind::NoSpace`] if there is none.
+    fn allocate(&self, file: FileId, len_bytes: u64) -> Result<()>;
+    /// Gives the blocks of a range back to the file system, keeping the length.
+    fn punch(&self, file: FileId, offset_bytes: u64, len_bytes: u64) -> Result<()>;
+    /// Makes data and length durable.
+    fn sync(&self, file: FileId) -> Result<()>;
+    /// Renames a file; refuses an existing target unless `replace`. Durable on return.
+    fn rename(&self, from: &Path, to: &Path, replace: bool) -> Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> Result<()>;
+    /// Free bytes on the file system that holds `dir`.
+    fn free_bytes(&self, dir: &Path) -> Result<u64>;
+    /// Identity of the file system that holds `dir`, as in [`FileFacts::file_system`].
+    fn file_system(&self, dir: &Path) -> Result<u64>;
+    /// Makes a directory that only this process uses (mode 0700, locked) inside `parent`.
+    fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir>;
+    /// Removes private directories in `parent` whose owners are gone; returns their paths.
+    fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>>;
+    /// A queue for the calling thread with room for `depth_max` requests in flight.
+    fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>>;
+    /// Nanoseconds on the device's clock: monotonic, or virtual for an in-memory device.
+    fn now_ns(&self) -> u64;
+}
+
+/// A thread's own lane to a [`Device`].
+pub trait Queue {
+    /// Takes a request; it starts now or at the next [`Queue::complete`].
+    ///
+    /// # Panics
+    /// When more than `depth_max` requests are in flight.
+    fn submit(&mut self, request: Request);
+
+    /// Moves what has finished to `done`. With `wait`, blocks until something has finished or
+    /// the time is over; returns at once when nothing is in flight.
+    fn complete(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> Result<()>;
+
+    /// Requests taken and not yet returned.
+    fn in_flight(&self) -> usize;
+}

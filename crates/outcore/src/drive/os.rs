@@ -1,0 +1,321 @@
+//! Files of the operating system as a [`Device`]: io_uring where it may be used, pread/pwrite
+//! threads elsewhere; direct I/O where the file system takes it, buffered elsewhere.
+//!
+//! Contract: the choice of engine is made once, at run time, by making a ring. The choice of
+//! direct or buffered is made for each file: in mode `auto` a file is opened with `O_DIRECT`
+//! and read once; a file system that refuses either gets buffered I/O. Renames are durable on
+//! return (the directory is synced).
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
+
+use rustix::fs::{FallocateFlags, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use super::psync::PsyncQueue;
+use super::uring::{self, UringQueue};
+use super::private_dir::{self, PrivateDir};
+use super::{Access, BLOCK_BYTES, Device, FileFacts, FileId, Queue};
+use crate::config::IoMode;
+use crate::error::{Error, Kind, Result};
+use crate::memory::Buf;
+
+/// Which system interface moves the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// io_uring.
+    Uring,
+    /// Blocking pread/pwrite in a few threads.
+    Psync,
+}
+
+/// An open file and how it was opened.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    pub(crate) fd: OwnedFd,
+    is_direct: bool,
+    path: PathBuf,
+}
+
+impl OpenFile {
+    pub(crate) fn facts_direct(&self) -> bool {
+        self.is_direct
+    }
+}
+
+/// Files by their [`FileId`]; shared by a device and its queues.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FileTable(Arc<RwLock<Vec<Option<Arc<OpenFile>>>>>);
+
+impl FileTable {
+    pub(crate) fn get(&self, file: FileId) -> Option<Arc<OpenFile>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(file.0 as usize)?.clone()
+    }
+
+    fn add(&self, file: OpenFile) -> FileId {
+        let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        files.push(Some(Arc::new(file)));
+        FileId(files.len() as u32 - 1)
+    }
+
+    fn forget(&self, file: FileId) {
+        let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = files.get_mut(file.0 as usize) {
+            *entry = None;
+        }
+    }
+}
+
+/// How far one transfer has come; decides between resuming, done, end of file and error.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    done_bytes: usize,
+    resume_at_bytes: usize,
+    is_direct: bool,
+}
+
+impl Progress {
+    pub(crate) fn new(is_direct: bool) -> Self {
+        Progress { done_bytes: 0, resume_at_bytes: 0, is_direct }
+    }
+
+    /// Where the next system call starts.
+    pub(crate) fn resume_at_bytes(&self) -> usize {
+        self.resume_at_bytes
+    }
+
+    /// Takes the answer of a system call (bytes, or minus the error number) for a transfer of
+    /// `len_bytes`; gives the final result, or nothing if the transfer must be resumed.
+    pub(crate) fn advance(
+        &mut self,
+        answer: i32,
+        len_bytes: usize,
+    ) -> Option<std::result::Result<usize, i32>> {
+        if answer < 0 {
+            let errno = Errno::from_raw_os_error(-answer);
+            return match errno {
+                Errno::INTR | Errno::AGAIN => None,
+                _ => Some(Err(-answer)),
+            };
+        }
+        let reached = self.resume_at_bytes + answer as usize;
+        if reached >= len_bytes {
+            return Some(Ok(len_bytes));
+        }
+        if reached <= self.done_bytes {
+            // No progress since the last answer: the end of the file.
+            return Some(Ok(self.done_bytes));
+        }
+        self.done_bytes = reached;
+        self.resume_at_bytes =
+            if self.is_direct { reached / BLOCK_BYTES * BLOCK_BYTES } else { reached };
+        None
+    }
+}
+
+/// The operating system's files.
+#[derive(Debug)]
+pub struct OsDevice {
+    mode: IoMode,
+    engine: Engine,
+    files: FileTable,
+    start: Instant,
+}
+
+impl OsDevice {
+    /// Files in `mode`, with io_uring where a ring can be made.
+    pub fn new(mode: IoMode) -> Self {
+        let engine = if uring::is_available() { Engine::Uring } else { Engine::Psync };
+        Self::with_engine(mode, engine)
+    }
+
+    /// Files in `mode` with the given engine.
+    pub fn with_engine(mode: IoMode, engine: Engine) -> Self {
+        OsDevice { mode, engine, files: FileTable::default(), start: Instant::now() }
+    }
+
+    /// The engine in use.
+    pub fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    fn file(&self, file: FileId) -> Result<Arc<OpenFile>> {
+        self.files
+            .get(file)
+            .ok_or_else(|| Error::new(Kind::Io, "use file", "it is not open").hint("a bug: report"))
+    }
+}
+
+fn at<'a>(operation: &'a str, path: &'a Path) -> impl Fn(Errno) -> Error + 'a {
+    move |errno| {
+        let error = Error::errno(operation, errno.raw_os_error()).path(path);
+        match errno {
+            Errno::NOENT => error.hint("check the path"),
+            Errno::ACCESS | Errno::PERM => error.hint("check the permissions"),
+            Errno::EXIST => error.hint("allow overwriting with --force"),
+            Errno::NOSPC | Errno::DQUOT => error.hint("free some space there or add a --drive"),
+            _ => error,
+        }
+    }
+}
+
+/// Whether a direct read of the first block is taken; empty files count as taken.
+fn takes_direct_reads(fd: &OwnedFd) -> bool {
+    let budget = crate::memory::Budget::new(BLOCK_BYTES as u64);
+    let block: Option<Buf> = crate::memory::Pool::new(&budget, "probe", BLOCK_BYTES, 1)
+        .ok()
+        .and_then(|pool| pool.take());
+    block.is_some_and(|mut block| rustix::io::pread(fd, &mut block[..], 0) != Err(Errno::INVAL))
+}
+
+impl Device for OsDevice {
+    fn open(&self, path: &Path, access: Access) -> Result<FileId> {
+        let (flags, operation) = match access {
+            Access::Read => (OFlags::RDONLY, "open input"),
+            Access::Update => (OFlags::RDWR, "open input for writing"),
+            Access::Create => (OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, "create file"),
+        };
+        let flags = flags | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        if self.mode != IoMode::Buffered {
+            match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {
+                Ok(fd) if self.mode == IoMode::Direct || takes_direct_reads(&fd) => {
+                    let path = path.to_path_buf();
+                    return Ok(self.files.add(OpenFile { fd, is_direct: true, path }));
+                }
+                Err(Errno::INVAL) if self.mode == IoMode::Direct => {
+                    return Err(Error::errno(operation, Errno::INVAL.raw_os_error())
+                        .path(path)
+                        .hint("this file system has no direct I/O; use --io auto or buffered"));
+                }
+                // O_CREAT may have made the file before O_DIRECT was refused.
+                Err(Errno::INVAL) | Ok(_) if access == Access::Create => {
+                    let _ = rustix::fs::unlink(path);
+                }
+                Err(Errno::INVAL) | Ok(_) => {}
+                Err(errno) => return Err(at(operation, path)(errno)),
+            }
+        }
+        let fd = rustix::fs::open(path, flags, mode).map_err(at(operation, path))?;
+        Ok(self.files.add(OpenFile { fd, is_direct: false, path: path.to_path_buf() }))
+    }
+
+    fn close(&self, file: FileId) {
+        self.files.forget(file);
+    }
+
+    fn facts(&self, file: FileId) -> Result<FileFacts> {
+        let file = self.file(file)?;
+        let stat = rustix::fs::fstat(&file.fd).map_err(at("look at file", &file.path))?;
+        Ok(FileFacts {
+            len_bytes: stat.st_size as u64,
+            file_system: stat.st_dev,
+            inode: stat.st_ino,
+            is_direct: file.is_direct,
+        })
+    }
+
+    fn set_len(&self, file: FileId, len_bytes: u64) -> Result<()> {
+        let file = self.file(file)?;
+        rustix::fs::ftruncate(&file.fd, len_bytes).map_err(at("set file length", &file.path))
+    }
+
+    fn allocate(&self, file: FileId, len_bytes: u64) -> Result<()> {
+        let file = self.file(file)?;
+        match rustix::fs::fallocate(&file.fd, FallocateFlags::empty(), 0, len_bytes) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(errno) => Err(at("reserve space", &file.path)(errno)),
+        }
+    }
+
+    fn punch(&self, file: FileId, offset_bytes: u64, len_bytes: u64) -> Result<()> {
+        let file = self.file(file)?;
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&file.fd, flags, offset_bytes, len_bytes)
+            .map_err(at("free blocks", &file.path))
+    }
+
+    fn sync(&self, file: FileId) -> Result<()> {
+        let file = self.file(file)?;
+        rustix::fs::fsync(&file.fd).map_err(at("sync file", &file.path))
+    }
+
+    fn rename(&self, from: &Path, to: &Path, replace: bool) -> Result<()> {
+        let cwd = rustix::fs::CWD;
+        let done = if replace {
+            rustix::fs::rename(from, to)
+        } else {
+            match rustix::fs::renameat_with(cwd, from, cwd, to, RenameFlags::NOREPLACE) {
+                // File systems without the flag: a hard link refuses an existing target too.
+                Err(Errno::INVAL | Errno::NOSYS) => {
+                    rustix::fs::link(from, to).and_then(|()| rustix::fs::unlink(from))
+                }
+                other => other,
+            }
+        };
+        done.map_err(at("publish output", to))?;
+        let dir = match to.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        File::open(dir)
+            .and_then(|dir| dir.sync_all())
+            .map_err(|e| Error::io("sync directory", &e).path(dir))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        rustix::fs::unlink(path).map_err(at("remove file", path))
+    }
+
+    fn free_bytes(&self, dir: &Path) -> Result<u64> {
+        let stat = rustix::fs::statvfs(dir).map_err(at("look at free space", dir))?;
+        Ok(stat.f_bavail * stat.f_frsize)
+    }
+
+    fn file_system(&self, dir: &Path) -> Result<u64> {
+        Ok(rustix::fs::stat(dir).map_err(at("look at directory", dir))?.st_dev)
+    }
+
+    fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir> {
+        PrivateDir::make(parent)
+    }
+
+    fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
+        private_dir::sweep(parent)
+    }
+
+    fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>> {
+        match self.engine {
+            Engine::Uring => Ok(Box::new(UringQueue::new(self.files.clone(), depth_max)?)),
+            Engine::Psync => Ok(Box::new(PsyncQueue::new(self.files.clone(), depth_max))),
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_transfer_is_resumed_and_the_end_of_a_file_is_not_an_error() {
+        let mut direct = Progress::new(true);
+        assert_eq!(direct.advance(5000, 8192), None);
+        assert_eq!(direct.resume_at_bytes(), 4096);
+        assert_eq!(direct.advance(904, 8192), Some(Ok(5000)));
+        let mut buffered = Progress::new(false);
+        assert_eq!(buffered.advance(-4, 8192), None);
+        assert_eq!(buffered.advance(5000, 8192), None);
+        assert_eq!(buffered.advance(3192, 8192), Some(Ok(8192)));
+        let mut failed = Progress::new(false);
+        assert_eq!(failed.advance(-5, 8192), Some(Err(5)));
+        let mut empty = Progress::new(true);
+        assert_eq!(empty.advance(0, 8192), Some(Ok(0)));
+    }
+}

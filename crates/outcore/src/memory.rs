@@ -1,0 +1,403 @@
+//! Memory under one cap: [`Budget`], [`Credit`], [`Pool`] and the buffers that I/O moves, [`Buf`].
+//!
+//! Contract: every large allocation of a job is a [`Credit`] of its [`Budget`] first, so the sum
+//! of what is held never passes the limit that the user set. I/O buffers come from [`Pool`]s of
+//! equal slots in one mapped region, aligned for direct I/O (4 KiB at least, and to the slot's
+//! size where that is a power of two, up to 2 MiB). A [`Buf`] is the unique owner of its bytes:
+//! it is moved to a device and comes back with the completion, is never copied, can be split for
+//! requests that fill parts of it and joined again; its slot is free when the last part is gone.
+//!
+//! Invariants: two live `Buf`s never overlap; a slot is handed out at most once at a time; a
+//! region outlives all of its buffers. All bytes are initialised (anonymous maps are zero).
+
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+use crate::error::{Error, Kind, Result};
+
+/// Alignment of offsets, lengths and addresses that every device accepts.
+pub const BLOCK_BYTES: usize = 4096;
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Rounds `bytes` up to the next multiple of [`BLOCK_BYTES`].
+pub const fn block_ceil(bytes: u64) -> u64 {
+    bytes.div_ceil(BLOCK_BYTES as u64) * BLOCK_BYTES as u64
+}
+
+/// Rounds `bytes` down to a multiple of [`BLOCK_BYTES`].
+pub const fn block_floor(bytes: u64) -> u64 {
+    bytes / BLOCK_BYTES as u64 * BLOCK_BYTES as u64
+}
+
+/// The cap on the memory of one job. Cheap to clone; clones share the cap.
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<BudgetState>);
+
+#[derive(Debug)]
+struct BudgetState {
+    limit_bytes: u64,
+    used_bytes: AtomicU64,
+    peak_bytes: AtomicU64,
+}
+
+impl Budget {
+    /// A budget of `limit_bytes`, nothing of it used.
+    pub fn new(limit_bytes: u64) -> Self {
+        Budget(Arc::new(BudgetState {
+            limit_bytes,
+            used_bytes: AtomicU64::new(0),
+            peak_bytes: AtomicU64::new(0),
+        }))
+    }
+
+    /// The cap.
+    pub fn limit_bytes(&self) -> u64 {
+        self.0.limit_bytes
+    }
+
+    /// What is reserved now.
+    pub fn used_bytes(&self) -> u64 {
+        self.0.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The most that was reserved at once.
+    pub fn peak_bytes(&self) -> u64 {
+        self.0.peak_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes `bytes` out of the budget, or fails with [`Kind::Memory`] and the figures.
+    pub fn reserve(&self, purpose: &str, bytes: u64) -> Result<Credit> {
+        let state = &self.0;
+        let taken = state.used_bytes.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |used| {
+            used.checked_add(bytes).filter(|&sum| sum <= state.limit_bytes)
+        });
+        match taken {
+            Ok(before) => {
+                state.peak_bytes.fetch_max(before + bytes, Ordering::AcqRel);
+                Ok(Credit { budget: self.clone(), bytes })
+            }
+            Err(used) => Err(Error::new(
+                Kind::Memory,
+                format!("reserve memory for {purpose}"),
+                format!(
+                    "{bytes} bytes asked for, {} of {} left",
+                    state.limit_bytes.saturating_sub(used),
+                    state.limit_bytes
+                ),
+            )
+            .hint("allow more with --memory")),
+        }
+    }
+}
+
+/// A part of a [`Budget`]; given back when dropped.
+#[derive(Debug)]
+pub struct Credit {
+    budget: Budget,
+    bytes: u64,
+}
+
+impl Credit {
+    /// The size of this part.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Credit {
+    fn drop(&mut self) {
+        self.budget.0.used_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
+}
+
+/// One anonymous mapping, aligned to `align_bytes`.
+struct Region {
+    base: NonNull<u8>,
+    mapped_bytes: usize,
+}
+
+// SAFETY: a region is plain memory without thread affinity; access goes through `Buf`s, which
+// are disjoint.
+unsafe impl Send for Region {}
+// SAFETY: as above; `Region` itself hands out no references.
+unsafe impl Sync for Region {}
+
+impl Region {
+    fn map(bytes: usize, align_bytes: usize) -> Result<Self> {
+        let align_bytes = align_bytes.max(BLOCK_BYTES);
+        let padded_bytes = bytes + align_bytes;
+        let failed = |errno: rustix::io::Errno| {
+            Error::new(Kind::Memory, "map buffers", format!("{bytes} bytes: {errno}"))
+                .hint("lower --memory or free memory on this machine")
+        };
+        // SAFETY: an anonymous private mapping at an address of the kernel's choice touches no
+        // memory that exists.
+        let raw = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                padded_bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        }
+        .map_err(failed)?
+        .cast::<u8>();
+        let head_bytes = raw.align_offset(align_bytes);
+        let tail_bytes = padded_bytes - head_bytes - bytes;
+        // SAFETY: `raw..raw + padded_bytes` is the mapping just made; head and tail lie inside
+        // it, are page-aligned (all sizes are multiples of a page) and nothing refers to them.
+        let base = unsafe {
+            if head_bytes > 0 {
+                let _ = munmap(raw.cast(), head_bytes);
+            }
+            let base = raw.add(head_bytes);
+            if tail_bytes > 0 {
+                let _ = munmap(base.add(bytes).cast(), tail_bytes);
+            }
+            if bytes >= HUGE_PAGE_BYTES {
+                // Fewer TLB misses for the hundreds of write streams of a distribution; where
+                // the kernel has no huge pages nothing is lost.
+                let _ = madvise(base.cast(), bytes, Advice::LinuxHugepage);
+            }
+            base
+        };
+        let base = NonNull::new(base)
+            .ok_or_else(|| Error::new(Kind::Memory, "map buffers", "null mapping"))?;
+        Ok(Region { base, mapped_bytes: bytes })
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, whole, and no `Buf` lives (each holds the pool alive).
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.mapped_bytes) };
+    }
+}
+
+/// Equal slots in one region, for buffers that I/O moves around. Clones share the slots.
+#[derive(Clone)]
+pub struct Pool(Arc<PoolState>);
+
+struct PoolState {
+    slot_bytes: usize,
+    slot_count: usize,
+    free: Mutex<Vec<u32>>,
+    region: Region,
+    _credit: Credit,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pool({} x {} bytes)", self.0.slot_count, self.0.slot_bytes)
+    }
+}
+
+impl Pool {
+    /// `slot_count` slots of `slot_bytes` each (rounded up to 4 KiB), out of `budget`.
+    pub fn new(budget: &Budget, purpose: &str, slot_bytes: usize, slot_count: usize) -> Result<Self> {
+        assert!(slot_bytes > 0 && slot_count > 0 && slot_count <= u32::MAX as usize);
+        let slot_bytes = slot_bytes.next_multiple_of(BLOCK_BYTES);
+        let total_bytes = slot_bytes * slot_count;
+        let credit = budget.reserve(purpose, total_bytes as u64)?;
+        let align_bytes = if slot_bytes.is_power_of_two() {
+            slot_bytes.min(HUGE_PAGE_BYTES)
+        } else {
+            BLOCK_BYTES
+        };
+        let align_bytes =
+            if total_bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { align_bytes };
+        let region = Region::map(total_bytes, align_bytes)?;
+        // Lowest slots first: a job that needs few touches few pages.
+        let free = (0..slot_count as u32).rev().collect();
+        Ok(Pool(Arc::new(PoolState {
+            slot_bytes,
+            slot_count,
+            free: Mutex::new(free),
+            region,
+            _credit: credit,
+        })))
+    }
+
+    /// Size of a slot in bytes.
+    pub fn slot_bytes(&self) -> usize {
+        self.0.slot_bytes
+    }
+
+    /// Number of free slots now.
+    pub fn free_slots(&self) -> usize {
+        self.0.free.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Takes a slot, or nothing when all are out. The bytes are what its last user left.
+    pub fn take(&self) -> Option<Buf> {
+        let index = self.0.free.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        // SAFETY: `index < slot_count`, so the slot lies inside the region.
+        let start = unsafe { self.0.region.base.add(index as usize * self.0.slot_bytes) };
+        let slot = Arc::new(Slot { pool: Arc::clone(&self.0), index });
+        Some(Buf { start, len_bytes: self.0.slot_bytes, slot })
+    }
+}
+
+/// A slot that is out; returns to its pool when the last `Buf` of it is dropped.
+struct Slot {
+    pool: Arc<PoolState>,
+    index: u32,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.pool.free.lock().unwrap_or_else(PoisonError::into_inner).push(self.index);
+    }
+}
+
+/// A buffer, or a part of one, that its holder alone may touch.
+pub struct Buf {
+    start: NonNull<u8>,
+    len_bytes: usize,
+    slot: Arc<Slot>,
+}
+
+// SAFETY: a `Buf` is the only handle to its bytes, and the memory has no thread affinity.
+unsafe impl Send for Buf {}
+// SAFETY: a shared `Buf` gives shared slices only.
+unsafe impl Sync for Buf {}
+
+impl Buf {
+    /// Splits off the first `at_bytes` as a buffer of their own; `self` keeps the rest.
+    ///
+    /// # Panics
+    /// When `at_bytes` is beyond the end.
+    pub fn split_to(&mut self, at_bytes: usize) -> Buf {
+        assert!(at_bytes <= self.len_bytes, "split inside the buffer");
+        let front =
+            Buf { start: self.start, len_bytes: at_bytes, slot: Arc::clone(&self.slot) };
+        // SAFETY: `at_bytes <= len_bytes`, so the new start is inside the slot or one past it.
+        self.start = unsafe { self.start.add(at_bytes) };
+        self.len_bytes -= at_bytes;
+        front
+    }
+
+    /// Joins `next`, which must begin where `self` ends, onto the end.
+    ///
+    /// # Panics
+    /// When the two are not neighbours in one slot.
+    pub fn join(&mut self, next: Buf) {
+        assert!(Arc::ptr_eq(&self.slot, &next.slot), "parts of one slot");
+        // SAFETY: the end of a `Buf` is inside its slot or one past it.
+        let end = unsafe { self.start.add(self.len_bytes) };
+        assert!(end == next.start, "parts are neighbours");
+        self.len_bytes += next.len_bytes;
+    }
+
+    /// Joins `previous`, which must end where `self` begins, before the start.
+    ///
+    /// # Panics
+    /// When the two are not neighbours in one slot.
+    pub fn join_front(&mut self, mut previous: Buf) {
+        let own = Buf {
+            start: self.start,
+            len_bytes: self.len_bytes,
+            slot: Arc::clone(&self.slot),
+        };
+        previous.join(own);
+        *self = previous;
+    }
+
+    /// Address of the first byte, for alignment checks.
+    pub fn address(&self) -> usize {
+        self.start.as_ptr() as usize
+    }
+
+    /// Pointer for a device; valid while the `Buf` lives.
+    pub(crate) fn as_io_ptr(&mut self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+}
+
+impl Deref for Buf {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the range is inside a live, initialised slot and only this `Buf` reaches it.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len_bytes) }
+    }
+}
+
+impl DerefMut for Buf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as for `deref`; `&mut self` makes the access unique.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len_bytes) }
+    }
+}
+
+impl fmt::Debug for Buf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buf({} bytes)", self.len_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_never_gives_more_than_its_limit_and_takes_all_back() {
+        let budget = Budget::new(100);
+        let a = budget.reserve("a", 60).unwrap();
+        let refused = budget.reserve("b", 41).unwrap_err();
+        assert_eq!(refused.kind(), Kind::Memory);
+        let b = budget.reserve("b", 40).unwrap();
+        assert_eq!(budget.used_bytes(), 100);
+        drop((a, b));
+        assert_eq!(budget.used_bytes(), 0);
+        assert_eq!(budget.peak_bytes(), 100);
+    }
+
+    #[test]
+    fn slots_are_aligned_disjoint_and_come_back() {
+        let budget = Budget::new(64 << 20);
+        for slot_bytes in [4096, 12 << 10, 128 << 10, 4 << 20] {
+            let pool = Pool::new(&budget, "test", slot_bytes, 3).unwrap();
+            let mut bufs: Vec<Buf> = (0..3).map(|_| pool.take().unwrap()).collect();
+            assert!(pool.take().is_none());
+            for (i, buf) in bufs.iter_mut().enumerate() {
+                assert_eq!(buf.address() % BLOCK_BYTES, 0);
+                if slot_bytes.is_power_of_two() {
+                    assert_eq!(buf.address() % slot_bytes.min(2 << 20), 0);
+                }
+                buf.fill(i as u8);
+            }
+            for (i, buf) in bufs.iter().enumerate() {
+                assert!(buf.iter().all(|&b| b == i as u8));
+            }
+            drop(bufs);
+            assert_eq!(pool.free_slots(), 3);
+        }
+        assert_eq!(budget.used_bytes(), 0);
+    }
+
+    #[test]
+    fn parts_hold_the_slot_until_the_last_is_gone_and_join_again() {
+        let budget = Budget::new(1 << 20);
+        let pool = Pool::new(&budget, "test", 8192, 1).unwrap();
+        let mut rest = pool.take().unwrap();
+        let mut front = rest.split_to(4096);
+        front.fill(1);
+        rest.fill(2);
+        front.join(rest);
+        assert_eq!(front.len(), 8192);
+        assert_eq!((front[0], front[8191]), (1, 2));
+        let part = front.split_to(100);
+        drop(front);
+        assert_eq!(pool.free_slots(), 0);
+        drop(part);
+        assert_eq!(pool.free_slots(), 1);
+    }
+}

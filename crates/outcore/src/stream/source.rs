@@ -1,0 +1,132 @@
+//! The input as blocks: which piece of which file a thread reads next.
+//!
+//! Contract (PALID, SPAA 2025, section 3, file streamer): the input is the concatenation of its
+//! files' data. [`Blocks`] hands out pieces of about `block_bytes`, a whole number of elements
+//! each, to any number of threads, going round over the drives so that all of them read at once.
+//! Each block knows the position of its first element in the whole input. Reads are widened to
+//! 4 KiB borders for direct I/O, so neighbours may read a border block twice.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::memory::{BLOCK_BYTES, block_ceil, block_floor};
+use crate::volume::VolumeFile;
+
+/// One input file: where its data lie and where they stand in the whole input.
+#[derive(Debug, Clone)]
+pub struct InputPart {
+    /// The open file.
+    pub file: VolumeFile,
+    /// Offset of the first element (behind a header).
+    pub data_at_bytes: u64,
+    /// Bytes of data.
+    pub data_len_bytes: u64,
+    /// Elements in the files before it.
+    pub first_position: u64,
+}
+
+/// A piece of input to be read.
+#[derive(Debug, Clone)]
+pub struct Block {
+    /// Index of the file among the parts.
+    pub part: usize,
+    /// Where the read starts (a 4 KiB border).
+    pub read_at_bytes: u64,
+    /// Length of the read (a multiple of 4 KiB).
+    pub read_len_bytes: usize,
+    /// Where the first element starts inside what was read.
+    pub skip_bytes: usize,
+    /// Bytes of whole elements.
+    pub payload_bytes: usize,
+    /// Position of the first element in the whole input.
+    pub position: u64,
+}
+
+/// The blocks of an input, each handed out once.
+#[derive(Debug)]
+pub struct Blocks {
+    parts: Vec<InputPart>,
+    element_bytes: u64,
+    block_bytes: u64,
+    state: Mutex<Round>,
+}
+
+#[derive(Debug)]
+struct Round {
+    /// Files by drive: (index of the part, next block in it).
+    drives: Vec<Vec<(usize, u64)>>,
+    next_drive: usize,
+}
+
+impl Blocks {
+    /// Blocks of about `block_bytes` over `parts`.
+    pub fn new(parts: Vec<InputPart>, element_bytes: usize, block_bytes: usize) -> Self {
+        let element_bytes = element_bytes as u64;
+        let block_bytes = (block_bytes as u64 / element_bytes).max(1) * element_bytes;
+        let mut drives: Vec<(usize, Vec<(usize, u64)>)> = Vec::new();
+        for (index, part) in parts.iter().enumerate() {
+            if part.data_len_bytes == 0 {
+                continue;
+            }
+            let drive_index = part.file.drive_index;
+            match drives.iter_mut().find(|(known, _)| *known == drive_index) {
+                Some((_, files)) => files.push((index, 0)),
+                None => drives.push((drive_index, vec![(index, 0)])),
+            }
+        }
+        // The file to read first is last, where it is cheap to take off.
+        let drives = drives
+            .into_iter()
+            .map(|(_, mut files)| {
+                files.reverse();
+                files
+            })
+            .collect();
+        let state = Mutex::new(Round { drives, next_drive: 0 });
+        Blocks { parts, element_bytes, block_bytes, state }
+    }
+
+    /// The files.
+    pub fn parts(&self) -> &[InputPart] {
+        &self.parts
+    }
+
+    /// Largest `read_len_bytes` of any block.
+    pub fn read_bytes_max(&self) -> usize {
+        block_ceil(self.block_bytes) as usize + 2 * BLOCK_BYTES
+    }
+
+    /// The next block, or nothing when all are out.
+    pub fn next(&self) -> Option<Block> {
+        let mut round = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = round.drives.len();
+        for step in 0..count {
+            let drive = (round.next_drive + step) % count;
+            let Some((part_index, number)) = round.drives[drive].last().copied() else { continue };
+            let part = &self.parts[part_index];
+            let block = self.block(part_index, part, number);
+            if (number + 1) * self.block_bytes >= part.data_len_bytes {
+                round.drives[drive].pop();
+            } else if let Some(entry) = round.drives[drive].last_mut() {
+                entry.1 += 1;
+            }
+            round.next_drive = (drive + 1) % count;
+            return Some(block);
+        }
+        None
+    }
+
+    fn block(&self, part_index: usize, part: &InputPart, number: u64) -> Block {
+        let start = number * self.block_bytes;
+        let payload_bytes = self.block_bytes.min(part.data_len_bytes - start);
+        let at = part.data_at_bytes + start;
+        let read_at_bytes = block_floor(at);
+        Block {
+            part: part_index,
+            read_at_bytes,
+            read_len_bytes: (block_ceil(at + payload_bytes) - read_at_bytes) as usize,
+            skip_bytes: (at - read_at_bytes) as usize,
+            payload_bytes: payload_bytes as usize,
+            position: part.first_position + start / self.element_bytes,
+        }
+    }
+}

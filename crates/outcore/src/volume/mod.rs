@@ -1,0 +1,345 @@
+//! MANY drives as one volume: which drive serves a file, a lane a drive, faults with their place.
+//!
+//! Model: Falcon (Kumar and Huang, ATC 2017): requests are batched over the volume and served per
+//! drive. A [`Port`] is one thread's access to all drives: a waiting lane for each drive in front
+//! of one queue, so a drive that is slow or full holds up only its own lane.
+//!
+//! Invariants: at most `lane_depth` requests of a port are in flight on one drive; what finds no
+//! slot waits in that drive's lane, in order. Every completion is counted to its drive. Failed
+//! and short writes become errors that name drive, file and offset.
+
+pub mod output;
+pub mod scratch;
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use crate::drive::{Access, Completion, Device, FileFacts, FileId, Op, Queue, Request};
+use crate::error::{Error, Kind, Result};
+use crate::memory::Buf;
+
+/// Requests in flight on one drive from one port.
+pub const LANE_DEPTH: usize = 32;
+/// The longest a port waits before its owner looks for cancellation again.
+const WAIT_MAX: Duration = Duration::from_millis(50);
+
+/// One drive: a directory on a file system of its own, or a file system that a job touches.
+#[derive(Debug)]
+pub struct Drive {
+    /// For messages and reports.
+    pub name: String,
+    /// Where scratch goes, for a drive that was named for it.
+    pub dir: Option<PathBuf>,
+    /// Share of the scratch that it gets, relative to the others.
+    pub weight: f64,
+    file_system: u64,
+    traffic: Traffic,
+    is_full: AtomicBool,
+}
+
+/// Bytes and requests that a drive has served.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// Bytes read.
+    pub read_bytes: AtomicU64,
+    /// Bytes written.
+    pub written_bytes: AtomicU64,
+    /// Read requests.
+    pub reads: AtomicU64,
+    /// Write requests.
+    pub writes: AtomicU64,
+}
+
+/// An open file of a volume.
+#[derive(Debug, Clone)]
+pub struct VolumeFile {
+    /// Its name for the device.
+    pub id: FileId,
+    /// The drive that serves it.
+    pub drive_index: usize,
+    /// Where it is.
+    pub path: Arc<Path>,
+    /// As it was when opened.
+    pub facts: FileFacts,
+}
+
+/// The drives of a job and the device behind them.
+pub struct Volume {
+    device: Arc<dyn Device>,
+    drives: Mutex<Vec<Arc<Drive>>>,
+    files: Mutex<Vec<VolumeFile>>,
+}
+
+impl Volume {
+    /// A volume on `device`; scratch may go to the directories of `scratch_drives`, given as
+    /// (name, directory, weight).
+    pub fn new(
+        device: Arc<dyn Device>,
+        scratch_drives: &[(String, PathBuf, f64)],
+    ) -> Result<Self> {
+        let mut drives = Vec::new();
+        for (name, dir, weight) in scratch_drives {
+            drives.push(Arc::new(Drive {
+                name: name.clone(),
+                dir: Some(dir.clone()),
+                weight: *weight,
+                file_system: device.file_system(dir)?,
+                traffic: Traffic::default(),
+                is_full: AtomicBool::new(false),
+            }));
+        }
+        Ok(Volume { device, drives: Mutex::new(drives), files: Mutex::new(Vec::new()) })
+    }
+
+    /// The device below.
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// All drives known so far: those named for scratch first, in their order.
+    pub fn drives(&self) -> Vec<Arc<Drive>> {
+        self.drives.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Index of the drive that holds `file_system`, which becomes a drive if it is none yet.
+    fn drive_of(&self, file_system: u64, path: &Path) -> usize {
+        let mut drives = self.drives.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = drives.iter().position(|drive| drive.file_system == file_system) {
+            return index;
+        }
+        let dir = path.parent().unwrap_or(path);
+        drives.push(Arc::new(Drive {
+            name: dir.display().to_string(),
+            dir: None,
+            weight: 1.0,
+            file_system,
+            traffic: Traffic::default(),
+            is_full: AtomicBool::new(false),
+        }));
+        drives.len() - 1
+    }
+
+    /// Opens a file on whichever drive holds it.
+    pub fn open(&self, path: &Path, access: Access) -> Result<VolumeFile> {
+        let id = self.device.open(path, access)?;
+        let facts = self.device.facts(id)?;
+        let drive_index = self.drive_of(facts.file_system, path);
+        let file = VolumeFile { id, drive_index, path: path.into(), facts };
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).push(file.clone());
+        Ok(file)
+    }
+
+    /// Closes a file; nothing may be in flight on it.
+    pub fn close(&self, file: &VolumeFile) {
+        self.device.close(file.id);
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).retain(|f| f.id != file.id);
+    }
+
+    /// A port for the calling thread.
+    pub fn port(&self) -> Result<Port> {
+        let drives = self.drives();
+        let lanes = drives.into_iter().map(Lane::new).collect::<Vec<_>>();
+        let queue = self.device.queue(LANE_DEPTH * lanes.len().max(1))?;
+        Ok(Port { queue, lanes, done: Vec::new(), waiting: 0 })
+    }
+
+    /// Sums of bytes over all drives: read, written.
+    pub fn traffic_bytes(&self) -> (u64, u64) {
+        let drives = self.drives.lock().unwrap_or_else(PoisonError::into_inner);
+        drives.iter().fold((0, 0), |(read, written), drive| {
+            (
+                read + drive.traffic.read_bytes.load(Ordering::Relaxed),
+                written + drive.traffic.written_bytes.load(Ordering::Relaxed),
+            )
+        })
+    }
+
+    /// Turns a failed transfer into an error with its place.
+    pub fn explain(&self, fault: &TransferFault) -> Error {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = files.iter().find(|f| f.id == fault.file).map(|f| Arc::clone(&f.path));
+        drop(files);
+        let operation = match fault.op {
+            Op::Read => "read",
+            Op::Write => "write",
+        };
+        let mut error = Error::errno(operation, fault.errno).offset(fault.offset_bytes);
+        if let Some(drive) = self.drives().get(fault.drive_index) {
+            error = error.drive(&drive.name);
+        }
+        if let Some(path) = path {
+            error = error.path(path);
+        }
+        match error.kind() {
+            Kind::NoSpace => error.hint("free some space there, or spread over more with --drive"),
+            _ => error.hint("look at the kernel's log (dmesg) and at the drive's health"),
+        }
+    }
+}
+
+impl Drive {
+    /// What it has served.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    /// Whether a write to it has failed for want of space.
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    /// Remembers that it has no room left.
+    pub fn set_full(&self) {
+        self.is_full.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What failed, before it has a name.
+#[derive(Debug, Clone, Copy)]
+pub struct TransferFault {
+    /// Direction.
+    pub op: Op,
+    /// File.
+    pub file: FileId,
+    /// Drive.
+    pub drive_index: usize,
+    /// Where in the file.
+    pub offset_bytes: u64,
+    /// The system's error number.
+    pub errno: i32,
+}
+
+struct Lane {
+    drive: Arc<Drive>,
+    waiting: VecDeque<Request>,
+    in_flight: usize,
+}
+
+impl Lane {
+    fn new(drive: Arc<Drive>) -> Self {
+        Lane { drive, waiting: VecDeque::new(), in_flight: 0 }
+    }
+}
+
+/// A finished transfer: the buffer comes back with how many bytes are in it.
+#[derive(Debug)]
+pub struct Transfer {
+    /// What the submitter wrote on it.
+    pub token: u64,
+    /// Direction.
+    pub op: Op,
+    /// The memory.
+    pub buf: Buf,
+    /// Bytes moved; fewer than the buffer holds only at the end of a file that is read.
+    pub len_bytes: usize,
+    /// What failed, if something did; the buffer is intact for another try.
+    pub fault: Option<TransferFault>,
+}
+
+/// One thread's access to all drives of a volume.
+pub struct Port {
+    queue: Box<dyn Queue>,
+    lanes: Vec<Lane>,
+    done: Vec<Completion>,
+    waiting: usize,
+}
+
+impl Port {
+    /// Hands in a transfer of the whole of `buf`; it waits in its drive's lane for a slot.
+    pub fn submit(&mut self, file: &VolumeFile, op: Op, offset_bytes: u64, buf: Buf, token: u64) {
+        let request = Request {
+            token,
+            op,
+            file: file.id,
+            drive_index: file.drive_index,
+            offset_bytes,
+            buf,
+        };
+        let lane = &mut self.lanes[request.drive_index];
+        if lane.in_flight < LANE_DEPTH && lane.waiting.is_empty() {
+            lane.in_flight += 1;
+            self.queue.submit(request);
+        } else {
+            lane.waiting.push_back(request);
+            self.waiting += 1;
+        }
+    }
+
+    /// Starts what has been handed in and moves what has finished to `finished`. With `wait`,
+    /// blocks up to 50 ms for the first.
+    pub fn poll(&mut self, wait: bool, finished: &mut Vec<Transfer>) -> Result<()> {
+        let before = finished.len();
+        let wait = wait && self.done.is_empty();
+        self.queue.complete(wait.then_some(WAIT_MAX), &mut self.done)?;
+        for completion in self.done.drain(..) {
+            let Completion { request, result } = completion;
+            let lane = &mut self.lanes[request.drive_index];
+            lane.in_flight -= 1;
+            finished.push(settle(&lane.drive, request, result));
+        }
+        if self.waiting > 0 && finished.len() > before {
+            self.refill();
+            // Start them now rather than at the next visit.
+            self.queue.complete(None, &mut self.done)?;
+        }
+        Ok(())
+    }
+
+    fn refill(&mut self) {
+        for lane in &mut self.lanes {
+            while lane.in_flight < LANE_DEPTH {
+                let Some(request) = lane.waiting.pop_front() else { break };
+                lane.in_flight += 1;
+                self.waiting -= 1;
+                self.queue.submit(request);
+            }
+        }
+    }
+
+    /// Transfers handed in and not yet returned.
+    pub fn in_flight(&self) -> usize {
+        self.queue.in_flight() + self.waiting + self.done.len()
+    }
+
+    /// Transfers of one drive that have no slot yet.
+    pub fn backlog(&self, drive_index: usize) -> usize {
+        self.lanes.get(drive_index).map_or(0, |lane| lane.waiting.len() + lane.in_flight)
+    }
+}
+
+fn settle(drive: &Drive, request: Request, result: std::result::Result<usize, i32>) -> Transfer {
+    let traffic = &drive.traffic;
+    let fault = |errno: i32| {
+        Some(TransferFault {
+            op: request.op,
+            file: request.file,
+            drive_index: request.drive_index,
+            offset_bytes: request.offset_bytes,
+            errno,
+        })
+    };
+    let (len_bytes, fault) = match (request.op, result) {
+        (_, Err(errno)) => (0, fault(errno)),
+        (Op::Read, Ok(bytes)) => {
+            traffic.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            traffic.reads.fetch_add(1, Ordering::Relaxed);
+            (bytes, None)
+        }
+        (Op::Write, Ok(bytes)) => {
+            traffic.written_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            traffic.writes.fetch_add(1, Ordering::Relaxed);
+            // A write that stops short without an error number has met the end of the medium.
+            let short = bytes < request.buf.len();
+            (bytes, if short { fault(Errno::NOSPC.raw_os_error()) } else { None })
+        }
+    };
+    if fault.is_some_and(|f| f.errno == Errno::NOSPC.raw_os_error()) {
+        drive.set_full();
+    }
+    Transfer { token: request.token, op: request.op, buf: request.buf, len_bytes, fault }
+}

@@ -1,0 +1,204 @@
+//! Output that is absent or complete: staged in private directories, published by rename.
+//!
+//! Contract: an [`Output`] is one file or several shards (contiguous ranges of the output, each a
+//! file). All are written inside private directories beside their final places, cut to length,
+//! synced, then renamed. One file appears by one rename. Several appear by a commit record: once
+//! the record is durable the output exists, and whoever sweeps the directories of a job that died
+//! while renaming finishes its renames; before that, nothing is there. A manifest (JSON, listing
+//! shards and lengths) is renamed last and names the set as a whole.
+//!
+//! Existing files are replaced only if asked for. Dropping an unpublished output removes it.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Volume, VolumeFile};
+use crate::drive::{Access, PrivateDir};
+use crate::error::{Error, Kind, Result};
+
+/// Suffix of the manifest of a sharded output.
+pub const MANIFEST_SUFFIX: &str = ".outcore.json";
+
+/// One file of an output before it is written.
+#[derive(Debug, Clone)]
+pub struct ShardPlan {
+    /// Its name once published.
+    pub path: PathBuf,
+    /// Bytes at its front that are not data (a `.npy` header).
+    pub header: Vec<u8>,
+    /// First byte of the output's data that it holds.
+    pub start_bytes: u64,
+    /// Bytes of data that it holds.
+    pub len_bytes: u64,
+}
+
+/// One file of an output that is being written.
+#[derive(Debug)]
+pub struct Shard {
+    /// What it will be.
+    pub plan: ShardPlan,
+    /// The unfinished file.
+    pub file: VolumeFile,
+    staged_path: PathBuf,
+}
+
+/// An output that is not yet published.
+#[derive(Debug)]
+pub struct Output {
+    shards: Vec<Shard>,
+    manifest: Option<PathBuf>,
+    dirs: Vec<PrivateDir>,
+    replace: bool,
+}
+
+/// The published description of a sharded output.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of this layout; 1.
+    pub version: u32,
+    /// The shards in order.
+    pub shards: Vec<ManifestShard>,
+}
+
+/// One shard of a [`Manifest`].
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ManifestShard {
+    /// Absolute path.
+    pub path: PathBuf,
+    /// Length of the file.
+    pub len_bytes: u64,
+}
+
+/// The directory that holds `path`.
+pub fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+impl Output {
+    /// Stages the files of `plans`. `manifest` names the set, for several.
+    pub fn stage(
+        volume: &Volume,
+        plans: Vec<ShardPlan>,
+        manifest: Option<PathBuf>,
+        replace: bool,
+    ) -> Result<Self> {
+        let mut output = Output { shards: Vec::new(), manifest, dirs: Vec::new(), replace };
+        let mut parents: Vec<PathBuf> = Vec::new();
+        for (index, plan) in plans.into_iter().enumerate() {
+            let parent = parent_of(&plan.path).to_path_buf();
+            let known = parents.iter().position(|seen| *seen == parent);
+            let dir_index = match known {
+                Some(found) => found,
+                None => {
+                    volume.device().sweep_private_dirs(&parent)?;
+                    output.dirs.push(volume.device().make_private_dir(&parent)?);
+                    parents.push(parent);
+                    parents.len() - 1
+                }
+            };
+            let staged_path = output.dirs[dir_index].path().join(format!("output-{index}"));
+            let file = volume.open(&staged_path, Access::Create)?;
+            let full_bytes = plan.header.len() as u64 + plan.len_bytes;
+            // Reserving the space finds a full drive before the work; where it only makes the
+            // file long, direct writes inside it can still run side by side.
+            if full_bytes > 0 {
+                volume.device().allocate(file.id, full_bytes).map_err(|error| {
+                    let error = if error.kind() == Kind::NoSpace {
+                        error.hint(format!("the output needs {full_bytes} bytes there"))
+                    } else {
+                        error
+                    };
+                    error.path(&plan.path)
+                })?;
+            }
+            output.shards.push(Shard { plan, file, staged_path });
+        }
+        Ok(output)
+    }
+
+    /// The files in order.
+    pub fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
+    /// Cuts the files to length (`len_bytes` of data in the last, where it turned out shorter
+    /// than planned), syncs and publishes them.
+    pub fn publish(mut self, volume: &Volume, written_bytes: u64) -> Result<()> {
+        for shard in &mut self.shards {
+            let end_bytes = written_bytes.min(shard.plan.start_bytes + shard.plan.len_bytes);
+            shard.plan.len_bytes = end_bytes.saturating_sub(shard.plan.start_bytes);
+            let full_bytes = shard.plan.header.len() as u64 + shard.plan.len_bytes;
+            volume.device().set_len(shard.file.id, full_bytes)?;
+        }
+        self.sync_all(volume)?;
+        if let Some(manifest) = self.manifest.clone() {
+            return self.publish_set(volume, &manifest);
+        }
+        for shard in &self.shards {
+            volume.device().rename(&shard.staged_path, &shard.plan.path, self.replace)?;
+            volume.close(&shard.file);
+        }
+        Ok(())
+    }
+
+    fn sync_all(&self, volume: &Volume) -> Result<()> {
+        if let [only] = &self.shards[..] {
+            return volume.device().sync(only.file.id);
+        }
+        std::thread::scope(|scope| {
+            let syncs: Vec<_> = self
+                .shards
+                .iter()
+                .map(|shard| scope.spawn(|| volume.device().sync(shard.file.id)))
+                .collect();
+            syncs.into_iter().try_for_each(|sync| {
+                sync.join().unwrap_or_else(|_| {
+                    Err(Error::new(Kind::Io, "sync shards", "a thread panicked"))
+                })
+            })
+        })
+    }
+
+    fn publish_set(self, volume: &Volume, manifest_path: &Path) -> Result<()> {
+        let shards: Vec<ManifestShard> = self
+            .shards
+            .iter()
+            .map(|shard| ManifestShard {
+                path: std::path::absolute(&shard.plan.path)
+                    .unwrap_or_else(|_| shard.plan.path.clone()),
+                len_bytes: shard.plan.header.len() as u64 + shard.plan.len_bytes,
+            })
+            .collect();
+        let text = serde_json::to_string_pretty(&Manifest { version: 1, shards })
+            .map_err(|e| Error::new(Kind::Io, "write manifest", e.to_string()))?;
+        let Some(first) = self.dirs.first() else { return Ok(()) };
+        let staged_manifest = first.path().join("manifest");
+        first.write_file("manifest", text.as_bytes())?;
+        let mut renames: Vec<(PathBuf, PathBuf)> = self
+            .shards
+            .iter()
+            .map(|shard| (shard.staged_path.clone(), shard.plan.path.clone()))
+            .collect();
+        renames.push((staged_manifest, manifest_path.to_path_buf()));
+        if !self.replace
+            && let Some((_, taken)) = renames.iter().find(|(_, to)| to.exists())
+        {
+            return Err(Error::usage("publish output", "it exists already")
+                .path(taken)
+                .hint("allow overwriting with --force"));
+        }
+        // From here on the output exists: whoever finds the record finishes the renames.
+        PrivateDir::commit(&self.dirs, &renames)?;
+        for (from, to) in &renames {
+            volume.device().rename(from, to, true)?;
+        }
+        for shard in &self.shards {
+            volume.close(&shard.file);
+        }
+        Ok(())
+    }
+}
