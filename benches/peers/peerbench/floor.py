@@ -1,0 +1,102 @@
+"""The floor of a run: how long the drives alone would need to move what a one-pass external sort has to move.
+
+A sort of N bytes beyond memory reads N, writes N, reads N again and writes N again (Aggarwal and Vitter, CACM 1988,
+with one distribution or merge level). The floor takes drives that read and write at once: fio (io_uring, direct, 4 MiB
+blocks, depth 16, fsync at the end) reads a file of N bytes while another job writes a file of N bytes, and the floor is
+twice that time. The serial sum is twice the time of reading alone plus writing alone: what the same drives need when
+the two never overlap.
+
+Bounds: the written file is as large as the data and removed at once. Times are fio's own run times, set-up excluded,
+which makes the floor lower and the ratio to it stricter than the wall of the fio command would.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+from .groups import joined
+from .measure import drop_caches
+
+# Jobs are threads, so that ending fio ends all of it.
+FIO_COMMON = ["--ioengine=io_uring", "--direct=1", "--bs=4M", "--iodepth=16", "--thread"]
+DIRECT_BLOCK_BYTES = 4096
+TIMEOUT_S = 3600
+
+
+class FioFailure(RuntimeError):
+    """fio could not run; the text says why."""
+
+
+def _fio(jobs: list[list[str]], joins: list[Path]) -> list[float]:
+    """Runs jobs at the same time; returns each one's seconds, end fsync included."""
+    arguments = ["fio", "--output-format=json", *FIO_COMMON]
+    for number, job in enumerate(jobs):
+        arguments += [f"--name=job{number}", *job]
+    try:
+        done = subprocess.run(
+            joined(arguments, joins),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise FioFailure(f"fio: {error}") from error
+    if done.returncode != 0 or "{" not in done.stdout:
+        raise FioFailure(f"fio failed ({done.returncode}): {(done.stderr or done.stdout).strip()[-300:]}")
+    # Some versions print a note before the JSON.
+    report = json.loads(done.stdout[done.stdout.index("{") :])
+    seconds = []
+    for job in report["jobs"]:
+        if job["error"]:
+            raise FioFailure(f"fio: error {job['error']} in {job['jobname']}")
+        seconds.append(max(job["read"]["runtime"], job["write"]["runtime"]) / 1000)
+    return seconds
+
+
+def _read_job(path: Path, size_bytes: int) -> list[str]:
+    return [f"--filename={path}", "--rw=read", f"--size={size_bytes}"]
+
+
+def _write_job(path: Path, size_bytes: int) -> list[str]:
+    return [f"--filename={path}", "--rw=write", f"--size={size_bytes}", "--end_fsync=1"]
+
+
+def pairs_seconds(pairs: list[tuple[Path, Path]], size_bytes: int, joins: list[Path] | None = None) -> float:
+    """Seconds to read the first file of every pair while the second is written, `size_bytes` each, all at once.
+
+    The read files exist and hold at least that much; the written ones are removed afterwards.
+    """
+    written = [target for _, target in pairs]
+    jobs = [_read_job(source, size_bytes) for source, _ in pairs] + [_write_job(path, size_bytes) for path in written]
+    try:
+        drop_caches()
+        return max(_fio(jobs, joins or []))
+    finally:
+        for path in written:
+            path.unlink(missing_ok=True)
+
+
+def floor_seconds(source: Path, target: Path) -> float:
+    """Twice the time of reading `source` while writing `target` (removed afterwards) of the same size."""
+    return 2 * pairs_seconds([(source, target)], whole_blocks(source))
+
+
+def serial_seconds(source: Path, target: Path) -> float:
+    """Twice the sum of reading `source` alone and writing `target` (removed afterwards) of the same size alone."""
+    size_bytes = whole_blocks(source)
+    try:
+        drop_caches()
+        read_s = _fio([_read_job(source, size_bytes)], [])[0]
+        drop_caches()
+        write_s = _fio([_write_job(target, size_bytes)], [])[0]
+    finally:
+        target.unlink(missing_ok=True)
+    return 2 * (read_s + write_s)
+
+
+def whole_blocks(path: Path) -> int:
+    """The size of a file rounded down to what direct I/O can move."""
+    return path.stat().st_size // DIRECT_BLOCK_BYTES * DIRECT_BLOCK_BYTES

@@ -1,0 +1,119 @@
+"""What the numbers were measured on: processor, memory, kernel, disk, and the version of every tool.
+
+Nothing that names the machine or its owner (host, user, paths) is collected, because the result goes into the
+documentation.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from .install import PEERS_DIR, VENV_PYTHON
+from .measure import device_of
+from .units import GIB
+
+
+def describe(work_dir: Path) -> dict[str, str]:
+    """Label to text, in the order of a table."""
+    return {
+        "processor": _processor(),
+        "cores": str(len(os.sched_getaffinity(0))),
+        "memory": _memory(),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "disk": _disk(work_dir),
+    }
+
+
+def versions(outcore: Path) -> dict[str, str]:
+    """Tool to version; `absent` where the tool is."""
+    return {
+        "outcore": _outcore_version(outcore),
+        "STXXL": _first(["dpkg-query", "-W", "-f", "${Version}", "libstxxl-dev"]),
+        "DuckDB": _python_version("duckdb"),
+        "Polars": _python_version("polars"),
+        "pyarrow": _python_version("pyarrow"),
+        "numpy": _python_version("numpy"),
+        "GNU sort": _first(["sort", "--version"]),
+        "fio": _first(["fio", "--version"]),
+        "g++": _first(["g++", "-dumpfullversion"]),
+        "Python": sys.version.split()[0],
+    }
+
+
+def _output(command: list[str]) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _first(command: list[str]) -> str:
+    """The version in the first line that a tool prints."""
+    output = _output(command)
+    if not output:
+        return "absent"
+    return re.sub(r"^(sort \(GNU coreutils\) |fio-)", "", output.splitlines()[0])
+
+
+def _python_version(module: str) -> str:
+    return _first([str(VENV_PYTHON), "-c", f"import importlib.metadata as m; print(m.version('{module}'))"])
+
+
+def _outcore_version(binary: Path) -> str:
+    version = _first([str(binary), "--version"]).removeprefix("outcore ")
+    commit = _output(["git", "-C", str(PEERS_DIR), "rev-parse", "--short=10", "HEAD"])
+    changed = _output(["git", "-C", str(PEERS_DIR), "status", "--porcelain", "--untracked-files=no", "--", ":/crates"])
+    return f"{version} ({commit}{', changed' if changed else ''})" if commit else version
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def _memory() -> str:
+    total_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return f"{total_bytes / GIB:.1f} GiB"
+
+
+def _disk(work_dir: Path) -> str:
+    kind = _file_system(work_dir)
+    number = device_of(work_dir)
+    if number is None:
+        return f"none ({kind})"
+    # A partition's attributes lie in its parent.
+    block = Path(f"/sys/dev/block/{number}").resolve()
+    disk = block if (block / "queue").exists() else block.parent
+    size_gib = int((disk / "size").read_text()) * 512 / GIB
+    model = disk / "device" / "model"
+    name = model.read_text().strip() if model.exists() else _transport(disk)
+    return f"{name}, {size_gib:.0f} GiB, {kind}, scheduler {_scheduler(disk)}"
+
+
+def _transport(disk: Path) -> str:
+    names = {"vd": "virtio disk", "nv": "NVMe disk", "sd": "SCSI disk", "lo": "loop device"}
+    return names.get(disk.name[:2], disk.name)
+
+
+def _scheduler(disk: Path) -> str:
+    active = re.search(r"\[(\S+)\]", (disk / "queue" / "scheduler").read_text())
+    return active.group(1) if active else "none"
+
+
+def _file_system(path: Path) -> str:
+    """The file system that holds a path, by the longest mount point above it."""
+    best, kind = "", "unknown"
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, target, found = line.split()[:3]
+        inside = str(path.resolve()).startswith(target.rstrip("/") + "/")
+        if inside and len(target) >= len(best):
+            best, kind = target, found
+    return kind

@@ -1,0 +1,231 @@
+"""Tables from results: plain text for the terminal, Markdown for the documentation.
+
+Pure: the content of the JSON file goes in, text comes out. The documentation's section lies between two markers;
+everything outside them is left as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import targets
+from .units import GIB, MIB, Json, format_count, format_size, median
+
+MARK_BEGIN = "<!-- bench-sort: begin (written by benches/peers/bench_sort.py --write-docs) -->"
+MARK_END = "<!-- bench-sort: end -->"
+NONE = "-"
+
+
+@dataclass
+class Table:
+    """A titled table; the first `left` columns are words, the others numbers."""
+
+    title: str
+    head: list[str]
+    rows: list[list[str]] = field(default_factory=list)
+    before: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
+    left: int = 1
+
+    def text(self) -> str:
+        cells = [self.head, *self.rows]
+        widths = [max(len(row[column]) for row in cells) for column in range(len(self.head))]
+        lines = [self.title, "=" * len(self.title), *self.before]
+        for number, row in enumerate(cells):
+            parts = [
+                cell.ljust(width) if column < self.left else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ]
+            lines.append("  ".join(parts).rstrip())
+            if number == 0:
+                lines.append("  ".join("-" * width for width in widths))
+        return "\n".join([*lines, *self.after])
+
+    def markdown(self) -> str:
+        rule = ["---" if column < self.left else "---:" for column in range(len(self.head))]
+        rows = [
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in [self.head, rule, *self.rows]
+        ]
+        parts = [
+            f"### {self.title}",
+            "\n".join(self.before),
+            "\n".join(rows),
+            "\n".join(f"- {line}" for line in self.after),
+        ]
+        return "\n\n".join(part for part in parts if part)
+
+
+def _number(value: float | None, form: str) -> str:
+    return form.format(value) if value is not None else NONE
+
+
+def _median_of(runs: list[Json], name: str, unit: float = 1.0) -> float | None:
+    value = median(run[name] for run in runs)
+    return value / unit if value is not None else None
+
+
+def machine_table(result: Json) -> Table:
+    rows = [[label, text] for label, text in result["machine"].items()]
+    rows += [[f"{tool} version", version] for tool, version in result["versions"].items()]
+    rows += [["threads of every tool", str(result["threads"])], ["run at", result["when"]]]
+    return Table("Machine and versions", ["what", "value"], rows, left=2)
+
+
+def case_table(case: Json) -> Table:
+    """One case: a row a tool, medians of its good runs."""
+    head = [
+        "tool",
+        "wall s",
+        "min..max",
+        "user s",
+        "sys s",
+        "ns wall a record",
+        "ns CPU a record",
+        "peak RSS MiB",
+        "GiB read",
+        "GiB written",
+        "fsync after s",
+        "x floor",
+        "outcore faster by",
+        "output checked by",
+    ]
+    table = Table(f"{case['key']}: {case['title']}", head)
+    table.before.append(_case_line(case))
+    for tool in case["runs"]:
+        table.rows.append(_tool_row(case, tool))
+    table.after += [f"{tool}: not run: {reason}" for tool, reason in case["skipped"].items()]
+    table.after += [
+        f"{tool}: failed: {run['failure']}" for tool, runs in case["runs"].items() for run in runs if run["failure"]
+    ]
+    table.after += case["notes"]
+    table.after += _memory_notes(case)
+    return table
+
+
+def _case_line(case: Json) -> str:
+    limit = format_size(case["limit_bytes"]) if case["limit_bytes"] else "none"
+    parts = [
+        f"{format_count(case['records'])} records of {case['record_bytes']} bytes",
+        f"memory {format_size(case['memory_bytes'])}",
+        f"limit of the group {limit}",
+        f"median of {case['rounds']}",
+    ]
+    if case["floors_s"]:
+        floors = case["floors_s"]
+        parts.append(
+            f"floor {median(floors):.2f} s ({min(floors):.2f}..{max(floors):.2f}), serial sum {case['serial_s']:.2f} s"
+        )
+    facts = case["facts"]
+    if "allowed_s" in facts:
+        measured = facts.get("measured_rate_bytes_s")
+        seen = f", fio sees {measured / 1e6:.1f} MB/s each way" if measured else ""
+        parts.append(
+            f"{facts['drives']} x {facts['rate_bytes_s'] / 1e6:g} MB/s{seen}: {facts['allowed_s']:.2f} s by rating"
+        )
+    return "; ".join(parts) + "."
+
+
+def _tool_row(case: Json, tool: str) -> list[str]:
+    runs = targets.good(case, tool)
+    if not runs:
+        return [tool, "failed", *[NONE] * 12]
+    walls = [run["wall_s"] for run in runs]
+    records = case["records"]
+    times = targets.speedup(case, tool) if tool != "outcore" else None
+    checked = next((run["checked"] for run in runs if run["checked"]), None)
+    return [
+        tool,
+        f"{targets.wall(case, tool):.2f}",
+        f"{min(walls):.2f}..{max(walls):.2f}",
+        _number(_median_of(runs, "user_s"), "{:.2f}"),
+        _number(_median_of(runs, "system_s"), "{:.2f}"),
+        _number(_median_of(runs, "wall_s", records * 1e-9), "{:.1f}"),
+        _number(_median_of(runs, "cpu_s", records * 1e-9), "{:.1f}"),
+        f"{max(run['peak_rss_bytes'] for run in runs) / MIB:.0f}",
+        _number(_median_of(runs, "read_bytes", GIB), "{:.2f}"),
+        _number(_median_of(runs, "written_bytes", GIB), "{:.2f}"),
+        _number(_median_of(runs, "settle_s"), "{:.2f}"),
+        _number(targets.floor_ratio(case, tool), "{:.2f}"),
+        _number(times, "{:.2f}"),
+        checked or NONE,
+    ]
+
+
+def _memory_notes(case: Json) -> list[str]:
+    """A peer that did not keep its memory is named: it competed with more than it was given."""
+    notes = []
+    for tool in case["runs"]:
+        peaks = [run["peak_rss_bytes"] for run in targets.good(case, tool)]
+        if tool != "outcore" and peaks and max(peaks) > case["memory_bytes"] + targets.RSS_OVER_MEMORY_MAX_BYTES:
+            notes.append(
+                f"{tool} took {max(peaks) / MIB:.0f} MiB where {case['memory_bytes'] / MIB:.0f} MiB were allowed"
+            )
+    return notes
+
+
+def target_table(result: Json) -> Table:
+    words = {True: "met", False: "MISSED", None: "not measured"}
+    table = Table("What outcore must reach", ["measure", "reach", "measured", "verdict"], left=4)
+    table.rows = [[v.measure, v.reach, v.got, words[v.met]] for v in targets.verdicts(result["cases"])]
+    if result["scale"] != "1":
+        table.before.append(f"Scale {result['scale']}: a smoke run, its verdicts say nothing about the targets.")
+    table.after = [f"skipped: {group}: {reason}" for group, reason in result["skipped"].items()]
+    table.after += [f"failed: {group}: {reason}" for group, reason in result["failed"].items()]
+    return table
+
+
+def _losses(result: Json) -> list[str]:
+    return targets.losses(result["cases"]) or ["none in this run"]
+
+
+def tables(result: Json) -> list[Table]:
+    return [machine_table(result), *[case_table(case) for case in result["cases"]], target_table(result)]
+
+
+def text(result: Json) -> str:
+    """The whole report for a terminal."""
+    lost = ["Losses", "======", *[f"- {line}" for line in _losses(result)]]
+    return "\n\n".join([*[table.text() for table in tables(result)], "\n".join(lost)]) + "\n"
+
+
+def markdown(result: Json) -> str:
+    """The whole report as Markdown, headings from the third level."""
+    lost = "\n".join(["### Losses", "", *[f"- {line}" for line in _losses(result)]])
+    return "\n\n".join([*[table.markdown() for table in tables(result)], lost]) + "\n"
+
+
+def write_docs(result: Json, path: Path) -> None:
+    """Replaces the marked section. Raises ValueError when the file has no such section."""
+    page = path.read_text()
+    begin, end = page.find(MARK_BEGIN), page.find(MARK_END)
+    if begin < 0 or end < begin:
+        raise ValueError(f"{path} has no section between {MARK_BEGIN!r} and {MARK_END!r}")
+    path.write_text(page[: begin + len(MARK_BEGIN)] + "\n\n" + markdown(result) + "\n" + page[end:])
+
+
+def merge(results: list[Json]) -> Json:
+    """One result from several runs: the last one's machine, and of each case the latest measurement.
+
+    Raises ValueError where scales or machines differ, because such numbers do not belong into one table.
+    """
+    for result in results[1:]:
+        for name in ("scale", "machine", "threads", "versions"):
+            if result[name] != results[0][name]:
+                raise ValueError(f"cannot merge: {name} differs: {results[0][name]} and {result[name]}")
+    order: dict[str, Json] = {}
+    left_out: dict[str, dict[str, str]] = {"skipped": {}, "failed": {}}
+    for result in results:
+        order.update({case["key"]: case for case in result["cases"]})
+        for name, reasons in left_out.items():
+            reasons.update(result[name])
+    measured = {key.split("-")[0] for key in order}
+    return {
+        **results[-1],
+        "when": ", ".join(sorted({result["when"] for result in results})),
+        "cases": list(order.values()),
+        **{
+            name: {group: reason for group, reason in reasons.items() if group not in measured}
+            for name, reasons in left_out.items()
+        },
+    }
