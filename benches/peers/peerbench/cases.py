@@ -282,6 +282,9 @@ def _drive_array(setting: Setting, count: int) -> Generator[CaseResult, None, No
         with directory(setting.tmpfs_dir, TMPFS_NAMES[1], 0) as work:
             yield _drive_case(setting, array, inputs, share_keys, memory_bytes, joins, work)
     finally:
+        # The manifest of the shards may lie beside the drives, where the script would leave it and complain.
+        for manifest in array_dir.glob("*.outcore.json"):
+            manifest.unlink()
         loop_drives.remove(array_dir)
 
 
@@ -297,12 +300,9 @@ def _drive_case(
     count, share_bytes = len(array), share_keys * 8
     job = _u64_job(setting, inputs, share_keys * count, memory_bytes)
     job.drives = [drive.mount for drive in array]
-    if count == 1:
-        job.shards = [array[0].mount / "sorted-0.bin"]
-        job.pattern = str(job.shards[0])
-    else:
-        job.pattern = "sorted-{drive}.bin"
-        job.shards = [drive.mount / f"sorted-{index}.bin" for index, drive in enumerate(array)]
+    job.shards = [drive.mount / "sorted.bin" for drive in array]
+    # A drive is called like its directory, so the pattern names one shard on each.
+    job.pattern = str(array[0].mount.parent / "{drive}" / "sorted.bin") if count > 1 else str(job.shards[0])
     allowed_s = 2 * share_bytes / DRIVE_RATE_BYTES_S
     pairs = [(path, path.with_name("floor.bin")) for path in inputs]
     case = Case(
