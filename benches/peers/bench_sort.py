@@ -130,7 +130,7 @@ def _setting(arguments: argparse.Namespace, installed: install.Installed) -> cas
     outcore = Outcore(arguments.outcore.resolve(), arguments.outcore_args)
     reason = outcore.missing()
     if reason:
-        installed.missing["outcore"] = reason
+        raise ValueError(reason)
     hierarchies = groups.find()
     if hierarchies.reason:
         say(f"no memory limits: {hierarchies.reason}")

@@ -84,9 +84,6 @@ class Setting:
         return self.limit_bytes or max(2 * memory_bytes, memory_bytes + 256 * MIB)
 
     def generate(self, kind: str, count: int, path: Path, arguments: list[str]) -> None:
-        reason = self.installed.reason("outcore")
-        if reason:
-            raise Skipped(reason)
         self.log(f"generating {path.name}: {count} x {kind} {' '.join(arguments)}")
         self.outcore.generate(kind, count, path, arguments)
 

@@ -67,8 +67,10 @@ def _python_version(module: str) -> str:
 
 def _outcore_version(binary: Path) -> str:
     version = _first([str(binary), "--version"]).removeprefix("outcore ")
-    commit = _output(["git", "-C", str(PEERS_DIR), "rev-parse", "--short=10", "HEAD"])
-    changed = _output(["git", "-C", str(PEERS_DIR), "status", "--porcelain", "--untracked-files=no", "--", ":/crates"])
+    # The last commit that touched the code, so that runs with only other files changed between them can be merged.
+    code = ["--", ":/crates", ":/Cargo.toml", ":/Cargo.lock"]
+    commit = _output(["git", "-C", str(PEERS_DIR), "log", "-1", "--format=%h", "--abbrev=10", *code])
+    changed = _output(["git", "-C", str(PEERS_DIR), "status", "--porcelain", "--untracked-files=no", *code])
     return f"{version} ({commit}{', changed' if changed else ''})" if commit else version
 
 

@@ -62,7 +62,7 @@ class Outcore:
         self.extra = shlex.split(extra)
 
     def tool(self) -> Tool:
-        return Tool("outcore", ("outcore",), "", self.sort)
+        return Tool("outcore", (), "", self.sort)
 
     def sort(self, job: Job, work: Path) -> Command:
         output = work / "sorted.bin"
