@@ -232,8 +232,14 @@ mod tests {
         assert_eq!(error.kind(), Kind::NoSpace);
         assert_eq!(error.kind().exit_code(), 5);
         let text = error.to_string();
-        assert!(text.starts_with("write scratch: No space left on device"), "{text}");
-        assert!(text.contains("(drive nvme0, /mnt/nvme0/x, at byte 4096)"), "{text}");
+        assert!(
+            text.starts_with("write scratch: No space left on device"),
+            "{text}"
+        );
+        assert!(
+            text.contains("(drive nvme0, /mnt/nvme0/x, at byte 4096)"),
+            "{text}"
+        );
         assert!(text.ends_with("; free some space or add a drive"), "{text}");
         assert!(!text.contains('\n'));
     }

@@ -91,7 +91,11 @@ impl Control {
 
     /// Fails with [`crate::Kind::Interrupted`] once the job has been asked to stop.
     pub fn check(&self) -> Result<()> {
-        if self.is_cancelled() { Err(Error::interrupted()) } else { Ok(()) }
+        if self.is_cancelled() {
+            Err(Error::interrupted())
+        } else {
+            Ok(())
+        }
     }
 
     /// Begins a phase of `total_bytes`.
@@ -115,7 +119,11 @@ impl Control {
     /// Where the job is now.
     pub fn progress(&self) -> Progress {
         Progress {
-            phase: self.phase.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            phase: self
+                .phase
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
             done_bytes: self.done_bytes.load(Ordering::Relaxed),
             total_bytes: self.total_bytes.load(Ordering::Relaxed),
             read_bytes: self.read_bytes.load(Ordering::Relaxed),
@@ -146,6 +154,11 @@ impl Job {
     /// A job on any device.
     pub fn on(options: JobOptions, device: Arc<dyn Device>) -> Self {
         let budget = Budget::new(options.memory_bytes);
-        Job { options, device, budget, control: Arc::new(Control::default()) }
+        Job {
+            options,
+            device,
+            budget,
+            control: Arc::new(Control::default()),
+        }
     }
 }

@@ -75,13 +75,19 @@ impl Budget {
     /// Takes `bytes` out of the budget, or fails with [`Kind::Memory`] and the figures.
     pub fn reserve(&self, purpose: &str, bytes: u64) -> Result<Credit> {
         let state = &self.0;
-        let taken = state.used_bytes.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |used| {
-            used.checked_add(bytes).filter(|&sum| sum <= state.limit_bytes)
-        });
+        let taken = state
+            .used_bytes
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |used| {
+                used.checked_add(bytes)
+                    .filter(|&sum| sum <= state.limit_bytes)
+            });
         match taken {
             Ok(before) => {
                 state.peak_bytes.fetch_max(before + bytes, Ordering::AcqRel);
-                Ok(Credit { budget: self.clone(), bytes })
+                Ok(Credit {
+                    budget: self.clone(),
+                    bytes,
+                })
             }
             Err(used) => Err(Error::new(
                 Kind::Memory,
@@ -113,7 +119,10 @@ impl Credit {
 
 impl Drop for Credit {
     fn drop(&mut self) {
-        self.budget.0.used_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.budget
+            .0
+            .used_bytes
+            .fetch_sub(self.bytes, Ordering::AcqRel);
     }
 }
 
@@ -134,8 +143,12 @@ impl Region {
         let align_bytes = align_bytes.max(BLOCK_BYTES);
         let padded_bytes = bytes + align_bytes;
         let failed = |errno: rustix::io::Errno| {
-            Error::new(Kind::Memory, "map buffers", format!("{bytes} bytes: {errno}"))
-                .hint("lower --memory or free memory on this machine")
+            Error::new(
+                Kind::Memory,
+                "map buffers",
+                format!("{bytes} bytes: {errno}"),
+            )
+            .hint("lower --memory or free memory on this machine")
         };
         // SAFETY: an anonymous private mapping at an address of the kernel's choice touches no
         // memory that exists.
@@ -170,7 +183,10 @@ impl Region {
         };
         let base = NonNull::new(base)
             .ok_or_else(|| Error::new(Kind::Memory, "map buffers", "null mapping"))?;
-        Ok(Region { base, mapped_bytes: bytes })
+        Ok(Region {
+            base,
+            mapped_bytes: bytes,
+        })
     }
 }
 
@@ -195,13 +211,22 @@ struct PoolState {
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pool({} x {} bytes)", self.0.slot_count, self.0.slot_bytes)
+        write!(
+            f,
+            "Pool({} x {} bytes)",
+            self.0.slot_count, self.0.slot_bytes
+        )
     }
 }
 
 impl Pool {
     /// `slot_count` slots of `slot_bytes` each (rounded up to 4 KiB), out of `budget`.
-    pub fn new(budget: &Budget, purpose: &str, slot_bytes: usize, slot_count: usize) -> Result<Self> {
+    pub fn new(
+        budget: &Budget,
+        purpose: &str,
+        slot_bytes: usize,
+        slot_count: usize,
+    ) -> Result<Self> {
         assert!(slot_bytes > 0 && slot_count > 0 && slot_count <= u32::MAX as usize);
         let slot_bytes = slot_bytes.next_multiple_of(BLOCK_BYTES);
         let total_bytes = slot_bytes * slot_count;
@@ -211,8 +236,11 @@ impl Pool {
         } else {
             BLOCK_BYTES
         };
-        let align_bytes =
-            if total_bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { align_bytes };
+        let align_bytes = if total_bytes >= HUGE_PAGE_BYTES {
+            HUGE_PAGE_BYTES
+        } else {
+            align_bytes
+        };
         let region = Region::map(total_bytes, align_bytes)?;
         // Lowest slots first: a job that needs few touches few pages.
         let free = (0..slot_count as u32).rev().collect();
@@ -232,16 +260,32 @@ impl Pool {
 
     /// Number of free slots now.
     pub fn free_slots(&self) -> usize {
-        self.0.free.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.0
+            .free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len()
     }
 
     /// Takes a slot, or nothing when all are out. The bytes are what its last user left.
     pub fn take(&self) -> Option<Buf> {
-        let index = self.0.free.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        let index = self
+            .0
+            .free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop()?;
         // SAFETY: `index < slot_count`, so the slot lies inside the region.
         let start = unsafe { self.0.region.base.add(index as usize * self.0.slot_bytes) };
-        let slot = Arc::new(Slot { pool: Arc::clone(&self.0), index });
-        Some(Buf { start, len_bytes: self.0.slot_bytes, slot })
+        let slot = Arc::new(Slot {
+            pool: Arc::clone(&self.0),
+            index,
+        });
+        Some(Buf {
+            start,
+            len_bytes: self.0.slot_bytes,
+            slot,
+        })
     }
 }
 
@@ -253,7 +297,11 @@ struct Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.pool.free.lock().unwrap_or_else(PoisonError::into_inner).push(self.index);
+        self.pool
+            .free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(self.index);
     }
 }
 
@@ -276,8 +324,11 @@ impl Buf {
     /// When `at_bytes` is beyond the end.
     pub fn split_to(&mut self, at_bytes: usize) -> Buf {
         assert!(at_bytes <= self.len_bytes, "split inside the buffer");
-        let front =
-            Buf { start: self.start, len_bytes: at_bytes, slot: Arc::clone(&self.slot) };
+        let front = Buf {
+            start: self.start,
+            len_bytes: at_bytes,
+            slot: Arc::clone(&self.slot),
+        };
         // SAFETY: `at_bytes <= len_bytes`, so the new start is inside the slot or one past it.
         self.start = unsafe { self.start.add(at_bytes) };
         self.len_bytes -= at_bytes;

@@ -60,8 +60,11 @@ pub(crate) struct Bucket {
 
 /// Checksum of a segment's payload at a place of scratch run `run`.
 pub(crate) fn segment_checksum(run: u64, place: Place, payload: &[u8]) -> u64 {
-    let place =
-        BlockPlace { drive: u32::from(place.log), address_bytes: place.offset_bytes, run };
+    let place = BlockPlace {
+        drive: u32::from(place.log),
+        address_bytes: place.offset_bytes,
+        run,
+    };
     block_checksum(place, payload)
 }
 
@@ -77,9 +80,12 @@ pub(crate) fn verify_segment(
         return Ok(());
     }
     let file = scratch.file(place);
-    Err(Error::corrupt("read scratch", "the checksum of a block does not match what was written")
-        .drive(scratch.drive_name(place))
-        .path(&file.path)
-        .offset(place.offset_bytes)
-        .hint("the input is intact; check this drive and sort again without it"))
+    Err(Error::corrupt(
+        "read scratch",
+        "the checksum of a block does not match what was written",
+    )
+    .drive(scratch.drive_name(place))
+    .path(&file.path)
+    .offset(place.offset_bytes)
+    .hint("the input is intact; check this drive and sort again without it"))
 }

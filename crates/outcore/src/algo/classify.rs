@@ -78,7 +78,9 @@ impl<K: Key> Classifier<K> {
         let mut heavy: Vec<bool> = Vec::with_capacity(bucket_count);
         let count = sorted_sample.len();
         for cut in 1..bucket_count {
-            let Some(&candidate) = sorted_sample.get(cut * count / bucket_count) else { break };
+            let Some(&candidate) = sorted_sample.get(cut * count / bucket_count) else {
+                break;
+            };
             if splitters.last() == Some(&candidate) {
                 continue;
             }
@@ -114,7 +116,15 @@ impl<K: Key> Classifier<K> {
         buckets.push([last, last]);
         let has_heavy = heavy.contains(&true);
         let table = Table::build(&splitters);
-        Classifier { splitters, tree, levels, buckets, equal, has_heavy, table }
+        Classifier {
+            splitters,
+            tree,
+            levels,
+            buckets,
+            equal,
+            has_heavy,
+            table,
+        }
     }
 
     /// Number of buckets, equality buckets included.
@@ -130,7 +140,10 @@ impl<K: Key> Classifier<K> {
     /// The one key of an equality bucket.
     pub(crate) fn equal_key(&self, bucket: usize) -> Option<K> {
         let bucket = bucket as u16;
-        let position = self.buckets.iter().position(|pair| pair[0] != pair[1] && pair[1] == bucket);
+        let position = self
+            .buckets
+            .iter()
+            .position(|pair| pair[0] != pair[1] && pair[1] == bucket);
         position.and_then(|position| self.splitters.get(position).copied())
     }
 
@@ -167,7 +180,11 @@ impl<K: Key> Classifier<K> {
                 out[lane] = (at[lane] - base) as u16;
             }
         }
-        for (&key, out) in key_chunks.remainder().iter().zip(out_chunks.into_remainder()) {
+        for (&key, out) in key_chunks
+            .remainder()
+            .iter()
+            .zip(out_chunks.into_remainder())
+        {
             let mut at = 1;
             for _ in 0..self.levels {
                 at = 2 * at + usize::from(key > self.tree[at & mask]);
@@ -195,7 +212,10 @@ impl<K: Key> Table<K> {
         if splitters.len() < 4 {
             return None;
         }
-        let cell_bits = (splitters.len() * 16).next_power_of_two().trailing_zeros().min(15);
+        let cell_bits = (splitters.len() * 16)
+            .next_power_of_two()
+            .trailing_zeros()
+            .min(15);
         let shift = top.bits_above(base).saturating_sub(cell_bits);
         let cells = top.cell(base, shift) + 1;
         let mut first = vec![0u16; cells + 1];
@@ -215,7 +235,13 @@ impl<K: Key> Table<K> {
         }
         let mut padded = splitters.to_vec();
         padded.extend(std::iter::repeat_n(K::MAX, steps as usize + 1));
-        Some(Table { base, shift, first, steps, padded })
+        Some(Table {
+            base,
+            shift,
+            first,
+            steps,
+            padded,
+        })
     }
 
     /// Positions among the splitters: number of splitters below the key.
@@ -223,7 +249,10 @@ impl<K: Key> Table<K> {
         let last_cell = self.first.len() - 1;
         let padded = &self.padded[..];
         for (&key, out) in keys.iter().zip(positions) {
-            let cell = key.max(self.base).cell(self.base, self.shift).min(last_cell);
+            let cell = key
+                .max(self.base)
+                .cell(self.base, self.shift)
+                .min(last_cell);
             let mut position = usize::from(self.first[cell]);
             for _ in 0..STEPS {
                 position += usize::from(key > padded[position]);

@@ -58,7 +58,11 @@ impl<E> Shared<'_, E> {
     /// Fails once the job is cancelled or another thread has failed.
     pub(crate) fn check(&self) -> Result<()> {
         self.job.control.check()?;
-        if self.abort.load(Ordering::Relaxed) { Err(Error::interrupted()) } else { Ok(()) }
+        if self.abort.load(Ordering::Relaxed) {
+            Err(Error::interrupted())
+        } else {
+            Ok(())
+        }
     }
 
     pub(crate) fn scratch(&self) -> Result<&Scratch> {
@@ -86,9 +90,13 @@ impl<E> Shared<'_, E> {
             vec![guarded(0)]
         } else {
             std::thread::scope(|scope| {
-                let spawned: Vec<_> =
-                    (0..threads).map(|index| scope.spawn(move || guarded_call(&guarded, index))).collect();
-                spawned.into_iter().map(|thread| join(thread.join())).collect()
+                let spawned: Vec<_> = (0..threads)
+                    .map(|index| scope.spawn(move || guarded_call(&guarded, index)))
+                    .collect();
+                spawned
+                    .into_iter()
+                    .map(|thread| join(thread.join()))
+                    .collect()
             })
         };
         let mut all = Vec::with_capacity(threads);
@@ -118,7 +126,14 @@ fn join<T>(joined: std::thread::Result<(Result<T>, bool)>) -> (Result<T>, bool) 
             .cloned()
             .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_string()))
             .unwrap_or_default();
-        (Err(Error::new(Kind::Io, "compute", format!("a thread panicked: {what}"))), true)
+        (
+            Err(Error::new(
+                Kind::Io,
+                "compute",
+                format!("a thread panicked: {what}"),
+            )),
+            true,
+        )
     })
 }
 
@@ -174,8 +189,12 @@ pub(crate) fn distribute<E: Elements>(
         Source::Blocks(_) => plan.reads_in_flight,
         Source::Segments(_) => ((plan.read_block_bytes * plan.reads_in_flight) / read_bytes).max(2),
     };
-    let read_pool =
-        Pool::new(&shared.job.budget, "input blocks", read_bytes, reads * plan.size.threads)?;
+    let read_pool = Pool::new(
+        &shared.job.budget,
+        "input blocks",
+        read_bytes,
+        reads * plan.size.threads,
+    )?;
     let results = shared.on_all_threads(|_| {
         let mut worker = Worker::new(shared, source, cut, depth, reads, read_pool.clone())?;
         worker.resident_below = resident_below;
@@ -187,14 +206,22 @@ pub(crate) fn distribute<E: Elements>(
     for index in 0..cut.bucket_count() {
         let depth = depth + usize::from(cut.is_equal(index));
         let copies_of = match cut {
-            Cut::Keys(classifier) if is_bare => {
-                classifier.equal_key(index).map(|key| bytemuck::bytes_of(&key).into())
-            }
+            Cut::Keys(classifier) if is_bare => classifier
+                .equal_key(index)
+                .map(|key| bytemuck::bytes_of(&key).into()),
             _ => None,
         };
-        buckets.push(Bucket { segments: Vec::new(), count: 0, depth, copies_of });
+        buckets.push(Bucket {
+            segments: Vec::new(),
+            count: 0,
+            depth,
+            copies_of,
+        });
     }
-    for out in results.into_iter().flat_map(|outs| outs.into_iter().enumerate()) {
+    for out in results
+        .into_iter()
+        .flat_map(|outs| outs.into_iter().enumerate())
+    {
         let (index, out) = out;
         buckets[index].count += out.count;
         buckets[index].segments.extend(out.segments);
@@ -320,18 +347,26 @@ impl<'a, E: Elements> Worker<'a, E> {
         while self.reads_in_flight + self.ready.len() < self.reads_max {
             match self.source {
                 Source::Blocks(blocks) => {
-                    let Some(block) = blocks.next() else { return Ok(()) };
+                    let Some(block) = blocks.next() else {
+                        return Ok(());
+                    };
                     let mut buf = self.read_pool.take().ok_or_else(no_buffer)?;
                     let buf = buf.split_to(block.read_len_bytes);
                     let file = &blocks.parts()[block.part].file;
                     let at = block.read_at_bytes;
                     let sequence = self.take_sequence();
-                    let token = self.token(Pending::Read { sequence, task: Task::Block(block) });
+                    let token = self.token(Pending::Read {
+                        sequence,
+                        task: Task::Block(block),
+                    });
                     self.port.submit(file, Op::Read, at, buf, token);
                     self.reads_in_flight += 1;
                 }
                 Source::Segments(segments) => {
-                    let next = segments.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                    let next = segments
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .pop_front();
                     let Some(segment) = next else { return Ok(()) };
                     self.start_segment(segment)?;
                 }
@@ -342,10 +377,17 @@ impl<'a, E: Elements> Worker<'a, E> {
 
     fn start_segment(&mut self, mut segment: Segment) -> Result<()> {
         let sequence = self.take_sequence();
-        let resident = Home::Scratch { place: Place { log: 0, offset_bytes: 0 }, checksum: 0 };
+        let resident = Home::Scratch {
+            place: Place {
+                log: 0,
+                offset_bytes: 0,
+            },
+            checksum: 0,
+        };
         match std::mem::replace(&mut segment.home, resident) {
             Home::Memory(buf) => {
-                self.ready.insert(sequence, (Task::Segment(segment), Some(buf)));
+                self.ready
+                    .insert(sequence, (Task::Segment(segment), Some(buf)));
             }
             Home::Scratch { place, checksum } => {
                 segment.home = Home::Scratch { place, checksum };
@@ -354,7 +396,8 @@ impl<'a, E: Elements> Worker<'a, E> {
                 let file = self.shared.scratch()?.file(place);
                 let task = Task::Segment(segment);
                 let token = self.token(Pending::Read { sequence, task });
-                self.port.submit(file, Op::Read, place.offset_bytes, buf, token);
+                self.port
+                    .submit(file, Op::Read, place.offset_bytes, buf, token);
                 self.reads_in_flight += 1;
             }
         }
@@ -417,13 +460,17 @@ impl<'a, E: Elements> Worker<'a, E> {
                     return Ok(());
                 }
                 let part = &blocks.parts()[block.part];
-                Err(Error::corrupt("read input", "the file became shorter while it was read")
-                    .path(&part.file.path)
-                    .offset(block.read_at_bytes + transfer.len_bytes as u64)
-                    .hint("sort a copy that nobody changes"))
+                Err(
+                    Error::corrupt("read input", "the file became shorter while it was read")
+                        .path(&part.file.path)
+                        .offset(block.read_at_bytes + transfer.len_bytes as u64)
+                        .hint("sort a copy that nobody changes"),
+                )
             }
             (Task::Segment(segment), _) => {
-                let Home::Scratch { place, checksum } = segment.home else { return Ok(()) };
+                let Home::Scratch { place, checksum } = segment.home else {
+                    return Ok(());
+                };
                 let scratch = self.shared.scratch()?;
                 let payload = &transfer.buf[..segment.payload_bytes as usize];
                 verify_segment(scratch, self.shared.run, place, checksum, payload)?;
@@ -446,7 +493,10 @@ impl<'a, E: Elements> Worker<'a, E> {
                 }
                 self.shared.job.control.advance(block.payload_bytes as u64);
                 let (read_bytes, written_bytes) = self.shared.volume.traffic_bytes();
-                self.shared.job.control.set_traffic(read_bytes, written_bytes);
+                self.shared
+                    .job
+                    .control
+                    .set_traffic(read_bytes, written_bytes);
             }
             Task::Segment(segment) => {
                 let payload = &buf[..segment.payload_bytes as usize];
@@ -467,9 +517,14 @@ impl<'a, E: Elements> Worker<'a, E> {
 
     /// Frees the whole blocks of the file under a block that has been distributed.
     fn free_input(&self, block: &Block) -> Result<()> {
-        let Source::Blocks(blocks) = self.source else { return Ok(()) };
+        let Source::Blocks(blocks) = self.source else {
+            return Ok(());
+        };
         let start = block.read_at_bytes + block.skip_bytes as u64;
-        let (from, to) = (block_ceil(start), block_floor(start + block.payload_bytes as u64));
+        let (from, to) = (
+            block_ceil(start),
+            block_floor(start + block.payload_bytes as u64),
+        );
         if from >= to {
             return Ok(());
         }
@@ -524,7 +579,10 @@ impl<'a, E: Elements> Worker<'a, E> {
             return;
         }
         let count = (added_bytes / self.shared.elements.element_bytes()) as u32;
-        out.pieces.push(Piece { position: position + out.run_count, count });
+        out.pieces.push(Piece {
+            position: position + out.run_count,
+            count,
+        });
         out.run_count += u64::from(count);
         out.covered_bytes = filled_bytes;
     }
@@ -577,7 +635,11 @@ impl<'a, E: Elements> Worker<'a, E> {
         out.count += count as u64;
         out.covered_bytes = 0;
         let pieces = std::mem::take(&mut out.pieces).into_boxed_slice();
-        out.segments.push(Segment { home, payload_bytes: payload_bytes as u32, pieces });
+        out.segments.push(Segment {
+            home,
+            payload_bytes: payload_bytes as u32,
+            pieces,
+        });
         out.segments.len() - 1
     }
 
@@ -589,11 +651,17 @@ impl<'a, E: Elements> Worker<'a, E> {
             None => {
                 let segments = self.shared.plan.extent_segments;
                 let extent_bytes = segment_bytes * segments as u64;
-                (self.shared.scratch()?.allocate(extent_bytes, &self.port)?, segments)
+                (
+                    self.shared.scratch()?.allocate(extent_bytes, &self.port)?,
+                    segments,
+                )
             }
         };
         if left > 1 {
-            let next = Place { offset_bytes: place.offset_bytes + segment_bytes, ..place };
+            let next = Place {
+                offset_bytes: place.offset_bytes + segment_bytes,
+                ..place
+            };
             self.outs[bucket].extent = Some((next, left - 1));
         }
         Ok(place)
@@ -612,7 +680,8 @@ impl<'a, E: Elements> Worker<'a, E> {
         let buf = buf.split_to(block_ceil(payload_bytes as u64) as usize);
         let token = self.token(Pending::Write { bucket, segment });
         let file = self.shared.scratch()?.file(place);
-        self.port.submit(file, Op::Write, place.offset_bytes, buf, token);
+        self.port
+            .submit(file, Op::Write, place.offset_bytes, buf, token);
         self.writes_in_flight += 1;
         Ok(())
     }
@@ -636,7 +705,13 @@ impl<'a, E: Elements> Worker<'a, E> {
         let checksum = segment_checksum(self.shared.run, place, payload);
         entry.home = Home::Scratch { place, checksum };
         let token = self.token(Pending::Write { bucket, segment });
-        self.port.submit(scratch.file(place), Op::Write, place.offset_bytes, buf, token);
+        self.port.submit(
+            scratch.file(place),
+            Op::Write,
+            place.offset_bytes,
+            buf,
+            token,
+        );
         self.writes_in_flight += 1;
         Ok(())
     }
@@ -644,7 +719,9 @@ impl<'a, E: Elements> Worker<'a, E> {
     /// Stores the part-filled buffers and waits for all writes.
     fn finish(mut self, keep_partials: bool) -> Result<Vec<Out>> {
         let none = Scatter::new(Vec::new(), self.shared.plan.segment_payload_bytes);
-        let parts: Vec<_> = std::mem::replace(&mut self.scatter, none).into_parts().collect();
+        let parts: Vec<_> = std::mem::replace(&mut self.scatter, none)
+            .into_parts()
+            .collect();
         let element_bytes = self.shared.elements.element_bytes();
         for (bucket, (buf, filled_bytes)) in parts.into_iter().enumerate() {
             if filled_bytes == 0 {

@@ -55,7 +55,10 @@ pub(crate) struct Bare<K> {
 
 impl<K> Bare<K> {
     pub(crate) fn new(order: BareOrder) -> Self {
-        Bare { order, key: std::marker::PhantomData }
+        Bare {
+            order,
+            key: std::marker::PhantomData,
+        }
     }
 }
 

@@ -51,7 +51,11 @@ impl Scatter {
     /// When a buffer is shorter than that.
     pub(crate) fn new(bufs: Vec<Buf>, capacity_bytes: usize) -> Self {
         assert!(capacity_bytes > 0 && bufs.iter().all(|buf| buf.len() >= capacity_bytes));
-        let mut scatter = Scatter { cursors: Vec::with_capacity(bufs.len()), bufs, capacity_bytes };
+        let mut scatter = Scatter {
+            cursors: Vec::with_capacity(bufs.len()),
+            bufs,
+            capacity_bytes,
+        };
         for buf in &mut scatter.bufs {
             scatter.cursors.push(cursor(buf, capacity_bytes));
         }
@@ -77,10 +81,13 @@ impl Scatter {
 
     /// All buffers with the bytes filled in each.
     pub(crate) fn into_parts(self) -> impl Iterator<Item = (Buf, usize)> {
-        self.cursors.into_iter().zip(self.bufs).map(|(cursor, buf)| {
-            let filled = cursor.next as usize - buf.address();
-            (buf, filled)
-        })
+        self.cursors
+            .into_iter()
+            .zip(self.bufs)
+            .map(|(cursor, buf)| {
+                let filled = cursor.next as usize - buf.address();
+                (buf, filled)
+            })
     }
 
     /// Writes `keys[i]` to bucket `buckets[i]` for all i, or until a buffer is full.
@@ -102,7 +109,10 @@ impl Scatter {
                 let next = next.add(size_of::<K>());
                 (*cursor).next = next;
                 if next == (*cursor).end {
-                    return Some(Full { consumed: index + 1, bucket: usize::from(bucket) });
+                    return Some(Full {
+                        consumed: index + 1,
+                        bucket: usize::from(bucket),
+                    });
                 }
             }
         }
@@ -131,7 +141,10 @@ impl Scatter {
                 let next = next.add(record_bytes);
                 (*cursor).next = next;
                 if next == (*cursor).end {
-                    return Some(Full { consumed: index + 1, bucket: usize::from(bucket) });
+                    return Some(Full {
+                        consumed: index + 1,
+                        bucket: usize::from(bucket),
+                    });
                 }
             }
         }
@@ -140,14 +153,22 @@ impl Scatter {
 
     /// Bucket numbers are a matter of memory safety here: one vectorised pass checks them all.
     fn check(&self, buckets: &[u16]) {
-        let largest = buckets.iter().fold(0, |largest, &bucket| largest.max(bucket));
-        assert!(usize::from(largest) < self.cursors.len(), "bucket numbers are in range");
+        let largest = buckets
+            .iter()
+            .fold(0, |largest, &bucket| largest.max(bucket));
+        assert!(
+            usize::from(largest) < self.cursors.len(),
+            "bucket numbers are in range"
+        );
     }
 }
 
 fn cursor(buf: &mut Buf, capacity_bytes: usize) -> Cursor {
     let range = buf[..capacity_bytes].as_mut_ptr_range();
-    Cursor { next: range.start, end: range.end }
+    Cursor {
+        next: range.start,
+        end: range.end,
+    }
 }
 
 #[cfg(test)]
@@ -175,8 +196,11 @@ mod tests {
             out[bucket].extend_from_slice(bytemuck::cast_slice(&buf[..filled]));
         }
         for (bucket, out) in out.iter().enumerate() {
-            let expected: Vec<u64> =
-                keys.iter().copied().filter(|k| k % 3 == bucket as u64).collect();
+            let expected: Vec<u64> = keys
+                .iter()
+                .copied()
+                .filter(|k| k % 3 == bucket as u64)
+                .collect();
             assert_eq!(*out, expected);
         }
     }

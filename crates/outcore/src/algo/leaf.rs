@@ -173,7 +173,10 @@ where
     fn run(&mut self) -> Result<()> {
         loop {
             self.shared.check()?;
-            self.start_loads()?;
+            if self.start_loads()? {
+                // The drives work while this thread sorts.
+                self.poll(false)?;
+            }
             match self.loads.front() {
                 Some(load) if load.reads_left == 0 => {
                     if let Some(load) = self.loads.pop_front() {
@@ -191,17 +194,20 @@ where
         }
     }
 
-    /// Loads ahead as far as there are areas; one more is left for the leaf that is sorted.
-    fn start_loads(&mut self) -> Result<()> {
+    /// Loads ahead as far as there are areas, but for one; true if something was started.
+    fn start_loads(&mut self) -> Result<bool> {
+        let before = self.loads.len();
         while self.areas.free_slots() > 0 && self.loads.len() + 1 < self.shared.plan.areas.max(2) {
             let index = self.leaves.next.fetch_add(1, Ordering::Relaxed);
-            let Some(cell) = self.leaves.leaves.get(index) else { return Ok(()) };
+            let Some(cell) = self.leaves.leaves.get(index) else {
+                break;
+            };
             let leaf = cell.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(leaf) = leaf {
                 self.start_load(index, leaf)?;
             }
         }
-        Ok(())
+        Ok(self.loads.len() > before)
     }
 
     /// Output element at which the leaf starts if that is known before it is sorted.
@@ -215,7 +221,11 @@ where
 
     fn start_load(&mut self, index: usize, leaf: Leaf) -> Result<()> {
         let area = self.areas.take().ok_or_else(no_area)?;
-        let phase = if self.shared.elements.is_bare() { self.layout_phase(&leaf) } else { 0 };
+        let phase = if self.shared.elements.is_bare() {
+            self.layout_phase(&leaf)
+        } else {
+            0
+        };
         let loaded_from = phase.next_multiple_of(BLOCK_BYTES);
         let mut load = Load {
             index,
@@ -258,13 +268,27 @@ where
 
     /// Reads `len` bytes of scratch, from the place of segment `first`, to the end of what is
     /// being loaded.
-    fn read_run(&mut self, load: &mut Load, rest: &mut Buf, first: usize, len: usize) -> Result<()> {
-        let Home::Scratch { place, .. } = &load.leaf.segments[first].home else { return Ok(()) };
+    fn read_run(
+        &mut self,
+        load: &mut Load,
+        rest: &mut Buf,
+        first: usize,
+        len: usize,
+    ) -> Result<()> {
+        let Home::Scratch { place, .. } = &load.leaf.segments[first].home else {
+            return Ok(());
+        };
         let file = self.shared.scratch()?.file(*place);
         let offset = load.loaded_to;
         // Leaf and offset together name the part when it comes back.
         let token = (load.index as u64) << 32 | offset as u64;
-        self.port.submit(file, Op::Read, place.offset_bytes, rest.split_to(len), token);
+        self.port.submit(
+            file,
+            Op::Read,
+            place.offset_bytes,
+            rest.split_to(len),
+            token,
+        );
         load.reads_left += 1;
         load.loaded_to += len;
         Ok(())
@@ -300,7 +324,11 @@ where
         if load.leaf.copies_of.is_some() {
             return self.write_copies(load, area);
         }
-        if self.shared.elements.is_bare() { self.sort_bare(load, area) } else { self.sort_records(load, area) }
+        if self.shared.elements.is_bare() {
+            self.sort_bare(load, area)
+        } else {
+            self.sort_records(load, area)
+        }
     }
 
     fn verify(&self, load: &Load, area: &Buf) -> Result<()> {
@@ -352,7 +380,9 @@ where
         if self.leaves.is_unique {
             total = dedup(keys) * element_bytes;
         }
-        self.shared.elements.decode(&mut area[start..start + total])?;
+        self.shared
+            .elements
+            .decode(&mut area[start..start + total])?;
         self.place(&load, area, start, total)
     }
 
@@ -360,9 +390,14 @@ where
     fn place(&mut self, load: &Load, mut area: Buf, start: usize, total: usize) -> Result<()> {
         let element_bytes = self.shared.elements.element_bytes() as u64;
         match &self.leaves.sink {
-            Sink::Files(writer) if !self.leaves.is_unique => {
-                write_in_place(writer, &mut self.port, area, start, total, load.leaf.start * element_bytes)
-            }
+            Sink::Files(writer) if !self.leaves.is_unique => write_in_place(
+                writer,
+                &mut self.port,
+                area,
+                start,
+                total,
+                load.leaf.start * element_bytes,
+            ),
             Sink::Files(writer) => {
                 let mut placed = self.leaves.turns.wait_for(load.index, self.shared)?;
                 let at_bytes = placed.count * element_bytes;
@@ -385,7 +420,11 @@ where
     /// A leaf of equal elements that were only counted.
     fn write_copies(&mut self, load: Load, mut area: Buf) -> Result<()> {
         let element_bytes = self.shared.elements.element_bytes();
-        let count = if self.leaves.is_unique { 1 } else { load.leaf.count as usize };
+        let count = if self.leaves.is_unique {
+            1
+        } else {
+            load.leaf.count as usize
+        };
         let total = count * element_bytes;
         let start = self.layout_phase(&load.leaf);
         if let Some(element) = &load.leaf.copies_of {
@@ -393,7 +432,9 @@ where
                 slot.copy_from_slice(element);
             }
         }
-        self.shared.elements.decode(&mut area[start..start + total])?;
+        self.shared
+            .elements
+            .decode(&mut area[start..start + total])?;
         self.place(&load, area, start, total)
     }
 
@@ -413,9 +454,14 @@ where
             sort_entries(&mut entries, is_ordered);
             if depth + 1 < elements.depth_end() {
                 each_tie(&mut entries, |tie| {
-                    let compare =
-                        |a: &Entry, b: &Entry| elements.compare_from(record(a), record(b), depth + 1);
-                    if is_ordered { tie.sort_by(compare) } else { tie.sort_unstable_by(compare) }
+                    let compare = |a: &Entry, b: &Entry| {
+                        elements.compare_from(record(a), record(b), depth + 1)
+                    };
+                    if is_ordered {
+                        tie.sort_by(compare)
+                    } else {
+                        tie.sort_unstable_by(compare)
+                    }
                 });
             }
         }
@@ -500,13 +546,22 @@ where
                 let to = (from + batch_bytes).min(at + len);
                 let places = (from..to).step_by(element_bytes);
                 if !needs_words {
-                    entries.extend(places.map(|at| Entry { word: 0, at_bytes: at as u32 }));
+                    entries.extend(places.map(|at| Entry {
+                        word: 0,
+                        at_bytes: at as u32,
+                    }));
                     continue;
                 }
-                let keys = self.shared.elements.keys(&area[from..to], load.leaf.depth, &mut space)?;
+                let keys =
+                    self.shared
+                        .elements
+                        .keys(&area[from..to], load.leaf.depth, &mut space)?;
                 entries.extend(keys.iter().zip(places).map(|(&key, at)| {
                     let word: u128 = key.into();
-                    Entry { word: word as u64, at_bytes: at as u32 }
+                    Entry {
+                        word: word as u64,
+                        at_bytes: at as u32,
+                    }
                 }));
             }
         }
@@ -534,8 +589,16 @@ where
                 Sink::Files(writer) => (writer.phase(at_bytes), writer.room(at_bytes)),
                 Sink::Pipe(_) => (0, u64::MAX),
             };
-            let len = left.min(chunk.len() - phase).min(usize::try_from(room).unwrap_or(usize::MAX));
-            next = gather(area, entries, element_bytes, next, &mut chunk[phase..phase + len]);
+            let len = left
+                .min(chunk.len() - phase)
+                .min(usize::try_from(room).unwrap_or(usize::MAX));
+            next = gather(
+                area,
+                entries,
+                element_bytes,
+                next,
+                &mut chunk[phase..phase + len],
+            );
             match &self.leaves.sink {
                 Sink::Files(writer) => {
                     writer.write(&mut self.port, chunk, phase, len, at_bytes)?;
@@ -616,7 +679,8 @@ fn write_in_place(
 
 fn write_pipe(pipe: &Mutex<Box<dyn Write + Send>>, bytes: &[u8]) -> Result<()> {
     let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
-    pipe.write_all(bytes).map_err(|e| Error::io("write to the pipe", &e))
+    pipe.write_all(bytes)
+        .map_err(|e| Error::io("write to the pipe", &e))
 }
 
 /// Fills `out` with records in order, from byte `next.1` of entry `next.0`; gives where it ended.

@@ -183,7 +183,12 @@ fn least_memory(size: SortSize, limit_bytes: u64) -> Option<u64> {
     let mut memory_bytes = size.memory_bytes.max(1 << 20);
     while memory_bytes <= limit_bytes {
         memory_bytes = (memory_bytes + memory_bytes / 8).next_multiple_of(1 << 20);
-        if best_plan(SortSize { memory_bytes, ..size }).is_some() {
+        if best_plan(SortSize {
+            memory_bytes,
+            ..size
+        })
+        .is_some()
+        {
             return Some(memory_bytes);
         }
     }
@@ -195,8 +200,8 @@ fn least_memory(size: SortSize, limit_bytes: u64) -> Option<u64> {
 pub fn plan_sort(size: SortSize) -> Result<SortPlan> {
     best_plan(size).ok_or_else(|| {
         let limit_bytes = 1 << 50;
-        let least = least_memory(size, limit_bytes)
-            .map_or_else(|| "more".to_string(), units::bytes);
+        let least =
+            least_memory(size, limit_bytes).map_or_else(|| "more".to_string(), units::bytes);
         Error::new(
             Kind::Memory,
             "plan sort",
@@ -208,7 +213,9 @@ pub fn plan_sort(size: SortSize) -> Result<SortPlan> {
                 size.threads
             ),
         )
-        .hint(format!("allow at least --memory {least}, or fewer --threads"))
+        .hint(format!(
+            "allow at least --memory {least}, or fewer --threads"
+        ))
     })
 }
 
@@ -224,7 +231,8 @@ fn best_plan(size: SortSize) -> Option<SortPlan> {
             for leaf_shift in 0..=8 {
                 let plan = candidate(size, levels, segment_bytes, leaf_shift);
                 let is_better = |plan: &SortPlan| {
-                    best.as_ref().is_none_or(|b| plan.predicted_seconds < b.predicted_seconds)
+                    best.as_ref()
+                        .is_none_or(|b| plan.predicted_seconds < b.predicted_seconds)
                 };
                 if let Some(plan) = plan.filter(is_better) {
                     best = Some(plan);
@@ -248,7 +256,9 @@ fn candidate(
     leaf_shift: u32,
 ) -> Option<SortPlan> {
     let average_bytes = leaf_bytes_best(size.is_bare) >> leaf_shift;
-    let average_bytes = average_bytes.max(4 * size.element_bytes).max(2 * segment_bytes);
+    let average_bytes = average_bytes
+        .max(4 * size.element_bytes)
+        .max(2 * segment_bytes);
     let leaves = size.data_bytes.div_ceil(average_bytes as u64).max(1);
     let bucket_count = if levels == 1 {
         leaves.max(size.threads as u64)
@@ -272,7 +282,11 @@ fn candidate(
         bucket_count,
         segment_bytes,
         segment_payload_bytes: size.payload_of(segment_bytes),
-        extent_segments: if levels == 1 { ((1 << 20) / segment_bytes).max(1) } else { 1 },
+        extent_segments: if levels == 1 {
+            ((1 << 20) / segment_bytes).max(1)
+        } else {
+            1
+        },
         read_block_bytes,
         reads_in_flight,
         writes_in_flight: ((4 << 20) / segment_bytes).clamp(4, 64),
@@ -280,7 +294,11 @@ fn candidate(
         leaf_bytes_max,
         areas: per_thread_areas,
         chunk_bytes: if size.is_bare { 0 } else { chunk_bytes(size) },
-        chunks: if size.is_bare { 0 } else { 4 + 2 * size.drive_count.min(8) / size.threads.max(1) },
+        chunks: if size.is_bare {
+            0
+        } else {
+            4 + 2 * size.drive_count.min(8) / size.threads.max(1)
+        },
         sample_reads: 0,
         sample_read_bytes: 0,
         scratch_bytes: 0,
@@ -305,13 +323,21 @@ fn read_window(size: SortSize) -> (usize, usize) {
         block_bytes /= 2;
     }
     let small = (size.data_bytes / (4 * size.threads as u64)).next_multiple_of(64 << 10) as usize;
-    let block_bytes = block_bytes.min(small.max(64 << 10)).max(4 * size.element_bytes);
-    (block_bytes, wanted_reads.min((allowed / block_bytes).max(2)))
+    let block_bytes = block_bytes
+        .min(small.max(64 << 10))
+        .max(4 * size.element_bytes);
+    (
+        block_bytes,
+        wanted_reads.min((allowed / block_bytes).max(2)),
+    )
 }
 
 fn chunk_bytes(size: SortSize) -> usize {
     let wanted = ((size.memory_bytes / 64) as usize).clamp(128 << 10, 1 << 20);
-    wanted.max(2 * size.element_bytes).next_multiple_of(BLOCK_BYTES) + BLOCK_BYTES
+    wanted
+        .max(2 * size.element_bytes)
+        .next_multiple_of(BLOCK_BYTES)
+        + BLOCK_BYTES
 }
 
 /// Gives up windows step by step where the memory is too small for comfort.
@@ -333,7 +359,10 @@ fn shrink_to_fit(plan: &mut SortPlan) {
 
 /// Spends what is left on buckets that never go to scratch.
 fn keep_resident(plan: &mut SortPlan, spare_bytes: u64) {
-    let segments = plan.size.data_bytes.div_ceil(plan.segment_payload_bytes as u64);
+    let segments = plan
+        .size
+        .data_bytes
+        .div_ceil(plan.segment_payload_bytes as u64);
     let affordable = spare_bytes / plan.segment_bytes as u64;
     if affordable >= segments {
         plan.resident_segments = segments as usize;
@@ -362,13 +391,21 @@ fn predict(plan: &mut SortPlan) {
     let data_bytes = size.data_bytes as f64;
     let buffered = (size.threads * plan.bucket_count * plan.segment_bytes / 2) as f64;
     let resident = (plan.resident_segments * plan.segment_payload_bytes) as f64 * 0.95;
-    let first = if plan.levels == 0 { 0.0 } else { (data_bytes - resident - buffered).max(0.0) };
+    let first = if plan.levels == 0 {
+        0.0
+    } else {
+        (data_bytes - resident - buffered).max(0.0)
+    };
     let scratch_bytes = first + data_bytes * f64::from(plan.levels.saturating_sub(1));
     let sample_bytes = (plan.sample_reads * plan.sample_read_bytes) as f64;
     let read_bytes = data_bytes + scratch_bytes + sample_bytes;
     let written_bytes = data_bytes + scratch_bytes;
     let drives = size.drive_count as f64;
-    let run = if plan.levels == 1 { plan.extent_segments } else { 1 };
+    let run = if plan.levels == 1 {
+        plan.extent_segments
+    } else {
+        1
+    };
     let requests = data_bytes / plan.read_block_bytes as f64
         + scratch_bytes / plan.segment_payload_bytes as f64 * (1.0 + 1.0 / run as f64)
         + data_bytes / plan.leaf_bytes_max as f64
@@ -399,7 +436,10 @@ impl fmt::Display for SortPlan {
         )?;
         match self.levels {
             0 => writeln!(f, "  fits in memory: one pass, nothing goes to scratch")?,
-            n => writeln!(f, "  {n} distribution(s) through scratch, then bucket by bucket")?,
+            n => writeln!(
+                f,
+                "  {n} distribution(s) through scratch, then bucket by bucket"
+            )?,
         }
         writeln!(
             f,

@@ -78,7 +78,11 @@ pub struct SortInput {
 impl SortInput {
     /// A file that is all data.
     pub fn raw(path: impl Into<PathBuf>) -> Self {
-        SortInput { path: path.into(), header_bytes: 0, data_bytes: None }
+        SortInput {
+            path: path.into(),
+            header_bytes: 0,
+            data_bytes: None,
+        }
     }
 }
 
@@ -159,8 +163,18 @@ pub fn sort(
             BareClass::U128 => run(job, inputs, output, options, &Bare::<u128>::new(order)),
         },
         None => {
-            let tie = if options.stable { TieBreak::Position } else { TieBreak::Bytes };
-            let order = Order::new(format, OrderOptions { descending: options.descending, tie });
+            let tie = if options.stable {
+                TieBreak::Position
+            } else {
+                TieBreak::Bytes
+            };
+            let order = Order::new(
+                format,
+                OrderOptions {
+                    descending: options.descending,
+                    tie,
+                },
+            );
             run(job, inputs, output, options, &Records::new(order))
         }
     }
@@ -196,12 +210,19 @@ struct Phases {
 impl Phases {
     fn start() -> Self {
         let now = Instant::now();
-        Phases { started: now, current: now, ended: Vec::new() }
+        Phases {
+            started: now,
+            current: now,
+            ended: Vec::new(),
+        }
     }
 
     fn end(&mut self, name: &'static str) {
         let now = Instant::now();
-        self.ended.push(Phase { name, seconds: (now - self.current).as_secs_f64() });
+        self.ended.push(Phase {
+            name,
+            seconds: (now - self.current).as_secs_f64(),
+        });
         self.current = now;
     }
 }
@@ -280,7 +301,11 @@ fn summarise(
     let drives = volume.drives().into_iter().map(|drive| {
         let traffic = drive.traffic();
         let read_bytes = traffic.read_bytes.load(Ordering::Relaxed);
-        (drive.name.clone(), read_bytes, traffic.written_bytes.load(Ordering::Relaxed))
+        (
+            drive.name.clone(),
+            read_bytes,
+            traffic.written_bytes.load(Ordering::Relaxed),
+        )
     });
     SortSummary {
         records,
@@ -299,7 +324,9 @@ fn summarise(
 fn scratch_drives(job: &Job, output: &SortOutput) -> Vec<(String, PathBuf, f64)> {
     if !job.options.drives.is_empty() {
         let named = job.options.drives.iter();
-        return named.map(|drive| (drive.name.clone(), drive.dir.clone(), drive.weight)).collect();
+        return named
+            .map(|drive| (drive.name.clone(), drive.dir.clone(), drive.weight))
+            .collect();
     }
     let dir = match output {
         SortOutput::File { path, .. } => parent_of(path),
@@ -315,7 +342,11 @@ fn open_inputs(
     element_bytes: usize,
     options: SortOptions,
 ) -> Result<Vec<InputPart>> {
-    let access = if options.delete_input { Access::Update } else { Access::Read };
+    let access = if options.delete_input {
+        Access::Update
+    } else {
+        Access::Read
+    };
     let mut parts = Vec::with_capacity(inputs.len());
     let mut first_position = 0;
     for input in inputs {
@@ -341,7 +372,12 @@ fn open_inputs(
                 .path(&input.path)
                 .hint("check --type or --record, or whether the file is complete"));
         }
-        let part = InputPart { file, data_at_bytes: input.header_bytes, data_len_bytes, first_position };
+        let part = InputPart {
+            file,
+            data_at_bytes: input.header_bytes,
+            data_len_bytes,
+            first_position,
+        };
         first_position += data_len_bytes / element_bytes as u64;
         parts.push(part);
     }
@@ -360,12 +396,19 @@ fn stage_output(
         SortOutput::Pipe(_) => return Ok(None),
         SortOutput::File { path, header } => {
             let header = header.as_ref().map_or_else(Vec::new, |make| make(count));
-            let plan = ShardPlan { path: path.clone(), header, start_bytes: 0, len_bytes: data_bytes };
+            let plan = ShardPlan {
+                path: path.clone(),
+                header,
+                start_bytes: 0,
+                len_bytes: data_bytes,
+            };
             (vec![plan], None)
         }
         SortOutput::Shards { .. } if options.unique => {
-            return Err(Error::usage("plan sort", "--unique cannot write one shard a drive")
-                .hint("write one file, or drop --unique"));
+            return Err(
+                Error::usage("plan sort", "--unique cannot write one shard a drive")
+                    .hint("write one file, or drop --unique"),
+            );
         }
         SortOutput::Shards { paths, manifest } => {
             let border = |shard: usize| {
@@ -382,7 +425,11 @@ fn stage_output(
         }
     };
     if !options.replace {
-        let taken = plans.iter().map(|plan| &plan.path).chain(&manifest).find(|path| path.exists());
+        let taken = plans
+            .iter()
+            .map(|plan| &plan.path)
+            .chain(&manifest)
+            .find(|path| path.exists());
         if let Some(path) = taken {
             return Err(Error::usage("create output", "it exists already")
                 .path(path)
@@ -430,7 +477,12 @@ fn make_scratch(
             .hint("raise --scratch-limit or --memory"));
     }
     let dirs: Vec<PathBuf> = drives.iter().map(|(_, dir, _)| dir.clone()).collect();
-    Scratch::create(volume, &dirs, job.options.scratch_limit_bytes, job.options.seed)
+    Scratch::create(
+        volume,
+        &dirs,
+        job.options.scratch_limit_bytes,
+        job.options.seed,
+    )
 }
 
 /// Splitters from random places of the input.
@@ -473,7 +525,11 @@ fn distribute_input<E: Elements>(
     let plan = shared.plan;
     let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
     shared.job.control.begin_phase("distribute", data_bytes);
-    let blocks = Blocks::new(parts.to_vec(), shared.elements.element_bytes(), plan.read_block_bytes);
+    let blocks = Blocks::new(
+        parts.to_vec(),
+        shared.elements.element_bytes(),
+        plan.read_block_bytes,
+    );
     let resident_bytes = (plan.resident_segments * plan.segment_payload_bytes) as u64;
     let resident_below = if resident_bytes >= data_bytes {
         usize::MAX
@@ -524,7 +580,10 @@ fn split_oversized<E: Elements>(
         } else {
             split_equal(bucket, leaf_bytes_max, element_bytes)
         };
-        parts.into_iter().rev().for_each(|part| left.push_front(part));
+        parts
+            .into_iter()
+            .rev()
+            .for_each(|part| left.push_front(part));
     }
     Ok(done)
 }
@@ -543,7 +602,10 @@ fn split_by_key<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<V
     let bytes = bucket.count * shared.elements.element_bytes() as u64;
     let mut keys = sample_bucket(shared, &bucket)?;
     keys.sort_unstable();
-    let cut = Cut::Keys(Classifier::from_sample(&keys, split_bucket_count(shared, bytes)));
+    let cut = Cut::Keys(Classifier::from_sample(
+        &keys,
+        split_bucket_count(shared, bytes),
+    ));
     let depth = bucket.depth;
     let source = Source::Segments(Mutex::new(bucket.segments.into()));
     distribute(shared, &source, &cut, depth, 0, false)
@@ -553,11 +615,15 @@ fn split_by_key<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<V
 fn split_by_position<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<Vec<Bucket>> {
     let bytes = bucket.count * shared.elements.element_bytes() as u64;
     let count = split_bucket_count(shared, bytes);
-    let pieces = bucket.segments.iter().flat_map(|segment| segment.pieces.iter());
+    let pieces = bucket
+        .segments
+        .iter()
+        .flat_map(|segment| segment.pieces.iter());
     let mut positions: Vec<u64> = pieces.map(|piece| piece.position).collect();
     positions.sort_unstable();
-    let mut starts: Vec<u64> =
-        (0..count).map(|cut| positions[cut * positions.len() / count]).collect();
+    let mut starts: Vec<u64> = (0..count)
+        .map(|cut| positions[cut * positions.len() / count])
+        .collect();
     starts.dedup();
     let depth = bucket.depth;
     let source = Source::Segments(Mutex::new(bucket.segments.into()));
@@ -572,7 +638,12 @@ fn split_equal(bucket: Bucket, leaf_bytes_max: u64, element_bytes: u64) -> Vec<B
         let bytes = u64::from(segment.payload_bytes);
         if open_bytes.saturating_add(bytes) > leaf_bytes_max {
             let depth = bucket.depth;
-            parts.push(Bucket { segments: Vec::new(), count: 0, depth, copies_of: None });
+            parts.push(Bucket {
+                segments: Vec::new(),
+                count: 0,
+                depth,
+                copies_of: None,
+            });
             open_bytes = 0;
         }
         open_bytes += bytes;
@@ -616,9 +687,13 @@ fn read_segment<E>(
     pool: &Pool,
     port: &mut crate::volume::Port,
 ) -> Result<Option<crate::memory::Buf>> {
-    let Home::Scratch { place, checksum } = segment.home else { return Ok(None) };
+    let Home::Scratch { place, checksum } = segment.home else {
+        return Ok(None);
+    };
     let scratch = shared.scratch()?;
-    let Some(mut slot) = pool.take() else { return Ok(None) };
+    let Some(mut slot) = pool.take() else {
+        return Ok(None);
+    };
     let buf = slot.split_to(segment.stored_bytes());
     port.submit(scratch.file(place), Op::Read, place.offset_bytes, buf, 0);
     let mut finished = Vec::new();
@@ -626,7 +701,9 @@ fn read_segment<E>(
         shared.check()?;
         port.poll(true, &mut finished)?;
     }
-    let Some(transfer) = finished.pop() else { return Ok(None) };
+    let Some(transfer) = finished.pop() else {
+        return Ok(None);
+    };
     if let Some(fault) = transfer.fault {
         return Err(shared.volume.explain(&fault));
     }
@@ -649,7 +726,10 @@ where
 {
     let element_bytes = shared.elements.element_bytes() as u64;
     let count: u64 = buckets.iter().map(|bucket| bucket.count).sum();
-    shared.job.control.begin_phase("sort", count * element_bytes);
+    shared
+        .job
+        .control
+        .begin_phase("sort", count * element_bytes);
     let mut list = make_leaves(shared, buckets, options.unique);
     if let Some(staged) = staged.filter(|_| !options.unique) {
         interleave(&mut list, staged, element_bytes);
@@ -662,17 +742,27 @@ where
         (None, _) => return Ok(0),
     };
     let leaves = Leaves {
-        leaves: list.into_iter().map(|leaf| Mutex::new(Some(leaf))).collect(),
+        leaves: list
+            .into_iter()
+            .map(|leaf| Mutex::new(Some(leaf)))
+            .collect(),
         next: AtomicUsize::new(0),
         sink,
         turns: Turns::default(),
         is_unique: options.unique,
     };
     leaf::run(shared, &leaves)?;
-    let written = if options.unique { leaves.turns.placed().count } else { count };
+    let written = if options.unique {
+        leaves.turns.placed().count
+    } else {
+        count
+    };
     if let (Some(writer), Some(staged)) = (&writer, staged) {
         let mut port = shared.volume.port()?;
-        if let SortOutput::File { header: Some(make), .. } = output {
+        if let SortOutput::File {
+            header: Some(make), ..
+        } = output
+        {
             let mut header = make(written);
             header.resize(staged.shards()[0].plan.header.len(), b' ');
             writer.write_header(&mut port, &header);
@@ -681,7 +771,8 @@ where
     }
     if let SortOutput::Pipe(pipe) = output {
         let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
-        pipe.flush().map_err(|e| Error::io("write to the pipe", &e))?;
+        pipe.flush()
+            .map_err(|e| Error::io("write to the pipe", &e))?;
     }
     Ok(written)
 }
@@ -696,9 +787,18 @@ fn make_leaves<E: Elements>(
     let mut leaves = Vec::with_capacity(buckets.len());
     let mut start = 0;
     for bucket in buckets {
-        let Bucket { mut segments, count, depth, copies_of } = bucket;
+        let Bucket {
+            mut segments,
+            count,
+            depth,
+            copies_of,
+        } = bucket;
         let end = start + count;
-        let step = if copies_of.is_some() && !is_unique { per_leaf } else { count };
+        let step = if copies_of.is_some() && !is_unique {
+            per_leaf
+        } else {
+            count
+        };
         while start < end {
             leaves.push(Leaf {
                 segments: std::mem::take(&mut segments),

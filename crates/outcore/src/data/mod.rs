@@ -11,9 +11,14 @@
 //! | [`order`] | [`Order`]: the total order as 8-byte words |
 //! | [`bare`] | [`BareOrder`]: bare numbers to native unsigned integers and back |
 //! | [`npy`] | [`NpyHeader`]: headers of NumPy files |
+//! | [`generate`], [`gensort`] | [`Generator`]: records by number, in many distributions |
+//! | [`check`] | [`Checker`]: order, duplicates and checksum of a stream |
 
 pub mod bare;
+pub mod check;
+pub mod distribution;
 mod dtype;
+pub mod generate;
 pub mod gensort;
 mod literal;
 mod normal;
@@ -24,6 +29,10 @@ pub mod record;
 mod word;
 
 pub use bare::{BareClass, BareOrder};
+pub use check::{CheckOptions, CheckReport, Checker};
+pub use distribution::Distribution;
+pub use generate::{GenerateOptions, Generator};
+pub use gensort::GensortOptions;
 pub use npy::{NpyField, NpyHeader};
 pub use order::{Order, OrderOptions, TieBreak};
 pub use record::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};

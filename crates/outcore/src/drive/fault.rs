@@ -61,8 +61,9 @@ impl FromStr for FaultPlan {
 
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
-            Error::usage("read fault plan", format!("'{text}'"))
-                .hint("write eio@N, enospc@N, flip@N or kill@N, with :read, :write, :sync or :control")
+            Error::usage("read fault plan", format!("'{text}'")).hint(
+                "write eio@N, enospc@N, flip@N or kill@N, with :read, :write, :sync or :control",
+            )
         };
         let (what, when) = text.split_once('@').ok_or_else(wrong)?;
         let (nth, counted) = when.split_once(':').unwrap_or((when, "all"));
@@ -82,7 +83,11 @@ impl FromStr for FaultPlan {
             _ => return Err(wrong()),
         };
         let nth = nth.parse().map_err(|_| wrong())?;
-        Ok(FaultPlan { fault, nth, counted })
+        Ok(FaultPlan {
+            fault,
+            nth,
+            counted,
+        })
     }
 }
 
@@ -107,7 +112,12 @@ impl Trigger {
         (number == self.plan.nth).then_some(self.plan.fault)
     }
 
-    fn control<T>(&self, kind: Counted, operation: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
+    fn control<T>(
+        &self,
+        kind: Counted,
+        operation: &str,
+        run: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         match self.count(kind) {
             Some(Fault::Errno(errno)) => Err(Error::errno(operation, errno)),
             Some(Fault::Kill) => {
@@ -127,7 +137,13 @@ fn kill_self() {
 impl FaultDevice {
     /// `inner` with the fault of `plan`.
     pub fn new(inner: Arc<dyn Device>, plan: FaultPlan) -> Self {
-        FaultDevice { inner, trigger: Arc::new(Trigger { plan, seen: AtomicU64::new(0) }) }
+        FaultDevice {
+            inner,
+            trigger: Arc::new(Trigger {
+                plan,
+                seen: AtomicU64::new(0),
+            }),
+        }
     }
 
     /// Operations counted so far: tests stop when a run ends before its fault.
@@ -141,8 +157,16 @@ impl Device for FaultDevice {
         match access {
             Access::Create => self
                 .trigger
-                .control(Counted::Control, "create file", || self.inner.open(path, access))
-                .map_err(|e| if e.file_path().is_some() { e } else { e.path(path) }),
+                .control(Counted::Control, "create file", || {
+                    self.inner.open(path, access)
+                })
+                .map_err(|e| {
+                    if e.file_path().is_some() {
+                        e
+                    } else {
+                        e.path(path)
+                    }
+                }),
             _ => self.inner.open(path, access),
         }
     }
@@ -156,9 +180,10 @@ impl Device for FaultDevice {
     }
 
     fn set_len(&self, file: FileId, len_bytes: u64) -> Result<()> {
-        self.trigger.control(Counted::Control, "set file length", || {
-            self.inner.set_len(file, len_bytes)
-        })
+        self.trigger
+            .control(Counted::Control, "set file length", || {
+                self.inner.set_len(file, len_bytes)
+            })
     }
 
     fn allocate(&self, file: FileId, len_bytes: u64) -> Result<()> {
@@ -174,16 +199,20 @@ impl Device for FaultDevice {
     }
 
     fn sync(&self, file: FileId) -> Result<()> {
-        self.trigger.control(Counted::Sync, "sync file", || self.inner.sync(file))
+        self.trigger
+            .control(Counted::Sync, "sync file", || self.inner.sync(file))
     }
 
     fn rename(&self, from: &Path, to: &Path, replace: bool) -> Result<()> {
         self.trigger
-            .control(Counted::Control, "publish output", || self.inner.rename(from, to, replace))
+            .control(Counted::Control, "publish output", || {
+                self.inner.rename(from, to, replace)
+            })
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
-        self.trigger.control(Counted::Control, "remove file", || self.inner.remove(path))
+        self.trigger
+            .control(Counted::Control, "remove file", || self.inner.remove(path))
     }
 
     fn free_bytes(&self, dir: &Path) -> Result<u64> {
@@ -195,9 +224,10 @@ impl Device for FaultDevice {
     }
 
     fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir> {
-        self.trigger.control(Counted::Control, "make scratch directory", || {
-            self.inner.make_private_dir(parent)
-        })
+        self.trigger
+            .control(Counted::Control, "make scratch directory", || {
+                self.inner.make_private_dir(parent)
+            })
     }
 
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
@@ -206,7 +236,10 @@ impl Device for FaultDevice {
 
     fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>> {
         let inner = self.inner.queue(depth_max)?;
-        Ok(Box::new(FaultQueue { inner, trigger: Arc::clone(&self.trigger) }))
+        Ok(Box::new(FaultQueue {
+            inner,
+            trigger: Arc::clone(&self.trigger),
+        }))
     }
 
     fn now_ns(&self) -> u64 {
@@ -258,7 +291,14 @@ mod tests {
     #[test]
     fn a_fault_plan_is_read_from_text_and_nonsense_is_refused() {
         let plan: FaultPlan = "eio@3:write".parse().unwrap();
-        assert_eq!(plan, FaultPlan { fault: Fault::Errno(5), nth: 3, counted: Counted::Write });
+        assert_eq!(
+            plan,
+            FaultPlan {
+                fault: Fault::Errno(5),
+                nth: 3,
+                counted: Counted::Write
+            }
+        );
         assert_eq!("kill@9".parse::<FaultPlan>().unwrap().counted, Counted::All);
         for wrong in ["", "eio", "eio@x", "eio@3:tape", "boom@1"] {
             assert!(wrong.parse::<FaultPlan>().is_err(), "{wrong}");

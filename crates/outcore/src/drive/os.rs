@@ -15,9 +15,9 @@ use std::time::Instant;
 use rustix::fs::{FallocateFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
+use super::private_dir::{self, PrivateDir};
 use super::psync::PsyncQueue;
 use super::uring::{self, UringQueue};
-use super::private_dir::{self, PrivateDir};
 use super::{Access, BLOCK_BYTES, Device, FileFacts, FileId, Queue};
 use crate::config::IoMode;
 use crate::error::{Error, Kind, Result};
@@ -52,7 +52,11 @@ pub(crate) struct FileTable(Arc<RwLock<Vec<Option<Arc<OpenFile>>>>>);
 
 impl FileTable {
     pub(crate) fn get(&self, file: FileId) -> Option<Arc<OpenFile>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(file.0 as usize)?.clone()
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(file.0 as usize)?
+            .clone()
     }
 
     fn add(&self, file: OpenFile) -> FileId {
@@ -79,7 +83,11 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(is_direct: bool) -> Self {
-        Progress { done_bytes: 0, resume_at_bytes: 0, is_direct }
+        Progress {
+            done_bytes: 0,
+            resume_at_bytes: 0,
+            is_direct,
+        }
     }
 
     /// Where the next system call starts.
@@ -110,8 +118,11 @@ impl Progress {
             return Some(Ok(self.done_bytes));
         }
         self.done_bytes = reached;
-        self.resume_at_bytes =
-            if self.is_direct { reached / BLOCK_BYTES * BLOCK_BYTES } else { reached };
+        self.resume_at_bytes = if self.is_direct {
+            reached / BLOCK_BYTES * BLOCK_BYTES
+        } else {
+            reached
+        };
         None
     }
 }
@@ -128,13 +139,22 @@ pub struct OsDevice {
 impl OsDevice {
     /// Files in `mode`, with io_uring where a ring can be made.
     pub fn new(mode: IoMode) -> Self {
-        let engine = if uring::is_available() { Engine::Uring } else { Engine::Psync };
+        let engine = if uring::is_available() {
+            Engine::Uring
+        } else {
+            Engine::Psync
+        };
         Self::with_engine(mode, engine)
     }
 
     /// Files in `mode` with the given engine.
     pub fn with_engine(mode: IoMode, engine: Engine) -> Self {
-        OsDevice { mode, engine, files: FileTable::default(), start: Instant::now() }
+        OsDevice {
+            mode,
+            engine,
+            files: FileTable::default(),
+            start: Instant::now(),
+        }
     }
 
     /// The engine in use.
@@ -184,7 +204,11 @@ impl Device for OsDevice {
             match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {
                 Ok(fd) if self.mode == IoMode::Direct || takes_direct_reads(&fd) => {
                     let path = path.to_path_buf();
-                    return Ok(self.files.add(OpenFile { fd, is_direct: true, path }));
+                    return Ok(self.files.add(OpenFile {
+                        fd,
+                        is_direct: true,
+                        path,
+                    }));
                 }
                 Err(Errno::INVAL) if self.mode == IoMode::Direct => {
                     return Err(Error::errno(operation, Errno::INVAL.raw_os_error())
@@ -200,7 +224,11 @@ impl Device for OsDevice {
             }
         }
         let fd = rustix::fs::open(path, flags, mode).map_err(at(operation, path))?;
-        Ok(self.files.add(OpenFile { fd, is_direct: false, path: path.to_path_buf() }))
+        Ok(self.files.add(OpenFile {
+            fd,
+            is_direct: false,
+            path: path.to_path_buf(),
+        }))
     }
 
     fn close(&self, file: FileId) {
@@ -276,7 +304,9 @@ impl Device for OsDevice {
     }
 
     fn file_system(&self, dir: &Path) -> Result<u64> {
-        Ok(rustix::fs::stat(dir).map_err(at("look at directory", dir))?.st_dev)
+        Ok(rustix::fs::stat(dir)
+            .map_err(at("look at directory", dir))?
+            .st_dev)
     }
 
     fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir> {

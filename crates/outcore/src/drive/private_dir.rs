@@ -41,7 +41,9 @@ pub struct PrivateDir {
 impl PrivateDir {
     /// Makes and locks a directory inside `parent`.
     pub(super) fn make(parent: &Path) -> Result<Self> {
-        let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
+        let seed = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |t| t.as_nanos() as u64);
         let mut number = seed ^ (u64::from(std::process::id()) << 40);
         for _ in 0..ATTEMPTS_MAX {
             number = number.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(1);
@@ -52,7 +54,12 @@ impl PrivateDir {
                 Err(e) => return Err(cannot_make(parent, &e)),
             }
             match lock_in(&path, true) {
-                Ok(Some(lock)) => return Ok(PrivateDir { path, lock: Some(lock) }),
+                Ok(Some(lock)) => {
+                    return Ok(PrivateDir {
+                        path,
+                        lock: Some(lock),
+                    });
+                }
                 // Somebody swept it between the two calls.
                 Ok(None) => continue,
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
@@ -93,7 +100,9 @@ impl PrivateDir {
 
     /// Records, in the first of `dirs`, that `renames` are to be done whatever happens next.
     pub fn commit(dirs: &[PrivateDir], renames: &[(PathBuf, PathBuf)]) -> Result<()> {
-        let Some(first) = dirs.first() else { return Ok(()) };
+        let Some(first) = dirs.first() else {
+            return Ok(());
+        };
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.into());
         let home = absolute(&first.path);
         for dir in dirs {
@@ -112,13 +121,17 @@ impl PrivateDir {
 
 /// Finishes the renames of a job that died after its commit; false if that cannot be told now.
 fn finish_commit(dir: &Path) -> bool {
-    let Ok(home) = fs::read(dir.join(COORDINATOR_NAME)) else { return true };
+    let Ok(home) = fs::read(dir.join(COORDINATOR_NAME)) else {
+        return true;
+    };
     let home = PathBuf::from(OsString::from_vec(home));
     if home.parent().is_none_or(|parent| !parent.is_dir()) {
         // The coordinator's drive is not here: leave everything for when it is.
         return false;
     }
-    let Ok(record) = fs::read(home.join(COMMIT_NAME)) else { return true };
+    let Ok(record) = fs::read(home.join(COMMIT_NAME)) else {
+        return true;
+    };
     let mut paths = record.split(|&byte| byte == 0).map(OsStr::from_bytes);
     while let (Some(from), Some(to)) = (paths.next(), paths.next()) {
         if fs::rename(from, to).is_err() && Path::new(from).exists() {
@@ -146,7 +159,12 @@ fn cannot_make(parent: &Path, error: &io::Error) -> Error {
 /// Opens (or makes) the lock file of `dir` and takes its lock; nothing if somebody holds it.
 fn lock_in(dir: &Path, create: bool) -> io::Result<Option<File>> {
     let path = dir.join(LOCK_NAME);
-    let lock = OpenOptions::new().read(true).write(true).create(create).mode(0o600).open(&path)?;
+    let lock = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(create)
+        .mode(0o600)
+        .open(&path)?;
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
@@ -165,7 +183,10 @@ pub fn list(parent: &Path) -> Result<Vec<(PathBuf, bool)>> {
         fs::read_dir(parent).map_err(|e| Error::io("look for scratch", &e).path(parent))?;
     let mut found = Vec::new();
     for entry in entries.flatten() {
-        let is_ours = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        let is_ours = entry
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(PREFIX.as_bytes());
         if is_ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             let path = entry.path();
             let is_alive = matches!(lock_in(&path, false), Ok(None));

@@ -50,15 +50,17 @@ impl PsyncQueue {
     fn start_thread(&mut self) {
         let work = Arc::clone(&self.work_end);
         let done = self.done_end.clone();
-        let thread = std::thread::Builder::new().name("outcore-io".into()).spawn(move || {
-            loop {
-                let next = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                let Ok((request, file)) = next else { return };
-                if done.send(transfer(request, &file)).is_err() {
-                    return;
+        let thread = std::thread::Builder::new()
+            .name("outcore-io".into())
+            .spawn(move || {
+                loop {
+                    let next = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let Ok((request, file)) = next else { return };
+                    if done.send(transfer(request, &file)).is_err() {
+                        return;
+                    }
                 }
-            }
-        });
+            });
         // Without one more thread the others still do the work.
         self.threads.extend(thread);
     }
@@ -86,7 +88,10 @@ fn transfer(mut request: Request, file: &OpenFile) -> Completion {
 
 impl Queue for PsyncQueue {
     fn submit(&mut self, request: Request) {
-        assert!(self.in_flight < self.depth_max, "no more than depth_max requests in flight");
+        assert!(
+            self.in_flight < self.depth_max,
+            "no more than depth_max requests in flight"
+        );
         let Some(file) = self.files.get(request.file) else {
             unreachable!("submit on a file that is open");
         };
@@ -120,9 +125,10 @@ impl Queue for PsyncQueue {
                 Ok(())
             }
             Err(RecvTimeoutError::Timeout) => Ok(()),
-            Err(RecvTimeoutError::Disconnected) => {
-                Err(Error::errno("wait for I/O threads", Errno::IO.raw_os_error()))
-            }
+            Err(RecvTimeoutError::Disconnected) => Err(Error::errno(
+                "wait for I/O threads",
+                Errno::IO.raw_os_error(),
+            )),
         }
     }
 

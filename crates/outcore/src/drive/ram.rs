@@ -38,7 +38,11 @@ pub struct RamOptions {
 
 impl Default for RamOptions {
     fn default() -> Self {
-        RamOptions { seed: 1, capacity_bytes: u64::MAX, short_one_in: 7 }
+        RamOptions {
+            seed: 1,
+            capacity_bytes: u64::MAX,
+            short_one_in: 7,
+        }
     }
 }
 
@@ -82,7 +86,11 @@ impl State {
     }
 
     fn used_bytes(&self) -> u64 {
-        self.files.iter().filter(|f| f.is_linked).map(|f| f.bytes.len() as u64).sum()
+        self.files
+            .iter()
+            .filter(|f| f.is_linked)
+            .map(|f| f.bytes.len() as u64)
+            .sum()
     }
 
     /// One system call's worth of `request` from `start`; minus the error number on failure.
@@ -92,8 +100,13 @@ impl State {
         if cut > 0 && wanted > BLOCK_BYTES && self.next_random().is_multiple_of(u64::from(cut)) {
             wanted = 1 + (self.next_random() % wanted as u64) as usize;
         }
-        let room = self.options.capacity_bytes.saturating_sub(self.used_bytes());
-        let Ok(file) = self.file_mut(request.file) else { return -Errno::BADF.raw_os_error() };
+        let room = self
+            .options
+            .capacity_bytes
+            .saturating_sub(self.used_bytes());
+        let Ok(file) = self.file_mut(request.file) else {
+            return -Errno::BADF.raw_os_error();
+        };
         let at = request.offset_bytes as usize + start;
         match request.op {
             Op::Read => {
@@ -152,14 +165,21 @@ impl RamDevice {
         let mut state = self.state();
         let path = path.as_ref().to_path_buf();
         let index = state.files.len();
-        state.files.push(RamFile { path: path.clone(), bytes, is_linked: true });
+        state.files.push(RamFile {
+            path: path.clone(),
+            bytes,
+            is_linked: true,
+        });
         state.names.insert(path, index);
     }
 
     /// The bytes of a file, if there is one of that name.
     pub fn get(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         let state = self.state();
-        state.names.get(path.as_ref()).map(|&index| state.files[index].bytes.clone())
+        state
+            .names
+            .get(path.as_ref())
+            .map(|&index| state.files[index].bytes.clone())
     }
 
     /// Names of all files, sorted.
@@ -182,13 +202,19 @@ impl RamDevice {
 
 /// A drive is the first part of a path: `/d0/x` and `/d0/y` share one, `/d1/x` has another.
 fn file_system_of(path: &Path) -> u64 {
-    let drive = path.components().find(|part| matches!(part, std::path::Component::Normal(_)));
-    let name = drive.map(|part| part.as_os_str().as_encoded_bytes()).unwrap_or_default();
+    let drive = path
+        .components()
+        .find(|part| matches!(part, std::path::Component::Normal(_)));
+    let name = drive
+        .map(|part| part.as_os_str().as_encoded_bytes())
+        .unwrap_or_default();
     name.iter().fold(1, |sum, &byte| sum * 31 + u64::from(byte))
 }
 
 fn missing(operation: &str, path: &Path) -> Error {
-    Error::errno(operation, Errno::NOENT.raw_os_error()).path(path).hint("check the path")
+    Error::errno(operation, Errno::NOENT.raw_os_error())
+        .path(path)
+        .hint("check the path")
 }
 
 impl Device for RamDevice {
@@ -200,7 +226,11 @@ impl Device for RamDevice {
             }
             (Access::Create, None) => {
                 let index = state.files.len();
-                let file = RamFile { path: path.to_path_buf(), bytes: Vec::new(), is_linked: true };
+                let file = RamFile {
+                    path: path.to_path_buf(),
+                    bytes: Vec::new(),
+                    is_linked: true,
+                };
                 state.files.push(file);
                 state.names.insert(path.to_path_buf(), index);
                 index
@@ -220,21 +250,37 @@ impl Device for RamDevice {
 
     fn facts(&self, file: FileId) -> Result<FileFacts> {
         let mut state = self.state();
-        let index = state.open.get(file.0 as usize).copied().flatten().unwrap_or(0);
+        let index = state
+            .open
+            .get(file.0 as usize)
+            .copied()
+            .flatten()
+            .unwrap_or(0);
         let file = state.file_mut(file)?;
         let len_bytes = file.bytes.len() as u64;
         let file_system = file_system_of(&file.path);
-        Ok(FileFacts { len_bytes, file_system, inode: index as u64, is_direct: true })
+        Ok(FileFacts {
+            len_bytes,
+            file_system,
+            inode: index as u64,
+            is_direct: true,
+        })
     }
 
     fn set_len(&self, file: FileId, len_bytes: u64) -> Result<()> {
-        self.state().file_mut(file)?.bytes.resize(len_bytes as usize, 0);
+        self.state()
+            .file_mut(file)?
+            .bytes
+            .resize(len_bytes as usize, 0);
         Ok(())
     }
 
     fn allocate(&self, file: FileId, len_bytes: u64) -> Result<()> {
         let mut state = self.state();
-        let room = state.options.capacity_bytes.saturating_sub(state.used_bytes());
+        let room = state
+            .options
+            .capacity_bytes
+            .saturating_sub(state.used_bytes());
         let file = state.file_mut(file)?;
         let grow = len_bytes.saturating_sub(file.bytes.len() as u64);
         if grow > room {
@@ -267,7 +313,10 @@ impl Device for RamDevice {
             let error = Error::errno("publish output", Errno::EXIST.raw_os_error()).path(to);
             return Err(error.hint("allow overwriting with --force"));
         }
-        let index = state.names.remove(from).ok_or_else(|| missing("publish output", from))?;
+        let index = state
+            .names
+            .remove(from)
+            .ok_or_else(|| missing("publish output", from))?;
         state.files[index].path = to.to_path_buf();
         if let Some(replaced) = state.names.insert(to.to_path_buf(), index) {
             state.files[replaced].is_linked = false;
@@ -277,7 +326,10 @@ impl Device for RamDevice {
 
     fn remove(&self, path: &Path) -> Result<()> {
         let mut state = self.state();
-        let index = state.names.remove(path).ok_or_else(|| missing("remove file", path))?;
+        let index = state
+            .names
+            .remove(path)
+            .ok_or_else(|| missing("remove file", path))?;
         state.files[index].is_linked = false;
         state.files[index].bytes = Vec::new();
         Ok(())
@@ -285,7 +337,10 @@ impl Device for RamDevice {
 
     fn free_bytes(&self, _dir: &Path) -> Result<u64> {
         let state = self.state();
-        Ok(state.options.capacity_bytes.saturating_sub(state.used_bytes()))
+        Ok(state
+            .options
+            .capacity_bytes
+            .saturating_sub(state.used_bytes()))
     }
 
     fn file_system(&self, dir: &Path) -> Result<u64> {
@@ -295,7 +350,9 @@ impl Device for RamDevice {
     fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir> {
         let mut state = self.state();
         state.private_dirs += 1;
-        Ok(PrivateDir::named(parent.join(format!(".outcore-{}", state.private_dirs))))
+        Ok(PrivateDir::named(
+            parent.join(format!(".outcore-{}", state.private_dirs)),
+        ))
     }
 
     fn sweep_private_dirs(&self, _parent: &Path) -> Result<Vec<PathBuf>> {
@@ -303,7 +360,11 @@ impl Device for RamDevice {
     }
 
     fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>> {
-        Ok(Box::new(RamQueue { device: self.clone(), depth_max, waiting: Vec::new() }))
+        Ok(Box::new(RamQueue {
+            device: self.clone(),
+            depth_max,
+            waiting: Vec::new(),
+        }))
     }
 
     fn now_ns(&self) -> u64 {
@@ -320,7 +381,10 @@ struct RamQueue {
 
 impl Queue for RamQueue {
     fn submit(&mut self, request: Request) {
-        assert!(self.waiting.len() < self.depth_max, "no more than depth_max requests in flight");
+        assert!(
+            self.waiting.len() < self.depth_max,
+            "no more than depth_max requests in flight"
+        );
         let mut state = self.device.state();
         let jitter_ns = state.next_random() % LATENCY_NS;
         let transfer_ns = request.buf.len() as u64 / BYTES_PER_NS;
@@ -337,7 +401,9 @@ impl Queue for RamQueue {
             state.now_ns = state.now_ns.max(first_ns);
         }
         self.waiting.sort_by_key(|(due_ns, _)| *due_ns);
-        let ready = self.waiting.partition_point(|(due_ns, _)| *due_ns <= state.now_ns);
+        let ready = self
+            .waiting
+            .partition_point(|(due_ns, _)| *due_ns <= state.now_ns);
         for (_, request) in self.waiting.drain(..ready) {
             done.push(state.transfer(request));
         }

@@ -70,7 +70,9 @@ impl UringQueue {
 
     /// Puts what is left of slab entry `index` on the submission queue.
     fn push(&mut self, index: u32) {
-        let Some(flight) = self.slab[index as usize].as_mut() else { return };
+        let Some(flight) = self.slab[index as usize].as_mut() else {
+            return;
+        };
         let fd = Fd(flight.file.fd.as_raw_fd());
         let start = flight.progress.resume_at_bytes();
         let offset_bytes = flight.request.offset_bytes + start as u64;
@@ -79,8 +81,12 @@ impl UringQueue {
         // SAFETY: `start <= buf.len()`.
         let pointer = unsafe { pointer.add(start) };
         let entry = match flight.request.op {
-            Op::Read => opcode::Read::new(fd, pointer, remaining).offset(offset_bytes).build(),
-            Op::Write => opcode::Write::new(fd, pointer, remaining).offset(offset_bytes).build(),
+            Op::Read => opcode::Read::new(fd, pointer, remaining)
+                .offset(offset_bytes)
+                .build(),
+            Op::Write => opcode::Write::new(fd, pointer, remaining)
+                .offset(offset_bytes)
+                .build(),
         }
         .user_data(u64::from(index));
         loop {
@@ -121,13 +127,21 @@ impl UringQueue {
         let mut answers = std::mem::take(&mut self.ring.completion().collect::<Vec<_>>());
         for answer in answers.drain(..) {
             let index = answer.user_data() as u32;
-            let Some(flight) = self.slab[index as usize].as_mut() else { continue };
-            match flight.progress.advance(answer.result(), flight.request.buf.len()) {
+            let Some(flight) = self.slab[index as usize].as_mut() else {
+                continue;
+            };
+            match flight
+                .progress
+                .advance(answer.result(), flight.request.buf.len())
+            {
                 None => self.push(index),
                 Some(result) => {
                     if let Some(flight) = self.slab[index as usize].take() {
                         self.free.push(index);
-                        done.push(Completion { request: flight.request, result });
+                        done.push(Completion {
+                            request: flight.request,
+                            result,
+                        });
                     }
                 }
             }
@@ -152,7 +166,11 @@ impl Queue for UringQueue {
             unreachable!("submit on a file that is open, with a free slot");
         };
         let progress = Progress::new(file.facts_direct());
-        self.slab[index as usize] = Some(InFlight { request, file, progress });
+        self.slab[index as usize] = Some(InFlight {
+            request,
+            file,
+            progress,
+        });
         self.push(index);
     }
 
@@ -183,7 +201,10 @@ impl Drop for UringQueue {
         // The kernel may still write into the buffers: they must not go before it has answered.
         let mut done = Vec::new();
         while self.in_flight() > 0 {
-            if self.complete(Some(Duration::from_millis(100)), &mut done).is_err() {
+            if self
+                .complete(Some(Duration::from_millis(100)), &mut done)
+                .is_err()
+            {
                 // The ring itself is broken: leak the buffers rather than let the kernel write
                 // into memory that somebody else has by then.
                 for flight in self.slab.drain(..).flatten() {

@@ -50,7 +50,12 @@ pub fn sample(
             continue;
         }
         let stretch = (to - from).saturating_sub(per_read).max(1);
-        places.extend(place(parts, element, from + random(seed, index) % stretch, per_read));
+        places.extend(place(
+            parts,
+            element,
+            from + random(seed, index) % stretch,
+            per_read,
+        ));
     }
     let slot_bytes = block_ceil(per_read * element) as usize + 2 * BLOCK_BYTES;
     let slots = WINDOW.min(places.len().max(1));
@@ -90,5 +95,9 @@ fn place(parts: &[InputPart], element: u64, position: u64, per_read: u64) -> Opt
     let part = &parts[index];
     let offset = (position - part.first_position) * element;
     let len_bytes = (per_read * element).min(part.data_len_bytes.checked_sub(offset)?);
-    (len_bytes > 0).then_some(Place { part: index, at_bytes: part.data_at_bytes + offset, len_bytes })
+    (len_bytes > 0).then_some(Place {
+        part: index,
+        at_bytes: part.data_at_bytes + offset,
+        len_bytes,
+    })
 }

@@ -81,8 +81,16 @@ impl Blocks {
                 files
             })
             .collect();
-        let state = Mutex::new(Round { drives, next_drive: 0 });
-        Blocks { parts, element_bytes, block_bytes, state }
+        let state = Mutex::new(Round {
+            drives,
+            next_drive: 0,
+        });
+        Blocks {
+            parts,
+            element_bytes,
+            block_bytes,
+            state,
+        }
     }
 
     /// The files.
@@ -101,7 +109,9 @@ impl Blocks {
         let count = round.drives.len();
         for step in 0..count {
             let drive = (round.next_drive + step) % count;
-            let Some((part_index, number)) = round.drives[drive].last().copied() else { continue };
+            let Some((part_index, number)) = round.drives[drive].last().copied() else {
+                continue;
+            };
             let part = &self.parts[part_index];
             let block = self.block(part_index, part, number);
             if (number + 1) * self.block_bytes >= part.data_len_bytes {

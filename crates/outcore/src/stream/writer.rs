@@ -61,7 +61,12 @@ impl Writer {
                 header_bytes: shard.plan.header.len() as u64,
             })
             .collect();
-        Writer { targets, edges: Mutex::new(HashMap::new()), deferred: Mutex::default(), edge_pool }
+        Writer {
+            targets,
+            edges: Mutex::new(HashMap::new()),
+            deferred: Mutex::default(),
+            edge_pool,
+        }
     }
 
     /// Offset in its file, modulo 4 KiB, of output byte `at_bytes`: buffers laid out like that
@@ -75,11 +80,14 @@ impl Writer {
 
     /// Bytes from `at_bytes` to the end of the file that holds it.
     pub fn room(&self, at_bytes: u64) -> u64 {
-        self.target_of(at_bytes).map_or(0, |(_, target)| target.end_bytes - at_bytes)
+        self.target_of(at_bytes)
+            .map_or(0, |(_, target)| target.end_bytes - at_bytes)
     }
 
     fn target_of(&self, at_bytes: u64) -> Option<(usize, &Target)> {
-        let after = self.targets.partition_point(|target| target.end_bytes <= at_bytes);
+        let after = self
+            .targets
+            .partition_point(|target| target.end_bytes <= at_bytes);
         self.targets.get(after).map(|target| (after, target))
     }
 
@@ -155,7 +163,10 @@ impl Writer {
                 return Err(Error::new(
                     Kind::Corrupt,
                     "finish output",
-                    format!("{} of {expected} bytes of a block were written", edge.filled_bytes),
+                    format!(
+                        "{} of {expected} bytes of a block were written",
+                        edge.filled_bytes
+                    ),
                 )
                 .path(&target.file.path)
                 .offset(block * BLOCK_BYTES as u64)
@@ -176,22 +187,17 @@ impl Writer {
     }
 
     /// Adds bytes that lie inside one block of a file; writes the block once it is full.
-    fn fill_edge(
-        &self,
-        port: &mut Port,
-        index: usize,
-        file_at: u64,
-        bytes: &[u8],
-    ) {
+    fn fill_edge(&self, port: &mut Port, index: usize, file_at: u64, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
         let block = file_at / BLOCK_BYTES as u64;
         let within = (file_at % BLOCK_BYTES as u64) as usize;
         let mut edges = self.edges.lock().unwrap_or_else(PoisonError::into_inner);
-        let edge = edges
-            .entry((index, block))
-            .or_insert_with(|| Edge { bytes: Box::new([0; BLOCK_BYTES]), filled_bytes: 0 });
+        let edge = edges.entry((index, block)).or_insert_with(|| Edge {
+            bytes: Box::new([0; BLOCK_BYTES]),
+            filled_bytes: 0,
+        });
         edge.bytes[within..within + bytes.len()].copy_from_slice(bytes);
         edge.filled_bytes += bytes.len();
         if edge.filled_bytes < BLOCK_BYTES {
@@ -223,16 +229,29 @@ impl Writer {
     /// Writes what was kept for later, as far as there are slots; true if nothing is left.
     fn write_deferred(&self, port: &mut Port) -> bool {
         while self.edge_pool.free_slots() > 0 {
-            let next = self.deferred.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let Some((index, block, edge)) = next else { return true };
+            let next = self
+                .deferred
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop();
+            let Some((index, block, edge)) = next else {
+                return true;
+            };
             self.write_edge(port, index, block, edge);
         }
-        self.deferred.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.deferred
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_empty()
     }
 }
 
 fn beyond(at_bytes: u64) -> Error {
-    Error::new(Kind::Corrupt, "write output", "a piece lies beyond the planned end")
-        .offset(at_bytes)
-        .hint("a bug: please report it")
+    Error::new(
+        Kind::Corrupt,
+        "write output",
+        "a piece lies beyond the planned end",
+    )
+    .offset(at_bytes)
+    .hint("a bug: please report it")
 }

@@ -78,10 +78,7 @@ pub struct Volume {
 impl Volume {
     /// A volume on `device`; scratch may go to the directories of `scratch_drives`, given as
     /// (name, directory, weight).
-    pub fn new(
-        device: Arc<dyn Device>,
-        scratch_drives: &[(String, PathBuf, f64)],
-    ) -> Result<Self> {
+    pub fn new(device: Arc<dyn Device>, scratch_drives: &[(String, PathBuf, f64)]) -> Result<Self> {
         let mut drives = Vec::new();
         for (name, dir, weight) in scratch_drives {
             drives.push(Arc::new(Drive {
@@ -93,7 +90,11 @@ impl Volume {
                 is_full: AtomicBool::new(false),
             }));
         }
-        Ok(Volume { device, drives: Mutex::new(drives), files: Mutex::new(Vec::new()) })
+        Ok(Volume {
+            device,
+            drives: Mutex::new(drives),
+            files: Mutex::new(Vec::new()),
+        })
     }
 
     /// The device below.
@@ -103,13 +104,19 @@ impl Volume {
 
     /// All drives known so far: those named for scratch first, in their order.
     pub fn drives(&self) -> Vec<Arc<Drive>> {
-        self.drives.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.drives
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Index of the drive that holds `file_system`, which becomes a drive if it is none yet.
     fn drive_of(&self, file_system: u64, path: &Path) -> usize {
         let mut drives = self.drives.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(index) = drives.iter().position(|drive| drive.file_system == file_system) {
+        if let Some(index) = drives
+            .iter()
+            .position(|drive| drive.file_system == file_system)
+        {
             return index;
         }
         let dir = path.parent().unwrap_or(path);
@@ -129,15 +136,26 @@ impl Volume {
         let id = self.device.open(path, access)?;
         let facts = self.device.facts(id)?;
         let drive_index = self.drive_of(facts.file_system, path);
-        let file = VolumeFile { id, drive_index, path: path.into(), facts };
-        self.files.lock().unwrap_or_else(PoisonError::into_inner).push(file.clone());
+        let file = VolumeFile {
+            id,
+            drive_index,
+            path: path.into(),
+            facts,
+        };
+        self.files
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(file.clone());
         Ok(file)
     }
 
     /// Closes a file; nothing may be in flight on it.
     pub fn close(&self, file: &VolumeFile) {
         self.device.close(file.id);
-        self.files.lock().unwrap_or_else(PoisonError::into_inner).retain(|f| f.id != file.id);
+        self.files
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|f| f.id != file.id);
     }
 
     /// A port for the calling thread.
@@ -145,7 +163,12 @@ impl Volume {
         let drives = self.drives();
         let lanes = drives.into_iter().map(Lane::new).collect::<Vec<_>>();
         let queue = self.device.queue(LANE_DEPTH * lanes.len().max(1))?;
-        Ok(Port { queue, lanes, done: Vec::new(), waiting: 0 })
+        Ok(Port {
+            queue,
+            lanes,
+            done: Vec::new(),
+            waiting: 0,
+        })
     }
 
     /// Sums of bytes over all drives: read, written.
@@ -162,7 +185,10 @@ impl Volume {
     /// Turns a failed transfer into an error with its place.
     pub fn explain(&self, fault: &TransferFault) -> Error {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = files.iter().find(|f| f.id == fault.file).map(|f| Arc::clone(&f.path));
+        let path = files
+            .iter()
+            .find(|f| f.id == fault.file)
+            .map(|f| Arc::clone(&f.path));
         drop(files);
         let operation = match fault.op {
             Op::Read => "read",
@@ -222,7 +248,11 @@ struct Lane {
 
 impl Lane {
     fn new(drive: Arc<Drive>) -> Self {
-        Lane { drive, waiting: VecDeque::new(), in_flight: 0 }
+        Lane {
+            drive,
+            waiting: VecDeque::new(),
+            in_flight: 0,
+        }
     }
 }
 
@@ -275,7 +305,8 @@ impl Port {
     pub fn poll(&mut self, wait: bool, finished: &mut Vec<Transfer>) -> Result<()> {
         let before = finished.len();
         let wait = wait && self.done.is_empty();
-        self.queue.complete(wait.then_some(WAIT_MAX), &mut self.done)?;
+        self.queue
+            .complete(wait.then_some(WAIT_MAX), &mut self.done)?;
         for completion in self.done.drain(..) {
             let Completion { request, result } = completion;
             let lane = &mut self.lanes[request.drive_index];
@@ -293,7 +324,9 @@ impl Port {
     fn refill(&mut self) {
         for lane in &mut self.lanes {
             while lane.in_flight < LANE_DEPTH {
-                let Some(request) = lane.waiting.pop_front() else { break };
+                let Some(request) = lane.waiting.pop_front() else {
+                    break;
+                };
                 lane.in_flight += 1;
                 self.waiting -= 1;
                 self.queue.submit(request);
@@ -308,7 +341,9 @@ impl Port {
 
     /// Transfers of one drive that have no slot yet.
     pub fn backlog(&self, drive_index: usize) -> usize {
-        self.lanes.get(drive_index).map_or(0, |lane| lane.waiting.len() + lane.in_flight)
+        self.lanes
+            .get(drive_index)
+            .map_or(0, |lane| lane.waiting.len() + lane.in_flight)
     }
 }
 
@@ -326,20 +361,37 @@ fn settle(drive: &Drive, request: Request, result: std::result::Result<usize, i3
     let (len_bytes, fault) = match (request.op, result) {
         (_, Err(errno)) => (0, fault(errno)),
         (Op::Read, Ok(bytes)) => {
-            traffic.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            traffic
+                .read_bytes
+                .fetch_add(bytes as u64, Ordering::Relaxed);
             traffic.reads.fetch_add(1, Ordering::Relaxed);
             (bytes, None)
         }
         (Op::Write, Ok(bytes)) => {
-            traffic.written_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            traffic
+                .written_bytes
+                .fetch_add(bytes as u64, Ordering::Relaxed);
             traffic.writes.fetch_add(1, Ordering::Relaxed);
             // A write that stops short without an error number has met the end of the medium.
             let short = bytes < request.buf.len();
-            (bytes, if short { fault(Errno::NOSPC.raw_os_error()) } else { None })
+            (
+                bytes,
+                if short {
+                    fault(Errno::NOSPC.raw_os_error())
+                } else {
+                    None
+                },
+            )
         }
     };
     if fault.is_some_and(|f| f.errno == Errno::NOSPC.raw_os_error()) {
         drive.set_full();
     }
-    Transfer { token: request.token, op: request.op, buf: request.buf, len_bytes, fault }
+    Transfer {
+        token: request.token,
+        op: request.op,
+        buf: request.buf,
+        len_bytes,
+        fault,
+    }
 }

@@ -86,7 +86,12 @@ impl Output {
         manifest: Option<PathBuf>,
         replace: bool,
     ) -> Result<Self> {
-        let mut output = Output { shards: Vec::new(), manifest, dirs: Vec::new(), replace };
+        let mut output = Output {
+            shards: Vec::new(),
+            manifest,
+            dirs: Vec::new(),
+            replace,
+        };
         let mut parents: Vec<PathBuf> = Vec::new();
         for (index, plan) in plans.into_iter().enumerate() {
             let parent = parent_of(&plan.path).to_path_buf();
@@ -100,22 +105,31 @@ impl Output {
                     parents.len() - 1
                 }
             };
-            let staged_path = output.dirs[dir_index].path().join(format!("output-{index}"));
+            let staged_path = output.dirs[dir_index]
+                .path()
+                .join(format!("output-{index}"));
             let file = volume.open(&staged_path, Access::Create)?;
             let full_bytes = plan.header.len() as u64 + plan.len_bytes;
             // Reserving the space finds a full drive before the work; where it only makes the
             // file long, direct writes inside it can still run side by side.
             if full_bytes > 0 {
-                volume.device().allocate(file.id, full_bytes).map_err(|error| {
-                    let error = if error.kind() == Kind::NoSpace {
-                        error.hint(format!("the output needs {full_bytes} bytes there"))
-                    } else {
-                        error
-                    };
-                    error.path(&plan.path)
-                })?;
+                volume
+                    .device()
+                    .allocate(file.id, full_bytes)
+                    .map_err(|error| {
+                        let error = if error.kind() == Kind::NoSpace {
+                            error.hint(format!("the output needs {full_bytes} bytes there"))
+                        } else {
+                            error
+                        };
+                        error.path(&plan.path)
+                    })?;
             }
-            output.shards.push(Shard { plan, file, staged_path });
+            output.shards.push(Shard {
+                plan,
+                file,
+                staged_path,
+            });
         }
         Ok(output)
     }
@@ -139,7 +153,9 @@ impl Output {
             return self.publish_set(volume, &manifest);
         }
         for shard in &self.shards {
-            volume.device().rename(&shard.staged_path, &shard.plan.path, self.replace)?;
+            volume
+                .device()
+                .rename(&shard.staged_path, &shard.plan.path, self.replace)?;
             volume.close(&shard.file);
         }
         Ok(())
@@ -175,7 +191,9 @@ impl Output {
             .collect();
         let text = serde_json::to_string_pretty(&Manifest { version: 1, shards })
             .map_err(|e| Error::new(Kind::Io, "write manifest", e.to_string()))?;
-        let Some(first) = self.dirs.first() else { return Ok(()) };
+        let Some(first) = self.dirs.first() else {
+            return Ok(());
+        };
         let staged_manifest = first.path().join("manifest");
         first.write_file("manifest", text.as_bytes())?;
         let mut renames: Vec<(PathBuf, PathBuf)> = self

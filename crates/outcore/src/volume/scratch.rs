@@ -65,13 +65,33 @@ impl Scratch {
             let private_dir = volume.device().make_private_dir(dir)?;
             let file = volume.open(&private_dir.path().join("scratch"), Access::Create)?;
             let drive = Arc::clone(&volume.drives()[file.drive_index]);
-            logs.push(Log { file, drive, end_bytes: 0, live_bytes: 0, free: Vec::new() });
+            logs.push(Log {
+                file,
+                drive,
+                end_bytes: 0,
+                live_bytes: 0,
+                free: Vec::new(),
+            });
             private_dirs.push(private_dir);
         }
         let files = logs.iter().map(|log| log.file.clone()).collect();
-        let next = if logs.is_empty() { 0 } else { (seed % logs.len() as u64) as usize };
-        let logs = Mutex::new(Logs { logs, live_bytes: 0, peak_bytes: 0, next });
-        Ok(Scratch { logs, files, limit_bytes, _dirs: private_dirs })
+        let next = if logs.is_empty() {
+            0
+        } else {
+            (seed % logs.len() as u64) as usize
+        };
+        let logs = Mutex::new(Logs {
+            logs,
+            live_bytes: 0,
+            peak_bytes: 0,
+            next,
+        });
+        Ok(Scratch {
+            logs,
+            files,
+            limit_bytes,
+            _dirs: private_dirs,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Logs> {
@@ -118,13 +138,18 @@ impl Scratch {
                 best = Some((is_busy, share, index));
             }
         }
-        let Some((_, _, index)) = best else { return Err(self.no_space(&state, len_bytes)) };
+        let Some((_, _, index)) = best else {
+            return Err(self.no_space(&state, len_bytes));
+        };
         state.next = (index + 1) % count;
         state.live_bytes += len_bytes;
         state.peak_bytes = state.peak_bytes.max(state.live_bytes);
         let log = &mut state.logs[index];
         log.live_bytes += len_bytes;
-        let fitting = log.free.iter().rposition(|&(_, free_bytes)| free_bytes == len_bytes);
+        let fitting = log
+            .free
+            .iter()
+            .rposition(|&(_, free_bytes)| free_bytes == len_bytes);
         let offset_bytes = match fitting {
             Some(entry) => log.free.swap_remove(entry).0,
             None => {
@@ -132,7 +157,10 @@ impl Scratch {
                 log.end_bytes - len_bytes
             }
         };
-        Ok(Place { log: index as u16, offset_bytes })
+        Ok(Place {
+            log: index as u16,
+            offset_bytes,
+        })
     }
 
     /// Gives an extent back.
@@ -153,7 +181,10 @@ impl Scratch {
         Error::new(
             Kind::NoSpace,
             "allocate scratch",
-            format!("{len_bytes} bytes more needed and every drive is full: {}", drives.join(", ")),
+            format!(
+                "{len_bytes} bytes more needed and every drive is full: {}",
+                drives.join(", ")
+            ),
         )
         .hint("free some space or add a --drive")
     }

@@ -1,0 +1,125 @@
+//! Distributions of generated keys, as text and as values.
+//!
+//! Contract: reading is exact and strict; whether a parameter suits a type is decided where the
+//! type is known. What each distribution means is told in [`super::generate`].
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+/// How keys are distributed; see the table of [`super::generate`].
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Distribution {
+    /// The whole range of the type.
+    #[default]
+    Whole,
+    /// From 0 up to, not including, `mu`.
+    Uniform {
+        /// The bound; a whole number for integers, exact up to 2^53.
+        mu: f64,
+    },
+    /// Exponential.
+    Exponential {
+        /// The rate; the mean is 1 / lambda.
+        lambda: f64,
+    },
+    /// Zipf's law over ranks.
+    Zipf {
+        /// The exponent s.
+        exponent: f64,
+        /// The number of ranks, if given.
+        rank_max: Option<u64>,
+    },
+    /// Ascending in the order of the keys.
+    Sorted,
+    /// Descending in the order of the keys.
+    Reversed,
+    /// One value.
+    Equal,
+}
+
+impl FromStr for Distribution {
+    type Err = Error;
+
+    /// Reads `uniform`, `uniform:MU`, `exponential:LAMBDA`, `zipf:S`, `zipf:S:RANKS`, `sorted`,
+    /// `reversed`, `equal`.
+    fn from_str(text: &str) -> Result<Self> {
+        let unknown = || {
+            Error::usage(
+                "read distribution",
+                format!("unknown distribution `{text}`"),
+            )
+            .hint(
+                "known: uniform, uniform:MU, exponential:LAMBDA, zipf:S, zipf:S:RANKS, sorted, \
+                 reversed, equal",
+            )
+        };
+        let parts: Vec<&str> = text.split(':').collect();
+        let real = |text: &str| text.parse::<f64>().map_err(|_| unknown());
+        match parts.as_slice() {
+            ["uniform"] => Ok(Distribution::Whole),
+            ["uniform", mu] => Ok(Distribution::Uniform { mu: real(mu)? }),
+            ["exponential", lambda] => Ok(Distribution::Exponential {
+                lambda: real(lambda)?,
+            }),
+            ["zipf", s] => Ok(Distribution::Zipf {
+                exponent: real(s)?,
+                rank_max: None,
+            }),
+            ["zipf", s, ranks] => {
+                let rank_max = Some(ranks.parse().map_err(|_| unknown())?);
+                Ok(Distribution::Zipf {
+                    exponent: real(s)?,
+                    rank_max,
+                })
+            }
+            ["sorted"] => Ok(Distribution::Sorted),
+            ["reversed"] => Ok(Distribution::Reversed),
+            ["equal"] => Ok(Distribution::Equal),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+impl fmt::Display for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Distribution::Whole => f.write_str("uniform"),
+            Distribution::Uniform { mu } => write!(f, "uniform:{mu}"),
+            Distribution::Exponential { lambda } => write!(f, "exponential:{lambda}"),
+            Distribution::Zipf {
+                exponent,
+                rank_max: None,
+            } => write!(f, "zipf:{exponent}"),
+            Distribution::Zipf {
+                exponent,
+                rank_max: Some(ranks),
+            } => {
+                write!(f, "zipf:{exponent}:{ranks}")
+            }
+            Distribution::Sorted => f.write_str("sorted"),
+            Distribution::Reversed => f.write_str("reversed"),
+            Distribution::Equal => f.write_str("equal"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_distributions_are_read_back() {
+        for text in [
+            "uniform",
+            "uniform:1000000",
+            "exponential:0.5",
+            "zipf:1.2",
+            "zipf:0.6:77",
+            "equal",
+        ] {
+            assert_eq!(text.parse::<Distribution>().unwrap().to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,695 @@
+//! Generated records: pure functions of their number, in the distributions of PALID and gensort.
+//!
+//! Contract: [`Generator::fill`] writes any range of records; any split into blocks and threads,
+//! on any machine, gives the same bytes. Nothing is allocated while filling but one small buffer on
+//! the stack. Keys follow a [`Distribution`]; the bytes outside the keys are uniform. The inputs of
+//! PALID (SPAA 2025, section 5) are `uniform:MU`, `exponential:LAMBDA` and `zipf:S`.
+//!
+//! | distribution | integers and byte keys | floats |
+//! |---|---|---|
+//! | `uniform` | all values | all finite bit patterns |
+//! | `uniform:MU` | 0 to MU - 1 | reals in [0, MU) |
+//! | `exponential:L` | exponential with rate L (mean 1/L), rounded down, at most the largest value | the same as a real |
+//! | `zipf:S[:N]` | ranks 1 to N, rank k with weight k^-S | the same |
+//! | `sorted` | the record's number, scaled down where the type is too small | the same |
+//! | `reversed` | `sorted` from behind | the same |
+//! | `equal` | 42 | 42 |
+//!
+//! N is 2^32 - 1 if not given, and never more than the type counts exactly (255 for `u8`, 2^24 for
+//! `f32`). Elements of a vector are drawn one by one; `sorted` and `reversed` repeat their value in
+//! every element and turn descending fields round. A number in a byte key is its big-endian form in
+//! the key's last bytes.
+
+use super::distribution::Distribution;
+use super::gensort::{self, Gensort, GensortOptions};
+use super::random::{Draws, Stream, Zipf};
+use super::record::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
+use crate::error::{Error, Result};
+
+/// Values drawn at a time: fits the first-level cache.
+const BATCH: usize = 256;
+
+/// The value of `equal`.
+const EQUAL: u64 = 42;
+
+/// The largest Zipf rank unless another is given.
+const RANK_MAX: u64 = u32::MAX as u64;
+
+const READ: &str = "read distribution";
+
+/// What to generate.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct GenerateOptions {
+    /// How keys are distributed.
+    pub distribution: Distribution,
+    /// Another seed gives other records.
+    pub seed: u64,
+    /// How many records there will be; `sorted` and `reversed` depend on it.
+    pub records: u64,
+}
+
+/// Writes records by number.
+#[derive(Debug, Clone)]
+pub struct Generator {
+    format: RecordFormat,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Gensort(Gensort),
+    Records {
+        fields: Vec<Field>,
+        values_per_record: u64,
+        payload: Option<Stream>,
+    },
+}
+
+impl Generator {
+    /// A generator of records of `format`.
+    ///
+    /// Errors (usage): a parameter that is impossible or does not fit the type.
+    pub fn new(format: &RecordFormat, options: GenerateOptions) -> Result<Self> {
+        let mut fields = Vec::new();
+        let mut values_per_record = 0;
+        for key in format.keys() {
+            let field = Field::new(key, values_per_record, options)?;
+            values_per_record += field.count;
+            fields.push(field);
+        }
+        let is_filled = fields.len() == 1
+            && format.keys()[0].len_bytes == format.record_bytes()
+            && matches!(format.keys()[0].kind, KeyKind::Numbers(_));
+        let payload = (!is_filled).then(|| Stream::new(options.seed, 1));
+        let kind = Kind::Records {
+            fields,
+            values_per_record,
+            payload,
+        };
+        Ok(Generator {
+            format: format.clone(),
+            kind,
+        })
+    }
+
+    /// The generator of sortbenchmark.org's records.
+    pub fn gensort(options: GensortOptions) -> Self {
+        let kind = Kind::Gensort(Gensort::new(options));
+        Generator {
+            format: RecordFormat::gensort(),
+            kind,
+        }
+    }
+
+    /// What the records are.
+    pub fn format(&self) -> &RecordFormat {
+        &self.format
+    }
+
+    /// Writes the records from `first_record` on; `out` holds whole records. Panics if it does not.
+    pub fn fill(&self, first_record: u64, out: &mut [u8]) {
+        let record_bytes = self.format.record_bytes();
+        assert!(out.len().is_multiple_of(record_bytes), "whole records");
+        let (fields, values_per_record, payload) = match &self.kind {
+            Kind::Gensort(gensort) => {
+                debug_assert_eq!(record_bytes, gensort::RECORD_BYTES);
+                return gensort.fill(first_record, out);
+            }
+            Kind::Records {
+                fields,
+                values_per_record,
+                payload,
+            } => (fields, *values_per_record, payload),
+        };
+        if payload.is_none()
+            && let [field] = fields.as_slice()
+        {
+            // The records are nothing but values, one after another.
+            return field.fill(
+                first_record.wrapping_mul(values_per_record),
+                values_per_record,
+                out,
+            );
+        }
+        let words_per_record = record_bytes.div_ceil(8) as u64;
+        for (record, bytes) in (first_record..).zip(out.chunks_exact_mut(record_bytes)) {
+            if let Some(payload) = payload {
+                let words = record.wrapping_mul(words_per_record)..;
+                for (word, bytes) in words.zip(bytes.chunks_mut(8)) {
+                    bytes.copy_from_slice(&payload.word(word).to_le_bytes()[..bytes.len()]);
+                }
+            }
+            let first_value = record.wrapping_mul(values_per_record);
+            for field in fields {
+                let place = &mut bytes[field.offset_bytes..field.offset_bytes + field.len_bytes];
+                let first_value = first_value.wrapping_add(field.before);
+                field.fill(first_value, values_per_record, place);
+            }
+        }
+    }
+}
+
+/// One key field and the values that go into it.
+#[derive(Debug, Clone)]
+struct Field {
+    offset_bytes: usize,
+    len_bytes: usize,
+    kind: KeyKind,
+    /// Values in a record: numbers of the field, or one for a field of bytes.
+    count: u64,
+    /// Values of the record before this field's.
+    before: u64,
+    values: Values,
+    stream: Stream,
+}
+
+/// Where values come from, checked against the type.
+#[derive(Debug, Clone)]
+enum Values {
+    Whole,
+    Below {
+        bound: u64,
+    },
+    Real {
+        bound: f64,
+    },
+    Exponential {
+        mean: f64,
+        largest: u64,
+    },
+    Zipf(Box<Zipf>),
+    Rank {
+        records: u64,
+        largest: u64,
+        is_reversed: bool,
+    },
+    Equal,
+}
+
+impl Field {
+    fn new(key: &KeyField, before: u64, options: GenerateOptions) -> Result<Self> {
+        let count = match key.kind {
+            KeyKind::Bytes => 1,
+            KeyKind::Numbers(number) => (key.len_bytes / number.bytes()) as u64,
+        };
+        Ok(Field {
+            offset_bytes: key.offset_bytes,
+            len_bytes: key.len_bytes,
+            kind: key.kind,
+            count,
+            before,
+            values: Values::new(key, options)?,
+            stream: Stream::new(options.seed, 0),
+        })
+    }
+
+    /// Writes the values from number `first` on; a record has `values_per_record` of them.
+    fn fill(&self, first: u64, values_per_record: u64, out: &mut [u8]) {
+        let number = match self.kind {
+            KeyKind::Bytes => return self.fill_bytes(first, values_per_record, out),
+            KeyKind::Numbers(number) => number,
+        };
+        let mut batch = [0_u64; BATCH];
+        let batches = out.chunks_mut(BATCH * number.bytes());
+        for (first, out) in (first..).step_by(BATCH).zip(batches) {
+            let bits = &mut batch[..out.len() / number.bytes()];
+            match number.kind {
+                NumberType::F64 => {
+                    self.draw(first, values_per_record, bits, finite_f64, |real| {
+                        real.to_bits()
+                    });
+                }
+                NumberType::F32 => self.draw(first, values_per_record, bits, finite_f32, |real| {
+                    u64::from((real as f32).to_bits())
+                }),
+                _ => {
+                    let unused_bits = 64 - 8 * number.bytes().min(8);
+                    let cut = |word| word >> unused_bits;
+                    self.draw(first, values_per_record, bits, cut, |real| real as u64);
+                }
+            }
+            self.write(number, first, bits, out);
+        }
+    }
+
+    /// Draws values as bits of the number: `whole` shapes a random word, `real` a number. Integer
+    /// draws pass through `real` only for floats, where they are exact below 2^53.
+    #[inline(always)]
+    fn draw(
+        &self,
+        first: u64,
+        values_per_record: u64,
+        bits: &mut [u64],
+        whole: impl Fn(u64) -> u64,
+        real: impl Fn(f64) -> u64,
+    ) {
+        let is_float = matches!(self.kind, KeyKind::Numbers(number) if number.kind.is_float());
+        let integer = |value: u64| if is_float { real(value as f64) } else { value };
+        let stream = self.stream;
+        match &self.values {
+            Values::Whole => each(bits, first, |index| whole(stream.word(index))),
+            Values::Below { bound } => {
+                each(bits, first, |index| {
+                    integer(stream.draws(index).below(*bound))
+                });
+            }
+            Values::Real { bound } => {
+                each(bits, first, |index| {
+                    real(stream.draws(index).real() * bound)
+                });
+            }
+            Values::Exponential { mean, largest } if is_float => {
+                debug_assert_eq!(*largest, u64::MAX);
+                each(bits, first, |index| {
+                    real(exponential(&mut stream.draws(index), *mean))
+                });
+            }
+            Values::Exponential { mean, largest } => each(bits, first, |index| {
+                (exponential(&mut stream.draws(index), *mean) as u64).min(*largest)
+            }),
+            Values::Zipf(zipf) => {
+                each(bits, first, |index| {
+                    integer(zipf.rank(&mut stream.draws(index)))
+                });
+            }
+            Values::Rank {
+                records,
+                largest,
+                is_reversed,
+            } => each(bits, first, |index| {
+                let record = (index / values_per_record).min(records.saturating_sub(1));
+                let rank = match is_reversed {
+                    true => records.saturating_sub(1) - record,
+                    false => record,
+                };
+                integer(scale(rank, *records, *largest))
+            }),
+            Values::Equal => each(bits, first, |_| integer(EQUAL)),
+        }
+    }
+
+    /// Stores the bits in the number's byte order.
+    fn write(&self, number: Number, first: u64, bits: &[u64], out: &mut [u8]) {
+        let is_big = number.endian == Endian::Big;
+        match (number.bytes(), is_big) {
+            (1, _) => store(bits, out, |bits| [bits as u8]),
+            (2, false) => store(bits, out, |bits| (bits as u16).to_le_bytes()),
+            (2, true) => store(bits, out, |bits| (bits as u16).to_be_bytes()),
+            (4, false) => store(bits, out, |bits| (bits as u32).to_le_bytes()),
+            (4, true) => store(bits, out, |bits| (bits as u32).to_be_bytes()),
+            (8, false) => store(bits, out, u64::to_le_bytes),
+            (8, true) => store(bits, out, u64::to_be_bytes),
+            _ => {
+                let is_whole = matches!(self.values, Values::Whole);
+                for ((index, low), out) in (first..).zip(bits).zip(out.chunks_exact_mut(16)) {
+                    let high = if is_whole {
+                        self.stream.draws(index).word()
+                    } else {
+                        0
+                    };
+                    let value = u128::from(high) << 64 | u128::from(*low);
+                    let bytes = if is_big {
+                        value.to_be_bytes()
+                    } else {
+                        value.to_le_bytes()
+                    };
+                    out.copy_from_slice(&bytes);
+                }
+            }
+        }
+    }
+
+    /// A key of bytes: the payload is already uniform, other values are written big-endian.
+    fn fill_bytes(&self, first: u64, values_per_record: u64, out: &mut [u8]) {
+        if matches!(self.values, Values::Whole) {
+            return;
+        }
+        let mut bits = [0];
+        self.draw(
+            first,
+            values_per_record,
+            &mut bits,
+            |word| word,
+            |real| real as u64,
+        );
+        let bytes = bits[0].to_be_bytes();
+        let value_bytes = out.len().min(8);
+        let (zeros, value) = out.split_at_mut(out.len() - value_bytes);
+        zeros.fill(0);
+        value.copy_from_slice(&bytes[8 - value_bytes..]);
+    }
+}
+
+impl Values {
+    fn new(key: &KeyField, options: GenerateOptions) -> Result<Self> {
+        let (largest, exact) = limits(key);
+        let is_float = matches!(key.kind, KeyKind::Numbers(number) if number.kind.is_float());
+        let refuse = |why: String| {
+            let distribution = options.distribution;
+            let cause = format!("`{distribution}` does not suit key `{key}`: {why}");
+            Err(Error::usage(READ, cause).hint("see `outcore gen --help` for the distributions"))
+        };
+        match options.distribution {
+            Distribution::Whole => Ok(Values::Whole),
+            Distribution::Uniform { mu } => {
+                if !(mu.is_finite() && mu > 0.0) {
+                    return refuse("MU must be above 0".to_string());
+                }
+                if is_float {
+                    return Ok(Values::Real { bound: mu });
+                }
+                if mu.fract() != 0.0 || mu - 1.0 > largest as f64 {
+                    return refuse(format!("MU must be a whole number up to {largest} + 1"));
+                }
+                // 2^64 itself becomes the largest bound that a word can hold.
+                Ok(Values::Below { bound: mu as u64 })
+            }
+            Distribution::Exponential { lambda } => {
+                if !(lambda.is_finite() && lambda > 0.0) {
+                    return refuse("LAMBDA must be above 0".to_string());
+                }
+                Ok(Values::Exponential {
+                    mean: 1.0 / lambda,
+                    largest,
+                })
+            }
+            Distribution::Zipf { exponent, rank_max } => {
+                let ranks = rank_max.unwrap_or(RANK_MAX.min(exact));
+                if ranks > exact {
+                    return refuse(format!("it counts exactly up to {exact}, not to {ranks}"));
+                }
+                Ok(Values::Zipf(Box::new(Zipf::new(exponent, ranks)?)))
+            }
+            Distribution::Sorted | Distribution::Reversed => {
+                let is_reversed = options.distribution == Distribution::Reversed;
+                let (records, is_reversed) = (options.records, is_reversed != key.descending);
+                Ok(Values::Rank {
+                    records,
+                    largest,
+                    is_reversed,
+                })
+            }
+            Distribution::Equal => Ok(Values::Equal),
+        }
+    }
+}
+
+/// The largest whole number that a key can hold (as far as a word can count), and the largest up to
+/// which it holds all of them.
+fn limits(key: &KeyField) -> (u64, u64) {
+    let ones = |bits: usize| u64::MAX >> (64 - bits.min(64));
+    match key.kind {
+        KeyKind::Bytes => (
+            ones(8 * key.len_bytes.min(8)),
+            ones(8 * key.len_bytes.min(8)),
+        ),
+        KeyKind::Numbers(number) => match number.kind {
+            NumberType::F32 => (u64::MAX, 1 << 24),
+            NumberType::F64 => (u64::MAX, 1 << 53),
+            kind if kind.is_signed_integer() => {
+                let largest = ones(8 * number.bytes() - 1);
+                (largest, largest)
+            }
+            _ => (ones(8 * number.bytes()), ones(8 * number.bytes())),
+        },
+    }
+}
+
+/// `rank` of `count`, squeezed into 0 to `largest` where it must be; never changes the order.
+fn scale(rank: u64, count: u64, largest: u64) -> u64 {
+    if count == 0 || count - 1 <= largest {
+        return rank;
+    }
+    (u128::from(rank) * (u128::from(largest) + 1) / u128::from(count)) as u64
+}
+
+/// Minus the logarithm of a number in (0, 1], times the mean.
+#[inline(always)]
+fn exponential(draws: &mut Draws, mean: f64) -> f64 {
+    -libm::log(1.0 - draws.real()) * mean
+}
+
+/// All finite doubles, each of the same chance but for those that stand in for infinities and NaNs.
+#[inline(always)]
+fn finite_f64(word: u64) -> u64 {
+    const EXPONENT: u64 = 0x7FF << 52;
+    if word & EXPONENT == EXPONENT {
+        word ^ (1 << 52)
+    } else {
+        word
+    }
+}
+
+/// The same for single precision, from the high half of the word.
+#[inline(always)]
+fn finite_f32(word: u64) -> u64 {
+    const EXPONENT: u64 = 0xFF << 23;
+    let bits = word >> 32;
+    if bits & EXPONENT == EXPONENT {
+        bits ^ (1 << 23)
+    } else {
+        bits
+    }
+}
+
+/// The hot loop over values, compiled once per distribution and shape.
+#[inline(always)]
+fn each(bits: &mut [u64], first: u64, value: impl Fn(u64) -> u64) {
+    for (offset, bits) in (0_u64..).zip(bits) {
+        *bits = value(first.wrapping_add(offset));
+    }
+}
+
+/// The hot loop over stores, compiled once per width and byte order.
+#[inline(always)]
+fn store<const N: usize>(bits: &[u64], out: &mut [u8], bytes: impl Fn(u64) -> [u8; N]) {
+    for (bits, out) in bits.iter().zip(out.as_chunks_mut::<N>().0) {
+        *out = bytes(*bits);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::order::{Order, OrderOptions};
+    use super::super::record::tests::any_format;
+    use super::*;
+    use proptest::prelude::*;
+
+    const COUNT: usize = 3000;
+
+    fn format(text: &str) -> RecordFormat {
+        RecordFormat::parse_type(text).unwrap()
+    }
+
+    fn make(text: &str, distribution: &str, seed: u64) -> Result<Vec<u8>> {
+        let format = format(text);
+        let distribution = distribution.parse()?;
+        let options = GenerateOptions {
+            distribution,
+            seed,
+            records: COUNT as u64,
+        };
+        let mut out = vec![0; COUNT * format.record_bytes()];
+        Generator::new(&format, options)?.fill(0, &mut out);
+        Ok(out)
+    }
+
+    fn u64s(distribution: &str) -> Vec<u64> {
+        let bytes = make("u64", distribution, 1).unwrap();
+        bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|bytes| u64::from_le_bytes(*bytes))
+            .collect()
+    }
+
+    fn f64s(distribution: &str) -> Vec<f64> {
+        let bytes = make("f64", distribution, 1).unwrap();
+        bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|bytes| f64::from_le_bytes(*bytes))
+            .collect()
+    }
+
+    fn mean(values: impl Iterator<Item = f64>) -> f64 {
+        values.sum::<f64>() / COUNT as f64
+    }
+
+    #[test]
+    fn distributions_have_the_means_they_must() {
+        let close = |mean: f64, wanted: f64| {
+            assert!(
+                (mean / wanted - 1.0).abs() < 0.1,
+                "{mean} is not near {wanted}"
+            );
+        };
+        close(
+            mean(u64s("uniform").iter().map(|value| *value as f64)),
+            2_f64.powi(63),
+        );
+        close(
+            mean(u64s("uniform:1000").iter().map(|value| *value as f64)),
+            499.5,
+        );
+        close(mean(f64s("uniform:1000").into_iter()), 500.0);
+        close(
+            mean(u64s("exponential:0.001").iter().map(|value| *value as f64)),
+            999.5,
+        );
+        close(mean(f64s("exponential:2").into_iter()), 0.5);
+        assert!(u64s("uniform:1000").iter().all(|value| *value < 1000));
+        assert!(u64s("equal").iter().all(|value| *value == 42));
+        let ones = u64s("zipf:1.5").iter().filter(|value| **value == 1).count() as f64;
+        // 1 / zeta(1.5)
+        close(ones / COUNT as f64, 0.3828);
+        assert!(u64s("zipf:0:7").iter().all(|value| (1..=7).contains(value)));
+    }
+
+    #[test]
+    fn floats_are_finite_and_both_signs_occur() {
+        assert!(f64s("uniform").iter().all(|value| value.is_finite()));
+        assert!(f64s("uniform").iter().any(|value| *value < 0.0));
+        let bytes = make("f32be", "uniform", 1).unwrap();
+        let mut floats = bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|bytes| f32::from_be_bytes(*bytes));
+        assert!(floats.all(f32::is_finite));
+    }
+
+    #[test]
+    fn sorted_and_reversed_are_in_the_order_of_the_keys_for_any_type() {
+        let formats = [
+            "u8",
+            "i8",
+            "u16be",
+            "i32",
+            "u64",
+            "u128be",
+            "f32",
+            "f64be",
+            "f32x5",
+            "bytes3",
+            "bytes12",
+            "24/8:8:i64:desc,0:4:u32",
+            "9/1:1:u8,0:1",
+        ];
+        for text in formats {
+            for (distribution, wanted) in [("sorted", true), ("reversed", false)] {
+                let format = format(text);
+                let order = Order::new(&format, OrderOptions::default());
+                let bytes = make(text, distribution, 1).unwrap();
+                let records: Vec<&[u8]> = bytes.chunks(format.record_bytes()).collect();
+                let is_in_order = records.windows(2).all(|pair| {
+                    let ordering = order.compare_keys(pair[0], pair[1]);
+                    if wanted {
+                        ordering.is_le()
+                    } else {
+                        ordering.is_ge()
+                    }
+                });
+                assert!(is_in_order, "{text} {distribution}");
+                let ends = order.compare_keys(records[0], records[COUNT - 1]);
+                assert!(ends.is_ne(), "{text} {distribution}");
+            }
+        }
+        assert_eq!(u64s("sorted")[..3], [0, 1, 2]);
+        assert_eq!(u64s("reversed")[0], COUNT as u64 - 1);
+    }
+
+    #[test]
+    fn payload_is_random_and_seeds_differ() {
+        let bytes = make("24/4:4:u32", "equal", 1).unwrap();
+        assert_eq!(&bytes[4..8], &42_u32.to_le_bytes());
+        assert_ne!(bytes[8..24], bytes[32..48]);
+        assert_ne!(
+            make("u64", "uniform", 1).unwrap(),
+            make("u64", "uniform", 2).unwrap()
+        );
+        let gensort = make("gensort", "zipf:1.2", 1).unwrap();
+        assert_eq!(gensort[..2], [0, 0]);
+    }
+
+    #[test]
+    fn impossible_parameters_are_refused() {
+        for (format, distribution) in [
+            ("u8", "uniform:257"),
+            ("i8", "uniform:129"),
+            ("u64", "uniform:0"),
+            ("u64", "uniform:1.5"),
+            ("u64", "uniform:nan"),
+            ("f64", "uniform:inf"),
+            ("u64", "exponential:0"),
+            ("u64", "exponential:-1"),
+            ("u64", "zipf:99"),
+            ("u8", "zipf:1:256"),
+            ("u64", "zipf:1:0"),
+            ("u64", "gauss"),
+            ("u64", "uniform:x"),
+            ("u64", "equal:1"),
+        ] {
+            let error = make(format, distribution, 1).unwrap_err();
+            assert_eq!(
+                error.kind(),
+                crate::error::Kind::Usage,
+                "{format} {distribution}"
+            );
+            assert!(error.next_step().is_some());
+        }
+        make("u8", "uniform:256", 1).unwrap();
+        make("u64", "uniform:1e18", 1).unwrap();
+    }
+
+    #[test]
+    fn known_records_stay_what_they_are() {
+        // Files made by one version must be checked by the next.
+        assert_eq!(u64s("uniform")[..2], [0, 0]);
+        assert_eq!(u64s("zipf:1.2")[..4], [0, 0, 0, 0]);
+        assert_eq!(u64s("exponential:0.001")[..3], [0, 0, 0]);
+    }
+
+    fn any_distribution() -> impl Strategy<Value = Distribution> {
+        prop_oneof![
+            Just(Distribution::Whole),
+            (1u8..100).prop_map(|mu| Distribution::Uniform { mu: f64::from(mu) }),
+            (1u8..100).prop_map(|rate| Distribution::Exponential {
+                lambda: f64::from(rate) / 1000.0
+            }),
+            (0u8..30).prop_map(|s| Distribution::Zipf {
+                exponent: f64::from(s) / 10.0,
+                rank_max: None
+            }),
+            Just(Distribution::Sorted),
+            Just(Distribution::Reversed),
+            Just(Distribution::Equal),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_gives_the_same_records(
+            format in any_format(),
+            distribution in any_distribution(),
+            seed: u64,
+            start in 0u64..1000,
+            count in 1usize..400,
+            cut: usize,
+        ) {
+            let options = GenerateOptions { distribution, seed, records: 500 };
+            let generator = Generator::new(&format, options).unwrap();
+            let record_bytes = format.record_bytes();
+            let mut whole = vec![0; count * record_bytes];
+            generator.fill(start, &mut whole);
+            let cut = cut % (count + 1);
+            let mut parts = vec![0xAA; count * record_bytes];
+            let (before, after) = parts.split_at_mut(cut * record_bytes);
+            generator.fill(start + cut as u64, after);
+            generator.fill(start, before);
+            prop_assert_eq!(parts, whole);
+        }
+    }
+}
