@@ -352,6 +352,7 @@ fn sum_hashes<const N: usize>(records: &[[u8; N]]) -> u128 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::distribution::Distribution;
     use super::super::generate::{GenerateOptions, Generator};
     use super::super::gensort::GensortOptions;
     use super::super::record::tests::any_format;
@@ -375,11 +376,10 @@ mod tests {
         let format = RecordFormat::gensort();
         let mut records = gensort(1000);
         let report = check(&format, CheckOptions::default(), &records);
-        let wanted = "First unordered record is record 1\nRecords: 1000\nChecksum: 1ea6370b955\n\
-                      ERROR - there are 504 unordered records\n";
-        let found = report.valsort_text();
-        assert_eq!(found.lines().nth(2), wanted.lines().nth(2));
-        assert!(found.contains("ERROR - there are "), "{found}");
+        // As valsort 1.5 prints them.
+        let wanted = "First unordered record is record 2\nRecords: 1000\nChecksum: 1ea6370b955\n\
+                      ERROR - there are 483 unordered records\n";
+        assert_eq!(report.valsort_text(), wanted);
         assert_eq!(report.valsort_exit_code(), 1);
 
         let mut sorted: Vec<Vec<u8>> = records.chunks(100).map(<[u8]>::to_vec).collect();
@@ -498,7 +498,7 @@ mod tests {
             1u8..60,
         )
             .prop_map(|(format, options, seed, count, disorder, mu)| {
-                let uniform = super::super::generate::Distribution::Uniform { mu: f64::from(mu) };
+                let uniform = Distribution::Uniform { mu: f64::from(mu) };
                 let generate = GenerateOptions {
                     distribution: uniform,
                     seed,

@@ -22,7 +22,7 @@
 
 use super::distribution::Distribution;
 use super::gensort::{self, Gensort, GensortOptions};
-use super::random::{Draws, Stream, Zipf};
+use super::random::{Draws, Stream, Zipf, finite_f32, finite_f64};
 use super::record::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
 use crate::error::{Error, Result};
 
@@ -429,29 +429,6 @@ fn exponential(draws: &mut Draws, mean: f64) -> f64 {
     -libm::log(1.0 - draws.real()) * mean
 }
 
-/// All finite doubles, each of the same chance but for those that stand in for infinities and NaNs.
-#[inline(always)]
-fn finite_f64(word: u64) -> u64 {
-    const EXPONENT: u64 = 0x7FF << 52;
-    if word & EXPONENT == EXPONENT {
-        word ^ (1 << 52)
-    } else {
-        word
-    }
-}
-
-/// The same for single precision, from the high half of the word.
-#[inline(always)]
-fn finite_f32(word: u64) -> u64 {
-    const EXPONENT: u64 = 0xFF << 23;
-    let bits = word >> 32;
-    if bits & EXPONENT == EXPONENT {
-        bits ^ (1 << 23)
-    } else {
-        bits
-    }
-}
-
 /// The hot loop over values, compiled once per distribution and shape.
 #[inline(always)]
 fn each(bits: &mut [u64], first: u64, value: impl Fn(u64) -> u64) {
@@ -647,9 +624,16 @@ mod tests {
     #[test]
     fn known_records_stay_what_they_are() {
         // Files made by one version must be checked by the next.
-        assert_eq!(u64s("uniform")[..2], [0, 0]);
-        assert_eq!(u64s("zipf:1.2")[..4], [0, 0, 0, 0]);
-        assert_eq!(u64s("exponential:0.001")[..3], [0, 0, 0]);
+        assert_eq!(
+            u64s("uniform")[..2],
+            [736_442_933_886_495_122, 7_982_734_928_498_899_980]
+        );
+        assert_eq!(u64s("zipf:1.2")[..4], [1, 19_528, 3, 6]);
+        assert_eq!(u64s("exponential:0.001")[..4], [465, 496, 1232, 8]);
+        assert_eq!(
+            f64s("uniform:1")[..2],
+            [0.372_178_464_585_084_63, 0.391_046_777_163_479_6]
+        );
     }
 
     fn any_distribution() -> impl Strategy<Value = Distribution> {

@@ -448,6 +448,8 @@ mod tests {
         );
         let order = order_of("i32", TieBreak::Bytes);
         assert!(matches!(order.words.as_slice(), [Word::Four { .. }]));
+        let order = order_of("24/4:4:u32", TieBreak::Bytes);
+        assert!(matches!(order.words[0], Word::FourThen { .. }));
         let order = order_of("16/0:8:u64", TieBreak::Bytes);
         assert_eq!(
             (order.words(), order.tail_depth, order.covers_record()),

@@ -86,6 +86,29 @@ impl Draws {
     }
 }
 
+/// All finite doubles, each of the same chance but for those that stand in for infinities and NaNs.
+#[inline(always)]
+pub(super) fn finite_f64(word: u64) -> u64 {
+    const EXPONENT: u64 = 0x7FF << 52;
+    if word & EXPONENT == EXPONENT {
+        word ^ (1 << 52)
+    } else {
+        word
+    }
+}
+
+/// The same for single precision, from the high half of the word.
+#[inline(always)]
+pub(super) fn finite_f32(word: u64) -> u64 {
+    const EXPONENT: u64 = 0xFF << 23;
+    let bits = word >> 32;
+    if bits & EXPONENT == EXPONENT {
+        bits ^ (1 << 23)
+    } else {
+        bits
+    }
+}
+
 /// Ranks up to this have a segment each.
 const SINGLE_RANKS: u64 = 64;
 

@@ -121,6 +121,12 @@ pub(super) enum Word {
     Pair { offset: usize, lane: Lane },
     /// One 4-byte number, then zeros.
     Four { offset: usize, lane: Lane },
+    /// One 4-byte number, then raw bytes (an index or a small key with payload behind it).
+    FourThen {
+        offset: usize,
+        lane: Lane,
+        rest: Window,
+    },
     /// Anything else, put together.
     Pieces(Box<[Piece]>),
 }
@@ -203,6 +209,7 @@ impl Word {
             Word::Eight { offset, lane } => lane.eight(load(record, *offset)),
             Word::Pair { offset, lane } => pair(record, *offset, *lane),
             Word::Four { offset, lane } => lane.four(load(record, *offset)) << 32,
+            Word::FourThen { offset, lane, rest } => four_then(record, *offset, *lane, *rest),
             Word::Pieces(pieces) => assemble(record, pieces),
         }
     }
@@ -261,6 +268,14 @@ impl Word {
                     visit,
                 );
             }
+            &Word::FourThen { offset, lane, rest } => {
+                each(
+                    records,
+                    record_bytes,
+                    |record| four_then(record, offset, lane, rest),
+                    visit,
+                );
+            }
             Word::Pieces(pieces) => {
                 each(
                     records,
@@ -289,6 +304,11 @@ fn each(
 #[inline(always)]
 fn pair(record: &[u8], offset: usize, lane: Lane) -> u64 {
     lane.four(load(record, offset)) << 32 | lane.four(load(record, offset + 4))
+}
+
+#[inline(always)]
+fn four_then(record: &[u8], offset: usize, lane: Lane, rest: Window) -> u64 {
+    lane.four(load(record, offset)) << 32 | rest.top(record) >> 32
 }
 
 #[inline]
@@ -472,6 +492,28 @@ fn program(parts: &[(Piece, Atom)]) -> Word {
         ] if offset + 4 == *second && lane == second_lane => Word::Pair {
             offset: *offset,
             lane: *lane,
+        },
+        [
+            (
+                Piece { left_bits: 32, .. },
+                Atom::Number {
+                    offset,
+                    bytes: 4,
+                    lane,
+                },
+            ),
+            (
+                Piece {
+                    load: Load::Window(rest),
+                    right_bits: 32,
+                    ..
+                },
+                _,
+            ),
+        ] => Word::FourThen {
+            offset: *offset,
+            lane: *lane,
+            rest: *rest,
         },
         _ => Word::Pieces(parts.iter().map(|(piece, _)| *piece).collect()),
     }
