@@ -1,0 +1,205 @@
+//! The text traces that tools write for themselves: fio's iolog (versions 2 and 3) and MQSim's
+//! ASCII trace.
+//!
+//! Contract: as in `published`. fio's log has state: the version of its first line, and in
+//! version 2 a clock that only `wait` lines move. Sources: fio's HOWTO, section "Trace file
+//! format"; version 3 counts microseconds (seen with fio 3.33). MQSim's README, "trace-based
+//! workloads".
+
+use crate::formats::{Names, Parsed, SECTOR_BYTES, request};
+use crate::lines::{parse_time, parse_u32, parse_u64, words};
+use crate::request::Op;
+use crate::skips::Reason;
+
+/// What earlier lines of a fio log say about later ones.
+#[derive(Debug, Default)]
+pub(crate) struct FioState {
+    /// From the first line; 0 while unknown, then the number of words decides.
+    version: u8,
+    /// Version 2: the sum of all waits so far.
+    clock_ns: u64,
+}
+
+impl FioState {
+    /// One line: `file action [offset length]`, with a time before it in version 3.
+    #[inline]
+    pub(crate) fn parse(&mut self, line: &[u8], unit_ns: u64, names: &mut Names) -> Parsed {
+        let (words, count) = words::<5>(line).ok_or(Reason::Fields)?;
+        if count == 0 {
+            return Ok(None);
+        }
+        if words[0] == b"fio" && words[1] == b"version" {
+            return self.header(words[2]);
+        }
+        let is_v3 = match self.version {
+            0 => count == 3 || count == 5,
+            version => version == 3,
+        };
+        let (time, rest, count) = if is_v3 {
+            (Some(words[0]), &words[1..], count.saturating_sub(1))
+        } else {
+            (None, &words[..], count)
+        };
+        if count < 2 {
+            return Err(Reason::Fields);
+        }
+        let (file, action) = (rest[0], rest[1]);
+        let time_ns = match time {
+            Some(time) => parse_time(time, unit_ns).ok_or(Reason::Time)?,
+            None => self.clock_ns,
+        };
+        match action {
+            b"add" | b"open" | b"close" if count == 2 => {
+                names.number(file)?;
+                return Ok(None);
+            }
+            b"wait" => {
+                let wait = rest.get(2).copied().unwrap_or_default();
+                let wait_ns = parse_time(wait, unit_ns).ok_or(Reason::Time)?;
+                self.clock_ns = self.clock_ns.checked_add(wait_ns).ok_or(Reason::Time)?;
+                return Ok(None);
+            }
+            _ => {}
+        }
+        let op = match action {
+            b"read" => Op::Read,
+            b"write" => Op::Write,
+            b"trim" => Op::Trim,
+            b"sync" | b"datasync" | b"sync_file_range" => {
+                return request(time_ns, names.number(file)?, Op::Flush, Some(0), Some(0));
+            }
+            _ => return Err(Reason::Operation),
+        };
+        if count != 4 {
+            return Err(Reason::Fields);
+        }
+        let offset = parse_u64(rest[2]).ok_or(Reason::Number)?;
+        let len = parse_u64(rest[3]).ok_or(Reason::Number)?;
+        request(time_ns, names.number(file)?, op, Some(offset), Some(len))
+    }
+
+    fn header(&mut self, version: &[u8]) -> Parsed {
+        match parse_u64(version) {
+            Some(version @ (2 | 3)) => {
+                self.version = version as u8;
+                self.clock_ns = 0;
+                Ok(None)
+            }
+            // Version 1 has neither files nor times; nothing below would be read rightly.
+            _ => Err(Reason::Operation),
+        }
+    }
+}
+
+/// MQSim: `time_ns device lsn sectors type`; 1 reads, 0 writes (the opposite of Tencent).
+#[inline]
+pub(crate) fn mqsim(line: &[u8], unit_ns: u64) -> Parsed {
+    let (fields, count) = words::<5>(line).ok_or(Reason::Fields)?;
+    let [time, device, lsn, sectors, kind] = fields;
+    if count != 5 {
+        return Err(Reason::Fields);
+    }
+    let op = match kind {
+        b"1" => Op::Read,
+        b"0" => Op::Write,
+        _ => return Err(Reason::Operation),
+    };
+    let device = parse_u32(device).ok_or(Reason::Number)?;
+    let lsn = parse_u64(lsn).ok_or(Reason::Number)?;
+    let sectors = parse_u64(sectors).ok_or(Reason::Number)?;
+    let time_ns = parse_time(time, unit_ns).ok_or(Reason::Time)?;
+    let len_bytes = sectors.checked_mul(SECTOR_BYTES);
+    request(
+        time_ns,
+        device,
+        op,
+        lsn.checked_mul(SECTOR_BYTES),
+        len_bytes,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Request;
+
+    fn all(text: &str) -> (Vec<Request>, Vec<Reason>, Names) {
+        let (mut state, mut names) = (FioState::default(), Names::default());
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        for line in text.lines() {
+            match state.parse(line.as_bytes(), 1_000, &mut names) {
+                Ok(request) => good.extend(request),
+                Err(reason) => bad.push(reason),
+            }
+        }
+        (good, bad, names)
+    }
+
+    #[test]
+    fn fio_version_3_has_microseconds_in_front() {
+        let (good, bad, names) = all("fio version 3 iolog\n10 /dev/a add\n11 /dev/b add\n\
+            20 /dev/b write 4096 512\n21 /dev/a trim 0 2147483648\n22 /dev/a sync 0 0\n\
+            23 /dev/b datasync\n24 /dev/a close\n25 /dev/a jump 1 2\n26 /dev/a read 1\n/dev/a read 1 2\n");
+        let request = |time_us: u64, device, op, offset_bytes, len_bytes| Request {
+            time_ns: time_us * 1000,
+            device,
+            op,
+            offset_bytes,
+            len_bytes,
+        };
+        assert_eq!(
+            good,
+            [
+                request(20, 1, Op::Write, 4096, 512),
+                request(21, 0, Op::Trim, 0, 1 << 31),
+                request(22, 0, Op::Flush, 0, 0),
+                request(23, 1, Op::Flush, 0, 0),
+            ]
+        );
+        assert_eq!(bad, [Reason::Operation, Reason::Fields, Reason::Time]);
+        assert_eq!(
+            (names.name(0), names.name(1)),
+            (Some("/dev/a"), Some("/dev/b"))
+        );
+    }
+
+    #[test]
+    fn fio_version_2_moves_its_clock_by_wait_lines() {
+        let (good, bad, _) = all(
+            "fio version 2 iolog\nf add\nf open\nf read 0 4096\nf wait 150 0\n\
+            f write 4096 4096\nf wait 50\nf read 8192 4096\nf wait x\nf close\n",
+        );
+        let times: Vec<u64> = good.iter().map(|request| request.time_ns).collect();
+        assert_eq!(times, [0, 150_000, 200_000]);
+        assert_eq!(bad, [Reason::Time]);
+    }
+
+    #[test]
+    fn a_fio_log_without_its_first_line_or_of_another_version_is_told_apart() {
+        let (good, _, _) = all("5 f write 0 512\n");
+        assert_eq!(good[0].time_ns, 5_000);
+        let (good, _, _) = all("f write 0 512\n");
+        assert_eq!(good[0].time_ns, 0);
+        let (_, bad, _) = all("fio version 9 iolog\n");
+        assert_eq!(bad, [Reason::Operation]);
+    }
+
+    #[test]
+    fn mqsim_counts_sectors_and_1_reads() {
+        let parse = |line: &str| mqsim(line.as_bytes(), 1);
+        let request = |op| {
+            Ok(Some(Request {
+                time_ns: 9,
+                device: 2,
+                op,
+                offset_bytes: 5120,
+                len_bytes: 4096,
+            }))
+        };
+        assert_eq!(parse("9 2 10 8 1"), request(Op::Read));
+        assert_eq!(parse("9\t2  10 8 0 "), request(Op::Write));
+        assert_eq!(parse("9 2 10 8 2"), Err(Reason::Operation));
+        assert_eq!(parse("9 2 10 8"), Err(Reason::Fields));
+        assert_eq!(parse("9 2 36028797018963968 8 1"), Err(Reason::Range));
+    }
+}

@@ -1,0 +1,444 @@
+//! A block trace as an iterator of requests, whatever its format and packing.
+//!
+//! Contract: files of any length in constant memory; corrupt lines are skipped and counted or, on
+//! wish, an error with file and line; several files (blktrace's one per CPU, a trace in parts) are
+//! merged by time, stably, each file keeping its own order. Nothing is sorted: traces that are not
+//! ordered by time stay so (`adapt::Reorder` sorts within a window). Cost: one pass, no allocation
+//! a line.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use outcore::error::{Error, Result};
+
+use crate::formats::blktrace::{self, Event, EventReader};
+use crate::formats::{Format, LineParser, Names, detect, names_of_all};
+use crate::io_trace::{Entry, Flaw, Frames};
+use crate::lines::{Line, Lines};
+use crate::request::Request;
+use crate::skips::{OnError, Reason, Skips, Tally, excerpt};
+use crate::source::{self, Bytes};
+
+/// Longest line of a text trace; names of processes and files are the only long parts.
+const LINE_BYTES_MAX: usize = 16 << 10;
+
+/// How a trace is read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ReadOptions {
+    /// The format; guessed from the content where it is `None`.
+    pub format: Option<Format>,
+    /// What to do with lines that cannot be read.
+    pub on_error: OnError,
+    /// Nanoseconds of one unit of the time field, for traces that use another unit than their
+    /// format says; `None` takes [`Format::time_unit_ns`].
+    pub time_unit_ns: Option<u64>,
+}
+
+/// Requests of one trace, in the order of the file or, for several files, merged by time.
+pub struct TraceReader {
+    sources: Vec<Source>,
+    shared: Shared,
+    /// The next request of each file, where there are several.
+    heads: BinaryHeap<Reverse<(u64, usize, OrderedRequest)>>,
+    is_primed: bool,
+    is_done: bool,
+    requests: u64,
+}
+
+/// A request that takes no part in the order of the heap beyond time and file.
+#[derive(Debug, Clone, Copy)]
+struct OrderedRequest(Request);
+
+impl PartialEq for OrderedRequest {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for OrderedRequest {}
+
+impl PartialOrd for OrderedRequest {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for OrderedRequest {
+    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
+        std::cmp::Ordering::Equal
+    }
+}
+
+/// What all files of a trace have in common.
+struct Shared {
+    tally: Tally,
+    names: Names,
+}
+
+/// One file.
+struct Source {
+    path: PathBuf,
+    format: Format,
+    body: Body,
+}
+
+enum Body {
+    Text(Lines<Bytes>, Box<LineParser>),
+    Blktrace(EventReader<Bytes>),
+    Outcore(Frames<Bytes>),
+}
+
+impl TraceReader {
+    /// Opens one trace; `-` is standard input. A blktrace file `NAME.blktrace.N`, or the `NAME` or
+    /// `NAME.blktrace` that stands for such files, brings in the files of all CPUs.
+    ///
+    /// # Errors
+    /// The file cannot be read, its packing is unknown, or its format cannot be told.
+    pub fn open(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self> {
+        let path = path.as_ref();
+        let per_cpu = per_cpu_files(path)?;
+        if per_cpu.is_empty() {
+            Self::open_many(&[path], options)
+        } else {
+            Self::open_many(&per_cpu, options)
+        }
+    }
+
+    /// Opens the parts of one trace and merges them by time. Empty files are passed over.
+    ///
+    /// # Errors
+    /// As [`TraceReader::open`]; and the parts are of different formats.
+    pub fn open_many<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Self> {
+        let mut sources = Vec::new();
+        for path in paths {
+            let path = path.as_ref();
+            sources.extend(Source::new(source::open(path)?, path, options)?);
+        }
+        let first_path = paths.first().map_or(Path::new(""), |path| path.as_ref());
+        Self::from_sources(sources, first_path, options)
+    }
+
+    /// Reads a trace from a stream, unpacking it where needed; `name` is used in messages.
+    ///
+    /// # Errors
+    /// As [`TraceReader::open`].
+    pub fn from_stream(
+        stream: impl Read + Send + 'static,
+        name: impl AsRef<Path>,
+        options: &ReadOptions,
+    ) -> Result<Self> {
+        let name = name.as_ref();
+        let bytes = source::decompress(Box::new(stream), name)?;
+        Self::from_sources(
+            Source::new(bytes, name, options)?.into_iter().collect(),
+            name,
+            options,
+        )
+    }
+
+    fn from_sources(sources: Vec<Source>, path: &Path, options: &ReadOptions) -> Result<Self> {
+        let Some(first) = sources.first() else {
+            return Err(Error::usage("open trace", "the file is empty").path(path));
+        };
+        if let Some(other) = sources.iter().find(|source| source.format != first.format) {
+            return Err(Error::usage(
+                "open trace",
+                format!(
+                    "the parts are of different formats: {} and {}",
+                    first.format, other.format
+                ),
+            )
+            .path(&other.path)
+            .hint("`--format` names one for all of them"));
+        }
+        Ok(TraceReader {
+            sources,
+            shared: Shared {
+                tally: Tally::new(options.on_error),
+                names: Names::default(),
+            },
+            heads: BinaryHeap::new(),
+            is_primed: false,
+            is_done: false,
+            requests: 0,
+        })
+    }
+
+    /// The format, given or found.
+    pub fn format(&self) -> Format {
+        self.sources
+            .first()
+            .map_or(Format::Spc, |source| source.format)
+    }
+
+    /// The files that are read.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.sources.iter().map(|source| source.path.as_path())
+    }
+
+    /// Requests handed out so far.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Lines skipped so far.
+    pub fn skips(&self) -> &Skips {
+        &self.shared.tally.skips
+    }
+
+    /// Lines so far that are sound but no request: headers, comments, file opens, other events.
+    pub fn ignored(&self) -> u64 {
+        self.shared.tally.ignored
+    }
+
+    /// Decompressed bytes read so far.
+    pub fn bytes(&self) -> u64 {
+        self.sources.iter().map(Source::bytes).sum()
+    }
+
+    /// The name of device `number`, where the format has names (MSR: host and disk; fio: file).
+    pub fn device_name(&self, number: u32) -> Option<&str> {
+        self.shared.names.name(number)
+    }
+
+    fn step(&mut self) -> Result<Option<Request>> {
+        if let [source] = &mut self.sources[..] {
+            return source.next(&mut self.shared);
+        }
+        if !self.is_primed {
+            self.is_primed = true;
+            for index in 0..self.sources.len() {
+                self.refill(index)?;
+            }
+        }
+        let Some(Reverse((_, index, OrderedRequest(request)))) = self.heads.pop() else {
+            return Ok(None);
+        };
+        self.refill(index)?;
+        Ok(Some(request))
+    }
+
+    fn refill(&mut self, index: usize) -> Result<()> {
+        if let Some(request) = self.sources[index].next(&mut self.shared)? {
+            self.heads
+                .push(Reverse((request.time_ns, index, OrderedRequest(request))));
+        }
+        Ok(())
+    }
+
+    /// At the end: a file without one readable line is no trace of this format.
+    fn nothing_read(&self) -> Option<Error> {
+        let skips = self.skips();
+        if self.requests > 0 || skips.total() == 0 {
+            return None;
+        }
+        let mut error = Error::corrupt(
+            "read trace",
+            format!(
+                "none of {} lines could be read as {}",
+                skips.total(),
+                self.format()
+            ),
+        );
+        if let Some(place) = skips.places().first() {
+            error = error
+                .path(&place.path)
+                .offset(place.offset_bytes)
+                .hint(format!(
+                    "line {}: {}: `{}`; `--format` names another format ({})",
+                    place.line,
+                    place.reason,
+                    place.excerpt,
+                    names_of_all()
+                ));
+        }
+        Some(error)
+    }
+}
+
+impl Iterator for TraceReader {
+    type Item = Result<Request>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_done {
+            return None;
+        }
+        match self.step() {
+            Ok(Some(request)) => {
+                self.requests += 1;
+                Some(Ok(request))
+            }
+            Ok(None) => {
+                self.is_done = true;
+                self.nothing_read().map(Err)
+            }
+            Err(error) => {
+                self.is_done = true;
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+impl Source {
+    /// Finds out the format; `None` for an empty file.
+    fn new(bytes: Bytes, path: &Path, options: &ReadOptions) -> Result<Option<Self>> {
+        let (head, is_whole, bytes) = source::peek(bytes, path)?;
+        if head.is_empty() {
+            return Ok(None);
+        }
+        let format = match options.format {
+            Some(format) => format,
+            None => detect(&head, is_whole).ok_or_else(|| unknown(&head, path))?,
+        };
+        let unit_ns = options.time_unit_ns.unwrap_or(format.time_unit_ns()).max(1);
+        let body = match format {
+            Format::Blktrace => {
+                if let Some(version) = blktrace::other_version(&head) {
+                    return Err(Error::usage(
+                        "open trace",
+                        format!("blktrace version {version} is not read, only version 7"),
+                    )
+                    .path(path));
+                }
+                Body::Blktrace(EventReader::new(bytes, unit_ns))
+            }
+            Format::Outcore => Body::Outcore(Frames::new(bytes, path)?),
+            _ => Body::Text(
+                Lines::new(bytes, LINE_BYTES_MAX),
+                Box::new(LineParser::new(format, unit_ns)),
+            ),
+        };
+        Ok(Some(Source {
+            path: path.to_path_buf(),
+            format,
+            body,
+        }))
+    }
+
+    fn bytes(&self) -> u64 {
+        match &self.body {
+            Body::Text(lines, _) => lines.bytes(),
+            Body::Blktrace(events) => events.bytes(),
+            Body::Outcore(frames) => frames.bytes(),
+        }
+    }
+
+    /// The next request of this file.
+    fn next(&mut self, shared: &mut Shared) -> Result<Option<Request>> {
+        let Source { path, format, body } = self;
+        let what = format.title();
+        match body {
+            Body::Text(lines, parser) => next_of_text(lines, parser, path, what, shared),
+            Body::Blktrace(events) => loop {
+                let event = events.next();
+                let bytes = events.bytes();
+                match event.map_err(|error| source::read_error(&error, path, bytes))? {
+                    Event::End => return Ok(None),
+                    Event::Parsed(Ok(Some(request)), _) => return Ok(Some(request)),
+                    Event::Parsed(Ok(None), _) => shared.tally.ignored += 1,
+                    Event::Parsed(Err(reason), event) => {
+                        let (number, start) = (events.number(), events.start_bytes());
+                        shared
+                            .tally
+                            .bad(reason, path, number, start, &event[..16], what)?;
+                    }
+                }
+            },
+            Body::Outcore(frames) => loop {
+                match frames.next() {
+                    Ok(None) => return Ok(None),
+                    Ok(Some(Entry::Request(record))) => return Ok(Some(record.request())),
+                    Ok(Some(_)) => shared.tally.ignored += 1,
+                    Err(Flaw::Io(error)) => {
+                        return Err(source::read_error(&error, path, frames.start_bytes()));
+                    }
+                    Err(Flaw::Bad(reason)) => {
+                        let (number, start) = (frames.number(), frames.start_bytes());
+                        shared.tally.bad(reason, path, number, start, b"", what)?;
+                    }
+                }
+            },
+        }
+    }
+}
+
+fn next_of_text(
+    lines: &mut Lines<Bytes>,
+    parser: &mut LineParser,
+    path: &Path,
+    what: &str,
+    shared: &mut Shared,
+) -> Result<Option<Request>> {
+    loop {
+        let (number, start) = (lines.number() + 1, lines.bytes());
+        let (line, parsed) = match lines.next() {
+            Ok(None) => return Ok(None),
+            Ok(Some(Line::Text(line))) => (line, parser.parse(line, number, &mut shared.names)),
+            Ok(Some(Line::TooLong(line))) => (line, Err(Reason::LineTooLong)),
+            Err(error) => return Err(source::read_error(&error, path, start)),
+        };
+        match parsed {
+            Ok(Some(request)) => return Ok(Some(request)),
+            Ok(None) => shared.tally.ignored += 1,
+            Err(reason) => shared.tally.bad(reason, path, number, start, line, what)?,
+        }
+    }
+}
+
+fn unknown(head: &[u8], path: &Path) -> Error {
+    let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    if let Some(version) = blktrace::other_version(head) {
+        return Error::usage(
+            "open trace",
+            format!("blktrace version {version} is not read, only version 7"),
+        )
+        .path(path);
+    }
+    Error::usage(
+        "open trace",
+        format!(
+            "the format cannot be told; the first line is `{}`",
+            excerpt(first)
+        ),
+    )
+    .path(path)
+    .hint(format!("`--format` names it: {}", names_of_all()))
+}
+
+/// The per-CPU files of a blktrace run that `path` belongs to or stands for; empty if it is none.
+fn per_cpu_files(path: &Path) -> Result<Vec<PathBuf>> {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+        return Ok(Vec::new());
+    };
+    let is_cpu = |cpu: &str| !cpu.is_empty() && cpu.bytes().all(|byte| byte.is_ascii_digit());
+    let stem = match name.rsplit_once('.') {
+        Some((stem, cpu)) if stem.ends_with(".blktrace") && is_cpu(cpu) => stem.to_owned(),
+        _ if path.exists() => return Ok(Vec::new()),
+        Some((_, "blktrace")) => name.to_owned(),
+        _ => format!("{name}.blktrace"),
+    };
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    // A folder that cannot be listed leaves the error to the opening of the file itself.
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Ok(Vec::new());
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| Error::io("list folder", &error).path(folder))?;
+        let file = entry.file_name();
+        let cpu = file
+            .to_str()
+            .and_then(|file| file.strip_prefix(&stem)?.strip_prefix('.'));
+        if let Some(cpu) = cpu.filter(|cpu| is_cpu(cpu)) {
+            files.push((cpu.parse::<u32>().unwrap_or(u32::MAX), entry.path()));
+        }
+    }
+    files.sort();
+    Ok(files.into_iter().map(|(_, path)| path).collect())
+}

@@ -1,0 +1,447 @@
+//! When each request of a trace is released: the pure part of a replay.
+//!
+//! Contract: no clocks, no threads, no I/O. The caller asks what may go out, sends it to drives or
+//! to a simulator, and reports completions. Three ways: [`OpenLoop`] releases by the trace's times,
+//! whatever the drives do; [`ClosedLoop`] keeps a number of requests in flight and takes no notice
+//! of time; [`DependentLoop`] replays outcore's own traces, where each request waits for what its
+//! thread had waited for. Memory: a batch, or for the dependent loop the requests that were read
+//! but not yet released ([`READ_AHEAD`], at most [`READ_AHEAD_MAX`]).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::iter::Peekable;
+
+use outcore::error::{Error, Kind, Result};
+
+use crate::io_trace::{Entry, Record};
+use crate::request::Request;
+
+/// Entries that [`DependentLoop`] reads ahead of the ones released.
+pub const READ_AHEAD: usize = 1 << 16;
+
+/// Entries that it reads ahead at most, where everything it has waits for a later one.
+pub const READ_AHEAD_MAX: usize = 1 << 20;
+
+/// Requests to hand over together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// When, in nanoseconds after the replay's start.
+    pub release_ns: u64,
+    /// What, in the order of the trace.
+    pub requests: Vec<Request>,
+}
+
+/// Releases requests at the trace's times.
+///
+/// A batch holds the requests of `window_ns` from its first one on, at most `requests_max`, and is
+/// released at the time of its last request: none goes out early. Times must have been rebased
+/// (`adapt`); a request earlier than the one before it is released with it and counted.
+pub struct OpenLoop<I: Iterator<Item = Result<Request>>> {
+    inner: Peekable<I>,
+    window_ns: u64,
+    requests_max: usize,
+    last_ns: u64,
+    late: u64,
+}
+
+impl<I: Iterator<Item = Result<Request>>> OpenLoop<I> {
+    /// Batches of `window_ns` (0: only equal times) and at most `requests_max` (at least 1).
+    pub fn new(inner: I, window_ns: u64, requests_max: usize) -> Self {
+        OpenLoop {
+            inner: inner.peekable(),
+            window_ns,
+            requests_max: requests_max.max(1),
+            last_ns: 0,
+            late: 0,
+        }
+    }
+
+    /// Requests that were released later than their time because the trace is not sorted.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+}
+
+impl<I: Iterator<Item = Result<Request>>> Iterator for OpenLoop<I> {
+    type Item = Result<Batch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let first = match self.inner.next()? {
+            Ok(request) => request,
+            Err(error) => return Some(Err(error)),
+        };
+        let until_ns = first
+            .time_ns
+            .max(self.last_ns)
+            .saturating_add(self.window_ns);
+        let mut requests = Vec::new();
+        let mut next = Some(first);
+        while let Some(request) = next {
+            self.late += u64::from(request.time_ns < self.last_ns);
+            self.last_ns = self.last_ns.max(request.time_ns);
+            requests.push(request);
+            next = if requests.len() < self.requests_max {
+                // An error stays in front for the next call.
+                self.inner
+                    .next_if(|next| matches!(next, Ok(next) if next.time_ns <= until_ns))
+                    .and_then(Result::ok)
+            } else {
+                None
+            };
+        }
+        Some(Ok(Batch {
+            release_ns: self.last_ns,
+            requests,
+        }))
+    }
+}
+
+/// Keeps `depth` requests in flight, as fast as the drives answer.
+pub struct ClosedLoop<I> {
+    inner: I,
+    depth: usize,
+    in_flight: usize,
+    is_done: bool,
+}
+
+impl<I: Iterator<Item = Result<Request>>> ClosedLoop<I> {
+    /// At most `depth` (at least 1) in flight.
+    pub fn new(inner: I, depth: usize) -> Self {
+        ClosedLoop {
+            inner,
+            depth: depth.max(1),
+            in_flight: 0,
+            is_done: false,
+        }
+    }
+
+    /// What may go out now that `completed` more requests are complete. Call it with 0 first.
+    ///
+    /// # Errors
+    /// The first error of the trace.
+    pub fn completed(&mut self, completed: usize) -> Result<Vec<Request>> {
+        self.in_flight = self.in_flight.saturating_sub(completed);
+        let mut requests = Vec::new();
+        while self.in_flight < self.depth && !self.is_done {
+            match self.inner.next() {
+                Some(request) => {
+                    requests.push(request?);
+                    self.in_flight += 1;
+                }
+                None => self.is_done = true,
+            }
+        }
+        Ok(requests)
+    }
+
+    /// Whether everything was released and completed.
+    pub fn is_finished(&self) -> bool {
+        self.is_done && self.in_flight == 0
+    }
+}
+
+/// Replays outcore's own trace in a closed loop over its dependencies.
+///
+/// A request is released at the later of: the release of the previous request of its thread plus
+/// the time that the thread was busy in between (`busy_ns`); and the moment when its thread's
+/// `reaped`-th completion came back, plus the time that the thread then computed (`think_ns`). In a
+/// phase's beginning, the phase's start stands for both. A phase starts when everything before it
+/// is complete. Given the recorded completion times, no request is released later than recorded
+/// and, for threads that took completions only by waiting for them, each exactly then.
+pub struct DependentLoop<I> {
+    inner: Option<I>,
+    threads: BTreeMap<u16, Thread>,
+    /// Releases that are known, earliest first: time, arrival, thread.
+    due: BinaryHeap<Reverse<(u64, u64, u16)>>,
+    arrivals: u64,
+    read_ahead: usize,
+    in_flight: u64,
+    /// A phase mark or the trace's end was read: nothing behind it may start before all is done.
+    is_at_barrier: bool,
+    now_ns: u64,
+    /// When the current phase started.
+    phase_ns: u64,
+    /// When the job would end: the latest completion or end of a thread.
+    end_ns: u64,
+}
+
+/// A thread in the replay.
+#[derive(Debug, Default)]
+struct Thread {
+    waiting: VecDeque<Step>,
+    /// Whether the front of `waiting` is in `due`.
+    is_front_due: bool,
+    last_release_ns: u64,
+    /// Completions before the phase.
+    phase_reaped: u64,
+    /// Times of the completions from `kept_from + 1` on; earlier ones nobody waits for.
+    completions: VecDeque<u64>,
+    kept_from: u64,
+}
+
+/// What a thread does next.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Submit(Record),
+    /// The thread ends after this much work.
+    End {
+        reaped: u64,
+        think_ns: u64,
+        busy_ns: u64,
+    },
+}
+
+impl Step {
+    fn dependency(&self) -> (u64, u64, u64) {
+        match self {
+            Step::Submit(record) => (record.reaped, record.think_ns, record.busy_ns),
+            Step::End {
+                reaped,
+                think_ns,
+                busy_ns,
+            } => (*reaped, *think_ns, *busy_ns),
+        }
+    }
+}
+
+impl Thread {
+    /// When the front may go, if what it waits for has happened.
+    fn release_ns(&self, phase_ns: u64) -> Option<u64> {
+        let (reaped, think_ns, busy_ns) = self.waiting.front()?.dependency();
+        let base_ns = if reaped <= self.phase_reaped {
+            phase_ns
+        } else {
+            let index = usize::try_from(reaped.checked_sub(self.kept_from + 1)?).ok()?;
+            *self.completions.get(index)?
+        };
+        let after_submit = self.last_release_ns.saturating_add(busy_ns);
+        Some(base_ns.saturating_add(think_ns).max(after_submit))
+    }
+
+    /// Forgets completions that no later step can wait for: `reaped` never falls in a thread.
+    fn forget(&mut self, reaped: u64) {
+        while self.kept_from + 1 < reaped && self.completions.pop_front().is_some() {
+            self.kept_from += 1;
+        }
+    }
+
+    fn completed(&self) -> u64 {
+        self.kept_from + self.completions.len() as u64
+    }
+}
+
+impl<I: Iterator<Item = Result<Entry>>> DependentLoop<I> {
+    /// Replays `inner`, which must be in order of submission (`io_trace::SubmissionOrder`).
+    pub fn new(inner: I) -> Self {
+        DependentLoop {
+            inner: Some(inner),
+            threads: BTreeMap::new(),
+            due: BinaryHeap::new(),
+            arrivals: 0,
+            read_ahead: 0,
+            in_flight: 0,
+            is_at_barrier: false,
+            now_ns: 0,
+            phase_ns: 0,
+            end_ns: 0,
+        }
+    }
+
+    /// When the next request is due, as far as it is known now; `None` if everything waits for
+    /// completions, or the replay is over.
+    ///
+    /// # Errors
+    /// The first error of the trace; a trace that needs more than [`READ_AHEAD_MAX`] entries in
+    /// memory.
+    pub fn next_due_ns(&mut self) -> Result<Option<u64>> {
+        self.advance()?;
+        Ok(self.due.peek().map(|Reverse((time_ns, _, _))| *time_ns))
+    }
+
+    /// Releases the next request due at `now_ns` or before; the time is that of its release.
+    ///
+    /// # Errors
+    /// As [`DependentLoop::next_due_ns`].
+    pub fn release(&mut self, now_ns: u64) -> Result<Option<(u64, Record)>> {
+        loop {
+            self.advance()?;
+            let Some(Reverse((time_ns, _, number))) = self.due.peek().copied() else {
+                return Ok(None);
+            };
+            if time_ns > now_ns {
+                return Ok(None);
+            }
+            self.due.pop();
+            self.now_ns = self.now_ns.max(time_ns);
+            let Some(thread) = self.threads.get_mut(&number) else {
+                continue;
+            };
+            let step = thread.waiting.pop_front();
+            thread.is_front_due = false;
+            self.read_ahead -= 1;
+            let released = match step {
+                Some(Step::Submit(record)) => {
+                    thread.last_release_ns = time_ns;
+                    thread.forget(record.reaped);
+                    self.in_flight += 1;
+                    Some((time_ns, record))
+                }
+                Some(Step::End { .. }) | None => {
+                    self.end_ns = self.end_ns.max(time_ns);
+                    None
+                }
+            };
+            self.enqueue_front(number);
+            if released.is_some() {
+                return Ok(released);
+            }
+        }
+    }
+
+    /// A request of `thread` completed at `now_ns`. Completions must be reported in order of time.
+    ///
+    /// # Errors
+    /// The thread has nothing in flight.
+    pub fn completed(&mut self, thread: u16, now_ns: u64) -> Result<()> {
+        let known = self.threads.get_mut(&thread).filter(|_| self.in_flight > 0);
+        let Some(state) = known else {
+            return Err(Error::usage(
+                "replay I/O trace",
+                format!("a completion for thread {thread}, which has no request in flight"),
+            ));
+        };
+        state.completions.push_back(now_ns);
+        self.in_flight -= 1;
+        self.now_ns = self.now_ns.max(now_ns);
+        self.end_ns = self.end_ns.max(now_ns);
+        self.enqueue_front(thread);
+        Ok(())
+    }
+
+    /// When the job ends in the replay, as far as it went.
+    pub fn end_ns(&self) -> u64 {
+        self.end_ns
+    }
+
+    /// Whether the whole trace was released and completed.
+    pub fn is_finished(&self) -> bool {
+        self.inner.is_none() && self.read_ahead == 0 && self.in_flight == 0
+    }
+
+    /// The error for a replay in which nothing is due and nothing in flight before its end.
+    ///
+    /// # Errors
+    /// Always, unless the replay is finished.
+    pub fn check_finished(&self) -> Result<()> {
+        if self.is_finished() {
+            return Ok(());
+        }
+        let stuck = self
+            .threads
+            .iter()
+            .find(|(_, thread)| !thread.waiting.is_empty());
+        let cause = match stuck {
+            Some((number, thread)) => format!(
+                "thread {number} waits for completion {}, but only {} can come",
+                thread.waiting.front().map_or(0, |step| step.dependency().0),
+                thread.completed()
+            ),
+            None => format!("{} requests are still in flight", self.in_flight),
+        };
+        Err(Error::new(Kind::Corrupt, "replay I/O trace", cause)
+            .hint("the trace misses records; record it again"))
+    }
+
+    /// Puts a thread's next step into the queue of due ones, once its time is known.
+    fn enqueue_front(&mut self, number: u16) {
+        let Some(thread) = self.threads.get_mut(&number) else {
+            return;
+        };
+        if thread.is_front_due {
+            return;
+        }
+        if let Some(release_ns) = thread.release_ns(self.phase_ns) {
+            thread.is_front_due = true;
+            self.due.push(Reverse((release_ns, self.arrivals, number)));
+            self.arrivals += 1;
+        }
+    }
+
+    /// Reads the trace up to the next barrier; passes the barrier when all before it is done.
+    fn advance(&mut self) -> Result<()> {
+        loop {
+            if self.is_at_barrier {
+                if self.read_ahead > 0 || self.in_flight > 0 {
+                    return Ok(());
+                }
+                self.start_phase();
+            }
+            let Some(inner) = &mut self.inner else {
+                return Ok(());
+            };
+            let is_stuck = self.due.is_empty() && self.in_flight == 0;
+            if self.read_ahead >= READ_AHEAD_MAX && is_stuck {
+                return Err(Error::new(
+                    Kind::Memory,
+                    "replay I/O trace",
+                    format!("more than {READ_AHEAD_MAX} requests wait for one that comes later"),
+                )
+                .hint("the trace misses records; record it again"));
+            }
+            if self.read_ahead >= READ_AHEAD && !is_stuck {
+                return Ok(());
+            }
+            match inner.next() {
+                None => self.inner = None,
+                Some(entry) => self.take(entry?),
+            }
+        }
+    }
+
+    fn take(&mut self, entry: Entry) {
+        let (number, step) = match entry {
+            Entry::Request(record) => (record.thread, Step::Submit(record)),
+            Entry::ThreadEnd {
+                thread,
+                reaped,
+                think_ns,
+                busy_ns,
+                ..
+            } => (
+                thread,
+                Step::End {
+                    reaped,
+                    think_ns,
+                    busy_ns,
+                },
+            ),
+            Entry::Phase { .. } => {
+                self.is_at_barrier = true;
+                return;
+            }
+            Entry::End { .. } => {
+                self.inner = None;
+                return;
+            }
+        };
+        let phase_ns = self.phase_ns;
+        let thread = self.threads.entry(number).or_insert_with(|| Thread {
+            last_release_ns: phase_ns,
+            ..Thread::default()
+        });
+        thread.waiting.push_back(step);
+        self.read_ahead += 1;
+        self.enqueue_front(number);
+    }
+
+    fn start_phase(&mut self) {
+        self.is_at_barrier = false;
+        self.phase_ns = self.end_ns.max(self.now_ns);
+        for thread in self.threads.values_mut() {
+            thread.last_release_ns = self.phase_ns;
+            thread.phase_reaped = thread.completed();
+            thread.kept_from = thread.phase_reaped;
+            thread.completions.clear();
+        }
+    }
+}
