@@ -25,9 +25,14 @@ macro_rules! sort_keys {
             fn sort_keys(keys: &mut [Self]) {
                 if keys.len() < SMALL {
                     keys.sort_unstable();
-                } else {
-                    keys.voracious_sort();
+                    return;
                 }
+                // A bucket's keys lie close together but may straddle a power of two; counted
+                // from the least they have leading zeros, which the radix sort skips.
+                let least = keys.iter().fold(<$unsigned>::MAX, |least, &key| least.min(key));
+                keys.iter_mut().for_each(|key| *key -= least);
+                keys.voracious_sort();
+                keys.iter_mut().for_each(|key| *key += least);
             }
         }
     )*};

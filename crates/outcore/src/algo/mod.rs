@@ -6,7 +6,10 @@
 mod bucket;
 mod classify;
 mod distribute;
+mod crew;
 mod elements;
+pub mod generate;
+mod ends;
 mod in_memory;
 mod kernel;
 mod leaf;

@@ -481,6 +481,7 @@ fn make_scratch(
         volume,
         &dirs,
         job.options.scratch_limit_bytes,
+        plan.scratch_bytes,
         job.options.seed,
     )
 }

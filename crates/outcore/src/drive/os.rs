@@ -9,7 +9,7 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
 use rustix::fs::{FallocateFlags, Mode, OFlags, RenameFlags};
@@ -22,6 +22,10 @@ use super::{Access, BLOCK_BYTES, Device, FileFacts, FileId, Queue};
 use crate::config::IoMode;
 use crate::error::{Error, Kind, Result};
 use crate::memory::Buf;
+
+/// Numbers of the file systems that live in memory (linux/magic.h).
+const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
+const RAMFS_MAGIC: rustix::fs::FsWord = 0x8584_58f6;
 
 /// Which system interface moves the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,10 +41,31 @@ pub enum Engine {
 pub(crate) struct OpenFile {
     pub(crate) fd: OwnedFd,
     is_direct: bool,
+    is_in_memory: bool,
+    /// Held while a file in memory is written: the kernel lets one writer in at a time, and a
+    /// thread that cannot be it has better things to do than to spin.
+    pub(crate) writing: Mutex<()>,
     path: PathBuf,
 }
 
 impl OpenFile {
+    fn new(fd: OwnedFd, is_direct: bool, path: &Path) -> Self {
+        let kind = rustix::fs::fstatfs(&fd).map_or(0, |stat| stat.f_type);
+        let is_in_memory = kind == TMPFS_MAGIC || kind == RAMFS_MAGIC;
+        OpenFile {
+            fd,
+            is_direct: is_direct && !is_in_memory,
+            is_in_memory,
+            writing: Mutex::new(()),
+            path: path.into(),
+        }
+    }
+
+    /// A file whose transfers never wait for a device (tmpfs): the caller copies at once.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.is_in_memory
+    }
+
     pub(crate) fn facts_direct(&self) -> bool {
         self.is_direct
     }
@@ -203,12 +228,7 @@ impl Device for OsDevice {
         if self.mode != IoMode::Buffered {
             match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {
                 Ok(fd) if self.mode == IoMode::Direct || takes_direct_reads(&fd) => {
-                    let path = path.to_path_buf();
-                    return Ok(self.files.add(OpenFile {
-                        fd,
-                        is_direct: true,
-                        path,
-                    }));
+                    return Ok(self.files.add(OpenFile::new(fd, true, path)));
                 }
                 Err(Errno::INVAL) if self.mode == IoMode::Direct => {
                     return Err(Error::errno(operation, Errno::INVAL.raw_os_error())
@@ -224,11 +244,7 @@ impl Device for OsDevice {
             }
         }
         let fd = rustix::fs::open(path, flags, mode).map_err(at(operation, path))?;
-        Ok(self.files.add(OpenFile {
-            fd,
-            is_direct: false,
-            path: path.to_path_buf(),
-        }))
+        Ok(self.files.add(OpenFile::new(fd, false, path)))
     }
 
     fn close(&self, file: FileId) {
@@ -253,6 +269,14 @@ impl Device for OsDevice {
 
     fn allocate(&self, file: FileId, len_bytes: u64) -> Result<()> {
         let file = self.file(file)?;
+        if file.is_in_memory {
+            // Reserving would fill the pages with zeros, on one thread, before they are written.
+            return match rustix::fs::fstat(&file.fd).map(|stat| stat.st_size as u64) {
+                Ok(now) if now < len_bytes => rustix::fs::ftruncate(&file.fd, len_bytes),
+                other => other.map(|_| ()),
+            }
+            .map_err(at("set file length", &file.path));
+        }
         match rustix::fs::fallocate(&file.fd, FallocateFlags::empty(), 0, len_bytes) {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
             Err(errno) => Err(at("reserve space", &file.path)(errno)),

@@ -1,6 +1,6 @@
 //! pread/pwrite queue: a few threads that block, for where io_uring is forbidden.
 //!
-//! Contract: implements [`Queue`] with at most [`THREADS_MAX`] threads of its own, started when
+//! Contract: implements [`Queue`] with at most `THREADS_MAX` threads of its own, started when
 //! first needed; each transfer is resumed until it is whole or at the end of the file. Chosen at
 //! run time when a ring cannot be made (`EPERM` in containers, `ENOSYS` on old kernels).
 
@@ -16,7 +16,7 @@ use super::{Completion, Op, Queue, Request};
 use crate::error::{Error, Result};
 
 /// Most blocking threads behind one queue.
-pub const THREADS_MAX: usize = 16;
+const THREADS_MAX: usize = 16;
 
 type Work = (Request, Arc<OpenFile>);
 
@@ -66,8 +66,8 @@ impl PsyncQueue {
     }
 }
 
-/// Runs one request to its end.
-fn transfer(mut request: Request, file: &OpenFile) -> Completion {
+/// Runs one request to its end in the calling thread.
+pub(super) fn transfer(mut request: Request, file: &OpenFile) -> Completion {
     let mut progress = Progress::new(file.facts_direct());
     loop {
         let start = progress.resume_at_bytes();

@@ -6,6 +6,9 @@
 //! `EINTR` are resumed; with direct I/O a resumed read starts at a block border again, and a
 //! transfer that makes no progress there has reached the end of the file.
 //!
+//! Files in memory (tmpfs) are copied at once by the submitting thread: the ring would hand them
+//! to kernel worker threads, which fight over the file's lock.
+//!
 //! N.B. registered (fixed) buffers were left out: pinning costs about 1 us for a 128 KiB request
 //! on huge pages, 0.1 ns a key, and registration fails under small `RLIMIT_MEMLOCK`.
 //!
@@ -14,8 +17,9 @@
 
 #![allow(unsafe_code)]
 
+use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::Duration;
 
 use io_uring::types::{Fd, SubmitArgs, Timespec};
@@ -23,6 +27,7 @@ use io_uring::{IoUring, opcode};
 use rustix::io::Errno;
 
 use super::os::{FileTable, OpenFile, Progress};
+use super::psync::transfer;
 use super::{Completion, Op, Queue, Request};
 use crate::error::{Error, Result};
 
@@ -40,6 +45,10 @@ pub(crate) struct UringQueue {
     free: Vec<u32>,
     files: FileTable,
     unsubmitted: usize,
+    /// Transfers that needed no ring.
+    immediate: Vec<Completion>,
+    /// Writes to files in memory that another thread is writing now.
+    deferred: VecDeque<(Request, Arc<OpenFile>)>,
 }
 
 /// Whether this kernel and container let us make a ring at all.
@@ -65,6 +74,8 @@ impl UringQueue {
             free: (0..depth_max as u32).rev().collect(),
             files,
             unsubmitted: 0,
+            immediate: Vec::new(),
+            deferred: VecDeque::new(),
         })
     }
 
@@ -98,6 +109,32 @@ impl UringQueue {
             }
             // The queue is as large as the slab, so it is full only while unsubmitted.
             let _ = self.flush();
+        }
+    }
+
+    /// Writes to files in memory that nobody else is writing; with `may_block`, waits for the
+    /// first of them.
+    fn write_deferred(&mut self, mut may_block: bool) {
+        for _ in 0..self.deferred.len() {
+            let Some((request, file)) = self.deferred.pop_front() else {
+                return;
+            };
+            let turn = match file.writing.try_lock() {
+                Err(TryLockError::WouldBlock) if may_block => {
+                    Some(file.writing.lock().unwrap_or_else(PoisonError::into_inner))
+                }
+                Err(TryLockError::WouldBlock) => None,
+                Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+                Ok(turn) => Some(turn),
+            };
+            if turn.is_some() {
+                let completion = transfer(request, &file);
+                self.immediate.push(completion);
+                may_block = false;
+            } else {
+                drop(turn);
+                self.deferred.push_back((request, file));
+            }
         }
     }
 
@@ -160,10 +197,22 @@ fn ignore_transient(error: &std::io::Error) -> Result<()> {
 
 impl Queue for UringQueue {
     fn submit(&mut self, request: Request) {
-        let index = self.free.pop();
-        assert!(index.is_some(), "no more than depth_max requests in flight");
-        let (Some(index), Some(file)) = (index, self.files.get(request.file)) else {
-            unreachable!("submit on a file that is open, with a free slot");
+        assert!(
+            self.in_flight() < self.slab.len(),
+            "no more than depth_max requests in flight"
+        );
+        let Some(file) = self.files.get(request.file) else {
+            unreachable!("submit on a file that is open");
+        };
+        if file.is_in_memory() {
+            match request.op {
+                Op::Read => self.immediate.push(transfer(request, &file)),
+                Op::Write => self.deferred.push_back((request, file)),
+            }
+            return;
+        }
+        let Some(index) = self.free.pop() else {
+            unreachable!("a slot is free")
         };
         let progress = Progress::new(file.facts_direct());
         self.slab[index as usize] = Some(InFlight {
@@ -178,6 +227,9 @@ impl Queue for UringQueue {
         if self.in_flight() == 0 {
             return Ok(());
         }
+        let may_block = wait.is_some() && self.immediate.is_empty();
+        self.write_deferred(may_block);
+        done.append(&mut self.immediate);
         self.reap(done);
         match wait {
             Some(limit) if done.is_empty() => self.wait(limit)?,
@@ -192,7 +244,7 @@ impl Queue for UringQueue {
     }
 
     fn in_flight(&self) -> usize {
-        self.slab.len() - self.free.len()
+        self.slab.len() - self.free.len() + self.immediate.len() + self.deferred.len()
     }
 }
 

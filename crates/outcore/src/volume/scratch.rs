@@ -15,11 +15,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Drive, Port, Volume, VolumeFile};
-use crate::drive::{Access, PrivateDir};
+use crate::drive::{Access, Device, PrivateDir};
 use crate::error::{Error, Kind, Result};
 
 /// A lane with this many requests is passed over while another drive has fewer.
 const BACKLOG_HIGH: usize = 48;
+
+/// How far ahead of its end room is reserved in a log, at most.
+const RESERVE_BYTES_MAX: u64 = 1 << 30;
 
 /// A piece of a scratch log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +38,7 @@ struct Log {
     file: VolumeFile,
     drive: Arc<Drive>,
     end_bytes: u64,
+    reserved_bytes: u64,
     live_bytes: u64,
     free: Vec<(u64, u64)>,
 }
@@ -52,12 +56,23 @@ pub struct Scratch {
     logs: Mutex<Logs>,
     files: Vec<VolumeFile>,
     limit_bytes: u64,
+    reserve_bytes: u64,
+    device: Arc<dyn Device>,
     _dirs: Vec<PrivateDir>,
 }
 
 impl Scratch {
     /// Makes a log in each of `dirs` after sweeping what dead jobs left there.
-    pub fn create(volume: &Volume, dirs: &[PathBuf], limit_bytes: u64, seed: u64) -> Result<Self> {
+    ///
+    /// `expected_bytes` is what the job will put on all of them, about; it only sets how far ahead
+    /// room is reserved.
+    pub fn create(
+        volume: &Volume,
+        dirs: &[PathBuf],
+        limit_bytes: u64,
+        expected_bytes: u64,
+        seed: u64,
+    ) -> Result<Self> {
         let mut private_dirs = Vec::new();
         let mut logs = Vec::new();
         for dir in dirs {
@@ -69,6 +84,7 @@ impl Scratch {
                 file,
                 drive,
                 end_bytes: 0,
+                reserved_bytes: 0,
                 live_bytes: 0,
                 free: Vec::new(),
             });
@@ -90,6 +106,9 @@ impl Scratch {
             logs,
             files,
             limit_bytes,
+            reserve_bytes: (expected_bytes / dirs.len().max(1) as u64)
+                .clamp(1 << 20, RESERVE_BYTES_MAX),
+            device: Arc::clone(volume.device()),
             _dirs: private_dirs,
         })
     }
@@ -124,43 +143,58 @@ impl Scratch {
             )
             .hint("raise --scratch-limit or --memory"));
         }
-        let count = state.logs.len();
-        let mut best: Option<(bool, f64, usize)> = None;
-        for step in 0..count {
-            let index = (state.next + step) % count;
-            let log = &state.logs[index];
-            if log.drive.is_full() && log.free.is_empty() {
-                continue;
-            }
-            let is_busy = port.backlog(log.file.drive_index) >= BACKLOG_HIGH;
-            let share = log.live_bytes as f64 / log.drive.weight.max(f64::MIN_POSITIVE);
-            if best.is_none_or(|(busy, least, _)| (is_busy, share) < (busy, least)) {
-                best = Some((is_busy, share, index));
+        loop {
+            let Some(index) = choose(&state, port) else {
+                return Err(self.no_space(&state, len_bytes));
+            };
+            if let Some(offset_bytes) = self.take(&mut state.logs[index], len_bytes)? {
+                state.next = (index + 1) % state.logs.len();
+                state.live_bytes += len_bytes;
+                state.peak_bytes = state.peak_bytes.max(state.live_bytes);
+                return Ok(Place {
+                    log: index as u16,
+                    offset_bytes,
+                });
             }
         }
-        let Some((_, _, index)) = best else {
-            return Err(self.no_space(&state, len_bytes));
-        };
-        state.next = (index + 1) % count;
-        state.live_bytes += len_bytes;
-        state.peak_bytes = state.peak_bytes.max(state.live_bytes);
-        let log = &mut state.logs[index];
-        log.live_bytes += len_bytes;
+    }
+
+    /// Takes an extent from a log, a freed one if there is one of that size; nothing, and the
+    /// drive counts as full from now on, if there is no room for more.
+    fn take(&self, log: &mut Log, len_bytes: u64) -> Result<Option<u64>> {
         let fitting = log
             .free
             .iter()
             .rposition(|&(_, free_bytes)| free_bytes == len_bytes);
-        let offset_bytes = match fitting {
-            Some(entry) => log.free.swap_remove(entry).0,
-            None => {
-                log.end_bytes += len_bytes;
-                log.end_bytes - len_bytes
+        if let Some(entry) = fitting {
+            log.live_bytes += len_bytes;
+            return Ok(Some(log.free.swap_remove(entry).0));
+        }
+        let end_bytes = log.end_bytes + len_bytes;
+        if end_bytes > log.reserved_bytes && !self.reserve(log, end_bytes)? {
+            log.drive.set_full();
+            log.free.clear();
+            return Ok(None);
+        }
+        log.end_bytes = end_bytes;
+        log.live_bytes += len_bytes;
+        Ok(Some(end_bytes - len_bytes))
+    }
+
+    /// Reserves room in a log up to `end_bytes`, and ahead if there is more; false if there is
+    /// none. Writes into reserved room need no exclusive lock of the file (ext4, XFS).
+    fn reserve(&self, log: &mut Log, end_bytes: u64) -> Result<bool> {
+        for ahead_bytes in [self.reserve_bytes, 0] {
+            match self.device.allocate(log.file.id, end_bytes + ahead_bytes) {
+                Ok(()) => {
+                    log.reserved_bytes = end_bytes + ahead_bytes;
+                    return Ok(true);
+                }
+                Err(error) if error.kind() == Kind::NoSpace => {}
+                Err(error) => return Err(error),
             }
-        };
-        Ok(Place {
-            log: index as u16,
-            offset_bytes,
-        })
+        }
+        Ok(false)
     }
 
     /// Gives an extent back.
@@ -188,4 +222,23 @@ impl Scratch {
         )
         .hint("free some space or add a --drive")
     }
+}
+
+/// The log whose turn it is: not full, not busy, with the least on it for its weight.
+fn choose(state: &Logs, port: &Port) -> Option<usize> {
+    let count = state.logs.len();
+    let mut best: Option<(bool, f64, usize)> = None;
+    for step in 0..count {
+        let index = (state.next + step) % count;
+        let log = &state.logs[index];
+        if log.drive.is_full() && log.free.is_empty() {
+            continue;
+        }
+        let is_busy = port.backlog(log.file.drive_index) >= BACKLOG_HIGH;
+        let share = log.live_bytes as f64 / log.drive.weight.max(f64::MIN_POSITIVE);
+        if best.is_none_or(|(busy, least, _)| (is_busy, share) < (busy, least)) {
+            best = Some((is_busy, share, index));
+        }
+    }
+    best.map(|(_, _, index)| index)
 }

@@ -1,0 +1,144 @@
+//! The threads of one phase: started together, stopped together, one failure.
+//!
+//! Contract: [`Crew::run`] calls the work once a thread and waits for all. The first failure, or
+//! panic, wins and makes [`Crew::check`] fail in the others, so that they stop at their next look;
+//! cancelling the job does the same. With one thread the work runs on the caller's, which keeps
+//! runs on an in-memory device repeatable.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::{Error, Kind, Result};
+use crate::job::Job;
+
+/// Threads that work on one thing.
+pub(crate) struct Crew<'a> {
+    job: &'a Job,
+    threads: usize,
+    is_stopped: AtomicBool,
+    failure: Mutex<Option<Error>>,
+}
+
+impl<'a> Crew<'a> {
+    /// As many threads as the job allows, but no more than `useful` (and at least one).
+    pub(crate) fn new(job: &'a Job, useful: u64) -> Self {
+        let useful = usize::try_from(useful).unwrap_or(usize::MAX);
+        Crew {
+            job,
+            threads: job.options.threads.min(useful).max(1),
+            is_stopped: AtomicBool::new(false),
+            failure: Mutex::new(None),
+        }
+    }
+
+    /// Number of threads.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Fails once the job is cancelled or another thread has failed.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.job.control.check()?;
+        if self.is_stopped.load(Ordering::Relaxed) {
+            Err(Error::interrupted())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Runs `work` on every thread, with its number; fails with the failure that came first.
+    pub(crate) fn run(&self, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
+        let guarded = |index: usize| {
+            let outcome = catch_unwind(AssertUnwindSafe(|| work(index)));
+            if let Err(error) = outcome.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))) {
+                self.stop(error);
+            }
+        };
+        if self.threads == 1 {
+            guarded(0);
+        } else {
+            std::thread::scope(|scope| {
+                let guarded = &guarded;
+                for index in 0..self.threads {
+                    scope.spawn(move || guarded(index));
+                }
+            });
+        }
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.take().map_or(Ok(()), Err)
+    }
+
+    fn stop(&self, error: Error) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.get_or_insert(error);
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().copied();
+    let what = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let cause = format!("a thread panicked: {}", what.unwrap_or("it gave no reason"));
+    Error::new(Kind::Io, "compute", cause).hint("a bug: please report it")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::drive::ram::{RamDevice, RamOptions};
+    use crate::job::JobOptions;
+
+    fn job(threads: usize) -> Job {
+        let options = JobOptions {
+            threads,
+            ..JobOptions::default()
+        };
+        Job::on(options, Arc::new(RamDevice::new(RamOptions::default())))
+    }
+
+    #[test]
+    fn the_first_failure_stops_all_and_is_the_one_reported() {
+        let job = job(3);
+        let crew = Crew::new(&job, u64::MAX);
+        let result = crew.run(|index| {
+            if index == 1 {
+                return Err(Error::usage("test", "the cause"));
+            }
+            loop {
+                crew.check()?;
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!(result.unwrap_err().cause(), "the cause");
+    }
+
+    #[test]
+    fn a_panic_becomes_an_error_and_stops_the_others() {
+        let job = job(2);
+        let crew = Crew::new(&job, u64::MAX);
+        let result = crew.run(|index| {
+            assert!(index != 1, "thread one is broken");
+            loop {
+                crew.check()?;
+                std::thread::yield_now();
+            }
+        });
+        let text = result.unwrap_err().to_string();
+        assert!(text.contains("thread one is broken"), "{text}");
+    }
+
+    #[test]
+    fn no_more_threads_than_there_is_work_and_cancelling_stops_them() {
+        let job = job(8);
+        assert_eq!(Crew::new(&job, 3).threads(), 3);
+        assert_eq!(Crew::new(&job, 0).threads(), 1);
+        job.control.cancel();
+        let crew = Crew::new(&job, 2);
+        let error = crew.run(|_| crew.check()).unwrap_err();
+        assert_eq!(error.kind(), Kind::Interrupted);
+    }
+}

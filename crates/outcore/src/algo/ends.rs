@@ -1,0 +1,151 @@
+//! Where a job's data come from and go to: input files opened and checked, output staged.
+//!
+//! Contract: inputs are opened in the given order and checked against their headers and the
+//! record's size; [`check_unchanged`] finds one that was written to meanwhile. An output that
+//! exists is refused before any work unless it may be replaced. Nothing is read or written here.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use super::sort::{SortInput, SortOutput};
+use crate::drive::Access;
+use crate::error::{Error, Result};
+use crate::stream::source::InputPart;
+use crate::volume::Volume;
+use crate::volume::output::{Output, ShardPlan};
+
+/// Opens the files of an input of elements of `element_bytes`.
+pub(crate) fn open_inputs(
+    volume: &Volume,
+    inputs: &[SortInput],
+    element_bytes: usize,
+    access: Access,
+) -> Result<Vec<InputPart>> {
+    let mut parts = Vec::with_capacity(inputs.len());
+    let mut first_position = 0;
+    for input in inputs {
+        let file = volume.open(&input.path, access)?;
+        let here_bytes = file.facts.len_bytes;
+        let behind_bytes = here_bytes.checked_sub(input.header_bytes);
+        let data_len_bytes = match (behind_bytes, input.data_bytes) {
+            (Some(behind_bytes), None) => behind_bytes,
+            (Some(behind_bytes), Some(data_bytes)) if data_bytes <= behind_bytes => data_bytes,
+            _ => {
+                let cause = format!("the file ends after {here_bytes} bytes");
+                return Err(Error::corrupt("read input", cause)
+                    .path(&input.path)
+                    .hint("its header promises more data: copy it again"));
+            }
+        };
+        let left_over_bytes = data_len_bytes % element_bytes as u64;
+        if left_over_bytes != 0 {
+            let cause = format!(
+                "{data_len_bytes} bytes are no multiple of the record's {element_bytes}: \
+                 {left_over_bytes} are left over"
+            );
+            return Err(Error::usage("read input", cause)
+                .path(&input.path)
+                .hint("check --type or --record, or whether the file is complete"));
+        }
+        parts.push(InputPart {
+            file,
+            data_at_bytes: input.header_bytes,
+            data_len_bytes,
+            first_position,
+        });
+        first_position += data_len_bytes / element_bytes as u64;
+    }
+    Ok(parts)
+}
+
+/// Fails if a file is no longer as long as it was when it was opened.
+pub(crate) fn check_unchanged(volume: &Volume, parts: &[InputPart]) -> Result<()> {
+    for part in parts {
+        let before_bytes = part.file.facts.len_bytes;
+        let now_bytes = volume.device().facts(part.file.id)?.len_bytes;
+        if now_bytes != before_bytes {
+            let cause = format!(
+                "the file changed while it was read: {before_bytes} bytes before, {now_bytes} now"
+            );
+            return Err(Error::corrupt("read input", cause)
+                .path(&part.file.path)
+                .hint("work on a copy that nobody changes"));
+        }
+    }
+    Ok(())
+}
+
+/// The error for a read of `part` that ended at `at_bytes` of the file, before its data did.
+pub(crate) fn became_shorter(part: &InputPart, at_bytes: u64) -> Error {
+    Error::corrupt("read input", "the file became shorter while it was read")
+        .path(&part.file.path)
+        .offset(at_bytes)
+        .hint("work on a copy that nobody changes")
+}
+
+/// Stages the files of `output` for `data_bytes` of elements; nothing for a pipe.
+pub(crate) fn stage_output(
+    volume: &Volume,
+    output: &SortOutput,
+    replace: bool,
+    data_bytes: u64,
+    element_bytes: usize,
+) -> Result<Option<Output>> {
+    let count = data_bytes / element_bytes as u64;
+    let (plans, manifest) = match output {
+        SortOutput::Pipe(_) => return Ok(None),
+        SortOutput::File { path, header } => {
+            let plan = ShardPlan {
+                path: path.clone(),
+                header: header.as_ref().map_or_else(Vec::new, |make| make(count)),
+                start_bytes: 0,
+                len_bytes: data_bytes,
+            };
+            (vec![plan], None)
+        }
+        SortOutput::Shards { paths, manifest } => {
+            let border = |shard: usize| {
+                let border = u128::from(count) * shard as u128 / paths.len() as u128;
+                border as u64 * element_bytes as u64
+            };
+            let plans = paths.iter().enumerate().map(|(index, path)| ShardPlan {
+                path: path.clone(),
+                header: Vec::new(),
+                start_bytes: border(index),
+                len_bytes: border(index + 1) - border(index),
+            });
+            (plans.collect(), Some(manifest.clone()))
+        }
+    };
+    if !replace {
+        let mut paths = plans.iter().map(|plan| &plan.path).chain(&manifest);
+        if let Some(path) = paths.find(|path| path.exists()) {
+            return Err(Error::usage("create output", "it exists already")
+                .path(path)
+                .hint("allow overwriting with --force"));
+        }
+    }
+    Output::stage(volume, plans, manifest, replace).map(Some)
+}
+
+/// The directory in which the first file of `output` will lie; the process's own for a pipe.
+pub(crate) fn home_of(output: &SortOutput) -> PathBuf {
+    let path = match output {
+        SortOutput::File { path, .. } => Some(path),
+        SortOutput::Shards { paths, .. } => paths.first(),
+        SortOutput::Pipe(_) => None,
+    };
+    let parent = path.map(|path| crate::volume::output::parent_of(path));
+    parent.map_or_else(|| PathBuf::from("."), PathBuf::from)
+}
+
+/// What each drive has served: name, bytes read, bytes written.
+pub(crate) fn traffic_by_drive(volume: &Volume) -> Vec<(String, u64, u64)> {
+    let drives = volume.drives().into_iter().map(|drive| {
+        let traffic = drive.traffic();
+        let read_bytes = traffic.read_bytes.load(Ordering::Relaxed);
+        let written_bytes = traffic.written_bytes.load(Ordering::Relaxed);
+        (drive.name.clone(), read_bytes, written_bytes)
+    });
+    drives.collect()
+}
