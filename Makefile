@@ -14,7 +14,7 @@ help:
 	@echo 'make test      everything that must hold: style, Rust, Python (N passed, N failed, N skipped)'
 	@echo 'make lint      style only: rustfmt, clippy, the house rules'
 	@echo 'make build     the command: $(COMMAND)'
-	@echo 'make install   the command, its man page and completions, below PREFIX=$(PREFIX)'
+	@echo 'make install   the command, its man pages and completions, below PREFIX=$(PREFIX)'
 	@echo 'make wheel     the Python package, into dist/'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs nightly, cargo-fuzz)'
 	@echo 'make bench-sort  other sorters and the drive itself, measured here (root; about 25 minutes)'

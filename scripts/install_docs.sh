@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the man page and the shell completions that the command itself prints, so that they
+# Installs the man pages and the shell completions that the command itself prints, so that they
 # always match it: scripts/install_docs.sh COMMAND PREFIX, or --remove PREFIX to take them away.
 set -eu
 prefix=$2
@@ -26,7 +26,8 @@ put() {
     echo "$file"
 }
 
-put "$man_dir/outcore.1" "$1" man
+mkdir -p "$man_dir"
+"$1" man --force "$man_dir"
 put "$bash_file" "$1" completions bash
 put "$zsh_file" "$1" completions zsh
 put "$fish_file" "$1" completions fish
