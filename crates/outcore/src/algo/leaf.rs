@@ -338,6 +338,12 @@ where
                 let payload = &area[offset..offset + segment.payload_bytes as usize];
                 let scratch = self.shared.scratch()?;
                 verify_segment(scratch, self.shared.run, *place, *checksum, payload)?;
+                let file = scratch.file(*place);
+                if file.facts.is_in_memory {
+                    let len_bytes = segment.stored_bytes() as u64;
+                    let device = self.shared.volume.device();
+                    device.punch(file.id, place.offset_bytes, len_bytes)?;
+                }
             }
         }
         Ok(())

@@ -274,7 +274,7 @@ fn candidate(
     let leaf_bytes_max = (average_bytes * 3 / 2 + 2 * segment_bytes)
         .next_multiple_of(size.element_bytes)
         .min(u32::MAX as usize / 2);
-    let per_thread_areas = 3 + (2 * size.drive_count).div_ceil(size.threads).min(6) - 1;
+    let per_thread_areas = 4 + (2 * size.drive_count).div_ceil(size.threads).min(6) - 1;
     let (read_block_bytes, reads_in_flight) = read_window(size);
     let mut plan = SortPlan {
         size,

@@ -90,6 +90,8 @@ pub struct FileFacts {
     pub inode: u64,
     /// Whether transfers bypass the page cache.
     pub is_direct: bool,
+    /// Whether its blocks are memory (tmpfs), so that giving them back early is worth a call.
+    pub is_in_memory: bool,
 }
 
 /// The seam under the engine: names files, opens queues. All methods may block.

@@ -259,6 +259,7 @@ impl Device for OsDevice {
             file_system: stat.st_dev,
             inode: stat.st_ino,
             is_direct: file.is_direct,
+            is_in_memory: file.is_in_memory,
         })
     }
 

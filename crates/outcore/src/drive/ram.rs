@@ -264,6 +264,7 @@ impl Device for RamDevice {
             file_system,
             inode: index as u64,
             is_direct: true,
+            is_in_memory: false,
         })
     }
 
