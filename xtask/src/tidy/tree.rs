@@ -11,15 +11,16 @@ use std::process::Command;
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
 /// Left out where there is no git to ask.
-const BUILD_FOLDERS: [&str; 8] = [
+const BUILD_FOLDERS: [&str; 9] = [
     ".git",
     "target",
     ".venv",
     "dist",
+    "build",
     "__pycache__",
     ".pytest_cache",
     ".mypy_cache",
-    "node_modules",
+    "artifacts",
 ];
 
 /// One file that is text.
@@ -141,7 +142,8 @@ impl Tree {
 /// Files tracked, and files neither tracked nor ignored; `None` where git cannot say.
 fn listed_by_git(root: &Path) -> Option<BTreeSet<String>> {
     let listing = Command::new("git")
-        .arg("-C")
+        // A checkout that another user owns (containers) is still only listed.
+        .args(["-c", "safe.directory=*", "-C"])
         .arg(root)
         .args([
             "ls-files",
