@@ -381,7 +381,11 @@ fn write_pipe(
     crew.run(|_| {
         let mut record = vec![0; request.generator.format().record_bytes()];
         let Some(mut block) = pool.take() else {
-            return Err(Error::new(Kind::Memory, "take a buffer", "the pool is empty"));
+            return Err(Error::new(
+                Kind::Memory,
+                "take a buffer",
+                "the pool is empty",
+            ));
         };
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
@@ -395,9 +399,7 @@ fn write_pipe(
             let mut turn = order.turn.lock().unwrap_or_else(PoisonError::into_inner);
             while *turn != number {
                 crew.check()?;
-                let wait = order
-                    .changed
-                    .wait_timeout(turn, Duration::from_millis(50));
+                let wait = order.changed.wait_timeout(turn, Duration::from_millis(50));
                 turn = wait.unwrap_or_else(PoisonError::into_inner).0;
             }
             let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,13 +5,14 @@
 
 mod bucket;
 mod classify;
-mod distribute;
 mod crew;
+mod distribute;
 mod elements;
-pub mod generate;
 mod ends;
+pub mod generate;
 mod in_memory;
 mod kernel;
 mod leaf;
 pub mod plan;
 pub mod sort;
+pub mod verify;

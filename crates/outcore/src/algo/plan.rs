@@ -306,11 +306,13 @@ fn candidate(
         predicted_written_bytes: 0,
         predicted_seconds: 0.0,
     };
+    let wanted = plan.clone();
     shrink_to_fit(&mut plan);
     let spare_bytes = size.memory_bytes.checked_sub(plan.needed_bytes())?;
     keep_resident(&mut plan, spare_bytes);
     choose_sample(&mut plan);
     predict(&mut plan);
+    plan.predicted_seconds *= 1.0 + shortfall(&wanted, &plan);
     Some(plan)
 }
 
@@ -357,6 +359,16 @@ fn shrink_to_fit(plan: &mut SortPlan) {
     }
 }
 
+/// How much slower a plan is for its windows having been shrunk, about: drives idle when too few
+/// buckets are being loaded and written.
+fn shortfall(wanted: &SortPlan, got: &SortPlan) -> f64 {
+    let lack = |wanted: usize, got: usize| 1.0 - got as f64 / wanted.max(1) as f64;
+    0.2 * lack(wanted.areas, got.areas)
+        + 0.1 * lack(wanted.reads_in_flight, got.reads_in_flight)
+        + 0.05 * lack(wanted.chunks, got.chunks)
+        + 0.05 * lack(wanted.writes_in_flight, got.writes_in_flight)
+}
+
 /// Spends what is left on buckets that never go to scratch.
 fn keep_resident(plan: &mut SortPlan, spare_bytes: u64) {
     let segments = plan
@@ -364,13 +376,12 @@ fn keep_resident(plan: &mut SortPlan, spare_bytes: u64) {
         .data_bytes
         .div_ceil(plan.segment_payload_bytes as u64);
     let affordable = spare_bytes / plan.segment_bytes as u64;
-    if affordable >= segments {
-        plan.resident_segments = segments as usize;
-        plan.levels = 0;
+    if plan.levels > 1 {
         return;
     }
-    if plan.levels == 1 {
-        plan.resident_segments = affordable as usize;
+    plan.resident_segments = affordable.min(segments) as usize;
+    if affordable >= segments {
+        plan.levels = 0;
     }
 }
 
