@@ -175,8 +175,8 @@ impl ConfigFile {
 }
 
 /// The line of a byte of `text`, counted from 1.
-fn line_at(text: &str, offset: usize) -> usize {
-    let before = &text.as_bytes()[..offset.min(text.len())];
+fn line_at(text: &str, offset_bytes: usize) -> usize {
+    let before = &text.as_bytes()[..offset_bytes.min(text.len())];
     1 + before.iter().filter(|byte| **byte == b'\n').count()
 }
 

@@ -1,7 +1,7 @@
 //! The total order of records, as 8-byte words whose unsigned order is the order wanted.
 //!
 //! Contract: every record has an *order string*: its key fields in order of weight, each number
-//! mapped to big-endian bytes of the same order (see [`super::normal`]), complemented where the
+//! mapped to big-endian bytes of the same order (NaNs last, -0.0 before 0.0), complemented where the
 //! field is descending; then, under [`TieBreak::Bytes`], the whole record's raw bytes ascending,
 //! never complemented. Strings compare as unsigned bytes. A job that is descending as a whole
 //! turns every field round, so a field marked `desc` becomes ascending in it.
@@ -10,7 +10,7 @@
 //! string is the record itself, and a bare number's string is the number.
 //!
 //! Word `d` is bytes `8d..8d+8` of the string, zero padded, as a big-endian integer. Each word is
-//! compiled once into a small program ([`Word`]); the loops over many records
+//! compiled once into a small program; the loops over many records
 //! ([`Order::each_word`]) choose the program outside. Memory: at most 40 bytes a word of the
 //! string. No allocation after construction, no I/O.
 
@@ -50,9 +50,9 @@ pub struct Order {
     words: Vec<Word>,
     /// From this word on the string is raw bytes of the record ...
     tail_depth: usize,
-    /// ... from this offset to `tail_end`, so the comparison is a `memcmp`.
-    tail_offset: usize,
-    tail_end: usize,
+    /// ... from `tail_offset_bytes` to `tail_end_bytes`, so the comparison is a `memcmp`.
+    tail_offset_bytes: usize,
+    tail_end_bytes: usize,
 }
 
 impl Order {
@@ -65,22 +65,22 @@ impl Order {
             push_key(&mut atoms, key, key.descending != options.descending);
             is_key[key.offset_bytes..key.offset_bytes + key.len_bytes].fill(true);
         }
-        let key_bytes = atoms.iter().map(Atom::len).sum();
+        let key_bytes = atoms.iter().map(Atom::len_bytes).sum();
         let covers_record = is_key.iter().all(|covered| *covered);
         if options.tie == TieBreak::Bytes {
-            for offset in (0..record_bytes).filter(|offset| !is_key[*offset]) {
+            for offset_bytes in (0..record_bytes).filter(|offset_bytes| !is_key[*offset_bytes]) {
                 push_atom(
                     &mut atoms,
                     Atom::Bytes {
-                        offset,
-                        len: 1,
+                        offset_bytes,
+                        len_bytes: 1,
                         is_flipped: false,
                     },
                 );
             }
         }
-        let string_bytes = atoms.iter().map(Atom::len).sum();
-        let (tail_depth, tail_offset, tail_end) = tail(&atoms, string_bytes);
+        let string_bytes = atoms.iter().map(Atom::len_bytes).sum();
+        let (tail_depth, tail_offset_bytes, tail_end_bytes) = tail(&atoms, string_bytes);
         let words = compile(&atoms, record_bytes, string_bytes);
         Order {
             record_bytes,
@@ -89,8 +89,8 @@ impl Order {
             covers_record,
             words,
             tail_depth,
-            tail_offset,
-            tail_end,
+            tail_offset_bytes,
+            tail_end_bytes,
         }
     }
 
@@ -182,16 +182,16 @@ impl Order {
             }
         }
         let skipped_bytes = 8 * depth.saturating_sub(self.tail_depth);
-        let start = (self.tail_offset + skipped_bytes).min(self.tail_end);
-        a[start..self.tail_end].cmp(&b[start..self.tail_end])
+        let start = (self.tail_offset_bytes + skipped_bytes).min(self.tail_end_bytes);
+        a[start..self.tail_end_bytes].cmp(&b[start..self.tail_end_bytes])
     }
 
     /// Compares the keys alone.
     #[inline]
     pub fn compare_keys(&self, a: &[u8], b: &[u8]) -> Ordering {
         if self.tail_depth == 0 {
-            let end = self.tail_offset + self.key_bytes;
-            return a[self.tail_offset..end].cmp(&b[self.tail_offset..end]);
+            let end = self.tail_offset_bytes + self.key_bytes;
+            return a[self.tail_offset_bytes..end].cmp(&b[self.tail_offset_bytes..end]);
         }
         for depth in 0..self.key_words() {
             let (word, mask) = (&self.words[depth], self.key_mask(depth));
@@ -208,20 +208,20 @@ impl Order {
 fn push_atom(atoms: &mut Vec<Atom>, atom: Atom) {
     if let (
         Some(Atom::Bytes {
-            offset: before,
-            len,
+            offset_bytes: before,
+            len_bytes,
             is_flipped: was_flipped,
         }),
         Atom::Bytes {
-            offset,
-            len: more,
+            offset_bytes,
+            len_bytes: more,
             is_flipped,
         },
     ) = (atoms.last_mut(), atom)
-        && *before + *len == offset
+        && *before + *len_bytes == offset_bytes
         && *was_flipped == is_flipped
     {
-        *len += more;
+        *len_bytes += more;
         return;
     }
     atoms.push(atom);
@@ -231,8 +231,8 @@ fn push_atom(atoms: &mut Vec<Atom>, atom: Atom) {
 /// their high half, then their low half.
 fn push_key(atoms: &mut Vec<Atom>, key: &KeyField, is_flipped: bool) {
     let KeyField {
-        offset_bytes: offset,
-        len_bytes: len,
+        offset_bytes,
+        len_bytes,
         kind,
         ..
     } = *key;
@@ -241,8 +241,8 @@ fn push_key(atoms: &mut Vec<Atom>, key: &KeyField, is_flipped: bool) {
             return push_atom(
                 atoms,
                 Atom::Bytes {
-                    offset,
-                    len,
+                    offset_bytes,
+                    len_bytes,
                     is_flipped,
                 },
             );
@@ -255,28 +255,28 @@ fn push_key(atoms: &mut Vec<Atom>, key: &KeyField, is_flipped: bool) {
         return push_atom(
             atoms,
             Atom::Bytes {
-                offset,
-                len,
+                offset_bytes,
+                len_bytes,
                 is_flipped,
             },
         );
     }
     let lane = Lane::new(bytes.min(8), number.endian, map, is_flipped);
-    for offset in (offset..offset + len).step_by(bytes) {
+    for offset_bytes in (offset_bytes..offset_bytes + len_bytes).step_by(bytes) {
         if bytes == 16 {
             atoms.push(Atom::Number {
-                offset: offset + 8,
+                offset_bytes: offset_bytes + 8,
                 bytes: 8,
                 lane,
             });
             atoms.push(Atom::Number {
-                offset,
+                offset_bytes,
                 bytes: 8,
                 lane,
             });
         } else {
             atoms.push(Atom::Number {
-                offset,
+                offset_bytes,
                 bytes,
                 lane,
             });
@@ -287,15 +287,19 @@ fn push_key(atoms: &mut Vec<Atom>, key: &KeyField, is_flipped: bool) {
 /// Where the string ends in plain raw bytes: (first whole word, its offset, end offset).
 fn tail(atoms: &[Atom], string_bytes: usize) -> (usize, usize, usize) {
     if let Some(Atom::Bytes {
-        offset,
-        len,
+        offset_bytes,
+        len_bytes,
         is_flipped: false,
     }) = atoms.last()
     {
-        let start = string_bytes - len;
+        let start = string_bytes - len_bytes;
         let depth = start.div_ceil(8);
         if 8 * depth < string_bytes {
-            return (depth, offset + 8 * depth - start, offset + len);
+            return (
+                depth,
+                offset_bytes + 8 * depth - start,
+                offset_bytes + len_bytes,
+            );
         }
     }
     (string_bytes.div_ceil(8), 0, 0)

@@ -119,7 +119,7 @@ const SEGMENT_PART: u64 = 32;
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     first: u64,
-    len: u64,
+    rank_count: u64,
     /// Keep this segment if the draw is below, else take `other`.
     threshold: u64,
     other: usize,
@@ -151,21 +151,21 @@ impl Zipf {
             } else {
                 first / SEGMENT_PART
             };
-            let len = wanted.min(rank_max - first + 1);
+            let rank_count = wanted.min(rank_max - first + 1);
             segments.push(Segment {
                 first,
-                len,
+                rank_count,
                 threshold: u64::MAX,
                 other: 0,
             });
-            match first.checked_add(len) {
+            match first.checked_add(rank_count) {
                 Some(next) if next <= rank_max => first = next,
                 _ => break,
             }
         }
         let weights: Vec<f64> = segments
             .iter()
-            .map(|segment| libm::pow(segment.first as f64, -exponent) * segment.len as f64)
+            .map(|segment| libm::pow(segment.first as f64, -exponent) * segment.rank_count as f64)
             .collect();
         fill_alias_table(&mut segments, &weights);
         Ok(Zipf { exponent, segments })
@@ -180,10 +180,10 @@ impl Zipf {
             if product as u64 >= segment.threshold {
                 segment = self.segments[segment.other];
             }
-            if segment.len == 1 {
+            if segment.rank_count == 1 {
                 return segment.first;
             }
-            let offset = draws.below(segment.len);
+            let offset = draws.below(segment.rank_count);
             let excess = offset as f64 / segment.first as f64;
             let draw = draws.real();
             // (1 + x)^-s is convex, so its tangent decides nearly always.

@@ -13,12 +13,12 @@ use super::record::Endian;
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Atom {
     Bytes {
-        offset: usize,
-        len: usize,
+        offset_bytes: usize,
+        len_bytes: usize,
         is_flipped: bool,
     },
     Number {
-        offset: usize,
+        offset_bytes: usize,
         bytes: usize,
         lane: Lane,
     },
@@ -26,9 +26,9 @@ pub(super) enum Atom {
 
 impl Atom {
     /// Bytes of the string.
-    pub(super) fn len(&self) -> usize {
+    pub(super) fn len_bytes(&self) -> usize {
         match *self {
-            Atom::Bytes { len, .. } => len,
+            Atom::Bytes { len_bytes, .. } => len_bytes,
             Atom::Number { bytes, .. } => bytes,
         }
     }
@@ -94,7 +94,7 @@ impl Lane {
 /// A number of string bytes fetched by one 8-byte load that may start before them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
-    offset: usize,
+    offset_bytes: usize,
     skip_bits: u32,
     mask: u64,
     flip: u64,
@@ -104,7 +104,7 @@ impl Window {
     /// The bytes at the top of the word, zeros below.
     #[inline(always)]
     fn top(self, record: &[u8]) -> u64 {
-        ((big(record, self.offset) << self.skip_bits) & self.mask) ^ self.flip
+        ((big(record, self.offset_bytes) << self.skip_bits) & self.mask) ^ self.flip
     }
 }
 
@@ -112,18 +112,18 @@ impl Window {
 #[derive(Debug, Clone)]
 pub(super) enum Word {
     /// Eight raw bytes.
-    Bytes { offset: usize, flip: u64 },
+    Bytes { offset_bytes: usize, flip: u64 },
     /// Fewer raw bytes, then zeros: the end of the string.
     Window(Window),
     /// One 8-byte number.
-    Eight { offset: usize, lane: Lane },
+    Eight { offset_bytes: usize, lane: Lane },
     /// Two neighbouring 4-byte numbers.
-    Pair { offset: usize, lane: Lane },
+    Pair { offset_bytes: usize, lane: Lane },
     /// One 4-byte number, then zeros.
-    Four { offset: usize, lane: Lane },
+    Four { offset_bytes: usize, lane: Lane },
     /// One 4-byte number, then raw bytes (an index or a small key with payload behind it).
     FourThen {
-        offset: usize,
+        offset_bytes: usize,
         lane: Lane,
         rest: Window,
     },
@@ -144,24 +144,24 @@ enum Load {
     Window(Window),
     /// Raw bytes of records that are shorter than a window.
     Bytes {
-        offset: usize,
-        len: usize,
+        offset_bytes: usize,
+        len_bytes: usize,
         flip: u64,
     },
     One {
-        offset: usize,
+        offset_bytes: usize,
         flip: u64,
     },
     Two {
-        offset: usize,
+        offset_bytes: usize,
         lane: Lane,
     },
     Four {
-        offset: usize,
+        offset_bytes: usize,
         lane: Lane,
     },
     Eight {
-        offset: usize,
+        offset_bytes: usize,
         lane: Lane,
     },
 }
@@ -171,45 +171,53 @@ impl Piece {
     fn value(&self, record: &[u8]) -> u64 {
         let value = match self.load {
             Load::Window(window) => window.top(record),
-            Load::Bytes { offset, len, flip } => {
-                let bytes = &record[offset..offset + len];
+            Load::Bytes {
+                offset_bytes,
+                len_bytes,
+                flip,
+            } => {
+                let bytes = &record[offset_bytes..offset_bytes + len_bytes];
                 bytes
                     .iter()
                     .fold(0, |word, byte| word << 8 | u64::from(*byte))
                     ^ flip
             }
-            Load::One { offset, flip } => u64::from(record[offset]) ^ flip,
-            Load::Two { offset, lane } => lane.two(load(record, offset)),
-            Load::Four { offset, lane } => lane.four(load(record, offset)),
-            Load::Eight { offset, lane } => lane.eight(load(record, offset)),
+            Load::One { offset_bytes, flip } => u64::from(record[offset_bytes]) ^ flip,
+            Load::Two { offset_bytes, lane } => lane.two(load(record, offset_bytes)),
+            Load::Four { offset_bytes, lane } => lane.four(load(record, offset_bytes)),
+            Load::Eight { offset_bytes, lane } => lane.eight(load(record, offset_bytes)),
         };
         value << self.left_bits >> self.right_bits
     }
 }
 
-/// `N` bytes at `offset`; panics beyond the record.
+/// `N` bytes at `offset_bytes`; panics beyond the record.
 #[inline(always)]
-fn load<const N: usize>(record: &[u8], offset: usize) -> [u8; N] {
+fn load<const N: usize>(record: &[u8], offset_bytes: usize) -> [u8; N] {
     let mut bytes = [0; N];
-    bytes.copy_from_slice(&record[offset..offset + N]);
+    bytes.copy_from_slice(&record[offset_bytes..offset_bytes + N]);
     bytes
 }
 
 #[inline(always)]
-fn big(record: &[u8], offset: usize) -> u64 {
-    u64::from_be_bytes(load(record, offset))
+fn big(record: &[u8], offset_bytes: usize) -> u64 {
+    u64::from_be_bytes(load(record, offset_bytes))
 }
 
 impl Word {
     #[inline(always)]
     pub(super) fn value(&self, record: &[u8]) -> u64 {
         match self {
-            Word::Bytes { offset, flip } => big(record, *offset) ^ flip,
+            Word::Bytes { offset_bytes, flip } => big(record, *offset_bytes) ^ flip,
             Word::Window(window) => window.top(record),
-            Word::Eight { offset, lane } => lane.eight(load(record, *offset)),
-            Word::Pair { offset, lane } => pair(record, *offset, *lane),
-            Word::Four { offset, lane } => lane.four(load(record, *offset)) << 32,
-            Word::FourThen { offset, lane, rest } => four_then(record, *offset, *lane, *rest),
+            Word::Eight { offset_bytes, lane } => lane.eight(load(record, *offset_bytes)),
+            Word::Pair { offset_bytes, lane } => pair(record, *offset_bytes, *lane),
+            Word::Four { offset_bytes, lane } => lane.four(load(record, *offset_bytes)) << 32,
+            Word::FourThen {
+                offset_bytes,
+                lane,
+                rest,
+            } => four_then(record, *offset_bytes, *lane, *rest),
             Word::Pieces(pieces) => assemble(record, pieces),
         }
     }
@@ -218,29 +226,37 @@ impl Word {
     #[inline]
     pub(super) fn each(&self, records: &[u8], record_bytes: usize, visit: impl FnMut(usize, u64)) {
         match self {
-            &Word::Bytes { offset, flip: 0 } => {
-                each(records, record_bytes, |record| big(record, offset), visit);
-            }
-            &Word::Bytes { offset, flip } => {
+            &Word::Bytes {
+                offset_bytes,
+                flip: 0,
+            } => {
                 each(
                     records,
                     record_bytes,
-                    |record| big(record, offset) ^ flip,
+                    |record| big(record, offset_bytes),
+                    visit,
+                );
+            }
+            &Word::Bytes { offset_bytes, flip } => {
+                each(
+                    records,
+                    record_bytes,
+                    |record| big(record, offset_bytes) ^ flip,
                     visit,
                 );
             }
             &Word::Window(window) => {
                 each(records, record_bytes, |record| window.top(record), visit);
             }
-            &Word::Eight { offset, lane } if lane.is_float => {
+            &Word::Eight { offset_bytes, lane } if lane.is_float => {
                 each(
                     records,
                     record_bytes,
-                    |record| lane.eight(load(record, offset)),
+                    |record| lane.eight(load(record, offset_bytes)),
                     visit,
                 );
             }
-            &Word::Eight { offset, lane } => {
+            &Word::Eight { offset_bytes, lane } => {
                 let lane = Lane {
                     is_float: false,
                     ..lane
@@ -248,31 +264,35 @@ impl Word {
                 each(
                     records,
                     record_bytes,
-                    |record| lane.eight(load(record, offset)),
+                    |record| lane.eight(load(record, offset_bytes)),
                     visit,
                 );
             }
-            &Word::Pair { offset, lane } => {
+            &Word::Pair { offset_bytes, lane } => {
                 each(
                     records,
                     record_bytes,
-                    |record| pair(record, offset, lane),
+                    |record| pair(record, offset_bytes, lane),
                     visit,
                 );
             }
-            &Word::Four { offset, lane } => {
+            &Word::Four { offset_bytes, lane } => {
                 each(
                     records,
                     record_bytes,
-                    |record| lane.four(load(record, offset)) << 32,
+                    |record| lane.four(load(record, offset_bytes)) << 32,
                     visit,
                 );
             }
-            &Word::FourThen { offset, lane, rest } => {
+            &Word::FourThen {
+                offset_bytes,
+                lane,
+                rest,
+            } => {
                 each(
                     records,
                     record_bytes,
-                    |record| four_then(record, offset, lane, rest),
+                    |record| four_then(record, offset_bytes, lane, rest),
                     visit,
                 );
             }
@@ -302,13 +322,13 @@ fn each(
 }
 
 #[inline(always)]
-fn pair(record: &[u8], offset: usize, lane: Lane) -> u64 {
-    lane.four(load(record, offset)) << 32 | lane.four(load(record, offset + 4))
+fn pair(record: &[u8], offset_bytes: usize, lane: Lane) -> u64 {
+    lane.four(load(record, offset_bytes)) << 32 | lane.four(load(record, offset_bytes + 4))
 }
 
 #[inline(always)]
-fn four_then(record: &[u8], offset: usize, lane: Lane, rest: Window) -> u64 {
-    lane.four(load(record, offset)) << 32 | rest.top(record) >> 32
+fn four_then(record: &[u8], offset_bytes: usize, lane: Lane, rest: Window) -> u64 {
+    lane.four(load(record, offset_bytes)) << 32 | rest.top(record) >> 32
 }
 
 #[inline]
@@ -324,17 +344,19 @@ pub(super) fn compile(atoms: &[Atom], record_bytes: usize, string_bytes: usize) 
     let mut parts: Vec<(Piece, Atom)> = Vec::new();
     let mut start = 0;
     for atom in atoms {
-        let end = start + atom.len();
+        let end = start + atom.len_bytes();
         while words.len() * 8 < end {
             let word_start = words.len() * 8;
             let (from, to) = (start.max(word_start), end.min(word_start + 8));
             let part = match *atom {
                 Atom::Number { .. } => *atom,
                 Atom::Bytes {
-                    offset, is_flipped, ..
+                    offset_bytes,
+                    is_flipped,
+                    ..
                 } => Atom::Bytes {
-                    offset: offset + from - start,
-                    len: to - from,
+                    offset_bytes: offset_bytes + from - start,
+                    len_bytes: to - from,
                     is_flipped,
                 },
             };
@@ -357,20 +379,20 @@ pub(super) fn compile(atoms: &[Atom], record_bytes: usize, string_bytes: usize) 
 
 /// One part of a word whose first byte belongs at byte `place` of the word.
 fn piece(part: Atom, place: isize, record_bytes: usize) -> Piece {
-    let end = place + part.len() as isize;
+    let end = place + part.len_bytes() as isize;
     let load = match part {
         Atom::Bytes {
-            offset,
-            len,
+            offset_bytes,
+            len_bytes,
             is_flipped,
         } => {
-            let mask = u64::MAX << (64 - 8 * len);
+            let mask = u64::MAX << (64 - 8 * len_bytes);
             let flip = if is_flipped { mask } else { 0 };
             if record_bytes >= 8 {
-                let from = offset.min(record_bytes - 8);
-                let skip_bits = 8 * (offset - from) as u32;
+                let from = offset_bytes.min(record_bytes - 8);
+                let skip_bits = 8 * (offset_bytes - from) as u32;
                 let load = Load::Window(Window {
-                    offset: from,
+                    offset_bytes: from,
                     skip_bits,
                     mask,
                     flip,
@@ -382,30 +404,32 @@ fn piece(part: Atom, place: isize, record_bytes: usize) -> Piece {
                 };
             }
             Load::Bytes {
-                offset,
-                len,
-                flip: flip >> (64 - 8 * len),
+                offset_bytes,
+                len_bytes,
+                flip: flip >> (64 - 8 * len_bytes),
             }
         }
         Atom::Number {
-            offset,
+            offset_bytes,
             bytes: 1,
             lane,
         } => Load::One {
-            offset,
+            offset_bytes,
             flip: lane.flip,
         },
         Atom::Number {
-            offset,
+            offset_bytes,
             bytes: 2,
             lane,
-        } => Load::Two { offset, lane },
+        } => Load::Two { offset_bytes, lane },
         Atom::Number {
-            offset,
+            offset_bytes,
             bytes: 4,
             lane,
-        } => Load::Four { offset, lane },
-        Atom::Number { offset, lane, .. } => Load::Eight { offset, lane },
+        } => Load::Four { offset_bytes, lane },
+        Atom::Number {
+            offset_bytes, lane, ..
+        } => Load::Eight { offset_bytes, lane },
     };
     let left_bits = 8 * (8 - end).max(0) as u32;
     let right_bits = 8 * (end - 8).max(0) as u32;
@@ -423,13 +447,13 @@ fn program(parts: &[(Piece, Atom)]) -> Word {
             (
                 _,
                 Atom::Bytes {
-                    offset,
-                    len: 8,
+                    offset_bytes,
+                    len_bytes: 8,
                     is_flipped,
                 },
             ),
         ] => Word::Bytes {
-            offset: *offset,
+            offset_bytes: *offset_bytes,
             flip: if *is_flipped { u64::MAX } else { 0 },
         },
         [
@@ -450,33 +474,33 @@ fn program(parts: &[(Piece, Atom)]) -> Word {
                     ..
                 },
                 Atom::Number {
-                    offset,
+                    offset_bytes,
                     bytes: 8,
                     lane,
                 },
             ),
         ] => Word::Eight {
-            offset: *offset,
+            offset_bytes: *offset_bytes,
             lane: *lane,
         },
         [
             (
                 Piece { left_bits: 32, .. },
                 Atom::Number {
-                    offset,
+                    offset_bytes,
                     bytes: 4,
                     lane,
                 },
             ),
         ] => Word::Four {
-            offset: *offset,
+            offset_bytes: *offset_bytes,
             lane: *lane,
         },
         [
             (
                 Piece { left_bits: 32, .. },
                 Atom::Number {
-                    offset,
+                    offset_bytes,
                     bytes: 4,
                     lane,
                 },
@@ -484,20 +508,20 @@ fn program(parts: &[(Piece, Atom)]) -> Word {
             (
                 _,
                 Atom::Number {
-                    offset: second,
+                    offset_bytes: second,
                     bytes: 4,
                     lane: second_lane,
                 },
             ),
-        ] if offset + 4 == *second && lane == second_lane => Word::Pair {
-            offset: *offset,
+        ] if offset_bytes + 4 == *second && lane == second_lane => Word::Pair {
+            offset_bytes: *offset_bytes,
             lane: *lane,
         },
         [
             (
                 Piece { left_bits: 32, .. },
                 Atom::Number {
-                    offset,
+                    offset_bytes,
                     bytes: 4,
                     lane,
                 },
@@ -511,7 +535,7 @@ fn program(parts: &[(Piece, Atom)]) -> Word {
                 _,
             ),
         ] => Word::FourThen {
-            offset: *offset,
+            offset_bytes: *offset_bytes,
             lane: *lane,
             rest: *rest,
         },
