@@ -23,8 +23,9 @@ use crate::units::nearest;
 /// The largest record, in bytes: a record must fit many times into the smallest I/O block.
 pub const RECORD_BYTES_MAX: usize = 1 << 20;
 
-/// The largest sum of the key fields' lengths, in bytes (fields may overlap).
-pub const KEY_BYTES_MAX: usize = 1 << 20;
+/// The largest sum of the key fields' lengths, in bytes (fields may overlap): bounds the programs
+/// of an order.
+pub const KEY_BYTES_MAX: usize = 1 << 18;
 
 const READ_TYPE: &str = "read record type";
 const READ_KEY: &str = "read key";

@@ -139,6 +139,9 @@ pub(super) struct Piece {
     right_bits: u32,
 }
 
+// The order's contract states its memory by these.
+const _: () = assert!(size_of::<Word>() <= 64 && size_of::<Piece>() <= 48);
+
 #[derive(Debug, Clone, Copy)]
 enum Load {
     Window(Window),
