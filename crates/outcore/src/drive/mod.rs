@@ -112,7 +112,9 @@ pub trait Device: Send + Sync {
     fn punch(&self, file: FileId, offset_bytes: u64, len_bytes: u64) -> Result<()>;
     /// Makes data and length durable.
     fn sync(&self, file: FileId) -> Result<()>;
-    /// Renames a file; refuses an existing target unless `replace`. Durable on return.
+    /// Publishes a private file under its final name: gives it the mode of the file that it
+    /// replaces, or that of a new file, and renames it. Refuses an existing target unless
+    /// `replace`. Durable on return.
     fn rename(&self, from: &Path, to: &Path, replace: bool) -> Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> Result<()>;

@@ -159,6 +159,7 @@ pub struct OsDevice {
     engine: Engine,
     files: FileTable,
     start: Instant,
+    umask: u32,
 }
 
 impl OsDevice {
@@ -179,6 +180,7 @@ impl OsDevice {
             engine,
             files: FileTable::default(),
             start: Instant::now(),
+            umask: umask(),
         }
     }
 
@@ -205,6 +207,14 @@ fn at<'a>(operation: &'a str, path: &'a Path) -> impl Fn(Errno) -> Error + 'a {
             _ => error,
         }
     }
+}
+
+/// The process's file mode mask, read without changing it for other threads.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    line.and_then(|text| u32::from_str_radix(text.trim(), 8).ok())
+        .unwrap_or(0o022)
 }
 
 /// Whether a direct read of the first block is taken; empty files count as taken.
@@ -297,6 +307,11 @@ impl Device for OsDevice {
     }
 
     fn rename(&self, from: &Path, to: &Path, replace: bool) -> Result<()> {
+        let mode = match rustix::fs::stat(to) {
+            Ok(replaced) if replace => Mode::from_raw_mode(replaced.st_mode & 0o777),
+            _ => Mode::from_raw_mode(0o666 & !self.umask),
+        };
+        rustix::fs::chmod(from, mode).map_err(at("publish output", from))?;
         let cwd = rustix::fs::CWD;
         let done = if replace {
             rustix::fs::rename(from, to)
@@ -372,5 +387,23 @@ mod tests {
         assert_eq!(failed.advance(-5, 8192), Some(Err(5)));
         let mut empty = Progress::new(true);
         assert_eq!(empty.advance(0, 8192), Some(Ok(0)));
+    }
+
+    #[test]
+    fn a_published_file_has_the_mode_of_a_new_one_or_of_the_one_it_replaces() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let device = OsDevice::new(IoMode::Auto);
+        let (from, to) = (dir.path().join("staged"), dir.path().join("final"));
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        device.close(device.open(&from, Access::Create).unwrap());
+        assert_eq!(mode(&from), 0o600);
+        device.rename(&from, &to, false).unwrap();
+        assert_eq!(mode(&to), 0o666 & !umask());
+        std::fs::set_permissions(&to, PermissionsExt::from_mode(0o640)).unwrap();
+        device.close(device.open(&from, Access::Create).unwrap());
+        assert!(device.rename(&from, &to, false).is_err());
+        device.rename(&from, &to, true).unwrap();
+        assert_eq!(mode(&to), 0o640);
     }
 }
