@@ -1,5 +1,35 @@
 //! Traces of block devices and GPUs: streaming readers for the formats that exist, one record type
 //! each, adapters that make a trace fit a volume, writers, summaries, and the pure part of a replay.
+//!
+//! Contract: files of any length in constant memory; what cannot be read is counted with its place
+//! and reason, never silently lost; nothing here does I/O on drives, so that `outcore replay` and
+//! the simulator see exactly the same requests.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | (root) | [`TraceReader`]: SPC, FIU, MSR, fio, blktrace, Alibaba, Tencent, vscsi, MQSim and our own, as [`Request`]s |
+//! | [`summary`] | Falcon's Table 2 and the footprint, in one pass |
+//! | [`adapt`] | speed, wrapping or scaling into a volume, widening to blocks, splitting, sorting |
+//! | [`replay_plan`] | when each request is released: open, closed or dependent loop |
+//! | [`mod@write`] | fio iolog version 3, MQSim ASCII |
+//! | [`io_trace`] | outcore's own trace with dependencies (`docs/formats/io-trace.md`) |
+//! | [`gpu`] | kernels from PyTorch profiles, nsys reports and MacSim's lists |
+//!
+//! ```
+//! use outcore_traces::adapt::{AdaptOptions, Adapted, Fit};
+//! use outcore_traces::{ReadOptions, TraceReader};
+//!
+//! let spc = "0,303568,3584,w,0.0\n0,damaged\n0,55590,512,r,0.026\n";
+//! let trace = TraceReader::from_stream(spc.as_bytes(), "example", &ReadOptions::default())?;
+//! let fit = Fit::Wrap { volume_bytes: 64 << 20 };
+//! let mut adapted = Adapted::new(trace, AdaptOptions { fit, ..AdaptOptions::default() })?;
+//! let sizes: Vec<u64> =
+//!     adapted.by_ref().map(|request| Ok(request?.len_bytes)).collect::<Result<_, _>>()?;
+//! assert_eq!(sizes, [4096, 4096]);
+//! assert_eq!(adapted.changes().widened_reads, 1);
+//! assert_eq!(adapted.inner().skips().total(), 1);
+//! # Ok::<(), outcore::error::Error>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod adapt;

@@ -329,7 +329,7 @@ impl Source {
     /// The next request of this file.
     fn next(&mut self, shared: &mut Shared) -> Result<Option<Request>> {
         let Source { path, format, body } = self;
-        let what = format.title();
+        let what = (format.part(), format.title());
         match body {
             Body::Text(lines, parser) => next_of_text(lines, parser, path, what, shared),
             Body::Blktrace(events) => loop {
@@ -369,7 +369,7 @@ fn next_of_text(
     lines: &mut Lines<Bytes>,
     parser: &mut LineParser,
     path: &Path,
-    what: &str,
+    what: (&str, &str),
     shared: &mut Shared,
 ) -> Result<Option<Request>> {
     loop {

@@ -445,3 +445,117 @@ impl<I: Iterator<Item = Result<Entry>>> DependentLoop<I> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Op;
+    use proptest::prelude::*;
+
+    fn requests(times: &[u64]) -> Vec<Request> {
+        let numbered = times.iter().zip(0_u64..);
+        numbered
+            .map(|(time_ns, offset_bytes)| Request {
+                time_ns: *time_ns,
+                device: 0,
+                op: Op::Read,
+                offset_bytes,
+                len_bytes: 4096,
+            })
+            .collect()
+    }
+
+    fn ok(requests: &[Request]) -> impl Iterator<Item = Result<Request>> + '_ {
+        requests.iter().map(|request| Ok(*request))
+    }
+
+    #[test]
+    fn an_error_of_the_trace_comes_after_the_requests_before_it() {
+        let mut list: Vec<Result<Request>> = ok(&requests(&[0, 0])).collect();
+        list.push(Err(Error::interrupted()));
+        let mut open = OpenLoop::new(list.clone().into_iter(), 10, 100);
+        assert_eq!(
+            open.next()
+                .map(|batch| batch.map(|batch| batch.requests.len()).ok()),
+            Some(Some(2))
+        );
+        assert!(matches!(open.next(), Some(Err(_))));
+        assert!(open.next().is_none());
+        let mut closed = ClosedLoop::new(list.into_iter(), 8);
+        assert!(closed.completed(0).is_err());
+    }
+
+    #[test]
+    fn a_replay_that_cannot_go_on_says_what_is_missing() {
+        let record = Record {
+            thread: 3,
+            drive: 0,
+            file: 0,
+            op: crate::io_trace::IoOp::Read,
+            is_failed: false,
+            offset_bytes: 0,
+            len_bytes: 1,
+            submit_ns: 0,
+            complete_ns: 1,
+            reaped: 5,
+            outstanding: 0,
+            think_ns: 0,
+            busy_ns: 0,
+        };
+        let mut plan = DependentLoop::new(std::iter::once(Ok(Entry::Request(record))));
+        assert_eq!(plan.next_due_ns().ok(), Some(None));
+        assert!(!plan.is_finished());
+        let error = plan.check_finished().map_err(|error| error.to_string());
+        assert!(
+            error.is_err_and(|text| text.contains("thread 3 waits for completion 5, but only 0"))
+        );
+        assert!(plan.completed(3, 0).is_err(), "nothing is in flight");
+    }
+
+    proptest! {
+        #[test]
+        fn open_batches_keep_order_and_release_nothing_early(
+            times in prop::collection::vec(0_u64..1000, 0..60), window in 0_u64..200, max in 1_usize..9)
+        {
+            let list = requests(&times);
+            let mut open = OpenLoop::new(ok(&list), window, max);
+            let batches: Vec<Batch> = open.by_ref().filter_map(Result::ok).collect();
+            let all: Vec<Request> = batches.iter().flat_map(|b| b.requests.clone()).collect();
+            prop_assert_eq!(&all, &list);
+            prop_assert!(batches.is_sorted_by_key(|batch| batch.release_ns));
+            let (mut highest, mut late) = (0, 0);
+            for time in &times {
+                late += u64::from(*time < highest);
+                highest = highest.max(*time);
+            }
+            prop_assert_eq!(open.late(), late);
+            for batch in &batches {
+                prop_assert!((1..=max).contains(&batch.requests.len()));
+                for request in &batch.requests {
+                    prop_assert!(batch.release_ns >= request.time_ns);
+                    prop_assert!(late > 0 || batch.release_ns - request.time_ns <= window);
+                }
+            }
+        }
+
+        #[test]
+        fn a_closed_loop_never_has_more_in_flight_than_its_depth_nor_less_while_it_can(
+            count in 0_usize..100, depth in 1_usize..20,
+            steps in prop::collection::vec(1_usize..5, 1..200))
+        {
+            let list = requests(&vec![0; count]);
+            let mut closed = ClosedLoop::new(ok(&list), depth);
+            let mut released = closed.completed(0).unwrap();
+            let mut in_flight = released.len();
+            for step in steps {
+                prop_assert_eq!(in_flight, depth.min(count - (released.len() - in_flight)));
+                let step = step.min(in_flight);
+                let more = closed.completed(step).unwrap();
+                in_flight = in_flight - step + more.len();
+                released.extend(more);
+            }
+            prop_assert_eq!(&released[..], &list[..released.len()]);
+            prop_assert_eq!(closed.is_finished(), released.len() == count && in_flight == 0);
+        }
+    }
+}

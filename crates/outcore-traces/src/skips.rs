@@ -265,7 +265,8 @@ impl Tally {
         }
     }
 
-    /// Counts a bad line, or turns it into an error. `what` names the format.
+    /// Counts a bad line, or turns it into an error. `what` names a part of the file ("line") and
+    /// the format.
     pub(crate) fn bad(
         &mut self,
         reason: Reason,
@@ -273,7 +274,7 @@ impl Tally {
         line: u64,
         offset_bytes: u64,
         bytes: &[u8],
-        what: &str,
+        what: (&str, &str),
     ) -> Result<()> {
         match self.on_error {
             OnError::Skip => {
@@ -291,7 +292,12 @@ impl Tally {
             }
             OnError::Fail => Err(Error::corrupt(
                 "read trace",
-                format!("line {line} as {what}: {reason}: `{}`", excerpt(bytes)),
+                format!(
+                    "{} {line} as {}: {reason}: `{}`",
+                    what.0,
+                    what.1,
+                    excerpt(bytes)
+                ),
             )
             .path(path)
             .offset(offset_bytes)

@@ -452,7 +452,7 @@ fn event(is_big: bool, time: u64, sector: u64, len: u32, action: u32, payload: &
     out
 }
 
-const QUEUED_READ: u32 = ((1 << 8 | 1 << 4 | 1) << 16) | 1;
+const QUEUED_READ: u32 = ((1 << 4 | 1) << 16) | 1;
 const QUEUED_WRITE: u32 = ((1 << 8 | 1 << 4 | 1 << 1) << 16) | 1;
 const COMPLETED: u32 = ((1 << 8 | 1 << 7 | 1) << 16) | 8;
 
@@ -492,6 +492,34 @@ fn the_files_of_all_cpus_are_merged_by_time() {
     }
 }
 
+/// 40 events of a kernel (6.18, x86-64), recorded while fio ran on a loop device; fio's own log of
+/// the same run has exactly these offsets and lengths.
+#[test]
+fn events_of_a_real_kernel_are_the_requests_that_fio_issued() {
+    let path = fixture("linux-6.18.blktrace");
+    let options = ReadOptions {
+        on_error: OnError::Fail,
+        ..ReadOptions::default()
+    };
+    let mut reader = TraceReader::open(path, &options).unwrap();
+    let got: Vec<(Op, u64, u64)> = read_all(&mut reader)
+        .iter()
+        .map(|r| (r.op, r.offset_bytes, r.len_bytes))
+        .collect();
+    let want = [
+        (Op::Read, 12_648_448, 131_072),
+        (Op::Read, 155_249_664, 4096),
+        (Op::Read, 176_827_904, 4096),
+        (Op::Write, 98_568_704, 131_072),
+        (Op::Read, 84_286_976, 65_536),
+        (Op::Read, 176_187_392, 4096),
+        (Op::Write, 79_795_200, 512),
+        (Op::Write, 74_138_624, 65_536),
+    ];
+    assert_eq!(got, want);
+    assert_eq!((reader.ignored(), reader.bytes()), (32, 1984));
+}
+
 #[test]
 fn blktrace_with_garbage_gives_what_is_sound() {
     let mut bytes = event(false, 1, 8, 4096, QUEUED_READ, b"");
@@ -525,10 +553,7 @@ fn blktrace_with_garbage_gives_what_is_sound() {
     };
     let mut reader = TraceReader::from_stream(Cursor::new(bytes), "b", &strict).unwrap();
     let error = reader.find_map(Result::err).unwrap();
-    assert!(
-        error.cause().contains("line 2") || error.cause().contains("record"),
-        "{error}"
-    );
+    assert!(error.cause().starts_with("event 2 as blktrace"), "{error}");
 }
 
 #[test]

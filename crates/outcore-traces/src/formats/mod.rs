@@ -101,6 +101,15 @@ impl Format {
         }
     }
 
+    /// What a file of the format is made of.
+    pub(crate) const fn part(self) -> &'static str {
+        match self {
+            Format::Blktrace => "event",
+            Format::Outcore => "record",
+            _ => "line",
+        }
+    }
+
     /// Whether the format is made of lines.
     pub const fn is_text(self) -> bool {
         !matches!(self, Format::Blktrace | Format::Outcore)
@@ -150,14 +159,15 @@ pub(crate) type Parsed = std::result::Result<Option<Request>, Reason>;
 pub(crate) struct Names {
     list: Vec<String>,
     by_name: HashMap<Box<[u8]>, u32>,
-    last: Option<(Box<[u8]>, u32)>,
+    /// The name asked for last: most lines ask for the same one.
+    last: Option<(Vec<u8>, u32)>,
 }
 
 impl Names {
     /// The number of `name`.
     pub(crate) fn number(&mut self, name: &[u8]) -> std::result::Result<u32, Reason> {
         if let Some((last, number)) = &self.last
-            && **last == *name
+            && *last == name
         {
             return Ok(*number);
         }
@@ -171,7 +181,10 @@ impl Names {
                 number
             }
         };
-        self.last = Some((name.into(), number));
+        let (last, last_number) = self.last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(name);
+        *last_number = number;
         Ok(number)
     }
 

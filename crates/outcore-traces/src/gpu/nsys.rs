@@ -273,7 +273,7 @@ pub(crate) fn read(bytes: Bytes, path: &Path, sink: &mut Sink<'_>) -> Result<()>
             Ok(Some(kernel)) => sink.kernel(kernel)?,
             Ok(None) => sink.tally.ignored += 1,
             Err(reason) => {
-                let what = GpuFormat::Nsys.title();
+                let what = ("line", GpuFormat::Nsys.title());
                 sink.tally.bad(reason, path, number, start, line, what)?;
             }
         }

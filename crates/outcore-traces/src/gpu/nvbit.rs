@@ -101,7 +101,7 @@ fn read_config(
         match found {
             Ok(kernel) => sink.kernel(kernel)?,
             Err(reason) => {
-                let what = GpuFormat::Nvbit.title();
+                let what = ("line", GpuFormat::Nvbit.title());
                 sink.tally.bad(reason, path, number, start, line, what)?;
             }
         }
@@ -197,7 +197,7 @@ impl Names {
                     Err(reason) => reason,
                 },
             };
-            let what = GpuFormat::Nvbit.title();
+            let what = ("line", GpuFormat::Nvbit.title());
             sink.tally
                 .bad(reason, &self.path, number, start, &line, what)?;
         }

@@ -84,7 +84,7 @@ impl Events<'_, '_> {
             Ok(kernel) => self.sink.kernel(kernel),
             Err(reason) => {
                 let name = event.name.unwrap_or_default();
-                let what = GpuFormat::Torch.title();
+                let what = ("event", GpuFormat::Torch.title());
                 self.sink
                     .tally
                     .bad(reason, path, self.number, 0, name.as_bytes(), what)
@@ -367,7 +367,7 @@ mod tests {
         );
         let error = read_text(&json, OnError::Fail).unwrap_err().to_string();
         assert!(
-            error.contains("line 1") && error.contains("gemm<float>"),
+            error.contains("event 1 as") && error.contains("gemm<float>"),
             "{error}"
         );
     }

@@ -1,0 +1,9 @@
+//! outcore's own I/O trace: reader, writer, order of submission and replay.
+//!
+//! Contract: never panics, never reads for ever; the checks are in the library of this package.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| outcore_fuzz::io_trace(data));
