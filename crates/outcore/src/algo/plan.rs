@@ -392,7 +392,9 @@ fn choose_sample(plan: &mut SortPlan) {
     let wanted = wanted.clamp(256 << 10, 8 << 20).min(size.memory_bytes / 16);
     let allowed = (size.data_bytes / 64).max(64 << 10);
     let total = wanted.min(allowed).max(BLOCK_BYTES as u64);
-    let read_bytes = (total / 1024).clamp(4 * size.element_bytes as u64, 64 << 10);
+    let read_bytes = (total / 1024)
+        .min(64 << 10)
+        .max(4 * size.element_bytes as u64);
     plan.sample_read_bytes = (read_bytes as usize).next_multiple_of(BLOCK_BYTES);
     plan.sample_reads = (total as usize / plan.sample_read_bytes).clamp(1, 2048);
 }

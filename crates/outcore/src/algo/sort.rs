@@ -254,7 +254,8 @@ where
         threads: job.options.threads,
         drive_count: volume.drives().len(),
     })?;
-    let scratch = match data_bytes > plan.leaf_bytes_max as u64 {
+    // A bucket that is too large goes to scratch even where all should have fitted.
+    let scratch = match plan.levels > 0 || data_bytes > plan.leaf_bytes_max as u64 {
         true => Some(make_scratch(job, &volume, &drives, &plan)?),
         false => None,
     };
@@ -447,14 +448,14 @@ fn make_scratch(
     plan: &SortPlan,
 ) -> Result<Scratch> {
     let mut seen = Vec::new();
-    let mut free_bytes = 0;
+    let mut free_bytes = 0u64;
     let mut listed = Vec::new();
     for (name, dir, _) in drives {
         let file_system = job.device.file_system(dir)?;
         if !seen.contains(&file_system) {
             seen.push(file_system);
             let here = job.device.free_bytes(dir)?;
-            free_bytes += here;
+            free_bytes = free_bytes.saturating_add(here);
             listed.push(format!("{name} has {}", units::bytes(here)));
         }
     }

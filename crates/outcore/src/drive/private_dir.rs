@@ -34,8 +34,26 @@ const ATTEMPTS_MAX: u32 = 100;
 #[derive(Debug)]
 pub struct PrivateDir {
     path: PathBuf,
-    /// Holds the lock; `None` for directories that exist only by name (in-memory devices).
-    lock: Option<File>,
+    owner: Owner,
+}
+
+/// What makes a directory ours.
+#[derive(Debug)]
+enum Owner {
+    /// The lock, held.
+    Lock(#[allow(dead_code)] File),
+    /// A device without directories, where ours is the front part of names.
+    Names(Box<dyn Names>),
+    /// Nobody any more: it waits for the next sweep.
+    Nobody,
+}
+
+/// A device whose directories are the front parts of its files' names.
+pub(super) trait Names: std::fmt::Debug + Send + Sync {
+    /// Makes a file of that name.
+    fn write(&self, path: &Path, bytes: &[u8]);
+    /// Removes all files below a directory.
+    fn remove_below(&self, dir: &Path);
 }
 
 impl PrivateDir {
@@ -57,7 +75,7 @@ impl PrivateDir {
                 Ok(Some(lock)) => {
                     return Ok(PrivateDir {
                         path,
-                        lock: Some(lock),
+                        owner: Owner::Lock(lock),
                     });
                 }
                 // Somebody swept it between the two calls.
@@ -72,9 +90,12 @@ impl PrivateDir {
         Err(cannot_make(parent, &io::Error::other("no free name")))
     }
 
-    /// A directory that exists by name alone, for devices without directories.
-    pub(super) fn named(path: PathBuf) -> Self {
-        PrivateDir { path, lock: None }
+    /// A directory that exists by name alone, on a device without directories.
+    pub(super) fn named(path: PathBuf, names: Box<dyn Names>) -> Self {
+        PrivateDir {
+            path,
+            owner: Owner::Names(names),
+        }
     }
 
     /// Where it is.
@@ -82,9 +103,15 @@ impl PrivateDir {
         &self.path
     }
 
-    /// Writes a small file here, durably. Nothing happens in a directory that is only a name.
+    /// Gives the directory up without removing it: the next sweep finishes its commit.
+    pub fn leave(mut self) {
+        self.owner = Owner::Nobody;
+    }
+
+    /// Writes a small file here, durably.
     pub fn write_file(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        if self.lock.is_none() {
+        if let Owner::Names(names) = &self.owner {
+            names.write(&self.path.join(name), bytes);
             return Ok(());
         }
         let unfinished = self.path.join(format!("{name}.part"));
@@ -137,15 +164,26 @@ fn finish_commit(dir: &Path) -> bool {
         if fs::rename(from, to).is_err() && Path::new(from).exists() {
             return false;
         }
+        // Durable before the record goes.
+        let parent = Path::new(to).parent().map(File::open);
+        if let Some(Ok(parent)) = parent
+            && parent.sync_all().is_err()
+        {
+            return false;
+        }
     }
     true
 }
 
 impl Drop for PrivateDir {
     fn drop(&mut self) {
-        if self.lock.is_some() {
+        match &self.owner {
             // What cannot be removed now is swept by the next run: the lock goes with the handle.
-            let _ = fs::remove_dir_all(&self.path);
+            Owner::Lock(_) => {
+                let _ = fs::remove_dir_all(&self.path);
+            }
+            Owner::Names(names) => names.remove_below(&self.path),
+            Owner::Nobody => {}
         }
     }
 }

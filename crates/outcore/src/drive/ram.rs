@@ -17,6 +17,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::os::Progress;
+use super::private_dir::Names;
 use super::{
     Access, BLOCK_BYTES, Completion, Device, FileFacts, FileId, Op, PrivateDir, Queue, Request,
 };
@@ -98,7 +99,10 @@ impl State {
         let mut wanted = request.buf.len() - start;
         let cut = self.options.short_one_in;
         if cut > 0 && wanted > BLOCK_BYTES && self.next_random().is_multiple_of(u64::from(cut)) {
-            wanted = 1 + (self.next_random() % wanted as u64) as usize;
+            // At least a block, as the kernel does: a direct transfer that is resumed at a block
+            // border and gets less than it had before would look like the end of the file.
+            let spare = (wanted - BLOCK_BYTES) as u64;
+            wanted = BLOCK_BYTES + (self.next_random() % spare) as usize;
         }
         let room = self
             .options
@@ -208,13 +212,34 @@ fn file_system_of(path: &Path) -> u64 {
     let name = drive
         .map(|part| part.as_os_str().as_encoded_bytes())
         .unwrap_or_default();
-    name.iter().fold(1, |sum, &byte| sum * 31 + u64::from(byte))
+    name.iter().fold(1u64, |sum, &byte| {
+        sum.wrapping_mul(31).wrapping_add(u64::from(byte))
+    })
 }
 
 fn missing(operation: &str, path: &Path) -> Error {
     Error::errno(operation, Errno::NOENT.raw_os_error())
         .path(path)
         .hint("check the path")
+}
+
+impl Names for RamDevice {
+    fn write(&self, path: &Path, bytes: &[u8]) {
+        self.put(path, bytes.to_vec());
+    }
+
+    fn remove_below(&self, dir: &Path) {
+        let mut state = self.state();
+        let (below, rest) = state
+            .names
+            .drain()
+            .partition(|(path, _)| path.starts_with(dir));
+        state.names = rest;
+        for (_, index) in below {
+            state.files[index].is_linked = false;
+            state.files[index].bytes = Vec::new();
+        }
+    }
 }
 
 impl Device for RamDevice {
@@ -351,9 +376,8 @@ impl Device for RamDevice {
     fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir> {
         let mut state = self.state();
         state.private_dirs += 1;
-        Ok(PrivateDir::named(
-            parent.join(format!(".outcore-{}", state.private_dirs)),
-        ))
+        let path = parent.join(format!(".outcore-{}", state.private_dirs));
+        Ok(PrivateDir::named(path, Box::new(self.clone())))
     }
 
     fn sweep_private_dirs(&self, _parent: &Path) -> Result<Vec<PathBuf>> {

@@ -93,6 +93,13 @@ impl Output {
             replace,
         };
         let mut parents: Vec<PathBuf> = Vec::new();
+        if let Some(manifest) = &output.manifest {
+            // Its own directory comes first: a rename cannot leave the file system.
+            let parent = parent_of(manifest).to_path_buf();
+            volume.device().sweep_private_dirs(&parent)?;
+            output.dirs.push(volume.device().make_private_dir(&parent)?);
+            parents.push(parent);
+        }
         for (index, plan) in plans.into_iter().enumerate() {
             let parent = parent_of(&plan.path).to_path_buf();
             let known = parents.iter().position(|seen| *seen == parent);
@@ -209,10 +216,25 @@ impl Output {
                 .path(taken)
                 .hint("allow overwriting with --force"));
         }
-        // From here on the output exists: whoever finds the record finishes the renames.
         PrivateDir::commit(&self.dirs, &renames)?;
-        for (from, to) in &renames {
-            volume.device().rename(from, to, true)?;
+        // From here on the output exists: whoever finds the record finishes the renames.
+        let rename = |(from, to): &(PathBuf, PathBuf)| {
+            let device = volume.device();
+            device
+                .rename(from, to, true)
+                .or_else(|_| device.rename(from, to, true))
+        };
+        // One that fails does not hold up the others.
+        let failures: Vec<Error> = renames
+            .iter()
+            .filter_map(|pair| rename(pair).err())
+            .collect();
+        if let Some(error) = failures.into_iter().next() {
+            self.dirs.into_iter().for_each(PrivateDir::leave);
+            return Err(error.hint(
+                "the output is whole: a run of outcore with the same output directories, or \
+                 `outcore scratch clean`, puts the rest of it in place",
+            ));
         }
         for shard in &self.shards {
             volume.close(&shard.file);
