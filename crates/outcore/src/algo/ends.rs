@@ -4,7 +4,6 @@
 //! record's size; [`check_unchanged`] finds one that was written to meanwhile. An output that
 //! exists is refused before any work unless it may be replaced. Nothing is read or written here.
 
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use super::sort::{SortInput, SortOutput};
@@ -126,17 +125,6 @@ pub(crate) fn stage_output(
         }
     }
     Output::stage(volume, plans, manifest, replace).map(Some)
-}
-
-/// The directory in which the first file of `output` will lie; the process's own for a pipe.
-pub(crate) fn home_of(output: &SortOutput) -> PathBuf {
-    let path = match output {
-        SortOutput::File { path, .. } => Some(path),
-        SortOutput::Shards { paths, .. } => paths.first(),
-        SortOutput::Pipe(_) => None,
-    };
-    let parent = path.map(|path| crate::volume::output::parent_of(path));
-    parent.map_or_else(|| PathBuf::from("."), PathBuf::from)
 }
 
 /// What each drive has served: name, bytes read, bytes written.

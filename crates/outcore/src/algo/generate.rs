@@ -525,23 +525,25 @@ mod tests {
     }
 
     #[test]
-    fn shards_lie_one_a_drive_and_make_up_the_whole() {
-        let device = RamDevice::new(RamOptions::default());
-        let job = Job::on(options(2, 8 << 20), Arc::new(device.clone()));
-        let paths: Vec<_> = (0..3).map(|d| format!("/d{d}/part").into()).collect();
+    fn shards_appear_together_and_make_up_the_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = Job::new(options(2, 8 << 20), IoMode::Auto);
+        let paths: Vec<_> = (0..3)
+            .map(|number| dir.path().join(format!("part-{number}")))
+            .collect();
+        let manifest = dir.path().join("parts.outcore.json");
         let output = SortOutput::Shards {
             paths: paths.clone(),
-            manifest: "/d0/part.outcore.json".into(),
+            manifest: manifest.clone(),
         };
-        let mut request = request("gensort", 70_001, output);
-        // The manifest is a real file, which an in-memory device has not.
-        request.replace = true;
-        let outcome = generate(&job, &request);
+        generate(&job, &request("gensort", 70_001, output)).unwrap();
         let all: Vec<u8> = paths
             .iter()
-            .flat_map(|path| device.get(path).unwrap_or_default())
+            .flat_map(|path| std::fs::read(path).unwrap())
             .collect();
-        assert!(all == wanted("gensort", 70_001), "{outcome:?}");
+        assert!(all == wanted("gensort", 70_001));
+        assert!(manifest.exists());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 4);
     }
 
     #[test]

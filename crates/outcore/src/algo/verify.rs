@@ -345,7 +345,7 @@ mod tests {
 
     fn records(format: &RecordFormat, count: usize, seed: u64) -> Vec<u8> {
         let generate = GenerateOptions {
-            distribution: "uniform:200000".parse().unwrap(),
+            distribution: "uniform:200".parse().unwrap(),
             seed,
             records: 0,
         };
