@@ -1,0 +1,670 @@
+//! The description of one drive, as TOML with units or as Rust values.
+//!
+//! Contract: every field has a meaning in the model; an unknown key is an error that names the
+//! nearest known one; [`DriveConfig::validate`] refuses geometries that cannot be built (zero
+//! dies, more pages than 2^32 - 2) before anything is allocated. Capacities are products of the
+//! geometry, never given twice. Quirks of MQSim are switched on by `compat = "mqsim"` alone.
+
+use outcore::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::units::{NS, Rate, Size, Time, Transfers, US, nearest};
+
+/// Whose behaviour is reproduced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compat {
+    /// The model as documented.
+    #[default]
+    None,
+    /// MQSim 7ec40e3 with its quirks (see `docs/sim/validity.md`).
+    Mqsim,
+}
+
+/// How the host reaches the drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Interface {
+    /// Submission and completion queue pairs over PCIe.
+    #[default]
+    Nvme,
+    /// One queue of 32 commands behind a host adapter with a fixed delay a message.
+    Sata,
+}
+
+/// Host interface and link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostConfig {
+    /// NVMe or SATA.
+    pub interface: Interface,
+    /// Entries of a submission and of a completion queue.
+    pub queue_entries: u32,
+    /// Commands of one queue that the drive holds at a time.
+    pub fetch_depth: u32,
+    /// PCIe lanes.
+    pub pcie_lanes: u32,
+    /// Payload rate of one lane and direction.
+    pub pcie_lane_rate: Rate,
+    /// Host adapter delay a message (SATA only).
+    pub sata_delay: Time,
+    /// Fixed firmware time a command, before its first flash operation.
+    pub command_overhead: Time,
+}
+
+impl Default for HostConfig {
+    fn default() -> Self {
+        HostConfig {
+            interface: Interface::Nvme,
+            queue_entries: 1024,
+            fetch_depth: 512,
+            pcie_lanes: 4,
+            pcie_lane_rate: Rate(1_000_000_000),
+            sata_delay: Time(400 * US),
+            command_overhead: Time(0),
+        }
+    }
+}
+
+/// How cache space and mapping cache are divided between queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// One pool.
+    #[default]
+    Shared,
+    /// Equal parts.
+    Equal,
+}
+
+/// The DRAM data cache.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CacheConfig {
+    /// Bytes of DRAM for data.
+    pub capacity: Size,
+    /// Sharing between queues.
+    pub sharing: Sharing,
+    /// Bytes of one DRAM row.
+    pub row: Size,
+    /// DRAM data rate.
+    pub rate: Transfers,
+    /// Bytes a transfer.
+    pub burst: Size,
+    /// Row to column delay.
+    pub t_rcd: Time,
+    /// Column latency.
+    pub t_cl: Time,
+    /// Precharge.
+    pub t_rp: Time,
+}
+
+impl Default for CacheConfig {
+    fn default() -> Self {
+        CacheConfig {
+            capacity: Size(256 << 20),
+            sharing: Sharing::Shared,
+            row: Size(8192),
+            rate: Transfers(800_000_000),
+            burst: Size(4),
+            t_rcd: Time(13 * NS),
+            t_cl: Time(13 * NS),
+            t_rp: Time(13 * NS),
+        }
+    }
+}
+
+/// Where a write may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Allocation {
+    /// The address fixes the plane, in the order of [`MappingConfig::order`].
+    #[default]
+    Static,
+    /// Any free plane of the drive (MQMS).
+    Dynamic,
+    /// Any free plane of the channel that the address fixes.
+    RestrictedChannel,
+    /// Any free plane of the die that the address fixes.
+    RestrictedDie,
+}
+
+/// Logical to physical mapping.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MappingConfig {
+    /// Bytes a mapping entry covers: the page, a part of it, or a sector. 0 means the page.
+    pub unit: Size,
+    /// Where writes may go.
+    pub allocation: Allocation,
+    /// Order of channel, way, die and plane for static allocation, such as `CWDP`.
+    pub order: String,
+    /// True when the whole table is in DRAM.
+    pub resident: bool,
+    /// Bytes of the mapping table cache when it is not.
+    pub cache: Size,
+    /// Sharing of that cache between queues.
+    pub cache_sharing: Sharing,
+    /// How long a partly filled page waits for more data before it is programmed.
+    pub pack_wait: Time,
+}
+
+impl Default for MappingConfig {
+    fn default() -> Self {
+        MappingConfig {
+            unit: Size(0),
+            allocation: Allocation::Static,
+            order: "CWDP".to_owned(),
+            resident: true,
+            cache: Size(2 << 20),
+            cache_sharing: Sharing::Shared,
+            pack_wait: Time(100 * US),
+        }
+    }
+}
+
+/// Order in which waiting flash operations of one die are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// Reads, writes, erases; within a kind in order of arrival.
+    OutOfOrder,
+    /// The same, with weighted priority classes of the queues.
+    #[default]
+    Priority,
+}
+
+/// Which commands may be interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Suspension {
+    /// None.
+    #[default]
+    None,
+    /// Programs, for reads.
+    Program,
+    /// Erases, for reads and programs.
+    Erase,
+    /// Both.
+    ProgramErase,
+}
+
+/// Transaction scheduling.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SchedulingConfig {
+    /// Order of service.
+    pub policy: Policy,
+    /// What may be suspended.
+    pub suspension: Suspension,
+    /// A program that ends sooner than this is not suspended.
+    pub suspend_program_if_left: Time,
+    /// An erase that ends sooner than this is not suspended.
+    pub suspend_erase_if_left: Time,
+}
+
+impl Default for SchedulingConfig {
+    fn default() -> Self {
+        SchedulingConfig {
+            policy: Policy::Priority,
+            suspension: Suspension::None,
+            suspend_program_if_left: Time(100 * US),
+            suspend_erase_if_left: Time(700 * US),
+        }
+    }
+}
+
+/// How the block to collect is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GcPolicy {
+    /// Most invalid pages of all.
+    Greedy,
+    /// Most invalid pages of log2(blocks) random ones (d-choices, random greedy).
+    #[default]
+    Rga,
+    /// Any.
+    Random,
+    /// Any that is full.
+    RandomP,
+    /// Any that is full and has enough invalid pages.
+    RandomPp,
+    /// Oldest first.
+    Fifo,
+}
+
+/// Garbage collection and wear levelling.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GcConfig {
+    /// Choice of the victim.
+    pub policy: GcPolicy,
+    /// Candidates of d-choices; 0 means log2 of the blocks of a plane.
+    pub choices: u32,
+    /// Share of free blocks below which collection starts.
+    pub threshold: f64,
+    /// Share of free blocks below which user operations yield, when preemptible.
+    pub hard_threshold: f64,
+    /// User operations go before collection until the hard threshold.
+    pub preemptible: bool,
+    /// Take the least worn free block next.
+    pub dynamic_wear_levelling: bool,
+    /// Move cold blocks when erase counts drift apart.
+    pub static_wear_levelling: bool,
+    /// Difference of erase counts that starts static levelling.
+    pub wear_threshold: u32,
+    /// Collections that a plane runs at a time, and its reserve of free blocks.
+    pub concurrent: u32,
+}
+
+impl Default for GcConfig {
+    fn default() -> Self {
+        GcConfig {
+            policy: GcPolicy::Rga,
+            choices: 0,
+            threshold: 0.05,
+            hard_threshold: 0.005,
+            preemptible: false,
+            dynamic_wear_levelling: true,
+            static_wear_levelling: false,
+            wear_threshold: 100,
+            concurrent: 4,
+        }
+    }
+}
+
+/// Bits a cell, which decides which page of a word line is slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cell {
+    /// One.
+    Slc,
+    /// Two.
+    Mlc,
+    /// Three.
+    #[default]
+    Tlc,
+    /// Four.
+    Qlc,
+}
+
+impl Cell {
+    /// Number of latency classes.
+    pub const fn bits(self) -> usize {
+        match self {
+            Cell::Slc => 1,
+            Cell::Mlc => 2,
+            Cell::Tlc => 3,
+            Cell::Qlc => 4,
+        }
+    }
+}
+
+/// Flash geometry and timing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FlashConfig {
+    /// Bits a cell.
+    pub cell: Cell,
+    /// Buses to the flash.
+    pub channels: u32,
+    /// Packages (ways) a channel.
+    pub chips: u32,
+    /// Dies a chip.
+    pub dies: u32,
+    /// Planes a die.
+    pub planes: u32,
+    /// Blocks a plane.
+    pub blocks: u32,
+    /// Pages a block.
+    pub pages: u32,
+    /// Bytes of user data a page.
+    pub page: Size,
+    /// Read latencies, one a page class (lower, middle, upper); the last is repeated.
+    pub read: Vec<Time>,
+    /// Program latencies, likewise.
+    pub program: Vec<Time>,
+    /// Erase latency.
+    pub erase: Time,
+    /// Time to suspend a program.
+    pub suspend_program: Time,
+    /// Time to suspend an erase.
+    pub suspend_erase: Time,
+    /// Bus rate.
+    pub bus: Transfers,
+    /// Bus width in bytes.
+    pub bus_bytes: u32,
+    /// Planes of one die may only work together on the same page number.
+    pub multiplane_same_page: bool,
+    /// Erases a block endures.
+    pub endurance: u32,
+    /// Share of the capacity that the host does not see.
+    pub over_provisioning: f64,
+}
+
+impl Default for FlashConfig {
+    fn default() -> Self {
+        FlashConfig {
+            cell: Cell::Mlc,
+            channels: 8,
+            chips: 4,
+            dies: 2,
+            planes: 2,
+            blocks: 2048,
+            pages: 256,
+            page: Size(8192),
+            read: vec![Time(75 * US)],
+            program: vec![Time(750 * US)],
+            erase: Time(3800 * US),
+            suspend_program: Time(100 * US),
+            suspend_erase: Time(700 * US),
+            bus: Transfers(333_000_000),
+            bus_bytes: 1,
+            multiplane_same_page: true,
+            endurance: 10_000,
+            over_provisioning: 0.07,
+        }
+    }
+}
+
+/// Energy of one operation in nanojoules, and idle power.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EnergyConfig {
+    /// A page read.
+    pub read_nj: f64,
+    /// A page program.
+    pub program_nj: f64,
+    /// A block erase.
+    pub erase_nj: f64,
+    /// A byte over a flash bus.
+    pub bus_byte_nj: f64,
+    /// A byte over the host link.
+    pub link_byte_nj: f64,
+    /// Everything else, always.
+    pub idle_watts: f64,
+}
+
+impl Default for EnergyConfig {
+    fn default() -> Self {
+        EnergyConfig {
+            read_nj: 20_000.0,
+            program_nj: 150_000.0,
+            erase_nj: 1_000_000.0,
+            bus_byte_nj: 0.1,
+            link_byte_nj: 0.05,
+            idle_watts: 1.0,
+        }
+    }
+}
+
+/// One drive.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DriveConfig {
+    /// For reports.
+    pub name: String,
+    /// Whose quirks apply.
+    pub compat: Compat,
+    /// Seed of the drive's own random choices.
+    pub seed: i32,
+    /// Fill the drive before the run (see `drive::fill`).
+    pub precondition: bool,
+    /// Host interface and link.
+    pub host: HostConfig,
+    /// DRAM data cache.
+    pub cache: CacheConfig,
+    /// Address mapping.
+    pub mapping: MappingConfig,
+    /// Scheduling of flash operations.
+    pub scheduling: SchedulingConfig,
+    /// Garbage collection.
+    pub gc: GcConfig,
+    /// Flash.
+    pub flash: FlashConfig,
+    /// Energy.
+    pub energy: EnergyConfig,
+}
+
+/// The most pages, and the most mapping entries, that a drive may have.
+const ENTRIES_MAX: u64 = u32::MAX as u64 - 2;
+
+impl DriveConfig {
+    /// Reads a configuration; an error names line, key and nearest known key.
+    pub fn from_toml(text: &str) -> Result<Self> {
+        let config: DriveConfig = toml::from_str(text)
+            .map_err(|error| toml_error("read drive configuration", text, &error))?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// The configuration as TOML that [`DriveConfig::from_toml`] reads back.
+    pub fn to_toml(&self) -> Result<String> {
+        toml::to_string(self)
+            .map_err(|error| Error::usage("write drive configuration", error.to_string()))
+    }
+
+    /// Physical bytes.
+    pub fn physical_bytes(&self) -> u64 {
+        self.physical_pages()
+            .unwrap_or(0)
+            .saturating_mul(self.flash.page.0)
+    }
+
+    /// Bytes that the host sees.
+    pub fn capacity_bytes(&self) -> u64 {
+        (self.physical_bytes() as f64 * (1.0 - self.flash.over_provisioning)) as u64
+    }
+
+    fn physical_pages(&self) -> Option<u64> {
+        let f = &self.flash;
+        [f.channels, f.chips, f.dies, f.planes, f.blocks, f.pages]
+            .iter()
+            .try_fold(1u64, |product, n| product.checked_mul(u64::from(*n)))
+    }
+
+    /// Refuses what cannot be simulated.
+    pub fn validate(&self) -> Result<()> {
+        let f = &self.flash;
+        let wrong = |what: String| Err(Error::usage("check drive configuration", what));
+        for (key, value) in [
+            ("flash.channels", f.channels),
+            ("flash.chips", f.chips),
+            ("flash.dies", f.dies),
+            ("flash.planes", f.planes),
+            ("flash.blocks", f.blocks),
+            ("flash.pages", f.pages),
+            ("flash.bus_bytes", f.bus_bytes),
+            (
+                "host.queue_entries",
+                self.host.queue_entries.saturating_sub(1),
+            ),
+            ("host.fetch_depth", self.host.fetch_depth),
+            ("host.pcie_lanes", self.host.pcie_lanes),
+            ("gc.concurrent", self.gc.concurrent),
+        ] {
+            if value == 0 {
+                return wrong(format!("{key} must be larger"));
+            }
+        }
+        if f.planes > 64 || f.channels > 1024 || f.dies > 1024 || f.chips > 1024 {
+            return wrong("at most 64 planes, 1024 dies, 1024 chips and 1024 channels".to_owned());
+        }
+        if f.page.0 < 512 || f.page.0 > 32768 || !f.page.0.is_multiple_of(512) {
+            return wrong(format!(
+                "flash.page is {} bytes; it must be 512 to 32768, in steps of 512",
+                f.page.0
+            ));
+        }
+        let unit = if self.mapping.unit.0 == 0 {
+            f.page.0
+        } else {
+            self.mapping.unit.0
+        };
+        if unit < 512 || !unit.is_multiple_of(512) || !f.page.0.is_multiple_of(unit) {
+            return wrong(format!(
+                "mapping.unit of {unit} bytes does not divide a page of {} bytes into sectors",
+                f.page.0
+            ));
+        }
+        match self.physical_pages() {
+            Some(pages) if pages.saturating_mul(f.page.0 / unit) <= ENTRIES_MAX => {}
+            _ => {
+                return wrong(format!(
+                    "the geometry has more than {ENTRIES_MAX} mapping units; use fewer blocks or a larger unit"
+                ));
+            }
+        }
+        if f.read.is_empty() || f.program.is_empty() {
+            return wrong("flash.read and flash.program need a latency".to_owned());
+        }
+        for (key, value) in [
+            ("flash.over_provisioning", f.over_provisioning),
+            ("gc.threshold", self.gc.threshold),
+            ("gc.hard_threshold", self.gc.hard_threshold),
+        ] {
+            if !(0.0..1.0).contains(&value) {
+                return wrong(format!(
+                    "{key} is {value}; it must be at least 0 and below 1"
+                ));
+            }
+        }
+        for (key, value) in [
+            ("flash.bus", f.bus.0),
+            ("host.pcie_lane_rate", self.host.pcie_lane_rate.0),
+            ("cache.rate", self.cache.rate.0),
+            ("cache.burst", self.cache.burst.0),
+            ("cache.row", self.cache.row.0),
+        ] {
+            if value == 0 {
+                return wrong(format!("{key} must not be zero"));
+            }
+        }
+        parse_order(&self.mapping.order)?;
+        Ok(())
+    }
+}
+
+/// Channel, way, die, plane: the four dimensions that an allocation order permutes.
+pub fn parse_order(order: &str) -> Result<[usize; 4]> {
+    let mut dims = [0usize; 4];
+    let mut seen = [false; 4];
+    let letters: Vec<char> = order.chars().map(|c| c.to_ascii_uppercase()).collect();
+    let ok = letters.len() == 4
+        && letters.iter().enumerate().all(|(at, letter)| {
+            "CWDP".find(*letter).is_some_and(|dim| {
+                dims[at] = dim;
+                !std::mem::replace(&mut seen[dim], true)
+            })
+        });
+    if ok {
+        return Ok(dims);
+    }
+    Err(Error::usage(
+        "check allocation order",
+        format!("`{order}` is not one of the 24 orders of C, W, D and P"),
+    )
+    .hint("channel first is CWDP"))
+}
+
+/// Turns an error of the TOML reader into one with line, key and nearest known key.
+pub(crate) fn toml_error(operation: &str, text: &str, error: &toml::de::Error) -> Error {
+    let message = error.message().to_owned();
+    let line = error
+        .span()
+        .map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let place = line
+        .map(|line| format!("line {line}: "))
+        .unwrap_or_default();
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let hint = if message.starts_with("unknown field") || message.starts_with("unknown variant") {
+        quoted.next().and_then(|word| {
+            let known: Vec<&str> = quoted.collect();
+            nearest(word, known).map(|known| format!("did you mean `{known}`?"))
+        })
+    } else {
+        None
+    };
+    let error = Error::usage(operation, format!("{place}{}", message.replace('\n', " ")));
+    match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_configuration_survives_its_own_text() {
+        let config = DriveConfig {
+            name: "x".into(),
+            ..DriveConfig::default()
+        };
+        let text = config.to_toml().unwrap();
+        assert_eq!(DriveConfig::from_toml(&text).unwrap(), config);
+    }
+
+    #[test]
+    fn an_unknown_key_names_line_and_nearest_key() {
+        let error = DriveConfig::from_toml("name = \"x\"\n[flash]\nchanels = 3\n").unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("line 3") && text.contains("did you mean `channels`?"),
+            "{text}"
+        );
+        let error = DriveConfig::from_toml("[gc]\npolicy = \"gredy\"\n").unwrap_err();
+        assert!(
+            error.to_string().contains("did you mean `greedy`?"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_wrong_quantity_names_the_line_and_the_accepted_forms() {
+        let error = DriveConfig::from_toml("[flash]\nerase = \"3 bananas\"\n").unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("line 2") && text.contains("75us"), "{text}");
+    }
+
+    #[test]
+    fn absurd_geometries_are_refused_before_anything_is_allocated() {
+        for text in [
+            "[flash]\ndies = 0\n",
+            "[flash]\nplanes = 1000000000\n",
+            "[flash]\nblocks = 4000000000\n",
+            "[flash]\npage = \"500B\"\n",
+            "[flash]\nover_provisioning = 1.5\n",
+            "[flash]\nread = []\n",
+            "[mapping]\nunit = \"3KiB\"\n",
+            "[mapping]\norder = \"CCWD\"\n",
+            "[host]\nqueue_entries = 1\n",
+        ] {
+            assert!(DriveConfig::from_toml(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn all_24_orders_are_known() {
+        let mut count = 0;
+        for a in "CWDP".chars() {
+            for b in "CWDP".chars() {
+                for c in "CWDP".chars() {
+                    for d in "CWDP".chars() {
+                        count += usize::from(parse_order(&format!("{a}{b}{c}{d}")).is_ok());
+                    }
+                }
+            }
+        }
+        assert_eq!(count, 24);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused_without_a_panic(text in "\\PC{0,200}") {
+            let _ = DriveConfig::from_toml(&text);
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Planes and their blocks: free blocks, write frontiers, valid and invalid slots.
+//!
+//! Model: every queue has in every plane a frontier for user data, one for table pages and one
+//! for collected data (double write frontier: B. Van Houdt, "On the necessity of hot and cold data
+//! identification to reduce the write amplification in flash-based SSDs", Performance Evaluation
+//! 2014). With `compat` they are taken when the drive is built, as MQSim does; otherwise when they
+//! are first needed.
+//!
+//! Invariant: in every plane free + valid + invalid slots equal blocks x pages x slots; checked
+//! whenever a frontier moves and at the end of a run. A slot is a mapping unit within a page; the
+//! slots that a partly filled page leaves empty count as invalid at once.
+//!
+//! Bounds: 28 bytes a block, one bit and 4 bytes a slot, zeroed and touched lazily.
+
+use std::collections::VecDeque;
+
+use outcore::error::Result;
+
+use super::params::Params;
+use super::types::NONE;
+use super::{Drive, QueueConfig};
+use crate::config::GcPolicy;
+
+/// One erase block.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Block {
+    /// Pages that have been given out.
+    pub(crate) written: u32,
+    /// Slots that hold nothing any more.
+    pub(crate) invalid: u32,
+    /// Erases so far.
+    pub(crate) erases: u32,
+    /// Reads under way.
+    pub(crate) reads: i32,
+    /// Programs under way.
+    pub(crate) programs: i32,
+    /// Queue whose data it holds.
+    pub(crate) queue: u16,
+    /// Holds pages of the mapping table.
+    pub(crate) holds_map: bool,
+    /// Being collected.
+    pub(crate) collecting: bool,
+}
+
+/// What a frontier receives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Frontier {
+    Data = 0,
+    Table = 1,
+    Collected = 2,
+}
+
+/// One plane.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Plane {
+    pub(crate) free: u64,
+    pub(crate) valid: u64,
+    pub(crate) invalid: u64,
+    /// Next block that was never used.
+    fresh: u32,
+    /// Erased blocks: (erase count, block), in the order of use.
+    returned: VecDeque<(u32, u32)>,
+    /// Blocks whose erase is under way.
+    pub(crate) erasing: Vec<u32>,
+    /// Blocks in the order of first use (FIFO collection only).
+    pub(crate) history: VecDeque<u32>,
+}
+
+/// All planes of a drive.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    pub(crate) list: Vec<Block>,
+    pub(crate) planes: Vec<Plane>,
+    /// Block of every frontier: plane-major, then queue, then kind; NONE when not taken yet.
+    frontiers: Vec<u32>,
+    invalid_bits: Vec<u64>,
+    words: usize,
+    /// Mapping unit + 1 of every slot; 0 when never written.
+    pub(crate) back: Vec<u32>,
+    /// How many queues share each plane.
+    pub(crate) shares: Vec<u32>,
+    queues: usize,
+    keeps_history: bool,
+}
+
+/// How many queues use each plane.
+pub(crate) fn plane_shares(p: &Params, queues: &[QueueConfig]) -> Vec<u32> {
+    let mut shares = vec![0; p.plane_count as usize];
+    for queue in queues {
+        for c in &queue.ids[0] {
+            for w in &queue.ids[1] {
+                for d in &queue.ids[2] {
+                    for l in &queue.ids[3] {
+                        shares[p.plane_at([*c, *w, *d, *l]) as usize] += 1;
+                    }
+                }
+            }
+        }
+    }
+    shares
+}
+
+impl Blocks {
+    pub(crate) fn new(
+        p: &Params,
+        queues: usize,
+        shares: Vec<u32>,
+        policy: GcPolicy,
+    ) -> Result<Self> {
+        let block_count = p.plane_count as usize * p.blocks as usize;
+        let slots_per_block = p.pages as usize * p.slots as usize;
+        let words = slots_per_block.div_ceil(64);
+        let plane = Plane {
+            free: p.blocks as u64 * slots_per_block as u64,
+            ..Plane::default()
+        };
+        let mut blocks = Blocks {
+            list: vec![Block::default(); block_count],
+            planes: vec![plane; p.plane_count as usize],
+            frontiers: vec![NONE; p.plane_count as usize * queues * 3],
+            invalid_bits: vec![0; block_count * words],
+            words,
+            back: vec![0; block_count * slots_per_block],
+            shares,
+            queues,
+            keeps_history: policy == GcPolicy::Fifo,
+        };
+        if p.compat {
+            if p.blocks as usize <= 3 * queues {
+                return Err(outcore::error::Error::usage(
+                    "build drive",
+                    format!(
+                        "{} blocks a plane cannot hold three frontiers for each of {queues} flows",
+                        p.blocks
+                    ),
+                ));
+            }
+            for plane in 0..p.plane_count {
+                for queue in 0..queues as u16 {
+                    for kind in [Frontier::Data, Frontier::Table, Frontier::Collected] {
+                        blocks.advance_frontier(p, plane, queue, kind);
+                    }
+                }
+            }
+        }
+        Ok(blocks)
+    }
+
+    fn frontier_at(&self, plane: u32, queue: u16, kind: Frontier) -> usize {
+        (plane as usize * self.queues + usize::from(queue)) * 3 + kind as usize
+    }
+
+    /// The block (within the plane) that `kind` writes to; `None` when there is none yet.
+    pub(crate) fn frontier(&self, plane: u32, queue: u16, kind: Frontier) -> Option<u32> {
+        let block = self.frontiers[self.frontier_at(plane, queue, kind)];
+        (block != NONE).then_some(block)
+    }
+
+    /// Free blocks of a plane.
+    #[inline]
+    pub(crate) fn pool(&self, p: &Params, plane: u32) -> u32 {
+        let plane = &self.planes[plane as usize];
+        p.blocks - plane.fresh + plane.returned.len() as u32
+    }
+
+    /// Gives the frontier a free block; false when the pool is empty.
+    fn advance_frontier(&mut self, p: &Params, plane: u32, queue: u16, kind: Frontier) -> bool {
+        let at = self.frontier_at(plane, queue, kind);
+        let state = &mut self.planes[plane as usize];
+        let block = if state.fresh < p.blocks {
+            state.fresh += 1;
+            state.fresh - 1
+        } else if let Some((_, block)) = state.returned.pop_front() {
+            block
+        } else {
+            self.frontiers[at] = NONE;
+            return false;
+        };
+        if self.keeps_history {
+            state.history.push_back(block);
+        }
+        self.frontiers[at] = block;
+        let entry = &mut self.list[(plane * p.blocks + block) as usize];
+        entry.queue = queue;
+        entry.holds_map = kind == Frontier::Table;
+        true
+    }
+
+    /// True when the block is a frontier of its plane.
+    pub(crate) fn is_frontier(&self, plane: u32, block: u32) -> bool {
+        let start = plane as usize * self.queues * 3;
+        self.frontiers[start..start + self.queues * 3].contains(&block)
+    }
+
+    #[inline]
+    fn bit(&self, p: &Params, slot: u64) -> (usize, u64) {
+        let per_block = u64::from(p.pages * p.slots);
+        let block = slot / per_block;
+        let inside = slot % per_block;
+        (
+            block as usize * self.words + (inside / 64) as usize,
+            1 << (inside % 64),
+        )
+    }
+
+    /// True when the slot has been given out and not invalidated.
+    #[inline]
+    pub(crate) fn slot_valid(&self, p: &Params, slot: u64) -> bool {
+        let (word, bit) = self.bit(p, slot);
+        self.invalid_bits[word] & bit == 0
+    }
+
+    /// The slot's content is obsolete.
+    pub(crate) fn invalidate(&mut self, p: &Params, slot: u64) {
+        let (word, bit) = self.bit(p, slot);
+        assert!(
+            self.invalid_bits[word] & bit == 0,
+            "a slot was invalidated twice"
+        );
+        self.invalid_bits[word] |= bit;
+        let block = (slot / u64::from(p.pages * p.slots)) as usize;
+        self.list[block].invalid += 1;
+        let plane = &mut self.planes[block / p.blocks as usize];
+        plane.invalid += 1;
+        plane.valid -= 1;
+    }
+
+    /// Erased: all slots are free again, and the block joins the pool.
+    pub(crate) fn erased(&mut self, p: &Params, block: u32, by_wear: bool) {
+        let plane = &mut self.planes[(block / p.blocks) as usize];
+        let entry = &mut self.list[block as usize];
+        let per_page = u64::from(p.slots);
+        let given = u64::from(entry.written) * per_page;
+        let invalid = u64::from(entry.invalid);
+        assert!(
+            invalid == given || p.compat,
+            "a block with valid data was erased"
+        );
+        plane.free += invalid;
+        plane.invalid -= invalid;
+        entry.written = 0;
+        entry.invalid = 0;
+        entry.erases += 1;
+        entry.holds_map = false;
+        let first = block as usize * self.words;
+        self.invalid_bits[first..first + self.words].fill(0);
+        let key = if by_wear { entry.erases } else { 0 };
+        let at = plane.returned.partition_point(|(wear, _)| *wear <= key);
+        plane.returned.insert(at, (key, block % p.blocks));
+        plane.check(p);
+    }
+
+    /// Asserts the invariant of every plane.
+    pub(crate) fn check_conservation(&self, p: &Params) {
+        for plane in &self.planes {
+            plane.check(p);
+        }
+    }
+
+    /// Least and most worn block of a plane: (index of the first least, index of the first most).
+    pub(crate) fn wear_extremes(&self, p: &Params, plane: u32) -> (u32, u32) {
+        let first = (plane * p.blocks) as usize;
+        let blocks = &self.list[first..first + p.blocks as usize];
+        let (mut least, mut most) = (0, 0);
+        for (at, block) in blocks.iter().enumerate() {
+            if block.erases < blocks[least].erases {
+                least = at;
+            }
+            if block.erases > blocks[most].erases {
+                most = at;
+            }
+        }
+        (least as u32, most as u32)
+    }
+}
+
+impl Plane {
+    fn check(&self, p: &Params) {
+        let total = u64::from(p.pages_per_plane) * u64::from(p.slots);
+        assert_eq!(
+            self.free + self.valid + self.invalid,
+            total,
+            "pages of a plane do not add up"
+        );
+    }
+}
+
+impl Drive {
+    /// Takes the next page of a frontier for `used` of its slots. `None`, with a fault or without
+    /// (when a frontier could not be opened), when the plane has no room. May start collection.
+    pub(super) fn take_page(
+        &mut self,
+        plane: u32,
+        queue: u16,
+        kind: Frontier,
+        used: u32,
+    ) -> Option<u32> {
+        let p = &self.p;
+        let block = match self.blocks.frontier(plane, queue, kind) {
+            Some(block) => block,
+            None => {
+                if !self.blocks.advance_frontier(p, plane, queue, kind) {
+                    return None;
+                }
+                self.blocks.frontier(plane, queue, kind)?
+            }
+        };
+        let global = plane * p.blocks + block;
+        let entry = &mut self.blocks.list[global as usize];
+        let page = global * p.pages + entry.written;
+        entry.written += 1;
+        let counted = !p.compat || kind != Frontier::Collected;
+        if counted {
+            entry.programs += 1;
+        }
+        let full = entry.written == p.pages;
+        let state = &mut self.blocks.planes[plane as usize];
+        state.free -= u64::from(p.slots);
+        state.valid += u64::from(p.slots);
+        for slot in used..p.slots {
+            self.blocks
+                .invalidate(p, u64::from(page) * u64::from(p.slots) + u64::from(slot));
+        }
+        if full {
+            let opened = self.blocks.advance_frontier(&self.p, plane, queue, kind);
+            if !opened && self.p.compat {
+                self.plane_exhausted(plane);
+            }
+            if kind == Frontier::Data || kind == Frontier::Table || self.p.compat {
+                self.check_collection(plane);
+            }
+        }
+        if self.blocks.planes[plane as usize].free == 0 && self.p.compat {
+            self.plane_exhausted(plane);
+        }
+        Some(page)
+    }
+
+    pub(super) fn plane_exhausted(&mut self, plane: u32) {
+        let p = &self.p;
+        let place = [
+            plane / (p.chips * p.dies * p.planes),
+            plane / (p.dies * p.planes) % p.chips,
+            plane / p.planes % p.dies,
+            plane % p.planes,
+        ];
+        self.fail(
+            format!(
+                "channel {}, chip {}, die {}, plane {} has no free block left: collection could not keep up",
+                place[0], place[1], place[2], place[3]
+            ),
+            "raise flash.over_provisioning or gc.threshold, or lower the occupancy",
+        );
+    }
+}

@@ -1,0 +1,635 @@
+//! Mapping tables: logical units to slots, the cache of table entries, and its table pages.
+//!
+//! Model: the tables are authoritative and always at hand; the cache ([`Cmt`]) decides only what a
+//! lookup costs. Entries are evicted in LRU order; a dirty one causes a read-modify-write of its
+//! table page together with all other dirty entries of that page (DFTL, Gupta et al., ASPLOS 2009,
+//! as MQSim models it). Table pages live in flash like data.
+//!
+//! Bounds: 4 bytes and a sector bitmap (1, 2, 4 or 8 bytes) a logical unit, zeroed and touched
+//! lazily; 40 bytes a cache entry.
+
+use super::params::{Params, SECTOR_BYTES};
+use super::types::{IntMap, IntSet, List, NONE, Pool};
+use super::{Drive, QueueConfig, sectors};
+use crate::drive::blocks::Frontier;
+use crate::drive::types::{Kind, Source, Tr};
+
+/// Sectors of every logical unit that hold data.
+#[derive(Debug)]
+enum Written {
+    W8(Vec<u8>),
+    W16(Vec<u16>),
+    W32(Vec<u32>),
+    W64(Vec<u64>),
+}
+
+impl Written {
+    fn new(unit_sectors: u32, units: usize) -> Self {
+        match unit_sectors {
+            0..=8 => Written::W8(vec![0; units]),
+            9..=16 => Written::W16(vec![0; units]),
+            17..=32 => Written::W32(vec![0; units]),
+            _ => Written::W64(vec![0; units]),
+        }
+    }
+
+    #[inline]
+    fn get(&self, at: u32) -> u64 {
+        let at = at as usize;
+        match self {
+            Written::W8(list) => u64::from(list[at]),
+            Written::W16(list) => u64::from(list[at]),
+            Written::W32(list) => u64::from(list[at]),
+            Written::W64(list) => list[at],
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, at: u32, bitmap: u64) {
+        let at = at as usize;
+        match self {
+            Written::W8(list) => list[at] = bitmap as u8,
+            Written::W16(list) => list[at] = bitmap as u16,
+            Written::W32(list) => list[at] = bitmap as u32,
+            Written::W64(list) => list[at] = bitmap,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct CmtEntry {
+    bitmap: u64,
+    unit: u32,
+    newer: u32,
+    older: u32,
+    dirty: bool,
+    waiting: bool,
+}
+
+/// The cache of mapping entries of one queue.
+#[derive(Debug)]
+pub(super) struct Cmt {
+    at: IntMap<u32>,
+    entries: Pool<CmtEntry>,
+    newest: u32,
+    oldest: u32,
+    capacity: u32,
+}
+
+impl Cmt {
+    fn new(capacity: u32) -> Self {
+        Cmt {
+            at: IntMap::default(),
+            entries: Pool::new(),
+            newest: NONE,
+            oldest: NONE,
+            capacity,
+        }
+    }
+
+    #[inline]
+    fn find(&self, unit: u32) -> Option<u32> {
+        self.at.get(&unit).copied()
+    }
+
+    #[inline]
+    fn valid(&self, unit: u32) -> Option<u32> {
+        self.find(unit).filter(|at| !self.entries[*at].waiting)
+    }
+
+    fn full(&self) -> bool {
+        self.at.len() >= self.capacity as usize
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let CmtEntry { newer, older, .. } = self.entries[at];
+        if newer == NONE {
+            self.newest = older;
+        } else {
+            self.entries[newer].older = older;
+        }
+        if older == NONE {
+            self.oldest = newer;
+        } else {
+            self.entries[older].newer = newer;
+        }
+    }
+
+    fn link_newest(&mut self, at: u32) {
+        self.entries[at].newer = NONE;
+        self.entries[at].older = self.newest;
+        if self.newest == NONE {
+            self.oldest = at;
+        } else {
+            self.entries[self.newest].newer = at;
+        }
+        self.newest = at;
+    }
+
+    fn touch(&mut self, at: u32) {
+        if self.newest != at {
+            self.unlink(at);
+            self.link_newest(at);
+        }
+    }
+
+    fn reserve(&mut self, unit: u32) -> u32 {
+        let at = self.entries.put(CmtEntry {
+            bitmap: 0,
+            unit,
+            newer: NONE,
+            older: NONE,
+            dirty: false,
+            waiting: true,
+        });
+        self.link_newest(at);
+        self.at.insert(unit, at);
+        at
+    }
+
+    fn evict(&mut self) -> Option<CmtEntry> {
+        let at = self.oldest;
+        if at == NONE {
+            return None;
+        }
+        let entry = self.entries[at];
+        self.unlink(at);
+        self.entries.drop_at(at);
+        self.at.remove(&entry.unit);
+        Some(entry)
+    }
+
+    pub(super) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+}
+
+/// The part of the logical space that one queue sees.
+#[derive(Debug)]
+pub(super) struct Domain {
+    pub(super) base: u32,
+    pub(super) units: u32,
+    pub(super) sectors: u64,
+    pub(super) ids: [Vec<u32>; 4],
+    pub(super) cmt: Cmt,
+    /// Physical page + 1 of every table page; 0 when never written.
+    pub(super) table: Vec<u32>,
+    /// Table pages that are on flash from the start.
+    pub(super) table_pages: u32,
+    /// Units whose table page is being read: first and last node, by table page.
+    arriving: IntMap<(u32, u32)>,
+    nodes: Pool<(u32, u32)>,
+    departing: IntSet,
+    waiting_reads: IntMap<List>,
+    waiting_writes: IntMap<List>,
+}
+
+/// All tables of a drive.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    pub(super) domains: Vec<Domain>,
+    slot_of: Vec<u32>,
+    written: Written,
+    /// Units that collection holds (compat only), and what was stopped at them.
+    pub(super) locked: IntSet,
+    pub(super) behind: IntMap<List>,
+    /// Writes that wait for a free block, by plane.
+    pub(super) overfull: Vec<List>,
+}
+
+impl Mapping {
+    pub(super) fn new(p: &Params, queues: &[QueueConfig], shares: &[u32]) -> Self {
+        let mut domains = Vec::with_capacity(queues.len());
+        let mut base = 0u32;
+        let plane_sectors = f64::from(p.blocks) * f64::from(p.pages) * f64::from(p.page_sectors);
+        for queue in queues {
+            let mut lsa = 0u64;
+            for c in &queue.ids[0] {
+                for w in &queue.ids[1] {
+                    for d in &queue.ids[2] {
+                        for l in &queue.ids[3] {
+                            let share = f64::from(shares[p.plane_at([*c, *w, *d, *l]) as usize]);
+                            lsa += (plane_sectors * (1.0 - p.over_provisioning) / share) as u64;
+                        }
+                    }
+                }
+            }
+            let units = lsa.div_ceil(u64::from(p.unit_sectors)) as u32;
+            let table_pages = units / p.map_entries_per_page;
+            domains.push(Domain {
+                base,
+                units,
+                sectors: lsa,
+                ids: queue.ids.clone(),
+                cmt: Cmt::new(p.cmt_entries),
+                table: vec![0; table_pages as usize + 1],
+                table_pages,
+                arriving: IntMap::default(),
+                nodes: Pool::new(),
+                departing: IntSet::default(),
+                waiting_reads: IntMap::default(),
+                waiting_writes: IntMap::default(),
+            });
+            base += units;
+        }
+        Mapping {
+            domains,
+            slot_of: vec![0; base as usize],
+            written: Written::new(p.unit_sectors, base as usize),
+            locked: IntSet::default(),
+            behind: IntMap::default(),
+            overfull: vec![List::EMPTY; p.plane_count as usize],
+        }
+    }
+
+    pub(super) fn range_sectors(&self, queue: u16) -> u64 {
+        self.domains[usize::from(queue)].sectors
+    }
+
+    pub(super) fn base(&self, queue: u16) -> u32 {
+        self.domains[usize::from(queue)].base
+    }
+
+    /// Slot of a unit; `None` when it was never written.
+    #[inline]
+    pub(super) fn slot(&self, unit: u32) -> Option<u32> {
+        self.slot_of[unit as usize].checked_sub(1)
+    }
+
+    #[inline]
+    pub(super) fn set_slot(&mut self, unit: u32, slot: Option<u32>) {
+        self.slot_of[unit as usize] = slot.map_or(0, |slot| slot + 1);
+    }
+
+    /// A plane whose writes wait, and how many do.
+    pub(super) fn waiting_planes(&self) -> Option<(usize, u32)> {
+        self.overfull
+            .iter()
+            .map(|list| list.len)
+            .enumerate()
+            .find(|(_, len)| *len > 0)
+    }
+
+    pub(super) fn written_direct(&self, unit: u32) -> u64 {
+        self.written.get(unit)
+    }
+
+    pub(super) fn set_written_direct(&mut self, unit: u32, bitmap: u64) {
+        self.written.set(unit, bitmap);
+    }
+}
+
+impl Drive {
+    /// Writes the whole mapping table to flash, without taking time.
+    pub(super) fn store_mapping_table(&mut self) {
+        if self.p.resident && !self.p.compat {
+            return;
+        }
+        for queue in 0..self.map.domains.len() as u16 {
+            for page in 0..self.map.domains[usize::from(queue)].table_pages {
+                self.place_table_page(queue, page);
+            }
+        }
+        if !self.p.compat {
+            for block in &mut self.blocks.list {
+                block.programs = 0;
+            }
+        }
+    }
+
+    /// Gives table page `at` a new physical page; `None` when its plane has none.
+    fn place_table_page(&mut self, queue: u16, at: u32) -> Option<u32> {
+        let domain = &self.map.domains[usize::from(queue)];
+        let plane = self.p.static_plane(u64::from(at), &domain.ids);
+        if let Some(old) = domain.table[at as usize].checked_sub(1) {
+            for slot in 0..self.p.slots {
+                self.blocks.invalidate(
+                    &self.p,
+                    u64::from(old) * u64::from(self.p.slots) + u64::from(slot),
+                );
+            }
+        }
+        let Some(page) = self.take_page(plane, queue, Frontier::Table, self.p.slots) else {
+            self.plane_exhausted(plane);
+            return None;
+        };
+        for slot in 0..self.p.slots {
+            self.blocks.back[(page * self.p.slots + slot) as usize] = at + 1;
+        }
+        self.map.domains[usize::from(queue)].table[at as usize] = page + 1;
+        Some(page)
+    }
+
+    /// True when the entry of `unit` is at hand.
+    #[inline]
+    pub(super) fn entry_present(&self, queue: u16, unit: u32) -> bool {
+        self.p.resident
+            || self.map.domains[usize::from(queue)]
+                .cmt
+                .valid(unit)
+                .is_some()
+    }
+
+    /// Sectors of `unit` that hold data, as its entry says.
+    #[inline]
+    pub(super) fn written(&self, queue: u16, unit: u32) -> u64 {
+        if !self.p.resident && self.p.compat {
+            // MQSim keeps the sector map of a cached entry apart from that of the table.
+            let cmt = &self.map.domains[usize::from(queue)].cmt;
+            if let Some(at) = cmt.valid(unit) {
+                return cmt.entries[at].bitmap;
+            }
+        }
+        self.map.written.get(unit)
+    }
+
+    /// Marks the entry as used.
+    #[inline]
+    pub(super) fn touch_entry(&mut self, queue: u16, unit: u32) {
+        if !self.p.resident {
+            let cmt = &mut self.map.domains[usize::from(queue)].cmt;
+            if let Some(at) = cmt.valid(unit) {
+                cmt.touch(at);
+            }
+        }
+    }
+
+    /// Changes the entry of `unit`.
+    #[inline]
+    pub(super) fn update_entry(&mut self, queue: u16, unit: u32, slot: u32, bitmap: u64) {
+        self.map.set_slot(unit, Some(slot));
+        if self.p.resident {
+            self.map.written.set(unit, bitmap);
+            return;
+        }
+        let cmt = &mut self.map.domains[usize::from(queue)].cmt;
+        match cmt.valid(unit) {
+            Some(at) => {
+                cmt.entries[at].bitmap = bitmap;
+                cmt.entries[at].dirty = true;
+                if !self.p.compat {
+                    self.map.written.set(unit, bitmap);
+                }
+            }
+            None => self.map.written.set(unit, bitmap),
+        }
+    }
+
+    /// Discards the entry of a trimmed unit.
+    pub(super) fn clear_entry(&mut self, queue: u16, unit: u32) {
+        self.map.set_slot(unit, None);
+        self.map.written.set(unit, 0);
+        let cmt = &mut self.map.domains[usize::from(queue)].cmt;
+        if let Some(at) = cmt.valid(unit) {
+            cmt.entries[at].dirty = true;
+        }
+    }
+
+    /// Makes room for one entry, writing back the one that leaves.
+    fn make_room(&mut self, queue: u16) {
+        let domain = &mut self.map.domains[usize::from(queue)];
+        if !domain.cmt.full() {
+            return;
+        }
+        if let Some(entry) = domain.cmt.evict()
+            && entry.dirty
+        {
+            self.map.written.set(entry.unit, entry.bitmap);
+            self.write_table_page(queue, entry.unit);
+        }
+    }
+
+    fn fill_entry(&mut self, queue: u16, at: u32) {
+        let unit = self.map.domains[usize::from(queue)].cmt.entries[at].unit;
+        let bitmap = self.map.written.get(unit);
+        let entry = &mut self.map.domains[usize::from(queue)].cmt.entries[at];
+        entry.bitmap = bitmap;
+        entry.waiting = false;
+        entry.dirty = false;
+    }
+
+    /// Puts an entry into the cache without taking time (preconditioning, collection).
+    pub(super) fn insert_entry(&mut self, queue: u16, unit: u32, write_back: bool) {
+        if self.map.domains[usize::from(queue)]
+            .cmt
+            .valid(unit)
+            .is_some()
+        {
+            return;
+        }
+        if write_back {
+            self.make_room(queue);
+        } else if self.map.domains[usize::from(queue)].cmt.full() {
+            self.map.domains[usize::from(queue)].cmt.evict();
+        }
+        let domain = &mut self.map.domains[usize::from(queue)];
+        let at = match domain.cmt.find(unit) {
+            Some(at) => at,
+            None => domain.cmt.reserve(unit),
+        };
+        self.fill_entry(queue, at);
+    }
+
+    fn table_page_of(&self, queue: u16, unit: u32) -> u32 {
+        (unit - self.map.base(queue)) / self.p.map_entries_per_page
+    }
+
+    /// Brings the entry of `unit` within reach; true when it is there already, false when a table
+    /// page has to be read first.
+    pub(super) fn request_entry(&mut self, queue: u16, unit: u32) -> bool {
+        let page = self.table_page_of(queue, unit);
+        let domain = &self.map.domains[usize::from(queue)];
+        if domain.table[page as usize] == 0 {
+            // First access to this part of the table: nothing to read.
+            self.make_room(queue);
+            let at = self.map.domains[usize::from(queue)].cmt.reserve(unit);
+            self.fill_entry(queue, at);
+            return true;
+        }
+        let arriving = domain.arriving.contains_key(&page);
+        if arriving && domain.cmt.find(unit).is_some() {
+            return false;
+        }
+        let departing = domain.departing.contains(&page);
+        self.make_room(queue);
+        let at = self.map.domains[usize::from(queue)].cmt.reserve(unit);
+        if arriving {
+            self.note_arrival(queue, page, unit);
+            return false;
+        }
+        if departing {
+            // Its table page is in DRAM until it has been written.
+            self.fill_entry(queue, at);
+            return true;
+        }
+        self.read_table_page(queue, page, unit);
+        false
+    }
+
+    fn note_arrival(&mut self, queue: u16, page: u32, unit: u32) {
+        let domain = &mut self.map.domains[usize::from(queue)];
+        let node = domain.nodes.put((unit, NONE));
+        let nodes = &mut domain.nodes;
+        domain
+            .arriving
+            .entry(page)
+            .and_modify(|(_, last)| {
+                nodes[*last].1 = node;
+                *last = node;
+            })
+            .or_insert((node, node));
+    }
+
+    /// Lets `tr` wait for the entry of its unit.
+    pub(super) fn wait_for_entry(&mut self, tr: u32) {
+        let Tr {
+            queue, lpa, kind, ..
+        } = self.trs[tr];
+        let domain = &mut self.map.domains[usize::from(queue)];
+        let waiting = if kind == Kind::Read {
+            &mut domain.waiting_reads
+        } else {
+            &mut domain.waiting_writes
+        };
+        waiting
+            .entry(lpa)
+            .or_insert(List::EMPTY)
+            .push(&mut self.trs, tr);
+    }
+
+    fn table_read(&mut self, queue: u16, page: u32, physical: u32, bytes: u32) -> u32 {
+        let mut read = Tr::new(Kind::Read, Source::Mapping, queue, 1);
+        read.lpa = page;
+        read.page = physical;
+        read.bytes = bytes;
+        read.stamp = self.now;
+        read.placed = true;
+        self.blocks.list[self.p.block_of_page(physical) as usize].reads += 1;
+        self.trs.put(read)
+    }
+
+    fn read_table_page(&mut self, queue: u16, page: u32, unit: u32) {
+        self.note_arrival(queue, page, unit);
+        self.open_batch();
+        let physical = self.map.domains[usize::from(queue)].table[page as usize] - 1;
+        let read = self.table_read(queue, page, physical, SECTOR_BYTES);
+        self.submit_tr(read);
+        self.stats.map_reads += 1;
+        self.close_batch();
+    }
+
+    /// Writes the table page of `unit` back, with all dirty entries that it holds.
+    fn write_table_page(&mut self, queue: u16, unit: u32) {
+        let page = self.table_page_of(queue, unit);
+        self.open_batch();
+        let per_page = self.p.map_entries_per_page;
+        let domain = &mut self.map.domains[usize::from(queue)];
+        let first = domain.base + page * per_page;
+        let mut merge = 0u64;
+        for at in 0..per_page {
+            let Some(slot) = domain.cmt.valid(first + at) else {
+                continue;
+            };
+            if domain.cmt.entries[slot].dirty {
+                domain.cmt.entries[slot].dirty = false;
+                domain.cmt.touch(slot);
+            } else {
+                merge |= 1u64 << (at * self.p.map_entry_bytes / SECTOR_BYTES).min(63);
+            }
+        }
+        let old = self.map.domains[usize::from(queue)].table[page as usize].checked_sub(1);
+        let read = old.map(|physical| {
+            let bytes = if self.p.compat {
+                sectors(merge) * SECTOR_BYTES
+            } else {
+                self.p.page_bytes
+            };
+            let read = self.table_read(queue, page, physical, bytes);
+            self.note_arrival(queue, page, unit);
+            self.submit_tr(read);
+            self.stats.map_reads += 1;
+            read
+        });
+        let Some(physical) = self.place_table_page(queue, page) else {
+            self.close_batch();
+            return;
+        };
+        let mut write = Tr::new(Kind::Program, Source::Mapping, queue, 1);
+        write.lpa = page;
+        write.page = physical;
+        write.bytes = self.p.page_bytes;
+        write.stamp = self.now;
+        write.placed = true;
+        write.related = read.unwrap_or(NONE);
+        let write = self.trs.put(write);
+        if let Some(read) = read
+            && !self.p.compat
+        {
+            // MQSim never links the two, so that its table writes wait for ever.
+            self.trs[read].related = write;
+        }
+        self.map.domains[usize::from(queue)].departing.insert(page);
+        self.submit_tr(write);
+        self.stats.map_writes += 1;
+        self.close_batch();
+    }
+
+    /// A table page has been read or written.
+    pub(super) fn table_served(&mut self, tr: u32) {
+        let Tr {
+            queue,
+            lpa: page,
+            kind,
+            related,
+            ..
+        } = self.trs[tr];
+        if kind == Kind::Program {
+            self.map.domains[usize::from(queue)].departing.remove(&page);
+            return;
+        }
+        if related != NONE {
+            self.trs[related].related = NONE;
+        }
+        self.open_batch();
+        while let Some(unit) = self.next_arrival(queue, page) {
+            let cmt = &self.map.domains[usize::from(queue)].cmt;
+            if let Some(at) = cmt.find(unit)
+                && cmt.entries[at].waiting
+            {
+                self.fill_entry(queue, at);
+                self.resume_waiting(queue, unit);
+            }
+        }
+        self.close_batch();
+    }
+
+    fn next_arrival(&mut self, queue: u16, page: u32) -> Option<u32> {
+        let domain = &mut self.map.domains[usize::from(queue)];
+        let (first, last) = *domain.arriving.get(&page)?;
+        let (unit, next) = domain.nodes[first];
+        domain.nodes.drop_at(first);
+        if next == NONE {
+            domain.arriving.remove(&page);
+        } else {
+            domain.arriving.insert(page, (next, last));
+        }
+        Some(unit)
+    }
+
+    fn resume_waiting(&mut self, queue: u16, unit: u32) {
+        let domain = &mut self.map.domains[usize::from(queue)];
+        let lists = [
+            domain.waiting_reads.remove(&unit),
+            domain.waiting_writes.remove(&unit),
+        ];
+        for mut list in lists.into_iter().flatten() {
+            while let Some(tr) = list.pop(&mut self.trs) {
+                if self.map.locked.contains(&unit) {
+                    self.stop_at_barrier(tr);
+                } else if self.translate(tr) {
+                    self.submit_placed(tr);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Timing model of SSDs and of what runs on them: answers before the hardware is bought.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`config`] | one drive as TOML with units |
+//! | [`mqsim`] | import of MQSim's XML files and traces |
+//! | [`presets`] | drives by name, with the provenance of their values |
+//! | [`workload`] | generators and lists of requests |
+//! | [`drive`] | the model itself |
+//! | [`run`] | a drive and its flows from the first to the last event |
+//! | [`report`] | latencies, counters, summary |
+//!
+//! ```
+//! use outcore_sim::config::DriveConfig;
+//! use outcore_sim::drive::QueueConfig;
+//! use outcore_sim::run::{RunOptions, run};
+//! use outcore_sim::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
+//!
+//! let drive = DriveConfig::from_toml("precondition = true\n[flash]\nblocks = 64\npages = 64\n")?;
+//! let flow = FlowConfig {
+//!     name: "reads".to_owned(),
+//!     queue: QueueConfig::default(),
+//!     origin: Origin::Synthetic(Synthetic {
+//!         working_set: 1.0,
+//!         pace: Pace::Depth(8),
+//!         read_ratio: 1.0,
+//!         addresses: Addresses::Uniform,
+//!         align_sectors: 8,
+//!         sizes: Sizes::Fixed(8),
+//!         seed: 1,
+//!         stop_at: 0,
+//!         requests: 1000,
+//!     }),
+//! };
+//! let outcome = run(&drive, &[flow], &RunOptions::default())?;
+//! assert_eq!(outcome.summary.total.requests, 1000);
+//! # Ok::<(), outcore::error::Error>(())
+//! ```
+#[cfg(feature = "cli")]
+pub mod cli;
+pub mod config;
+pub mod drive;
+mod event;
+pub mod mqsim;
+pub mod presets;
+pub mod report;
+pub mod rng;
+pub mod run;
+pub mod units;
+pub mod workload;

@@ -1,0 +1,69 @@
+//! One drive, its flows, from the start to the last event.
+//!
+//! Contract: [`run`] builds the drive, preconditions it when the configuration says so, executes
+//! every event and checks that nothing is left over. The same inputs give the same
+//! [`Summary::digest`](crate::report::Summary) on every machine.
+
+use std::time::Instant;
+
+use outcore::error::Result;
+
+use crate::config::DriveConfig;
+use crate::drive::{Done, Drive};
+use crate::report::Summary;
+use crate::workload::{FlowConfig, Flows};
+
+/// What a run is to keep and say.
+#[derive(Debug, Clone, Default)]
+pub struct RunOptions {
+    /// Keep every completed request.
+    pub keep_log: bool,
+    /// Warnings that came up while the input was read.
+    pub warnings: Vec<String>,
+}
+
+/// The outcome of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Results.
+    pub summary: Summary,
+    /// Completed requests, when they were to be kept.
+    pub log: Vec<Done>,
+    /// Wall-clock seconds of the event loop alone.
+    pub loop_seconds: f64,
+}
+
+/// Simulates `flows` on one drive.
+pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> Result<Outcome> {
+    let queues: Vec<_> = flows.iter().map(|flow| flow.queue.clone()).collect();
+    let mut drive = Drive::new(config, &queues)?;
+    if config.precondition {
+        drive.precondition(flows)?;
+    }
+    let mut host = Flows::new(flows, &drive, options.keep_log);
+    host.start(&mut drive);
+    let started = Instant::now();
+    while drive.step(&mut host)? {}
+    let loop_seconds = started.elapsed().as_secs_f64();
+    let lost = drive.check_idle()?;
+    let mut warnings = options.warnings.clone();
+    if lost > 0 {
+        warnings.push(format!(
+            "{lost} requests never finished: MQSim drops operations that meet a block under collection, and compat = \"mqsim\" reproduces that"
+        ));
+    }
+    let summary = Summary::new(
+        &config.name,
+        drive.now(),
+        host.stats(),
+        drive.stats(),
+        drive.wear(),
+        lost,
+        warnings,
+    );
+    Ok(Outcome {
+        summary,
+        log: host.take_log(),
+        loop_seconds,
+    })
+}

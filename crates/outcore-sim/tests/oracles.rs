@@ -1,0 +1,364 @@
+//! The model against arithmetic that can be done by hand.
+#![allow(clippy::unwrap_used)] // helpers of tests are tests
+
+use outcore_sim::config::{Allocation, DriveConfig, GcPolicy, Suspension};
+use outcore_sim::drive::{Caching, QueueConfig};
+use outcore_sim::run::{Outcome, RunOptions, run};
+use outcore_sim::units::{NS, Size, Time, Transfers, US};
+use outcore_sim::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
+
+fn small() -> DriveConfig {
+    let mut config = DriveConfig {
+        precondition: true,
+        ..DriveConfig::default()
+    };
+    config.flash.blocks = 64;
+    config.flash.pages = 64;
+    config
+}
+
+fn flow(read_ratio: f64, depth: u32, sectors: u32, requests: u64) -> FlowConfig {
+    FlowConfig {
+        name: "flow".to_owned(),
+        queue: QueueConfig {
+            caching: Caching::Off,
+            occupancy: 0.7,
+            ..QueueConfig::default()
+        },
+        origin: Origin::Synthetic(Synthetic {
+            working_set: 1.0,
+            pace: Pace::Depth(depth),
+            read_ratio,
+            addresses: Addresses::Uniform,
+            align_sectors: sectors,
+            sizes: Sizes::Fixed(sectors),
+            seed: 7,
+            stop_at: 0,
+            requests,
+        }),
+    }
+}
+
+/// Reads that only touch what preconditioning has written.
+fn written_part(mut flow: FlowConfig, share: f64) -> FlowConfig {
+    flow.queue.working_set = share;
+    flow
+}
+
+fn simulate(config: &DriveConfig, flows: &[FlowConfig]) -> Outcome {
+    let outcome = run(config, flows, &RunOptions::default()).unwrap();
+    let total = &outcome.summary.total;
+    assert_eq!(total.requests, total.generated, "serviced is not generated");
+    outcome
+}
+
+#[test]
+fn a_read_alone_takes_the_sum_of_its_parts() {
+    let mut config = small();
+    config.flash.bus = Transfers(400_000_000);
+    let read = written_part(flow(1.0, 1, 8, 500), 0.6);
+    let seen = simulate(&config, &[read]).summary.total.mean_response_ns;
+    // Link, 4 lanes of 1 GB/s: doorbells 2+28 bytes (of the completion before, too), fetch 32, entry 72+28, data 32 packets of 156,
+    // completion 16+28. Flash: command 290, array 75 us and 20 ns, 4096 bytes at 400 MB/s.
+    let link = 8.0 + 8.0 + 8.0 + 25.0 + 1248.0 + 11.0;
+    let flash = 290.0 + 75_020.0 + 10_240.0;
+    assert!(
+        (seen - (link + flash)).abs() < 1.0,
+        "{seen} instead of {}",
+        link + flash
+    );
+}
+
+#[test]
+fn a_write_without_cache_takes_the_sum_of_its_parts() {
+    let mut config = small();
+    config.flash.bus = Transfers(400_000_000);
+    // Whole pages, so that nothing has to be merged; few, so that nothing is collected.
+    let seen = simulate(&config, &[flow(0.0, 1, 16, 50)])
+        .summary
+        .total
+        .mean_response_ns;
+    let link = 8.0 + 8.0 + 8.0 + 25.0 + 8.0 + 2496.0 + 11.0;
+    let flash = 361.0 + 20_480.0 + 750_000.0;
+    assert!(
+        (seen - (link + flash)).abs() < 1.0,
+        "{seen} instead of {}",
+        link + flash
+    );
+}
+
+#[test]
+fn the_flash_buses_bound_the_read_bandwidth() {
+    let mut config = small();
+    config.flash.channels = 2;
+    config.flash.chips = 4;
+    config.flash.bus = Transfers(200_000_000);
+    let read = written_part(flow(1.0, 256, 16, 20_000), 0.6);
+    let summary = simulate(&config, &[read]).summary;
+    let ceiling = 2.0 * 200e6;
+    let share = summary.total.bytes_per_s / ceiling;
+    assert!(share < 1.0 && share > 0.95, "{share}");
+}
+
+#[test]
+fn the_link_bounds_the_read_bandwidth() {
+    let mut config = small();
+    config.host.pcie_lanes = 1;
+    config.flash.bus = Transfers(1_600_000_000);
+    let read = written_part(flow(1.0, 256, 16, 20_000), 0.6);
+    let summary = simulate(&config, &[read]).summary;
+    // 128 of 156 bytes of a packet are payload; every 8 KiB carries a completion of 44 bytes.
+    let ceiling = 1e9 * 8192.0 / (64.0 * 156.0 + 44.0 + 32.0);
+    let share = summary.total.bytes_per_s / ceiling;
+    assert!(share < 1.001 && share > 0.97, "{share}");
+}
+
+#[test]
+fn the_arrays_bound_the_read_rate() {
+    let mut config = small();
+    config.flash.channels = 4;
+    config.flash.chips = 1;
+    config.flash.dies = 1;
+    config.flash.planes = 1;
+    config.flash.bus = Transfers(1_600_000_000);
+    let read = written_part(flow(1.0, 64, 8, 20_000), 0.6);
+    let iops = simulate(&config, &[read]).summary.total.iops;
+    // One read at a time a die: command, array, data.
+    let service_ns = 290.0 + 75_020.0 + 2_560.0;
+    let share = iops / (4.0 * 1e9 / service_ns);
+    assert!(share < 1.0 && share > 0.97, "{share}");
+}
+
+#[test]
+fn littles_law_holds() {
+    for depth in [1, 4, 32, 128] {
+        let read = written_part(flow(0.7, depth, 8, 30_000), 0.6);
+        let total = simulate(&small(), &[read]).summary.total;
+        let inside = total.iops * total.mean_response_ns * 1e-9;
+        let off = (inside / f64::from(depth) - 1.0).abs();
+        assert!(off < 0.05, "{inside} inside at depth {depth}");
+    }
+}
+
+#[test]
+fn dies_of_a_chip_work_at_the_same_time() {
+    let mut one = small();
+    one.flash.channels = 1;
+    one.flash.chips = 1;
+    one.flash.dies = 1;
+    one.flash.planes = 1;
+    let mut four = one.clone();
+    four.flash.dies = 4;
+    let rate = |config: &DriveConfig| {
+        let read = written_part(flow(1.0, 64, 1, 10_000), 0.5);
+        simulate(config, &[read]).summary.total.iops
+    };
+    let gain = rate(&four) / rate(&one);
+    assert!(gain > 3.5 && gain < 4.01, "{gain}");
+}
+
+#[test]
+fn greedy_collection_amplifies_uniform_writes_as_the_formula_says() {
+    let mut config = small();
+    config.flash.channels = 1;
+    config.flash.chips = 1;
+    config.flash.dies = 1;
+    config.flash.planes = 1;
+    config.flash.blocks = 512;
+    config.flash.pages = 64;
+    config.flash.over_provisioning = 0.2;
+    config.gc.policy = GcPolicy::Greedy;
+    config.gc.threshold = 0.01;
+    config.gc.concurrent = 2;
+    let capacity = 512 * 64 * 8 / 10;
+    // A whole unit a write, on a full drive, four times over.
+    let mut writes = flow(0.0, 8, 16, 4 * capacity);
+    writes.queue.occupancy = 1.0;
+    let counters = simulate(&config, &[writes]).summary.counters;
+    let amplification = 1.0 + counters.moved_units as f64 / counters.user_units as f64;
+    let naive = naive_greedy(512, 64, 0.8, 5);
+    assert!(
+        (amplification / naive - 1.0).abs() < 0.03,
+        "{amplification} instead of {naive}"
+    );
+    // Desnoyers' closed form (SYSTOR 2012), for blocks without a reserve and many pages:
+    // A = alpha / (alpha + W(-alpha e^-alpha)), alpha = physical / logical.
+    let alpha = (512.0 - 5.0 - 2.0) / (512.0 * 0.8);
+    let mut w = -0.3f64;
+    let target = -alpha * f64::exp(-alpha);
+    for _ in 0..200 {
+        let e = w.exp();
+        w -= (w * e - target) / (e * (w + 1.0));
+    }
+    let formula = alpha / (alpha + w);
+    assert!(
+        (amplification / formula - 1.0).abs() < 0.08,
+        "{amplification} instead of {formula}"
+    );
+}
+
+/// Greedy collection in a few lines: one unit a write, uniform, no time.
+fn naive_greedy(blocks: usize, pages: usize, load: f64, reserve: usize) -> f64 {
+    let units = (blocks as f64 * pages as f64 * load) as usize;
+    let mut state = 88172645463325252u64;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let mut place = vec![usize::MAX; units];
+    let mut content = vec![usize::MAX; blocks * pages];
+    let mut valid = vec![0usize; blocks];
+    let mut full = vec![false; blocks];
+    let mut free: std::collections::VecDeque<usize> = (0..blocks).collect();
+    let mut open = [
+        free.pop_front().unwrap() * pages,
+        free.pop_front().unwrap() * pages,
+    ];
+    let (mut writes, mut moves) = (0u64, 0u64);
+    for round in 0..6 * units {
+        let unit = if round < units { round } else { random(units) };
+        let mut todo = vec![(unit, 0)];
+        let mut victim = None;
+        while let Some((unit, kind)) = todo.pop() {
+            if place[unit] != usize::MAX {
+                valid[place[unit] / pages] -= 1;
+                content[place[unit]] = usize::MAX;
+            }
+            place[unit] = open[kind];
+            content[open[kind]] = unit;
+            valid[open[kind] / pages] += 1;
+            open[kind] += 1;
+            if open[kind].is_multiple_of(pages) {
+                full[open[kind] / pages - 1] = true;
+                open[kind] = free.pop_front().unwrap() * pages;
+            }
+            let counted = round >= 3 * units;
+            writes += u64::from(counted && kind == 0);
+            moves += u64::from(counted && kind == 1);
+            if todo.is_empty() {
+                free.extend(victim.take());
+                if free.len() < reserve {
+                    let best = (0..blocks)
+                        .filter(|b| full[*b])
+                        .min_by_key(|b| valid[*b])
+                        .unwrap();
+                    full[best] = false;
+                    victim = Some(best);
+                    let range = best * pages..(best + 1) * pages;
+                    todo.extend(
+                        content[range]
+                            .iter()
+                            .filter(|u| **u != usize::MAX)
+                            .map(|u| (*u, 1)),
+                    );
+                    if todo.is_empty() {
+                        free.extend(victim.take());
+                    }
+                }
+            }
+        }
+    }
+    1.0 + moves as f64 / writes as f64
+}
+
+#[test]
+fn suspending_programs_shortens_reads() {
+    let mut config = small();
+    let mixed = || vec![written_part(flow(0.5, 16, 16, 10_000), 0.6)];
+    let without = simulate(&config, &mixed()).summary;
+    config.scheduling.suspension = Suspension::ProgramErase;
+    config.flash.suspend_program = Time(5 * US);
+    let with = simulate(&config, &mixed()).summary;
+    assert!(
+        with.counters.suspensions > 100,
+        "{}",
+        with.counters.suspensions
+    );
+    assert!(with.total.p50_response_ns < without.total.p50_response_ns);
+}
+
+#[test]
+fn fine_units_and_free_choice_multiply_the_rate_of_small_writes() {
+    let mut config = small();
+    config.flash.page = Size(16384);
+    let rate = |unit: u64, allocation: Allocation| {
+        let mut config = config.clone();
+        config.mapping.unit = Size(unit);
+        config.mapping.allocation = allocation;
+        let summary = simulate(&config, &[flow(0.0, 256, 8, 20_000)]).summary;
+        (summary.total.iops, summary.counters.merge_reads)
+    };
+    let (coarse, merges) = rate(0, Allocation::Static);
+    let (fine, fine_merges) = rate(4096, Allocation::Static);
+    let (dynamic, _) = rate(4096, Allocation::Dynamic);
+    assert!(merges > 10_000 && fine_merges == 0);
+    assert!(dynamic > 3.0 * coarse, "{dynamic} against {coarse}");
+    assert!(dynamic > fine, "{dynamic} against {fine}");
+}
+
+#[test]
+fn every_allocation_unit_and_collection_keeps_its_books_under_overwriting() {
+    for allocation in [
+        Allocation::Static,
+        Allocation::Dynamic,
+        Allocation::RestrictedChannel,
+        Allocation::RestrictedDie,
+    ] {
+        for unit in [0, 4096, 512] {
+            for policy in [
+                GcPolicy::Greedy,
+                GcPolicy::Rga,
+                GcPolicy::Fifo,
+                GcPolicy::Random,
+            ] {
+                let mut config = small();
+                config.flash.channels = 2;
+                config.flash.chips = 1;
+                config.flash.pages = 16;
+                config.flash.over_provisioning = 0.25;
+                config.mapping.allocation = allocation;
+                config.mapping.unit = Size(unit);
+                config.mapping.pack_wait = Time(20 * US);
+                config.gc.policy = policy;
+                config.gc.threshold = 0.1;
+                let mut writes = flow(0.3, 16, 8, 6_000);
+                writes.queue.occupancy = 0.8;
+                writes.queue.caching = Caching::Write;
+                simulate(&config, &[writes]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_mapping_cache_costs_reads_and_writes_of_the_table() {
+    let mut config = small();
+    config.mapping.resident = false;
+    config.mapping.cache = Size(16 << 10);
+    let summary = simulate(&config, &[flow(0.5, 16, 16, 20_000)]).summary;
+    let counters = &summary.counters;
+    assert!(counters.map_misses > counters.map_hits);
+    assert!(counters.map_reads > 1_000 && counters.map_writes > 1_000);
+}
+
+#[test]
+fn equal_seeds_give_equal_digests_and_others_do_not() {
+    let digest = |seed: i32| {
+        let mut flows = vec![flow(0.5, 32, 8, 5_000)];
+        if let Origin::Synthetic(spec) = &mut flows[0].origin {
+            spec.seed = seed;
+        }
+        simulate(&small(), &flows).summary.digest
+    };
+    assert_eq!(digest(3), digest(3));
+    assert_ne!(digest(3), digest(4));
+}
+
+#[test]
+fn the_digest_of_a_run_is_the_same_on_every_machine() {
+    let summary = simulate(&small(), &[flow(0.5, 32, 8, 5_000)]).summary;
+    assert_eq!(summary.total.sim_end_ns * NS / NS, summary.total.sim_end_ns);
+    assert_eq!(summary.digest.len(), 16);
+}
