@@ -327,7 +327,9 @@ impl<I: Iterator<Item = Result<Request>>> Iterator for Adapted<I> {
             };
             self.changes.taken += 1;
             self.retime(&mut request);
-            if request.op != Op::Flush {
+            if request.op == Op::Flush {
+                (request.offset_bytes, request.len_bytes) = (0, 0);
+            } else {
                 if request.len_bytes == 0 {
                     self.changes.dropped += 1;
                     continue;
@@ -449,7 +451,7 @@ mod tests {
                 request(Op::Trim, 0, 100, 12_000),
                 request(Op::Trim, 0, 100, 4000),
                 request(Op::Read, 0, 7, 0),
-                request(Op::Flush, 0, 0, 0),
+                request(Op::Flush, 0, 77, 5),
             ],
             AdaptOptions::default(),
         );

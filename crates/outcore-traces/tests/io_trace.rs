@@ -217,6 +217,14 @@ fn a_trace_of_our_own_is_a_block_trace_too() {
     );
     assert_eq!((requests[1].op, requests[1].len_bytes), (Op::Write, 512));
     assert_eq!(reader.ignored(), 1);
+    // A sync has no range, whatever the record says (found by fuzzing).
+    let mut sync = bytes.clone();
+    sync[128 + 63] = 3;
+    let request = open(&sync, &options).next().unwrap().unwrap();
+    assert_eq!(
+        (request.op, request.offset_bytes, request.len_bytes),
+        (Op::Flush, 0, 0)
+    );
     // Skipping goes on behind a damaged record; failing names it.
     bytes[128 + 63] = 0;
     bytes.truncate(128 + 64 + 64 + 7);

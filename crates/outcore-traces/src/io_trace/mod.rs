@@ -138,20 +138,21 @@ impl Record {
         self.reaped + self.outstanding as u64
     }
 
-    /// The request as one of a block trace: the file is the device, the submission the time.
+    /// The request as one of a block trace: the file is the device, the submission the time. The
+    /// range of a sync means nothing, whatever the file has there.
     pub const fn request(&self) -> Request {
-        let op = match self.op {
-            IoOp::Read => Op::Read,
-            IoOp::Write => Op::Write,
-            IoOp::Sync => Op::Flush,
-            IoOp::Trim => Op::Trim,
+        let (op, offset_bytes, len_bytes) = match self.op {
+            IoOp::Read => (Op::Read, self.offset_bytes, self.len_bytes),
+            IoOp::Write => (Op::Write, self.offset_bytes, self.len_bytes),
+            IoOp::Trim => (Op::Trim, self.offset_bytes, self.len_bytes),
+            IoOp::Sync => (Op::Flush, 0, 0),
         };
         Request {
             time_ns: self.submit_ns,
             device: self.file,
             op,
-            offset_bytes: self.offset_bytes,
-            len_bytes: self.len_bytes as u64,
+            offset_bytes,
+            len_bytes: len_bytes as u64,
         }
     }
 }
