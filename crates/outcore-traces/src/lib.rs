@@ -5,6 +5,8 @@
 //! and reason, never silently lost; nothing here does I/O on drives, so that `outcore replay` and
 //! the simulator see exactly the same requests.
 //!
+//! The formats themselves are described in `docs/formats/traces.md`.
+//!
 //! | module | what it has |
 //! |---|---|
 //! | (root) | [`TraceReader`]: SPC, FIU, MSR, fio, blktrace, Alibaba, Tencent, vscsi, MQSim and our own, as [`Request`]s |
