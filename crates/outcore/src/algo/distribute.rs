@@ -15,7 +15,7 @@
 //! blocks in the order in which it was given them, and notes the runs of input in each segment.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
@@ -24,118 +24,16 @@ use super::bucket::{Bucket, Home, Piece, Segment, segment_checksum, verify_segme
 use super::classify::Classifier;
 use super::elements::Elements;
 use super::kernel::Scatter;
-use super::plan::SortPlan;
+use super::shared::Shared;
 use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
-use crate::job::Job;
 use crate::memory::{Buf, Pool, block_ceil, block_floor};
 use crate::stream::source::{Block, Blocks};
-use crate::volume::scratch::{Place, Scratch};
-use crate::volume::{Port, Transfer, TransferFault, Volume};
+use crate::volume::scratch::Place;
+use crate::volume::{Port, Transfer, TransferFault};
 
 /// Elements that are classified, then moved: their bucket numbers stay in the first-level cache.
 const BATCH: usize = 1024;
-
-/// What all threads of a sort share.
-pub(crate) struct Shared<'a, E> {
-    pub(crate) job: &'a Job,
-    pub(crate) volume: &'a Volume,
-    pub(crate) scratch: Option<&'a Scratch>,
-    pub(crate) elements: &'a E,
-    pub(crate) plan: &'a SortPlan,
-    pub(crate) segment_pool: Pool,
-    /// Segments that may still stay in memory.
-    pub(crate) resident_credit: AtomicI64,
-    /// Seeds the checksums of this run's scratch.
-    pub(crate) run: u64,
-    /// Set by the first thread that fails; the others stop at their next look.
-    pub(crate) abort: AtomicBool,
-    /// Give input blocks back to the file system once they are distributed.
-    pub(crate) delete_input: bool,
-}
-
-impl<E> Shared<'_, E> {
-    /// Fails once the job is cancelled or another thread has failed.
-    pub(crate) fn check(&self) -> Result<()> {
-        self.job.control.check()?;
-        if self.abort.load(Ordering::Relaxed) {
-            Err(Error::interrupted())
-        } else {
-            Ok(())
-        }
-    }
-
-    pub(crate) fn scratch(&self) -> Result<&Scratch> {
-        self.scratch.ok_or_else(|| {
-            Error::new(Kind::Io, "write scratch", "the plan has none").hint("a bug: please report")
-        })
-    }
-
-    /// Runs `work` on every thread; gives all results, or the failure that came first.
-    pub(crate) fn on_all_threads<T: Send>(
-        &self,
-        work: impl Fn(usize) -> Result<T> + Sync,
-    ) -> Result<Vec<T>>
-    where
-        E: Sync,
-    {
-        let guarded = |index: usize| {
-            let result = work(index);
-            // Whoever fails while the flag is still down holds the cause.
-            let is_first = result.is_err() && !self.abort.swap(true, Ordering::SeqCst);
-            (result, is_first)
-        };
-        let threads = self.plan.size.threads;
-        let results = if threads == 1 {
-            vec![guarded(0)]
-        } else {
-            std::thread::scope(|scope| {
-                let spawned: Vec<_> = (0..threads)
-                    .map(|index| scope.spawn(move || guarded_call(&guarded, index)))
-                    .collect();
-                spawned
-                    .into_iter()
-                    .map(|thread| join(thread.join()))
-                    .collect()
-            })
-        };
-        let mut all = Vec::with_capacity(threads);
-        let mut failure: Option<Error> = None;
-        for (result, is_first) in results {
-            match result {
-                Ok(value) => all.push(value),
-                Err(error) if is_first || failure.is_none() => failure = Some(error),
-                Err(_) => {}
-            }
-        }
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(all),
-        }
-    }
-}
-
-fn guarded_call<T>(call: &(impl Fn(usize) -> T + Sync), index: usize) -> T {
-    call(index)
-}
-
-fn join<T>(joined: std::thread::Result<(Result<T>, bool)>) -> (Result<T>, bool) {
-    joined.unwrap_or_else(|panic| {
-        let what = panic
-            .downcast_ref::<String>()
-            .cloned()
-            .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_string()))
-            .unwrap_or_default();
-        (
-            Err(Error::new(
-                Kind::Io,
-                "compute",
-                format!("a thread panicked: {what}"),
-            )),
-            true,
-        )
-    })
-}
 
 /// What is distributed.
 pub(crate) enum Source<'a> {

@@ -1,17 +1,23 @@
-//! Where a job's data come from and go to: input files opened and checked, output staged.
+//! Where a job's data come from and go to: inputs opened and checked, output staged, scratch made.
 //!
 //! Contract: inputs are opened in the given order and checked against their headers and the
 //! record's size; [`check_unchanged`] finds one that was written to meanwhile. An output that
-//! exists is refused before any work unless it may be replaced. Nothing is read or written here.
+//! exists is refused before any work unless it may be replaced, and so are drives without the room
+//! that the plan needs. Nothing is read or written here.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use super::plan::SortPlan;
 use super::sort::{SortInput, SortOutput};
 use crate::drive::Access;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
+use crate::job::Job;
 use crate::stream::source::InputPart;
+use crate::units;
 use crate::volume::Volume;
-use crate::volume::output::{Output, ShardPlan};
+use crate::volume::output::{Output, ShardPlan, parent_of};
+use crate::volume::scratch::Scratch;
 
 /// Opens the files of an input of elements of `element_bytes`.
 pub(crate) fn open_inputs(
@@ -136,4 +142,67 @@ pub(crate) fn traffic_by_drive(volume: &Volume) -> Vec<(String, u64, u64)> {
         (drive.name.clone(), read_bytes, written_bytes)
     });
     drives.collect()
+}
+
+/// The drives named for scratch, or the directory of the output (of the process, for a pipe).
+pub(crate) fn scratch_drives(job: &Job, output: &SortOutput) -> Vec<(String, PathBuf, f64)> {
+    if !job.options.drives.is_empty() {
+        let named = job.options.drives.iter();
+        return named
+            .map(|drive| (drive.name.clone(), drive.dir.clone(), drive.weight))
+            .collect();
+    }
+    let dir = match output {
+        SortOutput::File { path, .. } => parent_of(path),
+        SortOutput::Shards { paths, .. } => paths.first().map_or(Path::new("."), |p| parent_of(p)),
+        SortOutput::Pipe(_) => Path::new("."),
+    };
+    vec![(dir.display().to_string(), dir.to_path_buf(), 1.0)]
+}
+
+/// Scratch on the drives of the job, after a look at their free space.
+pub(crate) fn make_scratch(
+    job: &Job,
+    volume: &Volume,
+    drives: &[(String, PathBuf, f64)],
+    plan: &SortPlan,
+) -> Result<Scratch> {
+    let mut seen = Vec::new();
+    let mut free_bytes = 0u64;
+    let mut listed = Vec::new();
+    for (name, dir, _) in drives {
+        let file_system = job.device.file_system(dir)?;
+        if !seen.contains(&file_system) {
+            seen.push(file_system);
+            let here = job.device.free_bytes(dir)?;
+            free_bytes = free_bytes.saturating_add(here);
+            listed.push(format!("{name} has {}", units::bytes(here)));
+        }
+    }
+    if free_bytes < plan.scratch_bytes {
+        let cause = format!(
+            "about {} of scratch are needed and {}",
+            units::bytes(plan.scratch_bytes),
+            listed.join(", ")
+        );
+        return Err(Error::new(Kind::NoSpace, "plan scratch", cause)
+            .hint("free some space, add a --drive or allow more --memory"));
+    }
+    if job.options.scratch_limit_bytes < plan.scratch_bytes {
+        let cause = format!(
+            "about {} of scratch are needed and the limit is {}",
+            units::bytes(plan.scratch_bytes),
+            units::bytes(job.options.scratch_limit_bytes)
+        );
+        return Err(Error::new(Kind::NoSpace, "plan scratch", cause)
+            .hint("raise --scratch-limit or --memory"));
+    }
+    let dirs: Vec<PathBuf> = drives.iter().map(|(_, dir, _)| dir.clone()).collect();
+    Scratch::create(
+        volume,
+        &dirs,
+        job.options.scratch_limit_bytes,
+        plan.scratch_bytes,
+        job.options.seed,
+    )
 }

@@ -15,14 +15,13 @@
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
 use super::bucket::{Home, Segment, verify_segment};
-use super::classify::Key;
-use super::distribute::Shared;
 use super::elements::{Elements, as_keys_mut};
 use super::in_memory::{Entry, SortKeys, each_tie, sort_entries};
+use super::place::{Turns, dedup, gather, write_in_place, write_pipe};
+use super::shared::Shared;
 use crate::drive::Op;
 use crate::error::{Error, Result};
 use crate::memory::{BLOCK_BYTES, Buf, Pool};
@@ -59,47 +58,6 @@ pub(crate) struct Leaves<'a> {
     pub(crate) sink: Sink<'a>,
     pub(crate) turns: Turns,
     pub(crate) is_unique: bool,
-}
-
-/// Leaves in order: who may place output now, and what was placed before.
-#[derive(Debug, Default)]
-pub(crate) struct Turns {
-    state: Mutex<Placed>,
-    changed: Condvar,
-}
-
-/// What has been placed by the leaves so far.
-#[derive(Debug, Default)]
-pub(crate) struct Placed {
-    /// Leaf whose turn it is.
-    turn: usize,
-    /// Elements placed.
-    pub(crate) count: u64,
-    /// The last of them, kept for `--unique`.
-    last: Option<Box<[u8]>>,
-}
-
-impl Turns {
-    pub(crate) fn placed(&self) -> MutexGuard<'_, Placed> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until it is the turn of leaf `index`.
-    fn wait_for<E>(&self, index: usize, shared: &Shared<'_, E>) -> Result<MutexGuard<'_, Placed>> {
-        let mut placed = self.placed();
-        while placed.turn != index {
-            shared.check()?;
-            let waited = self.changed.wait_timeout(placed, Duration::from_millis(50));
-            placed = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        Ok(placed)
-    }
-
-    fn pass_on(&self, mut placed: MutexGuard<'_, Placed>) {
-        placed.turn += 1;
-        drop(placed);
-        self.changed.notify_all();
-    }
 }
 
 /// A leaf on its way into memory.
@@ -652,77 +610,6 @@ fn run_end(on_scratch: &[(bool, u16, u64, usize)], from: usize, segments: &[Segm
         to += 1;
     }
     to
-}
-
-/// Writes `area[start..start + total]` at output byte `at_bytes`, over file borders: what goes to
-/// the next file is moved by less than a block, to be laid out like that file.
-fn write_in_place(
-    writer: &Writer,
-    port: &mut Port,
-    mut area: Buf,
-    start: usize,
-    total: usize,
-    at_bytes: u64,
-) -> Result<()> {
-    let (mut start, mut left, mut at_bytes) = (start, total, at_bytes);
-    while left > 0 {
-        let room = writer.room(at_bytes);
-        let len = left.min(usize::try_from(room).unwrap_or(usize::MAX));
-        if len == 0 || len == left {
-            return writer.write(port, area, start, left, at_bytes);
-        }
-        let front = area.split_to(start + len);
-        writer.write(port, front, start, len, at_bytes)?;
-        left -= len;
-        at_bytes += len as u64;
-        let phase = writer.phase(at_bytes);
-        let misfit = (area.address() + BLOCK_BYTES - phase) % BLOCK_BYTES;
-        start = (BLOCK_BYTES - misfit) % BLOCK_BYTES;
-        area.copy_within(0..left, start);
-    }
-    Ok(())
-}
-
-fn write_pipe(pipe: &Mutex<Box<dyn Write + Send>>, bytes: &[u8]) -> Result<()> {
-    let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
-    pipe.write_all(bytes)
-        .map_err(|e| Error::io("write to the pipe", &e))
-}
-
-/// Fills `out` with records in order, from byte `next.1` of entry `next.0`; gives where it ended.
-fn gather(
-    area: &[u8],
-    entries: &[Entry],
-    element_bytes: usize,
-    next: (usize, usize),
-    out: &mut [u8],
-) -> (usize, usize) {
-    let (mut entry, mut offset) = next;
-    let mut filled = 0;
-    while filled < out.len() {
-        let len = (element_bytes - offset).min(out.len() - filled);
-        let from = entries[entry].at_bytes as usize + offset;
-        out[filled..filled + len].copy_from_slice(&area[from..from + len]);
-        filled += len;
-        offset += len;
-        if offset == element_bytes {
-            entry += 1;
-            offset = 0;
-        }
-    }
-    (entry, offset)
-}
-
-/// Keeps one of each run of equal keys at the front; gives their number.
-fn dedup<K: Key>(keys: &mut [K]) -> usize {
-    let mut kept = 0;
-    for index in 0..keys.len() {
-        if kept == 0 || keys[index] != keys[kept - 1] {
-            keys[kept] = keys[index];
-            kept += 1;
-        }
-    }
-    kept
 }
 
 fn no_area() -> Error {

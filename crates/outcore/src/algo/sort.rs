@@ -12,41 +12,39 @@
 //! Bounds: memory as planned ([`super::plan`]); I/O 2 reads and 2 writes of the data, less what
 //! stays in memory, plus the sample; one more of each for every further level.
 
-use std::collections::VecDeque;
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicI64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::bucket::{Bucket, Home, Segment, verify_segment};
+use super::bucket::Bucket;
 use super::classify::Classifier;
-use super::distribute::{Cut, Shared, Source, distribute};
+use super::crew::Crew;
+use super::distribute::{Cut, Source, distribute};
 use super::elements::{Bare, Elements, Records};
+use super::ends::{
+    check_unchanged, make_scratch, open_inputs, scratch_drives, stage_output, traffic_by_drive,
+};
 use super::in_memory::SortKeys;
-use super::leaf::{self, Leaf, Leaves, Sink, Turns};
-use super::plan::{SPLIT_SLOTS, SortPlan, SortSize, plan_sort};
+use super::leaf::{self, Leaf, Leaves, Sink};
+use super::place::Turns;
+use super::plan::{SortPlan, SortSize, plan_sort};
+use super::shared::Shared;
+use super::split::split_oversized;
 use crate::data::bare::{BareClass, BareOrder};
 use crate::data::order::{Order, OrderOptions, TieBreak};
 use crate::data::record::RecordFormat;
-use crate::drive::{Access, Op};
-use crate::error::{Error, Kind, Result};
+use crate::drive::Access;
+use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::memory::{BLOCK_BYTES, Pool};
 use crate::stream::sample::{random, sample};
 use crate::stream::source::{Blocks, InputPart};
 use crate::stream::writer::Writer;
-use crate::units;
 use crate::volume::Volume;
-use crate::volume::output::{Output, ShardPlan, parent_of};
+use crate::volume::output::Output;
 use crate::volume::scratch::Scratch;
-
-/// Segments that are looked at to split a bucket again.
-const SPLIT_SAMPLE_SEGMENTS: usize = 64;
-/// Elements taken from each.
-const SPLIT_SAMPLE_ELEMENTS: usize = 512;
-/// Fewest buckets of a split: see [`Classifier::from_sample`].
-const SPLIT_BUCKETS_MIN: usize = 8;
 
 /// Options of a sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -238,13 +236,24 @@ where
     E: Elements,
     E::Key: SortKeys + Into<u128>,
 {
+    if options.unique && matches!(output, SortOutput::Shards { .. }) {
+        return Err(
+            Error::usage("plan sort", "--unique cannot write one shard a drive")
+                .hint("write one file, or drop --unique"),
+        );
+    }
     let mut phases = Phases::start();
     let drives = scratch_drives(job, &output);
     let volume = Volume::new(Arc::clone(&job.device), &drives)?;
     let element_bytes = elements.element_bytes();
-    let parts = open_inputs(&volume, inputs, element_bytes, options)?;
+    let access = if options.delete_input {
+        Access::Update
+    } else {
+        Access::Read
+    };
+    let parts = open_inputs(&volume, inputs, element_bytes, access)?;
     let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
-    let staged = stage_output(&volume, &output, options, data_bytes, element_bytes)?;
+    let staged = stage_output(&volume, &output, options.replace, data_bytes, element_bytes)?;
     let plan = plan_sort(SortSize {
         data_bytes,
         element_bytes,
@@ -270,7 +279,7 @@ where
         segment_pool: Pool::new(&job.budget, "buckets in memory", slot_bytes, slots)?,
         resident_credit: AtomicI64::new(plan.resident_segments as i64),
         run: random(job.options.seed, data_bytes),
-        abort: AtomicBool::new(false),
+        crew: Crew::new(job, plan.size.threads as u64),
         delete_input: options.delete_input,
     };
     let classifier = sample_input(&shared, &parts)?;
@@ -299,15 +308,6 @@ fn summarise(
     plan: SortPlan,
 ) -> SortSummary {
     let (read_bytes, written_bytes) = volume.traffic_bytes();
-    let drives = volume.drives().into_iter().map(|drive| {
-        let traffic = drive.traffic();
-        let read_bytes = traffic.read_bytes.load(Ordering::Relaxed);
-        (
-            drive.name.clone(),
-            read_bytes,
-            traffic.written_bytes.load(Ordering::Relaxed),
-        )
-    });
     SortSummary {
         records,
         seconds: phases.started.elapsed().as_secs_f64(),
@@ -315,176 +315,10 @@ fn summarise(
         written_bytes,
         passes: plan.levels + 1,
         scratch_bytes,
-        drives: drives.collect(),
+        drives: traffic_by_drive(volume),
         phases: phases.ended,
         plan: Some(plan),
     }
-}
-
-/// The drives named for scratch, or the directory of the output (of the process, for a pipe).
-fn scratch_drives(job: &Job, output: &SortOutput) -> Vec<(String, PathBuf, f64)> {
-    if !job.options.drives.is_empty() {
-        let named = job.options.drives.iter();
-        return named
-            .map(|drive| (drive.name.clone(), drive.dir.clone(), drive.weight))
-            .collect();
-    }
-    let dir = match output {
-        SortOutput::File { path, .. } => parent_of(path),
-        SortOutput::Shards { paths, .. } => paths.first().map_or(Path::new("."), |p| parent_of(p)),
-        SortOutput::Pipe(_) => Path::new("."),
-    };
-    vec![(dir.display().to_string(), dir.to_path_buf(), 1.0)]
-}
-
-fn open_inputs(
-    volume: &Volume,
-    inputs: &[SortInput],
-    element_bytes: usize,
-    options: SortOptions,
-) -> Result<Vec<InputPart>> {
-    let access = if options.delete_input {
-        Access::Update
-    } else {
-        Access::Read
-    };
-    let mut parts = Vec::with_capacity(inputs.len());
-    let mut first_position = 0;
-    for input in inputs {
-        let file = volume.open(&input.path, access)?;
-        let behind = file.facts.len_bytes.checked_sub(input.header_bytes);
-        let data_len_bytes = match (behind, input.data_bytes) {
-            (Some(behind), Some(data)) if data <= behind => data,
-            (Some(behind), None) => behind,
-            _ => {
-                let cause = format!("the file ends after {} bytes", file.facts.len_bytes);
-                return Err(Error::corrupt("read input", cause)
-                    .path(&input.path)
-                    .hint("its header promises more data: copy it again"));
-            }
-        };
-        let left_over = data_len_bytes % element_bytes as u64;
-        if left_over != 0 {
-            let cause = format!(
-                "{data_len_bytes} bytes are no multiple of the record's {element_bytes}: \
-                 {left_over} are left over"
-            );
-            return Err(Error::usage("read input", cause)
-                .path(&input.path)
-                .hint("check --type or --record, or whether the file is complete"));
-        }
-        let part = InputPart {
-            file,
-            data_at_bytes: input.header_bytes,
-            data_len_bytes,
-            first_position,
-        };
-        first_position += data_len_bytes / element_bytes as u64;
-        parts.push(part);
-    }
-    Ok(parts)
-}
-
-fn stage_output(
-    volume: &Volume,
-    output: &SortOutput,
-    options: SortOptions,
-    data_bytes: u64,
-    element_bytes: usize,
-) -> Result<Option<Output>> {
-    let count = data_bytes / element_bytes as u64;
-    let (plans, manifest) = match output {
-        SortOutput::Pipe(_) => return Ok(None),
-        SortOutput::File { path, header } => {
-            let header = header.as_ref().map_or_else(Vec::new, |make| make(count));
-            let plan = ShardPlan {
-                path: path.clone(),
-                header,
-                start_bytes: 0,
-                len_bytes: data_bytes,
-            };
-            (vec![plan], None)
-        }
-        SortOutput::Shards { .. } if options.unique => {
-            return Err(
-                Error::usage("plan sort", "--unique cannot write one shard a drive")
-                    .hint("write one file, or drop --unique"),
-            );
-        }
-        SortOutput::Shards { paths, manifest } => {
-            let border = |shard: usize| {
-                let border = u128::from(count) * shard as u128 / paths.len() as u128;
-                border as u64 * element_bytes as u64
-            };
-            let plans = paths.iter().enumerate().map(|(index, path)| ShardPlan {
-                path: path.clone(),
-                header: Vec::new(),
-                start_bytes: border(index),
-                len_bytes: border(index + 1) - border(index),
-            });
-            (plans.collect(), Some(manifest.clone()))
-        }
-    };
-    if !options.replace {
-        let taken = plans
-            .iter()
-            .map(|plan| &plan.path)
-            .chain(&manifest)
-            .find(|path| path.exists());
-        if let Some(path) = taken {
-            return Err(Error::usage("create output", "it exists already")
-                .path(path)
-                .hint("allow overwriting with --force, or sort in place with --replace"));
-        }
-    }
-    Output::stage(volume, plans, manifest, options.replace).map(Some)
-}
-
-/// Scratch on the drives of the job, after a look at their free space.
-fn make_scratch(
-    job: &Job,
-    volume: &Volume,
-    drives: &[(String, PathBuf, f64)],
-    plan: &SortPlan,
-) -> Result<Scratch> {
-    let mut seen = Vec::new();
-    let mut free_bytes = 0u64;
-    let mut listed = Vec::new();
-    for (name, dir, _) in drives {
-        let file_system = job.device.file_system(dir)?;
-        if !seen.contains(&file_system) {
-            seen.push(file_system);
-            let here = job.device.free_bytes(dir)?;
-            free_bytes = free_bytes.saturating_add(here);
-            listed.push(format!("{name} has {}", units::bytes(here)));
-        }
-    }
-    if free_bytes < plan.scratch_bytes {
-        let cause = format!(
-            "about {} of scratch are needed and {}",
-            units::bytes(plan.scratch_bytes),
-            listed.join(", ")
-        );
-        return Err(Error::new(Kind::NoSpace, "plan scratch", cause)
-            .hint("free some space, add a --drive or allow more --memory"));
-    }
-    if job.options.scratch_limit_bytes < plan.scratch_bytes {
-        let cause = format!(
-            "about {} of scratch are needed and the limit is {}",
-            units::bytes(plan.scratch_bytes),
-            units::bytes(job.options.scratch_limit_bytes)
-        );
-        return Err(Error::new(Kind::NoSpace, "plan scratch", cause)
-            .hint("raise --scratch-limit or --memory"));
-    }
-    let dirs: Vec<PathBuf> = drives.iter().map(|(_, dir, _)| dir.clone()).collect();
-    Scratch::create(
-        volume,
-        &dirs,
-        job.options.scratch_limit_bytes,
-        plan.scratch_bytes,
-        job.options.seed,
-    )
 }
 
 /// Splitters from random places of the input.
@@ -543,175 +377,8 @@ fn distribute_input<E: Elements>(
     let source = Source::Blocks(&blocks);
     let keep_partials = plan.levels <= 1;
     let buckets = distribute(shared, &source, &cut, 0, resident_below, keep_partials)?;
-    for part in parts {
-        let now = shared.job.device.facts(part.file.id)?.len_bytes;
-        if now != part.file.facts.len_bytes {
-            let cause = format!(
-                "the file changed while it was read: {} bytes before, {now} now",
-                part.file.facts.len_bytes
-            );
-            return Err(Error::corrupt("read input", cause)
-                .path(&part.file.path)
-                .hint("sort a copy that nobody changes"));
-        }
-    }
+    check_unchanged(shared.volume, parts)?;
     Ok(buckets)
-}
-
-/// Distributes buckets that are too large for the memory again, until none is; keeps the order.
-fn split_oversized<E: Elements>(
-    shared: &Shared<'_, E>,
-    buckets: Vec<Bucket>,
-) -> Result<Vec<Bucket>> {
-    let leaf_bytes_max = shared.plan.leaf_bytes_max as u64;
-    let element_bytes = shared.elements.element_bytes() as u64;
-    let mut done = Vec::new();
-    let mut left: VecDeque<Bucket> = buckets.into();
-    while let Some(bucket) = left.pop_front() {
-        let bytes = bucket.count * element_bytes;
-        if bucket.copies_of.is_some() || bytes <= leaf_bytes_max {
-            if bucket.count > 0 {
-                done.push(bucket);
-            }
-            continue;
-        }
-        let parts = if bucket.depth < shared.elements.depth_end() {
-            split_by_key(shared, bucket)?
-        } else if shared.plan.size.is_ordered {
-            split_by_position(shared, bucket)?
-        } else {
-            split_equal(bucket, leaf_bytes_max, element_bytes)
-        };
-        parts
-            .into_iter()
-            .rev()
-            .for_each(|part| left.push_front(part));
-    }
-    Ok(done)
-}
-
-/// Buckets for a split of `bytes`, as many as there are buffers for.
-fn split_bucket_count<E>(shared: &Shared<'_, E>, bytes: u64) -> usize {
-    let plan = shared.plan;
-    let free = shared.segment_pool.free_slots() / plan.size.threads;
-    // An equality bucket may come with each splitter.
-    let affordable = free.saturating_sub(plan.writes_in_flight).max(SPLIT_SLOTS) / 2;
-    let wanted = bytes.div_ceil((plan.leaf_bytes_max / 2) as u64);
-    (wanted as usize).clamp(SPLIT_BUCKETS_MIN, affordable.max(SPLIT_BUCKETS_MIN))
-}
-
-fn split_by_key<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<Vec<Bucket>> {
-    let bytes = bucket.count * shared.elements.element_bytes() as u64;
-    let mut keys = sample_bucket(shared, &bucket)?;
-    keys.sort_unstable();
-    let cut = Cut::Keys(Classifier::from_sample(
-        &keys,
-        split_bucket_count(shared, bytes),
-    ));
-    let depth = bucket.depth;
-    let source = Source::Segments(Mutex::new(bucket.segments.into()));
-    distribute(shared, &source, &cut, depth, 0, false)
-}
-
-/// Equal elements whose order in the input counts are told apart by their place in it.
-fn split_by_position<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<Vec<Bucket>> {
-    let bytes = bucket.count * shared.elements.element_bytes() as u64;
-    let count = split_bucket_count(shared, bytes);
-    let pieces = bucket
-        .segments
-        .iter()
-        .flat_map(|segment| segment.pieces.iter());
-    let mut positions: Vec<u64> = pieces.map(|piece| piece.position).collect();
-    positions.sort_unstable();
-    let mut starts: Vec<u64> = (0..count)
-        .map(|cut| positions[cut * positions.len() / count])
-        .collect();
-    starts.dedup();
-    let depth = bucket.depth;
-    let source = Source::Segments(Mutex::new(bucket.segments.into()));
-    distribute(shared, &source, &Cut::Positions(starts), depth, 0, false)
-}
-
-/// Equal elements in any order: a list of segments is cut anywhere.
-fn split_equal(bucket: Bucket, leaf_bytes_max: u64, element_bytes: u64) -> Vec<Bucket> {
-    let mut parts: Vec<Bucket> = Vec::new();
-    let mut open_bytes = u64::MAX;
-    for segment in bucket.segments {
-        let bytes = u64::from(segment.payload_bytes);
-        if open_bytes.saturating_add(bytes) > leaf_bytes_max {
-            let depth = bucket.depth;
-            parts.push(Bucket {
-                segments: Vec::new(),
-                count: 0,
-                depth,
-                copies_of: None,
-            });
-            open_bytes = 0;
-        }
-        open_bytes += bytes;
-        if let Some(part) = parts.last_mut() {
-            part.count += bytes / element_bytes;
-            part.segments.push(segment);
-        }
-    }
-    parts
-}
-
-/// Keys at the bucket's depth from some of its segments.
-fn sample_bucket<E: Elements>(shared: &Shared<'_, E>, bucket: &Bucket) -> Result<Vec<E::Key>> {
-    let element_bytes = shared.elements.element_bytes();
-    let chosen = bucket.segments.len().min(SPLIT_SAMPLE_SEGMENTS);
-    let pool = Pool::new(&shared.job.budget, "sample", shared.plan.segment_bytes, 1)?;
-    let mut port = shared.volume.port()?;
-    let mut keys = Vec::new();
-    let mut space = Vec::new();
-    for index in 0..chosen {
-        shared.check()?;
-        let segment = &bucket.segments[index * bucket.segments.len() / chosen];
-        let read = read_segment(shared, segment, &pool, &mut port)?;
-        let payload = match (&segment.home, &read) {
-            (Home::Memory(buf), _) => &buf[..segment.payload_bytes as usize],
-            (_, Some(buf)) => &buf[..segment.payload_bytes as usize],
-            _ => continue,
-        };
-        let count = payload.len() / element_bytes;
-        let all = shared.elements.keys(payload, bucket.depth, &mut space)?;
-        let taken = count.min(SPLIT_SAMPLE_ELEMENTS);
-        keys.extend((0..taken).map(|sample| all[sample * count / taken]));
-    }
-    Ok(keys)
-}
-
-/// Reads a segment from scratch, alone; nothing for one in memory.
-fn read_segment<E>(
-    shared: &Shared<'_, E>,
-    segment: &Segment,
-    pool: &Pool,
-    port: &mut crate::volume::Port,
-) -> Result<Option<crate::memory::Buf>> {
-    let Home::Scratch { place, checksum } = segment.home else {
-        return Ok(None);
-    };
-    let scratch = shared.scratch()?;
-    let Some(mut slot) = pool.take() else {
-        return Ok(None);
-    };
-    let buf = slot.split_to(segment.stored_bytes());
-    port.submit(scratch.file(place), Op::Read, place.offset_bytes, buf, 0);
-    let mut finished = Vec::new();
-    while finished.is_empty() {
-        shared.check()?;
-        port.poll(true, &mut finished)?;
-    }
-    let Some(transfer) = finished.pop() else {
-        return Ok(None);
-    };
-    if let Some(fault) = transfer.fault {
-        return Err(shared.volume.explain(&fault));
-    }
-    let payload = &transfer.buf[..segment.payload_bytes as usize];
-    verify_segment(scratch, shared.run, place, checksum, payload)?;
-    Ok(Some(transfer.buf))
 }
 
 /// Sorts all buckets and writes them; gives the number of elements written.

@@ -1,0 +1,133 @@
+//! From a sorted leaf to its place in the output: turns, file borders, pipes, gathering.
+//!
+//! Contract: [`Turns`] lets leaves place their output in order where the place depends on the leaves
+//! before (`--unique`, pipes). The functions move bytes of one leaf: in place over the borders of
+//! output files, by reference into a chunk, or to a pipe. No allocation but the last record kept.
+
+use std::io::Write;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::classify::Key;
+use super::in_memory::Entry;
+use super::shared::Shared;
+use crate::error::{Error, Result};
+use crate::memory::{BLOCK_BYTES, Buf};
+use crate::stream::writer::Writer;
+use crate::volume::Port;
+
+/// Leaves in order: who may place output now, and what was placed before.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    state: Mutex<Placed>,
+    changed: Condvar,
+}
+
+/// What has been placed by the leaves so far.
+#[derive(Debug, Default)]
+pub(crate) struct Placed {
+    /// Leaf whose turn it is.
+    turn: usize,
+    /// Elements placed.
+    pub(crate) count: u64,
+    /// The last of them, kept for `--unique`.
+    pub(super) last: Option<Box<[u8]>>,
+}
+
+impl Turns {
+    pub(crate) fn placed(&self) -> MutexGuard<'_, Placed> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until it is the turn of leaf `index`.
+    pub(super) fn wait_for<E>(
+        &self,
+        index: usize,
+        shared: &Shared<'_, E>,
+    ) -> Result<MutexGuard<'_, Placed>> {
+        let mut placed = self.placed();
+        while placed.turn != index {
+            shared.check()?;
+            let waited = self.changed.wait_timeout(placed, Duration::from_millis(50));
+            placed = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(placed)
+    }
+
+    pub(super) fn pass_on(&self, mut placed: MutexGuard<'_, Placed>) {
+        placed.turn += 1;
+        drop(placed);
+        self.changed.notify_all();
+    }
+}
+
+/// Writes `area[start..start + total]` at output byte `at_bytes`, over file borders: what goes to
+/// the next file is moved by less than a block, to be laid out like that file.
+pub(super) fn write_in_place(
+    writer: &Writer,
+    port: &mut Port,
+    mut area: Buf,
+    start: usize,
+    total: usize,
+    at_bytes: u64,
+) -> Result<()> {
+    let (mut start, mut left, mut at_bytes) = (start, total, at_bytes);
+    while left > 0 {
+        let room = writer.room(at_bytes);
+        let len = left.min(usize::try_from(room).unwrap_or(usize::MAX));
+        if len == 0 || len == left {
+            return writer.write(port, area, start, left, at_bytes);
+        }
+        let front = area.split_to(start + len);
+        writer.write(port, front, start, len, at_bytes)?;
+        left -= len;
+        at_bytes += len as u64;
+        let phase = writer.phase(at_bytes);
+        let misfit = (area.address() + BLOCK_BYTES - phase) % BLOCK_BYTES;
+        start = (BLOCK_BYTES - misfit) % BLOCK_BYTES;
+        area.copy_within(0..left, start);
+    }
+    Ok(())
+}
+
+pub(super) fn write_pipe(pipe: &Mutex<Box<dyn Write + Send>>, bytes: &[u8]) -> Result<()> {
+    let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+    pipe.write_all(bytes)
+        .map_err(|e| Error::io("write to the pipe", &e))
+}
+
+/// Fills `out` with records in order, from byte `next.1` of entry `next.0`; gives where it ended.
+pub(super) fn gather(
+    area: &[u8],
+    entries: &[Entry],
+    element_bytes: usize,
+    next: (usize, usize),
+    out: &mut [u8],
+) -> (usize, usize) {
+    let (mut entry, mut offset) = next;
+    let mut filled = 0;
+    while filled < out.len() {
+        let len = (element_bytes - offset).min(out.len() - filled);
+        let from = entries[entry].at_bytes as usize + offset;
+        out[filled..filled + len].copy_from_slice(&area[from..from + len]);
+        filled += len;
+        offset += len;
+        if offset == element_bytes {
+            entry += 1;
+            offset = 0;
+        }
+    }
+    (entry, offset)
+}
+
+/// Keeps one of each run of equal keys at the front; gives their number.
+pub(super) fn dedup<K: Key>(keys: &mut [K]) -> usize {
+    let mut kept = 0;
+    for index in 0..keys.len() {
+        if kept == 0 || keys[index] != keys[kept - 1] {
+            keys[kept] = keys[index];
+            kept += 1;
+        }
+    }
+    kept
+}

@@ -1,0 +1,65 @@
+//! What the threads of a sort share: plan, pools, credits, scratch, and the crew that they are.
+//!
+//! Contract: all of it lives as long as the sort and is reached by shared reference; what changes
+//! does so by its own lock or counter.
+
+use std::sync::atomic::AtomicI64;
+use std::sync::{Mutex, PoisonError};
+
+use super::crew::Crew;
+use super::plan::SortPlan;
+use crate::error::{Error, Kind, Result};
+use crate::job::Job;
+use crate::memory::Pool;
+use crate::volume::Volume;
+use crate::volume::scratch::Scratch;
+
+/// What all threads of a sort share.
+pub(crate) struct Shared<'a, E> {
+    pub(crate) job: &'a Job,
+    pub(crate) volume: &'a Volume,
+    pub(crate) scratch: Option<&'a Scratch>,
+    pub(crate) elements: &'a E,
+    pub(crate) plan: &'a SortPlan,
+    pub(crate) segment_pool: Pool,
+    /// Segments that may still stay in memory.
+    pub(crate) resident_credit: AtomicI64,
+    /// Seeds the checksums of this run's scratch.
+    pub(crate) run: u64,
+    /// The threads, which stop together.
+    pub(crate) crew: Crew<'a>,
+    /// Give input blocks back to the file system once they are distributed.
+    pub(crate) delete_input: bool,
+}
+
+impl<E> Shared<'_, E> {
+    /// Fails once the job is cancelled or another thread has failed.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.crew.check()
+    }
+
+    pub(crate) fn scratch(&self) -> Result<&Scratch> {
+        self.scratch.ok_or_else(|| {
+            Error::new(Kind::Io, "write scratch", "the plan has none").hint("a bug: please report")
+        })
+    }
+
+    /// Runs `work` on every thread; gives all results, or the failure that came first.
+    pub(crate) fn on_all_threads<T: Send>(
+        &self,
+        work: impl Fn(usize) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
+        let results = Mutex::new(Vec::new());
+        self.crew.run(|index| {
+            let result = work(index)?;
+            results
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push((index, result));
+            Ok(())
+        })?;
+        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        results.sort_by_key(|(index, _)| *index);
+        Ok(results.into_iter().map(|(_, result)| result).collect())
+    }
+}

@@ -1,0 +1,184 @@
+//! Buckets that turned out too large for the memory, distributed again until none is.
+//!
+//! Contract: order is kept; a bucket whose elements share a word of the order is split by the next
+//! word, equal elements of an ordered job by their place in the input, equal elements of any other
+//! job anywhere. Each split makes at least eight buckets of which none but a heavy one's own holds
+//! much more than a quarter, so the splitting ends. Reads and writes the bucket once a split; the
+//! scratch of what has been read is used again. PALID (SPAA 2025), section 4, splits likewise.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use super::bucket::{Bucket, Home, Segment, verify_segment};
+use super::classify::Classifier;
+use super::distribute::{Cut, Source, distribute};
+use super::elements::Elements;
+use super::plan::SPLIT_SLOTS;
+use super::shared::Shared;
+use crate::drive::Op;
+use crate::error::Result;
+use crate::memory::{Buf, Pool};
+use crate::volume::Port;
+
+/// Segments that are looked at to split a bucket again.
+const SPLIT_SAMPLE_SEGMENTS: usize = 64;
+/// Elements taken from each.
+const SPLIT_SAMPLE_ELEMENTS: usize = 512;
+/// Fewest buckets of a split: see [`Classifier::from_sample`].
+const SPLIT_BUCKETS_MIN: usize = 8;
+
+/// Distributes buckets that are too large for the memory again, until none is; keeps the order.
+pub(crate) fn split_oversized<E: Elements>(
+    shared: &Shared<'_, E>,
+    buckets: Vec<Bucket>,
+) -> Result<Vec<Bucket>> {
+    let leaf_bytes_max = shared.plan.leaf_bytes_max as u64;
+    let element_bytes = shared.elements.element_bytes() as u64;
+    let mut done = Vec::new();
+    let mut left: VecDeque<Bucket> = buckets.into();
+    while let Some(bucket) = left.pop_front() {
+        let bytes = bucket.count * element_bytes;
+        if bucket.copies_of.is_some() || bytes <= leaf_bytes_max {
+            if bucket.count > 0 {
+                done.push(bucket);
+            }
+            continue;
+        }
+        let parts = if bucket.depth < shared.elements.depth_end() {
+            split_by_key(shared, bucket)?
+        } else if shared.plan.size.is_ordered {
+            split_by_position(shared, bucket)?
+        } else {
+            split_equal(bucket, leaf_bytes_max, element_bytes)
+        };
+        parts
+            .into_iter()
+            .rev()
+            .for_each(|part| left.push_front(part));
+    }
+    Ok(done)
+}
+
+/// Buckets for a split of `bytes`, as many as there are buffers for.
+fn split_bucket_count<E>(shared: &Shared<'_, E>, bytes: u64) -> usize {
+    let plan = shared.plan;
+    let free = shared.segment_pool.free_slots() / plan.size.threads;
+    // An equality bucket may come with each splitter.
+    let affordable = free.saturating_sub(plan.writes_in_flight).max(SPLIT_SLOTS) / 2;
+    let wanted = bytes.div_ceil((plan.leaf_bytes_max / 2) as u64);
+    (wanted as usize).clamp(SPLIT_BUCKETS_MIN, affordable.max(SPLIT_BUCKETS_MIN))
+}
+
+fn split_by_key<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<Vec<Bucket>> {
+    let bytes = bucket.count * shared.elements.element_bytes() as u64;
+    let mut keys = sample_bucket(shared, &bucket)?;
+    keys.sort_unstable();
+    let cut = Cut::Keys(Classifier::from_sample(
+        &keys,
+        split_bucket_count(shared, bytes),
+    ));
+    let depth = bucket.depth;
+    let source = Source::Segments(Mutex::new(bucket.segments.into()));
+    distribute(shared, &source, &cut, depth, 0, false)
+}
+
+/// Equal elements whose order in the input counts are told apart by their place in it.
+fn split_by_position<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<Vec<Bucket>> {
+    let bytes = bucket.count * shared.elements.element_bytes() as u64;
+    let count = split_bucket_count(shared, bytes);
+    let pieces = bucket
+        .segments
+        .iter()
+        .flat_map(|segment| segment.pieces.iter());
+    let mut positions: Vec<u64> = pieces.map(|piece| piece.position).collect();
+    positions.sort_unstable();
+    let mut starts: Vec<u64> = (0..count)
+        .map(|cut| positions[cut * positions.len() / count])
+        .collect();
+    starts.dedup();
+    let depth = bucket.depth;
+    let source = Source::Segments(Mutex::new(bucket.segments.into()));
+    distribute(shared, &source, &Cut::Positions(starts), depth, 0, false)
+}
+
+/// Equal elements in any order: a list of segments is cut anywhere.
+fn split_equal(bucket: Bucket, leaf_bytes_max: u64, element_bytes: u64) -> Vec<Bucket> {
+    let mut parts: Vec<Bucket> = Vec::new();
+    let mut open_bytes = u64::MAX;
+    for segment in bucket.segments {
+        let bytes = u64::from(segment.payload_bytes);
+        if open_bytes.saturating_add(bytes) > leaf_bytes_max {
+            let depth = bucket.depth;
+            parts.push(Bucket {
+                segments: Vec::new(),
+                count: 0,
+                depth,
+                copies_of: None,
+            });
+            open_bytes = 0;
+        }
+        open_bytes += bytes;
+        if let Some(part) = parts.last_mut() {
+            part.count += bytes / element_bytes;
+            part.segments.push(segment);
+        }
+    }
+    parts
+}
+
+/// Keys at the bucket's depth from some of its segments.
+fn sample_bucket<E: Elements>(shared: &Shared<'_, E>, bucket: &Bucket) -> Result<Vec<E::Key>> {
+    let element_bytes = shared.elements.element_bytes();
+    let chosen = bucket.segments.len().min(SPLIT_SAMPLE_SEGMENTS);
+    let pool = Pool::new(&shared.job.budget, "sample", shared.plan.segment_bytes, 1)?;
+    let mut port = shared.volume.port()?;
+    let mut keys = Vec::new();
+    let mut space = Vec::new();
+    for index in 0..chosen {
+        shared.check()?;
+        let segment = &bucket.segments[index * bucket.segments.len() / chosen];
+        let read = read_segment(shared, segment, &pool, &mut port)?;
+        let payload = match (&segment.home, &read) {
+            (Home::Memory(buf), _) => &buf[..segment.payload_bytes as usize],
+            (_, Some(buf)) => &buf[..segment.payload_bytes as usize],
+            _ => continue,
+        };
+        let count = payload.len() / element_bytes;
+        let all = shared.elements.keys(payload, bucket.depth, &mut space)?;
+        let taken = count.min(SPLIT_SAMPLE_ELEMENTS);
+        keys.extend((0..taken).map(|sample| all[sample * count / taken]));
+    }
+    Ok(keys)
+}
+
+/// Reads a segment from scratch, alone; nothing for one in memory.
+fn read_segment<E>(
+    shared: &Shared<'_, E>,
+    segment: &Segment,
+    pool: &Pool,
+    port: &mut Port,
+) -> Result<Option<Buf>> {
+    let Home::Scratch { place, checksum } = segment.home else {
+        return Ok(None);
+    };
+    let scratch = shared.scratch()?;
+    let Some(mut slot) = pool.take() else {
+        return Ok(None);
+    };
+    let buf = slot.split_to(segment.stored_bytes());
+    port.submit(scratch.file(place), Op::Read, place.offset_bytes, buf, 0);
+    let mut finished = Vec::new();
+    while finished.is_empty() {
+        shared.check()?;
+        port.poll(true, &mut finished)?;
+    }
+    let Some(transfer) = finished.pop() else {
+        return Ok(None);
+    };
+    if let Some(fault) = transfer.fault {
+        return Err(shared.volume.explain(&fault));
+    }
+    let payload = &transfer.buf[..segment.payload_bytes as usize];
+    verify_segment(scratch, shared.run, place, checksum, payload)?;
+    Ok(Some(transfer.buf))
+}
