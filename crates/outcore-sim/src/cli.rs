@@ -8,11 +8,14 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use outcore::error::{Error, Result};
 
+use crate::array::{ArrayConfig, Placement, read_trace, replay};
 use crate::config::{Compat, DriveConfig};
 use crate::mqsim::{import_drive, import_workload};
+use crate::plan::{SortJob, plan_sort};
 use crate::presets::{Figure, PRESETS, measure, preset};
 use crate::report::Summary;
 use crate::run::{RunOptions, run as run_flows};
+use crate::units::{parse_rate, parse_size};
 
 /// Simulate SSDs and arrays of them.
 #[derive(Debug, Parser)]
@@ -30,6 +33,10 @@ pub enum SimCommand {
     Run(RunArgs),
     /// List the drives known by name, with the published figures beside the simulated ones.
     Presets(PresetArgs),
+    /// Replay a recorded I/O trace on an array of drives.
+    Replay(ReplayArgs),
+    /// Predict a sort from its plan.
+    Plan(PlanArgs),
 }
 
 /// `sim run`.
@@ -57,6 +64,149 @@ pub struct PresetArgs {
     pub measure: bool,
     /// Only this preset.
     pub name: Option<String>,
+}
+
+/// `sim replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// Trace in JSON Lines: id, drive, op, offset, bytes, after, think_ns.
+    pub trace: PathBuf,
+    /// Drives of the array.
+    #[arg(long, default_value_t = 1)]
+    pub drives: u32,
+    /// Preset of each drive.
+    #[arg(long, default_value = "p41")]
+    pub preset: String,
+    /// What all drives together can move, such as 146GB/s.
+    #[arg(long)]
+    pub shared: Option<String>,
+    /// Stripe the recorded volume anew in units of this size; without it drives are kept.
+    #[arg(long)]
+    pub stripe: Option<String>,
+    /// Print JSON Lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sim plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// Bytes to sort, such as 8TB.
+    #[arg(long)]
+    pub size: String,
+    /// Memory, such as 200GB.
+    #[arg(long)]
+    pub memory: String,
+    /// Bytes of a record.
+    #[arg(long, default_value_t = 8)]
+    pub record_bytes: u64,
+    /// Cores.
+    #[arg(long, default_value_t = 64)]
+    pub cores: u32,
+    /// Drives.
+    #[arg(long, default_value_t = 30)]
+    pub drives: u32,
+    /// Preset of each drive.
+    #[arg(long, default_value = "p41")]
+    pub preset: String,
+    /// What all drives together can move, such as 146GB/s.
+    #[arg(long)]
+    pub shared: Option<String>,
+    /// Core nanoseconds to distribute a record.
+    #[arg(long, default_value_t = 15.0)]
+    pub distribute_ns: f64,
+    /// Core nanoseconds to sort a record.
+    #[arg(long, default_value_t = 60.0)]
+    pub sort_ns: f64,
+    /// Print JSON Lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn usage(operation: &'static str) -> impl Fn(String) -> Error {
+    move |cause| Error::usage(operation, cause)
+}
+
+fn shared(text: Option<&String>) -> Result<u64> {
+    text.map_or(Ok(0), |text| parse_rate(text))
+        .map_err(usage("read options"))
+}
+
+fn replay_command(args: &ReplayArgs) -> Result<u8> {
+    let text = std::fs::read_to_string(&args.trace)
+        .map_err(|error| Error::io("read trace", &error).path(&args.trace))?;
+    let trace = read_trace(&text).map_err(|error| error.path(&args.trace))?;
+    let placement = match &args.stripe {
+        None => Placement::Recorded,
+        Some(text) => Placement::Striped {
+            stripe_bytes: parse_size(text).map_err(usage("read options"))?,
+        },
+    };
+    let config = ArrayConfig {
+        drive: preset(&args.preset)?.scaled(128, 64)?,
+        drives: args.drives,
+        shared_bytes_per_s: shared(args.shared.as_ref())?,
+        placement,
+    };
+    let report = replay(&config, &trace)?;
+    if args.json {
+        println!("{}", json(&report)?);
+        return Ok(0);
+    }
+    println!(
+        "{} requests in {:.3} s of simulated time",
+        report.requests, report.seconds
+    );
+    println!("bottleneck: {}", report.bottleneck);
+    for (at, drive) in report.drives.iter().enumerate() {
+        println!(
+            "drive {at}: {:.1} MB, busy {:.0} %, mean {:.1} us, {} {:.0} %",
+            drive.bytes as f64 / 1e6,
+            drive.busy * 100.0,
+            drive.mean_response_us,
+            drive.resource.0,
+            drive.resource.1 * 100.0
+        );
+    }
+    Ok(0)
+}
+
+fn plan_command(args: &PlanArgs) -> Result<u8> {
+    let size = |text: &str| parse_size(text).map_err(usage("read options"));
+    let job = SortJob {
+        size_bytes: size(&args.size)?,
+        record_bytes: args.record_bytes,
+        memory_bytes: size(&args.memory)?,
+        cores: args.cores,
+        distribute_ns: args.distribute_ns,
+        sort_ns: args.sort_ns,
+        bucket_buffer_bytes: 8 << 20,
+    };
+    let drive = preset(&args.preset)?.scaled(128, 64)?;
+    let plan = plan_sort(&job, &drive, args.drives, shared(args.shared.as_ref())?)?;
+    if args.json {
+        println!("{}", json(&plan)?);
+        return Ok(0);
+    }
+    for phase in &plan.phases {
+        println!(
+            "{:<32} io {:>9.1} s  cpu {:>9.1} s  takes {:>9.1} s",
+            phase.name, phase.io_seconds, phase.cpu_seconds, phase.seconds
+        );
+    }
+    println!(
+        "total {:.1} s ({:.1} h), bound by {}; array reads {:.1} GB/s, writes {:.1} GB/s",
+        plan.seconds,
+        plan.seconds / 3600.0,
+        plan.bottleneck,
+        plan.read_bytes_per_s / 1e9,
+        plan.write_bytes_per_s / 1e9
+    );
+    Ok(0)
+}
+
+fn json<T: serde::Serialize>(value: &T) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::usage("write JSON", error.to_string()))
 }
 
 fn compat(text: &str) -> Result<Compat> {
@@ -87,6 +237,8 @@ pub fn run(args: SimArgs) -> Result<u8> {
     match args.command {
         SimCommand::Run(args) => run_command(&args),
         SimCommand::Presets(args) => presets_command(&args),
+        SimCommand::Replay(args) => replay_command(&args),
+        SimCommand::Plan(args) => plan_command(&args),
     }
 }
 
@@ -122,7 +274,7 @@ fn presets_command(args: &PresetArgs) -> Result<u8> {
         for (keys, from) in preset.provenance {
             println!("{:<14}   {from:?}: {keys}", "");
         }
-        let config = preset.scaled(96, 96)?;
+        let config = preset.scaled(256, 32)?;
         for published in preset.published {
             let (unit, scale) = match published.workload {
                 Figure::SequentialRead | Figure::SequentialWrite => ("GB/s", 1e9),

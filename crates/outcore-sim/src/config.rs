@@ -50,6 +50,8 @@ pub struct HostConfig {
     pub sata_delay: Time,
     /// Fixed firmware time a command, before its first flash operation.
     pub command_overhead: Time,
+    /// Firmware works on one command at a time for this long, which bounds the request rate.
+    pub command_interval: Time,
 }
 
 impl Default for HostConfig {
@@ -62,6 +64,7 @@ impl Default for HostConfig {
             pcie_lane_rate: Rate(1_000_000_000),
             sata_delay: Time(400 * US),
             command_overhead: Time(0),
+            command_interval: Time(0),
         }
     }
 }

@@ -8,6 +8,8 @@
 //! | [`workload`] | generators and lists of requests |
 //! | [`drive`] | the model itself |
 //! | [`run`] | a drive and its flows from the first to the last event |
+//! | [`array`] | several drives, and the replay of a recorded trace on them |
+//! | [`plan`] | a sort predicted from its plan |
 //! | [`report`] | latencies, counters, summary |
 //!
 //! ```
@@ -36,12 +38,14 @@
 //! assert_eq!(outcome.summary.total.requests, 1000);
 //! # Ok::<(), outcore::error::Error>(())
 //! ```
+pub mod array;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod config;
 pub mod drive;
 mod event;
 pub mod mqsim;
+pub mod plan;
 pub mod presets;
 pub mod report;
 pub mod rng;

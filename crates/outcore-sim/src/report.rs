@@ -71,6 +71,11 @@ impl FlowStats {
         }
     }
 
+    /// Mean response in nanoseconds; 0 when nothing was completed.
+    pub fn mean_response_ns(&self) -> f64 {
+        self.response_ps as f64 / self.serviced.max(1) as f64 / NS as f64
+    }
+
     fn absorb(&mut self, other: &FlowStats) {
         self.generated += other.generated;
         self.serviced += other.serviced;

@@ -81,6 +81,8 @@ pub(crate) struct Blocks {
     pub(crate) shares: Vec<u32>,
     queues: usize,
     keeps_history: bool,
+    /// MQSim's own book-keeping has failed (compat only).
+    pub(crate) broken: bool,
 }
 
 /// How many queues use each plane.
@@ -124,6 +126,7 @@ impl Blocks {
             shares,
             queues,
             keeps_history: policy == GcPolicy::Fifo,
+            broken: false,
         };
         if p.compat {
             if p.blocks as usize <= 3 * queues {
@@ -210,13 +213,16 @@ impl Blocks {
         self.invalid_bits[word] & bit == 0
     }
 
-    /// The slot's content is obsolete.
+    /// The slot's content is obsolete. Doing so twice is a defect of the model, except with
+    /// `compat`: MQSim collects blocks that are still being programmed, loses track of their pages
+    /// and crashes sooner or later; here [`Blocks::broken`] ends the run with an error.
     pub(crate) fn invalidate(&mut self, p: &Params, slot: u64) {
         let (word, bit) = self.bit(p, slot);
-        assert!(
-            self.invalid_bits[word] & bit == 0,
-            "a slot was invalidated twice"
-        );
+        if self.invalid_bits[word] & bit != 0 {
+            assert!(p.compat, "a slot was invalidated twice");
+            self.broken = true;
+            return;
+        }
         self.invalid_bits[word] |= bit;
         let block = (slot / u64::from(p.pages * p.slots)) as usize;
         self.list[block].invalid += 1;

@@ -75,11 +75,19 @@ impl Drive {
             self.map.set_written_direct(base + unit, full);
         }
         let mut rng = Rng::new(1 + i32::from(queue));
+        // Pages fall at random, the units of one page stay together: a drive that was filled in
+        // large pieces. (Small random writes during the run scatter them.)
+        let slots = slots as usize;
         for list in &mut planes {
-            for at in (1..list.len()).rev() {
+            let whole = list.len() / slots;
+            for at in (1..whole).rev() {
                 let other = rng.between(0, at as u64) as usize;
-                list.swap(at, other);
+                for slot in 0..slots {
+                    list.swap(at * slots + slot, other * slots + slot);
+                }
             }
+            // Units leave the list from its end.
+            list.reverse();
         }
         let load = self.load(occupancy);
         let states = self.steady_states(Pattern::Uniform, load, occupancy, 0.5);

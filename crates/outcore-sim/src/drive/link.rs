@@ -57,6 +57,8 @@ pub(super) struct Link {
     submission_ps: Ps,
     completion_ps: Ps,
     request_ps: Ps,
+    /// When the firmware has time for the next command.
+    firmware_free_at: Ps,
 }
 
 impl Link {
@@ -68,6 +70,7 @@ impl Link {
             submission_ps: p.link_ps(SUBMISSION_BYTES),
             completion_ps: p.link_ps(COMPLETION_BYTES),
             request_ps: p.link_request_ps(),
+            firmware_free_at: 0,
         }
     }
 }
@@ -255,11 +258,13 @@ impl Drive {
     }
 
     fn start_after_overhead(&mut self, req: u32) {
-        if self.p.command_overhead == 0 {
+        if self.p.command_overhead == 0 && self.p.command_interval == 0 {
             self.start_request(req);
-        } else {
-            self.schedule(self.now + self.p.command_overhead, event_kind::START, req);
+            return;
         }
+        let start = self.now.max(self.link.firmware_free_at);
+        self.link.firmware_free_at = start + self.p.command_interval;
+        self.schedule(start + self.p.command_overhead, event_kind::START, req);
     }
 
     /// The drive has all it needs: split the request and hand it to the cache.

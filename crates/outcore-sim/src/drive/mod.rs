@@ -282,6 +282,13 @@ impl Drive {
             event_kind::START => self.start_request(arg),
             _ => {}
         }
+        if self.blocks.broken {
+            self.fail(
+                "MQSim's collector has lost track of its pages; MQSim itself crashes here"
+                    .to_owned(),
+                "use compat = \"none\", or another GC_Block_Selection_Policy",
+            );
+        }
         if self.fault.is_some() {
             self.take_fault()?;
         }

@@ -43,6 +43,8 @@ pub(super) struct Packer {
     classes: u32,
     open: Vec<Open>,
     turn: Vec<u32>,
+    /// Die that is being filled plane by plane: next plane, planes left; by class.
+    stripe: Vec<(u32, u32)>,
     /// Full pages that wait for a free block: first unit of each, in order of arrival.
     stalled: Vec<Open>,
     /// Units whose data is only in DRAM, with the number of writes that carry them.
@@ -70,6 +72,7 @@ impl Packer {
             classes,
             open: vec![EMPTY; count],
             turn: vec![0; count],
+            stripe: vec![(0, 0); count],
             stalled: Vec::new(),
             in_flight: IntMap::default(),
             ended: Vec::new(),
@@ -89,6 +92,11 @@ impl Drive {
     /// Looks up the units of a list of operations (linked by `sibling`) and hands them to the
     /// scheduler.
     pub(super) fn dispatch(&mut self, first: u32) {
+        if !self.p.compat {
+            // Pages that one request fills go to the scheduler together, so that the planes of a
+            // die can be programmed by one command. MQSim opens the batch after the lookups.
+            self.open_batch();
+        }
         let mut at = first;
         while at != NONE {
             let Tr {
@@ -125,6 +133,9 @@ impl Drive {
             at = sibling;
         }
         self.close_batch();
+        if !self.p.compat {
+            self.close_batch();
+        }
         while let Some(tr) = self.pack.ended.pop() {
             self.trs.drop_at(tr);
         }
@@ -404,6 +415,13 @@ impl Drive {
     /// The plane of the class that can start a program soonest.
     fn choose_plane(&mut self, class: u32, queue: u16) -> Option<u32> {
         let (first, count) = self.planes_of_class(class);
+        let (next, left) = self.pack.stripe[class as usize];
+        if left > 0 && self.blocks.pool(&self.p, next) >= self.p.gc_concurrent {
+            // The planes of one die follow each other, so that they can share a command.
+            self.pack.stripe[class as usize] = (next + 1, left - 1);
+            return Some(next);
+        }
+        self.pack.stripe[class as usize].1 = 0;
         let turn = self.pack.turn[class as usize];
         let shared = self.map.domains.len() > 1;
         let mut best: Option<(u32, u32)> = None;
@@ -421,12 +439,24 @@ impl Drive {
                 best = Some((load, plane));
                 if load == 0 {
                     self.pack.turn[class as usize] = (turn + step + 1) % count;
-                    return Some(plane);
+                    return Some(self.start_stripe(class, plane, shared));
                 }
             }
         }
         self.pack.turn[class as usize] = (turn + 1) % count;
-        best.map(|(_, plane)| plane)
+        best.map(|(_, plane)| self.start_stripe(class, plane, shared))
+    }
+
+    /// Begins to fill the die of `plane`, when the class has all of it.
+    fn start_stripe(&mut self, class: u32, plane: u32, shared: bool) -> u32 {
+        let planes = self.p.planes;
+        let (_, count) = self.planes_of_class(class);
+        if shared || count < planes || planes == 1 {
+            return plane;
+        }
+        let left = planes - 1 - plane % planes;
+        self.pack.stripe[class as usize] = (plane + 1, left);
+        plane
     }
 
     fn spread_plane(&self, index: u32, count: u32) -> u32 {

@@ -74,6 +74,7 @@ pub(crate) struct Params {
     pub(crate) queue_entries: u32,
     pub(crate) fetch_depth: u32,
     pub(crate) command_overhead: Ps,
+    pub(crate) command_interval: Ps,
     link_lanes: u64,
     link_lane_rate: u64,
     // Cache.
@@ -191,6 +192,11 @@ impl Params {
                 0
             } else {
                 config.host.command_overhead.0
+            },
+            command_interval: if compat {
+                0
+            } else {
+                config.host.command_interval.0
             },
             link_lanes: u64::from(config.host.pcie_lanes),
             link_lane_rate: config.host.pcie_lane_rate.0,

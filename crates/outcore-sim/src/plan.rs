@@ -1,0 +1,171 @@
+//! How long a sort would take on drives that one does not own, from the plan alone.
+//!
+//! Model: PALID (Li, Khan, Dhulipala, SPAA 2025): N bytes, M of memory. What fits is read, sorted
+//! and written once. Otherwise records are distributed into buckets that fit (one read and one
+//! write of the data), then each bucket is read, sorted and written; where the buckets of one pass
+//! do not fit, distribution is repeated. A phase takes the larger of its I/O time (bandwidth of
+//! one simulated drive times the drives, bounded by the shared ceiling) and its computation.
+//!
+//! Pure: nothing is measured here but the drive model; CPU cost a record is an input.
+
+use outcore::error::{Error, Result};
+use serde::Serialize;
+
+use crate::config::DriveConfig;
+use crate::presets::{Figure, measure};
+
+/// The job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SortJob {
+    /// Bytes to sort.
+    pub size_bytes: u64,
+    /// Bytes of a record.
+    pub record_bytes: u64,
+    /// Memory.
+    pub memory_bytes: u64,
+    /// Cores.
+    pub cores: u32,
+    /// Core time to distribute a record, in nanoseconds.
+    pub distribute_ns: f64,
+    /// Core time to sort a record, in nanoseconds.
+    pub sort_ns: f64,
+    /// Bytes of one bucket's write buffer and of its read window, which bound the buckets a pass.
+    pub bucket_buffer_bytes: u64,
+}
+
+/// One phase of the job.
+#[derive(Debug, Clone, Serialize)]
+pub struct Phase {
+    /// What.
+    pub name: String,
+    /// Seconds of I/O.
+    pub io_seconds: f64,
+    /// Seconds of computation.
+    pub cpu_seconds: f64,
+    /// Seconds, the larger of the two.
+    pub seconds: f64,
+}
+
+/// The prediction.
+#[derive(Debug, Clone, Serialize)]
+pub struct SortPlan {
+    /// Phases in order.
+    pub phases: Vec<Phase>,
+    /// All together.
+    pub seconds: f64,
+    /// Bandwidth of the array, bytes a second: reading, writing.
+    pub read_bytes_per_s: f64,
+    /// Writing.
+    pub write_bytes_per_s: f64,
+    /// `io` or `cpu`, whichever takes longer in sum.
+    pub bottleneck: &'static str,
+}
+
+/// Predicts a sort on `drives` drives like `drive` with a shared ceiling (0: none).
+pub fn plan_sort(
+    job: &SortJob,
+    drive: &DriveConfig,
+    drives: u32,
+    shared_bytes_per_s: u64,
+) -> Result<SortPlan> {
+    if job.record_bytes == 0 || job.cores == 0 || drives == 0 || job.bucket_buffer_bytes == 0 {
+        return Err(Error::usage(
+            "plan sort",
+            "record, cores, drives and buffers must not be zero",
+        ));
+    }
+    if job.memory_bytes < 4 * job.bucket_buffer_bytes {
+        return Err(Error::usage(
+            "plan sort",
+            format!(
+                "{} bytes of memory hold fewer than four bucket buffers",
+                job.memory_bytes
+            ),
+        )
+        .hint("more memory or smaller buffers"));
+    }
+    let ceiling = if shared_bytes_per_s == 0 {
+        f64::MAX
+    } else {
+        shared_bytes_per_s as f64
+    };
+    let read = (measure(drive, Figure::SequentialRead)? * f64::from(drives)).min(ceiling);
+    let write = (measure(drive, Figure::SequentialWrite)? * f64::from(drives)).min(ceiling);
+    let bytes = job.size_bytes as f64;
+    let records = bytes / job.record_bytes as f64;
+    // Reads and writes of one phase share the ceiling.
+    let io = (bytes / read + bytes / write).max(2.0 * bytes / ceiling);
+    let phase = |name: String, cpu_ns: f64| {
+        let cpu_seconds = records * cpu_ns * 1e-9 / f64::from(job.cores);
+        Phase {
+            name,
+            io_seconds: io,
+            cpu_seconds,
+            seconds: io.max(cpu_seconds),
+        }
+    };
+    let mut phases = Vec::new();
+    let mut bucket = bytes;
+    let buckets_max = (job.memory_bytes / job.bucket_buffer_bytes / 2).max(2) as f64;
+    while bucket > job.memory_bytes as f64 / 2.0 {
+        let wanted = (2.0 * bucket / job.memory_bytes as f64).ceil();
+        let buckets = wanted.min(buckets_max);
+        bucket /= buckets;
+        phases.push(phase(
+            format!("distribute into {buckets} buckets each"),
+            job.distribute_ns,
+        ));
+    }
+    phases.push(phase("sort buckets".to_owned(), job.sort_ns));
+    let seconds = phases.iter().map(|phase| phase.seconds).sum();
+    let io_sum: f64 = phases.iter().map(|phase| phase.io_seconds).sum();
+    let cpu_sum: f64 = phases.iter().map(|phase| phase.cpu_seconds).sum();
+    Ok(SortPlan {
+        phases,
+        seconds,
+        read_bytes_per_s: read,
+        write_bytes_per_s: write,
+        bottleneck: if io_sum >= cpu_sum { "io" } else { "cpu" },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(size_bytes: u64) -> SortJob {
+        SortJob {
+            size_bytes,
+            record_bytes: 8,
+            memory_bytes: 1 << 30,
+            cores: 4,
+            distribute_ns: 10.0,
+            sort_ns: 30.0,
+            bucket_buffer_bytes: 8 << 20,
+        }
+    }
+
+    fn drive() -> DriveConfig {
+        let mut drive = DriveConfig::default();
+        drive.flash.blocks = 256;
+        drive.flash.pages = 64;
+        drive
+    }
+
+    #[test]
+    fn passes_follow_from_size_and_memory() {
+        let phases = |size: u64| plan_sort(&job(size), &drive(), 2, 0).unwrap().phases.len();
+        assert_eq!(phases(100 << 20), 1);
+        assert_eq!(phases(10 << 30), 2);
+        assert_eq!(phases(200 << 30), 3);
+    }
+
+    #[test]
+    fn a_phase_takes_the_longer_of_io_and_computation() {
+        let plan = plan_sort(&job(10 << 30), &drive(), 64, 0).unwrap();
+        for phase in &plan.phases {
+            assert_eq!(phase.seconds, phase.io_seconds.max(phase.cpu_seconds));
+        }
+        assert_eq!(plan.bottleneck, "cpu");
+    }
+}
