@@ -18,6 +18,7 @@ pub mod os;
 pub mod private_dir;
 mod psync;
 pub mod ram;
+pub mod record;
 mod uring;
 
 use std::path::{Path, PathBuf};
