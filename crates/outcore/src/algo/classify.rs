@@ -68,28 +68,23 @@ struct Table<K> {
 }
 
 impl<K: Key> Classifier<K> {
-    /// Chooses up to `bucket_count - 1` splitters from a sorted sample, evenly by rank. A value
-    /// that fills a bucket's share of the sample is heavy.
+    /// Chooses splitters from a sorted sample, evenly by rank, for at most `buckets_max` buckets
+    /// (or three), equality buckets included: there are buffers for no more. A value that fills a
+    /// bucket's share of the sample is heavy.
     ///
     /// With eight buckets or more, no bucket but a heavy one's own holds much more than a quarter
     /// of what was sampled, so repeated splitting ends.
-    pub(crate) fn from_sample(sorted_sample: &[K], bucket_count: usize) -> Self {
-        let mut splitters: Vec<K> = Vec::with_capacity(bucket_count);
-        let mut heavy: Vec<bool> = Vec::with_capacity(bucket_count);
-        let count = sorted_sample.len();
-        for cut in 1..bucket_count {
-            let Some(&candidate) = sorted_sample.get(cut * count / bucket_count) else {
-                break;
-            };
-            if splitters.last() == Some(&candidate) {
-                continue;
+    pub(crate) fn from_sample(sorted_sample: &[K], buckets_max: usize) -> Self {
+        let mut cuts = buckets_max;
+        loop {
+            let (splitters, heavy) = choose_splitters(sorted_sample, cuts);
+            let equal = heavy.iter().filter(|is_heavy| **is_heavy).count();
+            let buckets = splitters.len() + 1 + equal;
+            if buckets <= buckets_max.max(3) {
+                return Self::from_splitters(splitters, &heavy);
             }
-            let below = sorted_sample.partition_point(|&key| key < candidate);
-            let upto = sorted_sample.partition_point(|&key| key <= candidate);
-            splitters.push(candidate);
-            heavy.push(upto - below > 1 && (upto - below) * bucket_count >= count);
+            cuts = cuts * buckets_max / buckets;
         }
-        Self::from_splitters(splitters, &heavy)
     }
 
     /// Builds the tree for strictly ascending `splitters`, those with `heavy` set getting a
@@ -262,6 +257,26 @@ impl<K: Key> Table<K> {
     }
 }
 
+/// Up to `cuts - 1` splitters, and which of them fill the share of a bucket.
+fn choose_splitters<K: Key>(sorted_sample: &[K], cuts: usize) -> (Vec<K>, Vec<bool>) {
+    let mut splitters: Vec<K> = Vec::with_capacity(cuts);
+    let mut heavy: Vec<bool> = Vec::with_capacity(cuts);
+    let count = sorted_sample.len();
+    for cut in 1..cuts {
+        let Some(&candidate) = sorted_sample.get(cut * count / cuts) else {
+            break;
+        };
+        if splitters.last() == Some(&candidate) {
+            continue;
+        }
+        let below = sorted_sample.partition_point(|&key| key < candidate);
+        let upto = sorted_sample.partition_point(|&key| key <= candidate);
+        splitters.push(candidate);
+        heavy.push(upto - below > 1 && (upto - below) * cuts >= count);
+    }
+    (splitters, heavy)
+}
+
 /// In-order walk of the complete tree: node `at` covers `span` leaves from `from`.
 fn fill_tree<K: Key>(tree: &mut [K], at: usize, splitters: &[K], from: usize, span: usize) {
     if at >= tree.len() {
@@ -301,6 +316,7 @@ mod tests {
         ) {
             sample.sort_unstable();
             let classifier = Classifier::from_sample(&sample, bucket_count);
+            prop_assert!(classifier.bucket_count() <= bucket_count.max(3));
             let mut keys = keys;
             keys.extend_from_slice(&sample);
             keys.extend([0, u64::MAX]);

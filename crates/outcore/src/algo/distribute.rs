@@ -21,7 +21,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::io::Errno;
 
 use super::bucket::{Bucket, Home, Piece, Segment, segment_checksum, verify_segment};
-use super::classify::Classifier;
+use super::cut::Cut;
 use super::elements::Elements;
 use super::kernel::Scatter;
 use super::shared::Shared;
@@ -41,31 +41,6 @@ pub(crate) enum Source<'a> {
     Blocks(&'a Blocks),
     /// A bucket of an earlier distribution.
     Segments(Mutex<VecDeque<Segment>>),
-}
-
-/// How buckets are told apart.
-pub(crate) enum Cut<K> {
-    /// By the key at the distribution's depth.
-    Keys(Classifier<K>),
-    /// By the place in the input, for elements that are all equal: `starts[i]` is the least
-    /// position of bucket i.
-    Positions(Vec<u64>),
-}
-
-impl<K: super::classify::Key> Cut<K> {
-    pub(crate) fn bucket_count(&self) -> usize {
-        match self {
-            Cut::Keys(classifier) => classifier.bucket_count(),
-            Cut::Positions(starts) => starts.len(),
-        }
-    }
-
-    fn is_equal(&self, bucket: usize) -> bool {
-        match self {
-            Cut::Keys(classifier) => classifier.is_equal(bucket),
-            Cut::Positions(_) => false,
-        }
-    }
 }
 
 /// Distributes `source` by `cut` at `depth`. Buckets below `resident_below` stay in memory as far
@@ -102,18 +77,12 @@ pub(crate) fn distribute<E: Elements>(
     let is_bare = shared.elements.is_bare();
     let mut buckets = Vec::with_capacity(cut.bucket_count());
     for index in 0..cut.bucket_count() {
-        let depth = depth + usize::from(cut.is_equal(index));
-        let copies_of = match cut {
-            Cut::Keys(classifier) if is_bare => classifier
-                .equal_key(index)
-                .map(|key| bytemuck::bytes_of(&key).into()),
-            _ => None,
-        };
+        let equal_key = cut.equal_key(index).filter(|_| is_bare);
         buckets.push(Bucket {
             segments: Vec::new(),
             count: 0,
-            depth,
-            copies_of,
+            depth: cut.depth_of(index, depth),
+            copies_of: equal_key.map(|key| bytemuck::bytes_of(&key).into()),
         });
     }
     for out in results
@@ -383,7 +352,8 @@ impl<'a, E: Elements> Worker<'a, E> {
         let Some(mut buf) = buf else { return Ok(()) };
         match task {
             Task::Block(block) => {
-                let payload = &mut buf[block.skip_bytes..block.skip_bytes + block.payload_bytes];
+                let start = self.align_payload(&block, &mut buf);
+                let payload = &mut buf[start..start + block.payload_bytes];
                 self.shared.elements.encode(payload)?;
                 self.distribute_run(payload, block.position)?;
                 if self.shared.delete_input {
@@ -413,6 +383,23 @@ impl<'a, E: Elements> Worker<'a, E> {
         Ok(())
     }
 
+    /// Moves bare numbers that a header of odd length put astray to where they can be looked at as
+    /// such; gives where the payload starts.
+    fn align_payload(&self, block: &Block, buf: &mut Buf) -> usize {
+        if !self.shared.elements.is_bare() {
+            return block.skip_bytes;
+        }
+        let start = block.skip_bytes / self.shared.elements.element_bytes()
+            * self.shared.elements.element_bytes();
+        if start != block.skip_bytes {
+            buf.copy_within(
+                block.skip_bytes..block.skip_bytes + block.payload_bytes,
+                start,
+            );
+        }
+        start
+    }
+
     /// Frees the whole blocks of the file under a block that has been distributed.
     fn free_input(&self, block: &Block) -> Result<()> {
         let Source::Blocks(blocks) = self.source else {
@@ -435,18 +422,14 @@ impl<'a, E: Elements> Worker<'a, E> {
         let element_bytes = self.shared.elements.element_bytes();
         for batch in payload.chunks(BATCH * element_bytes) {
             let count = batch.len() / element_bytes;
-            match self.cut {
-                Cut::Keys(classifier) => {
-                    let mut space = std::mem::take(&mut self.key_space);
-                    let keys = self.shared.elements.keys(batch, self.depth, &mut space)?;
-                    classifier.classify(keys, &mut self.bucket_ids[..count]);
-                    self.key_space = space;
-                }
-                Cut::Positions(starts) => {
-                    let bucket = starts.partition_point(|&start| start <= position) - 1;
-                    self.bucket_ids[..count].fill(bucket as u16);
-                }
-            }
+            self.cut.classify(
+                self.shared.elements,
+                batch,
+                self.depth,
+                position,
+                &mut self.key_space,
+                &mut self.bucket_ids[..count],
+            )?;
             let mut at = 0;
             loop {
                 let full = self.shared.elements.scatter(
@@ -547,7 +530,11 @@ impl<'a, E: Elements> Worker<'a, E> {
         let (place, left) = match self.outs[bucket].extent.take() {
             Some(open) => open,
             None => {
-                let segments = self.shared.plan.extent_segments;
+                let segments = match self.source {
+                    Source::Blocks(_) => self.shared.plan.extent_segments,
+                    // What is read is freed segment by segment, and used again so.
+                    Source::Segments(_) => 1,
+                };
                 let extent_bytes = segment_bytes * segments as u64;
                 (
                     self.shared.scratch()?.allocate(extent_bytes, &self.port)?,

@@ -327,10 +327,17 @@ where
             }
         }
         let total = end - load.loaded_from;
-        let start = load.loaded_from - (BLOCK_BYTES - self.layout_phase(&load.leaf)) % BLOCK_BYTES;
+        let start = self.aligned_start(&load.leaf);
         let moved = (load.loaded_from - start).min(total);
         area.copy_within(end - moved..end, start);
         (start, total)
+    }
+
+    /// Where the numbers of a leaf start in its area: at the place in the block from which they are
+    /// written, unless the output's header puts that astray for numbers.
+    fn aligned_start(&self, leaf: &Leaf) -> usize {
+        let phase = self.layout_phase(leaf);
+        phase - phase % self.shared.elements.element_bytes()
     }
 
     fn sort_bare(&mut self, mut load: Load, mut area: Buf) -> Result<()> {
@@ -354,14 +361,14 @@ where
     fn place(&mut self, load: &Load, mut area: Buf, start: usize, total: usize) -> Result<()> {
         let element_bytes = self.shared.elements.element_bytes() as u64;
         match &self.leaves.sink {
-            Sink::Files(writer) if !self.leaves.is_unique => write_in_place(
-                writer,
-                &mut self.port,
-                area,
-                start,
-                total,
-                load.leaf.start * element_bytes,
-            ),
+            Sink::Files(writer) if !self.leaves.is_unique => {
+                let at_bytes = load.leaf.start * element_bytes;
+                let phase = writer.phase(at_bytes);
+                if phase != start {
+                    area.copy_within(start..start + total, phase);
+                }
+                write_in_place(writer, &mut self.port, area, phase, total, at_bytes)
+            }
             Sink::Files(writer) => {
                 let mut placed = self.leaves.turns.wait_for(load.index, self.shared)?;
                 let at_bytes = placed.count * element_bytes;
@@ -390,7 +397,7 @@ where
             load.leaf.count as usize
         };
         let total = count * element_bytes;
-        let start = self.layout_phase(&load.leaf);
+        let start = self.aligned_start(&load.leaf);
         if let Some(element) = &load.leaf.copies_of {
             for slot in area[start..start + total].chunks_exact_mut(element_bytes) {
                 slot.copy_from_slice(element);

@@ -6,6 +6,7 @@
 mod bucket;
 mod classify;
 mod crew;
+mod cut;
 mod distribute;
 mod elements;
 mod ends;

@@ -61,8 +61,10 @@ impl Turns {
     }
 }
 
-/// Writes `area[start..start + total]` at output byte `at_bytes`, over file borders: what goes to
-/// the next file is moved by less than a block, to be laid out like that file.
+/// Writes `area[start..start + total]` at output byte `at_bytes`, over file borders. A piece that
+/// ends inside a block leaves the block's room in the area to the next file's piece, which is moved
+/// there by less than a block to be laid out like that file: however many borders there are, the
+/// area is long enough.
 pub(super) fn write_in_place(
     writer: &Writer,
     port: &mut Port,
@@ -78,14 +80,21 @@ pub(super) fn write_in_place(
         if len == 0 || len == left {
             return writer.write(port, area, start, left, at_bytes);
         }
-        let front = area.split_to(start + len);
-        writer.write(port, front, start, len, at_bytes)?;
+        let whole_end = (start + len) / BLOCK_BYTES * BLOCK_BYTES;
+        let mut end = start + len;
+        if whole_end > start {
+            let front = area.split_to(whole_end);
+            let whole = whole_end - start;
+            writer.write(port, front, start, whole, at_bytes)?;
+            writer.write_edge_of(port, &area[..end - whole_end], at_bytes + whole as u64)?;
+            end -= whole_end;
+        } else {
+            writer.write_edge_of(port, &area[start..end], at_bytes)?;
+        }
         left -= len;
         at_bytes += len as u64;
-        let phase = writer.phase(at_bytes);
-        let misfit = (area.address() + BLOCK_BYTES - phase) % BLOCK_BYTES;
-        start = (BLOCK_BYTES - misfit) % BLOCK_BYTES;
-        area.copy_within(0..left, start);
+        start = writer.phase(at_bytes);
+        area.copy_within(end..end + left, start);
     }
     Ok(())
 }

@@ -125,6 +125,20 @@ impl SortPlan {
         self.slots_in_use() + self.resident_segments
     }
 
+    /// Buckets, beyond those planned, that the first distribution may have where values are
+    /// frequent: each takes a buffer a thread from the segments that may stay in memory.
+    pub fn spare_buckets(&self) -> usize {
+        let own = match self.levels {
+            0 => self
+                .size
+                .data_bytes
+                .div_ceil(self.segment_payload_bytes as u64) as usize,
+            _ => 0,
+        };
+        let spare = self.resident_segments.saturating_sub(own) / self.size.threads;
+        spare.min(self.bucket_count)
+    }
+
     /// Size of an area: the bucket, room to lay it out like the file, and a border block for
     /// each short segment.
     pub fn area_bytes(&self) -> usize {
@@ -198,6 +212,11 @@ fn least_memory(size: SortSize, limit_bytes: u64) -> Option<u64> {
 /// Plans the sort of `size`; [`Kind::Memory`] with the least memory that would do if it does not
 /// fit.
 pub fn plan_sort(size: SortSize) -> Result<SortPlan> {
+    let size = SortSize {
+        threads: size.threads.max(1),
+        drive_count: size.drive_count.max(1),
+        ..size
+    };
     best_plan(size).ok_or_else(|| {
         let limit_bytes = 1 << 50;
         let least =
@@ -379,7 +398,9 @@ fn keep_resident(plan: &mut SortPlan, spare_bytes: u64) {
     if plan.levels > 1 {
         return;
     }
-    plan.resident_segments = affordable.min(segments) as usize;
+    // Those beyond the data's own are for equality buckets.
+    let equality_buckets = (plan.bucket_count * plan.size.threads) as u64;
+    plan.resident_segments = affordable.min(segments + equality_buckets) as usize;
     if affordable >= segments {
         plan.levels = 0;
     }

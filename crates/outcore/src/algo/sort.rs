@@ -14,14 +14,14 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI64, AtomicUsize};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::bucket::Bucket;
-use super::classify::Classifier;
 use super::crew::Crew;
-use super::distribute::{Cut, Source, distribute};
+use super::cut::{Cut, KeyCut};
+use super::distribute::{Source, distribute};
 use super::elements::{Bare, Elements, Records};
 use super::ends::{
     check_unchanged, make_scratch, open_inputs, scratch_drives, stage_output, traffic_by_drive,
@@ -282,20 +282,21 @@ where
         crew: Crew::new(job, plan.size.threads as u64),
         delete_input: options.delete_input,
     };
-    let classifier = sample_input(&shared, &parts)?;
+    let cut = sample_input(&shared, &parts)?;
     phases.end("sample");
-    let buckets = distribute_input(&shared, &parts, Cut::Keys(classifier))?;
+    let buckets = distribute_input(&shared, &parts, &cut)?;
     let buckets = split_oversized(&shared, buckets)?;
     phases.end("distribute");
     let written = sort_buckets(&shared, buckets, staged.as_ref(), &output, options)?;
     phases.end("sort");
+    drop(shared);
+    let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
+    // Gives its space back before the output's names and records need some.
+    drop(scratch);
     if let Some(staged) = staged {
         job.control.begin_phase("publish", 0);
         staged.publish(&volume, written * element_bytes as u64)?;
     }
-    drop(shared);
-    let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
-    drop(scratch);
     phases.end("publish");
     Ok(summarise(&volume, phases, written, scratch_bytes, plan))
 }
@@ -321,14 +322,11 @@ fn summarise(
     }
 }
 
-/// Splitters from random places of the input.
-fn sample_input<E: Elements>(
-    shared: &Shared<'_, E>,
-    parts: &[InputPart],
-) -> Result<Classifier<E::Key>> {
+/// How the input is cut into buckets, told from random places of it.
+fn sample_input<E: Elements>(shared: &Shared<'_, E>, parts: &[InputPart]) -> Result<Cut<E::Key>> {
     let (job, plan, elements) = (shared.job, shared.plan, shared.elements);
     job.control.begin_phase("sample", 0);
-    let mut sampled = sample(
+    let sampled = sample(
         shared.volume,
         &job.budget,
         parts,
@@ -337,26 +335,22 @@ fn sample_input<E: Elements>(
         plan.sample_read_bytes,
         job.options.seed,
     )?;
-    // Bare numbers are looked at as native integers, which a Vec<u8> need not be aligned for.
-    let mut keys = Vec::new();
-    let mut space = Vec::new();
-    let mut aligned: Vec<u128> = Vec::new();
-    for piece in sampled.chunks_mut(elements.element_bytes() * 512) {
-        aligned.resize(piece.len().div_ceil(size_of::<u128>()), 0);
-        let bytes = &mut bytemuck::cast_slice_mut::<u128, u8>(&mut aligned)[..piece.len()];
-        bytes.copy_from_slice(piece);
-        elements.encode(bytes)?;
-        keys.extend_from_slice(elements.keys(bytes, 0, &mut space)?);
-    }
-    keys.sort_unstable();
-    Ok(Classifier::from_sample(&keys, plan.bucket_count))
+    let buckets_max = plan.bucket_count + plan.spare_buckets();
+    let cut = Cut::Keys(KeyCut::choose(elements, &sampled, true, 0, buckets_max)?);
+    // A bucket more than planned takes a buffer a thread from what may stay in memory; a few, that
+    // even the smallest cut has, come out of the buffers for splits.
+    let extra = cut.bucket_count().saturating_sub(plan.bucket_count);
+    let taken = extra.min(plan.spare_buckets()) * plan.size.threads;
+    let credit = &shared.resident_credit;
+    credit.fetch_sub(taken as i64, Ordering::Relaxed);
+    Ok(cut)
 }
 
 /// The first distribution, from the input's files.
 fn distribute_input<E: Elements>(
     shared: &Shared<'_, E>,
     parts: &[InputPart],
-    cut: Cut<E::Key>,
+    cut: &Cut<E::Key>,
 ) -> Result<Vec<Bucket>> {
     let plan = shared.plan;
     let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
@@ -376,7 +370,7 @@ fn distribute_input<E: Elements>(
     };
     let source = Source::Blocks(&blocks);
     let keep_partials = plan.levels <= 1;
-    let buckets = distribute(shared, &source, &cut, 0, resident_below, keep_partials)?;
+    let buckets = distribute(shared, &source, cut, 0, resident_below, keep_partials)?;
     check_unchanged(shared.volume, parts)?;
     Ok(buckets)
 }

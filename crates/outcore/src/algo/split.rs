@@ -10,10 +10,9 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use super::bucket::{Bucket, Home, Segment, verify_segment};
-use super::classify::Classifier;
-use super::distribute::{Cut, Source, distribute};
+use super::cut::{Cut, KeyCut};
+use super::distribute::{Source, distribute};
 use super::elements::Elements;
-use super::plan::SPLIT_SLOTS;
 use super::shared::Shared;
 use crate::drive::Op;
 use crate::error::Result;
@@ -24,7 +23,9 @@ use crate::volume::Port;
 const SPLIT_SAMPLE_SEGMENTS: usize = 64;
 /// Elements taken from each.
 const SPLIT_SAMPLE_ELEMENTS: usize = 512;
-/// Fewest buckets of a split: see [`Classifier::from_sample`].
+/// Most bytes of all of them.
+const SPLIT_SAMPLE_BYTES_MAX: u64 = 2 << 20;
+/// Fewest buckets of a split: see [`super::classify::Classifier::from_sample`].
 const SPLIT_BUCKETS_MIN: usize = 8;
 
 /// Distributes buckets that are too large for the memory again, until none is; keeps the order.
@@ -63,23 +64,19 @@ pub(crate) fn split_oversized<E: Elements>(
 fn split_bucket_count<E>(shared: &Shared<'_, E>, bytes: u64) -> usize {
     let plan = shared.plan;
     let free = shared.segment_pool.free_slots() / plan.size.threads;
-    // An equality bucket may come with each splitter.
-    let affordable = free.saturating_sub(plan.writes_in_flight).max(SPLIT_SLOTS) / 2;
+    let affordable = free.saturating_sub(plan.writes_in_flight);
     let wanted = bytes.div_ceil((plan.leaf_bytes_max / 2) as u64);
     (wanted as usize).clamp(SPLIT_BUCKETS_MIN, affordable.max(SPLIT_BUCKETS_MIN))
 }
 
 fn split_by_key<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<Vec<Bucket>> {
     let bytes = bucket.count * shared.elements.element_bytes() as u64;
-    let mut keys = sample_bucket(shared, &bucket)?;
-    keys.sort_unstable();
-    let cut = Cut::Keys(Classifier::from_sample(
-        &keys,
-        split_bucket_count(shared, bytes),
-    ));
+    let sampled = sample_bucket(shared, &bucket)?;
+    let buckets_max = split_bucket_count(shared, bytes);
     let depth = bucket.depth;
+    let cut = KeyCut::choose(shared.elements, &sampled, false, depth, buckets_max)?;
     let source = Source::Segments(Mutex::new(bucket.segments.into()));
-    distribute(shared, &source, &cut, depth, 0, false)
+    distribute(shared, &source, &Cut::Keys(cut), depth, 0, false)
 }
 
 /// Equal elements whose order in the input counts are told apart by their place in it.
@@ -126,14 +123,16 @@ fn split_equal(bucket: Bucket, leaf_bytes_max: u64, element_bytes: u64) -> Vec<B
     parts
 }
 
-/// Keys at the bucket's depth from some of its segments.
-fn sample_bucket<E: Elements>(shared: &Shared<'_, E>, bucket: &Bucket) -> Result<Vec<E::Key>> {
+/// Elements from some of the bucket's segments.
+fn sample_bucket<E: Elements>(shared: &Shared<'_, E>, bucket: &Bucket) -> Result<Vec<u8>> {
     let element_bytes = shared.elements.element_bytes();
     let chosen = bucket.segments.len().min(SPLIT_SAMPLE_SEGMENTS);
     let pool = Pool::new(&shared.job.budget, "sample", shared.plan.segment_bytes, 1)?;
     let mut port = shared.volume.port()?;
-    let mut keys = Vec::new();
-    let mut space = Vec::new();
+    let sample_bytes =
+        (shared.plan.size.memory_bytes / 64).clamp(256 << 10, SPLIT_SAMPLE_BYTES_MAX) as usize;
+    let taken_max = (sample_bytes / chosen.max(1) / element_bytes).clamp(1, SPLIT_SAMPLE_ELEMENTS);
+    let mut sampled = Vec::new();
     for index in 0..chosen {
         shared.check()?;
         let segment = &bucket.segments[index * bucket.segments.len() / chosen];
@@ -144,11 +143,13 @@ fn sample_bucket<E: Elements>(shared: &Shared<'_, E>, bucket: &Bucket) -> Result
             _ => continue,
         };
         let count = payload.len() / element_bytes;
-        let all = shared.elements.keys(payload, bucket.depth, &mut space)?;
-        let taken = count.min(SPLIT_SAMPLE_ELEMENTS);
-        keys.extend((0..taken).map(|sample| all[sample * count / taken]));
+        let taken = count.min(taken_max);
+        for sample in 0..taken {
+            let at = sample * count / taken * element_bytes;
+            sampled.extend_from_slice(&payload[at..at + element_bytes]);
+        }
     }
-    Ok(keys)
+    Ok(sampled)
 }
 
 /// Reads a segment from scratch, alone; nothing for one in memory.

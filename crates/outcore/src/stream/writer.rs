@@ -147,6 +147,18 @@ impl Writer {
         Ok(())
     }
 
+    /// Copies bytes that lie inside one block of one file, at output byte `at_bytes`.
+    pub fn write_edge_of(&self, port: &mut Port, bytes: &[u8], at_bytes: u64) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let (index, target) = self.target_of(at_bytes).ok_or_else(|| beyond(at_bytes))?;
+        let file_at = target.header_bytes + (at_bytes - target.start_bytes);
+        assert!(file_at % BLOCK_BYTES as u64 + bytes.len() as u64 <= BLOCK_BYTES as u64);
+        self.fill_edge(port, index, file_at, bytes);
+        Ok(())
+    }
+
     /// Writes the edge blocks that are still waiting once all data up to `end_bytes` have come:
     /// the last block of each file, padded with zeros.
     pub fn finish(&self, volume: &Volume, port: &mut Port, end_bytes: u64) -> Result<()> {

@@ -17,12 +17,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::{Drive, Port, Volume, VolumeFile};
 use crate::drive::{Access, Device, PrivateDir};
 use crate::error::{Error, Kind, Result};
+use crate::memory::block_ceil;
 
 /// A lane with this many requests is passed over while another drive has fewer.
 const BACKLOG_HIGH: usize = 48;
-
-/// How far ahead of its end room is reserved in a log, at most.
-const RESERVE_BYTES_MAX: u64 = 1 << 30;
 
 /// A piece of a scratch log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +54,8 @@ pub struct Scratch {
     logs: Mutex<Logs>,
     files: Vec<VolumeFile>,
     limit_bytes: u64,
-    reserve_bytes: u64,
+    /// What one log is expected to hold.
+    expected_bytes: u64,
     device: Arc<dyn Device>,
     _dirs: Vec<PrivateDir>,
 }
@@ -106,8 +105,7 @@ impl Scratch {
             logs,
             files,
             limit_bytes,
-            reserve_bytes: (expected_bytes / dirs.len().max(1) as u64)
-                .clamp(1 << 20, RESERVE_BYTES_MAX),
+            expected_bytes: block_ceil(expected_bytes / dirs.len().max(1) as u64),
             device: Arc::clone(volume.device()),
             _dirs: private_dirs,
         })
@@ -144,7 +142,7 @@ impl Scratch {
             .hint("raise --scratch-limit or --memory"));
         }
         loop {
-            let Some(index) = choose(&state, port) else {
+            let Some(index) = choose(&state, port, len_bytes) else {
                 return Err(self.no_space(&state, len_bytes));
             };
             if let Some(offset_bytes) = self.take(&mut state.logs[index], len_bytes)? {
@@ -173,7 +171,6 @@ impl Scratch {
         let end_bytes = log.end_bytes + len_bytes;
         if end_bytes > log.reserved_bytes && !self.reserve(log, end_bytes)? {
             log.drive.set_full();
-            log.free.clear();
             return Ok(None);
         }
         log.end_bytes = end_bytes;
@@ -181,13 +178,15 @@ impl Scratch {
         Ok(Some(end_bytes - len_bytes))
     }
 
-    /// Reserves room in a log up to `end_bytes`, and ahead if there is more; false if there is
-    /// none. Writes into reserved room need no exclusive lock of the file (ext4, XFS).
+    /// Reserves room in a log: what the job is expected to put there, and in small steps beyond
+    /// that; false if there is not even room up to `end_bytes`. Writes into reserved room need no
+    /// exclusive lock of the file (ext4, XFS).
     fn reserve(&self, log: &mut Log, end_bytes: u64) -> Result<bool> {
-        for ahead_bytes in [self.reserve_bytes, 0] {
-            match self.device.allocate(log.file.id, end_bytes + ahead_bytes) {
+        let step_bytes = block_ceil(self.expected_bytes / 32);
+        for wanted_bytes in [self.expected_bytes.max(end_bytes + step_bytes), end_bytes] {
+            match self.device.allocate(log.file.id, wanted_bytes) {
                 Ok(()) => {
-                    log.reserved_bytes = end_bytes + ahead_bytes;
+                    log.reserved_bytes = wanted_bytes;
                     return Ok(true);
                 }
                 Err(error) if error.kind() == Kind::NoSpace => {}
@@ -224,14 +223,24 @@ impl Scratch {
     }
 }
 
-/// The log whose turn it is: not full, not busy, with the least on it for its weight.
-fn choose(state: &Logs, port: &Port) -> Option<usize> {
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // The blocks are free once the names are gone and nobody has the files open.
+        for file in &self.files {
+            self.device.close(file.id);
+        }
+    }
+}
+
+/// The log whose turn it is: not full (or with a freed extent of that size), not busy, with the
+/// least on it for its weight.
+fn choose(state: &Logs, port: &Port, len_bytes: u64) -> Option<usize> {
     let count = state.logs.len();
     let mut best: Option<(bool, f64, usize)> = None;
     for step in 0..count {
         let index = (state.next + step) % count;
         let log = &state.logs[index];
-        if log.drive.is_full() && log.free.is_empty() {
+        if log.drive.is_full() && !log.free.iter().any(|&(_, free)| free == len_bytes) {
             continue;
         }
         let is_busy = port.backlog(log.file.drive_index) >= BACKLOG_HIGH;

@@ -1,0 +1,96 @@
+//! The plan keeps its promises over the whole range of sizes.
+
+use outcore::Kind;
+use outcore::algo::plan::{SortPlan, SortSize, plan_sort};
+use proptest::prelude::*;
+
+/// A number that is as often small as large.
+fn log_uniform(low: u64, high: u64) -> impl Strategy<Value = u64> {
+    ((low as f64).ln()..(high as f64).ln()).prop_map(move |x| (x.exp() as u64).clamp(low, high))
+}
+
+fn any_size() -> impl Strategy<Value = SortSize> {
+    (
+        log_uniform(1, 100_000_000_000_000),
+        prop_oneof![
+            prop::sample::select(vec![(4usize, true), (8, true), (16, true)]),
+            log_uniform(1, 1 << 20).prop_map(|bytes| (bytes as usize, false)),
+        ],
+        any::<bool>(),
+        log_uniform(16 << 20, 1 << 40),
+        log_uniform(1, 128),
+        log_uniform(1, 64),
+    )
+        .prop_map(
+            |(data, (element, is_bare), is_ordered, memory, threads, drives)| SortSize {
+                data_bytes: data.next_multiple_of(element as u64),
+                element_bytes: element,
+                is_bare,
+                is_ordered: is_ordered && !is_bare,
+                memory_bytes: memory,
+                threads: threads as usize,
+                drive_count: drives as usize,
+            },
+        )
+}
+
+/// What the two phases will reserve, told from the plan's figures.
+fn reserved_bytes(plan: &SortPlan) -> u64 {
+    let size = &plan.size;
+    let segments = (plan.segment_slots() * plan.segment_bytes) as u64;
+    let reads = (size.threads * plan.reads_in_flight * plan.read_block_bytes) as u64;
+    let areas = plan.areas * plan.area_bytes() + plan.chunks * plan.chunk_bytes;
+    let sorting = size.sort_space_bytes(plan.leaf_bytes_max);
+    segments + reads.max(size.threads as u64 * (areas as u64 + sorting))
+}
+
+fn check(plan: &SortPlan) {
+    let size = &plan.size;
+    assert!(reserved_bytes(plan) <= size.memory_bytes, "{plan:?}");
+    assert!(plan.bucket_count >= 1 && plan.bucket_count <= 2048);
+    assert!(plan.segment_payload_bytes >= size.element_bytes);
+    assert!(
+        plan.segment_payload_bytes
+            .is_multiple_of(size.element_bytes)
+    );
+    assert!(plan.segment_payload_bytes <= plan.segment_bytes);
+    assert!(plan.segment_bytes.is_multiple_of(4096));
+    assert!(plan.leaf_bytes_max >= size.element_bytes);
+    assert!(
+        plan.leaf_bytes_max < 1 << 31,
+        "offsets in a leaf have 32 bits"
+    );
+    assert!(plan.reads_in_flight >= 1 && plan.writes_in_flight >= 1 && plan.areas >= 2);
+    assert!(plan.predicted_read_bytes >= size.data_bytes);
+    assert!(plan.predicted_written_bytes >= size.data_bytes);
+    let passes = u64::from(plan.levels) + 1;
+    assert!(plan.predicted_written_bytes <= passes * size.data_bytes + 1);
+    assert!(plan.scratch_bytes <= u64::from(plan.levels) * size.data_bytes + 1);
+    assert!(plan.predicted_seconds.is_finite() && plan.predicted_seconds >= 0.0);
+    assert!(!plan.to_string().is_empty());
+}
+
+/// The minimum that an error names, as a user would type it.
+fn named_minimum(text: &str) -> u64 {
+    let (_, rest) = text.split_once("--memory ").unwrap();
+    let (amount, _) = rest.split_once(',').unwrap();
+    outcore::units::parse_bytes(amount).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_plan_fits_its_memory_or_the_error_names_one_that_does(size in any_size()) {
+        match plan_sort(size) {
+            Ok(plan) => check(&plan),
+            Err(error) => {
+                prop_assert_eq!(error.kind(), Kind::Memory);
+                let least = named_minimum(&error.to_string());
+                prop_assert!(least > size.memory_bytes, "{}", error);
+                let plan = plan_sort(SortSize { memory_bytes: least, ..size });
+                prop_assert!(plan.is_ok(), "{} is named and too little: {:?}", least, size);
+            }
+        }
+    }
+}
