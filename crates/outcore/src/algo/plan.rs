@@ -220,7 +220,7 @@ pub fn plan_sort(size: SortSize) -> Result<SortPlan> {
     best_plan(size).ok_or_else(|| {
         let limit_bytes = 1 << 50;
         let least =
-            least_memory(size, limit_bytes).map_or_else(|| "more".to_string(), units::bytes);
+            least_memory(size, limit_bytes).map_or_else(|| "more".to_string(), units::bytes_exact);
         Error::new(
             Kind::Memory,
             "plan sort",
