@@ -54,6 +54,9 @@ pub struct RunArgs {
     /// Print JSON Lines.
     #[arg(long)]
     pub json: bool,
+    /// Tell on standard error how long the event loop took.
+    #[arg(long)]
+    pub time: bool,
 }
 
 /// `sim presets`.
@@ -256,6 +259,14 @@ fn run_command(args: &RunArgs) -> Result<u8> {
             warnings: warnings.clone(),
         };
         let outcome = run_flows(&config, flows, &options)?;
+        if args.time {
+            eprintln!(
+                "event loop: {:.3} s, {:.0} requests/s, {:.1} ns an event",
+                outcome.loop_seconds,
+                outcome.summary.total.requests as f64 / outcome.loop_seconds,
+                outcome.loop_seconds * 1e9 / outcome.summary.counters.events.max(1) as f64
+            );
+        }
         if args.json {
             println!("{}", summary_line(&outcome.summary)?);
         } else {

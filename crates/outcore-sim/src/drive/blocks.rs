@@ -197,6 +197,14 @@ impl Blocks {
 
     #[inline]
     fn bit(&self, p: &Params, slot: u64) -> (usize, u64) {
+        if p.slots == 1 {
+            let block = p.block_of_page(slot as u32);
+            let inside = slot as u32 - block * p.pages;
+            return (
+                block as usize * self.words + (inside / 64) as usize,
+                1 << (inside % 64),
+            );
+        }
         let per_block = u64::from(p.pages * p.slots);
         let block = slot / per_block;
         let inside = slot % per_block;

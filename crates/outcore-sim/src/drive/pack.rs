@@ -220,7 +220,11 @@ impl Drive {
             self.serve_from_memory(tr);
             return false;
         }
-        let page = slot / self.p.slots;
+        let page = if self.p.slots == 1 {
+            slot
+        } else {
+            slot / self.p.slots
+        };
         let block = self.p.block_of_page(page);
         self.blocks.list[block as usize].reads += 1;
         let entry = &mut self.trs[tr];

@@ -30,6 +30,42 @@ const T_READY_READ: Ps = 20 * NS;
 const LINK_PACKET_BYTES: u64 = 128;
 const LINK_OVERHEAD_BYTES: u64 = 28;
 
+/// Division of 32-bit numbers by a number that is fixed for a run, as one multiplication
+/// (D. Lemire et al., "Faster remainder by direct computation", 2019): exact for all operands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Divider {
+    by: u32,
+    /// 2^64 / by, rounded up; 0 stands for division by one.
+    inverse: u64,
+}
+
+impl Divider {
+    pub(crate) fn new(by: u32) -> Self {
+        let by = by.max(1);
+        Divider {
+            by,
+            inverse: if by == 1 {
+                0
+            } else {
+                u64::MAX / u64::from(by) + 1
+            },
+        }
+    }
+
+    #[inline]
+    pub(crate) fn div(self, n: u32) -> u32 {
+        if self.inverse == 0 {
+            return n;
+        }
+        ((u128::from(self.inverse) * u128::from(n)) >> 64) as u32
+    }
+
+    #[inline]
+    pub(crate) fn rem(self, n: u32) -> u32 {
+        n - self.div(n) * self.by
+    }
+}
+
 /// See the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Params {
@@ -53,6 +89,11 @@ pub(crate) struct Params {
     pub(crate) units_per_channel: u32,
     pub(crate) plane_count: u32,
     pub(crate) pages_per_plane: u32,
+    by_pages: Divider,
+    by_plane_pages: Divider,
+    by_unit_planes: Divider,
+    by_channel_units: Divider,
+    by_planes: Divider,
     // Flash timing.
     cell: Cell,
     read: [Ps; 4],
@@ -168,6 +209,11 @@ impl Params {
             units_per_channel: if compat { f.chips } else { f.chips * f.dies },
             plane_count,
             pages_per_plane: f.blocks * f.pages,
+            by_pages: Divider::new(f.pages),
+            by_plane_pages: Divider::new(f.blocks * f.pages),
+            by_unit_planes: Divider::new(if compat { f.dies * f.planes } else { f.planes }),
+            by_channel_units: Divider::new(if compat { f.chips } else { f.chips * f.dies }),
+            by_planes: Divider::new(f.planes),
             cell: f.cell,
             read: spread(&f.read),
             program: spread(&f.program),
@@ -371,10 +417,11 @@ impl Params {
     /// Plane of the mapping address `at` (in pages) within the resources that `ids` lists.
     #[inline]
     pub(crate) fn static_plane(&self, at: u64, ids: &[Vec<u32>; 4]) -> u32 {
-        let mut rest = at;
+        // Pages are numbered in 32 bits, and short divisions are fast.
+        let mut rest = at as u32;
         let mut place = [0u32; 4];
         for dim in self.order {
-            let count = ids[dim].len() as u64;
+            let count = ids[dim].len() as u32;
             place[dim] = ids[dim][(rest % count) as usize];
             rest /= count;
         }
@@ -390,24 +437,52 @@ impl Params {
     /// Command unit of a plane.
     #[inline]
     pub(crate) fn unit_of_plane(&self, plane: u32) -> u32 {
-        plane / self.planes_per_unit
+        self.by_unit_planes.div(plane)
     }
 
     /// Channel of a command unit.
     #[inline]
     pub(crate) fn channel_of_unit(&self, unit: u32) -> u32 {
-        unit / self.units_per_channel
+        self.by_channel_units.div(unit)
     }
 
     /// Plane of a physical page.
     #[inline]
     pub(crate) fn plane_of_page(&self, page: u32) -> u32 {
-        page / self.pages_per_plane
+        self.by_plane_pages.div(page)
     }
 
     /// Block (numbered over the drive) of a physical page.
     #[inline]
     pub(crate) fn block_of_page(&self, page: u32) -> u32 {
-        page / self.pages
+        self.by_pages.div(page)
+    }
+
+    /// Page number within its block.
+    #[inline]
+    pub(crate) fn page_in_block(&self, page: u32) -> u32 {
+        self.by_pages.rem(page)
+    }
+
+    /// Die (numbered over the drive) of a plane, and the plane's number within it.
+    #[inline]
+    pub(crate) fn die_of_plane(&self, plane: u32) -> (u32, u32) {
+        let die = self.by_planes.div(plane);
+        (die, plane - die * self.planes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn dividing_by_multiplication_is_exact(n in any::<u32>(), by in 1u32..) {
+            let divider = Divider::new(by);
+            prop_assert_eq!(divider.div(n), n / by);
+            prop_assert_eq!(divider.rem(n), n % by);
+        }
     }
 }

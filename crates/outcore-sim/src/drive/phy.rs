@@ -214,7 +214,7 @@ impl Drive {
         let state = &self.phy.units[unit as usize];
         let head = state.active.head;
         let Tr { kind, page, .. } = self.trs[head];
-        let in_block = page % self.p.pages;
+        let in_block = self.p.page_in_block(page);
         let (time, status) = match kind {
             Kind::Read => (self.p.read_ps(in_block), Status::Reading),
             Kind::Program => (self.p.program_ps(in_block), Status::Programming),

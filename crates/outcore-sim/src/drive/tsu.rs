@@ -440,8 +440,8 @@ impl Drive {
     fn issue(&mut self, unit: u32, first: Which, second: Option<Which>, suspend: bool) -> bool {
         let head = self.tsu.units[unit as usize].list(first).head;
         let head_page = self.trs[head].page;
-        let die = self.p.plane_of_page(head_page) / self.p.planes;
-        let page = head_page % self.p.pages;
+        let (die, _) = self.p.die_of_plane(self.p.plane_of_page(head_page));
+        let page = self.p.page_in_block(head_page);
         let all = if self.p.planes >= 64 {
             u64::MAX
         } else {
@@ -461,10 +461,11 @@ impl Drive {
                     ..
                 } = self.trs[at];
                 let plane = self.p.plane_of_page(tr_page);
-                let bit = 1u64 << (plane % self.p.planes);
-                let fits = plane / self.p.planes == die
+                let (tr_die, at_die) = self.p.die_of_plane(plane);
+                let bit = 1u64 << at_die;
+                let fits = tr_die == die
                     && planes & bit == 0
-                    && (planes == 0 || tr_page % self.p.pages == page || !self.p.same_page)
+                    && (planes == 0 || self.p.page_in_block(tr_page) == page || !self.p.same_page)
                     && self.ready(at);
                 if fits {
                     planes |= bit;
