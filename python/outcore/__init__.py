@@ -1,0 +1,57 @@
+"""Compute on data far larger than memory, at the speed of all SSDs of one machine.
+
+    >>> import outcore
+    >>> summary = outcore.sort("keys.bin", "sorted.bin", dtype="u64", memory="2GiB")
+
+`sort`, `gen`, `verify` and `plan` are the subcommands of the command `outcore` with the same
+options and the same results. They release the interpreter while they work, stop within a second
+on Ctrl-C with nothing left behind, and raise an `OutcoreError` that names cause, place and next
+step.
+"""
+
+from ._api import gen, plan, sort, verify
+from ._errors import (
+    AccessError,
+    CheckFailedError,
+    CorruptError,
+    IoError,
+    MemoryBudgetError,
+    NoSpaceError,
+    NotFoundError,
+    OutcoreError,
+    UsageError,
+)
+from ._outcore import __version__
+from ._progress import Progress
+from ._summary import DriveTraffic, GenSummary, JobSummary, Phase, Plan, SortSummary, VerifyReport
+
+__all__ = [
+    "AccessError",
+    "CheckFailedError",
+    "CorruptError",
+    "DriveTraffic",
+    "GenSummary",
+    "IoError",
+    "JobSummary",
+    "MemoryBudgetError",
+    "NoSpaceError",
+    "NotFoundError",
+    "OutcoreError",
+    "Phase",
+    "Plan",
+    "Progress",
+    "SortSummary",
+    "UsageError",
+    "VerifyReport",
+    "__version__",
+    "gen",
+    "plan",
+    "sort",
+    "verify",
+]
+
+# Where users find them is where tracebacks and help should say they are.
+for _name in __all__:
+    if not _name.startswith("_"):
+        globals()[_name].__module__ = __name__
+del _name

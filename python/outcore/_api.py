@@ -1,0 +1,275 @@
+"""The functions of the package: arguments as Python programs give them, one native job each.
+
+All arguments but paths are keywords, named like the flags of the command (`--scratch-limit` is
+`scratch_limit=`), and mean the same. What is not given comes from the environment
+(`OUTCORE_MEMORY`, ...), the configuration file or a default, as for the command.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, SupportsIndex, Union
+
+from . import _outcore
+from . import _summary as summary
+from ._errors import usage
+from ._progress import Watcher, telling
+from ._records import records
+from ._summary import GenSummary, Plan, SortSummary, VerifyReport
+from ._units import size_text, whole
+from ._wire import GenerateRequest, MeansRequest, SortRequest, VerifyRequest
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+StrPath = Union[str, "os.PathLike[str]"]
+Paths = Union[StrPath, Iterable[StrPath]]
+Keys = Union[str, Iterable[str]]
+Size = Union[str, SupportsIndex]
+Record = Union[int, "tuple[int, Keys]"]
+
+_SEED = 1
+
+
+def sort(
+    src: Paths,
+    dst: StrPath,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    descending: bool = False,
+    stable: bool = False,
+    unique: bool = False,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    scratch_limit: Size | None = None,
+    force: bool = False,
+    replace: bool = False,
+    seed: SupportsIndex = _SEED,
+    explain: bool = False,
+    progress: Watcher | bool | None = None,
+) -> SortSummary:
+    """Sorts files that may be far larger than memory.
+
+    The order is by key, then by all bytes of the record, so the result depends on the input and
+    these options alone. The output appears whole or not at all; inputs are only read.
+
+    Args:
+        src: Files to sort, in order: raw records, `.npy`, or the manifest of shards.
+        dst: Where the result goes. A name that ends in `.npy` gets a header; one with `{drive}` in
+            it becomes one shard a drive and a manifest.
+        dtype: What a record is: a name of outcore's (`"u64"`, `"f32x32"`, `"gensort"`), or anything
+            that NumPy takes for a dtype (`np.float32`, `"<u8"`, structured dtypes). Taken from the
+            header of `.npy` files.
+        record: In place of `dtype`, the size of a record in bytes, or that and its keys:
+            `(100, "0:10")`.
+        key: The fields of a structured dtype to sort by, or places in the record
+            (`OFFSET:LEN[:TYPE][:desc]`), the weightiest first. `name:desc` is largest first.
+        descending: Largest first.
+        stable: Equal keys keep the order of the input.
+        unique: Keep one record a key.
+        memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
+        threads: Compute threads; by default all processors.
+        drives: Directories on drives, or a `drives.toml`. Scratch is spread over all of them;
+            without any it lies beside the output.
+        io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
+        scratch_limit: The most scratch space on all drives together.
+        force: Replace an output that exists.
+        replace: Sort onto an input: `dst` is one of `src`.
+        seed: Chooses samples and the first drive; never changes the output.
+        explain: Print the plan on standard error first.
+        progress: `True` for a bar, or a function that is called with a `Progress` a few times a
+            second. What it raises stops the job.
+
+    Raises:
+        UsageError: The request makes no sense, or something is in the way.
+        MemoryBudgetError: The memory allowed is too little; the text says what would do.
+        NoSpaceError: Too little room for scratch or output.
+        IoError: The system failed an operation.
+        CorruptError: Scratch rotted, or an input changed while it was read.
+        KeyboardInterrupt: Ctrl-C; nothing is left behind.
+    """
+    request = SortRequest(
+        inputs=_paths(src),
+        output=_path(dst),
+        records=records(dtype, record, key),
+        means=_means(memory, threads, drives, io, scratch_limit, seed),
+        descending=bool(descending),
+        stable=bool(stable),
+        unique=bool(unique),
+        force=bool(force),
+        replace=bool(replace),
+    )
+    if explain and sys.stderr is not None:
+        print(_outcore.plan(request)["text"], file=sys.stderr)
+    with telling(progress, ("distribute", "sort")) as tell:
+        return summary.sorted_of(_outcore.sort(request, tell))
+
+
+def plan(
+    src: Paths,
+    dst: StrPath | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    descending: bool = False,
+    stable: bool = False,
+    unique: bool = False,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    scratch_limit: Size | None = None,
+    force: bool = False,
+    replace: bool = False,
+) -> Plan:
+    """How `sort` would go about it: passes, buckets, bytes, seconds. Nothing is read but headers.
+
+    Args and errors are those of `sort`.
+    """
+    request = SortRequest(
+        inputs=_paths(src),
+        output=None if dst is None else _path(dst),
+        records=records(dtype, record, key),
+        means=_means(memory, threads, drives, io, scratch_limit, _SEED),
+        descending=bool(descending),
+        stable=bool(stable),
+        unique=bool(unique),
+        force=bool(force),
+        replace=bool(replace),
+    )
+    return summary.plan_of(_outcore.plan(request))
+
+
+def gen(
+    dtype: npt.DTypeLike,
+    dst: StrPath,
+    count: SupportsIndex,
+    *,
+    dist: str = "uniform",
+    seed: SupportsIndex = _SEED,
+    ascii: bool = False,
+    skewed: bool = False,
+    first: SupportsIndex | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    force: bool = False,
+    progress: Watcher | bool | None = None,
+) -> GenSummary:
+    """Generates records to try things on; they depend on type, count, distribution and seed alone.
+
+    Args:
+        dtype: What a record is, as in `sort`; `"gensort"` makes the records of sortbenchmark.org,
+            byte for byte, and `"100/0:10"` records of 100 bytes with a key.
+        dst: The file to write (`.npy` gets a header), or a name with `{drive}` in it.
+        count: How many records.
+        dist: How keys are distributed: `uniform` (the whole range), `uniform:MU` (0 to MU),
+            `exponential:LAMBDA`, `zipf:S[:RANKS]`, `sorted`, `reversed`, `equal`.
+        seed: Another seed makes other records.
+        ascii: gensort: printable records.
+        skewed: gensort: keys that share prefixes.
+        first: gensort: number of the first record.
+        memory, threads, drives, io, force, progress: As in `sort`.
+
+    Raises: What `sort` raises.
+    """
+    request = GenerateRequest(
+        output=_path(dst),
+        count=_number("count", count),
+        records=records(dtype, None, None),
+        means=_means(memory, threads, drives, io, None, seed),
+        distribution=dist,
+        ascii=bool(ascii),
+        skewed=bool(skewed),
+        first=None if first is None else whole("first", first),
+        force=bool(force),
+    )
+    with telling(progress, ("generate",)) as tell:
+        return summary.generated_of(_outcore.generate(request, tell))
+
+
+def verify(
+    src: Paths,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    against: Paths = (),
+    descending: bool = False,
+    unique: bool = False,
+    ties: bool = False,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    progress: Watcher | bool | None = None,
+) -> VerifyReport:
+    """Checks that files are sorted and, if asked, that they hold the records of others.
+
+    What is found is an answer, not an error: see `VerifyReport.ok`.
+
+    Args:
+        src: Files to check, one after another as if they were one.
+        dtype, record, key: What the records are, as in `sort`.
+        against: Files that must hold the same records in any order: the input of the sort.
+        descending: Largest first.
+        unique: Equal keys are out of order too.
+        ties: Records with equal keys must be ordered by their bytes, as `sort` writes them unless
+            `stable`.
+        memory, threads, io, progress: As in `sort`.
+
+    Raises: What `sort` raises.
+    """
+    request = VerifyRequest(
+        inputs=_paths(src),
+        against=_paths(against),
+        records=records(dtype, record, key),
+        means=_means(memory, threads, (), io, None, _SEED),
+        descending=bool(descending),
+        unique=bool(unique),
+        ties=bool(ties),
+    )
+    with telling(progress, ("verify",)) as tell:
+        return summary.verified_of(_outcore.verify(request, tell))
+
+
+def _means(
+    memory: Size | None,
+    threads: SupportsIndex | None,
+    drives: Paths,
+    io: str | None,
+    scratch_limit: Size | None,
+    seed: SupportsIndex,
+) -> MeansRequest:
+    return MeansRequest(
+        memory=size_text("memory", memory),
+        threads=None if threads is None else _number("threads", threads),
+        io=io,
+        drives=_paths(drives),
+        scratch_limit=size_text("scratch limit", scratch_limit),
+        seed=_number("seed", seed),
+    )
+
+
+def _number(name: str, value: SupportsIndex) -> int:
+    number = whole(name, value)
+    if number >= 1 << 64:
+        raise usage(f"read {name}", f"{number} is out of range", "give at most 2**64 - 1")
+    return number
+
+
+def _path(path: StrPath) -> str:
+    return os.fsdecode(path)
+
+
+def _paths(paths: Paths) -> list[str]:
+    if isinstance(paths, (str, bytes, os.PathLike)):
+        return [os.fsdecode(paths)]
+    return [os.fsdecode(path) for path in paths]

@@ -1,0 +1,151 @@
+"""Exceptions: one class for each kind of failure, each with everything that is known about it.
+
+Every failure of the engine is an `OutcoreError`, and also what Python would call such a failure
+(`ValueError`, `OSError`, ...), so that code which knows nothing of outcore can catch it. The text
+is the line that the command prints: operation, cause, place, next step. Ctrl-C is, as always in
+Python, a `KeyboardInterrupt`.
+"""
+
+from __future__ import annotations
+
+import errno as errnos
+from typing import Any, TypedDict
+
+
+class OutcoreError(Exception):
+    """A failure of outcore; `str()` of it is one line with cause, place and next step."""
+
+    #: The class of the failure, as in the command's JSON: `usage`, `io`, `corrupt`, ...
+    kind: str = "io"
+    #: The exit code that the command would have.
+    exit_code: int = 3
+    #: What was being done.
+    operation: str | None = None
+    #: Why it failed.
+    cause: str | None = None
+    #: The drive, where one is to blame.
+    drive: str | None = None
+    #: The file or directory, where one is known.
+    path: str | None = None
+    #: The byte offset in that file, where one is known.
+    offset: int | None = None
+    #: The system's error number, where there is one.
+    errno: int | None = None
+    #: What to try next. Names flags of the command: `--scratch-limit` is `scratch_limit=` here.
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self.args, dict(self.__dict__))
+
+
+class UsageError(OutcoreError, ValueError):
+    """The request itself is wrong: an unknown type, a key beyond the record, a file in the way."""
+
+    kind = "usage"
+    exit_code = 2
+
+
+class IoError(OutcoreError, OSError):
+    """The operating system refused or failed an operation."""
+
+    kind = "io"
+    exit_code = 3
+
+
+class NotFoundError(IoError, FileNotFoundError):
+    """A file or directory is not there."""
+
+
+class AccessError(IoError, PermissionError):
+    """A file or directory may not be read or written."""
+
+
+class CorruptError(OutcoreError):
+    """Data is not what was written, or changed while it was read."""
+
+    kind = "corrupt"
+    exit_code = 4
+
+
+class NoSpaceError(OutcoreError, OSError):
+    """A drive has too little room, or the limit on scratch is too low."""
+
+    kind = "no_space"
+    exit_code = 5
+
+
+class MemoryBudgetError(OutcoreError, MemoryError):
+    """The memory allowed is below what the job needs; the text says which would do."""
+
+    kind = "memory"
+    exit_code = 6
+
+
+class CheckFailedError(OutcoreError):
+    """A check that was asked for was answered with no."""
+
+    kind = "check_failed"
+    exit_code = 1
+
+
+class Facts(TypedDict):
+    """What the engine knows of a failure."""
+
+    kind: str
+    exit_code: int
+    text: str
+    operation: str
+    cause: str
+    drive: str | None
+    path: str | None
+    offset: int | None
+    errno: int | None
+    hint: str | None
+
+
+_CLASSES: dict[str, type[BaseException]] = {
+    "usage": UsageError,
+    "io": IoError,
+    "corrupt": CorruptError,
+    "no_space": NoSpaceError,
+    "memory": MemoryBudgetError,
+    "check_failed": CheckFailedError,
+    # The class itself: of others, Python would not make the exit code of an interrupted program.
+    "interrupted": KeyboardInterrupt,
+}
+_IO_CLASSES: dict[int | None, type[IoError]] = {
+    errnos.ENOENT: NotFoundError,
+    errnos.EACCES: AccessError,
+    errnos.EPERM: AccessError,
+}
+
+
+def from_engine(**facts: Any) -> BaseException:
+    """The exception for a failure; called by the native module with the keys of `Facts`."""
+    found = _CLASSES.get(facts["kind"], OutcoreError)
+    if found is IoError:
+        found = _IO_CLASSES.get(facts["errno"], IoError)
+    text = facts.pop("text")
+    if issubclass(found, OSError):
+        # What code that knows only OSError asks for.
+        facts.update(strerror=facts["cause"], filename=facts["path"])
+    return _restore(found, (text,), facts)
+
+
+def usage(operation: str, cause: str, hint: str) -> UsageError:
+    """A wrong request that is seen before the engine is asked."""
+    error = UsageError(f"{operation}: {cause}; {hint}")
+    error.operation, error.cause, error.hint = operation, cause, hint
+    return error
+
+
+def _restore(
+    kind: type[BaseException], args: tuple[Any, ...], facts: dict[str, Any]
+) -> BaseException:
+    error = kind(*args)
+    for name, value in facts.items():
+        setattr(error, name, value)
+    return error

@@ -1,0 +1,200 @@
+"""How far a job is: for functions, for notebooks and terminals.
+
+The native module tells raw numbers a few times a second, and once more with the phase `done` when
+the job has succeeded. Here they become a `Progress`, with rates over about a second and the share
+of the whole job, which takes phases as equally long. What a function raises stops the job.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from . import _units as units
+from ._errors import usage
+from ._wire import Tell
+
+#: The last phase that is told.
+DONE = "done"
+_RATE_WINDOW_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A look at a running job."""
+
+    #: What is being done: `sample`, `distribute`, `sort`, ..., and `done` at the end.
+    phase: str
+    #: Bytes of the phase that are done.
+    done_bytes: int
+    #: Bytes of the phase in all; 0 where there is nothing to count.
+    total_bytes: int
+    #: Bytes read from drives so far.
+    read_bytes: int
+    #: Bytes written to drives so far.
+    written_bytes: int
+    #: Bytes read a second, over about the last second.
+    read_bytes_per_s: float
+    #: Bytes written a second, over about the last second.
+    write_bytes_per_s: float
+    #: Time since the start.
+    seconds: float
+    #: Share of the whole job that is done; `None` in phases that are not counted.
+    fraction: float | None
+    #: Time left if the rest goes as fast; `None` while that cannot be said.
+    eta_seconds: float | None
+
+    def __str__(self) -> str:
+        if self.phase == DONE:
+            return f"done in {units.seconds_text(self.seconds)}"
+        parts = [self.phase] if self.fraction is None else [f"{self.phase} {self.fraction:4.0%}"]
+        if self.read_bytes or self.written_bytes:
+            parts.append(f"read {units.rate_text(self.read_bytes_per_s, 1)}")
+            parts.append(f"write {units.rate_text(self.write_bytes_per_s, 1)}")
+        if self.eta_seconds is not None:
+            parts.append(f"{units.seconds_text(self.eta_seconds)} left")
+        return "  ".join(parts)
+
+
+#: `True` shows a bar (tqdm's, if it is installed), a function is called with a `Progress`.
+Watcher = Callable[[Progress], object]
+
+
+@contextmanager
+def telling(progress: Watcher | bool | None, phases: tuple[str, ...]) -> Iterator[Tell | None]:
+    """What the native module is to call; `phases` are those that count."""
+    if progress is None or progress is False:
+        yield None
+    elif progress is True:
+        bar = _Bar() if sys.stderr is None or _tqdm() is None else _TqdmBar()
+        try:
+            yield _Meter(bar.show, phases).tell
+        finally:
+            bar.close()
+    elif callable(progress):
+        yield _Meter(progress, phases).tell
+    else:
+        raise usage("watch", f"{progress!r} cannot be called", "give True or a function")
+
+
+class _Meter:
+    """Raw numbers to a `Progress`."""
+
+    def __init__(self, watcher: Watcher, phases: tuple[str, ...]) -> None:
+        self._watcher = watcher
+        self._phases = phases
+        self._seen = (0.0, 0, 0)
+        self._rates = (0.0, 0.0)
+
+    def tell(
+        self,
+        phase: str,
+        done_bytes: int,
+        total_bytes: int,
+        read_bytes: int,
+        written_bytes: int,
+        seconds: float,
+    ) -> None:
+        """Takes a look and passes it on."""
+        self._update(seconds, read_bytes, written_bytes)
+        fraction = self._fraction(phase, done_bytes, total_bytes)
+        eta_seconds = None
+        if fraction is not None and fraction > 0.01:
+            eta_seconds = seconds * (1.0 - fraction) / fraction
+        self._watcher(
+            Progress(
+                phase=phase,
+                done_bytes=done_bytes,
+                total_bytes=total_bytes,
+                read_bytes=read_bytes,
+                written_bytes=written_bytes,
+                read_bytes_per_s=self._rates[0],
+                write_bytes_per_s=self._rates[1],
+                seconds=seconds,
+                fraction=fraction,
+                eta_seconds=eta_seconds,
+            )
+        )
+
+    def _update(self, seconds: float, read_bytes: int, written_bytes: int) -> None:
+        step_seconds = seconds - self._seen[0]
+        if step_seconds <= 0.0:
+            return
+        share = min(step_seconds / _RATE_WINDOW_SECONDS, 1.0)
+        moved = (max(read_bytes - self._seen[1], 0), max(written_bytes - self._seen[2], 0))
+        read, write = (
+            old + share * (count / step_seconds - old) for old, count in zip(self._rates, moved)
+        )
+        self._rates = (read, write)
+        self._seen = (seconds, read_bytes, written_bytes)
+
+    def _fraction(self, phase: str, done_bytes: int, total_bytes: int) -> float | None:
+        if phase == DONE:
+            return 1.0
+        if phase not in self._phases:
+            return None
+        within = min(done_bytes / total_bytes, 1.0) if total_bytes else 0.0
+        return (self._phases.index(phase) + within) / len(self._phases)
+
+
+def _tqdm() -> Any:
+    """tqdm for terminals and notebooks, if it is installed."""
+    try:
+        return importlib.import_module("tqdm.auto").tqdm
+    except ImportError:
+        return None
+
+
+class _TqdmBar:
+    """A bar of tqdm, begun anew for each phase."""
+
+    def __init__(self) -> None:
+        self._bar = _tqdm()(unit="B", unit_scale=True, unit_divisor=1024, leave=True)
+        self._phase = ""
+
+    def show(self, progress: Progress) -> None:
+        """Draws it."""
+        if progress.phase == DONE:
+            return
+        if progress.phase != self._phase:
+            self._phase = progress.phase
+            self._bar.reset(total=progress.total_bytes or None)
+            self._bar.set_description(progress.phase)
+        self._bar.update(progress.done_bytes - self._bar.n)
+
+    def close(self) -> None:
+        """Leaves the terminal as it should be."""
+        self._bar.close()
+
+
+class _Bar:
+    """A line on standard error: rewritten on a terminal, else one a phase."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._phase = ""
+        self._width = 0
+
+    def show(self, progress: Progress) -> None:
+        """Writes it."""
+        line = str(progress)
+        if self._is_terminal:
+            self._say("\r" + line.ljust(self._width))
+            self._width = len(line)
+        elif progress.phase != self._phase:
+            self._say(line + "\n")
+        self._phase = progress.phase
+
+    def close(self) -> None:
+        """Ends the line."""
+        if self._width:
+            self._say("\n")
+
+    def _say(self, text: str) -> None:
+        if sys.stderr is not None:
+            sys.stderr.write(text)
+            sys.stderr.flush()

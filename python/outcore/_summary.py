@@ -1,0 +1,228 @@
+"""What jobs did and found: frozen values with the names of the command's JSON.
+
+`as_dict()` gives plain numbers, texts, lists and dictionaries, ready for JSON or a data frame.
+`repr` is one line for people; `str` says more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from . import _units as units
+from ._wire import CostReply, GenerateReply, PlanReply, SortReply, VerifyReply
+
+_Reply = TypeVar("_Reply", bound="JobSummary")
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a job."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class DriveTraffic:
+    """What a drive served."""
+
+    name: str
+    read_bytes: int
+    written_bytes: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a sort will be done, or was; `str` of it is what `outcore sort --explain` prints."""
+
+    #: Times that the data are read and written.
+    passes: int
+    #: Buckets of one distribution.
+    bucket_count: int
+    #: Size of a write to scratch.
+    segment_bytes: int
+    #: Size of a read of the input.
+    read_block_bytes: int
+    #: The largest bucket that is sorted at once.
+    leaf_bytes_max: int
+    #: Data that may stay in memory between the two phases.
+    resident_bytes: int
+    #: Scratch that will be written, about.
+    scratch_bytes: int
+    predicted_read_bytes: int
+    predicted_written_bytes: int
+    #: At assumed rates of the drives.
+    predicted_seconds: float
+    drive_count: int
+    #: For people.
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan's numbers."""
+        numbers = asdict(self)
+        del numbers["text"]
+        return numbers
+
+
+@dataclass(frozen=True, repr=False)
+class JobSummary:
+    """What every job says about itself."""
+
+    #: Records of the result.
+    records: int
+    #: Wall time, syncing included.
+    seconds: float
+    #: Bytes read from all drives.
+    read_bytes: int
+    #: Bytes written to all drives.
+    written_bytes: int
+    #: User and system time of the whole process meanwhile.
+    cpu_seconds: float
+    #: The most memory that the process ever had resident.
+    peak_rss_bytes: int | None
+    #: Times that the data were read, or made.
+    passes: int
+    #: Share of the drives' bandwidth; `None` where it was not measured.
+    bandwidth_fraction: float | None
+    #: What each drive served.
+    drives: tuple[DriveTraffic, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values under the names of the command's JSON."""
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+
+    def _headline(self) -> str:
+        return f"{self.records:,} records in {units.seconds_text(self.seconds)}"
+
+    def __repr__(self) -> str:
+        return f"<outcore.{type(self).__name__}: {self._headline()}>"
+
+    def __str__(self) -> str:
+        return self._headline()
+
+
+@dataclass(frozen=True, repr=False)
+class SortSummary(JobSummary):
+    """What a sort did."""
+
+    #: The file, or the manifest of the shards.
+    output: Path
+    #: Bytes of the input's records.
+    data_bytes: int
+    #: Most scratch in use at once.
+    scratch_bytes: int
+    #: The parts of the job in order.
+    phases: tuple[Phase, ...]
+    #: The plan that it followed.
+    plan: Plan
+
+    def _headline(self) -> str:
+        took = units.seconds_text(self.seconds)
+        rate = units.rate_text(self.data_bytes, self.seconds)
+        passes = "1 pass" if self.passes == 1 else f"{self.passes} passes"
+        size = units.bytes_text(self.data_bytes)
+        return f"sorted {self.records:,} records, {size}, in {took} ({rate}, {passes})"
+
+    def __str__(self) -> str:
+        moved = [units.bytes_text(count) for count in (self.read_bytes, self.written_bytes)]
+        phases = [f"{phase.name} {units.seconds_text(phase.seconds)}" for phase in self.phases]
+        scratch = units.bytes_text(self.scratch_bytes)
+        return (
+            f"{self._headline()}\n"
+            f"  read {moved[0]}, wrote {moved[1]}, {scratch} of scratch\n"
+            f"  {', '.join(phases)}"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class GenSummary(JobSummary):
+    """What was generated."""
+
+    #: The file, or the manifest of the shards.
+    output: Path
+
+    def _headline(self) -> str:
+        took = units.seconds_text(self.seconds)
+        size = units.bytes_text(self.written_bytes)
+        rate = units.rate_text(self.written_bytes, self.seconds)
+        return f"generated {self.records:,} records, {size}, in {took} ({rate})"
+
+
+@dataclass(frozen=True, repr=False)
+class VerifyReport(JobSummary):
+    """What a look at all records found."""
+
+    #: Whether no record is out of order.
+    ordered: bool
+    #: Records that may not follow the record before them.
+    unordered: int
+    #: Number of the first of those, counted from 0.
+    first_unordered: int | None
+    #: Records whose key equals the key of the record before.
+    duplicate_keys: int
+    #: Sum of the hashes of all records, in hexadecimal; it does not depend on their order.
+    checksum: str
+    #: Whether `against` holds the same records; `None` where it was not given.
+    same_records: bool | None
+    #: Records of `against`.
+    against_records: int | None
+    #: Checksum of `against`.
+    against_checksum: str | None
+    #: Whether all that was asked is so: in order, and the same records. As valsort does, not so
+    #: for gensort's records where there are none.
+    ok: bool
+    #: The lines that sortbenchmark.org's valsort prints.
+    text: str
+
+    def _headline(self) -> str:
+        order = "in order" if self.ordered else f"{self.unordered:,} out of order"
+        same = {None: "", True: ", the same records", False: ", other records"}[self.same_records]
+        return f"{self.records:,} records, {order}{same}, checksum {self.checksum}"
+
+    def __str__(self) -> str:
+        return self.text.rstrip("\n")
+
+
+def plan_of(reply: PlanReply) -> Plan:
+    """The value of a reply."""
+    return Plan(**reply)
+
+
+def sorted_of(reply: SortReply) -> SortSummary:
+    """The value of a reply."""
+    phases = tuple(Phase(**phase) for phase in reply["phases"])
+    plan = plan_of(reply["plan"])
+    return _value(SortSummary, reply, output=Path(reply["output"]), phases=phases, plan=plan)
+
+
+def generated_of(reply: GenerateReply) -> GenSummary:
+    """The value of a reply."""
+    return _value(GenSummary, reply, output=Path(reply["output"]))
+
+
+def verified_of(reply: VerifyReply) -> VerifyReport:
+    """The value of a reply."""
+    return _value(VerifyReport, reply)
+
+
+def _value(kind: type[_Reply], reply: CostReply, **more: object) -> _Reply:
+    drives = tuple(DriveTraffic(**drive) for drive in reply["drives"])
+    values: dict[str, Any] = {**reply, "drives": drives, **more}
+    return kind(**values)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Plan):
+        return value.as_dict()
+    if isinstance(value, (Phase, DriveTraffic)):
+        return asdict(value)
+    return value

@@ -1,0 +1,149 @@
+"""What goes to the native module and what comes back: dictionaries with fixed keys.
+
+The keys are those of `src/request.rs` and `src/reply.rs`. Nothing outside the package sees these.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, TypedDict
+
+#: Takes phase, bytes done, bytes in all, bytes read, bytes written, seconds.
+Tell = Callable[[str, int, int, int, int, float], None]
+
+
+class MeansRequest(TypedDict):
+    """What a job may use; `None` where the environment, a file or a default decides."""
+
+    memory: str | None
+    threads: int | None
+    io: str | None
+    drives: list[str]
+    scratch_limit: str | None
+    seed: int
+
+
+class RecordsRequest(TypedDict):
+    """What the records are; at most one of `name`, `descr` and `record_bytes` is given."""
+
+    name: str | None
+    descr: str | None
+    columns: int | None
+    record_bytes: int | None
+    keys: list[str]
+
+
+class SortRequest(TypedDict):
+    """A sort, or the plan of one."""
+
+    inputs: list[str]
+    output: str | None
+    records: RecordsRequest
+    means: MeansRequest
+    descending: bool
+    stable: bool
+    unique: bool
+    force: bool
+    replace: bool
+
+
+class GenerateRequest(TypedDict):
+    """Records to generate."""
+
+    output: str
+    count: int
+    records: RecordsRequest
+    means: MeansRequest
+    distribution: str
+    ascii: bool
+    skewed: bool
+    first: int | None
+    force: bool
+
+
+class VerifyRequest(TypedDict):
+    """Files to check."""
+
+    inputs: list[str]
+    against: list[str]
+    records: RecordsRequest
+    means: MeansRequest
+    descending: bool
+    unique: bool
+    ties: bool
+
+
+class PhaseReply(TypedDict):
+    """A part of a job."""
+
+    name: str
+    seconds: float
+
+
+class DriveReply(TypedDict):
+    """What a drive did."""
+
+    name: str
+    read_bytes: int
+    written_bytes: int
+
+
+class PlanReply(TypedDict):
+    """How a sort will be done."""
+
+    passes: int
+    bucket_count: int
+    segment_bytes: int
+    read_block_bytes: int
+    leaf_bytes_max: int
+    resident_bytes: int
+    scratch_bytes: int
+    predicted_read_bytes: int
+    predicted_written_bytes: int
+    predicted_seconds: float
+    drive_count: int
+    text: str
+
+
+class CostReply(TypedDict):
+    """What every job says about itself."""
+
+    records: int
+    seconds: float
+    read_bytes: int
+    written_bytes: int
+    cpu_seconds: float
+    peak_rss_bytes: int | None
+    passes: int
+    bandwidth_fraction: float | None
+    drives: list[DriveReply]
+
+
+class SortReply(CostReply):
+    """What a sort did."""
+
+    output: str
+    data_bytes: int
+    scratch_bytes: int
+    phases: list[PhaseReply]
+    plan: PlanReply
+
+
+class GenerateReply(CostReply):
+    """What was generated."""
+
+    output: str
+
+
+class VerifyReply(CostReply):
+    """What a look at all records found."""
+
+    ordered: bool
+    unordered: int
+    first_unordered: int | None
+    duplicate_keys: int
+    checksum: str
+    same_records: bool | None
+    against_records: int | None
+    against_checksum: str | None
+    ok: bool
+    text: str

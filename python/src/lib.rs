@@ -1,0 +1,88 @@
+//! The native half of the Python package `outcore`: the module `outcore._outcore`.
+//!
+//! Contract: one function a job, each taking one dictionary that the Python half has checked, and
+//! giving one back ([`request`], [`reply`]). Jobs run on their own threads with the interpreter
+//! free ([`run`]); failures become the exceptions of `outcore._errors` ([`errors`]). No unsafe code
+//! and no state but the cached function that makes exceptions.
+//!
+//! | file | does |
+//! |---|---|
+//! | [`request`], [`reply`] | dictionaries in and out |
+//! | [`front`] | settings, inputs, formats, outputs: the rules of the command |
+//! | [`jobs`] | sort, plan, generate, verify |
+//! | [`run`] | a job on its thread: signals, progress, cancellation |
+//! | [`errors`] | failures as exceptions |
+
+mod errors;
+mod front;
+mod jobs;
+mod reply;
+mod request;
+mod run;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _outcore {
+    use outcore::config::Environment;
+    use pyo3::prelude::*;
+
+    use crate::{jobs, reply, request, run};
+
+    /// Sorts files.
+    #[pyfunction]
+    #[pyo3(signature = (request, tell))]
+    fn sort(
+        py: Python<'_>,
+        request: request::Sort,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<reply::Sorted> {
+        // Read here, where no other Python thread can change it.
+        let environment = Environment::of_process();
+        run::watch(py, tell, move |control| {
+            jobs::sort(request, &environment, control)
+        })
+    }
+
+    /// The plan of a sort.
+    #[pyfunction]
+    fn plan(py: Python<'_>, request: request::Sort) -> PyResult<reply::Plan> {
+        let environment = Environment::of_process();
+        run::watch(py, None, move |control| {
+            jobs::plan(request, &environment, control)
+        })
+    }
+
+    /// Generates records.
+    #[pyfunction]
+    #[pyo3(signature = (request, tell))]
+    fn generate(
+        py: Python<'_>,
+        request: request::Generate,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<reply::Generated> {
+        let environment = Environment::of_process();
+        run::watch(py, tell, move |control| {
+            jobs::generate(request, &environment, control)
+        })
+    }
+
+    /// Checks files.
+    #[pyfunction]
+    #[pyo3(signature = (request, tell))]
+    fn verify(
+        py: Python<'_>,
+        request: request::Verify,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<reply::Verified> {
+        let environment = Environment::of_process();
+        run::watch(py, tell, move |control| {
+            jobs::verify(request, &environment, control)
+        })
+    }
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,149 @@
+//! A job on a thread of its own, watched from the thread that called.
+//!
+//! Contract: [`watch`] gives the interpreter free for all other threads while the job runs. Every
+//! 50 ms it looks for signals (which only Python's main thread gets to see) and every 200 ms it
+//! tells the caller's function how far the job is, and once more at the end. What either raises
+//! stops the job; its exception is raised once the job has cleaned up behind itself, at most about
+//! 50 ms and one bucket's sort later. Any number of jobs may run at once.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use outcore::job::Control;
+use outcore::{Error, Result};
+use pyo3::prelude::*;
+
+use crate::errors;
+
+/// How long a signal may stay unseen.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How often progress is told.
+const TELL_EVERY: Duration = Duration::from_millis(200);
+/// The phase that is told at the end.
+const DONE: &str = "done";
+
+/// Runs `work` and gives its result. `tell` is called with phase, bytes done, bytes in all, bytes
+/// read, bytes written and seconds.
+///
+/// # Errors
+/// What `work` fails with, as an exception; what a signal handler or `tell` raises.
+pub(crate) fn watch<T: Send + 'static>(
+    py: Python<'_>,
+    tell: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(&Arc<Control>) -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    // A signal that is waiting already must not start anything.
+    py.check_signals()?;
+    let control = Arc::new(Control::default());
+    let (job, mut results) = start(&control, work).map_err(|error| errors::raise(py, &error))?;
+    let mut watcher = Watcher {
+        tell,
+        control,
+        started: Instant::now(),
+        told: Instant::now(),
+    };
+    let mut stopped_by = None;
+    let result = loop {
+        match py.detach(|| wait(&mut results)) {
+            Ok(result) => break Some(result),
+            Err(RecvTimeoutError::Disconnected) => break None,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if stopped_by.is_none()
+            && let Err(exception) = watcher.look(py)
+        {
+            watcher.control.cancel();
+            stopped_by = Some(exception);
+        }
+    };
+    if let Err(panic) = py.detach(|| job.join()) {
+        std::panic::resume_unwind(panic);
+    }
+    finish(py, &watcher, result, stopped_by)
+}
+
+/// What a job left: the receiver of its only message, and its thread.
+type Started<T> = (JoinHandle<()>, Receiver<Result<T>>);
+
+fn start<T: Send + 'static>(
+    control: &Arc<Control>,
+    work: impl FnOnce(&Arc<Control>) -> Result<T> + Send + 'static,
+) -> Result<Started<T>> {
+    let (send, results) = channel();
+    let control = Arc::clone(control);
+    let job = move || {
+        // Nobody listens only if the caller's thread is gone, and then nobody is to be told.
+        drop(send.send(work(&control)));
+    };
+    let thread = Builder::new().name("outcore".to_string()).spawn(job);
+    let thread = thread.map_err(|error| Error::io("start thread", &error))?;
+    Ok((thread, results))
+}
+
+/// Waits for a while. Alone at the receiver, which therefore may be used from where the interpreter
+/// is not held.
+fn wait<T>(results: &mut Receiver<Result<T>>) -> std::result::Result<Result<T>, RecvTimeoutError> {
+    results.recv_timeout(LOOK_EVERY)
+}
+
+fn finish<T>(
+    py: Python<'_>,
+    watcher: &Watcher<'_, '_>,
+    result: Option<Result<T>>,
+    stopped_by: Option<PyErr>,
+) -> PyResult<T> {
+    let result = result.unwrap_or_else(|| Err(Error::interrupted()));
+    // A write that was given up for the signal's sake may have failed in its own words.
+    let result = match (result, stopped_by.is_some()) {
+        (Err(_), true) => Err(Error::interrupted()),
+        (result, _) => result,
+    };
+    match (result, stopped_by) {
+        (result, Some(exception)) => Err(errors::interrupted(py, exception, result.err().as_ref())),
+        (Err(error), None) => Err(errors::raise(py, &error)),
+        (Ok(value), None) => {
+            watcher.tell_phase(py, Some(DONE))?;
+            Ok(value)
+        }
+    }
+}
+
+struct Watcher<'a, 'py> {
+    tell: Option<&'a Bound<'py, PyAny>>,
+    control: Arc<Control>,
+    started: Instant,
+    told: Instant,
+}
+
+impl Watcher<'_, '_> {
+    /// Runs signal handlers that are due, and tells how far the job is.
+    fn look(&mut self, py: Python<'_>) -> PyResult<()> {
+        py.check_signals()?;
+        if self.tell.is_some() && self.told.elapsed() >= TELL_EVERY {
+            self.told = Instant::now();
+            self.tell_phase(py, None)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the state of the job, under the name of `phase` or of the job's own.
+    fn tell_phase(&self, py: Python<'_>, phase: Option<&str>) -> PyResult<()> {
+        let Some(tell) = self.tell else {
+            return Ok(());
+        };
+        let state = self.control.progress();
+        let seconds = self.started.elapsed().as_secs_f64();
+        tell.call1((
+            phase.unwrap_or(&state.phase),
+            state.done_bytes,
+            state.total_bytes,
+            state.read_bytes,
+            state.written_bytes,
+            seconds,
+        ))?;
+        // What the function put off until now, Ctrl-C during its own work for example.
+        py.check_signals()
+    }
+}

@@ -1,0 +1,73 @@
+"""A naive oracle: the order of records said as plainly as possible, with nothing of outcore's.
+
+The rules (issue and manual): by key; numbers by value, -0.0 before 0.0, NaNs behind all numbers in
+the order of their bits; then by all bytes of the record, ascending even where keys descend. A job
+that is descending turns every key round. `stable` replaces the bytes by the place in the input.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Records = npt.NDArray[Any]
+#: A part of a key: how to get it from a record, and whether it descends.
+Part = tuple[Callable[[Any], Any], bool]
+
+
+def value_order(value: Any) -> Any:
+    """Something that compares as the value is ordered."""
+    if isinstance(value, np.ndarray):
+        return [value_order(part) for part in value]
+    if isinstance(value, np.floating):
+        # Not by a cast, which would make quiet NaNs of signalling ones.
+        bits = int.from_bytes(value.tobytes(), sys.byteorder)
+        if math.isnan(value):
+            return (1, bits, 0)
+        return (0, float(value), math.copysign(1, value))
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return int(value.astype(np.int64))
+    if isinstance(value, np.bytes_):
+        return bytes(value)
+    return value.item()
+
+
+def sorted_records(
+    records: Records,
+    keys: Sequence[tuple[str | None, bool]] = ((None, False),),
+    *,
+    descending: bool = False,
+    stable: bool = False,
+    unique: bool = False,
+) -> Records:
+    """The records in order; `keys` are fields (`None` is the whole record) that may descend."""
+
+    def part(index: int, field: str | None) -> Any:
+        record = records[index]
+        return value_order(record if field is None else record[field])
+
+    order = list(range(len(records)))
+    if not stable:
+        order.sort(key=lambda index: records[index].tobytes())
+    for field, is_descending in reversed(keys):
+        order.sort(key=lambda index: part(index, field), reverse=is_descending != descending)
+    if unique:
+        seen: list[Any] = []
+        kept = []
+        for index in order:
+            key = [part(index, field) for field, _ in keys]
+            if not seen or seen[-1] != key:
+                kept.append(index)
+                seen = [key]
+        order = kept
+    return records[order]
+
+
+def same_bytes(found: Records, wanted: Records) -> bool:
+    """Whether all bits are the same; NaNs and zeros of either sign are told apart."""
+    return found.dtype == wanted.dtype and found.tobytes() == wanted.tobytes()

@@ -1,0 +1,237 @@
+"""Failures: the right class, one line with cause, place and next step, and nothing left behind."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import outcore
+
+Refused = tuple[Callable[[], Any], type[outcore.OutcoreError], str]
+
+
+def sort(*args: Any, **options: Any) -> Callable[[], Any]:
+    """A sort to be tried."""
+    return lambda: outcore.sort(*args, **options)
+
+
+REFUSED: dict[str, Refused] = {
+    "unknown type": (sort("in", "out", dtype="u65"), outcore.UsageError, "unknown type `u65`"),
+    "no type": (sort("in", "out"), outcore.UsageError, r"would suit --type u32 \(2,000 records\)"),
+    "a type that means two things": (
+        sort("in", "out", dtype="i8"), outcore.UsageError, "write int8 or int64",
+    ),
+    "objects": (sort("in", "out", dtype=object), outcore.UsageError, "holds Python objects"),
+    "complex": (sort("in", "out", dtype=complex), outcore.UsageError, "have no order"),
+    "half floats": (sort("in", "out", dtype="float16"), outcore.UsageError, "as float32"),
+    "no dtype": (sort("in", "out", dtype=3.5), outcore.UsageError, "read dtype: "),
+    "fields out of order": (
+        sort("in", "out", dtype=np.dtype({"names": ["a", "b"], "formats": ["<u2", "<u2"],
+                                          "offsets": [2, 0]})),
+        outcore.UsageError, "in the record's order",
+    ),
+    "dtype and record": (
+        sort("in", "out", dtype="u64", record=(8, "0:8")), outcore.UsageError, "one of the two",
+    ),
+    "a key that is none": (
+        sort("in", "out", record=(8, 3)), outcore.UsageError, "3 is no text",
+    ),
+    "a key beyond the record": (
+        sort("in", "out", record=(8, "4:8")), outcore.UsageError, "4:8",
+    ),
+    "a field that is not there": (
+        sort("in", "out", dtype=[("pos", "<u8")], key="poss"), outcore.UsageError,
+        "did you mean `pos`",
+    ),
+    "a key beside a bare type": (
+        sort("in", "out", dtype="u64", key="0:4"), outcore.UsageError, "a type that has its own",
+    ),
+    "key without a type": (
+        sort("in", "out", key="0:4"), outcore.UsageError, "--key without --record",
+    ),
+    "records that are cut": (
+        sort("in", "out", record=(7, "0:7")), outcore.UsageError, "are left over",
+    ),
+    "no input": (sort([], "out", dtype="u64"), outcore.UsageError, "no input is named"),
+    "missing input": (
+        sort("nowhere", "out", dtype="u64"), outcore.NotFoundError, r"\(nowhere\); check the path",
+    ),
+    "a directory as input": (
+        sort("dir", "out", dtype="u64"), outcore.UsageError, "it is a directory",
+    ),
+    "a pipe as input": (sort("pipe", "out", dtype="u64"), outcore.UsageError, "it is a stream"),
+    "a pipe as output": (
+        sort("in", "pipe", dtype="u64"), outcore.UsageError, "it is no regular file",
+    ),
+    "a directory as output": (
+        sort("in", "dir", dtype="u64"), outcore.UsageError, "it is a directory",
+    ),
+    "output exists": (
+        sort("in", "other", dtype="u64"), outcore.UsageError,
+        r"it exists already \(other\); allow overwriting with --force",
+    ),
+    "output is an input": (
+        sort("in", "in", dtype="u64", force=True), outcore.UsageError, "with --replace",
+    ),
+    "output is an input by another name": (
+        sort("in", "link", dtype="u64", force=True), outcore.UsageError, "one of the inputs",
+    ),
+    "nothing to replace": (
+        sort("in", "other", dtype="u64", force=True, replace=True), outcore.UsageError,
+        "none of the inputs",
+    ),
+    "output nowhere": (
+        sort("in", "no/where", dtype="u64"), outcore.NotFoundError, "make the directory first",
+    ),
+    "a drive that is none": (
+        sort("in", "out", dtype="u64", drives="in"), outcore.UsageError, "it is no directory",
+    ),
+    "shards without drives": (
+        sort("in", "{drive}", dtype="u64"), outcore.UsageError, "needs drives",
+    ),
+    "too little memory": (
+        sort("in", "out", dtype="u64", memory="4KiB"), outcore.MemoryBudgetError,
+        "allow at least --memory",
+    ),
+    "an unclear size": (
+        sort("in", "out", dtype="u64", memory="2G"), outcore.UsageError, "2GiB",
+    ),
+    "a negative size": (sort("in", "out", dtype="u64", memory=-1), outcore.UsageError, "from 0 on"),
+    "no threads": (sort("in", "out", dtype="u64", threads=0), outcore.UsageError, "0 threads"),
+    "half a thread": (
+        sort("in", "out", dtype="u64", threads=0.5), outcore.UsageError, "no whole number",
+    ),
+    "too large a seed": (
+        sort("in", "out", dtype="u64", seed=1 << 64), outcore.UsageError, "out of range",
+    ),
+    "unknown way of I/O": (
+        sort("in", "out", dtype="u64", io="fast"), outcore.UsageError, "known modes: auto",
+    ),
+    "progress that cannot be called": (
+        sort("in", "out", dtype="u64", progress=3), outcore.UsageError, "cannot be called",
+    ),
+    "too little scratch": (
+        sort("large", "out", dtype="u64", memory="4MiB", threads=1, scratch_limit="1MiB"),
+        outcore.NoSpaceError, "raise --scratch-limit",
+    ),
+    "an array that is cut": (
+        sort("cut.npy", "out"), outcore.CorruptError, r"need a file of .*cut\.npy.*complete",
+    ),
+    "an array of another type": (
+        sort("u2.npy", "out", dtype="u32"), outcore.UsageError, "its header says u16, not u32",
+    ),
+    "a manifest that is broken": (
+        sort("x.outcore.json", "out", dtype="u64"), outcore.CorruptError, "sort again",
+    ),
+    "an unknown distribution": (
+        lambda: outcore.gen("u64", "out", 1, dist="odd"), outcore.UsageError, "zipf:S",
+    ),
+    "too many records": (
+        lambda: outcore.gen("u64", "out", 1 << 62), outcore.UsageError, "smaller count",
+    ),
+    "a negative count": (
+        lambda: outcore.gen("u64", "out", -1), outcore.UsageError, "from 0 on",
+    ),
+    "a key in a bare number": (
+        lambda: outcore.verify("in", dtype="u64", key="x"), outcore.UsageError, "has its own",
+    ),
+}
+
+
+@pytest.fixture
+def files(here: Path) -> Path:
+    """A folder with files of all sorts."""
+    np.arange(1000, dtype="<u8").tofile("in")
+    Path("other").write_bytes(b"precious")
+    Path("link").symlink_to("in")
+    Path("dir").mkdir()
+    os.mkfifo("pipe")
+    outcore.gen("u64", "large", 1 << 20)
+    np.save("cut.npy", np.arange(100))
+    os.truncate("cut.npy", 500)
+    np.save("u2.npy", np.arange(100, dtype="<u2"))
+    Path("x.outcore.json").write_text("{")
+    return here
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_wrong_request_is_refused_by_name_and_leaves_nothing(files: Path, name: str) -> None:
+    attempt, kind, text = REFUSED[name]
+    before = {path.name: path.lstat().st_mtime_ns for path in files.iterdir()}
+    with pytest.raises(kind, match=text) as caught:
+        attempt()
+    assert {path.name: path.lstat().st_mtime_ns for path in files.iterdir()} == before
+    assert Path("other").read_bytes() == b"precious"
+    error = caught.value
+    assert "\n" not in str(error)
+    assert type(error) is kind
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is kind and str(again) == str(error) and vars(again) == vars(error)
+
+
+def test_an_error_tells_all_that_is_known(files: Path) -> None:
+    with pytest.raises(outcore.OutcoreError) as caught:
+        outcore.sort("nowhere", "out", dtype="u64")
+    error = caught.value
+    assert (error.kind, error.exit_code, error.operation) == ("io", 3, "open input")
+    assert (error.path, error.errno, error.hint) == ("nowhere", 2, "check the path")
+    assert error.drive is None and error.offset is None
+    # And what code that knows nothing of outcore asks for.
+    assert isinstance(error, FileNotFoundError)
+    assert error.filename == "nowhere" and error.strerror == error.cause
+    with pytest.raises(ValueError, match="unknown type") as wrong:
+        outcore.sort("in", "out", dtype="u65")
+    assert isinstance(wrong.value, outcore.UsageError)
+    assert (wrong.value.kind, wrong.value.exit_code) == ("usage", 2)
+    with pytest.raises(MemoryError) as little:
+        outcore.sort("in", "out", dtype="u64", memory=1)
+    assert isinstance(little.value, outcore.MemoryBudgetError)
+    assert (little.value.kind, little.value.exit_code) == ("memory", 6)
+
+
+def test_a_folder_that_may_not_be_written_is_named(files: Path) -> None:
+    Path("dir").chmod(0o500)
+    # Root may write everywhere, but make no folders in the kernel's own files.
+    place = "dir" if os.geteuid() != 0 else "/sys"
+    with pytest.raises(outcore.IoError, match=place) as caught:
+        outcore.sort("in", f"{place}/out", dtype="u64")
+    is_denied = caught.value.errno in (errno.EACCES, errno.EPERM)
+    assert isinstance(caught.value, PermissionError) is is_denied
+    assert isinstance(caught.value, outcore.AccessError) is is_denied
+    assert caught.value.kind == "io"
+
+
+def test_an_unknown_variable_is_an_error_and_not_ignored(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTCORE_MEMROY", "1GiB")
+    with pytest.raises(outcore.UsageError, match="did you mean `OUTCORE_MEMORY`"):
+        outcore.sort("in", "out", dtype="u64")
+
+
+def test_numpy_is_needed_only_for_dtypes_that_are_no_text(files: Path) -> None:
+    program = """
+import sys
+sys.modules["numpy"] = None
+import outcore
+outcore.sort("in", "out", dtype="<u8")
+outcore.sort("u2.npy", "out2")
+try:
+    outcore.sort("in", "out3", dtype=float)
+except outcore.UsageError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "install NumPy, or name the type in text" in done.stdout
+    assert Path("out").stat().st_size == Path("in").stat().st_size

@@ -1,0 +1,187 @@
+"""A running job: the interpreter is free, Ctrl-C stops it, progress is told, many run at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import outcore
+
+#: A job that takes far longer than a test: all zeros, without blocks on the drive.
+ENDLESS_BYTES = 1 << 40
+#: A sort that takes a while: also zeros.
+LONG_BYTES = 2 << 30
+
+
+def make_sparse(name: str, size_bytes: int) -> None:
+    with open(name, "wb") as file:
+        file.truncate(size_bytes)
+
+
+class Enough(Exception):
+    """Raised by a function that has seen enough."""
+
+
+def stop_after(count: int, seen: list[outcore.Progress]) -> Callable[[outcore.Progress], None]:
+    """A function that stops the job at its `count`th call."""
+
+    def look(progress: outcore.Progress) -> None:
+        seen.append(progress)
+        if len(seen) == count:
+            raise Enough
+
+    return look
+
+
+def test_other_threads_run_while_a_job_does(here: Path) -> None:
+    make_sparse("endless.bin", ENDLESS_BYTES)
+    ticks = []
+    is_over = threading.Event()
+
+    def tick() -> None:
+        while not is_over.wait(0.005):
+            ticks.append(len(seen))
+
+    seen: list[outcore.Progress] = []
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        with pytest.raises(Enough):
+            outcore.verify("endless.bin", dtype="u64", progress=stop_after(4, seen))
+    finally:
+        is_over.set()
+        thread.join()
+    # Between two looks of 200 ms each, without the interpreter there would be no more than one.
+    for look in range(1, 4):
+        assert ticks.count(look) > 5
+
+
+def test_progress_is_told_and_grows(here: Path) -> None:
+    make_sparse("endless.bin", ENDLESS_BYTES)
+    seen: list[outcore.Progress] = []
+    with pytest.raises(Enough):
+        outcore.verify("endless.bin", dtype="u64", progress=stop_after(4, seen))
+    assert {progress.phase for progress in seen} == {"verify"}
+    assert all(progress.total_bytes == ENDLESS_BYTES for progress in seen)
+    done = [progress.done_bytes for progress in seen]
+    assert done == sorted(done) and done[-1] > done[0]
+    last = seen[-1]
+    assert last.seconds > seen[0].seconds > 0
+    assert last.read_bytes_per_s > 0 and last.write_bytes_per_s == 0
+    assert last.fraction == pytest.approx(last.done_bytes / ENDLESS_BYTES)
+    assert str(last).startswith("verify ")
+
+
+def test_the_last_look_says_that_it_is_done(here: Path) -> None:
+    outcore.gen("u64", "in.bin", 1000)
+    seen: list[outcore.Progress] = []
+    outcore.sort("in.bin", "out.bin", dtype="u64", progress=seen.append)
+    assert seen[-1].phase == "done" and seen[-1].fraction == 1.0
+    assert str(seen[-1]).startswith("done in ")
+
+
+def test_what_a_progress_function_raises_stops_the_sort_and_leaves_nothing(here: Path) -> None:
+    make_sparse("long.bin", LONG_BYTES)
+    with pytest.raises(Enough):
+        outcore.sort("long.bin", "out.bin", dtype="u64", memory="64MiB", progress=stop_after(1, []))
+    assert [path.name for path in here.iterdir()] == ["long.bin"]
+
+
+@pytest.mark.parametrize("has_tqdm", [False, True])
+def test_progress_can_be_shown_with_and_without_tqdm(
+    here: Path, has_tqdm: bool, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if has_tqdm:
+        pytest.importorskip("tqdm")
+    else:
+        monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    outcore.gen("u64", "in.bin", 1_000_000)
+    outcore.sort("in.bin", "out.bin", dtype="u64", memory="8MiB", progress=True)
+    err = capfd.readouterr().err
+    assert err if has_tqdm else err.endswith("\n") and "done in" in err
+
+
+PROGRAM = """
+import outcore
+
+def look(progress):
+    print(progress.phase, flush=True)
+
+try:
+    {job}
+except KeyboardInterrupt as error:
+    print("stopped:", type(error) is KeyboardInterrupt, error, flush=True)
+"""
+JOBS = {
+    "sort": "outcore.sort('long.bin', 'out.bin', dtype='u64', memory='64MiB', progress=look)",
+    "gen": "outcore.gen('u64', 'out.bin', 1 << 28, progress=look)",
+    "verify": "outcore.verify('endless.bin', dtype='u64', progress=look)",
+}
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_ctrl_c_stops_a_job_and_nothing_is_left_behind(here: Path, name: str) -> None:
+    make_sparse("long.bin", LONG_BYTES)
+    make_sparse("endless.bin", ENDLESS_BYTES)
+    before = sorted(path.name for path in here.iterdir())
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(job=JOBS[name])], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() != "done"
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=30)
+    assert rest.splitlines()[-1] == "stopped: True job: interrupted; nothing was left behind"
+    assert sorted(path.name for path in here.iterdir()) == before
+
+
+def test_an_interrupted_program_ends_as_python_programs_do(here: Path) -> None:
+    make_sparse("endless.bin", ENDLESS_BYTES)
+    program = "import outcore; outcore.verify('endless.bin', dtype='u64', progress=print)"
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGINT
+    assert b"KeyboardInterrupt: job: interrupted" in err
+
+
+def test_a_handler_of_ones_own_decides_what_is_raised(here: Path) -> None:
+    make_sparse("endless.bin", ENDLESS_BYTES)
+
+    def handle(number: int, frame: object) -> None:
+        raise Enough
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1))
+    timer.start()
+    try:
+        with pytest.raises(Enough):
+            outcore.verify("endless.bin", dtype="u64")
+    finally:
+        timer.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_several_sorts_run_at_once(here: Path) -> None:
+    def work(index: int) -> bool:
+        name, out = f"in{index}", f"out{index}"
+        outcore.gen("u32", name, 500_000, seed=index)
+        outcore.sort(name, out, dtype="u32", memory="16MiB", threads=1, progress=lambda _: None)
+        wanted = np.sort(np.fromfile(name, "<u4"))
+        return np.array_equal(np.fromfile(out, "<u4"), wanted)
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(work, range(12)))

@@ -1,0 +1,76 @@
+"""Summaries, plans, reports, progress: frozen values with the command's names, that can travel."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+import outcore
+
+#: The least that the JSON summary of every command has.
+COMMON = {
+    "records",
+    "seconds",
+    "read_bytes",
+    "written_bytes",
+    "cpu_seconds",
+    "peak_rss_bytes",
+    "passes",
+    "bandwidth_fraction",
+}
+
+
+@pytest.fixture
+def done(here: Path) -> tuple[outcore.GenSummary, outcore.SortSummary, outcore.VerifyReport]:
+    made = outcore.gen("u64", "in.bin", 100_000)
+    sorted_ = outcore.sort("in.bin", here / "out.bin", dtype="u64", memory="16MiB")
+    return made, sorted_, outcore.verify("out.bin", dtype="u64")
+
+
+def test_values_have_the_names_of_the_commands_json(
+    done: tuple[outcore.JobSummary, ...], here: Path
+) -> None:
+    for value in done:
+        plain = value.as_dict()
+        assert COMMON | {"drives"} <= plain.keys()
+        assert json.loads(json.dumps(plain)) == plain
+        assert plain["records"] == value.records == 100_000
+        assert plain["seconds"] > 0 and plain["cpu_seconds"] > 0
+        assert plain["peak_rss_bytes"] > 1 << 20
+    plain = done[1].as_dict()
+    assert plain["output"] == str(here / "out.bin")
+    assert {"output", "scratch_bytes", "phases", "plan"} <= plain.keys()
+    assert [phase["name"] for phase in plain["phases"]][-1] == "publish"
+    assert plain["plan"]["passes"] >= 1
+    assert {"ordered", "unordered", "duplicate_keys", "checksum"} <= done[2].as_dict().keys()
+
+
+def test_values_can_be_pickled_and_not_be_changed(done: tuple[outcore.JobSummary, ...]) -> None:
+    for value in done:
+        for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+            assert pickle.loads(pickle.dumps(value, protocol)) == value
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            value.records = 0  # type: ignore[misc]
+
+
+def test_values_show_themselves_in_a_line(
+    done: tuple[outcore.GenSummary, outcore.SortSummary, outcore.VerifyReport],
+) -> None:
+    made, sorted_, verified = done
+    assert repr(made).startswith("<outcore.GenSummary: generated 100,000 records, 78")
+    assert repr(sorted_).startswith("<outcore.SortSummary: sorted 100,000 records, 781 KiB, in ")
+    assert repr(verified).startswith("<outcore.VerifyReport: 100,000 records, in order, checksum ")
+    assert all("\n" not in repr(value) for value in done)
+    assert "distribute " in str(sorted_)
+
+
+def test_everything_public_says_where_it_is_and_what_it_does() -> None:
+    for name in outcore.__all__:
+        value = getattr(outcore, name)
+        if name != "__version__":
+            assert value.__module__ == "outcore" and value.__doc__
+    assert outcore.__version__.count(".") == 2
