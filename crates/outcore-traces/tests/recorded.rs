@@ -1,6 +1,8 @@
 //! What the engine records is what this crate reads: a whole sort, on drives in memory and on a
 //! real file system.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -187,7 +189,7 @@ fn the_same_seed_gives_the_same_trace_to_the_byte_and_another_seed_another() {
 
 fn ended_ns(trace: &Path) -> Option<u64> {
     let mut reader = Reader::open(trace).unwrap();
-    while let Some(entry) = reader.next() {
+    for entry in reader.by_ref() {
         entry.unwrap();
     }
     reader.end_ns()
