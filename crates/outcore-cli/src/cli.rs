@@ -1,0 +1,386 @@
+//! Every flag of the command, defined once: parsing, help, man pages and completions come from here.
+//!
+//! Contract: pure definitions and readers of single values, no I/O. Sizes carry their unit
+//! (`4GiB`, `4GB`). In `sort` no short flag has a meaning that GNU sort gives another: `-h` and
+//! `-V` stay free there, help is `--help`. What a flag does not set is left to environment, file
+//! and default (see [`outcore::config`]).
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
+use outcore::config::IoMode;
+use outcore::data::{Distribution, RecordFormat};
+use outcore::{Error, Result, units};
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done, 1 a check was false, 2 usage, 3 I/O, 4 corrupt data, 5 no space, 6 memory, \
+130 interrupted (SIGINT or SIGTERM), 141 the reader of a pipe went away.
+
+Settings come from flags, then the environment (OUTCORE_MEMORY, OUTCORE_THREADS, OUTCORE_IO, \
+OUTCORE_SCRATCH_LIMIT, OUTCORE_DRIVES), then the file (OUTCORE_CONFIG, or outcore/config.toml in \
+~/.config), then defaults; `outcore config show` says which. NO_COLOR switches colours off.";
+
+/// Compute on data far larger than memory, at the speed of all your SSDs.
+#[derive(Debug, Parser)]
+#[command(name = "outcore", version, after_long_help = EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags of every subcommand.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Common {
+    /// Print JSON Lines (begin, progress, summary, error) on standard output, or on standard
+    /// error where standard output carries data
+    #[arg(long, global = true, display_order = 900)]
+    pub(crate) json: bool,
+    /// Print nothing but errors
+    #[arg(
+        short,
+        long,
+        global = true,
+        display_order = 901,
+        conflicts_with = "verbose"
+    )]
+    pub(crate) quiet: bool,
+    /// Say more: settings, phases, drives
+    #[arg(short, long, global = true, display_order = 902)]
+    pub(crate) verbose: bool,
+    /// When to use colours
+    #[arg(
+        long,
+        global = true,
+        display_order = 903,
+        value_name = "WHEN",
+        value_enum,
+        default_value = "auto"
+    )]
+    pub(crate) color: ColorWhen,
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorWhen {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Sort(Box<SortArgs>),
+    Gen(GenArgs),
+    Verify(VerifyArgs),
+    Demo(DemoArgs),
+    /// Look after scratch directories of runs that were killed
+    #[command(subcommand)]
+    Scratch(ScratchCommand),
+    /// Look at the settings
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Print a completion script for a shell
+    ///
+    /// For example: outcore completions bash > /etc/bash_completion.d/outcore
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// Print the man page, or write all pages into a directory
+    Man {
+        /// Directory for outcore.1, outcore-sort.1, ...
+        #[arg(value_hint = ValueHint::DirPath)]
+        dir: Option<PathBuf>,
+        /// Replace pages that are there
+        #[arg(long, requires = "dir")]
+        force: bool,
+    },
+}
+
+/// Memory, threads and how files are read: what any job uses.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Resources")]
+pub(crate) struct MeansArgs {
+    /// Memory to use, e.g. 2GiB; resident memory stays within 64 MiB of it
+    #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub(crate) memory_bytes: Option<u64>,
+    /// Compute threads
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// How files are read and written: auto, direct (past the page cache), buffered
+    #[arg(long, value_name = "MODE")]
+    pub(crate) io: Option<IoMode>,
+}
+
+/// The drives.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Resources")]
+pub(crate) struct DriveArgs {
+    /// Directory on a drive; repeat for more drives. Scratch is spread over all of them, and an
+    /// output with {drive} in its name. Without any, scratch goes beside the output (to /var/tmp
+    /// where that is in memory)
+    #[arg(long = "drive", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) drives: Vec<PathBuf>,
+    /// File that describes the drives, as `outcore drives probe` writes it
+    #[arg(long = "drives", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) drives_file: Option<PathBuf>,
+}
+
+/// What the records are.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Records")]
+pub(crate) struct TypeArgs {
+    /// What a record is: u32, u64, u128, i32, i64, f32, f64 (be may follow for big endian), a
+    /// vector like f32x32, bytes16, or gensort. Taken from the header of .npy files
+    #[arg(long = "type", value_name = "TYPE", conflicts_with_all = ["record_bytes", "keys"], value_parser = RecordFormat::parse_type)]
+    pub(crate) format: Option<RecordFormat>,
+    /// Size of a record; needs --key
+    #[arg(long = "record", value_name = "SIZE", requires = "keys", value_parser = parse_record_bytes)]
+    pub(crate) record_bytes: Option<usize>,
+    /// Where a key lies: OFFSET:LEN[:TYPE][:desc] in bytes, TYPE bytes or a number type; for
+    /// structured .npy the name of a field, NAME[:desc]. Repeat for more, the weightiest first
+    #[arg(long = "key", value_name = "KEY")]
+    pub(crate) keys: Vec<String>,
+}
+
+/// Sort files of records that may be far larger than memory
+///
+/// The order is by key, then by all bytes of the record, so the result depends on the input and
+/// these options alone. The output appears whole or not at all. Inputs are never changed, unless
+/// --replace or --delete-input asks for it.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct SortArgs {
+    /// Files to sort, in order: raw records, .npy, a manifest (.outcore.json) of shards, or - for
+    /// standard input
+    #[arg(required = true, value_name = "IN", value_hint = ValueHint::FilePath)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Where the result goes: a file, - for standard output, or one shard a drive where the name
+    /// has {drive} in it, as in 'sorted-{drive}.bin'
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) record: TypeArgs,
+    /// Largest first
+    #[arg(long, help_heading = "Order")]
+    pub(crate) descending: bool,
+    /// Equal keys keep the order of the input
+    #[arg(long, help_heading = "Order")]
+    pub(crate) stable: bool,
+    /// Keep one record a key
+    #[arg(long, help_heading = "Order")]
+    pub(crate) unique: bool,
+    /// Only check whether the input is sorted; exit with 1 and name the first unordered record if
+    /// it is not
+    #[arg(long, help_heading = "Order", conflicts_with_all = ["output", "replace", "delete_input", "explain", "dry_run"])]
+    pub(crate) check: bool,
+    #[command(flatten)]
+    pub(crate) means: MeansArgs,
+    #[command(flatten)]
+    pub(crate) drives: DriveArgs,
+    /// The most scratch space on all drives together
+    #[arg(long = "scratch-limit", value_name = "SIZE", help_heading = "Resources", value_parser = units::parse_bytes)]
+    pub(crate) scratch_limit_bytes: Option<u64>,
+    /// Replace an output that exists
+    #[arg(long, help_heading = "Files")]
+    pub(crate) force: bool,
+    /// Sort onto an input: OUT is one of the inputs, or is left out where there is one input
+    #[arg(long, help_heading = "Files")]
+    pub(crate) replace: bool,
+    /// Free blocks of the inputs as they are consumed, and remove the inputs at the end. Saves
+    /// space; but if the job fails, what it had consumed is lost
+    #[arg(long, help_heading = "Files")]
+    pub(crate) delete_input: bool,
+    /// Print the plan, then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
+    /// Print the plan and stop
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) dry_run: bool,
+    /// Chooses samples and the first drive; never changes the output
+    #[arg(long, value_name = "N", help_heading = "Plan", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
+}
+
+/// Generate records to try things on
+///
+/// The records depend on type, count, distribution and seed alone.
+#[derive(Debug, Args)]
+pub(crate) struct GenArgs {
+    /// What a record is: as in `sort --type`; `gensort` makes the records of sortbenchmark.org's
+    /// gensort 1.5, byte for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort --key`
+    #[arg(value_name = "TYPE", value_parser = RecordFormat::parse_type)]
+    pub(crate) format: RecordFormat,
+    /// How many records
+    #[arg(short = 'n', long = "count", value_name = "COUNT", value_parser = parse_count)]
+    pub(crate) records: u64,
+    /// The file to write (.npy gets a header), - for standard output, or one shard a drive where
+    /// the name has {drive} in it
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// How keys are distributed: uniform (the whole range), uniform:MU (0 to MU), exponential:LAMBDA,
+    /// zipf:S[:RANKS], sorted, reversed, equal
+    #[arg(long = "dist", value_name = "DIST", default_value = "uniform")]
+    pub(crate) distribution: Distribution,
+    /// Another seed makes other records
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// gensort: printable records
+    #[arg(short, long, help_heading = "Records of gensort")]
+    pub(crate) ascii: bool,
+    /// gensort: keys that share prefixes
+    #[arg(short, long, help_heading = "Records of gensort")]
+    pub(crate) skewed: bool,
+    /// gensort: number of the first record
+    #[arg(
+        short = 'b',
+        long,
+        value_name = "FIRST",
+        help_heading = "Records of gensort"
+    )]
+    pub(crate) first: Option<u128>,
+    #[command(flatten)]
+    pub(crate) means: MeansArgs,
+    #[command(flatten)]
+    pub(crate) drives: DriveArgs,
+    /// Replace a file that exists
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// Check that files are sorted, and hold the records of others
+///
+/// Prints count, an order-independent checksum and the number of equal keys, in the words of
+/// sortbenchmark.org's valsort, on standard error; exits with 1 if a record is out of order.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// Files to check, one after another as if they were one
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Files that must hold the same records in any order: the input of the sort
+    #[arg(long, value_name = "INPUT", num_args = 1.., value_hint = ValueHint::FilePath)]
+    pub(crate) against: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) record: TypeArgs,
+    /// Largest first
+    #[arg(long, help_heading = "Order")]
+    pub(crate) descending: bool,
+    /// Equal keys are out of order too
+    #[arg(long, help_heading = "Order")]
+    pub(crate) unique: bool,
+    /// Records with equal keys must be ordered by their bytes, as `sort` writes them unless --stable
+    #[arg(long, help_heading = "Order")]
+    pub(crate) ties: bool,
+    #[command(flatten)]
+    pub(crate) means: MeansArgs,
+}
+
+/// Generate, sort and verify data larger than the memory used, and say how fast
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Size of the data
+    #[arg(long = "size", value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_bytes)]
+    pub(crate) data_bytes: u64,
+    /// Memory to use
+    #[arg(long = "memory", value_name = "SIZE", default_value = "256MiB", value_parser = units::parse_bytes)]
+    pub(crate) memory_bytes: u64,
+    /// Compute threads
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// How files are read and written: auto, direct, buffered
+    #[arg(long, value_name = "MODE")]
+    pub(crate) io: Option<IoMode>,
+    /// Where the data go; needs three times their size for a while
+    #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ScratchCommand {
+    /// List private directories and say whether a running job owns them
+    List {
+        /// Directories to look in; the configured drives or the current directory if not given
+        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+        dirs: Vec<PathBuf>,
+    },
+    /// Remove private directories that no running job owns
+    ///
+    /// Every job does this by itself in the directories that it uses. A publication of several
+    /// files that was under way is finished first.
+    Clean {
+        /// Directories to look in; the configured drives or the current directory if not given
+        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+        dirs: Vec<PathBuf>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print every setting and where it came from
+    Show,
+}
+
+/// A record's size in bytes, as a plain number or with a unit.
+fn parse_record_bytes(text: &str) -> Result<usize> {
+    let bytes = units::parse_bytes(text)?;
+    usize::try_from(bytes).map_err(|_| {
+        Error::usage("read record size", format!("{bytes} bytes")).hint("a record has at most 1MiB")
+    })
+}
+
+/// A number of records: `1000000`, `1_000_000` or `1e6`.
+fn parse_count(text: &str) -> Result<u64> {
+    let digits: String = text.chars().filter(|c| *c != '_').collect();
+    let (mantissa, exponent) = digits
+        .split_once(['e', 'E'])
+        .unwrap_or((digits.as_str(), "0"));
+    let number = mantissa.parse::<u64>().ok();
+    let power = exponent.parse().ok().and_then(|e| 10_u64.checked_pow(e));
+    number
+        .zip(power)
+        .and_then(|(number, power)| number.checked_mul(power))
+        .ok_or_else(|| {
+            Error::usage("read count", format!("`{text}` is no number of records"))
+                .hint("write 1000000, 1_000_000 or 1e6")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn counts_are_read_with_groups_and_powers() {
+        assert_eq!(parse_count("1_000").unwrap(), 1000);
+        assert_eq!(parse_count("25e5").unwrap(), 2_500_000);
+        for text in ["", "e6", "1.5", "-3", "1e20", "many"] {
+            assert!(parse_count(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn short_flags_of_sort_mean_nothing_that_gnu_sort_gives_another_meaning() {
+        let command = Cli::command();
+        let sort = command.find_subcommand("sort").unwrap();
+        let shorts: Vec<char> = sort
+            .get_arguments()
+            .filter_map(clap::Arg::get_short)
+            .collect();
+        assert_eq!(shorts, ['o']);
+    }
+}

@@ -1,0 +1,41 @@
+//! `outcore config show`: every setting, its value and where it came from.
+//!
+//! Contract: prints what a job without flags would use, in the order of [`outcore::config`].
+
+use std::time::Instant;
+
+use outcore::Result;
+use serde_json::json;
+
+use super::Context;
+use crate::cli::{ConfigCommand, DriveArgs, MeansArgs};
+use crate::means::Means;
+use crate::measure::Summary;
+
+/// Runs the subcommand.
+pub(crate) fn run(context: &Context, command: &ConfigCommand) -> Result<u8> {
+    let ConfigCommand::Show = command;
+    let started = Instant::now();
+    let means = Means::load(&MeansArgs::default(), &DriveArgs::default(), None)?;
+    let rows = means.config.rows();
+    let widest = |pick: &dyn Fn(usize) -> usize| (0..rows.len()).map(pick).max().unwrap_or(0);
+    let (keys, values) = (
+        widest(&|row| rows[row].key.len()),
+        widest(&|row| rows[row].value.len()),
+    );
+    for row in &rows {
+        context.reporter.event(
+            "setting",
+            json!({"key": row.key, "value": row.value, "source": row.source}),
+        );
+        context.reporter.data(&format!(
+            "{:keys$}  {:values$}  {}\n",
+            row.key, row.value, row.source
+        ));
+    }
+    let file = means.config.file.as_ref();
+    let file = file.map(|path| path.display().to_string());
+    let summary = Summary::since(started).with("file", json!(file));
+    context.reporter.summary(&summary);
+    Ok(0)
+}

@@ -1,0 +1,254 @@
+//! `outcore demo`: data larger than memory generated, sorted, verified, and how fast that was.
+//!
+//! Contract: everything happens in one private directory inside `--dir`, which is removed at the
+//! end however it ends. The drive's own speed is measured just before and just after the sort (see
+//! [`crate::floor`]); the sort is compared with twice the mean.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use outcore::algo::generate::{GenerateRequest, GenerateSummary, generate};
+use outcore::algo::sort::{self, SortInput, SortOptions, SortOutput, SortSummary};
+use outcore::algo::verify::{VerifyReport, checksum_of, verify};
+use outcore::data::{CheckOptions, GenerateOptions, Generator, RecordFormat};
+use outcore::job::Job;
+use outcore::{Error, Kind, Result, units};
+use serde_json::json;
+
+use super::Context;
+use crate::cli::{DemoArgs, DriveArgs, MeansArgs};
+use crate::floor::{self, Floor};
+use crate::means::{self, Means, check_dir};
+use crate::measure::{DriveTraffic, Summary, bandwidth_fraction, rate_text};
+use crate::progress::{Weight, watch};
+
+/// The records of the demo.
+const TYPE: &str = "u64";
+const RECORD_BYTES: u64 = 8;
+/// Input, scratch and output lie side by side for a while.
+const ROOM_FACTOR: u64 = 3;
+
+struct Demo<'a> {
+    context: &'a Context,
+    means: Means,
+    format: RecordFormat,
+    records: u64,
+    input: PathBuf,
+    output: PathBuf,
+    copy: PathBuf,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(context: &Context, args: &DemoArgs) -> Result<u8> {
+    let started = Instant::now();
+    let flags = MeansArgs {
+        memory_bytes: Some(args.memory_bytes),
+        threads: args.threads,
+        io: args.io,
+    };
+    let means = Means::load(&flags, &DriveArgs::default(), None)?;
+    check_dir("run demo", &args.dir)?;
+    check_room(&args.dir, args.data_bytes)?;
+    let records = args.data_bytes / RECORD_BYTES;
+    context.reporter.event(
+        "begin",
+        json!({
+            "dir": args.dir.display().to_string(),
+            "type": TYPE,
+            "records": records,
+            "data_bytes": records * RECORD_BYTES,
+            "memory_bytes": args.memory_bytes,
+            "threads": means.config.threads.value,
+        }),
+    );
+    say(
+        context,
+        "demo",
+        &format!(
+            "{} of random {TYPE} in {} of memory, in {}",
+            units::bytes(records * RECORD_BYTES),
+            units::bytes(args.memory_bytes),
+            args.dir.display()
+        ),
+    );
+    let device = means.job(Vec::new()).device;
+    device.sweep_private_dirs(&args.dir)?;
+    let home = device.make_private_dir(&args.dir)?;
+    let demo = Demo {
+        context,
+        means,
+        format: RecordFormat::parse_type(TYPE)?,
+        records,
+        input: home.path().join("input.bin"),
+        output: home.path().join("sorted.bin"),
+        copy: home.path().join("copy.bin"),
+    };
+    demo.run(started)?;
+    Ok(0)
+}
+
+impl Demo<'_> {
+    fn run(&self, started: Instant) -> Result<()> {
+        let made = self.generate()?;
+        let before = self.measure()?;
+        let sorted = self.sort()?;
+        let after = self.measure()?;
+        self.verify()?;
+        let seconds_once = (before.seconds + after.seconds) / 2.0;
+        let floor_seconds = 2.0 * seconds_once;
+        let ratio = sorted.seconds / floor_seconds.max(1e-9);
+        let data_bytes = self.records * RECORD_BYTES;
+        say(
+            self.context,
+            "drive",
+            &format!(
+                "reads and writes as much at the same time in {}: {} each way",
+                units::seconds(seconds_once),
+                rate_text(data_bytes, seconds_once)
+            ),
+        );
+        say(
+            self.context,
+            "floor",
+            &format!(
+                "{}, twice that: the sort took {ratio:.2} times the floor",
+                units::seconds(floor_seconds)
+            ),
+        );
+        if !before.is_direct {
+            let note = "this file system has no direct I/O: the page cache was measured too";
+            self.context.reporter.note(note);
+        }
+        let traffic: Vec<DriveTraffic> = sorted.drives.iter().map(DriveTraffic::of).collect();
+        let set = &self.means.config.drives.value;
+        let summary = Summary {
+            records: self.records,
+            seconds: started.elapsed().as_secs_f64(),
+            read_bytes: sorted.read_bytes,
+            written_bytes: sorted.written_bytes,
+            passes: sorted.passes,
+            bandwidth_fraction: bandwidth_fraction(&traffic, sorted.seconds, set),
+            ..Summary::default()
+        };
+        let summary = summary
+            .with("generate_seconds", json!(made.seconds))
+            .with("sort_seconds", json!(sorted.seconds))
+            .with("floor_seconds", json!(floor_seconds))
+            .with("floor_ratio", json!(ratio))
+            .with("is_direct", json!(before.is_direct));
+        self.context.reporter.summary(&summary);
+        Ok(())
+    }
+
+    fn generate(&self) -> Result<GenerateSummary> {
+        let job = self.means.job(Vec::new());
+        let options = GenerateOptions {
+            seed: 1,
+            records: self.records,
+            ..GenerateOptions::default()
+        };
+        let request = GenerateRequest {
+            generator: Generator::new(&self.format, options)?,
+            records: self.records,
+            output: SortOutput::File {
+                path: self.input.clone(),
+                header: None,
+            },
+            replace: false,
+        };
+        let made = self.watch(&job, &[("generate", 1.0)], || generate(&job, &request))?;
+        let text = format!(
+            "{} records in {}: {}",
+            units::count(made.records),
+            units::seconds(made.seconds),
+            rate_text(made.written_bytes, made.seconds)
+        );
+        say(self.context, "generated", &text);
+        Ok(made)
+    }
+
+    fn sort(&self) -> Result<SortSummary> {
+        let job = self.means.job(Vec::new());
+        let output = SortOutput::File {
+            path: self.output.clone(),
+            header: None,
+        };
+        let inputs = [SortInput::raw(&self.input)];
+        let weights = [("distribute", 1.0), ("sort", 1.0)];
+        let sorted = self.watch(&job, &weights, || {
+            sort::sort(&job, &inputs, output, &self.format, SortOptions::default())
+        })?;
+        let text = format!(
+            "in {}: {}; read {}, wrote {} in {} passes",
+            units::seconds(sorted.seconds),
+            rate_text(self.records * RECORD_BYTES, sorted.seconds),
+            units::bytes(sorted.read_bytes),
+            units::bytes(sorted.written_bytes),
+            sorted.passes
+        );
+        say(self.context, "sorted", &text);
+        Ok(sorted)
+    }
+
+    fn measure(&self) -> Result<Floor> {
+        let job = self.means.job(Vec::new());
+        self.watch(&job, &[("measure", 1.0)], || {
+            floor::measure(&job, &self.input, &self.copy)
+        })
+    }
+
+    fn verify(&self) -> Result<()> {
+        let look = |path: &Path, is_sorted: bool| -> Result<VerifyReport> {
+            let job = self.means.job(Vec::new());
+            let files = [SortInput::raw(path)];
+            self.watch(&job, &[("verify", 1.0)], || match is_sorted {
+                true => verify(&job, &files, &self.format, CheckOptions::default()),
+                false => checksum_of(&job, &files, &self.format),
+            })
+        };
+        let sorted = look(&self.output, true)?;
+        let input = look(&self.input, false)?;
+        if !sorted.check.is_ordered() || !sorted.check.has_records_of(&input.check) {
+            let cause = "the output is not the input in order";
+            return Err(Error::new(Kind::CheckFailed, "verify demo", cause)
+                .hint("a bug, or a drive or memory that loses bits: please report it"));
+        }
+        let text = format!(
+            "in {}: all in order, and the records of the input",
+            units::seconds(sorted.seconds + input.seconds)
+        );
+        say(self.context, "verified", &text);
+        Ok(())
+    }
+
+    fn watch<T>(
+        &self,
+        job: &Job,
+        weights: &[Weight],
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let (reporter, interrupt) = (&self.context.reporter, &self.context.interrupt);
+        watch(reporter, interrupt, &job.control, weights, work)
+    }
+}
+
+fn check_room(dir: &Path, data_bytes: u64) -> Result<()> {
+    let free_bytes = means::free_bytes(dir)?;
+    let needed_bytes = data_bytes.saturating_mul(ROOM_FACTOR);
+    if free_bytes >= needed_bytes {
+        return Ok(());
+    }
+    let cause = format!(
+        "{} are needed for a while and {} are free",
+        units::bytes(needed_bytes),
+        units::bytes(free_bytes)
+    );
+    Err(Error::new(Kind::NoSpace, "run demo", cause)
+        .path(dir)
+        .hint("give a smaller --size, or --dir on another drive"))
+}
+
+/// One line of the story.
+fn say(context: &Context, what: &str, text: &str) {
+    context.reporter.result(&format!("{what:<10} {text}\n"));
+}

@@ -1,0 +1,24 @@
+//! The subcommands, one file each. Each takes its flags and gives the exit code, or the error that
+//! decides it.
+//!
+//! Contract: nothing here ends the process or prints past the [`Reporter`](crate::report::Reporter).
+
+pub(crate) mod config;
+pub(crate) mod demo;
+pub(crate) mod docs;
+pub(crate) mod generate;
+pub(crate) mod scratch;
+pub(crate) mod sort;
+pub(crate) mod verify;
+
+use crate::report::Reporter;
+use crate::signals::Interrupt;
+
+/// What every subcommand gets.
+#[derive(Debug, Clone)]
+pub(crate) struct Context {
+    /// How it talks.
+    pub(crate) reporter: Reporter,
+    /// Whether the user asked to stop.
+    pub(crate) interrupt: Interrupt,
+}

@@ -1,0 +1,353 @@
+//! `outcore verify` and `outcore sort --check`: order, count, checksum, and the records of others.
+//!
+//! Contract: reads only. `verify` prints the lines of sortbenchmark.org's valsort 1.5 on standard
+//! error and gives its exit codes (0 in order, 1 not; for gensort records also 1 if there are
+//! none). With `--against` it reads those files too and compares count and checksum, which do not
+//! depend on order. A single stream is checked as it comes, without a copy.
+
+use std::io::{self, Cursor, Read};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use outcore::algo::sort::SortInput;
+use outcore::algo::verify::{VerifyReport, checksum_of, verify, verify_stream};
+use outcore::data::npy::PREFIX_BYTES;
+use outcore::data::{CheckOptions, CheckReport, NpyHeader, RecordFormat};
+use outcore::job::{Control, Job};
+use outcore::{Error, Kind, Result, units};
+use serde_json::json;
+
+use super::Context;
+use crate::cli::{DriveArgs, SortArgs, TypeArgs, VerifyArgs};
+use crate::format;
+use crate::inputs::{self, Input, Source, open_stream};
+use crate::means::Means;
+use crate::measure::{DriveTraffic, Summary, bandwidth_fraction, rate_text};
+use crate::progress::watch;
+use crate::spool::is_ready;
+
+/// What is checked.
+enum Checked {
+    Files(Vec<Input>),
+    Stream(Box<OpenStream>),
+}
+
+/// A stream of which the first bytes have been read.
+struct OpenStream {
+    source: Source,
+    /// What was read to look for a header and belongs to the data.
+    front: Vec<u8>,
+    header: Option<NpyHeader>,
+    fd: OwnedFd,
+}
+
+/// Runs `outcore verify`.
+pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
+    let started = Instant::now();
+    let means = Means::load(&args.means, &DriveArgs::default(), None)?;
+    let job = means.job(Vec::new());
+    let checked = open(&job, &args.files)?;
+    let against = match args.against.is_empty() {
+        true => None,
+        false => Some(open(&job, &args.against)?),
+    };
+    let format = decide(&args.record, &checked, against.as_ref())?;
+    let options = CheckOptions {
+        descending: args.descending,
+        ties: args.ties,
+        unique: args.unique,
+        unordered: false,
+    };
+    begin(context, &job, &args.files, &args.against, &format);
+    let found = check(context, &job, checked, &format, options, ("verify", 1.0))?;
+    context
+        .reporter
+        .human(text_of(&found.check, &format).trim_end());
+    let other = match against {
+        Some(against) => {
+            let unordered = CheckOptions {
+                unordered: true,
+                ..CheckOptions::default()
+            };
+            let job = means.job(Vec::new());
+            Some(check(
+                context,
+                &job,
+                against,
+                &format,
+                unordered,
+                ("verify", 1.0),
+            )?)
+        }
+        None => None,
+    };
+    let is_same = other
+        .as_ref()
+        .map(|other| found.check.has_records_of(&other.check));
+    if let (Some(other), Some(is_same)) = (&other, is_same) {
+        context.reporter.human(&against_text(&other.check, is_same));
+    }
+    report(context, &means, started, &found, other.as_ref());
+    let is_right = exit_code(&found.check, &format) == 0 && is_same != Some(false);
+    Ok(u8::from(!is_right))
+}
+
+/// Runs `outcore sort --check`: only whether the input is in the order that `sort` would give it.
+pub(crate) fn check_only(context: &Context, args: &SortArgs, means: &Means) -> Result<u8> {
+    let started = Instant::now();
+    let job = means.job(Vec::new());
+    let checked = open(&job, &args.inputs)?;
+    let format = decide(&args.record, &checked, None)?;
+    let options = CheckOptions {
+        descending: args.descending,
+        ties: !args.stable && !args.unique,
+        unique: args.unique,
+        unordered: false,
+    };
+    begin(context, &job, &args.inputs, &[], &format);
+    let places = match &checked {
+        Checked::Files(inputs) => inputs.clone(),
+        Checked::Stream(_) => Vec::new(),
+    };
+    let found = check(context, &job, checked, &format, options, ("verify", 1.0))?;
+    report(context, means, started, &found, None);
+    let Some(first) = found.check.first_unordered else {
+        context.reporter.human(&format!(
+            "{} records are in order",
+            units::count(found.check.records)
+        ));
+        return Ok(0);
+    };
+    Err(unordered(first, &places, &format))
+}
+
+/// The error that names the first record out of order.
+fn unordered(first: u64, places: &[Input], format: &RecordFormat) -> Error {
+    let cause = format!("not sorted: record {first} (counted from 0) is out of order");
+    let error = Error::new(Kind::CheckFailed, "check order", cause)
+        .hint("sort it, or check that --type, --descending and --stable are as they were");
+    let record_bytes = format.record_bytes() as u64;
+    let mut left = first;
+    for input in places {
+        let records = input.data_bytes / record_bytes;
+        if left < records {
+            let offset_bytes = input.header_bytes + left * record_bytes;
+            return error.path(&input.source.name).offset(offset_bytes);
+        }
+        left -= records;
+    }
+    error.path("standard input").offset(first * record_bytes)
+}
+
+/// Finds and opens what is to be checked.
+fn open(job: &Job, names: &[PathBuf]) -> Result<Checked> {
+    let mut sources = inputs::find(names)?;
+    let has_stream = sources.iter().any(Source::is_stream);
+    if !has_stream {
+        let files: Result<Vec<Input>> = sources.into_iter().map(inputs::look).collect();
+        return files.map(Checked::Files);
+    }
+    match (sources.pop(), sources.is_empty()) {
+        (Some(source), true) => open_one_stream(job, source),
+        _ => Err(Error::usage("open input", "a stream among other files")
+            .hint("check the stream alone, or files only")),
+    }
+}
+
+fn open_one_stream(job: &Job, source: Source) -> Result<Checked> {
+    let fd = open_stream(&source)?;
+    let mut stream = Stream {
+        fd: &fd,
+        control: Arc::clone(&job.control),
+    };
+    let mut front = Vec::new();
+    let read = |error: io::Error| Error::io("read input", &error).path(&source.name);
+    let mut grow = |front: &mut Vec<u8>, bytes: usize| {
+        let missing = (bytes - front.len()) as u64;
+        stream
+            .by_ref()
+            .take(missing)
+            .read_to_end(front)
+            .map_err(read)
+    };
+    grow(&mut front, PREFIX_BYTES)?;
+    let mut header = None;
+    if NpyHeader::is_npy(&front) {
+        let header_bytes = NpyHeader::len_bytes(&front)?;
+        grow(&mut front, header_bytes)?;
+        header = Some(NpyHeader::parse(&front)?);
+        front.clear();
+    }
+    Ok(Checked::Stream(Box::new(OpenStream {
+        source,
+        front,
+        header,
+        fd,
+    })))
+}
+
+/// The format of everything that is read.
+fn decide(args: &TypeArgs, checked: &Checked, against: Option<&Checked>) -> Result<RecordFormat> {
+    let mut inputs: Vec<Input> = Vec::new();
+    for checked in [Some(checked), against].into_iter().flatten() {
+        match checked {
+            Checked::Files(files) => inputs.extend(files.iter().cloned()),
+            // Its length is not known; that it holds whole records is seen at its end.
+            Checked::Stream(stream) => inputs.push(Input {
+                source: stream.source.clone(),
+                header_bytes: 0,
+                data_bytes: 0,
+                npy: stream.header.clone(),
+            }),
+        }
+    }
+    format::decide(args, &inputs)
+}
+
+fn check(
+    context: &Context,
+    job: &Job,
+    checked: Checked,
+    format: &RecordFormat,
+    options: CheckOptions,
+    weight: crate::progress::Weight,
+) -> Result<VerifyReport> {
+    let work = || match checked {
+        Checked::Files(inputs) => {
+            let files: Vec<SortInput> = inputs.iter().map(Input::to_sort).collect();
+            match options.unordered {
+                true => checksum_of(job, &files, format),
+                false => verify(job, &files, format, options),
+            }
+        }
+        Checked::Stream(open) => {
+            let stream = Stream {
+                fd: &open.fd,
+                control: Arc::clone(&job.control),
+            };
+            let mut all = Cursor::new(open.front).chain(stream);
+            verify_stream(job, &mut all, format, options)
+        }
+    };
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    watch(reporter, interrupt, &job.control, &[weight], work)
+}
+
+/// A stream that gives up within 50 ms of a cancellation.
+struct Stream<'a> {
+    fd: &'a OwnedFd,
+    control: Arc<Control>,
+}
+
+impl Read for Stream<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.control.is_cancelled() {
+                return Err(io::Error::other("interrupted"));
+            }
+            if is_ready(self.fd).map_err(io::Error::other)? {
+                return Ok(rustix::io::read(self.fd, bytes)?);
+            }
+        }
+    }
+}
+
+/// valsort's lines; it refuses to judge no records, which is right for its own only.
+fn text_of(report: &CheckReport, format: &RecordFormat) -> String {
+    match report.records {
+        0 if !format.is_gensort() => {
+            "Records: 0\nChecksum: 0\nDuplicate keys: 0\nSUCCESS - all records are in order\n"
+                .to_string()
+        }
+        _ => report.valsort_text(),
+    }
+}
+
+fn exit_code(report: &CheckReport, format: &RecordFormat) -> u8 {
+    match format.is_gensort() {
+        true => report.valsort_exit_code(),
+        false => u8::from(!report.is_ordered()),
+    }
+}
+
+fn against_text(other: &CheckReport, is_same: bool) -> String {
+    match is_same {
+        true => "SAME - the records are those of the input".to_string(),
+        false => format!(
+            "ERROR - the records are not those of the input: it has {} with checksum {:x}",
+            other.records, other.checksum
+        ),
+    }
+}
+
+fn begin(
+    context: &Context,
+    job: &Job,
+    files: &[PathBuf],
+    against: &[PathBuf],
+    format: &RecordFormat,
+) {
+    let names = |paths: &[PathBuf]| {
+        let names = paths.iter().map(|path| path.display().to_string());
+        names.collect::<Vec<_>>()
+    };
+    context.reporter.event(
+        "begin",
+        json!({
+            "inputs": names(files),
+            "against": names(against),
+            "type": format.to_string(),
+            "record_bytes": format.record_bytes(),
+            "memory_bytes": job.options.memory_bytes,
+            "threads": job.options.threads,
+        }),
+    );
+}
+
+fn report(
+    context: &Context,
+    means: &Means,
+    started: Instant,
+    found: &VerifyReport,
+    other: Option<&VerifyReport>,
+) {
+    let reports = [Some(found), other];
+    let reports = || reports.into_iter().flatten();
+    let traffic: Vec<DriveTraffic> = reports()
+        .flat_map(|report| report.drives.iter().map(DriveTraffic::of))
+        .collect();
+    let seconds = started.elapsed().as_secs_f64();
+    let check = &found.check;
+    let mut summary = Summary {
+        records: check.records,
+        seconds,
+        read_bytes: reports().map(|report| report.read_bytes).sum(),
+        passes: 1,
+        bandwidth_fraction: bandwidth_fraction(&traffic, seconds, &means.config.drives.value),
+        ..Summary::default()
+    }
+    .with("ordered", json!(check.is_ordered()))
+    .with("unordered", json!(check.unordered))
+    .with("first_unordered", json!(check.first_unordered))
+    .with("duplicate_keys", json!(check.duplicate_keys))
+    .with("checksum", json!(format!("{:x}", check.checksum)))
+    .with("drives", DriveTraffic::list_json(&traffic));
+    if let Some(other) = other {
+        summary = summary
+            .with("same_records", json!(check.has_records_of(&other.check)))
+            .with("against_records", json!(other.check.records))
+            .with(
+                "against_checksum",
+                json!(format!("{:x}", other.check.checksum)),
+            );
+    }
+    context.reporter.summary(&summary);
+    context.reporter.detail(&format!(
+        "read {} in {}: {}",
+        units::bytes(summary.read_bytes),
+        units::seconds(seconds),
+        rate_text(summary.read_bytes, seconds)
+    ));
+}

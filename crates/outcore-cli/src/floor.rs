@@ -1,0 +1,121 @@
+//! The drive's own speed: one file read while another of its size is written, at the same time.
+//!
+//! Contract: what a sort larger than memory must do at least twice, so twice this time is the floor
+//! of its run. Both directions go through the engine's own port, in large blocks, each with its own
+//! window; the time includes the sync. The written file is removed, or goes with its directory.
+//!
+//! Bounds: at most half of the job's memory; I/O is the file once each way.
+
+use std::path::Path;
+use std::time::Instant;
+
+use outcore::drive::{Access, Op};
+use outcore::job::Job;
+use outcore::memory::{BLOCK_BYTES, Pool};
+use outcore::volume::{Port, Transfer, Volume, VolumeFile};
+use outcore::{Error, Kind, Result};
+
+/// Largest block.
+const TRANSFER_BYTES_MAX: u64 = 4 << 20;
+/// Blocks in flight each way.
+const WINDOW: usize = 16;
+
+/// What was measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Floor {
+    /// Time to move the file once each way.
+    pub(crate) seconds: f64,
+    /// Whether it bypassed the page cache; if not, it says little about the drive.
+    pub(crate) is_direct: bool,
+}
+
+/// Reads `input` while writing a file of its size to `output`, which must not exist.
+///
+/// # Errors
+/// Whatever the drive fails with; [`Kind::Interrupted`].
+pub(crate) fn measure(job: &Job, input: &Path, output: &Path) -> Result<Floor> {
+    let volume = Volume::new(job.device.clone(), &[])?;
+    let from = volume.open(input, Access::Read)?;
+    let to = volume.open(output, Access::Create)?;
+    let len_bytes = from.facts.len_bytes / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
+    volume.device().allocate(to.id, len_bytes)?;
+    job.control.begin_phase("measure", 2 * len_bytes);
+    let share_bytes = job.budget.limit_bytes() / 4 / WINDOW as u64;
+    let block_bytes = share_bytes.clamp(BLOCK_BYTES as u64, TRANSFER_BYTES_MAX) as usize;
+    let block_bytes = block_bytes / BLOCK_BYTES * BLOCK_BYTES;
+    let mut copy = Both {
+        job,
+        volume: &volume,
+        port: volume.port()?,
+        block_bytes,
+        len_bytes,
+        finished: Vec::new(),
+    };
+    let started = Instant::now();
+    copy.run([(&from, Op::Read), (&to, Op::Write)])?;
+    volume.device().sync(to.id)?;
+    let seconds = started.elapsed().as_secs_f64();
+    volume.close(&from);
+    volume.close(&to);
+    volume.device().remove(output)?;
+    Ok(Floor {
+        seconds,
+        is_direct: from.facts.is_direct && to.facts.is_direct,
+    })
+}
+
+/// Two files, one read and one written, side by side.
+struct Both<'a> {
+    job: &'a Job,
+    volume: &'a Volume,
+    port: Port,
+    block_bytes: usize,
+    len_bytes: u64,
+    finished: Vec<Transfer>,
+}
+
+impl Both<'_> {
+    fn run(&mut self, sides: [(&VolumeFile, Op); 2]) -> Result<()> {
+        let budget = &self.job.budget;
+        let pools = [
+            Pool::new(budget, "blocks to measure with", self.block_bytes, WINDOW)?,
+            Pool::new(budget, "blocks to measure with", self.block_bytes, WINDOW)?,
+        ];
+        let mut at_bytes = [0; 2];
+        while at_bytes.iter().any(|at| *at < self.len_bytes) || self.port.in_flight() > 0 {
+            self.job.control.check()?;
+            for (side, (file, op)) in sides.iter().enumerate() {
+                while at_bytes[side] < self.len_bytes {
+                    let Some(mut block) = pools[side].take() else {
+                        break;
+                    };
+                    let left_bytes = self.len_bytes - at_bytes[side];
+                    let part = left_bytes.min(block.len() as u64) as usize;
+                    let part = block.split_to(part);
+                    let len_bytes = part.len() as u64;
+                    self.port.submit(file, *op, at_bytes[side], part, 0);
+                    at_bytes[side] += len_bytes;
+                }
+            }
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        self.port.poll(true, &mut self.finished)?;
+        for transfer in self.finished.drain(..) {
+            if let Some(fault) = &transfer.fault {
+                return Err(self.volume.explain(fault));
+            }
+            if transfer.len_bytes == 0 {
+                let cause = "the file became shorter while it was read";
+                return Err(Error::new(Kind::Corrupt, "measure drive", cause));
+            }
+            self.job.control.advance(transfer.len_bytes as u64);
+        }
+        let (read_bytes, written_bytes) = self.volume.traffic_bytes();
+        self.job.control.set_traffic(read_bytes, written_bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! The `outcore` command: arguments in, exit code out.
+//!
+//! Contract: [`run`] reads the arguments, runs one subcommand and gives the exit code: that of the
+//! error's kind ([`outcore::Kind::exit_code`]), or 141 if the reader of a pipe went away. Data go
+//! to standard output, all else to standard error. [`definition`] is the one definition of all
+//! flags. The binary is a shell around it, so that documentation can be made from the same source.
+//!
+//! | file | does |
+//! |---|---|
+//! | `cli`, `usage` | the flags, and what is said about wrong ones |
+//! | `means` | settings, drives, device: what a job may use |
+//! | `inputs`, `format`, `output` | what is read, what its records are, where the result goes |
+//! | `spool`, `pipe` | streams in and out |
+//! | `report`, `progress`, `measure` | what is said, while and after |
+//! | `signals` | SIGINT and SIGTERM |
+//! | `floor` | the drive's own speed |
+//! | `commands` | the subcommands |
+
+mod cli;
+mod commands;
+mod floor;
+mod format;
+mod inputs;
+mod means;
+mod measure;
+mod output;
+mod pipe;
+mod progress;
+mod report;
+mod signals;
+mod spool;
+mod usage;
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use clap::{CommandFactory, Parser};
+use outcore::{Error, Result};
+
+use cli::{Cli, ColorWhen, Command, Common};
+use commands::Context;
+use inputs::is_stdio;
+use report::Reporter;
+use signals::Interrupt;
+
+/// Exit code if the reader of a pipe went away, as for a process that SIGPIPE ended.
+pub(crate) const CLOSED_PIPE: u8 = 141;
+
+/// The definition of all flags, for man pages and completions.
+pub fn definition() -> clap::Command {
+    Cli::command()
+}
+
+/// Runs the command with these arguments, the first of which is its name; gives its exit code.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    match Cli::try_parse_from(&arguments) {
+        Ok(cli) => dispatch(&cli),
+        Err(error) => match usage::read(&error) {
+            usage::Parsed::Text(text) => {
+                let mut stdout = std::io::stdout();
+                let _ = stdout
+                    .write_all(text.as_bytes())
+                    .and_then(|()| stdout.flush());
+                0
+            }
+            usage::Parsed::Wrong(wrong) => {
+                let common = common_of(&arguments);
+                finish(&Reporter::new("outcore", &common), Err(wrong))
+            }
+        },
+    }
+}
+
+/// The flags that matter for an error about arguments that could not be read.
+fn common_of(arguments: &[OsString]) -> Common {
+    let mut flags = arguments.iter().take_while(|argument| *argument != "--");
+    Common {
+        json: flags.any(|argument| argument == "--json"),
+        quiet: false,
+        verbose: false,
+        color: ColorWhen::Auto,
+    }
+}
+
+fn dispatch(cli: &Cli) -> u8 {
+    let (name, is_stdout_taken) = match &cli.command {
+        Command::Sort(args) => {
+            let to_stdout = args.output.as_deref().is_some_and(is_stdio);
+            ("sort", to_stdout && !args.dry_run)
+        }
+        Command::Gen(args) => ("gen", is_stdio(&args.output)),
+        Command::Verify(_) => ("verify", false),
+        Command::Demo(_) => ("demo", false),
+        Command::Scratch(_) => ("scratch", false),
+        Command::Config(_) => ("config", false),
+        Command::Completions { .. } => ("completions", true),
+        Command::Man { dir, .. } => ("man", dir.is_none()),
+    };
+    let context = Context {
+        reporter: Reporter::new(name, &cli.common).with_stdout_taken(is_stdout_taken),
+        interrupt: Interrupt::install(),
+    };
+    let result = match &cli.command {
+        Command::Sort(args) => commands::sort::run(&context, args),
+        Command::Gen(args) => commands::generate::run(&context, args),
+        Command::Verify(args) => commands::verify::run(&context, args),
+        Command::Demo(args) => commands::demo::run(&context, args),
+        Command::Scratch(command) => commands::scratch::run(&context, command),
+        Command::Config(command) => commands::config::run(&context, command),
+        Command::Completions { shell } => commands::docs::completions(&context, *shell),
+        Command::Man { dir, force } => commands::docs::man(&context, dir.as_deref(), *force),
+    };
+    finish(&context.reporter, result)
+}
+
+/// The exit code, after saying what went wrong if something did.
+fn finish(reporter: &Reporter, result: Result<u8>) -> u8 {
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            reporter.error(&error);
+            Error::kind(&error).exit_code()
+        }
+    }
+}

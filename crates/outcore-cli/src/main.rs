@@ -1,0 +1,9 @@
+//! The `outcore` command.
+//!
+//! Contract: hands the arguments to [`outcore_cli::run`] and ends with the exit code that it gives.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(outcore_cli::run(std::env::args_os()))
+}

@@ -1,0 +1,89 @@
+//! Output to a pipe, a terminal or whatever standard output is.
+//!
+//! Contract: a [`PipeWriter`] writes all it is given, in order, and gives up within 50 ms of a
+//! cancellation even if nobody reads. A pipe is opened a second time for that, so that it can be
+//! written without blocking while others who share the descriptor notice nothing. A reader that
+//! went away is `EPIPE`, which the command turns into a quiet end.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use outcore::job::Control;
+use outcore::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+/// The longest wait before the next look for a cancellation.
+const WAIT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
+/// A larger pipe means fewer switches between us and the reader.
+const PIPE_BYTES: usize = 1 << 20;
+const OPEN: &str = "open output";
+
+/// Writes to a pipe until cancelled.
+#[derive(Debug)]
+pub(crate) struct PipeWriter {
+    file: File,
+    control: Arc<Control>,
+}
+
+impl PipeWriter {
+    /// Standard output.
+    pub(crate) fn standard_output(control: Arc<Control>) -> Result<Self> {
+        Self::of(io::stdout().as_fd().try_clone_to_owned(), control)
+            .map_err(|error| Error::io(OPEN, &error).path("standard output"))
+    }
+
+    /// A named pipe or character device.
+    pub(crate) fn open(path: &Path, control: Arc<Control>) -> Result<Self> {
+        let file = OpenOptions::new().write(true).open(path);
+        Self::of(file.map(OwnedFd::from), control)
+            .map_err(|error| Error::io(OPEN, &error).path(path))
+    }
+
+    fn of(fd: io::Result<OwnedFd>, control: Arc<Control>) -> io::Result<Self> {
+        let file = File::from(fd?);
+        if !file.metadata()?.file_type().is_fifo() {
+            return Ok(PipeWriter { file, control });
+        }
+        let again = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+        let non_blocking = OpenOptions::new()
+            .write(true)
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
+            .open(again);
+        // Without /proc it blocks, and a second signal is needed to stop it.
+        let file = non_blocking.unwrap_or(file);
+        // Refused beyond the system's limit; then it stays as it is.
+        let _ = rustix::pipe::fcntl_setpipe_size(&file, PIPE_BYTES);
+        Ok(PipeWriter { file, control })
+    }
+}
+
+impl Write for PipeWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.file.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+            if self.control.is_cancelled() {
+                return Err(io::Error::other("interrupted"));
+            }
+            let mut polled = [PollFd::new(&self.file, PollFlags::OUT)];
+            match poll(&mut polled, Some(&WAIT)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}

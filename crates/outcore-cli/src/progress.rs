@@ -1,0 +1,274 @@
+//! Watching a job while it runs: progress for people and programs, and the way to stop it.
+//!
+//! Contract: [`watch`] runs the work on the calling thread and one more thread beside it, which
+//! looks every 20 ms whether a signal came (then it cancels the job), draws a bar at 10 Hz where
+//! one is wanted, and prints a `progress` event a second with `--json`. It ends with the work. The
+//! estimate of the time left takes the phases' weights as given and the speed so far as constant.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use outcore::job::{Control, Progress};
+use outcore::{Error, Result, units};
+use serde_json::json;
+
+use crate::report::Reporter;
+use crate::signals::Interrupt;
+
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const DRAW_EVERY: Duration = Duration::from_millis(100);
+const EVENT_EVERY: Duration = Duration::from_secs(1);
+/// Rates are means over about this long.
+const RATE_WINDOW_SECONDS: f64 = 1.0;
+/// Units of the bar.
+const BAR_STEPS: u64 = 1000;
+
+/// A phase and its share of the whole job's time.
+pub(crate) type Weight = (&'static str, f64);
+
+/// Runs `work`, shows how far it is, and cancels it when a signal comes.
+///
+/// # Errors
+/// What `work` fails with; [`outcore::Kind::Interrupted`] if it failed after a signal came.
+pub(crate) fn watch<T>(
+    reporter: &Reporter,
+    interrupt: &Interrupt,
+    control: &Control,
+    weights: &[Weight],
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    interrupt.check()?;
+    let is_over = AtomicBool::new(false);
+    let result = std::thread::scope(|scope| {
+        let watcher =
+            scope.spawn(|| Watcher::new(reporter, weights).run(control, interrupt, &is_over));
+        let over = Over(&is_over, watcher.thread().clone());
+        let result = work();
+        drop(over);
+        result
+    });
+    // A write that was given up for the signal's sake failed in its own words.
+    match result {
+        Err(_) if control.is_cancelled() => Err(Error::interrupted()),
+        other => other,
+    }
+}
+
+/// Ends the watcher however the work ends.
+struct Over<'a>(&'a AtomicBool, std::thread::Thread);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+        self.1.unpark();
+    }
+}
+
+struct Watcher<'a> {
+    reporter: &'a Reporter,
+    weights: &'a [Weight],
+    bar: Option<ProgressBar>,
+    started: Instant,
+    rates: Rates,
+}
+
+impl<'a> Watcher<'a> {
+    fn new(reporter: &'a Reporter, weights: &'a [Weight]) -> Self {
+        let bar = reporter.shows_progress().then(|| make_bar(reporter));
+        Watcher {
+            reporter,
+            weights,
+            bar,
+            started: Instant::now(),
+            rates: Rates::default(),
+        }
+    }
+
+    fn run(mut self, control: &Control, interrupt: &Interrupt, is_over: &AtomicBool) {
+        let (mut drawn, mut told) = (self.started, self.started);
+        while !is_over.load(Ordering::Acquire) {
+            std::thread::park_timeout(LOOK_EVERY);
+            if interrupt.is_set() && !control.is_cancelled() {
+                control.cancel();
+            }
+            if self.bar.is_some() && drawn.elapsed() >= DRAW_EVERY {
+                drawn = Instant::now();
+                self.draw(&control.progress(), control.is_cancelled());
+            }
+            if self.reporter.is_json() && told.elapsed() >= EVENT_EVERY {
+                told = Instant::now();
+                self.tell(&control.progress());
+            }
+        }
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn draw(&mut self, progress: &Progress, is_cancelled: bool) {
+        let elapsed_seconds = self.started.elapsed().as_secs_f64();
+        let (read_rate, write_rate) = self.rates.update(progress, elapsed_seconds);
+        let fraction = fraction_done(progress, self.weights);
+        let Some(bar) = &self.bar else {
+            return;
+        };
+        if is_cancelled {
+            bar.set_message("stopping");
+            return;
+        }
+        bar.set_position((fraction.unwrap_or(0.0) * BAR_STEPS as f64) as u64);
+        let mut message = format!(
+            "{}  read {}  write {}",
+            progress.phase,
+            units::rate(read_rate),
+            units::rate(write_rate)
+        );
+        if let Some(left_seconds) = seconds_left(fraction, elapsed_seconds) {
+            message.push_str(&format!("  {} left", time_text(left_seconds)));
+        }
+        bar.set_message(message);
+    }
+
+    fn tell(&mut self, progress: &Progress) {
+        let elapsed_seconds = self.started.elapsed().as_secs_f64();
+        let (read_rate, write_rate) = self.rates.update(progress, elapsed_seconds);
+        let fraction = fraction_done(progress, self.weights);
+        self.reporter.event(
+            "progress",
+            json!({
+                "phase": progress.phase,
+                "done_bytes": progress.done_bytes,
+                "total_bytes": progress.total_bytes,
+                "read_bytes": progress.read_bytes,
+                "written_bytes": progress.written_bytes,
+                "read_bytes_per_s": read_rate,
+                "write_bytes_per_s": write_rate,
+                "seconds": elapsed_seconds,
+                "fraction": fraction,
+                "eta_seconds": seconds_left(fraction, elapsed_seconds),
+            }),
+        );
+    }
+}
+
+fn make_bar(reporter: &Reporter) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(BAR_STEPS), ProgressDrawTarget::stderr());
+    let template = if reporter.is_colored() {
+        "{bar:24.cyan/dim} {percent:>3} %  {msg}"
+    } else {
+        "{bar:24} {percent:>3} %  {msg}"
+    };
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style.progress_chars("=> ")),
+        Err(_) => bar,
+    }
+}
+
+/// Rates of reading and writing, smoothed.
+#[derive(Debug, Default)]
+struct Rates {
+    seen: Option<(f64, u64, u64)>,
+    read_bytes_per_second: f64,
+    write_bytes_per_second: f64,
+}
+
+impl Rates {
+    /// Takes a look at `elapsed_seconds`; gives the rates of reading and writing.
+    fn update(&mut self, progress: &Progress, elapsed_seconds: f64) -> (f64, f64) {
+        let (before_seconds, read_before, written_before) = self.seen.unwrap_or((0.0, 0, 0));
+        let step_seconds = elapsed_seconds - before_seconds;
+        if step_seconds > 0.0 {
+            let window_seconds = elapsed_seconds.min(RATE_WINDOW_SECONDS);
+            let share = (step_seconds / window_seconds).min(1.0);
+            let mix = |old: f64, bytes: u64| old + share * (bytes as f64 / step_seconds - old);
+            let read_bytes = progress.read_bytes.saturating_sub(read_before);
+            let written_bytes = progress.written_bytes.saturating_sub(written_before);
+            self.read_bytes_per_second = mix(self.read_bytes_per_second, read_bytes);
+            self.write_bytes_per_second = mix(self.write_bytes_per_second, written_bytes);
+            self.seen = Some((elapsed_seconds, progress.read_bytes, progress.written_bytes));
+        }
+        (self.read_bytes_per_second, self.write_bytes_per_second)
+    }
+}
+
+/// How much of the whole job is done; nothing in a phase without a weight or a size.
+fn fraction_done(progress: &Progress, weights: &[Weight]) -> Option<f64> {
+    let total: f64 = weights.iter().map(|(_, weight)| weight).sum();
+    let index = weights
+        .iter()
+        .position(|(name, _)| *name == progress.phase)?;
+    let before: f64 = weights[..index].iter().map(|(_, weight)| weight).sum();
+    let within = match progress.total_bytes {
+        0 => 0.0,
+        bytes => (progress.done_bytes as f64 / bytes as f64).min(1.0),
+    };
+    (total > 0.0).then(|| (before + weights[index].1 * within) / total)
+}
+
+/// Time left if the rest goes as fast as the part that is done; nothing in the first moments.
+fn seconds_left(fraction: Option<f64>, elapsed_seconds: f64) -> Option<f64> {
+    let fraction = fraction.filter(|fraction| *fraction > 0.01)?;
+    Some(elapsed_seconds * (1.0 - fraction) / fraction)
+}
+
+/// A time that is no more than an estimate: whole seconds.
+fn time_text(time_seconds: f64) -> String {
+    if time_seconds < 99.0 {
+        format!("{:.0} s", time_seconds.max(1.0))
+    } else {
+        units::seconds(time_seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress(phase: &str, done_bytes: u64) -> Progress {
+        Progress {
+            phase: phase.to_string(),
+            done_bytes,
+            total_bytes: 100,
+            read_bytes: 1000,
+            written_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn phases_add_up_to_the_whole_job_and_give_the_time_left() {
+        let weights = [("distribute", 1.0), ("sort", 3.0)];
+        assert_eq!(
+            fraction_done(&progress("distribute", 50), &weights),
+            Some(0.125)
+        );
+        assert_eq!(fraction_done(&progress("sort", 100), &weights), Some(1.0));
+        assert_eq!(fraction_done(&progress("publish", 0), &weights), None);
+        assert_eq!(seconds_left(Some(0.25), 10.0), Some(30.0));
+        assert_eq!(seconds_left(Some(0.0), 10.0), None);
+    }
+
+    #[test]
+    fn rates_follow_what_was_moved() {
+        let mut rates = Rates::default();
+        assert_eq!(rates.update(&progress("sort", 0), 1.0), (1000.0, 0.0));
+        assert_eq!(rates.update(&progress("sort", 0), 2.0), (0.0, 0.0));
+    }
+
+    #[test]
+    fn a_failure_after_a_cancellation_is_an_interruption() {
+        let control = Control::default();
+        let common = crate::cli::Common {
+            json: false,
+            quiet: true,
+            verbose: false,
+            color: crate::cli::ColorWhen::Never,
+        };
+        let reporter = Reporter::new("sort", &common);
+        let result: Result<()> = watch(&reporter, &Interrupt::default(), &control, &[], || {
+            control.cancel();
+            Err(Error::usage("write", "gave up"))
+        });
+        assert_eq!(result.unwrap_err().kind(), outcore::Kind::Interrupted);
+    }
+}

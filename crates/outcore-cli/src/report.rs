@@ -1,0 +1,212 @@
+//! What the command says: data on standard output, all else on standard error; JSON Lines on demand.
+//!
+//! Contract: a [`Reporter`] is made from the flags and passed down. With `--json` each event is one
+//! line `{"v":1,"event":...}` on standard output, or on standard error where standard output
+//! carries data; then nothing else is printed. An error is one line `outcore: error: ...` and one
+//! line `hint: ...`. A stream whose reader went away is no error here: what cannot be said is left
+//! unsaid, and the exit code tells.
+//!
+//! Events: `begin` (what will be done), `progress`, `plan`, `summary` (always with records, seconds,
+//! read_bytes, written_bytes, cpu_seconds, peak_rss_bytes, passes, bandwidth_fraction), `error`.
+
+use std::io::{self, IsTerminal, Write};
+
+use outcore::Error;
+use serde_json::{Value, json};
+
+use crate::cli::{ColorWhen, Common};
+use crate::measure::Summary;
+
+/// Version of the events.
+const VERSION: u32 = 1;
+
+/// How the command talks.
+#[derive(Debug, Clone)]
+pub(crate) struct Reporter {
+    command: &'static str,
+    is_json: bool,
+    is_quiet: bool,
+    is_verbose: bool,
+    is_colored: bool,
+    /// Standard output carries data, so that events go to standard error.
+    is_stdout_taken: bool,
+}
+
+impl Reporter {
+    /// A reporter for `command` that obeys the flags.
+    pub(crate) fn new(command: &'static str, common: &Common) -> Self {
+        let is_colored = match common.color {
+            ColorWhen::Always => true,
+            ColorWhen::Never => false,
+            ColorWhen::Auto => {
+                let wants_none = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+                io::stderr().is_terminal() && !wants_none
+            }
+        };
+        Reporter {
+            command,
+            is_json: common.json,
+            is_quiet: common.quiet,
+            is_verbose: common.verbose,
+            is_colored,
+            is_stdout_taken: false,
+        }
+    }
+
+    /// The same, while standard output carries data.
+    pub(crate) fn with_stdout_taken(mut self, is_taken: bool) -> Self {
+        self.is_stdout_taken = is_taken;
+        self
+    }
+
+    /// Whether events are printed.
+    pub(crate) fn is_json(&self) -> bool {
+        self.is_json
+    }
+
+    /// Whether more than usual is to be said.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.is_verbose && !self.is_json
+    }
+
+    /// Whether a progress bar is wanted and can be shown.
+    pub(crate) fn shows_progress(&self) -> bool {
+        !self.is_quiet && !self.is_json && io::stderr().is_terminal()
+    }
+
+    /// Whether lines may be coloured.
+    pub(crate) fn is_colored(&self) -> bool {
+        self.is_colored
+    }
+
+    /// Prints an event; nothing without `--json`. `fields` is an object.
+    pub(crate) fn event(&self, name: &str, fields: Value) {
+        if !self.is_json {
+            return;
+        }
+        // By hand, so that version and event come first for those who read with their eyes.
+        let head = format!(
+            "{{\"v\":{VERSION},\"event\":{},\"command\":{}",
+            json!(name),
+            json!(self.command)
+        );
+        let text = match fields.to_string().strip_prefix('{') {
+            Some("}") | None => format!("{head}}}\n"),
+            Some(rest) => format!("{head},{rest}\n"),
+        };
+        if self.is_stdout_taken {
+            say(&mut io::stderr(), &text);
+        } else {
+            say(&mut io::stdout(), &text);
+        }
+    }
+
+    /// A line for people on standard error.
+    pub(crate) fn human(&self, line: &str) {
+        if !self.is_json && !self.is_quiet {
+            say(&mut io::stderr(), &format!("{line}\n"));
+        }
+    }
+
+    /// A line for people who asked for more.
+    pub(crate) fn detail(&self, line: &str) {
+        if self.is_verbose() {
+            self.human(line);
+        }
+    }
+
+    /// Something that the user should know but that stops nothing.
+    pub(crate) fn note(&self, text: &str) {
+        self.human(&format!("{} {text}", self.paint("note:", "36")));
+    }
+
+    /// A command's data: text on standard output, unless `--json` says it in events.
+    pub(crate) fn data(&self, text: &str) {
+        if !self.is_json {
+            say(&mut io::stdout(), text);
+        }
+    }
+
+    /// A result for people on standard output.
+    pub(crate) fn result(&self, text: &str) {
+        if !self.is_quiet {
+            self.data(text);
+        }
+    }
+
+    /// The summary of a command, as an event.
+    pub(crate) fn summary(&self, summary: &Summary) {
+        self.event("summary", summary.to_json());
+    }
+
+    /// An error: one line with cause and place, one with the next step.
+    pub(crate) fn error(&self, error: &Error) {
+        let message = message_of(error);
+        self.event(
+            "error",
+            json!({
+                "kind": error.kind().name(),
+                "exit_code": error.kind().exit_code(),
+                "message": message,
+                "operation": error.operation(),
+                "cause": error.cause(),
+                "drive": error.drive_name(),
+                "path": error.file_path().map(|path| path.display().to_string()),
+                "offset_bytes": error.offset_bytes(),
+                "errno": error.raw_errno(),
+                "hint": error.next_step(),
+            }),
+        );
+        // With --json too: a person who looks at the terminal should not have to read JSON. But not
+        // among the events, where each line must parse.
+        if self.is_json && self.is_stdout_taken {
+            return;
+        }
+        let mut text = format!("outcore: {} {message}\n", self.paint("error:", "1;31"));
+        if let Some(hint) = error.next_step() {
+            text.push_str(&format!("{} {hint}\n", self.paint("hint:", "36")));
+        }
+        say(&mut io::stderr(), &text);
+    }
+
+    fn paint(&self, text: &str, code: &str) -> String {
+        if self.is_colored {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_string()
+        }
+    }
+}
+
+/// Writes and forgets: who went away does not want to hear more.
+fn say(stream: &mut dyn Write, text: &str) {
+    let _ = stream
+        .write_all(text.as_bytes())
+        .and_then(|()| stream.flush());
+}
+
+/// The error's own line, without the hint behind it.
+fn message_of(error: &Error) -> String {
+    let text = error.to_string();
+    let hint = error.next_step().map(|hint| format!("; {hint}"));
+    let text = match hint.and_then(|hint| text.strip_suffix(&hint).map(str::to_string)) {
+        Some(message) => message,
+        None => text,
+    };
+    text.replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hint_is_not_part_of_the_message() {
+        let error = Error::usage("read type", "unknown").hint("known: u64");
+        assert_eq!(message_of(&error), "read type: unknown");
+        assert_eq!(
+            message_of(&Error::usage("read type", "a\nb")),
+            "read type: a b"
+        );
+    }
+}

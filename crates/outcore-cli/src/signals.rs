@@ -1,0 +1,45 @@
+//! SIGINT and SIGTERM: the first asks the job to stop and clean up, the second ends the process.
+//!
+//! Contract: a handler only sets a flag that whoever watches a job looks at (see
+//! [`crate::progress`]), within 20 ms. If the flag is set already, the handler ends the process at
+//! once with 130; what is then left behind is swept by the next run. Where no handler can be
+//! installed the signals keep their usual effect.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use outcore::{Error, Kind, Result};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+/// Whether the user asked to stop. Clones share the answer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Installs the handlers.
+    pub(crate) fn install() -> Self {
+        let interrupt = Interrupt::default();
+        let second = i32::from(Kind::Interrupted.exit_code());
+        for signal in [SIGINT, SIGTERM] {
+            // Order counts: the first to run must still see the flag as it was before.
+            let _ = flag::register_conditional_shutdown(signal, second, Arc::clone(&interrupt.0))
+                .and_then(|_| flag::register(signal, Arc::clone(&interrupt.0)));
+        }
+        interrupt
+    }
+
+    /// Whether a signal came.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Fails with [`Kind::Interrupted`] once a signal came.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.is_set() {
+            Err(Error::interrupted())
+        } else {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What clap has to say about the arguments, in the command's own form.
+//!
+//! Contract: help and version go to standard output and are no errors. Everything else becomes an
+//! [`Error`] of kind usage: one line with the cause, one with the next step.
+
+use clap::error::ErrorKind;
+use outcore::Error;
+
+/// What parsing the arguments came to, if not to a command.
+pub(crate) enum Parsed {
+    /// Text that was asked for.
+    Text(String),
+    /// A wrong request.
+    Wrong(Error),
+}
+
+/// Sorts out clap's answer.
+pub(crate) fn read(error: &clap::Error) -> Parsed {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            Parsed::Text(error.render().to_string())
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Parsed::Wrong(
+            Error::usage("read arguments", "no subcommand is given").hint("try --help"),
+        ),
+        _ => Parsed::Wrong(wrong(error)),
+    }
+}
+
+fn wrong(error: &clap::Error) -> Error {
+    use std::error::Error as _;
+    // A value that our own readers refused: they know best.
+    if let Some(ours) = error
+        .source()
+        .and_then(|source| source.downcast_ref::<Error>())
+    {
+        let flag = error.get(clap::error::ContextKind::InvalidArg);
+        let cause = match flag {
+            Some(flag) => format!("{flag}: {}", ours.cause()),
+            None => ours.cause().to_string(),
+        };
+        let wrong = Error::usage("read arguments", cause);
+        return match ours.next_step() {
+            Some(hint) => wrong.hint(hint),
+            None => wrong,
+        };
+    }
+    let text = error.render().to_string();
+    let (mut cause, mut tip) = (Vec::new(), None);
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("Usage:") || line.starts_with("For more information") {
+            break;
+        }
+        match line.strip_prefix("tip: ") {
+            Some(text) => tip = tip.or(Some(text)),
+            None if !line.is_empty() => cause.push(line),
+            None => {}
+        }
+    }
+    let cause = cause.join(" ");
+    let cause = cause.strip_prefix("error: ").unwrap_or(&cause).to_string();
+    let hint = match tip {
+        Some(tip) => format!("{tip}; see --help"),
+        None => "see --help".to_string(),
+    };
+    Error::usage("read arguments", cause).hint(hint)
+}

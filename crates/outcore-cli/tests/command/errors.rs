@@ -1,0 +1,423 @@
+//! Wrong requests and hostile surroundings: each a clear error that names cause, place and remedy,
+//! with its exit code, nothing left behind and the input untouched.
+//!
+//! Contract: [`refused`] checks all of that for one request.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::*;
+
+/// 1000 numbers, which no error may change.
+fn place_with_input() -> Place {
+    let place = Place::new();
+    place.write("in", &random_u64(1000, 1));
+    place
+}
+
+/// The request fails with this code, these words and this hint, and changes nothing.
+#[track_caller]
+fn refused(place: &Place, arguments: &[&str], code: i32, cause: &[&str], hint: &str) {
+    let (names, input) = (place.names(), place.read("in"));
+    place.run(arguments).fails(code, cause, hint);
+    assert_eq!(place.names(), names);
+    assert_eq!(place.read("in"), input);
+}
+
+#[test]
+fn a_size_that_is_no_multiple_of_the_record() {
+    let place = place_with_input();
+    let arguments = ["sort", "in", "-o", "out", "--type", "gensort"];
+    place.write("odd", &[0; 150]);
+    refused(
+        &place,
+        &["sort", "in", "odd", "-o", "out", "--type", "gensort"],
+        2,
+        &["odd", "50"],
+        "complete",
+    );
+    // 8000 bytes are 80 whole records.
+    place.run(&arguments).ok();
+}
+
+#[test]
+fn a_missing_type_is_asked_for_with_a_look_at_the_size() {
+    let place = place_with_input();
+    let wanted = "u64 (1,000 records)";
+    refused(
+        &place,
+        &["sort", "in", "-o", "out"],
+        2,
+        &["type", "(in)"],
+        wanted,
+    );
+    place.write("odd", &[0; 33]);
+    refused(
+        &place,
+        &["sort", "odd", "-o", "out"],
+        2,
+        &["(odd)"],
+        "--record SIZE",
+    );
+    place.write("none", &[]);
+    refused(
+        &place,
+        &["sort", "none", "-o", "out"],
+        2,
+        &["(none)"],
+        "--type",
+    );
+}
+
+#[test]
+fn an_unknown_type_and_a_broken_key() {
+    let place = place_with_input();
+    let sort = |flags: &[&'static str]| [&["sort", "in", "-o", "out"], flags].concat();
+    refused(
+        &place,
+        &sort(&["--type", "u46"]),
+        2,
+        &["--type", "unknown type `u46`"],
+        "u64",
+    );
+    let record = ["--record", "8", "--key"];
+    let key = |key: &'static str| sort(&[&record[..], &[key]].concat());
+    refused(&place, &key("4:8"), 2, &["4:8"], "");
+    refused(&place, &key("0:4:u46"), 2, &["u46"], "u64");
+    refused(&place, &key("x"), 2, &["x"], "OFFSET:LEN");
+    refused(&place, &sort(&["--record", "8"]), 2, &["--key"], "--help");
+    refused(
+        &place,
+        &sort(&["--key", "0:4"]),
+        2,
+        &["--key without --record"],
+        "--record",
+    );
+    refused(
+        &place,
+        &sort(&["--type", "u64", "--record", "8", "--key", "0:4"]),
+        2,
+        &["--type"],
+        "",
+    );
+}
+
+#[test]
+fn inputs_that_are_none() {
+    let place = place_with_input();
+    place.make_dir("dir");
+    let sort = |name| ["sort", "in", name, "-o", "out", "--type", "u64"];
+    refused(
+        &place,
+        &sort("dir"),
+        2,
+        &["directory", "(dir)"],
+        "name the files in it",
+    );
+    refused(
+        &place,
+        &sort("missing"),
+        3,
+        &["No such file", "(missing)"],
+        "path",
+    );
+    refused(
+        &place,
+        &["sort", "-o", "out", "--type", "u64"],
+        2,
+        &["<IN>"],
+        "--help",
+    );
+    place.write("bad.outcore.json", b"{");
+    refused(
+        &place,
+        &sort("bad.outcore.json"),
+        4,
+        &["bad.outcore.json"],
+        "shards",
+    );
+    refused(
+        &place,
+        &["sort", "-", "-", "-o", "out"],
+        2,
+        &["more than once"],
+        "once",
+    );
+}
+
+#[test]
+fn an_unreadable_input() {
+    let place = place_with_input();
+    let path = place.write("secret", &[0; 8]);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+    if fs::read(&path).is_ok() {
+        println!("SKIP: this user may read everything (root)");
+        return;
+    }
+    let arguments = ["sort", "secret", "-o", "out", "--type", "u64"];
+    refused(
+        &place,
+        &arguments,
+        3,
+        &["Permission denied", "(secret)"],
+        "permissions",
+    );
+}
+
+#[test]
+fn outputs_that_must_not_be_written() {
+    let place = place_with_input();
+    place.make_dir("dir");
+    place.write("there", b"mine");
+    std::os::unix::fs::symlink("in", place.path("link")).unwrap();
+    fs::hard_link(place.path("in"), place.path("hard")).unwrap();
+    std::os::unix::fs::symlink("nowhere", place.path("dangling")).unwrap();
+    let sort = |name: &'static str| ["sort", "in", "-o", name, "--type", "u64"];
+    refused(
+        &place,
+        &sort("there"),
+        2,
+        &["exists already", "(there)"],
+        "--force",
+    );
+    for same in ["in", "link", "hard", "./in", "dir/../in"] {
+        let forced = [&sort(same)[..], &["--force"]].concat();
+        refused(&place, &forced, 2, &["one of the inputs"], "--replace");
+    }
+    refused(&place, &sort("dir"), 2, &["directory", "(dir)"], "file");
+    refused(
+        &place,
+        &sort("dangling"),
+        2,
+        &["leads nowhere"],
+        "another name",
+    );
+    refused(
+        &place,
+        &sort("no/such/dir/out"),
+        3,
+        &["No such file", "no/such/dir"],
+        "directory",
+    );
+    refused(&place, &sort("in/out"), 2, &["its directory is a file"], "");
+    refused(
+        &place,
+        &sort("x.outcore.json"),
+        2,
+        &["manifests"],
+        "{drive}",
+    );
+    refused(
+        &place,
+        &["sort", "in", "--type", "u64"],
+        2,
+        &["no output"],
+        "-o OUT",
+    );
+    assert_eq!(place.read("there"), b"mine");
+    place.run(&[&sort("there")[..], &["--force"]].concat()).ok();
+    assert_eq!(place.read("there"), sorted_u64(&place.read("in")));
+}
+
+#[test]
+fn replace_and_delete_input_where_they_make_no_sense() {
+    let place = place_with_input();
+    place.write("other", &[0; 8]);
+    let replace =
+        |flags: &[&'static str]| [&["sort", "in", "--type", "u64", "--replace"], flags].concat();
+    refused(
+        &place,
+        &replace(&["-o", "out"]),
+        2,
+        &["none of the inputs"],
+        "--force",
+    );
+    refused(&place, &replace(&["other"]), 2, &["one input"], "-o");
+    refused(
+        &place,
+        &replace(&["-o", "-"]),
+        2,
+        &["none of the inputs"],
+        "",
+    );
+    let delete = |name| {
+        [
+            "sort",
+            "in",
+            name,
+            "-o",
+            "out",
+            "--type",
+            "u64",
+            "--delete-input",
+        ]
+    };
+    refused(
+        &place,
+        &delete("./in"),
+        2,
+        &["named twice"],
+        "--delete-input",
+    );
+    refused(&place, &delete("-"), 2, &["no file"], "--delete-input");
+}
+
+#[test]
+fn an_unwritable_directory() {
+    let place = place_with_input();
+    // Not even the superuser makes directories there.
+    let arguments = ["sort", "in", "-o", "/proc/outcore-test", "--type", "u64"];
+    refused(&place, &arguments, 3, &["/proc"], "");
+    let closed = place.make_dir("closed");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).unwrap();
+    if fs::create_dir(closed.join("try")).is_ok() {
+        println!("SKIP: this user may write everywhere (root)");
+        fs::remove_dir(closed.join("try")).unwrap();
+    } else {
+        let arguments = ["sort", "in", "-o", "closed/out", "--type", "u64"];
+        refused(
+            &place,
+            &arguments,
+            3,
+            &["Permission denied", "(closed)"],
+            "permissions",
+        );
+    }
+    let drive = [
+        "sort", "in", "-o", "out", "--type", "u64", "--drive", "missing",
+    ];
+    refused(
+        &place,
+        &drive,
+        3,
+        &["No such file", "(missing)"],
+        "directory",
+    );
+    let drive = ["sort", "in", "-o", "out", "--type", "u64", "--drive", "in"];
+    refused(&place, &drive, 2, &["no directory", "(in)"], "directory");
+    let drives = ["sort", "in", "-o", "out", "--type", "u64", "--drives", "in"];
+    refused(&place, &drives, 2, &[".toml"], "--drive");
+}
+
+#[test]
+fn too_little_memory_is_refused_with_the_least_that_would_do() {
+    let place = place_with_input();
+    place.write("big", &random_u64(400_000, 3));
+    let arguments = [
+        "sort", "big", "-o", "out", "--type", "u64", "--memory", "1MiB",
+    ];
+    refused(&place, &arguments, 6, &["1.00 MiB of memory"], "--memory ");
+    let arguments = [
+        "sort", "in", "-o", "out", "--type", "u64", "--memory", "512K",
+    ];
+    refused(
+        &place,
+        &arguments,
+        2,
+        &["--memory", "unknown unit `K`"],
+        "512KiB",
+    );
+    let arguments = ["sort", "in", "-o", "out", "--type", "u64", "--threads", "0"];
+    refused(&place, &arguments, 2, &["0 threads"], "1 to");
+}
+
+#[test]
+fn scratch_beyond_its_limit() {
+    let place = place_with_input();
+    place.write("big", &random_u64(1_500_000, 5));
+    let sort = [
+        "sort", "big", "-o", "out", "--type", "u64", "--memory", "10MiB",
+    ];
+    let arguments = [&sort[..], &["--scratch-limit", "1MiB"]].concat();
+    refused(
+        &place,
+        &arguments,
+        5,
+        &["scratch", "1.00 MiB"],
+        "--scratch-limit",
+    );
+}
+
+#[test]
+fn wrong_settings_name_their_source() {
+    let place = place_with_input();
+    let with = |name: &str, value: &str| {
+        let mut command = place.command(&["config", "show"]);
+        Answer::of(command.env(name, value).output().unwrap())
+    };
+    with("OUTCORE_MEMROY", "1GiB").fails(
+        2,
+        &["unknown variable `OUTCORE_MEMROY`"],
+        "OUTCORE_MEMORY",
+    );
+    with("OUTCORE_THREADS", "many").fails(2, &["OUTCORE_THREADS"], "");
+    place.write("config.toml", b"memmory = \"1GiB\"\n");
+    with("OUTCORE_CONFIG", "config.toml").fails(2, &["line 1", "memmory", "config.toml"], "memory");
+    with("OUTCORE_CONFIG", "missing.toml").fails(3, &["missing.toml"], "OUTCORE_CONFIG");
+    with("OUTCORE_FAULT", "boom@1").fails(2, &["boom@1"], "eio@N");
+}
+
+#[test]
+fn wrong_arguments_are_one_line_with_a_hint() {
+    let place = place_with_input();
+    refused(&place, &[], 2, &["no subcommand"], "--help");
+    refused(
+        &place,
+        &["srot"],
+        2,
+        &["unrecognized subcommand 'srot'"],
+        "sort",
+    );
+    refused(
+        &place,
+        &["sort", "in", "--reverse"],
+        2,
+        &["--reverse"],
+        "--help",
+    );
+    refused(&place, &["sort", "in", "-h"], 2, &["-h"], "--help");
+    refused(&place, &["sort", "in", "-V"], 2, &["-V"], "--help");
+    refused(
+        &place,
+        &["sort", "in", "--check", "-o", "out"],
+        2,
+        &["--check", "--output"],
+        "",
+    );
+    let answer = place.run(&["sort", "in", "--io", "fast"]);
+    answer.fails(2, &["--io", "unknown mode `fast`"], "direct");
+}
+
+#[test]
+fn a_file_that_is_no_whole_copy_of_its_manifest() {
+    let place = place_with_input();
+    place.make_dir("d1");
+    place.make_dir("d2");
+    let drives = ["--drive", "d1", "--drive", "d2"];
+    let arguments = [
+        &["sort", "in", "-o", "s-{drive}", "--type", "u64"],
+        &drives[..],
+    ]
+    .concat();
+    place.run(&arguments).ok();
+    let manifest = place.path("d1/s.outcore.json");
+    let shard = place.path("d2/s-d2");
+    fs::write(&shard, [0; 8]).unwrap();
+    let again = [
+        "sort",
+        manifest.to_str().unwrap(),
+        "-o",
+        "out",
+        "--type",
+        "u64",
+    ];
+    refused(&place, &again, 4, &["shard of 8 bytes", "s-d2"], "restore");
+    fs::remove_file(&shard).unwrap();
+    refused(
+        &place,
+        &again,
+        3,
+        &["No such file", "s-d2"],
+        "s.outcore.json",
+    );
+}

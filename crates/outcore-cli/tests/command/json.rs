@@ -1,0 +1,154 @@
+//! The events of `--json`: one object a line, with the keys that programs rely on.
+//!
+//! Contract: every command ends with a summary that has the same keys.
+
+use serde_json::Value;
+
+use crate::support::*;
+
+const SUMMARY_KEYS: [&str; 8] = [
+    "records",
+    "seconds",
+    "read_bytes",
+    "written_bytes",
+    "cpu_seconds",
+    "peak_rss_bytes",
+    "passes",
+    "bandwidth_fraction",
+];
+
+#[track_caller]
+fn is_event(event: &Value, command: &str) {
+    assert_eq!(event["v"], 1, "{event}");
+    assert_eq!(event["command"], command, "{event}");
+    assert!(event["event"].is_string(), "{event}");
+}
+
+#[test]
+fn every_command_ends_with_a_summary() {
+    let place = Place::new();
+    place.write("in", &random_u64(1000, 101));
+    let commands: [&[&str]; 10] = [
+        &["sort", "in", "-o", "out", "--type", "u64"],
+        &["sort", "in", "--type", "u64", "--dry-run"],
+        &["sort", "out", "--type", "u64", "--check"],
+        &["gen", "u32", "-n", "77", "-o", "made"],
+        &["verify", "out", "--type", "u64", "--against", "in"],
+        &["scratch", "list"],
+        &["scratch", "clean"],
+        &["config", "show"],
+        &["man", "."],
+        &["demo", "--size", "1MiB", "--memory", "32MiB"],
+    ];
+    for command in commands {
+        let answer = place.run(&[command, &["--json"]].concat()).ok();
+        assert!(answer.stderr.is_empty(), "{answer:?}");
+        let events = answer.events();
+        events.iter().for_each(|event| is_event(event, command[0]));
+        let summary = events.last().unwrap();
+        assert_eq!(summary["event"], "summary", "{command:?}");
+        for key in SUMMARY_KEYS {
+            assert!(
+                summary.get(key).is_some(),
+                "{command:?}: no {key} in {summary}"
+            );
+        }
+        assert!(summary["peak_rss_bytes"].as_u64().unwrap() > 1 << 20);
+        assert!(summary["cpu_seconds"].as_f64().unwrap() > 0.0);
+    }
+    let answer = place.run(&["completions", "zsh", "--json"]).ok();
+    let summary = &parse_events(&answer.stderr)[0];
+    assert_eq!(summary["event"], "summary");
+}
+
+#[test]
+fn a_sort_tells_what_it_will_do_and_what_it_did() {
+    let place = Place::new();
+    place.write("in", &random_u64(1_000_000, 103));
+    let sort = [
+        "sort", "in", "-o", "out", "--type", "u64", "--memory", "10MiB", "--json",
+    ];
+    let answer = place.run(&sort).ok();
+    let begin = answer.event("begin");
+    assert_eq!(begin["type"], "u64");
+    assert_eq!(begin["records"], 1_000_000);
+    assert_eq!(begin["data_bytes"], 8_000_000);
+    assert_eq!(begin["memory_bytes"], 10 << 20);
+    assert_eq!(begin["inputs"][0], "in");
+    let summary = answer.event("summary");
+    assert_eq!(summary["records"], 1_000_000);
+    assert_eq!(summary["passes"], begin["plan"]["passes"]);
+    assert!(summary["read_bytes"].as_u64().unwrap() >= 8_000_000);
+    assert!(summary["written_bytes"].as_u64().unwrap() >= 8_000_000);
+    assert!(summary["seconds"].as_f64().unwrap() > 0.0);
+    let names: Vec<&str> = summary["phases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|phase| phase["name"].as_str().unwrap())
+        .collect();
+    assert!(
+        names.contains(&"distribute") && names.contains(&"publish"),
+        "{names:?}"
+    );
+    assert!(!summary["drives"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn memory_stays_within_64_mib_of_what_was_allowed() {
+    let place = Place::new();
+    place.write("in", &random_u64(6_000_000, 107));
+    let sort = [
+        "sort", "in", "-o", "out", "--type", "u64", "--memory", "64MiB", "--json",
+    ];
+    let rss_bytes = place.run(&sort).ok().event("summary")["peak_rss_bytes"]
+        .as_u64()
+        .unwrap();
+    assert!(rss_bytes <= 128 << 20, "{rss_bytes}");
+}
+
+#[test]
+fn an_error_is_an_event_too() {
+    let place = Place::new();
+    let answer = place.run(&["sort", "missing", "-o", "out", "--type", "u64", "--json"]);
+    assert_eq!(answer.code, Some(3));
+    let error = answer.event("error");
+    is_event(&error, "sort");
+    assert_eq!(error["kind"], "io");
+    assert_eq!(error["exit_code"], 3);
+    assert_eq!(error["path"], "missing");
+    assert_eq!(error["errno"], 2);
+    assert!(error["hint"].is_string() && error["message"].is_string());
+    let answer = place.run(&["sort", "--frobnicate", "--json"]);
+    assert_eq!(answer.code, Some(2));
+    assert_eq!(answer.event("error")["kind"], "usage");
+}
+
+#[test]
+fn a_long_job_tells_its_progress() {
+    let place = Place::new();
+    // Waiting for input is as good as work, and lasts as long as we like.
+    let mut child = place.spawn(&["sort", "-", "-o", "out", "--type", "u64", "--json"]);
+    let mut stdin = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut stdin, &random_u64(1000, 109)).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1300));
+    drop(stdin);
+    let answer = Answer::of(child.wait_with_output().unwrap()).ok();
+    let events = answer.events();
+    let progress = events
+        .iter()
+        .find(|event| event["event"] == "progress")
+        .unwrap();
+    is_event(progress, "sort");
+    assert_eq!(progress["phase"], "read input");
+    for key in [
+        "done_bytes",
+        "total_bytes",
+        "read_bytes",
+        "written_bytes",
+        "seconds",
+        "eta_seconds",
+    ] {
+        assert!(progress.get(key).is_some(), "{progress}");
+    }
+}

@@ -1,0 +1,19 @@
+//! The command as its users meet it: a process with arguments, files, pipes and signals.
+//!
+//! Contract: every test runs the built binary in a directory of its own, with no settings of the
+//! user's, and looks at exit code, streams and files. One binary holds all of them.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod errors;
+mod faults;
+mod generate;
+mod json;
+mod npy;
+mod other;
+mod shards;
+mod signals;
+mod sort;
+mod streams;
+mod support;
+mod verify;

@@ -1,0 +1,187 @@
+//! Scratch, settings, documentation, the demo.
+//!
+//! Contract: texts are looked at for what users look for in them, not letter by letter.
+
+use std::fs;
+
+use crate::support::*;
+
+#[test]
+fn left_over_scratch_is_listed_and_cleaned_and_nothing_else_is_touched() {
+    let place = Place::new();
+    let left = place.make_dir(".outcore-00112233");
+    fs::write(left.join("lock"), b"").unwrap();
+    fs::write(left.join("scratch"), [0; 10_000]).unwrap();
+    place.make_dir("kept");
+    place.make_dir(".other");
+    let listed = place.run(&["scratch", "list"]).ok().text();
+    assert!(
+        listed.contains(".outcore-00112233\tleft over\t"),
+        "{listed}"
+    );
+    assert_eq!(place.names().len(), 3);
+    let dir = place.dir().to_str().unwrap();
+    let cleaned = place.run(&["scratch", "clean", dir]).ok();
+    assert!(cleaned.text().contains(".outcore-00112233"), "{cleaned:?}");
+    assert_eq!(place.names(), [".other", "kept"]);
+    assert!(
+        place
+            .run(&["scratch", "list", dir, "-q"])
+            .ok()
+            .stderr
+            .is_empty()
+    );
+    place
+        .run(&["scratch", "clean", "missing"])
+        .fails(3, &["missing"], "directory");
+}
+
+#[test]
+fn settings_come_from_flags_then_environment_then_file_then_default() {
+    let place = Place::new();
+    place.write(
+        "my.toml",
+        b"memory = \"300MiB\"\nthreads = 3\nio = \"buffered\"\n",
+    );
+    let show = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command
+            .env("OUTCORE_CONFIG", "my.toml")
+            .env("OUTCORE_THREADS", "2");
+        Answer::of(command.output().unwrap()).ok()
+    };
+    let text = show(&["config", "show"]).text();
+    let line = |key: &str| {
+        text.lines()
+            .find(|line| line.starts_with(key))
+            .unwrap()
+            .to_string()
+    };
+    assert!(line("memory").contains("300MiB") && line("memory").contains("my.toml:1"));
+    assert!(line("threads").contains("OUTCORE_THREADS"));
+    assert!(line("scratch_limit").contains("default"));
+    place.write("in", &random_u64(10, 1));
+    let sort = [
+        "sort",
+        "in",
+        "-o",
+        "out",
+        "--type",
+        "u64",
+        "--json",
+        "--threads",
+        "1",
+    ];
+    let begin = show(&sort).event("begin");
+    assert_eq!(begin["memory_bytes"], 300 << 20);
+    assert_eq!(begin["threads"], 1);
+    assert_eq!(begin["io"], "buffered");
+    let rows = show(&["config", "show", "--json"]).events();
+    assert_eq!(
+        (&rows[0]["key"], &rows[0]["value"]),
+        (&"memory".into(), &"300MiB".into())
+    );
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    let place = Place::new();
+    let help = place.run(&["--help"]).ok().text();
+    for word in [
+        "sort",
+        "gen",
+        "verify",
+        "demo",
+        "scratch",
+        "config",
+        "Exit codes",
+    ] {
+        assert!(help.contains(word), "{word}");
+    }
+    assert!(
+        place
+            .run(&["--version"])
+            .ok()
+            .text()
+            .starts_with("outcore ")
+    );
+    for command in ["sort", "gen", "verify", "demo", "scratch", "config"] {
+        assert!(
+            place
+                .run(&[command, "--help"])
+                .ok()
+                .text()
+                .contains("Usage: outcore")
+        );
+    }
+}
+
+#[test]
+fn man_pages_and_completions_come_from_the_flags() {
+    let place = Place::new();
+    assert!(place.run(&["man"]).ok().text().contains(".TH outcore 1"));
+    let dir = place.make_dir("man");
+    place.run(&["man", "man"]).ok();
+    let names = names_in(&dir);
+    for name in [
+        "outcore.1",
+        "outcore-sort.1",
+        "outcore-scratch-clean.1",
+        "outcore-config-show.1",
+    ] {
+        assert!(names.contains(&name.to_string()), "{names:?}");
+    }
+    let page = fs::read_to_string(dir.join("outcore-sort.1")).unwrap();
+    assert!(page.contains("scratch\\-limit") && page.contains("unique"));
+    place.run(&["man", "man"]).fails(2, &["exists"], "--force");
+    place.run(&["man", "--force", "man"]).ok();
+    place
+        .run(&["man", "missing"])
+        .fails(3, &["missing"], "directory");
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(
+            place
+                .run(&["completions", shell])
+                .ok()
+                .text()
+                .contains("scratch-limit"),
+            "{shell}"
+        );
+    }
+    place.run(&["completions", "cmd"]).fails(2, &["cmd"], "");
+}
+
+#[test]
+fn the_demo_tells_its_story_and_leaves_nothing() {
+    let place = Place::new();
+    let demo = ["demo", "--size", "24MiB", "--memory", "16MiB"];
+    let answer = place.run(&demo).ok();
+    let text = answer.text();
+    for word in [
+        "demo",
+        "generated",
+        "sorted",
+        "verified",
+        "drive",
+        "floor",
+        "times the floor",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(place.names().is_empty());
+    let dir = place.make_dir("there");
+    let there = ["--dir", "there", "--json"];
+    let summary = place
+        .run(&[&demo[..], &there].concat())
+        .ok()
+        .event("summary");
+    assert!(summary["floor_ratio"].as_f64().unwrap() > 0.0, "{summary}");
+    assert_eq!(summary["records"], 3 << 20);
+    assert!(names_in(&dir).is_empty());
+    place
+        .run(&["demo", "--dir", "missing"])
+        .fails(3, &["missing"], "directory");
+    place
+        .run(&["demo", "--size", "1EiB"])
+        .fails(5, &["3.00 EiB"], "--size");
+}

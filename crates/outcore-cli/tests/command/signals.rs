@@ -1,0 +1,124 @@
+//! Being stopped: SIGINT and SIGTERM clean up, SIGKILL leaves no output and what it
+//! leaves on scratch the next run sweeps.
+//!
+//! Contract: jobs are stopped at many different moments; after each the input is whole and the
+//! output absent.
+
+use std::fs;
+use std::process::Child;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::*;
+
+fn send(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(child.id() as i32).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+#[test]
+fn a_signal_stops_a_sort_at_any_moment_and_leaves_nothing() {
+    let place = Place::new();
+    let bytes = random_u64(3_000_000, 79);
+    place.write("in", &bytes);
+    for (index, wait_ms) in [5_u64, 20, 40, 60, 90, 130].into_iter().enumerate() {
+        let signal = [Signal::INT, Signal::TERM][index % 2];
+        let sort = [
+            "sort", "in", "-o", "out", "--type", "u64", "--memory", "12MiB", "--force",
+        ];
+        let mut child = place.spawn(&sort);
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        // A process that has not yet installed its handlers ends by the signal itself, one that was
+        // fast ends well.
+        send(&child, signal);
+        let status = wait_for(&mut child);
+        let answer = Answer::of(child.wait_with_output().unwrap());
+        match status.code() {
+            Some(130) => {
+                assert!(
+                    answer.stderr.contains("outcore: error: job: interrupted"),
+                    "{answer:?}"
+                );
+                assert_eq!(place.names(), ["in"], "{wait_ms} ms");
+            }
+            Some(0) => fs::remove_file(place.path("out")).unwrap(),
+            None => assert_eq!(place.names(), ["in"], "{wait_ms} ms"),
+            Some(code) => panic!("{code}: {answer:?}"),
+        }
+    }
+    assert!(place.read("in") == bytes);
+}
+
+#[test]
+fn a_signal_stops_the_wait_for_input_and_the_wait_for_a_reader() {
+    let place = Place::new();
+    let mut child = place.spawn(&["sort", "-", "-o", "out", "--type", "u64"]);
+    let stdin = child.stdin.take();
+    wait_until("scratch", || !place.names().is_empty());
+    send(&child, Signal::INT);
+    assert_eq!(wait_for(&mut child).code(), Some(130));
+    drop(stdin);
+    assert!(place.names().is_empty());
+
+    place.write("in", &random_u64(500_000, 83));
+    // Nobody reads its output, which is longer than a pipe holds.
+    let mut child = place.spawn(&["sort", "in", "-o", "-", "--type", "u64", "--memory", "8MiB"]);
+    wait_until("scratch", || place.names().len() > 1);
+    std::thread::sleep(Duration::from_millis(200));
+    send(&child, Signal::TERM);
+    assert_eq!(wait_for(&mut child).code(), Some(130));
+    assert_eq!(place.names(), ["in"]);
+}
+
+#[test]
+fn a_signal_is_an_error_event_with_json() {
+    let place = Place::new();
+    let mut child = place.spawn(&["sort", "-", "-o", "out", "--type", "u64", "--json"]);
+    let stdin = child.stdin.take();
+    wait_until("scratch", || !place.names().is_empty());
+    send(&child, Signal::TERM);
+    wait_for(&mut child);
+    drop(stdin);
+    let answer = Answer::of(child.wait_with_output().unwrap());
+    assert_eq!(answer.event("error")["kind"], "interrupted");
+    assert_eq!(answer.event("error")["exit_code"], 130);
+}
+
+#[test]
+fn a_killed_sort_leaves_no_output_and_the_next_run_sweeps_its_scratch() {
+    let place = Place::new();
+    let bytes = random_u64(3_000_000, 89);
+    place.write("in", &bytes);
+    let sort = [
+        "sort", "in", "-o", "out", "--type", "u64", "--memory", "12MiB", "--drive", ".",
+    ];
+    let mut child = place.spawn(&sort);
+    wait_until("scratch", || place.names().len() > 1);
+    send(&child, Signal::KILL);
+    wait_for(&mut child);
+    let left = place.names();
+    assert!(
+        left.iter().any(|name| name.starts_with(".outcore-")),
+        "{left:?}"
+    );
+    assert!(!left.contains(&"out".to_string()));
+    assert!(place.read("in") == bytes);
+    place.run(&sort).ok();
+    assert_eq!(place.names(), ["in", "out"]);
+    assert!(place.read("out") == sorted_u64(&bytes));
+}
+
+#[test]
+fn a_running_job_is_listed_as_such_and_survives_a_cleaning() {
+    let place = Place::new();
+    let mut child = place.spawn(&["sort", "-", "-o", "out", "--type", "u64"]);
+    wait_until("scratch", || !place.names().is_empty());
+    let listed = place.run(&["scratch", "list"]).ok().text();
+    assert!(listed.contains("in use"), "{listed}");
+    assert!(place.run(&["scratch", "clean"]).ok().text().is_empty());
+    assert_eq!(place.names().len(), 1);
+    drop(child.stdin.take());
+    assert_eq!(wait_for(&mut child).code(), Some(0));
+    assert_eq!(place.names(), ["out"]);
+}
