@@ -12,10 +12,12 @@
 //! Backends: [`os::OsDevice`] (io_uring, or pread/pwrite threads where the kernel or container
 //! forbids it), [`ram::RamDevice`] (in memory, seeded completion order, virtual clock), and the
 //! wrappers [`fault::FaultDevice`] (seeded faults) and [`record::RecordDevice`] (I/O trace).
+//! [`probe`] measures what stands behind one.
 
 pub mod fault;
 pub mod os;
 pub mod private_dir;
+pub mod probe;
 mod psync;
 pub mod ram;
 pub mod record;

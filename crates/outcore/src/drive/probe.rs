@@ -1,0 +1,767 @@
+//! What drives can do: bandwidth, random reads against depth, alignment, ceilings that they share.
+//!
+//! Contract: [`probe`] measures each drive alone, then all together, through the same [`Device`]
+//! and [`Queue`] that jobs use, on a file of its own in a private directory, which is removed
+//! whatever happens. Steps, each bounded in time ([`ProbeOptions::step_seconds`]):
+//!
+//! | step | what is done | time |
+//! |---|---|---|
+//! | alignment | single transfers at borders of 512 bytes, and from memory at smaller ones | |
+//! | write | 1 MiB blocks one after another, 16 in flight, sync included | 1 step |
+//! | read | the same for reads, at 1, 2, 4, 8 and 16 in flight | 5 x 1/4 step |
+//! | random reads | 4 KiB at random places, at 1, 4, 16 and 64 in flight | 4 x 1/2 step |
+//! | together | reads and writes of all drives at once | 2 steps |
+//! | pairs | reads of two at once, only if together is less than the sum | 1/4 step a pair |
+//!
+//! Model: a drive alone as in Kumar and Huang (Falcon, ATC 2017, Table 2); drives that together
+//! reach less than 85 % of their sum share a ceiling (controller, switch, disk).
+//!
+//! Bounds: space is [`ProbeOptions::file_bytes`] a drive, at most a quarter of what is free; writes
+//! are what a drive takes in two to four steps; memory is 16 MiB a drive. Directories on one file
+//! system are one drive and measured once.
+//!
+//! What is a guess: a file this small may fit a drive's own write cache, so that long writes are
+//! slower; buffered reads come from the page cache. The report says so.
+
+mod report;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use io_uring::IoUring;
+use rustix::io::Errno;
+
+pub use report::{DriveProbe, ProbeReport, Together};
+
+use super::os::{Engine, OsDevice};
+use super::{
+    Access, BLOCK_BYTES, Completion, Device, FileFacts, FileId, Op, PrivateDir, Queue, Request,
+};
+use crate::config::{DriveSpec, IoMode};
+use crate::error::{Error, Kind, Result};
+use crate::memory::{Budget, Pool};
+
+/// Bytes of a sequential transfer.
+const BLOCK_LARGE_BYTES: usize = 1 << 20;
+/// Depths at which sequential reads are measured; the last also for writes.
+const READ_DEPTHS: [u32; 5] = [1, 2, 4, 8, 16];
+/// Depths at which random reads are measured.
+const RANDOM_DEPTHS: [u32; 4] = [1, 4, 16, 64];
+/// A depth is enough if it reaches this much of the best.
+const DEPTH_ENOUGH: f64 = 0.95;
+/// Drives share a ceiling if together they reach less than this of their sum.
+const SHARED_BELOW: f64 = 0.85;
+/// With less than this a measurement says nothing.
+const FILE_BYTES_MIN: u64 = 4 << 20;
+/// Alignments of offsets and lengths that are tried.
+const ALIGNMENTS: [usize; 2] = [512, BLOCK_BYTES];
+/// Alignments of memory that are tried.
+const MEMORY_ALIGNMENTS: [usize; 4] = [4, 64, 512, BLOCK_BYTES];
+const WAIT: Duration = Duration::from_millis(50);
+const PROBE: &str = "probe drive";
+
+/// How to measure, and who watches.
+#[derive(Clone, Copy)]
+pub struct ProbeOptions<'a> {
+    /// Direct or buffered transfers.
+    pub io: IoMode,
+    /// Size of the file on each drive, at most.
+    pub file_bytes: u64,
+    /// Time of a step.
+    pub step_seconds: f64,
+    /// Told what is being measured now.
+    pub watch: Option<&'a (dyn Fn(&str) + Sync)>,
+    /// Asked now and then whether to stop.
+    pub is_cancelled: Option<&'a (dyn Fn() -> bool + Sync)>,
+}
+
+impl Default for ProbeOptions<'_> {
+    fn default() -> Self {
+        ProbeOptions {
+            io: IoMode::Auto,
+            file_bytes: 1 << 30,
+            step_seconds: 1.0,
+            watch: None,
+            is_cancelled: None,
+        }
+    }
+}
+
+impl ProbeOptions<'_> {
+    fn step_ns(&self, share: f64) -> u64 {
+        (self.step_seconds * share * 1e9).max(1.0) as u64
+    }
+
+    fn say(&self, what: &str) {
+        if let Some(watch) = self.watch {
+            watch(what);
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.is_cancelled {
+            Some(is_cancelled) if is_cancelled() => Err(Error::interrupted()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Measures drives of the operating system. What a spec says besides name and directory is kept
+/// unless it is measured.
+///
+/// # Errors
+/// [`Kind::Usage`] without drives, [`Kind::NoSpace`] where there is too little room to measure,
+/// [`Kind::Io`], [`Kind::Interrupted`]. Nothing is left behind.
+pub fn probe(drives: &[DriveSpec], options: ProbeOptions<'_>) -> Result<ProbeReport> {
+    let device = OsDevice::new(options.io);
+    let features = match device.engine() {
+        Engine::Uring => ring_features(),
+        Engine::Psync => Vec::new(),
+    };
+    probe_on(
+        &(Arc::new(device) as Arc<dyn Device>),
+        &features,
+        drives,
+        options,
+    )
+}
+
+/// The same on any device; `features` are what it is known to have.
+///
+/// # Errors
+/// As [`probe`].
+pub fn probe_on(
+    device: &Arc<dyn Device>,
+    features: &[String],
+    drives: &[DriveSpec],
+    options: ProbeOptions<'_>,
+) -> Result<ProbeReport> {
+    if drives.is_empty() {
+        return Err(Error::usage("probe drives", "no directory is given")
+            .hint("name a directory on each drive"));
+    }
+    let started_ns = device.now_ns();
+    let mut probes: Vec<DriveProbe> = Vec::new();
+    let mut lanes: Vec<Lane> = Vec::new();
+    for spec in drives {
+        let file_system = device
+            .file_system(&spec.dir)
+            .map_err(|error| error.drive(&spec.name))?;
+        if let Some(lane) = lanes.iter().find(|lane| lane.file_system == file_system) {
+            probes.push(probes[lane.index].of_same_file_system(spec));
+            continue;
+        }
+        let mut lane = Lane::open(device, spec, file_system, probes.len(), &options)
+            .map_err(|error| error.drive(&spec.name))?;
+        let alone = measure_alone(&mut lane, spec, features, &options);
+        probes.push(alone.map_err(|error| error.drive(&spec.name))?);
+        lanes.push(lane);
+    }
+    let mut report = ProbeReport::new(probes);
+    if lanes.len() > 1 {
+        measure_together(&lanes, &mut report, &options)?;
+    }
+    report.seconds = (device.now_ns() - started_ns) as f64 / 1e9;
+    Ok(report)
+}
+
+/// Ways to set up a ring that this kernel takes. (Polled completions are not among them: a ring
+/// for them can be made on drives whose first read then fails.)
+fn ring_features() -> Vec<String> {
+    let mut features = vec!["io_uring".to_string()];
+    let mut note = |name: &str, ring: std::io::Result<IoUring>| {
+        if ring.is_ok() {
+            features.push(name.to_string());
+        }
+    };
+    note(
+        "single-issuer",
+        IoUring::builder().setup_single_issuer().build(2),
+    );
+    note(
+        "coop-taskrun",
+        IoUring::builder().setup_coop_taskrun().build(2),
+    );
+    let mut deferred = IoUring::builder();
+    deferred.setup_single_issuer().setup_defer_taskrun();
+    note("defer-taskrun", deferred.build(2));
+    features
+}
+
+/// A drive that is being measured: its file, and how much of it has been written.
+struct Lane {
+    device: Arc<dyn Device>,
+    /// Which probe is its own.
+    index: usize,
+    file_system: u64,
+    facts: FileFacts,
+    file: FileId,
+    path: PathBuf,
+    file_bytes: u64,
+    written_bytes: u64,
+    _dir: PrivateDir,
+}
+
+impl Lane {
+    fn open(
+        device: &Arc<dyn Device>,
+        spec: &DriveSpec,
+        file_system: u64,
+        index: usize,
+        options: &ProbeOptions<'_>,
+    ) -> Result<Self> {
+        device.sweep_private_dirs(&spec.dir)?;
+        let free_bytes = device.free_bytes(&spec.dir)?;
+        let block_bytes = BLOCK_LARGE_BYTES as u64;
+        let file_bytes = options.file_bytes.min(free_bytes / 4) / block_bytes * block_bytes;
+        if file_bytes < FILE_BYTES_MIN {
+            let cause = format!("{free_bytes} bytes are free, too few to measure with");
+            return Err(Error::new(Kind::NoSpace, PROBE, cause)
+                .path(&spec.dir)
+                .hint("free some space there, or write the drives file by hand"));
+        }
+        let dir = device.make_private_dir(&spec.dir)?;
+        let path = dir.path().join("probe");
+        let file = device.open(&path, Access::Create)?;
+        // Writes inside a file of full length run side by side; those at its end take turns.
+        device.allocate(file, file_bytes)?;
+        Ok(Lane {
+            device: Arc::clone(device),
+            index,
+            file_system,
+            facts: device.facts(file)?,
+            file,
+            path,
+            file_bytes,
+            written_bytes: 0,
+            _dir: dir,
+        })
+    }
+
+    /// One transfer of `len_bytes` at `offset_bytes`, from memory that is `skew_bytes` behind a
+    /// 4 KiB border; whether it works.
+    fn try_one(
+        &self,
+        op: Op,
+        offset_bytes: u64,
+        len_bytes: usize,
+        skew_bytes: usize,
+    ) -> Result<bool> {
+        let pool = Pool::new(&Budget::new(1 << 20), PROBE, 2 * BLOCK_BYTES, 1)?;
+        let mut queue = self.device.queue(1)?;
+        let mut slot = pool.take().ok_or_else(no_buffer)?;
+        drop(slot.split_to(skew_bytes));
+        queue.submit(Request {
+            token: 0,
+            op,
+            file: self.file,
+            drive_index: self.index,
+            offset_bytes,
+            buf: slot.split_to(len_bytes),
+        });
+        let mut done = Vec::new();
+        while queue.in_flight() > 0 {
+            queue.complete(Some(WAIT), &mut done)?;
+        }
+        match done.pop().map(|completion| completion.result) {
+            Some(Ok(bytes)) => Ok(bytes == len_bytes),
+            Some(Err(errno)) if errno == Errno::INVAL.raw_os_error() => Ok(false),
+            Some(Err(errno)) => Err(self.explain(op, offset_bytes, errno)),
+            None => Ok(false),
+        }
+    }
+
+    fn explain(&self, op: Op, offset_bytes: u64, errno: i32) -> Error {
+        let operation = match op {
+            Op::Read => "read probe file",
+            Op::Write => "write probe file",
+        };
+        let error = Error::errno(operation, errno)
+            .path(&self.path)
+            .offset(offset_bytes);
+        if errno == Errno::INVAL.raw_os_error() {
+            return error.hint("direct I/O may not work here: try --io buffered");
+        }
+        match error.kind() {
+            Kind::NoSpace => error.hint("free some space there"),
+            _ => error.hint("look at the kernel's log (dmesg) and at the drive's health"),
+        }
+    }
+
+    /// Moves blocks as `load` says until its time is over. Reads stay in what has been written.
+    fn run(&self, load: Load, options: &ProbeOptions<'_>, gate: Option<&Barrier>) -> Result<Moved> {
+        let ready = Runner::new(self, load);
+        if let Some(gate) = gate {
+            // Everybody is here before anybody fails, or the others would wait for ever.
+            gate.wait();
+        }
+        ready?.run(options)
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.device.close(self.file);
+        // Where directories are more than names the file would go with its own anyway.
+        let _ = self.device.remove(&self.path);
+    }
+}
+
+fn no_buffer() -> Error {
+    Error::new(Kind::Memory, PROBE, "the pool is empty").hint("a bug: please report it")
+}
+
+/// What is done to a drive for a while.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    op: Op,
+    block_bytes: usize,
+    depth: u32,
+    is_random: bool,
+    limit_ns: u64,
+}
+
+impl Load {
+    fn read(depth: u32, limit_ns: u64) -> Self {
+        Load {
+            op: Op::Read,
+            block_bytes: BLOCK_LARGE_BYTES,
+            depth,
+            is_random: false,
+            limit_ns,
+        }
+    }
+
+    fn write(limit_ns: u64) -> Self {
+        let deepest = READ_DEPTHS[READ_DEPTHS.len() - 1];
+        Load {
+            op: Op::Write,
+            ..Load::read(deepest, limit_ns)
+        }
+    }
+
+    fn random(depth: u32, limit_ns: u64) -> Self {
+        Load {
+            block_bytes: BLOCK_BYTES,
+            is_random: true,
+            ..Load::read(depth, limit_ns)
+        }
+    }
+}
+
+/// What was moved, and how fast.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moved {
+    bytes: u64,
+    requests: u64,
+    seconds: f64,
+}
+
+impl Moved {
+    fn bytes_per_s(&self) -> f64 {
+        self.bytes as f64 / self.seconds.max(1e-9)
+    }
+
+    fn requests_per_s(&self) -> f64 {
+        self.requests as f64 / self.seconds.max(1e-9)
+    }
+}
+
+/// A load with all that it needs, ready to go.
+struct Runner<'a> {
+    lane: &'a Lane,
+    load: Load,
+    queue: Box<dyn Queue>,
+    pool: Pool,
+    blocks: u64,
+    issued: u64,
+}
+
+impl<'a> Runner<'a> {
+    fn new(lane: &'a Lane, load: Load) -> Result<Self> {
+        let depth = load.depth as usize;
+        let budget = Budget::new((depth * load.block_bytes) as u64);
+        let pool = Pool::new(&budget, PROBE, load.block_bytes, depth)?;
+        // Bytes that do not compress, for drives that do.
+        let mut random = lane.index as u64 + 1;
+        let mut slots: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+        for word in slots.iter_mut().flat_map(|slot| slot.chunks_exact_mut(8)) {
+            word.copy_from_slice(&next_random(&mut random).to_le_bytes());
+        }
+        drop(slots);
+        let span_bytes = match load.op {
+            Op::Read => lane.written_bytes,
+            Op::Write => lane.file_bytes,
+        };
+        Ok(Runner {
+            lane,
+            load,
+            queue: lane.device.queue(depth)?,
+            pool,
+            blocks: (span_bytes / load.block_bytes as u64).max(1),
+            issued: 0,
+        })
+    }
+
+    fn run(mut self, options: &ProbeOptions<'_>) -> Result<Moved> {
+        let device = Arc::clone(&self.lane.device);
+        let start_ns = device.now_ns();
+        let mut moved = Moved::default();
+        let mut done: Vec<Completion> = Vec::new();
+        let mut random = self.lane.file_system ^ u64::from(self.load.depth);
+        loop {
+            options.check()?;
+            let is_over = device.now_ns() - start_ns >= self.load.limit_ns;
+            while let Some(buf) = self.pool.take().filter(|_| !is_over) {
+                let block = match self.load.is_random {
+                    true => next_random(&mut random) % self.blocks,
+                    false => self.issued % self.blocks,
+                };
+                self.issued += 1;
+                self.queue.submit(Request {
+                    token: 0,
+                    op: self.load.op,
+                    file: self.lane.file,
+                    drive_index: self.lane.index,
+                    offset_bytes: block * self.load.block_bytes as u64,
+                    buf,
+                });
+            }
+            if self.queue.in_flight() == 0 {
+                break;
+            }
+            self.queue.complete(Some(WAIT), &mut done)?;
+            for completion in done.drain(..) {
+                let offset_bytes = completion.request.offset_bytes;
+                let bytes = completion
+                    .result
+                    .map_err(|errno| self.lane.explain(self.load.op, offset_bytes, errno))?;
+                moved.bytes += bytes as u64;
+                moved.requests += 1;
+            }
+        }
+        if self.load.op == Op::Write {
+            device.sync(self.lane.file)?;
+        }
+        moved.seconds = (device.now_ns() - start_ns) as f64 / 1e9;
+        Ok(moved)
+    }
+}
+
+/// splitmix64: places and bytes that no drive foresees.
+fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// Everything about one drive that takes only this drive.
+fn measure_alone(
+    lane: &mut Lane,
+    spec: &DriveSpec,
+    features: &[String],
+    options: &ProbeOptions<'_>,
+) -> Result<DriveProbe> {
+    let say = |what: &str| options.say(&format!("{}: {what}", spec.name));
+    let mut probe = DriveProbe::new(spec, lane.facts.is_direct, lane.facts.is_in_memory);
+    probe.spec.features = features.to_vec();
+    if !lane.try_one(Op::Write, 0, BLOCK_BYTES, 0)? {
+        return Err(lane.explain(Op::Write, 0, Errno::INVAL.raw_os_error()));
+    }
+    if lane.facts.is_direct {
+        say("alignment");
+        measure_alignment(lane, &mut probe.spec)?;
+    }
+    say("sequential writes");
+    let written = lane.run(Load::write(options.step_ns(1.0)), options, None)?;
+    lane.written_bytes = written.bytes.min(lane.file_bytes);
+    probe.spec.write_bytes_per_s = Some(rounded(written.bytes_per_s()));
+    probe.file_bytes = lane.written_bytes;
+    say("sequential reads");
+    for depth in READ_DEPTHS {
+        let read = lane.run(Load::read(depth, options.step_ns(0.25)), options, None)?;
+        probe
+            .read_by_depth
+            .push((depth, rounded(read.bytes_per_s())));
+    }
+    let best = probe.read_by_depth.iter().map(|(_, rate)| *rate).max();
+    probe.spec.read_bytes_per_s = best;
+    let enough = best.unwrap_or(0) as f64 * DEPTH_ENOUGH;
+    let shallowest = probe
+        .read_by_depth
+        .iter()
+        .find(|(_, rate)| *rate as f64 >= enough);
+    probe.spec.depth = shallowest.map(|(depth, _)| *depth);
+    say("random reads");
+    for depth in RANDOM_DEPTHS {
+        let read = lane.run(Load::random(depth, options.step_ns(0.5)), options, None)?;
+        probe
+            .iops_by_depth
+            .push((depth, rounded(read.requests_per_s())));
+    }
+    probe.spec.read_iops = probe.iops_by_depth.iter().map(|(_, rate)| *rate).max();
+    probe.add_notes();
+    Ok(probe)
+}
+
+/// The smallest alignments that direct transfers take.
+fn measure_alignment(lane: &Lane, spec: &mut DriveSpec) -> Result<()> {
+    let both = |offset_bytes: u64, len_bytes: usize, skew_bytes: usize| -> Result<bool> {
+        Ok(
+            lane.try_one(Op::Write, offset_bytes, len_bytes, skew_bytes)?
+                && lane.try_one(Op::Read, offset_bytes, len_bytes, skew_bytes)?,
+        )
+    };
+    spec.alignment_bytes = None;
+    for bytes in ALIGNMENTS {
+        if both(bytes as u64, bytes, 0)? {
+            spec.alignment_bytes = Some(bytes as u64);
+            break;
+        }
+    }
+    spec.memory_alignment_bytes = None;
+    for bytes in MEMORY_ALIGNMENTS {
+        if both(0, BLOCK_BYTES, bytes % BLOCK_BYTES)? {
+            spec.memory_alignment_bytes = Some(bytes as u64);
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Sums over drives that work at the same time.
+fn at_once(lanes: &[&Lane], load: Load, options: &ProbeOptions<'_>) -> Result<f64> {
+    let gate = Barrier::new(lanes.len());
+    let moved = std::thread::scope(|scope| {
+        let running: Vec<_> = lanes
+            .iter()
+            .map(|lane| scope.spawn(|| lane.run(load, options, Some(&gate))))
+            .collect();
+        let joined = running.into_iter().map(|thread| {
+            thread
+                .join()
+                .unwrap_or_else(|_| Err(Error::new(Kind::Io, PROBE, "a thread panicked")))
+        });
+        joined.collect::<Result<Vec<Moved>>>()
+    })?;
+    Ok(moved.iter().map(Moved::bytes_per_s).sum())
+}
+
+/// Ceilings: all drives at once, and which of them hold each other up.
+fn measure_together(
+    lanes: &[Lane],
+    report: &mut ProbeReport,
+    options: &ProbeOptions<'_>,
+) -> Result<()> {
+    let all: Vec<&Lane> = lanes.iter().collect();
+    let deepest = READ_DEPTHS[READ_DEPTHS.len() - 1];
+    let read = |lanes: &[&Lane], share: f64| {
+        at_once(lanes, Load::read(deepest, options.step_ns(share)), options)
+    };
+    let write =
+        |lanes: &[&Lane], share: f64| at_once(lanes, Load::write(options.step_ns(share)), options);
+    options.say("all drives at once: reads");
+    let read_bytes_per_s = read(&all, 1.0)?;
+    options.say("all drives at once: writes");
+    let write_bytes_per_s = write(&all, 1.0)?;
+    let alone = |of: fn(&DriveSpec) -> Option<u64>| -> Vec<f64> {
+        let specs = lanes.iter().map(|lane| &report.drives[lane.index].spec);
+        specs.map(|spec| of(spec).unwrap_or(0) as f64).collect()
+    };
+    let reads_alone = alone(|spec| spec.read_bytes_per_s);
+    let together = Together {
+        read_bytes_per_s: rounded(read_bytes_per_s),
+        write_bytes_per_s: rounded(write_bytes_per_s),
+        read_share: read_bytes_per_s / reads_alone.iter().sum::<f64>(),
+        write_share: write_bytes_per_s / alone(|spec| spec.write_bytes_per_s).iter().sum::<f64>(),
+    };
+    report.together = Some(together);
+    if together.read_share >= SHARED_BELOW && together.write_share >= SHARED_BELOW {
+        return Ok(());
+    }
+    options.say("pairs of drives");
+    let is_shared = |first: usize, second: usize| -> Result<bool> {
+        let rate = read(&[&lanes[first], &lanes[second]], 0.25)?;
+        Ok(rate < SHARED_BELOW * (reads_alone[first] + reads_alone[second]))
+    };
+    let groups = report::find_groups(lanes.len(), is_shared)?;
+    for members in groups {
+        let is_all = members.len() == lanes.len();
+        let chosen: Vec<&Lane> = members.iter().map(|member| &lanes[*member]).collect();
+        let (read_rate, write_rate) = match is_all {
+            true => (read_bytes_per_s, write_bytes_per_s),
+            false => (read(&chosen, 0.5)?, write(&chosen, 0.5)?),
+        };
+        let indices: Vec<usize> = chosen.iter().map(|lane| lane.index).collect();
+        report.add_group(&indices, rounded(read_rate), rounded(write_rate));
+    }
+    Ok(())
+}
+
+/// Three significant digits: more would pretend.
+fn rounded(rate: f64) -> u64 {
+    let digits = rate.max(1.0).log10().floor() as i32;
+    let unit = 10_f64.powi((digits - 2).max(0));
+    ((rate / unit).round() * unit).max(1.0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::config::DriveSet;
+    use crate::drive::fault::FaultDevice;
+    use crate::drive::ram::{RamDevice, RamOptions};
+
+    fn quick() -> ProbeOptions<'static> {
+        ProbeOptions {
+            file_bytes: 8 << 20,
+            step_seconds: 0.02,
+            ..ProbeOptions::default()
+        }
+    }
+
+    fn ram(capacity_bytes: u64) -> RamDevice {
+        RamDevice::new(RamOptions {
+            capacity_bytes,
+            ..RamOptions::default()
+        })
+    }
+
+    fn drives(names: &[&str]) -> Vec<DriveSpec> {
+        DriveSet::from_arguments(names).unwrap().drives
+    }
+
+    #[test]
+    fn a_modelled_drive_gets_the_figures_of_its_model() {
+        let ram = ram(u64::MAX);
+        let device: Arc<dyn Device> = Arc::new(ram.clone());
+        let report = probe_on(&device, &[], &drives(&["/d0"]), quick()).unwrap();
+        let found = &report.drives[0];
+        // The model: 80 us and up to 80 us more, then 2 bytes a nanosecond, any number at once.
+        let at = |depth: u32| {
+            let entry = found
+                .iops_by_depth
+                .iter()
+                .find(|(known, _)| *known == depth);
+            entry.unwrap().1 as f64
+        };
+        assert!((7000.0..9500.0).contains(&at(1)), "{found:?}");
+        for depth in [4, 16, 64] {
+            let ratio = at(depth) / at(1);
+            let wanted = f64::from(depth);
+            assert!(ratio > 0.7 * wanted && ratio < 1.3 * wanted, "{found:?}");
+        }
+        // A request of 1 MiB takes 524 us more.
+        let alone = found.read_by_depth[0].1 as f64;
+        assert!((1.5e9..1.75e9).contains(&alone), "{found:?}");
+        assert_eq!(found.spec.depth, Some(16));
+        assert!(found.spec.write_bytes_per_s.unwrap() > 10_000_000_000);
+        assert_eq!(found.spec.alignment_bytes, Some(512));
+        assert_eq!(found.spec.direct_io, Some(true));
+        assert_eq!(report.together, None);
+        assert_eq!(
+            ram.list(),
+            Vec::<PathBuf>::new(),
+            "something was left behind"
+        );
+    }
+
+    #[test]
+    fn names_on_one_file_system_are_one_drive_and_others_are_measured_together() {
+        let device: Arc<dyn Device> = Arc::new(ram(u64::MAX));
+        let specs = drives(&["/d0/a", "/d1/b", "/d0/c"]);
+        let said = Mutex::new(Vec::new());
+        let watch = |what: &str| said.lock().unwrap().push(what.to_string());
+        let options = ProbeOptions {
+            watch: Some(&watch),
+            ..quick()
+        };
+        let report = probe_on(&device, &["io_uring".into()], &specs, options).unwrap();
+        let said = said.into_inner().unwrap();
+        assert!(said.contains(&"b: random reads".to_string()), "{said:?}");
+        assert!(!said.iter().any(|what| what.starts_with("c:")), "{said:?}");
+        assert!(report.together.is_some());
+        let [a, _, c] = &report.drives[..] else {
+            unreachable!("three drives were named");
+        };
+        assert_eq!(c.spec.name, "c");
+        assert_eq!(c.spec.dir, Path::new("/d0/c"));
+        assert_eq!(c.spec.read_bytes_per_s, a.spec.read_bytes_per_s);
+        assert!(c.notes[0].contains("`a`"), "{:?}", c.notes);
+        assert_eq!(c.spec.features, ["io_uring"]);
+    }
+
+    #[test]
+    fn a_directory_of_the_system_is_measured_and_left_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let specs = drives(&[&dir.path().display().to_string()]);
+        for io in [IoMode::Auto, IoMode::Buffered] {
+            let options = ProbeOptions { io, ..quick() };
+            let report = probe(&specs, options).unwrap();
+            let spec = &report.drives[0].spec;
+            assert!(spec.read_bytes_per_s.unwrap() > 0, "{report}");
+            assert!(spec.read_iops.unwrap() > 0, "{report}");
+            if io == IoMode::Buffered {
+                assert_eq!(spec.direct_io, Some(false));
+                assert_eq!(spec.alignment_bytes, None);
+            }
+            assert!(!report.drives[0].notes.is_empty());
+            assert!(report.seconds > 0.0);
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn too_little_room_no_drives_and_a_stop_are_named() {
+        let device: Arc<dyn Device> = Arc::new(ram(8 << 20));
+        let error = probe_on(&device, &[], &drives(&["/d0"]), quick()).unwrap_err();
+        assert_eq!(error.kind(), Kind::NoSpace);
+        assert_eq!(error.drive_name(), Some("d0"));
+        let error = probe_on(&device, &[], &[], quick()).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage);
+        let missing = drives(&["/no/such/directory"]);
+        assert_eq!(probe(&missing, quick()).unwrap_err().kind(), Kind::Io);
+        let ram = ram(u64::MAX);
+        let device: Arc<dyn Device> = Arc::new(ram.clone());
+        let asked = AtomicU64::new(0);
+        let is_cancelled = || asked.fetch_add(1, Ordering::Relaxed) > 20;
+        let options = ProbeOptions {
+            is_cancelled: Some(&is_cancelled),
+            ..quick()
+        };
+        let error = probe_on(&device, &[], &drives(&["/d0"]), options).unwrap_err();
+        assert_eq!(error.kind(), Kind::Interrupted);
+        assert_eq!(ram.list(), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn a_failing_drive_is_named_and_nothing_stays() {
+        for plan in ["eio@1:write", "eio@40:read", "enospc@2:write", "eio@1:sync"] {
+            let ram = ram(u64::MAX);
+            let faulty = FaultDevice::new(Arc::new(ram.clone()), plan.parse().unwrap());
+            let device: Arc<dyn Device> = Arc::new(faulty);
+            let error = probe_on(&device, &[], &drives(&["/d0"]), quick()).unwrap_err();
+            assert_eq!(error.drive_name(), Some("d0"), "{plan}: {error}");
+            assert_eq!(ram.list(), Vec::<PathBuf>::new(), "{plan}");
+        }
+    }
+
+    #[test]
+    fn figures_have_three_digits() {
+        for (rate, wanted) in [
+            (1_234_567.0, 1_230_000),
+            (999.6, 1000),
+            (0.2, 1),
+            (87.4, 87),
+        ] {
+            assert_eq!(rounded(rate), wanted);
+        }
+    }
+}
