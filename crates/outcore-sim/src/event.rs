@@ -1,36 +1,35 @@
 //! The event queue: a 4-ary heap ordered by time, then by order of insertion.
 //!
 //! Contract: [`EventQueue::pop`] returns events in non-decreasing time, and events of one time in
-//! the order in which they were pushed, so that a run is the same on every machine. An event is
-//! 16 bytes: time in picoseconds, a wrapping 32-bit sequence number, and 32 bits that the owner
-//! reads (a kind in the upper 4 bits, an argument in the lower 28). A model has at most one
-//! pending event a resource (link direction, memory channel, bus, die), so the heap stays
+//! the order in which they were pushed, so that a run is the same on every machine. An event is one
+//! 128-bit number: time in picoseconds, a 32-bit sequence number, and 32 bits that the owner reads
+//! (a kind in the upper 4 bits, an argument in the lower 28); comparing two events is comparing two
+//! numbers. When the sequence is used up the pending events are numbered anew. A model has at most
+//! one pending event a resource (link direction, memory channel, bus, die), so the heap stays
 //! within a few cache lines and never allocates once it has grown to that size.
 
 /// One pending event.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Event {
     /// When it fires, in picoseconds.
     pub(crate) at: u64,
-    seq: u32,
     /// Kind and argument, packed by the owner.
     pub(crate) data: u32,
-}
-
-impl Event {
-    /// True when `self` fires before `other`. The sequence comparison is valid as long as fewer
-    /// than 2^31 events are pushed while one is pending.
-    #[inline]
-    fn before(&self, other: &Event) -> bool {
-        self.at < other.at || (self.at == other.at && (self.seq.wrapping_sub(other.seq) as i32) < 0)
-    }
 }
 
 /// A stable priority queue of events.
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
-    heap: Vec<Event>,
+    heap: Vec<u128>,
     seq: u32,
+}
+
+#[inline]
+fn unpack(key: u128) -> Event {
+    Event {
+        at: (key >> 64) as u64,
+        data: key as u32,
+    }
 }
 
 impl EventQueue {
@@ -51,49 +50,41 @@ impl EventQueue {
     /// Time of the next event.
     #[inline]
     pub(crate) fn next_at(&self) -> Option<u64> {
-        self.heap.first().map(|event| event.at)
+        self.heap.first().map(|key| unpack(*key).at)
     }
 
     /// Adds an event that fires at `at`.
     #[inline]
     pub(crate) fn push(&mut self, at: u64, data: u32) {
-        let event = Event {
-            at,
-            seq: self.seq,
-            data,
-        };
-        self.seq = self.seq.wrapping_add(1);
-        self.heap.push(event);
-        let heap = self.heap.as_mut_slice();
-        let mut child = heap.len() - 1;
-        while child > 0 {
-            let parent = (child - 1) / 4;
-            if !event.before(&heap[parent]) {
-                break;
-            }
-            heap[child] = heap[parent];
-            child = parent;
+        if self.seq == u32::MAX {
+            self.number_anew();
         }
-        heap[child] = event;
+        let key = u128::from(at) << 64 | u128::from(self.seq) << 32 | u128::from(data);
+        self.seq += 1;
+        self.heap.push(key);
+        let last = self.heap.len() - 1;
+        sift_up(&mut self.heap, last, key);
     }
 
-    /// Removes the first event whose data is `data`; false when there is none. Linear; only used
-    /// by suspension, which is rare.
+    #[cold]
+    fn number_anew(&mut self) {
+        // A sorted list is a heap.
+        self.heap.sort_unstable();
+        for (seq, key) in self.heap.iter_mut().enumerate() {
+            let Event { at, data } = unpack(*key);
+            *key = u128::from(at) << 64 | (seq as u128) << 32 | u128::from(data);
+        }
+        self.seq = self.heap.len() as u32;
+    }
+
+    /// Removes the event whose data is `data`; false when there is none. Linear; only used by
+    /// suspension, which is rare.
     pub(crate) fn cancel(&mut self, data: u32) -> bool {
-        let Some(at) = self.heap.iter().position(|event| event.data == data) else {
+        let Some(at) = self.heap.iter().position(|key| unpack(*key).data == data) else {
             return false;
         };
-        // Order within the heap does not matter to the owner: rebuild from the rest.
-        let mut rest = std::mem::take(&mut self.heap);
-        rest.swap_remove(at);
-        rest.sort_unstable_by(|a, b| {
-            if a.before(b) {
-                std::cmp::Ordering::Less
-            } else {
-                std::cmp::Ordering::Greater
-            }
-        });
-        self.heap = rest;
+        self.heap.swap_remove(at);
+        self.heap.sort_unstable();
         true
     }
 
@@ -105,29 +96,53 @@ impl EventQueue {
         let heap = self.heap.as_mut_slice();
         let len = heap.len();
         if len == 0 {
-            return Some(first);
+            return Some(unpack(first));
         }
+        // The hole goes down to a leaf, then the last event goes up from there: it came from a
+        // leaf and seldom belongs much higher, so this compares less than stopping on the way.
         let mut hole = 0;
         loop {
             let start = 4 * hole + 1;
-            if start >= len {
-                break;
-            }
-            let mut best = start;
-            for child in start + 1..(start + 4).min(len) {
-                if heap[child].before(&heap[best]) {
-                    best = child;
+            let best = if let Some([a, b, c, d]) = heap.get(start..start + 4) {
+                let left = start + usize::from(b < a);
+                let right = start + 2 + usize::from(d < c);
+                if heap[right] < heap[left] {
+                    right
+                } else {
+                    left
                 }
-            }
-            if !heap[best].before(&last) {
+            } else if start < len {
+                let mut best = start;
+                for child in start + 1..len {
+                    if heap[child] < heap[best] {
+                        best = child;
+                    }
+                }
+                best
+            } else {
                 break;
-            }
+            };
             heap[hole] = heap[best];
             hole = best;
         }
-        heap[hole] = last;
-        Some(first)
+        sift_up(heap, hole, last);
+        Some(unpack(first))
     }
+}
+
+/// Puts `key` where `from` is, or as far above as it belongs.
+#[inline]
+fn sift_up(heap: &mut [u128], from: usize, key: u128) {
+    let mut at = from;
+    while at > 0 {
+        let parent = (at - 1) / 4;
+        if key > heap[parent] {
+            break;
+        }
+        heap[at] = heap[parent];
+        at = parent;
+    }
+    heap[at] = key;
 }
 
 #[cfg(test)]
@@ -173,10 +188,10 @@ mod tests {
     }
 
     #[test]
-    fn the_sequence_number_may_wrap() {
+    fn the_sequence_number_may_be_used_up() {
         let mut queue = EventQueue {
             heap: Vec::new(),
-            seq: u32::MAX - 1,
+            seq: u32::MAX - 2,
         };
         for index in 0..4 {
             queue.push(7, index);
