@@ -2,10 +2,12 @@
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 use outcore_sim::config::{Allocation, DriveConfig, GcPolicy, Suspension};
-use outcore_sim::drive::{Caching, QueueConfig};
+use outcore_sim::drive::{Caching, Op, QueueConfig};
 use outcore_sim::run::{Outcome, RunOptions, run};
 use outcore_sim::units::{NS, Size, Time, Transfers, US};
-use outcore_sim::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
+use outcore_sim::workload::{
+    Addresses, FlowConfig, List, ListItem, Origin, Pace, Sizes, Synthetic,
+};
 
 fn small() -> DriveConfig {
     let mut config = DriveConfig {
@@ -361,4 +363,30 @@ fn the_digest_of_a_run_is_the_same_on_every_machine() {
     let summary = simulate(&small(), &[flow(0.5, 32, 8, 5_000)]).summary;
     assert_eq!(summary.total.sim_end_ns * NS / NS, summary.total.sim_end_ns);
     assert_eq!(summary.digest.len(), 16);
+}
+
+#[test]
+fn trimmed_units_are_read_without_flash_and_need_no_collection() {
+    let mut config = small();
+    config.precondition = false;
+    let item = |op: Op, lba: u64| ListItem {
+        at: 0,
+        op,
+        lba,
+        sectors: 16,
+    };
+    let writes = (0..64).map(|at| item(Op::Write, at * 16));
+    let trims = (0..64).map(|at| item(Op::Trim, at * 16));
+    let reads = (0..64).map(|at| item(Op::Read, at * 16));
+    let mut flow = flow(1.0, 1, 16, 0);
+    let items = writes.chain(trims).chain(reads).collect();
+    flow.origin = Origin::List(List {
+        items,
+        depth: 1,
+        rounds: 1,
+    });
+    let counters = simulate(&config, &[flow]).summary.counters;
+    assert_eq!(counters.page_programs, 64);
+    assert_eq!(counters.page_reads, 0);
+    assert_eq!(counters.completed, 192);
 }
