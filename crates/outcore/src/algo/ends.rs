@@ -5,6 +5,7 @@
 //! exists is refused before any work unless it may be replaced, and so are drives without the room
 //! that the plan needs. Nothing is read or written here.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -29,6 +30,7 @@ pub(crate) fn open_inputs(
     let mut parts = Vec::with_capacity(inputs.len());
     let mut first_position = 0;
     for input in inputs {
+        check_is_file(&input.path)?;
         let file = volume.open(&input.path, access)?;
         let here_bytes = file.facts.len_bytes;
         let behind_bytes = here_bytes.checked_sub(input.header_bytes);
@@ -61,6 +63,22 @@ pub(crate) fn open_inputs(
         first_position += data_len_bytes / element_bytes as u64;
     }
     Ok(parts)
+}
+
+/// Fails for what the system knows and is no plain file: opening a named pipe would wait for ever,
+/// and directories and devices have no length to plan with.
+fn check_is_file(path: &Path) -> Result<()> {
+    let Ok(facts) = std::fs::metadata(path) else {
+        // Opening tells what is wrong; names of an in-memory device are none of the system's.
+        return Ok(());
+    };
+    let (cause, hint) = match facts.file_type() {
+        kind if kind.is_file() => return Ok(()),
+        kind if kind.is_dir() => ("it is a directory", "name the files in it"),
+        kind if kind.is_fifo() => ("it is a pipe", "read it as standard input: -"),
+        _ => ("it is no plain file", "copy it to a file, or pipe it in: -"),
+    };
+    Err(Error::usage("open input", cause).path(path).hint(hint))
 }
 
 /// Fails if a file is no longer as long as it was when it was opened.

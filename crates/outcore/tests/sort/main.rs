@@ -6,6 +6,8 @@
 mod support;
 
 mod conformance;
+mod faults;
+mod files;
 mod plans;
 mod properties;
 mod shapes;
