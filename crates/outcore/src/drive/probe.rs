@@ -153,9 +153,12 @@ pub fn probe_on(
         lanes.push(lane);
     }
     let mut report = ProbeReport::new(probes);
+    // What lies in memory competes with the processor's own work, not with drives.
+    lanes.retain(|lane| !lane.facts.is_in_memory);
     if lanes.len() > 1 {
         measure_together(&lanes, &mut report, &options)?;
     }
+    report.group_twins();
     report.seconds = (device.now_ns() - started_ns) as f64 / 1e9;
     Ok(report)
 }

@@ -25,6 +25,8 @@ pub struct DriveProbe {
     pub file_bytes: u64,
     /// Whether it lies in memory.
     pub is_in_memory: bool,
+    /// The drive named before it that is the same one.
+    pub same_as: Option<String>,
     /// What one should know about these figures.
     pub notes: Vec<String>,
 }
@@ -51,6 +53,8 @@ pub struct ProbeReport {
     pub together: Option<Together>,
     /// Ceilings that drives share.
     pub groups: Vec<GroupSpec>,
+    /// Processors of this machine; each drive had one thread.
+    pub processors: usize,
     /// Time that it took.
     pub seconds: f64,
 }
@@ -66,6 +70,7 @@ impl DriveProbe {
             iops_by_depth: Vec::new(),
             file_bytes: 0,
             is_in_memory,
+            same_as: None,
             notes: Vec::new(),
         }
     }
@@ -101,6 +106,7 @@ impl DriveProbe {
         same.spec.dir.clone_from(&spec.dir);
         same.spec.weight = spec.weight;
         same.spec.capacity_limit_bytes = spec.capacity_limit_bytes;
+        same.same_as = Some(self.spec.name.clone());
         same.notes = vec![format!(
             "it lies on the file system of `{}`: one drive with two names gains nothing",
             self.spec.name
@@ -115,6 +121,7 @@ impl ProbeReport {
             drives,
             together: None,
             groups: Vec::new(),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
             seconds: 0.0,
         }
     }
@@ -135,6 +142,25 @@ impl ProbeReport {
             read_bytes_per_s: Some(read_bytes_per_s),
             write_bytes_per_s: Some(write_bytes_per_s),
         });
+    }
+
+    /// Drives that are one and the same share what that one can do.
+    pub(super) fn group_twins(&mut self) {
+        for twin in 0..self.drives.len() {
+            let same_as = self.drives[twin].same_as.clone();
+            let first = same_as.and_then(|name| {
+                let mut drives = self.drives.iter();
+                drives.position(|drive| drive.spec.name == name)
+            });
+            let Some(first) = first else { continue };
+            if self.drives[first].spec.group.is_none() {
+                let spec = &self.drives[first].spec;
+                let read_bytes_per_s = spec.read_bytes_per_s.unwrap_or(1);
+                let write_bytes_per_s = spec.write_bytes_per_s.unwrap_or(1);
+                self.add_group(&[first], read_bytes_per_s, write_bytes_per_s);
+            }
+            self.drives[twin].spec.group = self.drives[first].spec.group.clone();
+        }
     }
 
     /// The drives and groups as a drives file holds them.
@@ -253,6 +279,14 @@ impl fmt::Display for ProbeReport {
                 together.write_share * 100.0,
             )?;
         }
+        if self.drives.len() > self.processors && !self.groups.is_empty() {
+            writeln!(
+                f,
+                "{} processors drove {} drives: a ceiling may be theirs",
+                self.processors,
+                self.drives.len()
+            )?;
+        }
         for group in &self.groups {
             let members = self.drives.iter().map(|drive| &drive.spec);
             let members: Vec<&str> = members
@@ -350,5 +384,28 @@ mod tests {
         let again = DriveSet::parse(&set.to_text().unwrap(), Path::new("/drives.toml")).unwrap();
         assert_eq!(again, set);
         assert_eq!(set.drives[1].group.as_deref(), Some("group0"));
+        report.processors = 2;
+        assert!(report.to_string().contains("2 processors drove 3 drives"));
+    }
+
+    #[test]
+    fn two_names_of_one_drive_share_a_group_that_can_do_what_it_can() {
+        let spec = DriveSpec {
+            read_bytes_per_s: Some(7),
+            write_bytes_per_s: Some(5),
+            ..DriveSpec::from_dir("/mnt/a")
+        };
+        let first = DriveProbe::new(&spec, true, false);
+        let twin = first.of_same_file_system(&DriveSpec::from_dir("/mnt/b"));
+        let other = DriveProbe::new(&DriveSpec::from_dir("/mnt/c"), true, false);
+        let mut report = ProbeReport::new(vec![first, other, twin]);
+        report.group_twins();
+        let groups = report
+            .drives
+            .iter()
+            .map(|drive| drive.spec.group.as_deref());
+        assert!(groups.eq([Some("group0"), None, Some("group0")]));
+        assert_eq!(report.groups[0].read_bytes_per_s, Some(7));
+        assert_eq!(report.groups[0].write_bytes_per_s, Some(5));
     }
 }
