@@ -47,7 +47,8 @@ pub struct TraceRequest {
     /// What.
     pub op: TraceOp,
     /// First byte on that drive.
-    pub offset: u64,
+    #[serde(rename = "offset")]
+    pub offset_bytes: u64,
     /// Bytes.
     pub bytes: u64,
     /// Requests that have to be finished before.
@@ -362,13 +363,13 @@ fn issue(
         Placement::Recorded => {
             submit(
                 (u64::from(request.drive) % drives) as usize,
-                request.offset,
+                request.offset_bytes,
                 request.bytes,
             );
         }
         Placement::Striped { stripe_bytes } => {
             let stripe = stripe_bytes.max(512);
-            let (mut offset, end) = (request.offset, request.offset + request.bytes);
+            let (mut offset, end) = (request.offset_bytes, request.offset_bytes + request.bytes);
             while offset < end {
                 let inside = offset % stripe;
                 let take = (stripe - inside).min(end - offset);
@@ -486,7 +487,7 @@ mod tests {
                 id,
                 drive: 0,
                 op: TraceOp::Read,
-                offset: id << 20,
+                offset_bytes: id << 20,
                 bytes: 1 << 20,
                 after: if id < window {
                     Vec::new()

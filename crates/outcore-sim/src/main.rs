@@ -1,4 +1,6 @@
 //! The simulator on its own: the same subcommands as `outcore sim`.
+//!
+//! Contract: parses arguments, runs one subcommand, exits with its code; nothing else lives here.
 
 use clap::Parser;
 

@@ -1,4 +1,7 @@
 //! The model against arithmetic that can be done by hand.
+//!
+//! Contract: each test derives its expected value independently of the model; integer time, so most
+//! are exact.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 use outcore_sim::config::{Allocation, DriveConfig, GcPolicy, Suspension};

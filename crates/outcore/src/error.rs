@@ -72,7 +72,7 @@ struct Facts {
     cause: String,
     drive: Option<String>,
     path: Option<PathBuf>,
-    offset: Option<u64>,
+    offset_bytes: Option<u64>,
     errno: Option<i32>,
     hint: Option<String>,
 }
@@ -86,7 +86,7 @@ impl Error {
             cause: cause.into(),
             drive: None,
             path: None,
-            offset: None,
+            offset_bytes: None,
             errno: None,
             hint: None,
         }))
@@ -140,7 +140,7 @@ impl Error {
     /// Adds the byte offset in the file.
     #[must_use]
     pub fn offset(mut self, offset_bytes: u64) -> Self {
-        self.0.offset = Some(offset_bytes);
+        self.0.offset_bytes = Some(offset_bytes);
         self
     }
 
@@ -178,7 +178,7 @@ impl Error {
 
     /// The byte offset in the file, where one is known.
     pub fn offset_bytes(&self) -> Option<u64> {
-        self.0.offset
+        self.0.offset_bytes
     }
 
     /// The system's error number, where there is one.
@@ -203,7 +203,7 @@ impl fmt::Display for Error {
         if let Some(path) = &facts.path {
             place.push(path.display().to_string());
         }
-        if let Some(offset) = facts.offset {
+        if let Some(offset) = facts.offset_bytes {
             place.push(format!("at byte {offset}"));
         }
         if !place.is_empty() {

@@ -40,22 +40,22 @@ struct Slots {
     slots: Pool<Slot>,
     newest: u32,
     oldest: u32,
-    capacity: u32,
+    capacity_count: u32,
 }
 
 impl Slots {
-    fn new(capacity: u32) -> Self {
+    fn new(capacity_count: u32) -> Self {
         Slots {
             at: IntMap::default(),
             slots: Pool::new(),
             newest: NONE,
             oldest: NONE,
-            capacity: capacity.max(1),
+            capacity_count: capacity_count.max(1),
         }
     }
 
     fn full(&self) -> bool {
-        self.at.len() >= self.capacity as usize
+        self.at.len() >= self.capacity_count as usize
     }
 
     fn unlink(&mut self, at: u32) {

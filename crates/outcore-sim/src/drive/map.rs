@@ -73,17 +73,17 @@ pub(super) struct Cmt {
     entries: Pool<CmtEntry>,
     newest: u32,
     oldest: u32,
-    capacity: u32,
+    capacity_count: u32,
 }
 
 impl Cmt {
-    fn new(capacity: u32) -> Self {
+    fn new(capacity_count: u32) -> Self {
         Cmt {
             at: IntMap::default(),
             entries: Pool::new(),
             newest: NONE,
             oldest: NONE,
-            capacity,
+            capacity_count,
         }
     }
 
@@ -98,7 +98,7 @@ impl Cmt {
     }
 
     fn full(&self) -> bool {
-        self.at.len() >= self.capacity as usize
+        self.at.len() >= self.capacity_count as usize
     }
 
     fn unlink(&mut self, at: u32) {
@@ -160,7 +160,7 @@ impl Cmt {
     }
 
     pub(super) fn capacity(&self) -> u32 {
-        self.capacity
+        self.capacity_count
     }
 }
 
@@ -265,7 +265,7 @@ impl Mapping {
     pub(super) fn waiting_planes(&self) -> Option<(usize, u32)> {
         self.overfull
             .iter()
-            .map(|list| list.len)
+            .map(|list| list.count)
             .enumerate()
             .find(|(_, len)| *len > 0)
     }

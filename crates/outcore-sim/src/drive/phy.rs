@@ -114,7 +114,7 @@ impl Drive {
             time += self.suspend(unit);
         }
         assert!(self.phy.idle(unit), "a command met a busy unit");
-        let count = chosen.len;
+        let count = chosen.count;
         let kind = self.trs[chosen.head].kind;
         let (command, multi) = match kind {
             Kind::Read => (
@@ -281,7 +281,7 @@ impl Drive {
             Source::User | Source::Cache => 1,
             Source::Gc => 2,
         };
-        self.stats.page_reads += u64::from(state.active.len);
+        self.stats.page_reads += u64::from(state.active.count);
         let mut at = state.active.head;
         while at != NONE {
             let next = self.trs[at].next;
@@ -389,7 +389,7 @@ fn push_bus(list: &mut List, trs: &mut super::types::Pool<Tr>, at: u32) {
         trs[list.tail].sibling = at;
     }
     list.tail = at;
-    list.len += 1;
+    list.count += 1;
 }
 
 fn pop_bus(list: &mut List, trs: &mut super::types::Pool<Tr>) -> Option<u32> {
@@ -401,6 +401,6 @@ fn pop_bus(list: &mut List, trs: &mut super::types::Pool<Tr>) -> Option<u32> {
     if list.head == NONE {
         list.tail = NONE;
     }
-    list.len -= 1;
+    list.count -= 1;
     Some(at)
 }

@@ -1,4 +1,6 @@
 //! What a drive counted during a run: operations, bytes, time by resource, energy and wear.
+//!
+//! Contract: plain counters that only grow; a run reads them when it has ended. No allocation.
 
 use serde::Serialize;
 

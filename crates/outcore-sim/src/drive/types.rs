@@ -184,14 +184,14 @@ impl<T> IndexMut<u32> for Pool<T> {
 pub(crate) struct List {
     pub(crate) head: u32,
     pub(crate) tail: u32,
-    pub(crate) len: u32,
+    pub(crate) count: u32,
 }
 
 impl List {
     pub(crate) const EMPTY: List = List {
         head: NONE,
         tail: NONE,
-        len: 0,
+        count: 0,
     };
 
     #[inline]
@@ -209,7 +209,7 @@ impl List {
             trs[self.tail].next = at;
         }
         self.tail = at;
-        self.len += 1;
+        self.count += 1;
     }
 
     #[inline]
@@ -225,7 +225,7 @@ impl List {
         } else {
             trs[next].prev = prev;
         }
-        self.len -= 1;
+        self.count -= 1;
     }
 
     #[inline]
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(list.pop(&mut trs), Some(ids[1]));
         assert_eq!(list.pop(&mut trs), Some(ids[3]));
         assert_eq!(list.pop(&mut trs), None);
-        assert_eq!(list.len, 0);
+        assert_eq!(list.count, 0);
     }
 
     #[test]

@@ -1,4 +1,6 @@
 //! Import of MQSim's workload file and of its ASCII traces; see the module above for the contract.
+//!
+//! Contract: a key that MQSim ignores is a warning, one that nobody knows an error with its line.
 
 use std::path::Path;
 
@@ -100,14 +102,14 @@ struct Numbers {
     working_set: Option<u64>,
     depth: Option<u32>,
     by_rate: Option<bool>,
-    bandwidth: Option<u64>,
+    bytes_per_second: Option<u64>,
     read: Option<u64>,
     addresses: Option<u8>,
     hot: u64,
     aligned: bool,
     align: u32,
     normal: bool,
-    size: Option<u32>,
+    size_sectors: Option<u32>,
     deviation: u32,
     seed: Option<i32>,
     stop_ns: u64,
@@ -242,11 +244,11 @@ fn import_number<'a>(
         "Request_Size_Distribution" => {
             numbers.normal = import.choice(node, &[("FIXED", false), ("NORMAL", true)])?;
         }
-        "Average_Request_Size" => numbers.size = Some(import.small(node)?),
+        "Average_Request_Size" => numbers.size_sectors = Some(import.small(node)?),
         "Variance_Request_Size" => numbers.deviation = import.small(node)?,
         "Seed" => numbers.seed = Some(import.small(node)?.min(i32::MAX as u32) as i32),
         "Average_No_of_Reqs_in_Queue" => numbers.depth = Some(import.small(node)?),
-        "Bandwidth" => numbers.bandwidth = Some(import.unsigned(node)?),
+        "Bandwidth" => numbers.bytes_per_second = Some(import.unsigned(node)?),
         "Intensity" => {
             import.warn(
                 node,
@@ -284,7 +286,7 @@ fn finish_synthetic<'a>(
 ) -> Result<Synthetic> {
     let missing = |key: &str| import.wrong(part, format!("{key} is missing"));
     let size = numbers
-        .size
+        .size_sectors
         .ok_or_else(|| missing("Average_Request_Size"))?;
     if size == 0 || size > 0xffff {
         return Err(import.wrong(
@@ -296,7 +298,7 @@ fn finish_synthetic<'a>(
         .by_rate
         .ok_or_else(|| missing("Synthetic_Generator_Type"))?;
     let pace = if by_rate {
-        let bandwidth = numbers.bandwidth.ok_or_else(|| missing("Bandwidth"))?;
+        let bandwidth = numbers.bytes_per_second.ok_or_else(|| missing("Bandwidth"))?;
         let requests_per_s = bandwidth / 512 / u64::from(size);
         if requests_per_s == 0 {
             return Err(import.wrong(

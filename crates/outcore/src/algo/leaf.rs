@@ -224,14 +224,14 @@ where
         Ok(())
     }
 
-    /// Reads `len` bytes of scratch, from the place of segment `first`, to the end of what is
+    /// Reads `len_bytes` bytes of scratch, from the place of segment `first`, to the end of what is
     /// being loaded.
     fn read_run(
         &mut self,
         load: &mut Load,
         rest: &mut Buf,
         first: usize,
-        len: usize,
+        len_bytes: usize,
     ) -> Result<()> {
         let Home::Scratch { place, .. } = &load.leaf.segments[first].home else {
             return Ok(());
@@ -244,11 +244,11 @@ where
             file,
             Op::Read,
             place.offset_bytes,
-            rest.split_to(len),
+            rest.split_to(len_bytes),
             token,
         );
         load.reads_left += 1;
-        load.loaded_to += len;
+        load.loaded_to += len_bytes;
         Ok(())
     }
 

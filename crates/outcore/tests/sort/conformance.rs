@@ -1,4 +1,6 @@
 //! Every case of the conformance kit, on drives in memory.
+//!
+//! Contract: each case is sorted by the engine and by the oracle, and both outputs are the same bytes.
 
 use crate::support::cases::cases;
 use crate::support::oracle;

@@ -1,4 +1,6 @@
 //! The same on real files: both engines, direct and buffered, sets of files, what a crash leaves.
+//!
+//! Contract: what holds on drives in memory holds on files; nothing is left behind but the output.
 
 use std::fs;
 use std::io::Write;

@@ -1,4 +1,6 @@
 //! The sort against a naive one: every type, distribution, option, size, device and fault.
+//!
+//! Contract: every expected output comes from `support::oracle`, which shares no code with the engine.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,6 @@
 //! Random sorts against the oracle: formats, patterns, options, memory, threads, drives, files.
+//!
+//! Contract: output depends on input and options alone; memory stays under the cap; seeds are printed.
 
 use outcore::algo::sort::SortOptions;
 use outcore::data::RecordFormat;

@@ -1,4 +1,6 @@
 //! Shapes that once went wrong, or were likely to: one promise a test.
+//!
+//! Contract: each test is a minimal case of a fault that was found, and names the promise it broke.
 
 use outcore::algo::sort::SortOptions;
 use outcore::data::RecordFormat;
