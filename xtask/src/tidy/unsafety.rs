@@ -34,6 +34,10 @@ const PLACES: [(&str, &str); 9] = [
         "crates/outcore/src/algo/kernel/",
         "hot loops that measurements demanded",
     ),
+    (
+        "crates/outcore/tests/heap.rs",
+        "an allocator that counts, for one test",
+    ),
     ("python/src/", "where PyO3 asks for it"),
 ];
 

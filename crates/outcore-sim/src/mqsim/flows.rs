@@ -298,7 +298,9 @@ fn finish_synthetic<'a>(
         .by_rate
         .ok_or_else(|| missing("Synthetic_Generator_Type"))?;
     let pace = if by_rate {
-        let bandwidth = numbers.bytes_per_second.ok_or_else(|| missing("Bandwidth"))?;
+        let bandwidth = numbers
+            .bytes_per_second
+            .ok_or_else(|| missing("Bandwidth"))?;
         let requests_per_s = bandwidth / 512 / u64::from(size);
         if requests_per_s == 0 {
             return Err(import.wrong(
