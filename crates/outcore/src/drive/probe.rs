@@ -8,7 +8,8 @@
 //! |---|---|---|
 //! | alignment | single transfers at borders of 512 bytes, and from memory at smaller ones | |
 //! | write | 1 MiB blocks one after another, 16 in flight, sync included | 1 step |
-//! | read | the same for reads, at 1, 2, 4, 8 and 16 in flight | 5 x 1/4 step |
+//! | read | the same for reads | 1 step |
+//! | depth | the same reads with 1, 2, 4, 8 and 16 in flight | 5 x 1/4 step |
 //! | random reads | 4 KiB at random places, at 1, 4, 16 and 64 in flight | 4 x 1/2 step |
 //! | together | reads and writes of all drives at once | 2 steps |
 //! | pairs | reads of two at once, only if together is less than the sum | 1/4 step a pair |
@@ -209,6 +210,8 @@ fn measure_alone(
     probe.spec.write_bytes_per_s = Some(rounded(written.bytes_per_s()));
     probe.file_bytes = lane.written_bytes;
     say("sequential reads");
+    let read = lane.run(Load::read(DEPTH_MAX, options.step_ns(1.0)), options, None)?;
+    probe.spec.read_bytes_per_s = Some(rounded(read.bytes_per_s()));
     for depth in READ_DEPTHS {
         let read = lane.run(Load::read(depth, options.step_ns(0.25)), options, None)?;
         probe
@@ -216,7 +219,6 @@ fn measure_alone(
             .push((depth, rounded(read.bytes_per_s())));
     }
     let best = probe.read_by_depth.iter().map(|(_, rate)| *rate).max();
-    probe.spec.read_bytes_per_s = best;
     let enough = best.unwrap_or(0) as f64 * DEPTH_ENOUGH;
     let shallowest = probe
         .read_by_depth
