@@ -10,7 +10,7 @@ use super::tokens::UnsafeKind;
 use super::{Finding, Severity};
 
 /// Files and folders (ending in `/`) that may hold unsafe code, and what for.
-const PLACES: [(&str, &str); 9] = [
+const PLACES: [(&str, &str); 10] = [
     ("crates/outcore/src/memory.rs", "aligned buffers"),
     ("crates/outcore/src/memory/", "aligned buffers"),
     ("crates/outcore/src/drive/uring.rs", "io_uring's rings"),
