@@ -6,6 +6,7 @@
 //! and default (see [`outcore::config`]).
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use outcore::config::IoMode;
@@ -84,6 +85,9 @@ pub(crate) enum Command {
     /// Look at the settings
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Measure drives
+    #[command(subcommand)]
+    Drives(DrivesCommand),
     /// Print a completion script for a shell
     ///
     /// For example: outcore completions bash > /etc/bash_completion.d/outcore
@@ -327,6 +331,37 @@ pub(crate) enum ScratchCommand {
 pub(crate) enum ConfigCommand {
     /// Print every setting and where it came from
     Show,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DrivesCommand {
+    Probe(ProbeArgs),
+}
+
+/// Measure bandwidth, IOPS against depth, alignment, features and shared ceilings of drives
+///
+/// Each drive is measured alone, then all together, on a file in a private directory that is
+/// removed afterwards. The text for --drives goes to standard output or to a file.
+#[derive(Debug, Args)]
+pub(crate) struct ProbeArgs {
+    /// A directory on each drive, or a drives file (.toml) to measure again
+    #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dirs: Vec<PathBuf>,
+    /// The file to write, for --drives; its name ends in .toml
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// How files are read and written: auto, direct, buffered
+    #[arg(long, value_name = "MODE")]
+    pub(crate) io: Option<IoMode>,
+    /// Size of the file on each drive; a quarter of the free space at most
+    #[arg(long = "size", value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_bytes)]
+    pub(crate) file_bytes: u64,
+    /// Time for a step; there are about seven a drive
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::parse_duration)]
+    pub(crate) step: Duration,
+    /// Replace a file that exists
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// A record's size in bytes, as a plain number or with a unit.

@@ -94,6 +94,7 @@ fn dispatch(cli: &Cli) -> u8 {
         Command::Demo(_) => ("demo", false),
         Command::Scratch(_) => ("scratch", false),
         Command::Config(_) => ("config", false),
+        Command::Drives(_) => ("drives", false),
         Command::Completions { .. } => ("completions", true),
         Command::Man { dir, .. } => ("man", dir.is_none()),
     };
@@ -108,6 +109,7 @@ fn dispatch(cli: &Cli) -> u8 {
         Command::Demo(args) => commands::demo::run(&context, args),
         Command::Scratch(command) => commands::scratch::run(&context, command),
         Command::Config(command) => commands::config::run(&context, command),
+        Command::Drives(command) => commands::drives::run(&context, command),
         Command::Completions { shell } => commands::docs::completions(&context, *shell),
         Command::Man { dir, force } => commands::docs::man(&context, dir.as_deref(), *force),
     };

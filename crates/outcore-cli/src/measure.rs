@@ -130,6 +130,19 @@ pub(crate) fn peak_rss_bytes() -> Option<u64> {
     Some(kib << 10)
 }
 
+/// Bytes that the kernel has read and written for this process so far; zeros where it does not say.
+pub(crate) fn moved_bytes() -> (u64, u64) {
+    let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let field = |name: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+        value.trim().parse().ok()
+    };
+    (
+        field("read_bytes:").unwrap_or(0),
+        field("write_bytes:").unwrap_or(0),
+    )
+}
+
 /// Rates as drives are rated: data once over the whole time.
 pub(crate) fn rate_text(bytes: u64, seconds: f64) -> String {
     units::rate_decimal(bytes as f64 / seconds.max(1e-9))

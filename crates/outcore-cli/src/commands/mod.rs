@@ -6,6 +6,7 @@
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod docs;
+pub(crate) mod drives;
 pub(crate) mod generate;
 pub(crate) mod scratch;
 pub(crate) mod sort;

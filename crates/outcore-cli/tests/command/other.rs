@@ -94,6 +94,7 @@ fn help_and_version_are_no_errors() {
         "demo",
         "scratch",
         "config",
+        "drives",
         "Exit codes",
     ] {
         assert!(help.contains(word), "{word}");
@@ -105,7 +106,9 @@ fn help_and_version_are_no_errors() {
             .text()
             .starts_with("outcore ")
     );
-    for command in ["sort", "gen", "verify", "demo", "scratch", "config"] {
+    for command in [
+        "sort", "gen", "verify", "demo", "scratch", "config", "drives",
+    ] {
         assert!(
             place
                 .run(&[command, "--help"])
@@ -127,7 +130,7 @@ fn man_pages_and_completions_come_from_the_flags() {
         "outcore.1",
         "outcore-sort.1",
         "outcore-scratch-clean.1",
-        "outcore-config-show.1",
+        "outcore-drives-probe.1",
     ] {
         assert!(names.contains(&name.to_string()), "{names:?}");
     }
@@ -184,4 +187,40 @@ fn the_demo_tells_its_story_and_leaves_nothing() {
     place
         .run(&["demo", "--size", "1EiB"])
         .fails(5, &["3.00 EiB"], "--size");
+}
+
+#[test]
+fn a_probe_measures_and_writes_a_file_that_sort_takes() {
+    let place = Place::new();
+    place.make_dir("d");
+    let probe = ["drives", "probe", "d", "--size", "8MiB", "--step", "20ms"];
+    let answer = place.run(&probe).ok();
+    assert!(answer.text().contains("[[drive]]"), "{answer:?}");
+    assert!(answer.stderr.contains("IOPS"), "{answer:?}");
+    let run = |flags: &[&str]| place.run(&[&probe[..], flags].concat());
+    run(&["-o", "drives.toml"]).ok();
+    assert!(names_in(&place.path("d")).is_empty());
+    assert_eq!(place.names(), ["d", "drives.toml"]);
+    run(&["-o", "drives.toml"]).fails(2, &["exists already"], "--force");
+    run(&["-o", "drives.toml", "--force"]).ok();
+    run(&["-o", "drives.txt"]).fails(2, &[".toml"], "--drives");
+    place
+        .run(&["drives", "probe", "missing"])
+        .fails(3, &["missing"], "directory");
+
+    place.write("in", &random_u64(800_000, 149));
+    let sort = [
+        "sort", "in", "-o", "out", "--type", "u64", "--memory", "5MiB", "--json",
+    ];
+    let answer = place
+        .run(&[&sort[..], &["--drives", "drives.toml"]].concat())
+        .ok();
+    assert!(
+        answer.event("summary")["bandwidth_fraction"]
+            .as_f64()
+            .unwrap()
+            > 0.0
+    );
+    let summary = run(&["--json"]).ok().event("summary");
+    assert!(summary["written_bytes"].is_u64(), "{summary}");
 }

@@ -20,6 +20,12 @@ impl Place {
         Place(tempfile::tempdir().unwrap())
     }
 
+    /// A directory in memory where there is one: for many runs, each of which waits for its syncs.
+    pub(crate) fn in_memory() -> Self {
+        let memory = tempfile::tempdir_in("/dev/shm");
+        Place(memory.or_else(|_| tempfile::tempdir()).unwrap())
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }

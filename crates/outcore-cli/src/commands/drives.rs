@@ -1,0 +1,132 @@
+//! `outcore drives probe`: drives measured by [`outcore::drive::probe`], and written down for
+//! `--drives`.
+//!
+//! Contract: the drives file goes to `-o`, or to standard output; the table for people goes to
+//! standard error. A file that must not be replaced is refused before anything is measured.
+//! Directories are written absolute, so that the file may lie anywhere.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use outcore::config::DriveSet;
+use outcore::drive::probe::{ProbeOptions, ProbeReport, probe};
+use outcore::{Error, Result};
+use serde_json::json;
+
+use super::Context;
+use crate::cli::{DriveArgs, DrivesCommand, MeansArgs, ProbeArgs};
+use crate::means::{Means, check_dir};
+use crate::measure::{Summary, moved_bytes};
+
+const TICK: Duration = Duration::from_millis(100);
+
+/// Runs the subcommand.
+pub(crate) fn run(context: &Context, command: &DrivesCommand) -> Result<u8> {
+    let DrivesCommand::Probe(args) = command;
+    let started = Instant::now();
+    let flags = MeansArgs {
+        io: args.io,
+        ..MeansArgs::default()
+    };
+    let means = Means::load(&flags, &DriveArgs::default(), None)?;
+    if let Some(path) = &args.output {
+        check_output(path, args.force)?;
+    }
+    let drives = drives_of(&args.dirs)?;
+    let report = measure(context, args, &means, &drives)?;
+    for drive in &report.drives {
+        context.reporter.event("drive", json!(drive));
+    }
+    let set = report.drive_set();
+    match &args.output {
+        Some(path) => report.write(path, args.force)?,
+        None => context.reporter.data(&set.to_text()?),
+    }
+    context.reporter.human(report.to_string().trim_end());
+    if let Some(path) = &args.output {
+        let text = format!("written to {}; use it with --drives", path.display());
+        context.reporter.human(&text);
+    }
+    let (read_bytes, written_bytes) = moved_bytes();
+    let summary = Summary {
+        read_bytes,
+        written_bytes,
+        passes: 1,
+        ..Summary::since(started)
+    };
+    let output = args.output.as_ref().map(|path| path.display().to_string());
+    let summary = summary
+        .with("output", json!(output))
+        .with("together", json!(report.together))
+        .with("groups", json!(set.groups));
+    context.reporter.summary(&summary);
+    Ok(0)
+}
+
+/// The drives that were named, by absolute directories.
+fn drives_of(dirs: &[PathBuf]) -> Result<DriveSet> {
+    let mut set = DriveSet::from_arguments(dirs)?;
+    for drive in &mut set.drives {
+        check_dir("probe drive", &drive.dir)?;
+        drive.dir = std::fs::canonicalize(&drive.dir)
+            .map_err(|error| Error::io("probe drive", &error).path(&drive.dir))?;
+    }
+    Ok(set)
+}
+
+fn check_output(path: &Path, is_forced: bool) -> Result<()> {
+    const WRITE: &str = "write drives file";
+    if path.extension().is_none_or(|end| end != "toml") {
+        return Err(Error::usage(WRITE, "its name must end in .toml")
+            .path(path)
+            .hint("--drives knows drives files by that"));
+    }
+    if !is_forced && path.exists() {
+        return Err(Error::usage(WRITE, "it exists already")
+            .path(path)
+            .hint("allow overwriting with --force"));
+    }
+    Ok(())
+}
+
+fn measure(
+    context: &Context,
+    args: &ProbeArgs,
+    means: &Means,
+    drives: &DriveSet,
+) -> Result<ProbeReport> {
+    let reporter = &context.reporter;
+    let spinner = reporter.shows_progress().then(ProgressBar::new_spinner);
+    if let Some(spinner) = &spinner {
+        spinner.enable_steady_tick(TICK);
+    }
+    let tell = |what: &str| {
+        reporter.event("progress", json!({"phase": what}));
+        match &spinner {
+            Some(spinner) => spinner.set_message(what.to_string()),
+            None => reporter.detail(what),
+        }
+    };
+    let names: Vec<&str> = drives
+        .drives
+        .iter()
+        .map(|drive| drive.name.as_str())
+        .collect();
+    reporter.event("begin", json!({"drives": names}));
+    let is_cancelled = || context.interrupt.is_set();
+    let report = probe(
+        &drives.drives,
+        ProbeOptions {
+            io: means.config.io.value,
+            file_bytes: args.file_bytes,
+            step_seconds: args.step.as_secs_f64(),
+            watch: Some(&tell),
+            is_cancelled: Some(&is_cancelled),
+        },
+    );
+    if let Some(spinner) = spinner {
+        spinner.finish_and_clear();
+    }
+    report
+}
