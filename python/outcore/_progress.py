@@ -150,21 +150,23 @@ def _tqdm() -> Any:
 
 
 class _TqdmBar:
-    """A bar of tqdm, begun anew for each phase."""
+    """A bar of tqdm, begun anew for each phase that has bytes to count."""
 
     def __init__(self) -> None:
-        self._bar = _tqdm()(unit="B", unit_scale=True, unit_divisor=1024, leave=True)
+        self._bar = _tqdm()(unit="B", unit_scale=True, unit_divisor=1024)
         self._phase = ""
 
     def show(self, progress: Progress) -> None:
         """Draws it."""
-        if progress.phase == DONE:
-            return
-        if progress.phase != self._phase:
-            self._phase = progress.phase
-            self._bar.reset(total=progress.total_bytes or None)
+        is_new = progress.phase != self._phase
+        self._phase = progress.phase
+        if is_new and progress.total_bytes and progress.phase != DONE:
+            self._bar.reset(total=progress.total_bytes)
+        if is_new:
             self._bar.set_description(progress.phase)
-        self._bar.update(progress.done_bytes - self._bar.n)
+        is_full = not progress.total_bytes or progress.phase == DONE
+        done_bytes = (self._bar.total or 0) if is_full else progress.done_bytes
+        self._bar.update(done_bytes - self._bar.n)
 
     def close(self) -> None:
         """Leaves the terminal as it should be."""

@@ -57,7 +57,7 @@ pub(crate) fn sort(
     let files: Vec<SortInput> = inputs.iter().map(Input::to_sort).collect();
     let output = target.to_sort(header);
     let done = sort::sort(&job, &files, output, &decided.format, options)?;
-    let name = target.name().to_path_buf();
+    let name = target.name().as_os_str().to_owned();
     Ok(reply::Sorted::new(&done, &plan, name, &cost))
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn generate(
         peak_rss_bytes: reply::peak_rss_bytes(),
         passes: 1,
         bandwidth_fraction: None,
-        output: target.name().to_path_buf(),
+        output: target.name().as_os_str().to_owned(),
         drives: reply::drives(&done.drives),
     })
 }

@@ -4,7 +4,7 @@
 //! time is that of the whole process during the job, memory the most it ever had resident; both
 //! are asked from the kernel, nothing is sampled.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
 use std::time::Instant;
 
 use outcore::algo::plan::SortPlan;
@@ -84,7 +84,7 @@ pub(crate) struct Sorted {
     peak_rss_bytes: Option<u64>,
     passes: u32,
     bandwidth_fraction: Option<f64>,
-    output: PathBuf,
+    output: OsString,
     data_bytes: u64,
     scratch_bytes: u64,
     phases: Vec<Phase>,
@@ -94,7 +94,7 @@ pub(crate) struct Sorted {
 
 impl Sorted {
     /// From what the engine did, the plan it followed and what it cost.
-    pub(crate) fn new(done: &SortSummary, plan: &SortPlan, output: PathBuf, cost: &Cost) -> Self {
+    pub(crate) fn new(done: &SortSummary, plan: &SortPlan, output: OsString, cost: &Cost) -> Self {
         let phases = done.phases.iter().map(|phase| Phase {
             name: phase.name,
             seconds: phase.seconds,
@@ -129,7 +129,7 @@ pub(crate) struct Generated {
     pub(crate) peak_rss_bytes: Option<u64>,
     pub(crate) passes: u32,
     pub(crate) bandwidth_fraction: Option<f64>,
-    pub(crate) output: PathBuf,
+    pub(crate) output: OsString,
     pub(crate) drives: Vec<Drive>,
 }
 

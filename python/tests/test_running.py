@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import types
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import outcore
+from outcore._progress import telling
 
 #: A job that takes far longer than a test: all zeros, without blocks on the drive.
 ENDLESS_BYTES = 1 << 40
@@ -96,18 +98,65 @@ def test_what_a_progress_function_raises_stops_the_sort_and_leaves_nothing(here:
     assert [path.name for path in here.iterdir()] == ["long.bin"]
 
 
-@pytest.mark.parametrize("has_tqdm", [False, True])
-def test_progress_can_be_shown_with_and_without_tqdm(
-    here: Path, has_tqdm: bool, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_progress_is_shown_on_standard_error(
+    here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if has_tqdm:
-        pytest.importorskip("tqdm")
-    else:
-        monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     outcore.gen("u64", "in.bin", 1_000_000)
     outcore.sort("in.bin", "out.bin", dtype="u64", memory="8MiB", progress=True)
-    err = capfd.readouterr().err
-    assert err if has_tqdm else err.endswith("\n") and "done in" in err
+    seen = capfd.readouterr()
+    assert not seen.out
+    assert seen.err.splitlines()[-1].startswith("done in ")
+
+
+class FakeTqdm:
+    """As much of tqdm as is used; keeps what it was told."""
+
+    shown: list[tuple[str, int, int | None]] = []
+
+    def __init__(self, **options: object) -> None:
+        self.n = 0
+        self.total: int | None = None
+        self.text = ""
+
+    def reset(self, total: int) -> None:
+        self.n, self.total = 0, total
+
+    def set_description(self, text: str) -> None:
+        self.text = text
+
+    def update(self, step: int) -> None:
+        self.n += step
+        self.shown.append((self.text, self.n, self.total))
+
+    def close(self) -> None:
+        self.shown.append(("closed", 0, None))
+
+
+def test_progress_is_shown_by_tqdm_where_it_is_installed(
+    here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = types.ModuleType("tqdm.auto")
+    setattr(module, "tqdm", FakeTqdm)
+    monkeypatch.setitem(sys.modules, "tqdm", types.ModuleType("tqdm"))
+    monkeypatch.setitem(sys.modules, "tqdm.auto", module)
+    monkeypatch.setattr(FakeTqdm, "shown", [])
+    outcore.gen("u64", "in.bin", 1000)
+    assert outcore.verify("in.bin", dtype="u64", progress=True).records == 1000
+    assert [text for text, _, _ in FakeTqdm.shown][-2:] == ["done", "closed"]
+    FakeTqdm.shown.clear()
+    with telling(True, ("distribute", "sort")) as tell:
+        assert tell is not None
+        for phase, done_bytes, total_bytes in [
+            ("sample", 0, 0), ("distribute", 10, 80), ("distribute", 75, 80), ("sort", 5, 80),
+            ("publish", 5, 0), ("done", 5, 0),
+        ]:
+            tell(phase, done_bytes, total_bytes, 0, 0, 1.0)
+    assert FakeTqdm.shown == [
+        ("sample", 0, None), ("distribute", 10, 80), ("distribute", 75, 80), ("sort", 5, 80),
+        ("publish", 80, 80), ("done", 80, 80), ("closed", 0, None),
+    ]
+    assert capfd.readouterr().err == ""
 
 
 PROGRAM = """

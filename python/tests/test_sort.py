@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +216,17 @@ def test_empty_files_and_single_records_are_sorted_too(here: Path) -> None:
     assert Path("out0.bin").read_bytes() == b""
     assert outcore.sort("one.bin", "out1.bin", dtype="u64").records == 1
     assert Path("out1.bin").read_bytes() == Path("one.bin").read_bytes()
+
+
+def test_names_that_are_no_text_are_names_all_the_same(here: Path) -> None:
+    for name in ("Zahlen für Ägypten.bin", os.fsdecode(b"caf\xe9.bin")):
+        np.array([3, 1, 2], "<u8").tofile(name)
+        summary = outcore.sort(Path(name), name + ".out", dtype="u64")
+        assert summary.output == Path(name + ".out")
+        assert np.fromfile(summary.output, "<u8").tolist() == [1, 2, 3]
+        with pytest.raises(outcore.UsageError) as caught:
+            outcore.sort(name, name + ".out", dtype="u64")
+        assert caught.value.path == name + ".out"
 
 
 def test_data_beyond_the_memory_goes_through_scratch_and_comes_out_sorted(here: Path) -> None:
