@@ -21,6 +21,25 @@ Settings come from flags, then the environment (OUTCORE_MEMORY, OUTCORE_THREADS,
 OUTCORE_SCRATCH_LIMIT, OUTCORE_DRIVES), then the file (OUTCORE_CONFIG, or outcore/config.toml in \
 ~/.config), then defaults; `outcore config show` says which. NO_COLOR switches colours off.";
 
+const SORT_EXAMPLES: &str = "\
+Examples:
+  outcore sort keys.bin -o sorted.bin --type u64 --memory 2GiB
+  outcore sort log.bin -o by-time.bin --record 64 --key 8:8:u64 --stable
+  outcore sort points.npy -o sorted.npy --descending
+  outcore sort big.bin -o 'sorted-{drive}.bin' --type gensort --drive /mnt/a --drive /mnt/b
+  producer | outcore sort - -o - --type f64 | consumer";
+
+const GEN_EXAMPLES: &str = "\
+Examples:
+  outcore gen u64 -n 1e9 -o keys.bin --dist zipf:1.2
+  outcore gen gensort -n 1000000 -o records.bin
+  outcore gen 64/8:8:u64 -n 1000 -o log.bin --seed 7";
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  outcore verify sorted.bin --type u64 --against keys.bin
+  outcore verify sorted.bin.outcore.json --type gensort";
+
 /// Compute on data far larger than memory, at the speed of all your SSDs.
 #[derive(Debug, Parser)]
 #[command(name = "outcore", version, after_long_help = EXIT_CODES, max_term_width = 100)]
@@ -159,7 +178,7 @@ pub(crate) struct TypeArgs {
 /// these options alone. The output appears whole or not at all. Inputs are never changed, unless
 /// --replace or --delete-input asks for it.
 #[derive(Debug, Args)]
-#[command(disable_help_flag = true)]
+#[command(disable_help_flag = true, after_long_help = SORT_EXAMPLES)]
 pub(crate) struct SortArgs {
     /// Files to sort, in order: raw records, .npy, a manifest (.outcore.json) of shards, or - for
     /// standard input
@@ -219,6 +238,7 @@ pub(crate) struct SortArgs {
 ///
 /// The records depend on type, count, distribution and seed alone.
 #[derive(Debug, Args)]
+#[command(after_long_help = GEN_EXAMPLES)]
 pub(crate) struct GenArgs {
     /// What a record is: as in `sort --type`; `gensort` makes the records of sortbenchmark.org's
     /// gensort 1.5, byte for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort --key`
@@ -266,6 +286,7 @@ pub(crate) struct GenArgs {
 /// Prints count, an order-independent checksum and the number of equal keys, in the words of
 /// sortbenchmark.org's valsort, on standard error; exits with 1 if a record is out of order.
 #[derive(Debug, Args)]
+#[command(after_long_help = VERIFY_EXAMPLES)]
 pub(crate) struct VerifyArgs {
     /// Files to check, one after another as if they were one
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]

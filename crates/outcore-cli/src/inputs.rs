@@ -110,9 +110,15 @@ pub(crate) fn find(names: &[PathBuf]) -> Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// Whether `name` means standard input or output.
+/// Whether `name` means standard input, or output.
 pub(crate) fn is_stdio(name: &Path) -> bool {
     name.as_os_str() == STDIO
+}
+
+/// Whether `name` means standard output; its names under /dev would not survive a rename.
+pub(crate) fn is_stdout(name: &Path) -> bool {
+    let names = [STDIO, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+    names.iter().any(|known| name.as_os_str() == *known)
 }
 
 /// Whether `name` is that of a manifest.

@@ -39,7 +39,7 @@ use outcore::{Error, Result};
 
 use cli::{Cli, ColorWhen, Command, Common};
 use commands::Context;
-use inputs::is_stdio;
+use inputs::is_stdout;
 use report::Reporter;
 use signals::Interrupt;
 
@@ -86,10 +86,10 @@ fn common_of(arguments: &[OsString]) -> Common {
 fn dispatch(cli: &Cli) -> u8 {
     let (name, is_stdout_taken) = match &cli.command {
         Command::Sort(args) => {
-            let to_stdout = args.output.as_deref().is_some_and(is_stdio);
+            let to_stdout = args.output.as_deref().is_some_and(is_stdout);
             ("sort", to_stdout && !args.dry_run)
         }
-        Command::Gen(args) => ("gen", is_stdio(&args.output)),
+        Command::Gen(args) => ("gen", is_stdout(&args.output)),
         Command::Verify(_) => ("verify", false),
         Command::Demo(_) => ("demo", false),
         Command::Scratch(_) => ("scratch", false),

@@ -21,7 +21,7 @@ use outcore::job::Control;
 use outcore::volume::output::MANIFEST_SUFFIX;
 use outcore::{Error, Kind, Result, units};
 
-use crate::inputs::{FileKey, Input, Source, is_manifest, is_stdio, key_of};
+use crate::inputs::{FileKey, Input, Source, is_manifest, is_stdout, key_of};
 use crate::means::free_bytes;
 use crate::pipe::PipeWriter;
 
@@ -134,7 +134,7 @@ pub(crate) fn choose(
     consent: Consent,
 ) -> Result<Target> {
     let target = match name {
-        Some(name) if is_stdio(name) => Target::Pipe(None),
+        Some(name) if is_stdout(name) => Target::Pipe(None),
         Some(name) if has_placeholder(name) => shards(name, drives)?,
         Some(name) => file_or_pipe(name)?,
         None if consent.replace => place_of_input(sources)?,

@@ -29,7 +29,7 @@ pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
     let target = output::choose(Some(&args.output), &[], drives, consent)?;
     let record_bytes = args.format.record_bytes() as u64;
     output::check_room(&target, args.records.saturating_mul(record_bytes))?;
-    let job = means.job(means.named_drives(0)?);
+    let job = means.job(Vec::new());
     context.reporter.event(
         "begin",
         json!({

@@ -2,6 +2,8 @@
 //!
 //! Contract: every command ends with a summary that has the same keys.
 
+use std::io::{BufRead, BufReader, Write};
+
 use serde_json::Value;
 
 use crate::support::*;
@@ -130,16 +132,11 @@ fn a_long_job_tells_its_progress() {
     // Waiting for input is as good as work, and lasts as long as we like.
     let mut child = place.spawn(&["sort", "-", "-o", "out", "--type", "u64", "--json"]);
     let mut stdin = child.stdin.take().unwrap();
-    std::io::Write::write_all(&mut stdin, &random_u64(1000, 109)).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(1300));
-    drop(stdin);
-    let answer = Answer::of(child.wait_with_output().unwrap()).ok();
-    let events = answer.events();
-    let progress = events
-        .iter()
-        .find(|event| event["event"] == "progress")
-        .unwrap();
-    is_event(progress, "sort");
+    stdin.write_all(&random_u64(1000, 109)).unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut events = lines.map(|line| parse_events(&line.unwrap()).remove(0));
+    let progress = events.find(|event| event["event"] == "progress").unwrap();
+    is_event(&progress, "sort");
     assert_eq!(progress["phase"], "read input");
     for key in [
         "done_bytes",
@@ -151,4 +148,7 @@ fn a_long_job_tells_its_progress() {
     ] {
         assert!(progress.get(key).is_some(), "{progress}");
     }
+    drop(stdin);
+    assert_eq!(events.last().unwrap()["event"], "summary");
+    assert_eq!(wait_for(&mut child).code(), Some(0));
 }

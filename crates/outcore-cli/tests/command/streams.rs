@@ -220,6 +220,17 @@ fn a_named_pipe_and_the_null_device_are_written_to_and_stay_what_they_are() {
 }
 
 #[test]
+fn standard_output_by_its_other_name_is_no_file_to_replace() {
+    let place = Place::new();
+    let bytes = random_u64(1000, 151);
+    place.write("in", &bytes);
+    let file = File::create(place.path("out")).unwrap();
+    let mut command = place.command(&["sort", "in", "-o", "/dev/stdout", "--type", "u64"]);
+    Answer::of(command.stdout(file).output().unwrap()).ok();
+    assert_eq!(place.read("out"), sorted_u64(&bytes));
+}
+
+#[test]
 fn events_go_to_standard_error_while_standard_output_carries_data() {
     let place = Place::new();
     let bytes = random_u64(1000, 73);
