@@ -12,7 +12,8 @@
 //! Bounds: memory is the segment pool, the read pool and one description a segment; a worker never
 //! waits for another's buffer (each has its own share, resident segments are taken by credit). I/O
 //! reads the source once and writes each element at most once. In ordered jobs a worker takes
-//! blocks in the order in which it was given them, and notes the runs of input in each segment.
+//! blocks in the order in which it was given them, and notes the runs of input in each segment;
+//! what follows on in the input is one run, so workers that take long stretches note little.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -28,7 +29,7 @@ use super::shared::Shared;
 use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{Buf, Pool, block_ceil, block_floor};
-use crate::stream::source::{Block, Blocks};
+use crate::stream::source::{Block, Blocks, Stretch};
 use crate::volume::scratch::Place;
 use crate::volume::{Port, Transfer, TransferFault};
 
@@ -40,7 +41,27 @@ pub(crate) enum Source<'a> {
     /// The input, which is encoded as it is read.
     Blocks(&'a Blocks),
     /// A bucket of an earlier distribution.
-    Segments(Mutex<VecDeque<Segment>>),
+    Segments {
+        /// Those not yet taken; in the order of the input where it counts.
+        left: Mutex<VecDeque<Segment>>,
+        /// Positions of all pieces, ascending; none unless the order counts.
+        positions: Vec<u64>,
+    },
+}
+
+impl Source<'_> {
+    /// The segments of a bucket.
+    pub(crate) fn segments(mut segments: Vec<Segment>) -> Self {
+        let first = |segment: &Segment| segment.pieces.first().map_or(0, |piece| piece.position);
+        segments.sort_by_key(first);
+        let pieces = segments.iter().flat_map(|segment| segment.pieces.iter());
+        let mut positions: Vec<u64> = pieces.map(|piece| piece.position).collect();
+        positions.sort_unstable();
+        Source::Segments {
+            left: Mutex::new(segments.into()),
+            positions,
+        }
+    }
 }
 
 /// Distributes `source` by `cut` at `depth`. Buckets below `resident_below` stay in memory as far
@@ -56,11 +77,13 @@ pub(crate) fn distribute<E: Elements>(
     let plan = shared.plan;
     let read_bytes = match source {
         Source::Blocks(blocks) => blocks.read_bytes_max(),
-        Source::Segments(_) => plan.segment_bytes,
+        Source::Segments { .. } => plan.segment_bytes,
     };
     let reads = match source {
         Source::Blocks(_) => plan.reads_in_flight,
-        Source::Segments(_) => ((plan.read_block_bytes * plan.reads_in_flight) / read_bytes).max(2),
+        Source::Segments { .. } => {
+            ((plan.read_block_bytes * plan.reads_in_flight) / read_bytes).max(2)
+        }
     };
     let read_pool = Pool::new(
         &shared.job.budget,
@@ -143,6 +166,13 @@ struct Worker<'a, E: Elements> {
     writes_in_flight: usize,
     key_space: Vec<E::Key>,
     bucket_ids: Vec<u16>,
+    /// Input taken and not yet read.
+    stretch: Stretch,
+    segments: VecDeque<Segment>,
+    /// Position of the current run.
+    run_position: u64,
+    /// Where what follows on to the current run begins: a position, or the number of a piece.
+    run_end: u64,
 }
 
 impl<'a, E: Elements> Worker<'a, E> {
@@ -180,6 +210,10 @@ impl<'a, E: Elements> Worker<'a, E> {
             writes_in_flight: 0,
             key_space: Vec::with_capacity(BATCH),
             bucket_ids: vec![0; BATCH],
+            stretch: Stretch::default(),
+            segments: VecDeque::new(),
+            run_position: 0,
+            run_end: u64::MAX,
         })
     }
 
@@ -214,7 +248,7 @@ impl<'a, E: Elements> Worker<'a, E> {
         while self.reads_in_flight + self.ready.len() < self.reads_max {
             match self.source {
                 Source::Blocks(blocks) => {
-                    let Some(block) = blocks.next() else {
+                    let Some(block) = self.next_block(blocks) else {
                         return Ok(());
                     };
                     let mut buf = self.read_pool.take().ok_or_else(no_buffer)?;
@@ -229,17 +263,46 @@ impl<'a, E: Elements> Worker<'a, E> {
                     self.port.submit(file, Op::Read, at, buf, token);
                     self.reads_in_flight += 1;
                 }
-                Source::Segments(segments) => {
-                    let next = segments
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .pop_front();
-                    let Some(segment) = next else { return Ok(()) };
+                Source::Segments { left, .. } => {
+                    let Some(segment) = self.next_segment(left) else {
+                        return Ok(());
+                    };
                     self.start_segment(segment)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// One part in so many of what is left is taken at once: a block, or a long stretch where
+    /// order would take too much memory otherwise.
+    fn share(&self) -> u64 {
+        match (
+            self.shared.plan.is_sequential,
+            self.shared.plan.size.threads,
+        ) {
+            (false, _) => u64::MAX,
+            (true, 1) => 1,
+            (true, threads) => 2 * threads as u64,
+        }
+    }
+
+    fn next_block(&mut self, blocks: &Blocks) -> Option<Block> {
+        if let Some(block) = blocks.next_of(&mut self.stretch) {
+            return Some(block);
+        }
+        self.stretch = blocks.next_stretch(self.share())?;
+        blocks.next_of(&mut self.stretch)
+    }
+
+    fn next_segment(&mut self, left: &Mutex<VecDeque<Segment>>) -> Option<Segment> {
+        if self.segments.is_empty() {
+            let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+            let taken = (left.len() as u64 / self.share()).max(1) as usize;
+            let taken = taken.min(left.len());
+            self.segments.extend(left.drain(..taken));
+        }
+        self.segments.pop_front()
     }
 
     fn start_segment(&mut self, mut segment: Segment) -> Result<()> {
@@ -355,6 +418,12 @@ impl<'a, E: Elements> Worker<'a, E> {
                 let start = self.align_payload(&block, &mut buf);
                 let payload = &mut buf[start..start + block.payload_bytes];
                 self.shared.elements.encode(payload)?;
+                let count = payload.len() / self.shared.elements.element_bytes();
+                self.begin_run(
+                    block.position,
+                    block.position,
+                    block.position + count as u64,
+                );
                 self.distribute_run(payload, block.position)?;
                 if self.shared.delete_input {
                     self.free_input(&block)?;
@@ -375,6 +444,8 @@ impl<'a, E: Elements> Worker<'a, E> {
                 let mut at = 0;
                 for piece in &segment.pieces {
                     let end = at + piece.count as usize * element_bytes;
+                    let number = self.piece_number(piece);
+                    self.begin_run(piece.position, number, number + 1);
                     self.distribute_run(&payload[at..end], piece.position)?;
                     at = end;
                 }
@@ -439,20 +510,42 @@ impl<'a, E: Elements> Worker<'a, E> {
                 )?;
                 let Some(full) = full else { break };
                 at += full.consumed;
-                self.emit(full.bucket, position)?;
-            }
-        }
-        if self.shared.plan.size.is_ordered {
-            for bucket in 0..self.outs.len() {
-                self.note_piece(bucket, position);
-                self.outs[bucket].run_count = 0;
+                self.emit(full.bucket)?;
             }
         }
         Ok(())
     }
 
+    /// How many pieces of the source come before one in the order of the input.
+    fn piece_number(&self, piece: &Piece) -> u64 {
+        match self.source {
+            Source::Segments { positions, .. } => {
+                positions.partition_point(|&position| position < piece.position) as u64
+            }
+            Source::Blocks(_) => piece.position,
+        }
+    }
+
+    /// Begins a run at `position`, unless it follows on to the last: nothing of the source lies
+    /// between them, so the elements of both keep their order as one run. Positions in a bucket
+    /// then say less than where an element was, but still what came before what.
+    fn begin_run(&mut self, position: u64, begin: u64, end: u64) {
+        if self.shared.plan.size.is_ordered && self.run_end != begin {
+            self.end_run();
+            self.run_position = position;
+        }
+        self.run_end = end;
+    }
+
+    fn end_run(&mut self) {
+        for bucket in 0..self.outs.len() {
+            self.note_piece(bucket);
+            self.outs[bucket].run_count = 0;
+        }
+    }
+
     /// Notes what the current run has added to a bucket's buffer since the last note.
-    fn note_piece(&mut self, bucket: usize, position: u64) {
+    fn note_piece(&mut self, bucket: usize) {
         let filled_bytes = self.scatter.filled_bytes(bucket);
         let out = &mut self.outs[bucket];
         let added_bytes = filled_bytes - out.covered_bytes;
@@ -461,7 +554,7 @@ impl<'a, E: Elements> Worker<'a, E> {
         }
         let count = (added_bytes / self.shared.elements.element_bytes()) as u32;
         out.pieces.push(Piece {
-            position: position + out.run_count,
+            position: self.run_position + out.run_count,
             count,
         });
         out.run_count += u64::from(count);
@@ -469,7 +562,7 @@ impl<'a, E: Elements> Worker<'a, E> {
     }
 
     /// Takes a full buffer out of the scatter and makes a segment of it.
-    fn emit(&mut self, bucket: usize, position: u64) -> Result<()> {
+    fn emit(&mut self, bucket: usize) -> Result<()> {
         let payload_bytes = self.shared.plan.segment_payload_bytes;
         if self.shared.elements.is_bare() && self.cut.is_equal(bucket) {
             let count = payload_bytes / self.shared.elements.element_bytes();
@@ -478,7 +571,7 @@ impl<'a, E: Elements> Worker<'a, E> {
             return Ok(());
         }
         if self.shared.plan.size.is_ordered {
-            self.note_piece(bucket, position);
+            self.note_piece(bucket);
         }
         let empty = self.empty_buffer()?;
         let full = self.scatter.replace(bucket, empty);
@@ -533,7 +626,7 @@ impl<'a, E: Elements> Worker<'a, E> {
                 let segments = match self.source {
                     Source::Blocks(_) => self.shared.plan.extent_segments,
                     // What is read is freed segment by segment, and used again so.
-                    Source::Segments(_) => 1,
+                    Source::Segments { .. } => 1,
                 };
                 let extent_bytes = segment_bytes * segments as u64;
                 (
@@ -603,6 +696,9 @@ impl<'a, E: Elements> Worker<'a, E> {
 
     /// Stores the part-filled buffers and waits for all writes.
     fn finish(mut self, keep_partials: bool) -> Result<Vec<Out>> {
+        if self.shared.plan.size.is_ordered {
+            self.end_run();
+        }
         let none = Scatter::new(Vec::new(), self.shared.plan.segment_payload_bytes);
         let parts: Vec<_> = std::mem::replace(&mut self.scatter, none)
             .into_parts()

@@ -33,6 +33,8 @@ pub const SPLIT_SLOTS: usize = 18;
 const SEGMENT_BYTES_MAX: usize = 256 << 10;
 /// Bytes a segment's description takes in memory.
 const SEGMENT_META_BYTES: u64 = 80;
+/// Bytes that a run of the input takes in memory.
+const PIECE_BYTES: u64 = 16;
 /// Set aside for edge blocks, samples' remains and small tables.
 const FIXED_BYTES: u64 = 3 << 20;
 /// Assumed where no measurement of the drives is at hand: bytes and requests a second a drive.
@@ -75,6 +77,9 @@ pub struct SortPlan {
     pub extent_segments: usize,
     /// Size of an input read.
     pub read_block_bytes: usize,
+    /// Whether threads take long stretches of the input instead of turns: where order counts, this
+    /// leaves fewer runs to remember.
+    pub is_sequential: bool,
     /// Input reads in flight a thread.
     pub reads_in_flight: usize,
     /// Segment writes in flight a thread.
@@ -174,13 +179,25 @@ impl SortPlan {
 
     fn meta_bytes(&self) -> u64 {
         let segments = self.size.data_bytes / self.segment_payload_bytes.max(1) as u64 + 1;
-        let pieces = if self.size.is_ordered {
-            let blocks = self.size.data_bytes / self.read_block_bytes as u64 + 1;
-            16 * (blocks * self.bucket_count as u64 + segments)
-        } else {
-            0
+        segments * SEGMENT_META_BYTES + PIECE_BYTES * self.pieces(segments)
+    }
+
+    /// Runs of the input that an ordered job notes, at most: in each of the last buckets as many as
+    /// there are stretches of input that one thread took, and one in each segment.
+    fn pieces(&self, segments: u64) -> u64 {
+        if !self.size.is_ordered {
+            return 0;
+        }
+        let records = self.size.data_bytes / self.size.element_bytes as u64;
+        let blocks = self.size.data_bytes / self.read_block_bytes as u64 + 1;
+        let leaves = (self.bucket_count as f64).powf(f64::from(self.levels.max(1)));
+        let stretches = match (self.is_sequential, self.size.threads) {
+            (false, _) => blocks as f64,
+            (true, 1) => 1.0,
+            // Each takes one in 2 P of what is left.
+            (true, threads) => 2.0 * threads as f64 * ((blocks as f64).ln() + 1.0),
         };
-        segments * SEGMENT_META_BYTES + pieces
+        segments + ((leaves * stretches.min(blocks as f64)) as u64).min(records)
     }
 
     /// Memory that is spoken for, without resident segments.
@@ -307,6 +324,7 @@ fn candidate(
             1
         },
         read_block_bytes,
+        is_sequential: false,
         reads_in_flight,
         writes_in_flight: ((4 << 20) / segment_bytes).clamp(4, 64),
         resident_segments: 0,
@@ -325,6 +343,7 @@ fn candidate(
         predicted_written_bytes: 0,
         predicted_seconds: 0.0,
     };
+    plan.is_sequential = PIECE_BYTES * plan.pieces(0) > size.memory_bytes / 64;
     let wanted = plan.clone();
     shrink_to_fit(&mut plan);
     let spare_bytes = size.memory_bytes.checked_sub(plan.needed_bytes())?;

@@ -7,7 +7,6 @@
 //! scratch of what has been read is used again. PALID (SPAA 2025), section 4, splits likewise.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 
 use super::bucket::{Bucket, Home, Segment, verify_segment};
 use super::cut::{Cut, KeyCut};
@@ -75,7 +74,7 @@ fn split_by_key<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<V
     let buckets_max = split_bucket_count(shared, bytes);
     let depth = bucket.depth;
     let cut = KeyCut::choose(shared.elements, &sampled, false, depth, buckets_max)?;
-    let source = Source::Segments(Mutex::new(bucket.segments.into()));
+    let source = Source::segments(bucket.segments);
     distribute(shared, &source, &Cut::Keys(cut), depth, 0, false)
 }
 
@@ -94,7 +93,7 @@ fn split_by_position<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Res
         .collect();
     starts.dedup();
     let depth = bucket.depth;
-    let source = Source::Segments(Mutex::new(bucket.segments.into()));
+    let source = Source::segments(bucket.segments);
     distribute(shared, &source, &Cut::Positions(starts), depth, 0, false)
 }
 

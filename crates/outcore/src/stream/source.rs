@@ -41,6 +41,14 @@ pub struct Block {
     pub position: u64,
 }
 
+/// Neighbouring blocks of one file that have been handed out together.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stretch {
+    part: usize,
+    next: u64,
+    end: u64,
+}
+
 /// The blocks of an input, each handed out once.
 #[derive(Debug)]
 pub struct Blocks {
@@ -105,24 +113,45 @@ impl Blocks {
 
     /// The next block, or nothing when all are out.
     pub fn next(&self) -> Option<Block> {
+        let mut one = self.next_stretch(u64::MAX)?;
+        self.next_of(&mut one)
+    }
+
+    /// The next blocks of the file whose turn it is: one in `share` of those left of it, at least
+    /// one. A thread that works through stretches meets its blocks mostly in their order.
+    pub fn next_stretch(&self, share: u64) -> Option<Stretch> {
         let mut round = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let count = round.drives.len();
         for step in 0..count {
             let drive = (round.next_drive + step) % count;
-            let Some((part_index, number)) = round.drives[drive].last().copied() else {
+            let Some((part, number)) = round.drives[drive].last().copied() else {
                 continue;
             };
-            let part = &self.parts[part_index];
-            let block = self.block(part_index, part, number);
-            if (number + 1) * self.block_bytes >= part.data_len_bytes {
+            let blocks = self.parts[part].data_len_bytes.div_ceil(self.block_bytes);
+            let end = number + ((blocks - number) / share).max(1);
+            if end >= blocks {
                 round.drives[drive].pop();
             } else if let Some(entry) = round.drives[drive].last_mut() {
-                entry.1 += 1;
+                entry.1 = end;
             }
             round.next_drive = (drive + 1) % count;
-            return Some(block);
+            return Some(Stretch {
+                part,
+                next: number,
+                end,
+            });
         }
         None
+    }
+
+    /// The next block of a stretch.
+    pub fn next_of(&self, stretch: &mut Stretch) -> Option<Block> {
+        if stretch.next >= stretch.end {
+            return None;
+        }
+        stretch.next += 1;
+        let part = &self.parts[stretch.part];
+        Some(self.block(stretch.part, part, stretch.next - 1))
     }
 
     fn block(&self, part_index: usize, part: &InputPart, number: u64) -> Block {
