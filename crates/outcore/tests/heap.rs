@@ -25,6 +25,8 @@ struct Counting;
 
 // SAFETY: everything is passed on to the system's allocator; only counters are added.
 unsafe impl GlobalAlloc for Counting {
+    /// # Safety
+    /// As for [`System`].
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let used = USED_BYTES.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         PEAK_BYTES.fetch_max(used, Ordering::Relaxed);
@@ -32,6 +34,8 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.alloc(layout) }
     }
 
+    /// # Safety
+    /// As for [`System`].
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         USED_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller's promises are passed on.

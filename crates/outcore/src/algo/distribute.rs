@@ -15,54 +15,26 @@
 //! blocks in the order in which it was given them, and notes the runs of input in each segment;
 //! what follows on in the input is one run, so workers that take long stretches note little.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
 
 use super::bucket::{Bucket, Home, Piece, Segment, segment_checksum, verify_segment};
 use super::cut::Cut;
 use super::elements::Elements;
+use super::intake::{Intake, Source};
 use super::kernel::Scatter;
 use super::shared::Shared;
 use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{Buf, Pool, block_ceil, block_floor};
-use crate::stream::source::{Block, Blocks, Stretch};
+use crate::stream::source::Block;
 use crate::volume::scratch::Place;
 use crate::volume::{Port, Transfer, TransferFault};
 
 /// Elements that are classified, then moved: their bucket numbers stay in the first-level cache.
 const BATCH: usize = 1024;
-
-/// What is distributed.
-pub(crate) enum Source<'a> {
-    /// The input, which is encoded as it is read.
-    Blocks(&'a Blocks),
-    /// A bucket of an earlier distribution.
-    Segments {
-        /// Those not yet taken; in the order of the input where it counts.
-        left: Mutex<VecDeque<Segment>>,
-        /// Positions of all pieces, ascending; none unless the order counts.
-        positions: Vec<u64>,
-    },
-}
-
-impl Source<'_> {
-    /// The segments of a bucket.
-    pub(crate) fn segments(mut segments: Vec<Segment>) -> Self {
-        let first = |segment: &Segment| segment.pieces.first().map_or(0, |piece| piece.position);
-        segments.sort_by_key(first);
-        let pieces = segments.iter().flat_map(|segment| segment.pieces.iter());
-        let mut positions: Vec<u64> = pieces.map(|piece| piece.position).collect();
-        positions.sort_unstable();
-        Source::Segments {
-            left: Mutex::new(segments.into()),
-            positions,
-        }
-    }
-}
 
 /// Distributes `source` by `cut` at `depth`. Buckets below `resident_below` stay in memory as far
 /// as there is credit; part-filled buffers stay in memory if `keep_partials`.
@@ -167,8 +139,7 @@ struct Worker<'a, E: Elements> {
     key_space: Vec<E::Key>,
     bucket_ids: Vec<u16>,
     /// Input taken and not yet read.
-    stretch: Stretch,
-    segments: VecDeque<Segment>,
+    intake: Intake,
     /// Position of the current run.
     run_position: u64,
     /// Where what follows on to the current run begins: a position, or the number of a piece.
@@ -210,8 +181,7 @@ impl<'a, E: Elements> Worker<'a, E> {
             writes_in_flight: 0,
             key_space: Vec::with_capacity(BATCH),
             bucket_ids: vec![0; BATCH],
-            stretch: Stretch::default(),
-            segments: VecDeque::new(),
+            intake: Intake::new(shared.plan),
             run_position: 0,
             run_end: u64::MAX,
         })
@@ -248,7 +218,7 @@ impl<'a, E: Elements> Worker<'a, E> {
         while self.reads_in_flight + self.ready.len() < self.reads_max {
             match self.source {
                 Source::Blocks(blocks) => {
-                    let Some(block) = self.next_block(blocks) else {
+                    let Some(block) = self.intake.next_block(blocks) else {
                         return Ok(());
                     };
                     let mut buf = self.read_pool.take().ok_or_else(no_buffer)?;
@@ -264,7 +234,7 @@ impl<'a, E: Elements> Worker<'a, E> {
                     self.reads_in_flight += 1;
                 }
                 Source::Segments { left, .. } => {
-                    let Some(segment) = self.next_segment(left) else {
+                    let Some(segment) = self.intake.next_segment(left) else {
                         return Ok(());
                     };
                     self.start_segment(segment)?;
@@ -272,37 +242,6 @@ impl<'a, E: Elements> Worker<'a, E> {
             }
         }
         Ok(())
-    }
-
-    /// One part in so many of what is left is taken at once: a block, or a long stretch where
-    /// order would take too much memory otherwise.
-    fn share(&self) -> u64 {
-        match (
-            self.shared.plan.is_sequential,
-            self.shared.plan.size.threads,
-        ) {
-            (false, _) => u64::MAX,
-            (true, 1) => 1,
-            (true, threads) => 2 * threads as u64,
-        }
-    }
-
-    fn next_block(&mut self, blocks: &Blocks) -> Option<Block> {
-        if let Some(block) = blocks.next_of(&mut self.stretch) {
-            return Some(block);
-        }
-        self.stretch = blocks.next_stretch(self.share())?;
-        blocks.next_of(&mut self.stretch)
-    }
-
-    fn next_segment(&mut self, left: &Mutex<VecDeque<Segment>>) -> Option<Segment> {
-        if self.segments.is_empty() {
-            let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
-            let taken = (left.len() as u64 / self.share()).max(1) as usize;
-            let taken = taken.min(left.len());
-            self.segments.extend(left.drain(..taken));
-        }
-        self.segments.pop_front()
     }
 
     fn start_segment(&mut self, mut segment: Segment) -> Result<()> {
@@ -444,7 +383,7 @@ impl<'a, E: Elements> Worker<'a, E> {
                 let mut at = 0;
                 for piece in &segment.pieces {
                     let end = at + piece.count as usize * element_bytes;
-                    let number = self.piece_number(piece);
+                    let number = self.source.piece_number(piece);
                     self.begin_run(piece.position, number, number + 1);
                     self.distribute_run(&payload[at..end], piece.position)?;
                     at = end;
@@ -514,16 +453,6 @@ impl<'a, E: Elements> Worker<'a, E> {
             }
         }
         Ok(())
-    }
-
-    /// How many pieces of the source come before one in the order of the input.
-    fn piece_number(&self, piece: &Piece) -> u64 {
-        match self.source {
-            Source::Segments { positions, .. } => {
-                positions.partition_point(|&position| position < piece.position) as u64
-            }
-            Source::Blocks(_) => piece.position,
-        }
     }
 
     /// Begins a run at `position`, unless it follows on to the last: nothing of the source lies

@@ -12,6 +12,7 @@ mod elements;
 mod ends;
 pub mod generate;
 mod in_memory;
+mod intake;
 mod kernel;
 mod leaf;
 mod place;

@@ -21,12 +21,13 @@ use std::time::Instant;
 use super::bucket::Bucket;
 use super::crew::Crew;
 use super::cut::{Cut, KeyCut};
-use super::distribute::{Source, distribute};
+use super::distribute::distribute;
 use super::elements::{Bare, Elements, Records};
 use super::ends::{
     check_unchanged, make_scratch, open_inputs, scratch_drives, stage_output, traffic_by_drive,
 };
 use super::in_memory::SortKeys;
+use super::intake::Source;
 use super::leaf::{self, Leaf, Leaves, Sink};
 use super::place::Turns;
 use super::plan::{SortPlan, SortSize, plan_sort};

@@ -10,8 +10,9 @@ use std::collections::VecDeque;
 
 use super::bucket::{Bucket, Home, Segment, verify_segment};
 use super::cut::{Cut, KeyCut};
-use super::distribute::{Source, distribute};
+use super::distribute::distribute;
 use super::elements::Elements;
+use super::intake::Source;
 use super::shared::Shared;
 use crate::drive::Op;
 use crate::error::Result;
