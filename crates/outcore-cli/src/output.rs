@@ -87,21 +87,22 @@ impl Target {
         }
     }
 
-    /// As the engine wants it.
+    /// As the engine wants it: by absolute paths, so that it names drives by real directories.
     pub(crate) fn to_sort(
         &self,
         header: Option<NpyHeader>,
         control: &Arc<Control>,
     ) -> Result<SortOutput> {
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         Ok(match self {
             Target::File(path) => SortOutput::File {
-                path: path.clone(),
+                path: absolute(path),
                 header: header
                     .map(|header| -> MakeHeader { Arc::new(move |rows| header.encode(rows)) }),
             },
             Target::Shards { paths, manifest } => SortOutput::Shards {
-                paths: paths.clone(),
-                manifest: manifest.clone(),
+                paths: paths.iter().map(absolute).collect(),
+                manifest: absolute(manifest),
             },
             Target::Pipe(path) => {
                 let control = Arc::clone(control);
