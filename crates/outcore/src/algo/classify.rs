@@ -68,14 +68,19 @@ struct Table<K> {
 }
 
 impl<K: Key> Classifier<K> {
-    /// Chooses splitters from a sorted sample, evenly by rank, for at most `buckets_max` buckets
-    /// (or three), equality buckets included: there are buffers for no more. A value that fills a
+    /// Chooses splitters from a sorted sample, evenly by rank, for `ranges_wanted` ranges: fewer
+    /// where heavy values would make more than `buckets_max` buckets
+    /// (or three) of them: there are buffers for no more. A value that fills a
     /// bucket's share of the sample is heavy.
     ///
     /// With eight buckets or more, no bucket but a heavy one's own holds much more than a quarter
     /// of what was sampled, so repeated splitting ends.
-    pub(crate) fn from_sample(sorted_sample: &[K], buckets_max: usize) -> Self {
-        let mut cuts = buckets_max;
+    pub(crate) fn from_sample(
+        sorted_sample: &[K],
+        ranges_wanted: usize,
+        buckets_max: usize,
+    ) -> Self {
+        let mut cuts = ranges_wanted.min(buckets_max);
         loop {
             let (splitters, heavy) = choose_splitters(sorted_sample, cuts);
             let equal = heavy.iter().filter(|is_heavy| **is_heavy).count();
@@ -315,7 +320,7 @@ mod tests {
             keys in prop::collection::vec(any::<u64>(), 0..100),
         ) {
             sample.sort_unstable();
-            let classifier = Classifier::from_sample(&sample, bucket_count);
+            let classifier = Classifier::from_sample(&sample, bucket_count, bucket_count);
             prop_assert!(classifier.bucket_count() <= bucket_count.max(3));
             let mut keys = keys;
             keys.extend_from_slice(&sample);

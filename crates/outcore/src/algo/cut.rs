@@ -90,14 +90,16 @@ impl<K: Key> Cut<K> {
 }
 
 impl<K: Key> KeyCut<K> {
-    /// Chooses splitters for `bucket_count` buckets from elements that share `depth` keys. The
+    /// Chooses splitters for `ranges_wanted` ranges, and at most `buckets_max` buckets with those
+    /// of heavy values, from elements that share `depth` keys. The
     /// sample is in the form of the input if `is_input`, else in that of scratch.
     pub(crate) fn choose<E: Elements<Key = K>>(
         elements: &E,
         sample: &[u8],
         is_input: bool,
         depth: usize,
-        bucket_count: usize,
+        ranges_wanted: usize,
+        buckets_max: usize,
     ) -> Result<Self> {
         let mut prefix = Vec::new();
         loop {
@@ -109,9 +111,10 @@ impl<K: Key> KeyCut<K> {
                     prefix.push(*first);
                 }
                 _ => {
-                    let inner_count =
-                        bucket_count.saturating_sub(2 * usize::from(!prefix.is_empty()));
-                    let classifier = Classifier::from_sample(&keys, inner_count.max(1));
+                    // Two buckets are for what lies around the prefix.
+                    let outer_count = 2 * usize::from(!prefix.is_empty());
+                    let inner_max = buckets_max.saturating_sub(outer_count).max(1);
+                    let classifier = Classifier::from_sample(&keys, ranges_wanted, inner_max);
                     return Ok(KeyCut { classifier, prefix });
                 }
             }

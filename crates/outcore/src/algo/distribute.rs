@@ -553,7 +553,14 @@ impl<'a, E: Elements> Worker<'a, E> {
             Some(open) => open,
             None => {
                 let segments = match self.source {
-                    Source::Blocks(_) => self.shared.plan.extent_segments,
+                    // No larger than what the bucket is still expected to get from this thread:
+                    // what is left of the last extent is room that no drive can use.
+                    Source::Blocks(_) => {
+                        let plan = self.shared.plan;
+                        let expected = plan.expected_segments();
+                        let left = expected.saturating_sub(self.outs[bucket].segments.len());
+                        left.clamp(1, plan.extent_segments)
+                    }
                     // What is read is freed segment by segment, and used again so.
                     Source::Segments { .. } => 1,
                 };

@@ -144,6 +144,13 @@ impl SortPlan {
         spare.min(self.bucket_count)
     }
 
+    /// Whole segments that a bucket gets from one thread, about.
+    pub fn expected_segments(&self) -> usize {
+        let streams = (self.bucket_count * self.size.threads) as u64;
+        let each_bytes = self.size.data_bytes / streams.max(1);
+        (each_bytes / self.segment_payload_bytes.max(1) as u64) as usize
+    }
+
     /// Size of an area: the bucket, room to lay it out like the file, and a border block for
     /// each short segment.
     pub fn area_bytes(&self) -> usize {

@@ -337,7 +337,15 @@ fn sample_input<E: Elements>(shared: &Shared<'_, E>, parts: &[InputPart]) -> Res
         job.options.seed,
     )?;
     let buckets_max = plan.bucket_count + plan.spare_buckets();
-    let cut = Cut::Keys(KeyCut::choose(elements, &sampled, true, 0, buckets_max)?);
+    let wanted = plan.bucket_count;
+    let cut = Cut::Keys(KeyCut::choose(
+        elements,
+        &sampled,
+        true,
+        0,
+        wanted,
+        buckets_max,
+    )?);
     // A bucket more than planned takes a buffer a thread from what may stay in memory; a few, that
     // even the smallest cut has, come out of the buffers for splits.
     let extra = cut.bucket_count().saturating_sub(plan.bucket_count);

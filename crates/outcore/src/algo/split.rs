@@ -74,7 +74,14 @@ fn split_by_key<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<V
     let sampled = sample_bucket(shared, &bucket)?;
     let buckets_max = split_bucket_count(shared, bytes);
     let depth = bucket.depth;
-    let cut = KeyCut::choose(shared.elements, &sampled, false, depth, buckets_max)?;
+    let cut = KeyCut::choose(
+        shared.elements,
+        &sampled,
+        false,
+        depth,
+        buckets_max,
+        buckets_max,
+    )?;
     let source = Source::segments(bucket.segments);
     distribute(shared, &source, &Cut::Keys(cut), depth, 0, false)
 }
