@@ -80,7 +80,7 @@ fn at_every(sort: &Sort, fault: &str, counted: &str, check: &dyn Fn(&Ran)) -> (u
         let device = sort.make_device();
         let faulty = Arc::new(FaultDevice::new(Arc::new(device.clone()), plan));
         let job = sort.job(Arc::clone(&faulty) as Arc<dyn Device>);
-        let mut ran = sort.run(device, &job);
+        let mut ran = sort.run(&device, &job);
         ran.what = format!("{fault}@{n}:{counted}: {}", ran.what);
         check(&ran);
         failed += u64::from(ran.result.is_err());
@@ -141,7 +141,7 @@ fn an_old_output_outlives_every_failure() {
         device.put("/d0/out", b"what was there before".to_vec());
         let faulty = Arc::new(FaultDevice::new(Arc::new(device.clone()), plan));
         let job = sort.job(Arc::clone(&faulty) as Arc<dyn Device>);
-        let ran = sort.run(device, &job);
+        let ran = sort.run(&device, &job);
         check(&ran, &expected, |error| error.kind() == Kind::Io);
         if faulty.operations() < n {
             return;
@@ -164,7 +164,7 @@ fn hooked(
     });
     let job = sort.job(Arc::new(device_with_hook));
     control.set(Arc::clone(&job.control)).unwrap();
-    sort.run(device, &job)
+    sort.run(&device, &job)
 }
 
 #[test]
@@ -352,17 +352,17 @@ fn bad_requests_name_cause_place_and_remedy() {
     let odd_device = odd.make_device();
     let odd_job = odd.job(Arc::new(odd_device.clone()));
     for (ran, kind, words) in [
-        (odd.run(odd_device, &odd_job), Kind::Usage, "multiple"),
-        (shards.run(device.clone(), &job), Kind::Usage, "--unique"),
+        (odd.run(&odd_device, &odd_job), Kind::Usage, "multiple"),
+        (shards.run(&device, &job), Kind::Usage, "--unique"),
     ] {
         let error = ran.result.unwrap_err();
         assert_eq!(error.kind(), kind);
         assert!(error.to_string().contains(words), "{error}");
         assert!(error.next_step().is_some(), "{error}");
     }
-    let mut first = sort.run(device.clone(), &job);
+    let mut first = sort.run(&device, &job);
     assert!(first.result.is_ok());
-    first = sort.run(device, &job);
+    first = sort.run(&device, &job);
     let error = first.result.unwrap_err();
     assert!(error.to_string().contains("--force"), "{error}");
 }

@@ -20,7 +20,7 @@ use outcore::{Kind, Result};
 
 use crate::support::oracle;
 use crate::support::patterns::{Payload, Values, fill};
-use crate::support::runs::{PipeEnd, Sort, assert_same};
+use crate::support::runs::{Files, Folder, PipeEnd, Sort, assert_same};
 use crate::support::watchdog::Watchdog;
 
 /// Whether files here take direct I/O; says so if not.
@@ -36,7 +36,7 @@ fn takes_direct(dir: &Path) -> bool {
 }
 
 /// Every way to do I/O that works here.
-fn ways(dir: &Path) -> Vec<(Engine, IoMode)> {
+pub(crate) fn ways(dir: &Path) -> Vec<(Engine, IoMode)> {
     let mut ways = Vec::new();
     let is_uring = OsDevice::new(IoMode::Buffered).engine() == Engine::Uring;
     if !is_uring {
@@ -83,25 +83,7 @@ fn job(
 
 /// All files below `dir`, sorted.
 fn list(dir: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files.extend(list(&path));
-            if path
-                .file_name()
-                .unwrap()
-                .as_encoded_bytes()
-                .starts_with(b".")
-            {
-                files.push(path);
-            }
-        } else {
-            files.push(path);
-        }
-    }
-    files.sort();
-    files
+    Folder(dir.to_path_buf()).list()
 }
 
 #[test]

@@ -5,11 +5,12 @@
 use outcore::algo::sort::SortOptions;
 use outcore::data::RecordFormat;
 use proptest::prelude::*;
-use proptest::test_runner::Config;
+use proptest::test_runner::{Config, TestRunner};
 
+use crate::files::ways;
 use crate::support::cases::{NUMBERS, RECORDS, VALUES};
 use crate::support::patterns::{Payload, Values, fill};
-use crate::support::runs::{Sort, Target, assert_same};
+use crate::support::runs::{Ran, Sort, Target, assert_same};
 use crate::support::{is_long, oracle};
 
 /// So many cases in a plain run, ten times as many in a long one.
@@ -140,9 +141,9 @@ fn any_sort(bytes_max: usize) -> impl Strategy<Value = Sort> {
     )
 }
 
-fn check(sort: &Sort) {
+fn check(sort: &Sort, ran: Ran) {
     let expected = oracle::sorted(&sort.data(), &sort.format, sort.options);
-    let (summary, output) = sort.on_ram().unwrap();
+    let (summary, output) = ran.unwrap();
     let record_bytes = sort.format.record_bytes();
     assert_same(&output, &expected, record_bytes, &sort.describe());
     assert_eq!(summary.records as usize * record_bytes, expected.len());
@@ -153,7 +154,7 @@ proptest! {
 
     #[test]
     fn small_sorts_agree_with_the_oracle(sort in any_sort(64 << 10)) {
-        check(&sort);
+        check(&sort, sort.on_ram());
     }
 }
 
@@ -162,8 +163,38 @@ proptest! {
 
     #[test]
     fn sorts_of_several_levels_agree_with_the_oracle(sort in any_sort(2 << 20)) {
-        check(&sort);
+        check(&sort, sort.on_ram());
     }
+}
+
+proptest! {
+    #![proptest_config(config(20))]
+
+    #[test]
+    fn sorts_of_real_files_agree_with_the_oracle(
+        sort in any_sort(512 << 10),
+        way in any::<prop::sample::Index>(),
+    ) {
+        let ways = ways(&std::env::temp_dir());
+        let (engine, mode) = *way.get(&ways);
+        check(&sort, sort.on_files(engine, mode));
+    }
+}
+
+/// Only in long runs: more levels, larger segments, more threads.
+#[test]
+fn large_sorts_agree_with_the_oracle() {
+    if !is_long() {
+        return;
+    }
+    let mut runner = TestRunner::new(config(4));
+    let strategy = (any_sort(12 << 20), 0u64..(8 << 20));
+    let checked = runner.run(&strategy, |(mut sort, more)| {
+        sort.memory_bytes = sort.least_memory() + more;
+        check(&sort, sort.on_ram());
+        Ok(())
+    });
+    checked.unwrap();
 }
 
 proptest! {

@@ -1,18 +1,22 @@
 //! Jobs for tests: a sort in numbers, run on drives in memory, with the promises checked after it.
 //!
-//! Contract: [`Sort::on_ram`] sets up drives `/d0` to `/d7`, runs, and checks what holds for every
-//! run, failed or not: inputs are unchanged, nothing but inputs and published output is left, all
-//! memory is given back and never more than the limit was taken.
+//! Contract: [`Sort::on_ram`] sets up drives `/d0` to `/d7`, [`Sort::on_files`] directories `d0` to
+//! `d7`; both run and check what holds for every run, failed or not: inputs are unchanged, nothing
+//! but inputs and published output is left, all memory is given back and never more than the limit
+//! was taken.
 
+use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outcore::algo::plan::{SortPlan, SortSize, plan_sort};
 use outcore::algo::sort::{SortInput, SortOptions, SortOutput, SortSummary, sort};
+use outcore::config::IoMode;
 use outcore::data::RecordFormat;
 use outcore::drive::Device;
+use outcore::drive::os::{Engine, OsDevice};
 use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::{Kind, Result};
@@ -55,6 +59,60 @@ pub struct Sort {
     pub capacity_bytes: u64,
     /// The test itself changes inputs while they are read.
     pub is_disturbed: bool,
+    /// What the drives' directories lie in.
+    pub root: PathBuf,
+}
+
+/// The files that a device has, looked at from outside.
+pub trait Files {
+    /// The bytes of a file, if there is one of that name.
+    fn get(&self, path: &Path) -> Option<Vec<u8>>;
+    /// Names of all files, sorted.
+    fn list(&self) -> Vec<PathBuf>;
+}
+
+impl Files for RamDevice {
+    fn get(&self, path: &Path) -> Option<Vec<u8>> {
+        self.get(path)
+    }
+
+    fn list(&self) -> Vec<PathBuf> {
+        self.list()
+    }
+}
+
+/// A directory of the operating system.
+pub struct Folder(pub PathBuf);
+
+impl Files for Folder {
+    fn get(&self, path: &Path) -> Option<Vec<u8>> {
+        fs::read(path).ok()
+    }
+
+    /// Files, and private directories, below the directory.
+    fn list(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        let mut dirs = vec![self.0.clone()];
+        while let Some(dir) = dirs.pop() {
+            for entry in fs::read_dir(dir).unwrap() {
+                let path = entry.unwrap().path();
+                let is_dir = path.is_dir();
+                let is_private = path
+                    .file_name()
+                    .unwrap()
+                    .as_encoded_bytes()
+                    .starts_with(b".");
+                if !is_dir || is_private {
+                    files.push(path.clone());
+                }
+                if is_dir {
+                    dirs.push(path);
+                }
+            }
+        }
+        files.sort();
+        files
+    }
 }
 
 /// What a run gave.
@@ -63,8 +121,6 @@ pub struct Ran {
     pub result: Result<SortSummary>,
     /// The data written, shards one after another, without header; none if there is no output.
     pub output: Option<Vec<u8>>,
-    /// The drives afterwards.
-    pub device: RamDevice,
     /// What was run.
     pub what: String,
 }
@@ -101,6 +157,7 @@ impl Sort {
             seed: 1,
             capacity_bytes: 1 << 40,
             is_disturbed: false,
+            root: "/".into(),
         }
     }
 
@@ -194,11 +251,23 @@ impl Sort {
 
     /// Where an input lies.
     pub fn input_path(&self, index: usize) -> PathBuf {
-        format!("/d{}/in-{index}", index % self.drives).into()
+        self.drive(index).join(format!("in-{index}"))
+    }
+
+    fn drive(&self, index: usize) -> PathBuf {
+        self.root.join(format!("d{}", index % self.drives))
+    }
+
+    fn out_path(&self) -> PathBuf {
+        self.drive(0).join("out")
+    }
+
+    fn manifest_path(&self) -> PathBuf {
+        self.drive(0).join("out.outcore.json")
     }
 
     fn shard_path(&self, index: usize) -> PathBuf {
-        format!("/d{}/out-{index}", index % self.drives).into()
+        self.drive(index).join(format!("out-{index}"))
     }
 
     /// A job for this sort on `device`.
@@ -206,7 +275,7 @@ impl Sort {
         let drives = (0..self.drives)
             .map(|index| ScratchDrive {
                 name: format!("drive{index}"),
-                dir: format!("/d{index}").into(),
+                dir: self.drive(index),
                 weight: 1.0,
             })
             .collect();
@@ -223,33 +292,33 @@ impl Sort {
     fn output(&self, pipe: &PipeEnd) -> SortOutput {
         match self.target {
             Target::File { header_bytes: 0 } => SortOutput::File {
-                path: "/d0/out".into(),
+                path: self.out_path(),
                 header: None,
             },
             Target::File { header_bytes } => SortOutput::File {
-                path: "/d0/out".into(),
+                path: self.out_path(),
                 header: Some(Arc::new(move |_| vec![0xCD; header_bytes])),
             },
             Target::Shards(count) => SortOutput::Shards {
                 paths: (0..count).map(|index| self.shard_path(index)).collect(),
-                manifest: "/d0/out.outcore.json".into(),
+                manifest: self.manifest_path(),
             },
             Target::Pipe => SortOutput::Pipe(Mutex::new(Box::new(pipe.clone()))),
         }
     }
 
     /// The data in what was published, if anything was.
-    pub fn published(&self, device: &RamDevice) -> Option<Vec<u8>> {
+    pub fn published(&self, files: &dyn Files) -> Option<Vec<u8>> {
         match self.target {
             Target::File { header_bytes } => {
-                let bytes = device.get("/d0/out")?;
+                let bytes = files.get(&self.out_path())?;
                 assert!(bytes[..header_bytes].iter().all(|&byte| byte == 0xCD));
                 Some(bytes[header_bytes..].to_vec())
             }
             Target::Shards(count) => {
                 let mut data = Vec::new();
                 for index in 0..count {
-                    data.extend(device.get(self.shard_path(index))?);
+                    data.extend(files.get(&self.shard_path(index))?);
                 }
                 Some(data)
             }
@@ -261,13 +330,30 @@ impl Sort {
     pub fn on_ram(&self) -> Ran {
         let device = self.make_device();
         let job = self.job(Arc::new(device.clone()));
-        self.run(device, &job)
+        self.run(&device, &job)
     }
 
-    /// Runs `job`, whose device may be a wrapper of `device`, and checks what always holds.
-    pub fn run(&self, device: RamDevice, job: &Job) -> Ran {
+    /// Runs on real files in a new directory.
+    pub fn on_files(&self, engine: Engine, mode: IoMode) -> Ran {
+        let dir = tempfile::tempdir().unwrap();
+        let here = Sort {
+            root: dir.path().to_path_buf(),
+            ..self.clone()
+        };
+        for index in 0..self.drives {
+            fs::create_dir(here.drive(index)).unwrap();
+        }
+        for (index, input) in self.inputs.iter().enumerate() {
+            fs::write(here.input_path(index), self.with_header(input)).unwrap();
+        }
+        let job = here.job(Arc::new(OsDevice::with_engine(mode, engine)));
+        here.run(&Folder(here.root.clone()), &job)
+    }
+
+    /// Runs `job`, whose device has these `files`, and checks what always holds.
+    pub fn run(&self, files: &dyn Files, job: &Job) -> Ran {
         let _watchdog = Watchdog::new(self.describe(), Duration::from_secs(120));
-        let old = self.published(&device);
+        let old = self.published(files);
         let inputs: Vec<SortInput> = (0..self.inputs.len())
             .map(|index| SortInput {
                 header_bytes: self.header_bytes as u64,
@@ -278,28 +364,27 @@ impl Sort {
         let result = sort(job, &inputs, self.output(&pipe), &self.format, self.options);
         let output = match self.target {
             Target::Pipe => Some(std::mem::take(&mut *pipe.0.lock().unwrap())),
-            _ => self.published(&device),
+            _ => self.published(files),
         };
         if result.is_err() && self.target != Target::Pipe {
             assert!(output == old, "no output, or the old one, after a failure");
         }
-        self.check_left_over(&device, output.is_some());
+        self.check_left_over(files, output.is_some());
         assert_eq!(job.budget.used_bytes(), 0, "all memory is given back");
         assert!(job.budget.peak_bytes() <= job.budget.limit_bytes());
         Ran {
             result,
             output,
-            device,
             what: self.describe(),
         }
     }
 
-    fn check_left_over(&self, device: &RamDevice, has_output: bool) {
+    fn check_left_over(&self, files: &dyn Files, has_output: bool) {
         let mut expected: Vec<PathBuf> = Vec::new();
         for (index, input) in self.inputs.iter().enumerate() {
             let path = self.input_path(index);
             if !self.options.delete_input && !self.is_disturbed {
-                let bytes = device.get(&path).unwrap();
+                let bytes = files.get(&path).unwrap();
                 assert!(
                     bytes == self.with_header(input),
                     "{} is as it was",
@@ -309,15 +394,15 @@ impl Sort {
             expected.push(path);
         }
         match self.target {
-            Target::File { .. } if has_output => expected.push("/d0/out".into()),
+            Target::File { .. } if has_output => expected.push(self.out_path()),
             Target::Shards(count) if has_output => {
                 expected.extend((0..count).map(|index| self.shard_path(index)));
-                expected.push("/d0/out.outcore.json".into());
+                expected.push(self.manifest_path());
             }
             _ => {}
         }
         expected.sort();
-        assert_eq!(device.list(), expected, "nothing is left over");
+        assert_eq!(files.list(), expected, "nothing is left over");
     }
 
     /// One line with all that it takes to run it again.
