@@ -113,10 +113,11 @@ fn a_flipped_bit_on_scratch_is_found_and_named() {
 }
 
 #[test]
-fn a_kill_at_any_operation_leaves_the_input_whole_and_no_half_output() {
-    let small = Small::new(Place::new());
+fn a_kill_after_every_operation_leaves_the_input_whole_and_no_half_output() {
+    let small = Small::new(Place::in_memory());
     let mut killed = 0;
-    for nth in (1..OPERATIONS_MAX).step_by(11) {
+    for nth in 1..OPERATIONS_MAX {
+        // Each run sweeps what the one before it left.
         let answer = small.run(&format!("kill@{nth}"));
         if answer.code == Some(0) {
             small.is_right();
@@ -128,9 +129,10 @@ fn a_kill_at_any_operation_leaves_the_input_whole_and_no_half_output() {
             assert!(small.place.read("out") == small.sorted);
             std::fs::remove_file(small.place.path("out")).unwrap();
         }
-        small.place.run(&["scratch", "clean"]).ok();
-        assert_eq!(small.place.names(), ["in"]);
+        let left = small.place.names();
+        let dirs = left.iter().filter(|name| name.starts_with(".outcore-"));
+        assert!(dirs.count() <= 3, "only the last run's are left: {left:?}");
+        assert!(small.place.read("in") == small.input, "kill@{nth}");
     }
-    assert!(killed > 5, "{killed}");
-    assert!(small.place.read("in") == small.input);
+    assert!(killed > 50, "{killed}");
 }
