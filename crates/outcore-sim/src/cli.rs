@@ -3,12 +3,13 @@
 //! Contract: results go to standard output (a table, or JSON Lines with `--json`), all else to
 //! standard error. [`run`] returns the exit code of a command that worked.
 
+mod replay;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use outcore::error::{Error, Result};
 
-use crate::array::{ArrayConfig, Placement, read_trace, replay};
 use crate::config::{Compat, DriveConfig};
 use crate::mqsim::{import_drive, import_workload};
 use crate::plan::{SortJob, plan_sort};
@@ -33,8 +34,8 @@ pub enum SimCommand {
     Run(RunArgs),
     /// List the drives known by name, with the published figures beside the simulated ones.
     Presets(PresetArgs),
-    /// Replay a recorded I/O trace on an array of drives.
-    Replay(ReplayArgs),
+    /// Replay a recorded job or a block trace on an array of drives.
+    Replay(replay::ReplayArgs),
     /// Predict a sort from its plan.
     Plan(PlanArgs),
 }
@@ -69,26 +70,42 @@ pub struct PresetArgs {
     pub name: Option<String>,
 }
 
-/// `sim replay`.
+/// Which drive is simulated.
 #[derive(Debug, Args)]
-pub struct ReplayArgs {
-    /// Trace in JSON Lines: id, drive, op, offset, bytes, after, think_ns.
-    pub trace: PathBuf,
-    /// Drives of the array.
-    #[arg(long, default_value_t = 1)]
-    pub drives: u32,
-    /// Preset of each drive.
+pub struct DriveArgs {
+    /// A drive by name (see `presets`).
     #[arg(long, default_value = "p41")]
     pub preset: String,
-    /// What all drives together can move, such as 146GB/s.
+    /// A drive from a file instead: TOML, or MQSim's XML.
     #[arg(long)]
-    pub shared: Option<String>,
-    /// Stripe the recorded volume anew in units of this size; without it drives are kept.
-    #[arg(long)]
-    pub stripe: Option<String>,
-    /// Print JSON Lines.
-    #[arg(long)]
-    pub json: bool,
+    pub ssd: Option<PathBuf>,
+    /// Size of the preset's flash: smaller ones build and fill faster, at the same speed.
+    #[arg(long, default_value = "16GiB")]
+    pub drive_size: String,
+}
+
+impl DriveArgs {
+    /// The configuration that is meant.
+    pub fn config(&self) -> Result<DriveConfig> {
+        match &self.ssd {
+            Some(path) => {
+                let mut warnings = Vec::new();
+                let config = drive(path, Compat::None, &mut warnings)?;
+                warn_all(&warnings);
+                Ok(config)
+            }
+            None => {
+                let bytes = parse_size(&self.drive_size).map_err(usage("read options"))?;
+                preset(&self.preset)?.sized(bytes)
+            }
+        }
+    }
+}
+
+fn warn_all(warnings: &[String]) {
+    for warning in warnings {
+        eprintln!("warning: {warning}");
+    }
 }
 
 /// `sim plan`.
@@ -109,9 +126,9 @@ pub struct PlanArgs {
     /// Drives.
     #[arg(long, default_value_t = 30)]
     pub drives: u32,
-    /// Preset of each drive.
-    #[arg(long, default_value = "p41")]
-    pub preset: String,
+    /// Each drive.
+    #[command(flatten)]
+    pub drive: DriveArgs,
     /// What all drives together can move, such as 146GB/s.
     #[arg(long)]
     pub shared: Option<String>,
@@ -135,45 +152,6 @@ fn shared(text: Option<&String>) -> Result<u64> {
         .map_err(usage("read options"))
 }
 
-fn replay_command(args: &ReplayArgs) -> Result<u8> {
-    let text = std::fs::read_to_string(&args.trace)
-        .map_err(|error| Error::io("read trace", &error).path(&args.trace))?;
-    let trace = read_trace(&text).map_err(|error| error.path(&args.trace))?;
-    let placement = match &args.stripe {
-        None => Placement::Recorded,
-        Some(text) => Placement::Striped {
-            stripe_bytes: parse_size(text).map_err(usage("read options"))?,
-        },
-    };
-    let config = ArrayConfig {
-        drive: preset(&args.preset)?.scaled(128, 64)?,
-        drives: args.drives,
-        shared_bytes_per_s: shared(args.shared.as_ref())?,
-        placement,
-    };
-    let report = replay(&config, &trace)?;
-    if args.json {
-        println!("{}", json(&report)?);
-        return Ok(0);
-    }
-    println!(
-        "{} requests in {:.3} s of simulated time",
-        report.requests, report.seconds
-    );
-    println!("bottleneck: {}", report.bottleneck);
-    for (at, drive) in report.drives.iter().enumerate() {
-        println!(
-            "drive {at}: {:.1} MB, busy {:.0} %, mean {:.1} us, {} {:.0} %",
-            drive.bytes as f64 / 1e6,
-            drive.busy * 100.0,
-            drive.mean_response_us,
-            drive.resource.0,
-            drive.resource.1 * 100.0
-        );
-    }
-    Ok(0)
-}
-
 fn plan_command(args: &PlanArgs) -> Result<u8> {
     let size = |text: &str| parse_size(text).map_err(usage("read options"));
     let job = SortJob {
@@ -185,8 +163,12 @@ fn plan_command(args: &PlanArgs) -> Result<u8> {
         sort_ns: args.sort_ns,
         bucket_buffer_bytes: 8 << 20,
     };
-    let drive = preset(&args.preset)?.scaled(128, 64)?;
-    let plan = plan_sort(&job, &drive, args.drives, shared(args.shared.as_ref())?)?;
+    let plan = plan_sort(
+        &job,
+        &args.drive.config()?,
+        args.drives,
+        shared(args.shared.as_ref())?,
+    )?;
     if args.json {
         println!("{}", json(&plan)?);
         return Ok(0);
@@ -240,7 +222,7 @@ pub fn run(args: SimArgs) -> Result<u8> {
     match args.command {
         SimCommand::Run(args) => run_command(&args),
         SimCommand::Presets(args) => presets_command(&args),
-        SimCommand::Replay(args) => replay_command(&args),
+        SimCommand::Replay(args) => replay::run(&args),
         SimCommand::Plan(args) => plan_command(&args),
     }
 }
@@ -250,9 +232,7 @@ fn run_command(args: &RunArgs) -> Result<u8> {
     let mut warnings = Vec::new();
     let config = drive(&args.ssd, compat, &mut warnings)?;
     let scenarios = import_workload(&args.workload, compat, &mut warnings)?;
-    for warning in &warnings {
-        eprintln!("warning: {warning}");
-    }
+    warn_all(&warnings);
     for flows in &scenarios {
         let options = RunOptions {
             keep_log: false,

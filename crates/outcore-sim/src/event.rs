@@ -18,7 +18,7 @@ pub(crate) struct Event {
 }
 
 /// A stable priority queue of events.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct EventQueue {
     heap: Vec<u128>,
     seq: u32,

@@ -437,13 +437,33 @@ impl Preset {
     }
 
     /// The same drive with smaller planes: parallelism and times are the same, a run builds and
-    /// fills it in a moment. At least 128 blocks of 32 pages stay:
-    /// with fewer the collector's reserve would eat the over-provisioning.
+    /// fills it in a moment. At least 128 blocks of 32 pages stay: with fewer the collector's
+    /// reserve would eat the over-provisioning. An erase takes as much less time as a block has
+    /// fewer pages, so that erasing costs the same a page.
     pub fn scaled(&self, blocks: u32, pages: u32) -> Result<DriveConfig> {
         let mut config = self.config()?;
-        config.flash.blocks = config.flash.blocks.min(blocks.max(128));
-        config.flash.pages = config.flash.pages.min(pages.max(32));
+        let flash = &mut config.flash;
+        let before = u64::from(flash.pages);
+        flash.blocks = flash.blocks.min(blocks.max(128));
+        flash.pages = flash.pages.min(pages.max(32));
+        flash.erase.0 = flash.erase.0 * u64::from(flash.pages) / before;
         Ok(config)
+    }
+
+    /// The same drive with about `flash_bytes` of flash (see [`Preset::scaled`]): from 128 blocks of
+    /// 32 pages a plane up to its full size.
+    pub fn sized(&self, flash_bytes: u64) -> Result<DriveConfig> {
+        let full = self.config()?;
+        if flash_bytes >= full.physical_bytes() {
+            return Ok(full);
+        }
+        let f = &full.flash;
+        let planes = u64::from(f.channels) * u64::from(f.chips * f.dies * f.planes);
+        let pages = flash_bytes / (planes * f.page.0).max(1);
+        // Blocks first: collection needs many of them more than it needs long ones.
+        let blocks = (pages / 64).clamp(128, u64::from(f.blocks));
+        let a_block = pages.div_ceil(blocks).clamp(32, u64::from(f.pages));
+        self.scaled(blocks as u32, a_block as u32)
     }
 }
 

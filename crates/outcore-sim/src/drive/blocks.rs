@@ -67,7 +67,7 @@ pub(crate) struct Plane {
 }
 
 /// All planes of a drive.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Blocks {
     pub(crate) list: Vec<Block>,
     pub(crate) planes: Vec<Plane>,

@@ -34,7 +34,7 @@ struct Slot {
 }
 
 /// The slots of one pool, in LRU order.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Slots {
     at: IntMap<u32>,
     slots: Pool<Slot>,
@@ -141,7 +141,7 @@ struct Memory {
 }
 
 /// State of the cache.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Cache {
     shared: bool,
     pools: Vec<Slots>,

@@ -62,11 +62,7 @@ impl Drive {
         let (base, units) = (domain.base, domain.units);
         let count = (f64::from(units) * occupancy.clamp(0.0, 1.0)) as u32;
         let slots = self.p.slots;
-        let full = if self.p.unit_sectors >= 64 {
-            u64::MAX
-        } else {
-            (1 << self.p.unit_sectors) - 1
-        };
+        let full = self.full_unit();
         let mut planes: Vec<Vec<u32>> = vec![Vec::new(); self.p.plane_count as usize];
         for unit in 0..count {
             let domain = &self.map.domains[usize::from(queue)];
@@ -575,7 +571,7 @@ impl Drive {
     }
 
     /// Fills the frontier of a plane: `valid` pages of data, the rest obsolete.
-    fn fill_block(
+    pub(super) fn fill_block(
         &mut self,
         queue: u16,
         plane: u32,

@@ -23,7 +23,7 @@ use crate::rng::Rng;
 const COMPAT_SEED: i32 = 432;
 
 /// State of the collector.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Gc {
     rng: Rng,
     /// RANDOM++ takes blocks with at least this many invalid pages.

@@ -49,7 +49,7 @@ struct Flight {
 }
 
 /// The two directions of the link.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Link {
     to_host: VecDeque<Flight>,
     to_drive: VecDeque<Flight>,
@@ -76,7 +76,7 @@ impl Link {
 }
 
 /// One submission and completion queue, both ends.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct QueuePair {
     pub(super) first_sector: u64,
     pub(super) last_sector: u64,

@@ -15,7 +15,7 @@ use crate::drive::blocks::Frontier;
 use crate::drive::types::{Kind, Source, Tr};
 
 /// Sectors of every logical unit that hold data.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Written {
     W8(Vec<u8>),
     W16(Vec<u16>),
@@ -67,7 +67,7 @@ struct CmtEntry {
 }
 
 /// The cache of mapping entries of one queue.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Cmt {
     at: IntMap<u32>,
     entries: Pool<CmtEntry>,
@@ -165,7 +165,7 @@ impl Cmt {
 }
 
 /// The part of the logical space that one queue sees.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Domain {
     pub(super) base: u32,
     pub(super) units: u32,
@@ -185,7 +185,7 @@ pub(super) struct Domain {
 }
 
 /// All tables of a drive.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Mapping {
     pub(super) domains: Vec<Domain>,
     slot_of: Vec<u32>,

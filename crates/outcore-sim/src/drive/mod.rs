@@ -4,7 +4,7 @@
 //! Studies of Modern Multi-Queue SSD Devices", FAST 2018), written anew: queue pairs and link
 //! ([`link`]), data cache ([`cache`]), mapping and its cache ([`map`]), blocks ([`blocks`]),
 //! packing of units smaller than a page ([`pack`]), scheduling ([`tsu`]), chips and buses
-//! ([`phy`]), collection and wear levelling ([`gc`]), preconditioning ([`fill`]).
+//! ([`phy`]), collection and wear levelling ([`gc`]), preconditioning ([`fill`], [`fresh`]).
 //!
 //! Invariants, asserted in release builds too: time never runs backwards; a plane's free, valid
 //! and invalid pages add up to all its pages; a finished request has no open operation; when the
@@ -17,6 +17,7 @@
 pub(crate) mod blocks;
 mod cache;
 pub(crate) mod fill;
+mod fresh;
 mod gc;
 mod link;
 mod map;
@@ -125,7 +126,7 @@ pub trait Host {
 }
 
 /// One drive in the middle of a run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Drive {
     pub(crate) p: Params,
     pub(crate) now: Ps,

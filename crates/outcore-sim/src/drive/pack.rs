@@ -37,7 +37,7 @@ const EMPTY: Open = Open {
 };
 
 /// Pages under construction and units in flight.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Packer {
     enabled: bool,
     classes: u32,

@@ -47,7 +47,7 @@ struct Unit {
 }
 
 /// State of all channels and units.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Phy {
     units: Vec<Unit>,
     busy: Vec<bool>,

@@ -71,7 +71,7 @@ impl Unit {
 }
 
 /// State of the scheduler.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Tsu {
     units: Vec<Unit>,
     turn: Vec<u32>,

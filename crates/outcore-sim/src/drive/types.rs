@@ -129,7 +129,7 @@ impl Tr {
 }
 
 /// Entries with stable indices and a free list.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Pool<T> {
     items: Vec<T>,
     free: Vec<u32>,

@@ -1,0 +1,216 @@
+//! Block traces (SPC, MSR, FIU, fio, blktrace, vscsi, MQSim and others) replayed on an array.
+//!
+//! Model: open loop, at the recorded times divided by `speedup`, whatever the drives do; or closed
+//! loop, with so many requests in flight. Every device of the trace is laid out over the array by
+//! [`super::layout`] as far as it is touched, so offsets need no folding into a volume. Requests
+//! are widened to sectors; smaller than a mapping unit, the drive model reads, modifies, writes.
+//! Flushes take no time.
+//!
+//! Invariants: every readable request is submitted and finished; lines that cannot be read are
+//! counted in a warning. Bounds: constant memory for the trace itself.
+
+use std::path::Path;
+
+use outcore::error::{Error, Result};
+use outcore_traces::adapt::{AdaptOptions, Adapted};
+use outcore_traces::{Format, Op as TraceOp, ReadOptions, Request, TraceReader};
+
+use super::{Array, ArrayConfig, ArrayRequest, Finished, OPERATION, ReplayReport};
+use crate::drive::Op;
+use crate::units::{NS, Ps};
+use crate::workload::{List, ListItem};
+
+/// Bytes of one request at most: what is longer is split.
+const REQUEST_BYTES_MAX: u64 = 64 << 20;
+
+/// When requests are released.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Loop {
+    /// At the recorded times, so many times as fast.
+    Open {
+        /// 1 is real time.
+        speedup: f64,
+    },
+    /// So many in flight.
+    Closed {
+        /// At least 1.
+        depth: u32,
+    },
+}
+
+/// How a block trace is read and played.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BlockOptions {
+    /// The format, where it cannot be told from the content.
+    pub format: Option<Format>,
+    /// Open or closed loop.
+    pub pace: Loop,
+    /// Stop after so many requests; 0 takes all.
+    pub requests_max: u64,
+}
+
+impl Default for BlockOptions {
+    fn default() -> Self {
+        BlockOptions {
+            format: None,
+            pace: Loop::Open { speedup: 1.0 },
+            requests_max: 0,
+        }
+    }
+}
+
+fn open(path: &Path, options: &BlockOptions) -> Result<Adapted<TraceReader>> {
+    let speedup = match options.pace {
+        Loop::Open { speedup } => speedup,
+        Loop::Closed { depth: 0 } => {
+            return Err(Error::usage(
+                OPERATION,
+                "a closed loop needs a depth of 1 or more",
+            ));
+        }
+        Loop::Closed { .. } => 1.0,
+    };
+    let reader = TraceReader::open(
+        path,
+        &ReadOptions {
+            format: options.format,
+            ..ReadOptions::default()
+        },
+    )?;
+    Adapted::new(
+        reader,
+        AdaptOptions {
+            speedup,
+            block_bytes: 512,
+            request_bytes_max: Some(REQUEST_BYTES_MAX),
+            ..AdaptOptions::default()
+        },
+    )
+}
+
+fn skipped(trace: &Adapted<TraceReader>, path: &Path) -> Vec<String> {
+    let skips = trace.inner().skips();
+    let mut warnings = Vec::new();
+    if skips.total() > 0 {
+        warnings.push(format!(
+            "{}: {} lines could not be read and were left out",
+            path.display(),
+            skips.total()
+        ));
+    }
+    warnings
+}
+
+fn request(request: &Request) -> ArrayRequest {
+    ArrayRequest {
+        drive: request.device,
+        file: request.device,
+        op: match request.op {
+            TraceOp::Read => Op::Read,
+            TraceOp::Write => Op::Write,
+            TraceOp::Trim | TraceOp::Flush => Op::Trim,
+        },
+        offset_bytes: request.offset_bytes,
+        bytes: request.len_bytes,
+    }
+}
+
+/// Replays the block trace at `path` on an array.
+///
+/// # Errors
+/// The trace cannot be read, or its format cannot be told; an array that cannot be built.
+pub fn replay_block(
+    config: &ArrayConfig,
+    path: &Path,
+    options: &BlockOptions,
+) -> Result<ReplayReport> {
+    let mut trace = open(path, options)?;
+    let mut array = Array::new(config)?;
+    let limit = if options.requests_max == 0 {
+        u64::MAX
+    } else {
+        options.requests_max
+    };
+    let depth = match options.pace {
+        Loop::Open { .. } => u64::MAX,
+        Loop::Closed { depth } => u64::from(depth),
+    };
+    let (mut taken, mut finished_count) = (0u64, 0u64);
+    let mut late = 0u64;
+    let mut finished: Vec<Finished> = Vec::new();
+    let mut waiting: Option<Request> = None;
+    loop {
+        if waiting.is_none() && taken < limit {
+            waiting = trace.next().transpose()?;
+        }
+        let next = array.next_at();
+        let due = waiting.as_ref().and_then(|request| match options.pace {
+            Loop::Open { .. } => Some(request.time_ns.saturating_mul(NS)),
+            Loop::Closed { .. } => (taken - finished_count < depth).then(|| array.now()),
+        });
+        if let Some(due) = due
+            && next.is_none_or(|next| due <= next)
+            && let Some(item) = waiting.take()
+        {
+            // Traces that are not sorted: no request goes out before the one in front of it.
+            late += u64::from(due < array.now());
+            array.submit(due.max(array.now()), &request(&item), taken);
+            taken += 1;
+            continue;
+        }
+        if next.is_none() {
+            break;
+        }
+        array.run_until(due.unwrap_or(Ps::MAX), &mut finished)?;
+        finished_count += finished.drain(..).len() as u64;
+    }
+    assert_eq!(taken, finished_count, "a request of the trace was lost");
+    let mut warnings = skipped(&trace, path);
+    if late > 0 && matches!(options.pace, Loop::Open { .. }) {
+        warnings.push(format!(
+            "{late} requests are out of order and went out later than recorded"
+        ));
+    }
+    let end = array.now();
+    array.report(end, warnings)
+}
+
+/// Reads a block trace as the list of one flow: addresses of all devices on one drive, wrapped into
+/// the flow's range when it runs. 32 bytes a request.
+///
+/// # Errors
+/// As [`replay_block`].
+pub fn load_list(path: &Path, options: &BlockOptions) -> Result<(List, Vec<String>)> {
+    let mut trace = open(path, options)?;
+    let mut items: Vec<ListItem> = Vec::new();
+    let mut last: Ps = 0;
+    while options.requests_max == 0 || (items.len() as u64) < options.requests_max {
+        let Some(request) = trace.next().transpose()? else {
+            break;
+        };
+        let op = match request.op {
+            TraceOp::Read => Op::Read,
+            TraceOp::Write => Op::Write,
+            TraceOp::Trim => Op::Trim,
+            TraceOp::Flush => continue,
+        };
+        last = last.max(request.time_ns.saturating_mul(NS));
+        items.push(ListItem {
+            at: last,
+            op,
+            lba: request.offset_bytes / 512,
+            sectors: (request.len_bytes / 512) as u32,
+        });
+    }
+    let warnings = skipped(&trace, path);
+    let depth = match options.pace {
+        Loop::Open { .. } => 0,
+        Loop::Closed { depth } => depth,
+    };
+    let list = List {
+        items,
+        depth,
+        rounds: 1,
+    };
+    Ok((list, warnings))
+}
