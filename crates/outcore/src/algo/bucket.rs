@@ -35,6 +35,8 @@ pub(crate) struct Segment {
     pub(crate) home: Home,
     /// Bytes of elements.
     pub(crate) payload_bytes: u32,
+    /// Whether it stays in memory on credit, which is given back once it has been read.
+    pub(crate) is_on_credit: bool,
     /// Runs of the input, in the order of the payload; empty unless the job is ordered.
     pub(crate) pieces: Box<[Piece]>,
 }

@@ -388,6 +388,10 @@ impl<'a, E: Elements> Worker<'a, E> {
                     self.distribute_run(&payload[at..end], piece.position)?;
                     at = end;
                 }
+                drop(buf);
+                if segment.is_on_credit {
+                    self.shared.resident_credit.fetch_add(1, Ordering::AcqRel);
+                }
             }
         }
         Ok(())
@@ -517,19 +521,23 @@ impl<'a, E: Elements> Worker<'a, E> {
     }
 
     fn store(&mut self, bucket: usize, buf: Buf, payload_bytes: usize) -> Result<()> {
-        let credit = &self.shared.resident_credit;
-        let stays = bucket < self.resident_below
-            && credit
-                .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |left| {
-                    (left > 0).then_some(left - 1)
-                })
-                .is_ok();
-        if stays {
-            self.push_segment(bucket, Home::Memory(buf), payload_bytes);
+        if bucket < self.resident_below && self.take_credit() {
+            let segment = self.push_segment(bucket, Home::Memory(buf), payload_bytes);
+            self.outs[bucket].segments[segment].is_on_credit = true;
             return Ok(());
         }
         let place = self.next_place(bucket)?;
         self.write_segment(bucket, buf, payload_bytes, place)
+    }
+
+    /// Takes leave to keep a segment in memory, if there is any left.
+    fn take_credit(&self) -> bool {
+        self.shared
+            .resident_credit
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |left| {
+                (left > 0).then_some(left - 1)
+            })
+            .is_ok()
     }
 
     fn push_segment(&mut self, bucket: usize, home: Home, payload_bytes: usize) -> usize {
@@ -541,6 +549,7 @@ impl<'a, E: Elements> Worker<'a, E> {
         out.segments.push(Segment {
             home,
             payload_bytes: payload_bytes as u32,
+            is_on_credit: false,
             pieces,
         });
         out.segments.len() - 1
@@ -648,6 +657,9 @@ impl<'a, E: Elements> Worker<'a, E> {
                 self.outs[bucket].count += (filled_bytes / element_bytes) as u64;
             } else if keep_partials {
                 self.push_segment(bucket, Home::Memory(buf), filled_bytes);
+            } else if bucket < self.resident_below && self.take_credit() {
+                let segment = self.push_segment(bucket, Home::Memory(buf), filled_bytes);
+                self.outs[bucket].segments[segment].is_on_credit = true;
             } else {
                 while self.writes_in_flight >= self.shared.plan.writes_in_flight {
                     self.shared.check()?;

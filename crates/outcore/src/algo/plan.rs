@@ -98,7 +98,7 @@ pub struct SortPlan {
     pub sample_reads: usize,
     /// Bytes read at each.
     pub sample_read_bytes: usize,
-    /// Bytes of scratch that will be written, about.
+    /// Bytes of scratch that will be in use at once, about.
     pub scratch_bytes: u64,
     /// Predicted bytes read.
     pub predicted_read_bytes: u64,
@@ -476,7 +476,16 @@ fn predict(plan: &mut SortPlan) {
     // A nudge towards leaves that sort in cache, where the drives do not care.
     let oversize = plan.leaf_bytes_max as f64 / (2 * leaf_bytes_best(size.is_bare)) as f64;
     let sort_penalty = 1.0 + 0.02 * oversize.log2().abs();
-    plan.scratch_bytes = scratch_bytes as u64;
+    // What is read to be distributed again makes room. The last extent of each bucket and thread is
+    // half empty.
+    let live_bytes = if plan.levels > 1 { data_bytes } else { first };
+    let streams = (plan.bucket_count * size.threads) as f64;
+    let extent_segments = plan.extent_segments.min(plan.expected_segments()).max(1);
+    let open_bytes = streams * (extent_segments * plan.segment_bytes) as f64 / 2.0;
+    plan.scratch_bytes = match live_bytes {
+        0.0 => 0,
+        bytes => (bytes + open_bytes) as u64,
+    };
     plan.predicted_read_bytes = read_bytes as u64;
     plan.predicted_written_bytes = written_bytes as u64;
     plan.predicted_seconds = seconds * sort_penalty;

@@ -4,9 +4,11 @@
 //! word, equal elements of an ordered job by their place in the input, equal elements of any other
 //! job anywhere. Each split makes at least eight buckets of which none but a heavy one's own holds
 //! much more than a quarter, so the splitting ends. Reads and writes the bucket once a split; the
-//! scratch of what has been read is used again. PALID (SPAA 2025), section 4, splits likewise.
+//! scratch of what has been read is used again, and so is the memory. PALID (SPAA 2025), section 4,
+//! splits likewise.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 
 use super::bucket::{Bucket, Home, Segment, verify_segment};
 use super::cut::{Cut, KeyCut};
@@ -63,7 +65,9 @@ pub(crate) fn split_oversized<E: Elements>(
 /// Buckets for a split of `bytes`, as many as there are buffers for.
 fn split_bucket_count<E>(shared: &Shared<'_, E>, bytes: u64) -> usize {
     let plan = shared.plan;
-    let free = shared.segment_pool.free_slots() / plan.size.threads;
+    // What may still stay in memory is spoken for.
+    let credit = shared.resident_credit.load(Ordering::Relaxed).max(0) as usize;
+    let free = shared.segment_pool.free_slots().saturating_sub(credit) / plan.size.threads;
     let affordable = free.saturating_sub(plan.writes_in_flight);
     let wanted = bytes.div_ceil((plan.leaf_bytes_max / 2) as u64);
     (wanted as usize).clamp(SPLIT_BUCKETS_MIN, affordable.max(SPLIT_BUCKETS_MIN))
@@ -83,7 +87,7 @@ fn split_by_key<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<V
         buckets_max,
     )?;
     let source = Source::segments(bucket.segments);
-    distribute(shared, &source, &Cut::Keys(cut), depth, 0, false)
+    distribute(shared, &source, &Cut::Keys(cut), depth, usize::MAX, false)
 }
 
 /// Equal elements whose order in the input counts are told apart by their place in it.
@@ -102,7 +106,14 @@ fn split_by_position<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Res
     starts.dedup();
     let depth = bucket.depth;
     let source = Source::segments(bucket.segments);
-    distribute(shared, &source, &Cut::Positions(starts), depth, 0, false)
+    distribute(
+        shared,
+        &source,
+        &Cut::Positions(starts),
+        depth,
+        usize::MAX,
+        false,
+    )
 }
 
 /// Equal elements in any order: a list of segments is cut anywhere.
