@@ -68,28 +68,15 @@ struct Table<K> {
 }
 
 impl<K: Key> Classifier<K> {
-    /// Chooses splitters from a sorted sample, evenly by rank, for `ranges_wanted` ranges: fewer
-    /// where heavy values would make more than `buckets_max` buckets
-    /// (or three) of them: there are buffers for no more. A value that fills a
-    /// bucket's share of the sample is heavy.
+    /// Chooses splitters from a sorted sample, evenly by rank, for at most `ranges` ranges. A value
+    /// that fills `heavy_share` of a range's share of the sample is heavy: there are at most as many
+    /// more buckets, less one.
     ///
-    /// With eight buckets or more, no bucket but a heavy one's own holds much more than a quarter
+    /// With eight ranges or more, no bucket but a heavy one's own holds much more than a quarter
     /// of what was sampled, so repeated splitting ends.
-    pub(crate) fn from_sample(
-        sorted_sample: &[K],
-        ranges_wanted: usize,
-        buckets_max: usize,
-    ) -> Self {
-        let mut cuts = ranges_wanted.min(buckets_max);
-        loop {
-            let (splitters, heavy) = choose_splitters(sorted_sample, cuts);
-            let equal = heavy.iter().filter(|is_heavy| **is_heavy).count();
-            let buckets = splitters.len() + 1 + equal;
-            if buckets <= buckets_max.max(3) {
-                return Self::from_splitters(splitters, &heavy);
-            }
-            cuts = cuts * buckets_max / buckets;
-        }
+    pub(crate) fn from_sample(sorted_sample: &[K], ranges: usize, heavy_share: f64) -> Self {
+        let (splitters, heavy) = choose_splitters(sorted_sample, ranges, heavy_share);
+        Self::from_splitters(splitters, &heavy)
     }
 
     /// Builds the tree for strictly ascending `splitters`, those with `heavy` set getting a
@@ -262,13 +249,18 @@ impl<K: Key> Table<K> {
     }
 }
 
-/// Up to `cuts - 1` splitters, and which of them fill the share of a bucket.
-fn choose_splitters<K: Key>(sorted_sample: &[K], cuts: usize) -> (Vec<K>, Vec<bool>) {
-    let mut splitters: Vec<K> = Vec::with_capacity(cuts);
-    let mut heavy: Vec<bool> = Vec::with_capacity(cuts);
+/// Up to `ranges - 1` splitters, and which of them fill `heavy_share` of a range.
+fn choose_splitters<K: Key>(
+    sorted_sample: &[K],
+    ranges: usize,
+    heavy_share: f64,
+) -> (Vec<K>, Vec<bool>) {
+    let mut splitters: Vec<K> = Vec::with_capacity(ranges);
+    let mut heavy: Vec<bool> = Vec::with_capacity(ranges);
     let count = sorted_sample.len();
-    for cut in 1..cuts {
-        let Some(&candidate) = sorted_sample.get(cut * count / cuts) else {
+    let heavy_count = (heavy_share * count as f64 / ranges as f64).max(2.0);
+    for cut in 1..ranges {
+        let Some(&candidate) = sorted_sample.get(cut * count / ranges) else {
             break;
         };
         if splitters.last() == Some(&candidate) {
@@ -277,7 +269,7 @@ fn choose_splitters<K: Key>(sorted_sample: &[K], cuts: usize) -> (Vec<K>, Vec<bo
         let below = sorted_sample.partition_point(|&key| key < candidate);
         let upto = sorted_sample.partition_point(|&key| key <= candidate);
         splitters.push(candidate);
-        heavy.push(upto - below > 1 && (upto - below) * cuts >= count);
+        heavy.push((upto - below) as f64 >= heavy_count);
     }
     (splitters, heavy)
 }
@@ -316,12 +308,13 @@ mod tests {
                 prop::collection::vec(0u64..40, 1..600),
                 prop::collection::vec((0u64..64).prop_map(|bits| 1u64 << bits), 1..600),
             ],
-            bucket_count in 1usize..300,
+            ranges in 1usize..300,
+            heavy_share in 0.25f64..2.0,
             keys in prop::collection::vec(any::<u64>(), 0..100),
         ) {
             sample.sort_unstable();
-            let classifier = Classifier::from_sample(&sample, bucket_count, bucket_count);
-            prop_assert!(classifier.bucket_count() <= bucket_count.max(3));
+            let classifier = Classifier::from_sample(&sample, ranges, heavy_share);
+            prop_assert!(classifier.bucket_count() < 2 * ranges);
             let mut keys = keys;
             keys.extend_from_slice(&sample);
             keys.extend([0, u64::MAX]);

@@ -16,6 +16,9 @@ use crate::error::Result;
 
 /// Elements of a sample that are looked at together.
 const BATCH: usize = 512;
+/// Share of a range that a value fills to get a bucket of its own: two of nearly a range each and
+/// some of a third would be too large together.
+const HEAVY_SHARE: f64 = 0.5;
 /// Stand for what lies around a node's prefix, until it gets its bucket.
 const BELOW: u16 = u16::MAX - 1;
 const ABOVE: u16 = u16::MAX;
@@ -41,6 +44,8 @@ struct Known {
     shared: usize,
     /// Whether that is all that the cut looked at.
     is_equal: bool,
+    /// Whether the sample has elements of it; few are expected otherwise.
+    is_sampled: bool,
 }
 
 /// One classifier of the tree.
@@ -131,10 +136,11 @@ impl<K: Key> KeyCut<K> {
         ranges_wanted: usize,
         buckets_max: usize,
     ) -> Result<Box<Self>> {
-        let ground = Ground {
+        let mut ground = Ground {
             elements,
             is_input,
             depth,
+            is_tight: false,
         };
         let view = ground.look(sample, 0)?;
         let mut ranges = ranges_wanted.min(buckets_max);
@@ -144,7 +150,10 @@ impl<K: Key> KeyCut<K> {
             if buckets.len() <= buckets_max.max(5) {
                 return Ok(Box::new(KeyCut { root, buckets }));
             }
-            ranges = ranges * buckets_max / buckets.len();
+            if ground.is_tight || elements.is_bare() {
+                ranges = ranges * buckets_max / buckets.len();
+            }
+            ground.is_tight = true;
         }
     }
 }
@@ -154,6 +163,8 @@ struct Ground<'a, E> {
     elements: &'a E,
     is_input: bool,
     depth: usize,
+    /// Whether there are too few buckets to give what lies between sampled values its own.
+    is_tight: bool,
 }
 
 /// A sample, looked at from the first key at which it differs.
@@ -199,16 +210,17 @@ impl<E: Elements> Ground<'_, E> {
         ranges: usize,
         buckets: &mut Vec<Known>,
     ) -> Result<Node<E::Key>> {
-        let classifier = Classifier::from_sample(&view.sorted, ranges, usize::MAX);
-        let around = Known {
-            shared: view.depth,
-            is_equal: false,
+        let classifier = Classifier::from_sample(&view.sorted, ranges, HEAVY_SHARE);
+        let mut sampled = vec![0; view.sorted.len()];
+        classifier.classify(&view.sorted, &mut sampled);
+        let around = |buckets: &mut Vec<Known>| match view.prefix.is_empty() {
+            true => 0,
+            false => {
+                let shared = view.depth;
+                self.add(shared, false, false, buckets)
+            }
         };
-        let has_prefix = !view.prefix.is_empty();
-        let below = buckets.len() as u16;
-        if has_prefix {
-            buckets.push(Known { ..around });
-        }
+        let below = around(buckets);
         let shared = view.depth + view.prefix.len();
         let mut inner = Vec::with_capacity(classifier.bucket_count());
         for bucket in 0..classifier.bucket_count() {
@@ -219,29 +231,56 @@ impl<E: Elements> Ground<'_, E> {
                     inner.push(Inner::Node(Box::new(self.grow(&view, ranges, buckets)?)));
                 }
                 None => {
-                    inner.push(Inner::Bucket(buckets.len() as u16));
                     let is_equal = classifier.is_equal(bucket);
-                    buckets.push(Known {
-                        shared: shared + usize::from(is_equal),
-                        is_equal,
-                    });
+                    let shared = shared + usize::from(is_equal);
+                    let is_sampled = sampled.binary_search(&(bucket as u16)).is_ok();
+                    let bucket = self.add(shared, is_equal, is_sampled, buckets);
+                    inner.push(Inner::Bucket(bucket));
                 }
             }
         }
-        let above = buckets.len() as u16;
-        if has_prefix {
-            buckets.push(around);
-        }
-        let is_flat = inner.iter().all(|inner| matches!(inner, Inner::Bucket(_)));
+        let above = around(buckets);
+        let has_own = |(index, inner): (usize, &Inner<_>)| match inner {
+            Inner::Bucket(bucket) => usize::from(*bucket) == index,
+            Inner::Node(_) => false,
+        };
+        let is_root = view.depth == 0 && view.prefix.is_empty();
         Ok(Node {
             depth: view.depth,
             prefix: view.prefix.clone(),
+            is_plain: is_root && inner.iter().enumerate().all(has_own),
             classifier,
             below,
             above,
             inner,
-            is_plain: is_flat && !has_prefix && view.depth == 0,
         })
+    }
+
+    /// A bucket of elements that share so many keys; gives its number. What the sample has nothing
+    /// of joins its neighbour if that is empty too, or if buckets are scarce.
+    fn add(
+        &self,
+        shared: usize,
+        is_equal: bool,
+        is_sampled: bool,
+        buckets: &mut Vec<Known>,
+    ) -> u16 {
+        match buckets.last_mut() {
+            Some(last)
+                if !is_sampled
+                    && (!last.is_sampled || self.is_tight)
+                    && !self.elements.is_bare() =>
+            {
+                last.shared = last.shared.min(shared);
+                last.is_equal = false;
+            }
+            _ => buckets.push(Known {
+                shared,
+                is_equal,
+                is_sampled,
+            }),
+        }
+        buckets.len() as u16 - 1
     }
 
     /// The sampled elements of a heavy value that is worth several ranges, and how many.
@@ -259,7 +298,8 @@ impl<E: Elements> Ground<'_, E> {
         }
         let from = view.sorted.partition_point(|&other| other < key);
         let to = view.sorted.partition_point(|&other| other <= key);
-        let share = ranges * (to - from) / view.sorted.len();
+        // To the nearest: one and a half are too large for one.
+        let share = (2 * ranges * (to - from) / view.sorted.len()).div_ceil(2);
         if share < 2 {
             return None;
         }

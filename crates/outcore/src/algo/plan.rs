@@ -33,6 +33,8 @@ pub const SPLIT_SLOTS: usize = 18;
 const SEGMENT_BYTES_MAX: usize = 256 << 10;
 /// Bytes a segment's description takes in memory.
 const SEGMENT_META_BYTES: u64 = 80;
+/// Places a bucket at which the input is sampled.
+const SAMPLE_PLACES: u64 = 4;
 /// Bytes that a run of the input takes in memory.
 const PIECE_BYTES: u64 = 16;
 /// Set aside for edge blocks, samples' remains and small tables.
@@ -96,7 +98,7 @@ pub struct SortPlan {
     pub chunks: usize,
     /// Random places at which the input is sampled.
     pub sample_reads: usize,
-    /// Bytes read at each.
+    /// Bytes of elements taken at each.
     pub sample_read_bytes: usize,
     /// Bytes of scratch that will be in use at once, about.
     pub scratch_bytes: u64,
@@ -432,18 +434,24 @@ fn keep_resident(plan: &mut SortPlan, spare_bytes: u64) {
     }
 }
 
-/// Hundreds of sampled elements a bucket, from a thousand places, at most 1/64 of the data.
+/// Hundreds of sampled elements a bucket, from a few places a bucket: in sorted input the elements
+/// of one place are neighbours and tell no more than one. At most 1/16 of the data is read.
 fn choose_sample(plan: &mut SortPlan) {
     let size = &plan.size;
-    let wanted = (plan.bucket_count * 256 * size.element_bytes) as u64;
-    let wanted = wanted.clamp(256 << 10, 8 << 20).min(size.memory_bytes / 16);
-    let allowed = (size.data_bytes / 64).max(64 << 10);
-    let total = wanted.min(allowed).max(BLOCK_BYTES as u64);
-    let read_bytes = (total / 1024)
-        .min(64 << 10)
-        .max(4 * size.element_bytes as u64);
-    plan.sample_read_bytes = (read_bytes as usize).next_multiple_of(BLOCK_BYTES);
-    plan.sample_reads = (total as usize / plan.sample_read_bytes).clamp(1, 2048);
+    let element_bytes = size.element_bytes as u64;
+    let buckets = plan.bucket_count as u64;
+    let allowed = (size.data_bytes / 16).max(64 << 10);
+    let places = (SAMPLE_PLACES * buckets)
+        .clamp(256, 4096)
+        .min(allowed / BLOCK_BYTES as u64);
+    let total = (256 * buckets * element_bytes)
+        .clamp(256 << 10, 8 << 20)
+        .max(SAMPLE_PLACES * buckets * element_bytes)
+        .min(size.memory_bytes / 16)
+        .min(allowed);
+    let each = (total / places).min(64 << 10).max(element_bytes);
+    plan.sample_read_bytes = each as usize;
+    plan.sample_reads = places.min(total / each).max(1) as usize;
 }
 
 fn predict(plan: &mut SortPlan) {
@@ -457,7 +465,8 @@ fn predict(plan: &mut SortPlan) {
         (data_bytes - resident - buffered).max(0.0)
     };
     let scratch_bytes = first + data_bytes * f64::from(plan.levels.saturating_sub(1));
-    let sample_bytes = (plan.sample_reads * plan.sample_read_bytes) as f64;
+    let sample_bytes =
+        (plan.sample_reads * plan.sample_read_bytes.next_multiple_of(BLOCK_BYTES)) as f64;
     let read_bytes = data_bytes + scratch_bytes + sample_bytes;
     let written_bytes = data_bytes + scratch_bytes;
     let drives = size.drive_count as f64;
@@ -478,7 +487,11 @@ fn predict(plan: &mut SortPlan) {
     let sort_penalty = 1.0 + 0.02 * oversize.log2().abs();
     // What is read to be distributed again makes room. The last extent of each bucket and thread is
     // half empty.
-    let live_bytes = if plan.levels > 1 { data_bytes } else { first };
+    let live_bytes = match plan.levels {
+        0 | 1 => first,
+        // All data, and one bucket twice while it is read and written.
+        _ => data_bytes * (1.0 + 1.0 / plan.bucket_count as f64),
+    };
     let streams = (plan.bucket_count * size.threads) as f64;
     let extent_segments = plan.extent_segments.min(plan.expected_segments()).max(1);
     let open_bytes = streams * (extent_segments * plan.segment_bytes) as f64 / 2.0;

@@ -15,6 +15,7 @@ use super::cut::{Cut, KeyCut};
 use super::distribute::distribute;
 use super::elements::Elements;
 use super::intake::Source;
+use super::plan::BUCKETS_MAX;
 use super::shared::Shared;
 use crate::drive::Op;
 use crate::error::Result;
@@ -62,30 +63,25 @@ pub(crate) fn split_oversized<E: Elements>(
     Ok(done)
 }
 
-/// Buckets for a split of `bytes`, as many as there are buffers for.
-fn split_bucket_count<E>(shared: &Shared<'_, E>, bytes: u64) -> usize {
+/// Ranges for a split of `bytes`, and the most buckets that there are buffers for: those beyond the
+/// ranges are for frequent values.
+fn split_bucket_counts<E>(shared: &Shared<'_, E>, bytes: u64) -> (usize, usize) {
     let plan = shared.plan;
     // What may still stay in memory is spoken for.
     let credit = shared.resident_credit.load(Ordering::Relaxed).max(0) as usize;
     let free = shared.segment_pool.free_slots().saturating_sub(credit) / plan.size.threads;
     let affordable = free.saturating_sub(plan.writes_in_flight);
-    let wanted = bytes.div_ceil((plan.leaf_bytes_max / 2) as u64);
-    (wanted as usize).clamp(SPLIT_BUCKETS_MIN, affordable.max(SPLIT_BUCKETS_MIN))
+    let buckets_max = affordable.clamp(SPLIT_BUCKETS_MIN, BUCKETS_MAX);
+    let wanted = bytes.div_ceil((plan.leaf_bytes_max / 2) as u64) as usize;
+    (wanted.clamp(SPLIT_BUCKETS_MIN, buckets_max), buckets_max)
 }
 
 fn split_by_key<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<Vec<Bucket>> {
     let bytes = bucket.count * shared.elements.element_bytes() as u64;
     let sampled = sample_bucket(shared, &bucket)?;
-    let buckets_max = split_bucket_count(shared, bytes);
+    let (ranges, buckets_max) = split_bucket_counts(shared, bytes);
     let depth = bucket.depth;
-    let cut = KeyCut::choose(
-        shared.elements,
-        &sampled,
-        false,
-        depth,
-        buckets_max,
-        buckets_max,
-    )?;
+    let cut = KeyCut::choose(shared.elements, &sampled, false, depth, ranges, buckets_max)?;
     let source = Source::segments(bucket.segments);
     distribute(shared, &source, &Cut::Keys(cut), depth, usize::MAX, false)
 }
@@ -93,7 +89,7 @@ fn split_by_key<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<V
 /// Equal elements whose order in the input counts are told apart by their place in it.
 fn split_by_position<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<Vec<Bucket>> {
     let bytes = bucket.count * shared.elements.element_bytes() as u64;
-    let count = split_bucket_count(shared, bytes);
+    let (count, _) = split_bucket_counts(shared, bytes);
     let pieces = bucket
         .segments
         .iter()

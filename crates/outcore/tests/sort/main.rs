@@ -13,3 +13,4 @@ mod files;
 mod plans;
 mod properties;
 mod shapes;
+mod traffic;

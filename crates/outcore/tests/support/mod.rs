@@ -11,11 +11,14 @@ pub mod patterns;
 pub mod runs;
 pub mod watchdog;
 
-/// Whether long sweeps were asked for (`OUTCORE_TEST_LONG=1`); says so where they were not.
+/// Whether long sweeps were asked for (`OUTCORE_TEST_LONG=1`); says so, once, where they were not.
 pub fn is_long() -> bool {
-    let is_long = std::env::var_os("OUTCORE_TEST_LONG").is_some_and(|value| value == "1");
-    if !is_long {
-        eprintln!("short sweep: OUTCORE_TEST_LONG=1 runs the long one");
-    }
-    is_long
+    static IS_LONG: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *IS_LONG.get_or_init(|| {
+        let is_long = std::env::var_os("OUTCORE_TEST_LONG").is_some_and(|value| value == "1");
+        if !is_long {
+            eprintln!("short sweeps: OUTCORE_TEST_LONG=1 runs the long ones");
+        }
+        is_long
+    })
 }
