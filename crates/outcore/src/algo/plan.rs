@@ -485,14 +485,15 @@ fn predict(plan: &mut SortPlan) {
     // A nudge towards leaves that sort in cache, where the drives do not care.
     let oversize = plan.leaf_bytes_max as f64 / (2 * leaf_bytes_best(size.is_bare)) as f64;
     let sort_penalty = 1.0 + 0.02 * oversize.log2().abs();
-    // What is read to be distributed again makes room. The last extent of each bucket and thread is
-    // half empty.
+    // What is read to be distributed again makes room. The last extent that a thread has for a
+    // bucket is half empty.
     let live_bytes = match plan.levels {
         0 | 1 => first,
         // All data, and one bucket twice while it is read and written.
         _ => data_bytes * (1.0 + 1.0 / plan.bucket_count as f64),
     };
-    let streams = (plan.bucket_count * size.threads) as f64;
+    let leaves = (plan.bucket_count as f64).powf(f64::from(plan.levels));
+    let streams = leaves * size.threads as f64;
     let extent_segments = plan.extent_segments.min(plan.expected_segments()).max(1);
     let open_bytes = streams * (extent_segments * plan.segment_bytes) as f64 / 2.0;
     plan.scratch_bytes = match live_bytes {

@@ -7,15 +7,20 @@
 //!
 //! Commit record: before several files are published together, each directory gets a file
 //! `coordinator` with the path of the first, and the first gets `commit`, the list of renames,
-//! by one durable rename. Whoever sweeps such a directory finishes the renames first.
+//! by one durable rename. Whoever sweeps such a directory finishes the renames first. It takes a set
+//! for not committed only where it sees that there is no record: a drive that is not mounted, known
+//! by the inode number of the directory above, and a record that cannot be read leave all as it is.
+//!
+//! Trust: only directories of the same user, closed to all others, are looked into; anybody may make
+//! directories of that name in a place that all may write to.
 //!
 //! A directory between `mkdir` and the lock has no `lock` file; the sweep removes such a one only
 //! when it is empty, and the maker, finding it gone, makes another.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -132,8 +137,13 @@ impl PrivateDir {
         };
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.into());
         let home = absolute(&first.path);
+        let parent = home.parent().map(fs::metadata);
+        let parent_inode = parent.and_then(|facts| facts.ok()).map_or(0, |f| f.ino());
+        let mut coordinator = home.as_os_str().as_encoded_bytes().to_vec();
+        coordinator.push(0);
+        coordinator.extend_from_slice(parent_inode.to_string().as_bytes());
         for dir in dirs {
-            dir.write_file(COORDINATOR_NAME, home.as_os_str().as_encoded_bytes())?;
+            dir.write_file(COORDINATOR_NAME, &coordinator)?;
         }
         let mut record = Vec::new();
         for (from, to) in renames {
@@ -146,33 +156,83 @@ impl PrivateDir {
     }
 }
 
-/// Finishes the renames of a job that died after its commit; false if that cannot be told now.
+/// Finishes the renames of a job that died after its commit; false if that cannot be told or done
+/// now.
 fn finish_commit(dir: &Path) -> bool {
-    let Ok(home) = fs::read(dir.join(COORDINATOR_NAME)) else {
-        return true;
+    let coordinator = match fs::read(dir.join(COORDINATOR_NAME)) {
+        Ok(coordinator) => coordinator,
+        Err(error) => return error.kind() == io::ErrorKind::NotFound,
     };
-    let home = PathBuf::from(OsString::from_vec(home));
-    if home.parent().is_none_or(|parent| !parent.is_dir()) {
-        // The coordinator's drive is not here: leave everything for when it is.
-        return false;
+    match find_record(&coordinator) {
+        Record::Found(record) => finish_renames(&record),
+        Record::None => true,
+        Record::Unknown => false,
     }
-    let Ok(record) = fs::read(home.join(COMMIT_NAME)) else {
-        return true;
+}
+
+/// What is known of a set of files that were to appear together.
+enum Record {
+    /// They were committed: the renames.
+    Found(Vec<u8>),
+    /// They were not, or all have been renamed.
+    None,
+    /// The record may exist where it cannot be read now.
+    Unknown,
+}
+
+/// The commit record that a `coordinator` file leads to.
+fn find_record(coordinator: &[u8]) -> Record {
+    let mut fields = coordinator.split(|&byte| byte == 0);
+    let home = fields
+        .next()
+        .map(|bytes| Path::new(OsStr::from_bytes(bytes)));
+    let inode = fields.next().and_then(|text| str::from_utf8(text).ok());
+    let (Some(home), Some(Ok(inode))) = (home, inode.map(str::parse::<u64>)) else {
+        return Record::Unknown;
     };
-    let mut paths = record.split(|&byte| byte == 0).map(OsStr::from_bytes);
+    // Another directory has the name of the one above: the drive is not mounted.
+    let is_here = |parent: &Path| fs::metadata(parent).is_ok_and(|facts| facts.ino() == inode);
+    if !home.parent().is_some_and(is_here) {
+        return Record::Unknown;
+    }
+    match is_private(home) {
+        Ok(true) => {}
+        Ok(false) => return Record::Unknown,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Record::None,
+        Err(_) => return Record::Unknown,
+    }
+    match fs::read(home.join(COMMIT_NAME)) {
+        Ok(record) => Record::Found(record),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Record::None,
+        Err(_) => Record::Unknown,
+    }
+}
+
+/// Does what of `record` is not done yet; false if something of it cannot be done.
+fn finish_renames(record: &[u8]) -> bool {
+    let mut paths = record
+        .split(|&byte| byte == 0)
+        .map(|path| Path::new(OsStr::from_bytes(path)));
     while let (Some(from), Some(to)) = (paths.next(), paths.next()) {
-        if fs::rename(from, to).is_err() && Path::new(from).exists() {
+        let is_done = || matches!(from.try_exists(), Ok(false));
+        if fs::rename(from, to).is_err() && !is_done() {
             return false;
         }
         // Durable before the record goes.
-        let parent = Path::new(to).parent().map(File::open);
-        if let Some(Ok(parent)) = parent
+        if let Some(Ok(parent)) = to.parent().map(File::open)
             && parent.sync_all().is_err()
         {
             return false;
         }
     }
     true
+}
+
+/// Whether `path` is a directory of this user that is closed to all others.
+fn is_private(path: &Path) -> io::Result<bool> {
+    let facts = fs::symlink_metadata(path)?;
+    let is_closed = facts.mode() & 0o077 == 0;
+    Ok(facts.is_dir() && facts.uid() == rustix::process::geteuid().as_raw() && is_closed)
 }
 
 impl Drop for PrivateDir {
@@ -215,7 +275,7 @@ fn lock_in(dir: &Path, create: bool) -> io::Result<Option<File>> {
     }
 }
 
-/// Private directories in `parent`, and whether each one's owner lives.
+/// This user's private directories in `parent`, and whether each one's owner lives.
 pub fn list(parent: &Path) -> Result<Vec<(PathBuf, bool)>> {
     let entries =
         fs::read_dir(parent).map_err(|e| Error::io("look for scratch", &e).path(parent))?;
@@ -225,8 +285,8 @@ pub fn list(parent: &Path) -> Result<Vec<(PathBuf, bool)>> {
             .file_name()
             .as_encoded_bytes()
             .starts_with(PREFIX.as_bytes());
-        if is_ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            let path = entry.path();
+        let path = entry.path();
+        if is_ours && is_private(&path).is_ok_and(|is_private| is_private) {
             let is_alive = matches!(lock_in(&path, false), Ok(None));
             found.push((path, is_alive));
         }
@@ -284,13 +344,120 @@ mod tests {
     fn what_a_dead_owner_left_is_swept() {
         let parent = parent("sweep");
         let left = parent.join(".outcore-00112233");
-        fs::create_dir(&left).unwrap();
+        make_private(&left);
         fs::write(left.join(LOCK_NAME), b"").unwrap();
         fs::write(left.join("scratch"), b"data").unwrap();
-        fs::create_dir(parent.join(".outcore-empty")).unwrap();
+        make_private(&parent.join(".outcore-empty"));
         fs::create_dir(parent.join("unrelated")).unwrap();
         assert_eq!(sweep(&parent).unwrap().len(), 2);
         assert_eq!(fs::read_dir(&parent).unwrap().count(), 1);
+        fs::remove_dir_all(parent).unwrap();
+    }
+
+    fn make_private(path: &Path) {
+        fs::DirBuilder::new().mode(0o700).create(path).unwrap();
+    }
+
+    /// What a job leaves that died before or after its commit: the coordinator's directory below
+    /// `first`, another with a staged file below `second`.
+    fn leave_set(first: &Path, second: &Path, is_committed: bool) -> (PathBuf, PathBuf) {
+        let dirs = [first, second].map(|parent| PrivateDir::make(parent).unwrap());
+        let [home, other] = [0, 1].map(|index: usize| dirs[index].path().to_path_buf());
+        fs::write(other.join("output-1"), b"data").unwrap();
+        let renames = [(other.join("output-1"), second.join("shard"))];
+        PrivateDir::commit(&dirs, &renames).unwrap();
+        if !is_committed {
+            fs::remove_file(home.join(COMMIT_NAME)).unwrap();
+        }
+        dirs.into_iter().for_each(PrivateDir::leave);
+        (home, other)
+    }
+
+    #[test]
+    fn a_committed_set_is_finished_from_any_of_its_directories() {
+        let [first, second] = ["commit-a", "commit-b"].map(parent);
+        let (home, other) = leave_set(&first, &second, true);
+        assert_eq!(sweep(&second).unwrap(), std::slice::from_ref(&other));
+        assert_eq!(fs::read(second.join("shard")).unwrap(), b"data");
+        assert_eq!(sweep(&first).unwrap(), [home]);
+        for dir in [first, second] {
+            fs::remove_dir_all(dir).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_set_without_a_record_is_removed_once_its_coordinator_has_been_seen() {
+        let [first, second] = ["abort-a", "abort-b"].map(parent);
+        let (home, other) = leave_set(&first, &second, false);
+        assert_eq!(sweep(&first).unwrap(), [home]);
+        assert_eq!(sweep(&second).unwrap(), [other]);
+        assert!(!second.join("shard").exists());
+        for dir in [first, second] {
+            fs::remove_dir_all(dir).unwrap();
+        }
+    }
+
+    #[test]
+    fn shards_wait_for_a_drive_that_is_not_mounted_or_a_record_that_cannot_be_read() {
+        let [first, second] = ["away-a", "away-b"].map(parent);
+        let (home, other) = leave_set(&first, &second, true);
+        let away = first.with_extension("away");
+        fs::rename(&first, &away).unwrap();
+        assert!(sweep(&second).unwrap().is_empty());
+        // The empty mount point.
+        fs::create_dir(&first).unwrap();
+        assert!(sweep(&second).unwrap().is_empty());
+        fs::remove_dir(&first).unwrap();
+        fs::rename(&away, &first).unwrap();
+        // A record that is there and is no file.
+        let record = home.join(COMMIT_NAME);
+        fs::rename(&record, home.join("kept")).unwrap();
+        fs::create_dir(&record).unwrap();
+        assert!(sweep(&second).unwrap().is_empty());
+        fs::remove_dir(&record).unwrap();
+        fs::rename(home.join("kept"), &record).unwrap();
+        assert_eq!(sweep(&second).unwrap(), [other]);
+        assert_eq!(fs::read(second.join("shard")).unwrap(), b"data");
+        for dir in [first, second] {
+            fs::remove_dir_all(dir).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_others_could_have_made_is_not_looked_into() {
+        let parent = parent("planted");
+        let planted = parent.join(".outcore-planted");
+        let victim = parent.join("victim");
+        make_private(&planted);
+        fs::write(&victim, b"own").unwrap();
+        fs::write(planted.join(LOCK_NAME), b"").unwrap();
+        fs::write(planted.join("payload"), b"foreign").unwrap();
+        let inode = fs::metadata(&parent).unwrap().ino();
+        let coordinator = format!("{}\0{inode}", planted.display());
+        fs::write(planted.join(COORDINATOR_NAME), coordinator).unwrap();
+        let record = format!("{0}/payload\0{1}\0", planted.display(), victim.display());
+        fs::write(planted.join(COMMIT_NAME), record).unwrap();
+        // Open to others, or a link to something closed.
+        fs::set_permissions(
+            &planted,
+            std::os::unix::fs::PermissionsExt::from_mode(0o777),
+        )
+        .unwrap();
+        let link = parent.join(".outcore-link");
+        std::os::unix::fs::symlink(&planted, &link).unwrap();
+        assert!(sweep(&parent).unwrap().is_empty());
+        assert!(list(&parent).unwrap().is_empty());
+        fs::set_permissions(
+            &planted,
+            std::os::unix::fs::PermissionsExt::from_mode(0o700),
+        )
+        .unwrap();
+        if std::os::unix::fs::chown(&planted, Some(65534), None).is_ok() {
+            assert!(sweep(&parent).unwrap().is_empty());
+        } else {
+            eprintln!("skipped: giving a directory to another user needs root");
+        }
+        assert_eq!(fs::read(&victim).unwrap(), b"own");
         fs::remove_dir_all(parent).unwrap();
     }
 }
