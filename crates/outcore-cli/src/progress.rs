@@ -232,6 +232,7 @@ mod tests {
             total_bytes: 100,
             read_bytes: 1000,
             written_bytes: 0,
+            slowest_drive: None,
         }
     }
 

@@ -13,6 +13,7 @@ use crate::drive::Device;
 use crate::drive::os::OsDevice;
 use crate::error::{Error, Result};
 use crate::memory::Budget;
+use crate::volume::Volume;
 
 /// A directory that scratch may go to.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +62,21 @@ pub struct Control {
     total_bytes: AtomicU64,
     read_bytes: AtomicU64,
     written_bytes: AtomicU64,
+    loads: Mutex<Vec<DriveLoad>>,
 }
+
+/// How much a drive has had to do lately.
+#[derive(Debug)]
+struct DriveLoad {
+    name: String,
+    /// Requests that waited for it, later looks counting more.
+    waiting: f64,
+}
+
+/// Weight of an earlier look at a drive's waiting requests beside a later one.
+const LOAD_DECAY: f64 = 0.98;
+/// A drive is named as the slowest if it has so many times the mean of requests waiting.
+const SLOW_RATIO: f64 = 1.25;
 
 /// A look at a running job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +91,8 @@ pub struct Progress {
     pub read_bytes: u64,
     /// Bytes written to drives so far.
     pub written_bytes: u64,
+    /// The drive that the others wait for, if one has been slower than they lately.
+    pub slowest_drive: Option<String>,
 }
 
 impl Control {
@@ -110,6 +127,34 @@ impl Control {
         self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Notes the traffic of a volume's drives, and what waits for each.
+    pub fn watch(&self, volume: &Volume) {
+        let drives = volume.drives();
+        let (read_bytes, written_bytes) = volume.traffic_bytes();
+        self.set_traffic(read_bytes, written_bytes);
+        let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        for (index, drive) in drives.iter().enumerate() {
+            let pending = drive.pending() as f64;
+            match loads.get_mut(index) {
+                Some(load) => load.waiting = LOAD_DECAY * load.waiting + pending,
+                None => loads.push(DriveLoad {
+                    name: drive.name.clone(),
+                    waiting: pending,
+                }),
+            }
+        }
+    }
+
+    fn slowest_drive(&self) -> Option<String> {
+        let loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mean = loads.iter().map(|load| load.waiting).sum::<f64>() / loads.len() as f64;
+        let slowest = loads
+            .iter()
+            .max_by(|a, b| a.waiting.total_cmp(&b.waiting))?;
+        let is_slow = loads.len() > 1 && slowest.waiting > SLOW_RATIO * mean;
+        is_slow.then(|| slowest.name.clone())
+    }
+
     /// Counts traffic, for the rates.
     pub fn set_traffic(&self, read_bytes: u64, written_bytes: u64) {
         self.read_bytes.store(read_bytes, Ordering::Relaxed);
@@ -128,6 +173,7 @@ impl Control {
             total_bytes: self.total_bytes.load(Ordering::Relaxed),
             read_bytes: self.read_bytes.load(Ordering::Relaxed),
             written_bytes: self.written_bytes.load(Ordering::Relaxed),
+            slowest_drive: self.slowest_drive(),
         }
     }
 }
@@ -160,5 +206,25 @@ impl Job {
             budget,
             control: Arc::new(Control::default()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drive_that_most_waits_for_is_named_and_equal_ones_are_not() {
+        let control = Control::default();
+        let load = |name: &str, waiting: f64| DriveLoad {
+            name: name.into(),
+            waiting,
+        };
+        *control.loads.lock().unwrap() = vec![load("a", 10.0), load("b", 11.0)];
+        assert_eq!(control.progress().slowest_drive, None);
+        control.loads.lock().unwrap()[1].waiting = 30.0;
+        assert_eq!(control.progress().slowest_drive.as_deref(), Some("b"));
+        control.loads.lock().unwrap().truncate(1);
+        assert_eq!(control.progress().slowest_drive, None);
     }
 }

@@ -3,6 +3,7 @@
 //! Contract: texts are looked at for what users look for in them, not letter by letter.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use crate::support::*;
 
@@ -10,20 +11,24 @@ use crate::support::*;
 fn left_over_scratch_is_listed_and_cleaned_and_nothing_else_is_touched() {
     let place = Place::new();
     let left = place.make_dir(".outcore-00112233");
+    fs::set_permissions(&left, PermissionsExt::from_mode(0o700)).unwrap();
     fs::write(left.join("lock"), b"").unwrap();
     fs::write(left.join("scratch"), [0; 10_000]).unwrap();
     place.make_dir("kept");
     place.make_dir(".other");
+    // Open to others, who may have made it.
+    place.make_dir(".outcore-planted");
     let listed = place.run(&["scratch", "list"]).ok().text();
     assert!(
         listed.contains(".outcore-00112233\tleft over\t"),
         "{listed}"
     );
-    assert_eq!(place.names().len(), 3);
+    assert!(!listed.contains("planted"), "{listed}");
+    assert_eq!(place.names().len(), 4);
     let dir = place.dir().to_str().unwrap();
     let cleaned = place.run(&["scratch", "clean", dir]).ok();
     assert!(cleaned.text().contains(".outcore-00112233"), "{cleaned:?}");
-    assert_eq!(place.names(), [".other", "kept"]);
+    assert_eq!(place.names(), [".other", ".outcore-planted", "kept"]);
     assert!(
         place
             .run(&["scratch", "list", dir, "-q"])

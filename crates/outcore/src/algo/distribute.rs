@@ -368,11 +368,7 @@ impl<'a, E: Elements> Worker<'a, E> {
                     self.free_input(&block)?;
                 }
                 self.shared.job.control.advance(block.payload_bytes as u64);
-                let (read_bytes, written_bytes) = self.shared.volume.traffic_bytes();
-                self.shared
-                    .job
-                    .control
-                    .set_traffic(read_bytes, written_bytes);
+                self.shared.job.control.watch(self.shared.volume);
             }
             Task::Segment(segment) => {
                 let payload = &buf[..segment.payload_bytes as usize];

@@ -339,8 +339,7 @@ impl FileWorker<'_> {
                 return Err(self.volume.explain(&fault));
             }
             self.job.control.advance(transfer.token);
-            let (read_bytes, written_bytes) = self.volume.traffic_bytes();
-            self.job.control.set_traffic(read_bytes, written_bytes);
+            self.job.control.watch(self.volume);
         }
         Ok(())
     }

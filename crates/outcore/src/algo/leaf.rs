@@ -141,8 +141,7 @@ where
                         let bytes = load.leaf.count * self.shared.elements.element_bytes() as u64;
                         self.finish_leaf(load)?;
                         self.shared.job.control.advance(bytes);
-                        let (read, written) = self.shared.volume.traffic_bytes();
-                        self.shared.job.control.set_traffic(read, written);
+                        self.shared.job.control.watch(self.shared.volume);
                     }
                     self.poll(false)?;
                 }

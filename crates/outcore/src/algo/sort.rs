@@ -129,7 +129,7 @@ pub struct SortSummary {
     pub read_bytes: u64,
     /// Bytes written to all drives.
     pub written_bytes: u64,
-    /// Times that the data were read and written.
+    /// Times that data were read and written: those of which this was done most often.
     pub passes: u32,
     /// Most scratch in use at once.
     pub scratch_bytes: u64,
@@ -286,20 +286,27 @@ where
     let cut = sample_input(&shared, &parts)?;
     phases.end("sample");
     let buckets = distribute_input(&shared, &parts, &cut)?;
-    let buckets = split_oversized(&shared, buckets)?;
+    let (buckets, splits) = split_oversized(&shared, buckets)?;
     phases.end("distribute");
     let written = sort_buckets(&shared, buckets, staged.as_ref(), &output, options)?;
     phases.end("sort");
     drop(shared);
     let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
     // Gives its space back before the output's names and records need some.
-    drop(scratch);
+    if let Some(scratch) = scratch {
+        scratch.remove();
+    }
     if let Some(staged) = staged {
         job.control.begin_phase("publish", 0);
         staged.publish(&volume, written * element_bytes as u64)?;
     }
     phases.end("publish");
-    Ok(summarise(&volume, phases, written, scratch_bytes, plan))
+    let mut summary = summarise(&volume, phases, written, scratch_bytes, plan);
+    summary.passes = match (scratch_bytes, summary.passes) {
+        (0, _) => 1,
+        (_, planned) => 1 + splits + u32::from(planned > 1),
+    };
+    Ok(summary)
 }
 
 fn summarise(

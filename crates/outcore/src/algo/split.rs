@@ -32,15 +32,18 @@ const SPLIT_SAMPLE_BYTES_MAX: u64 = 2 << 20;
 const SPLIT_BUCKETS_MIN: usize = 8;
 
 /// Distributes buckets that are too large for the memory again, until none is; keeps the order.
+/// Gives how many times, at most, an element was distributed here, too.
 pub(crate) fn split_oversized<E: Elements>(
     shared: &Shared<'_, E>,
     buckets: Vec<Bucket>,
-) -> Result<Vec<Bucket>> {
+) -> Result<(Vec<Bucket>, u32)> {
     let leaf_bytes_max = shared.plan.leaf_bytes_max as u64;
     let element_bytes = shared.elements.element_bytes() as u64;
     let mut done = Vec::new();
-    let mut left: VecDeque<Bucket> = buckets.into();
-    while let Some(bucket) = left.pop_front() {
+    let mut most_splits = 0;
+    let mut left: VecDeque<(Bucket, u32)> = buckets.into_iter().map(|b| (b, 0)).collect();
+    while let Some((bucket, splits)) = left.pop_front() {
+        most_splits = most_splits.max(splits);
         let bytes = bucket.count * element_bytes;
         if bucket.copies_of.is_some() || bytes <= leaf_bytes_max {
             if bucket.count > 0 {
@@ -58,9 +61,9 @@ pub(crate) fn split_oversized<E: Elements>(
         parts
             .into_iter()
             .rev()
-            .for_each(|part| left.push_front(part));
+            .for_each(|part| left.push_front((part, splits + 1)));
     }
-    Ok(done)
+    Ok((done, most_splits))
 }
 
 /// Ranges for a split of `bytes`, and the most buckets that there are buffers for: those beyond the

@@ -301,8 +301,7 @@ impl Worker<'_> {
         let payload = &transfer.buf[block.skip_bytes..block.skip_bytes + block.payload_bytes];
         self.checked.check(&block, payload);
         self.job.control.advance(block.payload_bytes as u64);
-        let (read_bytes, written_bytes) = self.volume.traffic_bytes();
-        self.job.control.set_traffic(read_bytes, written_bytes);
+        self.job.control.watch(self.volume);
         Ok(())
     }
 }

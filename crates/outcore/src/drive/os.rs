@@ -4,7 +4,8 @@
 //! Contract: the choice of engine is made once, at run time, by making a ring. The choice of
 //! direct or buffered is made for each file: in mode `auto` a file is opened with `O_DIRECT`
 //! and read once; a file system that refuses either gets buffered I/O. Renames are durable on
-//! return (the directory is synced).
+//! return (the directory is synced). The space of a large file whose name is gone before it is
+//! closed becomes free in the background.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -26,6 +27,10 @@ use crate::memory::Buf;
 /// Numbers of the file systems that live in memory (linux/magic.h).
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 const RAMFS_MAGIC: rustix::fs::FsWord = 0x8584_58f6;
+
+/// Closing a file without a name frees its blocks, which takes a second for several GiB (ext4 with
+/// discard): from this size on it happens in the background, so that who is interrupted can leave.
+const SLOW_FREE_BYTES: u64 = 64 << 20;
 
 /// Which system interface moves the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +73,22 @@ impl OpenFile {
 
     pub(crate) fn facts_direct(&self) -> bool {
         self.is_direct
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        let is_slow = |stat: rustix::fs::Stat| {
+            stat.st_nlink == 0 && stat.st_blocks as u64 * 512 >= SLOW_FREE_BYTES
+        };
+        if rustix::fs::fstat(&self.fd).is_ok_and(is_slow)
+            && let Ok(last) = rustix::io::dup(&self.fd)
+        {
+            // Where no thread can be made, it is closed, slowly, here.
+            let _ = std::thread::Builder::new()
+                .name("outcore-free".into())
+                .spawn(move || drop(last));
+        }
     }
 }
 

@@ -13,7 +13,7 @@ pub mod scratch;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -39,6 +39,8 @@ pub struct Drive {
     pub weight: f64,
     file_system: u64,
     traffic: Traffic,
+    /// Requests handed in and not yet returned, of all ports.
+    pending: AtomicUsize,
     is_full: AtomicBool,
 }
 
@@ -87,6 +89,7 @@ impl Volume {
                 weight: *weight,
                 file_system: device.file_system(dir)?,
                 traffic: Traffic::default(),
+                pending: AtomicUsize::new(0),
                 is_full: AtomicBool::new(false),
             }));
         }
@@ -126,6 +129,7 @@ impl Volume {
             weight: 1.0,
             file_system,
             traffic: Traffic::default(),
+            pending: AtomicUsize::new(0),
             is_full: AtomicBool::new(false),
         }));
         drives.len() - 1
@@ -214,6 +218,11 @@ impl Drive {
         &self.traffic
     }
 
+    /// Requests that it has been given and has not served yet.
+    pub fn pending(&self) -> usize {
+        self.pending.load(Ordering::Relaxed)
+    }
+
     /// Whether a write to it has failed for want of space.
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
@@ -291,6 +300,7 @@ impl Port {
             buf,
         };
         let lane = &mut self.lanes[request.drive_index];
+        lane.drive.pending.fetch_add(1, Ordering::Relaxed);
         if lane.in_flight < LANE_DEPTH && lane.waiting.is_empty() {
             lane.in_flight += 1;
             self.queue.submit(request);
@@ -311,6 +321,7 @@ impl Port {
             let Completion { request, result } = completion;
             let lane = &mut self.lanes[request.drive_index];
             lane.in_flight -= 1;
+            lane.drive.pending.fetch_sub(1, Ordering::Relaxed);
             finished.push(settle(&lane.drive, request, result));
         }
         if self.waiting > 0 && finished.len() > before {

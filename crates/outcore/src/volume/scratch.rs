@@ -22,6 +22,10 @@ use crate::memory::block_ceil;
 /// A lane with this many requests is passed over while another drive has fewer.
 const BACKLOG_HIGH: usize = 48;
 
+/// Room is reserved in steps of at least so much once there is as much: each step waits for the
+/// writes in flight on the file.
+const STEP_BYTES: u64 = 64 << 20;
+
 /// A piece of a scratch log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
@@ -49,7 +53,8 @@ struct Logs {
     next: usize,
 }
 
-/// The scratch of one job. Dropping it removes the files.
+/// The scratch of one job. Dropping it removes the files' names at once, and leaves it to the device
+/// when their space is free; [`Scratch::remove`] waits for that.
 pub struct Scratch {
     logs: Mutex<Logs>,
     files: Vec<VolumeFile>,
@@ -57,7 +62,7 @@ pub struct Scratch {
     /// What one log is expected to hold.
     expected_bytes: u64,
     device: Arc<dyn Device>,
-    _dirs: Vec<PrivateDir>,
+    dirs: Vec<PrivateDir>,
 }
 
 impl Scratch {
@@ -107,7 +112,7 @@ impl Scratch {
             limit_bytes,
             expected_bytes: block_ceil(expected_bytes / dirs.len().max(1) as u64),
             device: Arc::clone(volume.device()),
-            _dirs: private_dirs,
+            dirs: private_dirs,
         })
     }
 
@@ -182,7 +187,7 @@ impl Scratch {
     /// that; false if there is not even room up to `end_bytes`. Writes into reserved room need no
     /// exclusive lock of the file (ext4, XFS).
     fn reserve(&self, log: &mut Log, end_bytes: u64) -> Result<bool> {
-        let step_bytes = block_ceil(self.expected_bytes / 32);
+        let step_bytes = block_ceil(self.expected_bytes / 32).max(end_bytes.min(STEP_BYTES));
         for wanted_bytes in [self.expected_bytes.max(end_bytes + step_bytes), end_bytes] {
             match self.device.allocate(log.file.id, wanted_bytes) {
                 Ok(()) => {
@@ -205,6 +210,18 @@ impl Scratch {
         log.free.push((place.offset_bytes, len_bytes));
     }
 
+    /// Removes the files; their space is free on return.
+    pub fn remove(mut self) {
+        self.close_files();
+        self.dirs.clear();
+    }
+
+    fn close_files(&mut self) {
+        for file in self.files.drain(..) {
+            self.device.close(file.id);
+        }
+    }
+
     fn no_space(&self, state: &Logs, len_bytes: u64) -> Error {
         let drives: Vec<String> = state
             .logs
@@ -225,10 +242,9 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // The blocks are free once the names are gone and nobody has the files open.
-        for file in &self.files {
-            self.device.close(file.id);
-        }
+        // Of an open file only the name goes, which takes no time whatever its length.
+        self.dirs.clear();
+        self.close_files();
     }
 }
 
