@@ -25,12 +25,16 @@ use crate::error::{Error, Kind, Result};
 use crate::memory::BLOCK_BYTES;
 use crate::units;
 
-/// Most buckets of one distribution: one store and one cache line each, 16-bit numbers.
+/// Most buckets of one distribution: beyond them every store misses the caches.
 pub const BUCKETS_MAX: usize = 2048;
+/// Most where that saves a whole pass over data of many terabytes; numbers have 16 bits.
+const WIDE_BUCKETS_MAX: usize = 16384;
 /// Buffers a thread for splitting a bucket that turned out too large.
 pub const SPLIT_SLOTS: usize = 18;
 /// Largest segment: beyond it the drives gain nothing.
 const SEGMENT_BYTES_MAX: usize = 256 << 10;
+/// Largest bucket that is sorted at once: offsets in it have 32 bits.
+const LEAF_BYTES_MAX: usize = (u32::MAX / 2) as usize;
 /// Bytes a segment's description takes in memory.
 const SEGMENT_META_BYTES: u64 = 80;
 /// Places a bucket at which the input is sampled.
@@ -266,7 +270,8 @@ pub fn plan_sort(size: SortSize) -> Result<SortPlan> {
 
 fn best_plan(size: SortSize) -> Option<SortPlan> {
     let mut best: Option<SortPlan> = None;
-    for levels in 1..=4 {
+    let widths = [1, 2, 3, 4].map(|levels| (levels, BUCKETS_MAX));
+    for (levels, buckets_max) in widths.into_iter().chain([(1, WIDE_BUCKETS_MAX)]) {
         for shift in 0..=6 {
             let largest = SEGMENT_BYTES_MAX.max(size.element_bytes.next_multiple_of(BLOCK_BYTES));
             let segment_bytes = (largest >> shift).next_multiple_of(BLOCK_BYTES);
@@ -274,7 +279,7 @@ fn best_plan(size: SortSize) -> Option<SortPlan> {
                 continue;
             }
             for leaf_shift in 0..=8 {
-                let plan = candidate(size, levels, segment_bytes, leaf_shift);
+                let plan = candidate(size, levels, buckets_max, segment_bytes, leaf_shift);
                 let is_better = |plan: &SortPlan| {
                     best.as_ref()
                         .is_none_or(|b| plan.predicted_seconds < b.predicted_seconds)
@@ -297,6 +302,7 @@ const fn leaf_bytes_best(is_bare: bool) -> usize {
 fn candidate(
     size: SortSize,
     levels: u32,
+    buckets_max: usize,
     segment_bytes: usize,
     leaf_shift: u32,
 ) -> Option<SortPlan> {
@@ -311,14 +317,16 @@ fn candidate(
         (leaves as f64).powf(1.0 / f64::from(levels)).ceil() as u64
     };
     // Too many for one level: make the buckets larger, as far as memory goes.
-    let bucket_count = bucket_count.clamp(1, BUCKETS_MAX as u64) as usize;
+    let bucket_count = bucket_count.clamp(1, buckets_max as u64) as usize;
     let leaves_reached = (bucket_count as f64).powf(f64::from(levels));
     let average_bytes = (size.data_bytes as f64 / leaves_reached).ceil() as usize;
     // A sample of hundreds a bucket leaves the largest within a third of the average; small
     // buckets vary more.
-    let leaf_bytes_max = (average_bytes * 3 / 2 + 2 * segment_bytes)
-        .next_multiple_of(size.element_bytes)
-        .min(u32::MAX as usize / 2);
+    let leaf_bytes_max =
+        (average_bytes * 3 / 2 + 2 * segment_bytes).next_multiple_of(size.element_bytes);
+    if leaf_bytes_max > LEAF_BYTES_MAX {
+        return None;
+    }
     let per_thread_areas = 4 + (2 * size.drive_count).div_ceil(size.threads).min(6) - 1;
     let (read_block_bytes, reads_in_flight) = read_window(size);
     let mut plan = SortPlan {
@@ -502,7 +510,12 @@ fn predict(plan: &mut SortPlan) {
     };
     plan.predicted_read_bytes = read_bytes as u64;
     plan.predicted_written_bytes = written_bytes as u64;
-    plan.predicted_seconds = seconds * sort_penalty;
+    let wide_penalty = 1.0
+        + 0.05
+            * (plan.bucket_count as f64 / BUCKETS_MAX as f64)
+                .log2()
+                .max(0.0);
+    plan.predicted_seconds = seconds * sort_penalty * wide_penalty;
 }
 
 impl fmt::Display for SortPlan {

@@ -49,7 +49,7 @@ fn reserved_bytes(plan: &SortPlan) -> u64 {
 fn check(plan: &SortPlan) {
     let size = &plan.size;
     assert!(reserved_bytes(plan) <= size.memory_bytes, "{plan:?}");
-    assert!(plan.bucket_count >= 1 && plan.bucket_count <= 2048);
+    assert!(plan.bucket_count >= 1 && plan.bucket_count <= 16384);
     assert!(plan.segment_payload_bytes >= size.element_bytes);
     assert!(
         plan.segment_payload_bytes
@@ -70,6 +70,34 @@ fn check(plan: &SortPlan) {
     assert!(plan.levels > 0 || plan.scratch_bytes == 0);
     assert!(plan.predicted_seconds.is_finite() && plan.predicted_seconds >= 0.0);
     assert!(!plan.to_string().is_empty());
+}
+
+#[test]
+fn huge_data_get_the_passes_that_they_need() {
+    let plan = |data_bytes, memory_bytes| {
+        plan_sort(SortSize {
+            data_bytes,
+            element_bytes: 8,
+            is_bare: true,
+            is_ordered: false,
+            memory_bytes,
+            threads: 64,
+            drive_count: 30,
+        })
+        .unwrap()
+    };
+    for (data, memory) in [
+        (10 << 40, 256 << 30),
+        (4 << 40, 128 << 30),
+        (100 << 40, 1 << 40),
+    ] {
+        let plan = plan(data, memory);
+        let leaves = (plan.bucket_count as f64).powf(f64::from(plan.levels));
+        assert!(data as f64 / leaves < plan.leaf_bytes_max as f64, "{plan}");
+    }
+    // PALID's 8 TB in 200 GB need one distribution.
+    assert_eq!(plan(8_000_000_000_000, 256_000_000_000).levels, 1);
+    assert!(plan(1 << 40, 128 << 30).bucket_count <= 2048);
 }
 
 /// The minimum that an error names, as a user would type it.
