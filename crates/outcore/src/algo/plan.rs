@@ -272,6 +272,9 @@ fn best_plan(size: SortSize) -> Option<SortPlan> {
     let mut best: Option<SortPlan> = None;
     let widths = [1, 2, 3, 4].map(|levels| (levels, BUCKETS_MAX));
     for (levels, buckets_max) in widths.into_iter().chain([(1, WIDE_BUCKETS_MAX)]) {
+        if buckets_max > BUCKETS_MAX && best.as_ref().is_some_and(|plan| plan.levels < 2) {
+            continue;
+        }
         for shift in 0..=6 {
             let largest = SEGMENT_BYTES_MAX.max(size.element_bytes.next_multiple_of(BLOCK_BYTES));
             let segment_bytes = (largest >> shift).next_multiple_of(BLOCK_BYTES);
@@ -510,12 +513,7 @@ fn predict(plan: &mut SortPlan) {
     };
     plan.predicted_read_bytes = read_bytes as u64;
     plan.predicted_written_bytes = written_bytes as u64;
-    let wide_penalty = 1.0
-        + 0.05
-            * (plan.bucket_count as f64 / BUCKETS_MAX as f64)
-                .log2()
-                .max(0.0);
-    plan.predicted_seconds = seconds * sort_penalty * wide_penalty;
+    plan.predicted_seconds = seconds * sort_penalty;
 }
 
 impl fmt::Display for SortPlan {
