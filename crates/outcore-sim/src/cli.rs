@@ -38,6 +38,10 @@ pub enum SimCommand {
     Replay(replay::ReplayArgs),
     /// Predict a sort from its plan.
     Plan(PlanArgs),
+    /// Which launches of a GPU trace to simulate so that the whole is known well enough.
+    Allegro(crate::allegro::command::AllegroArgs),
+    /// ActiveSort: a drive that merges while it is read, then and now.
+    Activesort(crate::activesort::command::ActiveSortArgs),
 }
 
 /// `sim run`.
@@ -224,6 +228,8 @@ pub fn run(args: SimArgs) -> Result<u8> {
         SimCommand::Presets(args) => presets_command(&args),
         SimCommand::Replay(args) => replay::run(&args),
         SimCommand::Plan(args) => plan_command(&args),
+        SimCommand::Allegro(args) => crate::allegro::command::run(&args),
+        SimCommand::Activesort(args) => crate::activesort::command::run(&args),
     }
 }
 

@@ -10,6 +10,8 @@
 //! | [`run`] | a drive and its flows from the first to the last event |
 //! | [`array`] | several drives, and the replay of a recorded trace on them |
 //! | [`plan`] | a sort predicted from its plan |
+//! | [`allegro`] | which kernel launches to simulate so that the whole is known well enough |
+//! | [`activesort`] | a drive that merges sorted runs while they are read |
 //! | [`report`] | latencies, counters, summary |
 //!
 //! ```
@@ -38,6 +40,8 @@
 //! assert_eq!(outcome.summary.total.requests, 1000);
 //! # Ok::<(), outcore::error::Error>(())
 //! ```
+pub mod activesort;
+pub mod allegro;
 pub mod array;
 #[cfg(feature = "cli")]
 pub mod cli;

@@ -76,7 +76,7 @@ impl FlowStats {
         self.response_ps as f64 / self.serviced.max(1) as f64 / NS as f64
     }
 
-    fn absorb(&mut self, other: &FlowStats) {
+    pub(crate) fn absorb(&mut self, other: &FlowStats) {
         self.generated += other.generated;
         self.serviced += other.serviced;
         self.reads += other.reads;

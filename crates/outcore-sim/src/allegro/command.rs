@@ -1,0 +1,146 @@
+//! `sim allegro`: what to sample of a GPU trace, and how far off the sample is.
+//!
+//! Contract: a summary on standard output (a table, or JSON with `--json`); `--list` writes the
+//! launches of one seed as CSV, never over an existing file without `--force`.
+
+use std::fs::OpenOptions;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use outcore::error::{Error, Result};
+use outcore_traces::gpu::{GpuOptions, read_kernels};
+use serde_json::json;
+
+use super::{AllegroOptions, Plan, Profile};
+
+/// `sim allegro`.
+#[derive(Debug, Args)]
+pub struct AllegroArgs {
+    /// GPU trace: PyTorch profiler JSON or nsys CSV, packed or not; `-` is standard input.
+    pub trace: PathBuf,
+    /// Relative error of the total time that is allowed.
+    #[arg(long, default_value_t = 0.05)]
+    pub eps: f64,
+    /// Seed of the draw.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Seeds over which the true error is measured.
+    #[arg(long, default_value_t = 1000)]
+    pub seeds: u64,
+    /// Clusters with at most this standard deviation over mean are homogeneous.
+    #[arg(long, default_value_t = 0.05)]
+    pub homogeneous: f64,
+    /// The paper's formula alone: no correction for small clusters, no split undone.
+    #[arg(long)]
+    pub paper: bool,
+    /// Write the launches of the seed as CSV.
+    #[arg(long)]
+    pub list: Option<PathBuf>,
+    /// Overwrite the list.
+    #[arg(long)]
+    pub force: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &AllegroArgs) -> Result<u8> {
+    let options = AllegroOptions {
+        homogeneous_cv: args.homogeneous,
+        ..if args.paper {
+            AllegroOptions::paper(args.eps)
+        } else {
+            AllegroOptions {
+                eps: args.eps,
+                ..AllegroOptions::default()
+            }
+        }
+    };
+    let mut profile = Profile::new();
+    let report = read_kernels(&args.trace, &GpuOptions::default(), &mut |kernel| {
+        profile.push(&kernel)
+    })
+    .map_err(|error| error.path(&args.trace))?;
+    let plan = profile
+        .plan(&options)
+        .map_err(|error| error.path(&args.trace))?;
+    if let Some(path) = &args.list {
+        write_list(&plan, args, path)?;
+    }
+    eprintln!("{report}");
+    let accuracy = plan.check(args.seeds);
+    if args.json {
+        let value = json!({
+            "type": "summary", "version": 1, "launches": plan.launches, "groups": plan.groups.len(),
+            "clusters": plan.clusters.len(), "samples": plan.samples, "reduction": plan.reduction(),
+            "time_share": plan.time_share(args.seed), "total_ns": plan.total_ns as f64,
+            "seed": args.seed, "estimate_ns": plan.estimate_ns(args.seed),
+            "true_error": plan.error(args.seed), "options": plan.options, "accuracy": accuracy,
+        });
+        println!("{value}");
+        return Ok(0);
+    }
+    println!(
+        "{} launches in {} groups and {} clusters; {} to simulate ({:.2} times fewer, {:.1} % of the time)",
+        plan.launches,
+        plan.groups.len(),
+        plan.clusters.len(),
+        plan.samples,
+        plan.reduction(),
+        plan.time_share(args.seed) * 100.0
+    );
+    println!(
+        "total {:.3} ms, estimated with seed {} {:.3} ms: true error {:.3} %",
+        plan.total_ns as f64 / 1e6,
+        args.seed,
+        plan.estimate_ns(args.seed) / 1e6,
+        plan.error(args.seed) * 100.0
+    );
+    println!(
+        "{} seeds: {:.1} % within {:.1} %; error mean {:.3} %, 95th percentile {:.3} %, largest {:.3} %",
+        accuracy.seeds,
+        accuracy.share_within * 100.0,
+        plan.options.eps * 100.0,
+        accuracy.error_mean * 100.0,
+        accuracy.error_p95 * 100.0,
+        accuracy.error_max * 100.0
+    );
+    Ok(0)
+}
+
+fn write_list(plan: &Plan, args: &AllegroArgs, path: &PathBuf) -> Result<()> {
+    let fail = |error: std::io::Error| {
+        let cause = Error::io("write list of launches", &error).path(path);
+        if error.kind() == std::io::ErrorKind::AlreadyExists {
+            return cause.hint("--force overwrites it");
+        }
+        cause
+    };
+    let file = OpenOptions::new()
+        .write(true)
+        .create(args.force)
+        .truncate(args.force)
+        .create_new(!args.force)
+        .open(path)
+        .map_err(fail)?;
+    let mut out = BufWriter::new(file);
+    writeln!(out, "launch,weight,duration_ns,grid,block,name").map_err(fail)?;
+    let dims = |n: [u32; 3]| format!("{}x{}x{}", n[0], n[1], n[2]);
+    for draw in plan.draw(args.seed) {
+        let group = &plan.groups[plan.clusters[draw.cluster].group];
+        writeln!(
+            out,
+            "{},{:.6},{},{},{},\"{}\"",
+            draw.launch,
+            draw.weight,
+            draw.duration_ns,
+            dims(group.grid),
+            dims(group.block),
+            group.name.replace('"', "\"\"")
+        )
+        .map_err(fail)?;
+    }
+    out.flush().map_err(fail)
+}
