@@ -28,13 +28,16 @@ use super::kernel::Scatter;
 use super::shared::Shared;
 use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
-use crate::memory::{Buf, Pool, block_ceil, block_floor};
+use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use crate::stream::source::Block;
 use crate::volume::scratch::Place;
 use crate::volume::{Port, Transfer, TransferFault};
 
 /// Elements that are classified, then moved: their bucket numbers stay in the first-level cache.
 const BATCH: usize = 1024;
+
+/// Lengths of first segments.
+const STAGGER_STEPS: usize = 16;
 
 /// Distributes `source` by `cut` at `depth`. Buckets below `resident_below` stay in memory as far
 /// as there is credit; part-filled buffers stay in memory if `keep_partials`.
@@ -66,6 +69,7 @@ pub(crate) fn distribute<E: Elements>(
     let results = shared.on_all_threads(|_| {
         let mut worker = Worker::new(shared, source, cut, depth, reads, read_pool.clone())?;
         worker.resident_below = resident_below;
+        worker.stagger();
         worker.run()?;
         worker.finish(keep_partials)
     })?;
@@ -187,6 +191,22 @@ impl<'a, E: Elements> Worker<'a, E> {
         })
     }
 
+    /// Shortens the first segments that go to scratch, each by another part, so that buffers do not
+    /// all become full at the same time: drives would first wait for writes, then reads for drives.
+    /// N.B. on 4 drives of 50 MB/s this takes 0.5 s of 11 s from the first phase.
+    fn stagger(&mut self) {
+        if !matches!(self.source, Source::Blocks(_)) || self.shared.plan.levels == 0 {
+            return;
+        }
+        let element_bytes = self.shared.elements.element_bytes();
+        let elements = self.shared.plan.segment_payload_bytes / element_bytes;
+        let steps = STAGGER_STEPS.min(self.shared.plan.segment_bytes / BLOCK_BYTES);
+        for bucket in self.resident_below..self.outs.len() {
+            let short = elements * (bucket % steps + 1) / steps;
+            self.scatter.shorten(bucket, short.max(1) * element_bytes);
+        }
+    }
+
     fn run(&mut self) -> Result<()> {
         loop {
             self.shared.check()?;
@@ -218,7 +238,7 @@ impl<'a, E: Elements> Worker<'a, E> {
         while self.reads_in_flight + self.ready.len() < self.reads_max {
             match self.source {
                 Source::Blocks(blocks) => {
-                    let Some(block) = self.intake.next_block(blocks) else {
+                    let Some(block) = self.intake.next_block(blocks, &self.port) else {
                         return Ok(());
                     };
                     let mut buf = self.read_pool.take().ok_or_else(no_buffer)?;
@@ -492,7 +512,7 @@ impl<'a, E: Elements> Worker<'a, E> {
 
     /// Takes a full buffer out of the scatter and makes a segment of it.
     fn emit(&mut self, bucket: usize) -> Result<()> {
-        let payload_bytes = self.shared.plan.segment_payload_bytes;
+        let payload_bytes = self.scatter.filled_bytes(bucket);
         if self.shared.elements.is_bare() && self.cut.is_equal(bucket) {
             let count = payload_bytes / self.shared.elements.element_bytes();
             self.outs[bucket].count += count as u64;

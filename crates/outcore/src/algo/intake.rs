@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use super::bucket::{Piece, Segment};
 use super::plan::SortPlan;
 use crate::stream::source::{Block, Blocks, Stretch};
+use crate::volume::Port;
 
 /// What is distributed.
 pub(crate) enum Source<'a> {
@@ -74,11 +75,11 @@ impl Intake {
     }
 
     /// The next block of an input.
-    pub(crate) fn next_block(&mut self, blocks: &Blocks) -> Option<Block> {
+    pub(crate) fn next_block(&mut self, blocks: &Blocks, port: &Port) -> Option<Block> {
         if let Some(block) = blocks.next_of(&mut self.stretch) {
             return Some(block);
         }
-        self.stretch = blocks.next_stretch(self.share)?;
+        self.stretch = blocks.next_stretch(self.share, port)?;
         blocks.next_of(&mut self.stretch)
     }
 

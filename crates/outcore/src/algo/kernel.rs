@@ -2,7 +2,8 @@
 //!
 //! Contract: [`Scatter`] owns one buffer a bucket and a write position in each. `scatter` copies
 //! keys (or records) to the positions of their buckets until the input is done or a buffer is
-//! full; the caller takes the full buffer, puts an empty one in its place, and goes on.
+//! full; the caller takes the full buffer, puts an empty one in its place, and goes on. The element's
+//! size divides all capacities.
 //!
 //! The one file of the engine outside memory and I/O with `unsafe`: indexing through slices costs
 //! three loads and two compares a key more than the one load, store and test of a pointer, and
@@ -38,6 +39,8 @@ pub(crate) struct Scatter {
     cursors: Vec<Cursor>,
     bufs: Vec<Buf>,
     capacity_bytes: usize,
+    /// Divides the capacity of every buffer.
+    granule_bytes: usize,
 }
 
 // SAFETY: the pointers go into the buffers owned beside them.
@@ -55,6 +58,7 @@ impl Scatter {
             cursors: Vec::with_capacity(bufs.len()),
             bufs,
             capacity_bytes,
+            granule_bytes: capacity_bytes,
         };
         for buf in &mut scatter.bufs {
             scatter.cursors.push(cursor(buf, capacity_bytes));
@@ -72,6 +76,17 @@ impl Scatter {
         assert!(empty.len() >= self.capacity_bytes);
         self.cursors[bucket] = cursor(&mut empty, self.capacity_bytes);
         std::mem::replace(&mut self.bufs[bucket], empty)
+    }
+
+    /// Calls an empty buffer of a bucket full at `capacity_bytes`, less than those after it.
+    ///
+    /// # Panics
+    /// When something has been written to it, or it is shorter than that.
+    pub(crate) fn shorten(&mut self, bucket: usize, capacity_bytes: usize) {
+        assert!(self.filled_bytes(bucket) == 0);
+        assert!(capacity_bytes > 0 && capacity_bytes <= self.capacity_bytes);
+        self.cursors[bucket] = cursor(&mut self.bufs[bucket], capacity_bytes);
+        self.granule_bytes = common_divisor(self.granule_bytes, capacity_bytes);
     }
 
     /// Forgets what was written to a bucket's buffer.
@@ -93,7 +108,7 @@ impl Scatter {
     /// Writes `keys[i]` to bucket `buckets[i]` for all i, or until a buffer is full.
     pub(crate) fn scatter_keys<K: Pod>(&mut self, keys: &[K], buckets: &[u16]) -> Option<Full> {
         assert_eq!(keys.len(), buckets.len());
-        assert_eq!(self.capacity_bytes % size_of::<K>(), 0);
+        assert_eq!(self.granule_bytes % size_of::<K>(), 0);
         self.check(buckets);
         let cursors = self.cursors.as_mut_ptr();
         for (index, (key, &bucket)) in keys.iter().zip(buckets).enumerate() {
@@ -127,12 +142,12 @@ impl Scatter {
         buckets: &[u16],
     ) -> Option<Full> {
         assert_eq!(records.len(), buckets.len() * record_bytes);
-        assert_eq!(self.capacity_bytes % record_bytes, 0);
+        assert_eq!(self.granule_bytes % record_bytes, 0);
         self.check(buckets);
         let source = records.as_ptr();
         let cursors = self.cursors.as_mut_ptr();
         for (index, &bucket) in buckets.iter().enumerate() {
-            // SAFETY: as in `scatter_keys`; `record_bytes` divides the capacity, so there is room
+            // SAFETY: as in `scatter_keys`; `record_bytes` divides the capacities, so there is room
             // for one whole record, and source and buffer are different memory.
             unsafe {
                 let cursor = cursors.add(usize::from(bucket));
@@ -163,6 +178,11 @@ impl Scatter {
     }
 }
 
+/// The greatest.
+fn common_divisor(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
+
 fn cursor(buf: &mut Buf, capacity_bytes: usize) -> Cursor {
     let range = buf[..capacity_bytes].as_mut_ptr_range();
     Cursor {
@@ -182,15 +202,21 @@ mod tests {
         let pool = Pool::new(&budget, "test", 4096, 8).unwrap();
         let bufs = (0..3).map(|_| pool.take().unwrap()).collect();
         let mut scatter = Scatter::new(bufs, 4096);
+        scatter.shorten(1, 512);
+        let mut first_of_1 = 512;
         let keys: Vec<u64> = (0..4000).collect();
         let buckets: Vec<u16> = keys.iter().map(|k| (k % 3) as u16).collect();
         let mut out: Vec<Vec<u64>> = vec![Vec::new(); 3];
         let mut at = 0;
         while let Some(full) = scatter.scatter_keys(&keys[at..], &buckets[at..]) {
             at += full.consumed;
-            assert_eq!(scatter.filled_bytes(full.bucket), 4096);
+            let filled_bytes = match full.bucket {
+                1 => std::mem::replace(&mut first_of_1, 4096),
+                _ => 4096,
+            };
+            assert_eq!(scatter.filled_bytes(full.bucket), filled_bytes);
             let buf = scatter.replace(full.bucket, pool.take().unwrap());
-            out[full.bucket].extend_from_slice(bytemuck::cast_slice(&buf[..]));
+            out[full.bucket].extend_from_slice(bytemuck::cast_slice(&buf[..filled_bytes]));
         }
         for (bucket, (buf, filled)) in scatter.into_parts().enumerate() {
             out[bucket].extend_from_slice(bytemuck::cast_slice(&buf[..filled]));

@@ -160,7 +160,7 @@ impl SortPlan {
     /// Size of an area: the bucket, room to lay it out like the file, and a border block for
     /// each short segment.
     pub fn area_bytes(&self) -> usize {
-        let spare = (2 + 2 * self.size.threads) * BLOCK_BYTES;
+        let spare = (2 + 3 * self.size.threads) * BLOCK_BYTES;
         self.segment_stride(self.leaf_bytes_max) + spare
     }
 
@@ -496,8 +496,8 @@ fn predict(plan: &mut SortPlan) {
     // A nudge towards leaves that sort in cache, where the drives do not care.
     let oversize = plan.leaf_bytes_max as f64 / (2 * leaf_bytes_best(size.is_bare)) as f64;
     let sort_penalty = 1.0 + 0.02 * oversize.log2().abs();
-    // What is read to be distributed again makes room. The last extent that a thread has for a
-    // bucket is half empty.
+    // What is read to be distributed again makes room. Of a bucket and thread the first segment and
+    // the last extent are half empty.
     let live_bytes = match plan.levels {
         0 | 1 => first,
         // All data, and one bucket twice while it is read and written.
@@ -506,7 +506,7 @@ fn predict(plan: &mut SortPlan) {
     let leaves = (plan.bucket_count as f64).powf(f64::from(plan.levels));
     let streams = leaves * size.threads as f64;
     let extent_segments = plan.extent_segments.min(plan.expected_segments()).max(1);
-    let open_bytes = streams * (extent_segments * plan.segment_bytes) as f64 / 2.0;
+    let open_bytes = streams * ((extent_segments + 1) * plan.segment_bytes) as f64 / 2.0;
     plan.scratch_bytes = match live_bytes {
         0.0 => 0,
         bytes => (bytes + open_bytes) as u64,

@@ -265,7 +265,7 @@ impl Worker<'_> {
     fn start_reads(&mut self) -> Result<()> {
         let mut is_any = false;
         while let Some(mut slot) = self.pool.take() {
-            let Some(block) = self.blocks.next() else {
+            let Some(block) = self.blocks.next(&self.port) else {
                 break;
             };
             let buf = slot.split_to(block.read_len_bytes);

@@ -2,14 +2,14 @@
 //!
 //! Contract (PALID, SPAA 2025, section 3, file streamer): the input is the concatenation of its
 //! files' data. [`Blocks`] hands out pieces of about `block_bytes`, a whole number of elements
-//! each, to any number of threads, going round over the drives so that all of them read at once.
+//! each, to any number of threads, from whichever drive has least to do, so that all read at once.
 //! Each block knows the position of its first element in the whole input. Reads are widened to
 //! 4 KiB borders for direct I/O, so neighbours may read a border block twice.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::memory::{BLOCK_BYTES, block_ceil, block_floor};
-use crate::volume::VolumeFile;
+use crate::volume::{Port, VolumeFile};
 
 /// One input file: where its data lie and where they stand in the whole input.
 #[derive(Debug, Clone)]
@@ -111,37 +111,39 @@ impl Blocks {
         block_ceil(self.block_bytes) as usize + 2 * BLOCK_BYTES
     }
 
-    /// The next block, or nothing when all are out.
-    pub fn next(&self) -> Option<Block> {
-        let mut one = self.next_stretch(u64::MAX)?;
+    /// The next block for the thread of `port`, or nothing when all are out.
+    pub fn next(&self, port: &Port) -> Option<Block> {
+        let mut one = self.next_stretch(u64::MAX, port)?;
         self.next_of(&mut one)
     }
 
-    /// The next blocks of the file whose turn it is: one in `share` of those left of it, at least
-    /// one. A thread that works through stretches meets its blocks mostly in their order.
-    pub fn next_stretch(&self, share: u64) -> Option<Stretch> {
+    /// The next blocks of a file on the drive that has the least to do for `port`, by turns among
+    /// equals: one in `share` of those left of the file, at least one. So a drive that hesitates
+    /// holds up only itself. A thread that works through stretches meets its blocks mostly in their
+    /// order.
+    pub fn next_stretch(&self, share: u64, port: &Port) -> Option<Stretch> {
         let mut round = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let count = round.drives.len();
-        for step in 0..count {
-            let drive = (round.next_drive + step) % count;
-            let Some((part, number)) = round.drives[drive].last().copied() else {
-                continue;
-            };
-            let blocks = self.parts[part].data_len_bytes.div_ceil(self.block_bytes);
-            let end = number + ((blocks - number) / share).max(1);
-            if end >= blocks {
-                round.drives[drive].pop();
-            } else if let Some(entry) = round.drives[drive].last_mut() {
-                entry.1 = end;
-            }
-            round.next_drive = (drive + 1) % count;
-            return Some(Stretch {
-                part,
-                next: number,
-                end,
-            });
+        let turns = (0..count).map(|step| (round.next_drive + step) % count);
+        let (drive, part, number) = turns
+            .filter_map(|drive| {
+                let &(part, number) = round.drives[drive].last()?;
+                Some((drive, part, number))
+            })
+            .min_by_key(|&(_, part, _)| port.backlog(self.parts[part].file.drive_index))?;
+        let blocks = self.parts[part].data_len_bytes.div_ceil(self.block_bytes);
+        let end = number + ((blocks - number) / share).max(1);
+        if end >= blocks {
+            round.drives[drive].pop();
+        } else if let Some(entry) = round.drives[drive].last_mut() {
+            entry.1 = end;
         }
-        None
+        round.next_drive = (drive + 1) % count;
+        Some(Stretch {
+            part,
+            next: number,
+            end,
+        })
     }
 
     /// The next block of a stretch.
