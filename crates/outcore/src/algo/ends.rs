@@ -5,6 +5,7 @@
 //! exists is refused before any work unless it may be replaced, and so are drives without the room
 //! that the plan needs. Nothing is read or written here.
 
+use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -17,7 +18,7 @@ use crate::job::Job;
 use crate::stream::source::InputPart;
 use crate::units;
 use crate::volume::Volume;
-use crate::volume::output::{Output, ShardPlan, parent_of};
+use crate::volume::output::{Output, Room, ShardPlan, parent_of};
 use crate::volume::scratch::Scratch;
 
 /// Opens the files of an input of elements of `element_bytes`.
@@ -73,7 +74,8 @@ fn check_is_file(path: &Path) -> Result<()> {
         return Ok(());
     };
     let (cause, hint) = match facts.file_type() {
-        kind if kind.is_file() => return Ok(()),
+        kind if kind.is_file() && !has_no_length(path, &facts) => return Ok(()),
+        kind if kind.is_file() => ("its length is not known", "pipe it in: -"),
         kind if kind.is_dir() => ("it is a directory", "name the files in it"),
         kind if kind.is_fifo() => ("it is a pipe", "read it as standard input: -"),
         _ => ("it is no plain file", "copy it to a file, or pipe it in: -"),
@@ -81,19 +83,38 @@ fn check_is_file(path: &Path) -> Result<()> {
     Err(Error::usage("open input", cause).path(path).hint(hint))
 }
 
-/// Fails if a file is no longer as long as it was when it was opened.
-pub(crate) fn check_unchanged(volume: &Volume, parts: &[InputPart]) -> Result<()> {
+/// Whether a file has bytes and says that it has none, as those of /proc do.
+fn has_no_length(path: &Path, facts: &std::fs::Metadata) -> bool {
+    let first = |file: std::fs::File| file.take(1).read(&mut [0]);
+    facts.len() == 0
+        && std::fs::File::open(path)
+            .and_then(first)
+            .is_ok_and(|got| got > 0)
+}
+
+/// Fails if a file is no longer as it was when it was opened: its length, and, unless this job frees
+/// its blocks, the time of its last change.
+pub(crate) fn check_unchanged(
+    volume: &Volume,
+    parts: &[InputPart],
+    is_being_freed: bool,
+) -> Result<()> {
     for part in parts {
-        let before_bytes = part.file.facts.len_bytes;
-        let now_bytes = volume.device().facts(part.file.id)?.len_bytes;
-        if now_bytes != before_bytes {
-            let cause = format!(
+        let before = part.file.facts;
+        let now = volume.device().facts(part.file.id)?;
+        let (before_bytes, now_bytes) = (before.len_bytes, now.len_bytes);
+        let cause = if now_bytes != before_bytes {
+            format!(
                 "the file changed while it was read: {before_bytes} bytes before, {now_bytes} now"
-            );
-            return Err(Error::corrupt("read input", cause)
-                .path(&part.file.path)
-                .hint("work on a copy that nobody changes"));
-        }
+            )
+        } else if now.modified_ns != before.modified_ns && !is_being_freed {
+            "the file was written to while it was read".to_string()
+        } else {
+            continue;
+        };
+        return Err(Error::corrupt("read input", cause)
+            .path(&part.file.path)
+            .hint("work on a copy that nobody changes"));
     }
     Ok(())
 }
@@ -111,6 +132,7 @@ pub(crate) fn stage_output(
     volume: &Volume,
     output: &SortOutput,
     replace: bool,
+    room: Room,
     data_bytes: u64,
     element_bytes: usize,
 ) -> Result<Option<Output>> {
@@ -148,7 +170,7 @@ pub(crate) fn stage_output(
                 .hint("allow overwriting with --force"));
         }
     }
-    Output::stage(volume, plans, manifest, replace).map(Some)
+    Output::stage(volume, plans, manifest, replace, room).map(Some)
 }
 
 /// What each drive has served: name, bytes read, bytes written.

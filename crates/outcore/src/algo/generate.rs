@@ -25,7 +25,7 @@ use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
 use crate::memory::{BLOCK_BYTES, Pool, block_ceil};
-use crate::volume::output::Output;
+use crate::volume::output::{Output, Room};
 use crate::volume::{Port, Transfer, Volume, VolumeFile};
 
 /// Largest write: beyond it the drives gain nothing.
@@ -87,6 +87,7 @@ pub fn generate(job: &Job, request: &GenerateRequest) -> Result<GenerateSummary>
         &volume,
         &request.output,
         request.replace,
+        Room::Exactly,
         data_bytes,
         record_bytes,
     )?;

@@ -9,10 +9,11 @@
 //! | P | threads | `threads` |
 //!
 //! Contract: [`plan_sort`] does no I/O and gives the same plan for the same numbers. It finds the
-//! cheapest way (bytes over bandwidth plus requests over request rate) that fits the memory:
-//! data that fits is distributed in memory and written once; larger data goes through scratch
-//! once, or twice where one distribution has too few buckets for the memory (PALID, SPAA 2025,
-//! section 4: samplesort). Where nothing fits, the error names the least memory that would do.
+//! cheapest way (bytes over bandwidth plus requests over request rate) that fits the memory, on as
+//! many of the threads as have room in it: data that fits is distributed in memory and written once;
+//! larger data goes through scratch once, or twice where one distribution has too few buckets for
+//! the memory (PALID, SPAA 2025, section 4: samplesort). Where nothing fits, the error names the
+//! least memory that would do.
 //!
 //! Memory of the first phase: input blocks in flight, one segment buffer a thread and bucket,
 //! segments being written. Of the second: areas in which buckets are loaded, sorted and written,
@@ -222,49 +223,59 @@ impl SortPlan {
     }
 }
 
-/// The least memory with which `size` can be sorted, or nothing below `limit_bytes`.
-fn least_memory(size: SortSize, limit_bytes: u64) -> Option<u64> {
-    let mut memory_bytes = size.memory_bytes.max(1 << 20);
-    while memory_bytes <= limit_bytes {
-        memory_bytes = (memory_bytes + memory_bytes / 8).next_multiple_of(1 << 20);
-        if best_plan(SortSize {
+/// The least memory, in whole MiB, with which `size` can be sorted on one thread.
+fn least_memory(size: SortSize) -> Option<u64> {
+    const STEP_BYTES: u64 = 1 << 20;
+    let fits = |steps: u64| {
+        let memory_bytes = steps * STEP_BYTES;
+        let size = SortSize {
             memory_bytes,
+            threads: 1,
             ..size
-        })
-        .is_some()
-        {
-            return Some(memory_bytes);
+        };
+        best_plan(size).is_some()
+    };
+    let mut too_few = size.memory_bytes / STEP_BYTES;
+    let mut enough = too_few.max(1) * 2;
+    while !fits(enough) {
+        too_few = enough;
+        enough = enough.checked_mul(2).filter(|&steps| steps < 1 << 40)?;
+    }
+    while enough - too_few > 1 {
+        let middle = too_few + (enough - too_few) / 2;
+        match fits(middle) {
+            true => enough = middle,
+            false => too_few = middle,
         }
     }
-    None
+    Some(enough * STEP_BYTES)
 }
 
-/// Plans the sort of `size`; [`Kind::Memory`] with the least memory that would do if it does not
-/// fit.
+/// Plans the sort of `size`, on fewer threads where the memory is too small for all of them;
+/// [`Kind::Memory`] with the least memory that would do if it does not fit even one.
 pub fn plan_sort(size: SortSize) -> Result<SortPlan> {
     let size = SortSize {
         threads: size.threads.max(1),
         drive_count: size.drive_count.max(1),
         ..size
     };
-    best_plan(size).ok_or_else(|| {
-        let limit_bytes = 1 << 50;
-        let least =
-            least_memory(size, limit_bytes).map_or_else(|| "more".to_string(), units::bytes_exact);
+    let halves = std::iter::successors(Some(size.threads), |&threads| {
+        (threads > 1).then_some(threads / 2)
+    });
+    let mut plans = halves.filter_map(|threads| best_plan(SortSize { threads, ..size }));
+    plans.next().ok_or_else(|| {
+        let least = least_memory(size).map_or_else(|| "more".to_string(), units::bytes_exact);
         Error::new(
             Kind::Memory,
             "plan sort",
             format!(
-                "{} of memory are too little for {} in records of {} bytes on {} threads",
+                "{} of memory are too little for {} in records of {} bytes",
                 units::bytes(size.memory_bytes),
                 units::bytes(size.data_bytes),
                 size.element_bytes,
-                size.threads
             ),
         )
-        .hint(format!(
-            "allow at least --memory {least}, or fewer --threads"
-        ))
+        .hint(format!("allow at least --memory {least}"))
     })
 }
 

@@ -4,21 +4,59 @@
 //! does so by its own lock or counter.
 
 use std::sync::atomic::AtomicI64;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::crew::Crew;
 use super::plan::SortPlan;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::job::Job;
 use crate::memory::Pool;
 use crate::volume::Volume;
 use crate::volume::scratch::Scratch;
 
+/// Scratch that is made when it is first needed: most jobs whose data fit in memory need none, and
+/// no right to make it.
+pub(crate) struct LazyScratch<'a> {
+    made: OnceLock<Scratch>,
+    making: Mutex<()>,
+    make: Box<dyn Fn() -> Result<Scratch> + Sync + 'a>,
+}
+
+impl<'a> LazyScratch<'a> {
+    pub(crate) fn new(make: impl Fn() -> Result<Scratch> + Sync + 'a) -> Self {
+        LazyScratch {
+            made: OnceLock::new(),
+            making: Mutex::new(()),
+            make: Box::new(make),
+        }
+    }
+
+    /// The scratch, made now if it is the first time.
+    pub(crate) fn get(&self) -> Result<&Scratch> {
+        if let Some(scratch) = self.made.get() {
+            return Ok(scratch);
+        }
+        let _turn = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.made.get() {
+            Some(scratch) => Ok(scratch),
+            None => {
+                let scratch = (self.make)()?;
+                Ok(self.made.get_or_init(|| scratch))
+            }
+        }
+    }
+
+    /// The scratch, if it has been needed.
+    pub(crate) fn into_made(self) -> Option<Scratch> {
+        self.made.into_inner()
+    }
+}
+
 /// What all threads of a sort share.
 pub(crate) struct Shared<'a, E> {
     pub(crate) job: &'a Job,
     pub(crate) volume: &'a Volume,
-    pub(crate) scratch: Option<&'a Scratch>,
+    pub(crate) scratch: &'a LazyScratch<'a>,
     pub(crate) elements: &'a E,
     pub(crate) plan: &'a SortPlan,
     pub(crate) segment_pool: Pool,
@@ -39,9 +77,7 @@ impl<E> Shared<'_, E> {
     }
 
     pub(crate) fn scratch(&self) -> Result<&Scratch> {
-        self.scratch.ok_or_else(|| {
-            Error::new(Kind::Io, "write scratch", "the plan has none").hint("a bug: please report")
-        })
+        self.scratch.get()
     }
 
     /// Runs `work` on every thread; gives all results, or the failure that came first.

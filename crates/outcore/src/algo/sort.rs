@@ -31,7 +31,7 @@ use super::intake::Source;
 use super::leaf::{self, Leaf, Leaves, Sink};
 use super::place::Turns;
 use super::plan::{SortPlan, SortSize, plan_sort};
-use super::shared::Shared;
+use super::shared::{LazyScratch, Shared};
 use super::split::split_oversized;
 use crate::data::bare::{BareClass, BareOrder};
 use crate::data::order::{Order, OrderOptions, TieBreak};
@@ -44,7 +44,7 @@ use crate::stream::sample::{random, sample};
 use crate::stream::source::{Blocks, InputPart};
 use crate::stream::writer::Writer;
 use crate::volume::Volume;
-use crate::volume::output::Output;
+use crate::volume::output::{Output, Room};
 use crate::volume::scratch::Scratch;
 
 /// Options of a sort.
@@ -254,7 +254,18 @@ where
     };
     let parts = open_inputs(&volume, inputs, element_bytes, access)?;
     let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
-    let staged = stage_output(&volume, &output, options.replace, data_bytes, element_bytes)?;
+    let room = match options.unique {
+        true => Room::AtMost,
+        false => Room::Exactly,
+    };
+    let staged = stage_output(
+        &volume,
+        &output,
+        options.replace,
+        room,
+        data_bytes,
+        element_bytes,
+    )?;
     let plan = plan_sort(SortSize {
         data_bytes,
         element_bytes,
@@ -264,17 +275,16 @@ where
         threads: job.options.threads,
         drive_count: volume.drives().len(),
     })?;
-    // A bucket that is too large goes to scratch even where all should have fitted.
-    let scratch = match plan.levels > 0 || data_bytes > plan.leaf_bytes_max as u64 {
-        true => Some(make_scratch(job, &volume, &drives, &plan)?),
-        false => None,
-    };
+    let scratch = LazyScratch::new(|| make_scratch(job, &volume, &drives, &plan));
+    if plan.levels > 0 {
+        scratch.get()?;
+    }
     phases.end("prepare");
     let (slot_bytes, slots) = (plan.segment_bytes, plan.segment_slots());
     let shared = Shared {
         job,
         volume: &volume,
-        scratch: scratch.as_ref(),
+        scratch: &scratch,
         elements,
         plan: &plan,
         segment_pool: Pool::new(&job.budget, "buckets in memory", slot_bytes, slots)?,
@@ -291,6 +301,9 @@ where
     let written = sort_buckets(&shared, buckets, staged.as_ref(), &output, options)?;
     phases.end("sort");
     drop(shared);
+    // Once the output has its name, there may be no other copy.
+    check_unchanged(&volume, &parts, options.delete_input)?;
+    let scratch = scratch.into_made();
     let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
     // Gives its space back before the output's names and records need some.
     if let Some(scratch) = scratch {
@@ -387,7 +400,7 @@ fn distribute_input<E: Elements>(
     let source = Source::Blocks(&blocks);
     let keep_partials = plan.levels <= 1;
     let buckets = distribute(shared, &source, cut, 0, resident_below, keep_partials)?;
-    check_unchanged(shared.volume, parts)?;
+    check_unchanged(shared.volume, parts, shared.delete_input)?;
     Ok(buckets)
 }
 

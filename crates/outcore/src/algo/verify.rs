@@ -87,7 +87,7 @@ pub fn verify(
         };
         worker.run()
     })?;
-    check_unchanged(&volume, blocks.parts())?;
+    check_unchanged(&volume, blocks.parts(), false)?;
     Ok(VerifyReport {
         check: checked.into_report(blocks.parts())?,
         seconds: started.elapsed().as_secs_f64(),

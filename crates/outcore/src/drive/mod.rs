@@ -91,6 +91,8 @@ pub struct FileFacts {
     pub file_system: u64,
     /// Identity of the file inside that file system.
     pub inode: u64,
+    /// When it was last written to, in nanoseconds since 1970; 0 where that is not known.
+    pub modified_ns: i128,
     /// Whether transfers bypass the page cache.
     pub is_direct: bool,
     /// Whether its blocks are memory (tmpfs), so that giving them back early is worth a call.

@@ -289,6 +289,7 @@ impl Device for OsDevice {
             len_bytes: stat.st_size as u64,
             file_system: stat.st_dev,
             inode: stat.st_ino,
+            modified_ns: i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec),
             is_direct: file.is_direct,
             is_in_memory: file.is_in_memory,
         })
@@ -329,7 +330,13 @@ impl Device for OsDevice {
 
     fn rename(&self, from: &Path, to: &Path, replace: bool) -> Result<()> {
         let mode = match rustix::fs::stat(to) {
-            Ok(replaced) if replace => Mode::from_raw_mode(replaced.st_mode & 0o777),
+            Ok(replaced) if replace => {
+                // Only root may give files away; for others the new one is theirs.
+                let owner = rustix::fs::Uid::from_raw(replaced.st_uid);
+                let group = rustix::fs::Gid::from_raw(replaced.st_gid);
+                let _ = rustix::fs::chown(from, Some(owner), Some(group));
+                Mode::from_raw_mode(replaced.st_mode & 0o777)
+            }
             _ => Mode::from_raw_mode(0o666 & !self.umask),
         };
         rustix::fs::chmod(from, mode).map_err(at("publish output", from))?;
@@ -380,7 +387,11 @@ impl Device for OsDevice {
 
     fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>> {
         match self.engine {
-            Engine::Uring => Ok(Box::new(UringQueue::new(self.files.clone(), depth_max)?)),
+            Engine::Uring => match UringQueue::new(self.files.clone(), depth_max) {
+                Ok(queue) => Ok(Box::new(queue)),
+                // The first ring could be made and this one not: no more descriptors or locked memory.
+                Err(_) => Ok(Box::new(PsyncQueue::new(self.files.clone(), depth_max))),
+            },
             Engine::Psync => Ok(Box::new(PsyncQueue::new(self.files.clone(), depth_max))),
         }
     }

@@ -288,6 +288,7 @@ impl Device for RamDevice {
             len_bytes,
             file_system,
             inode: index as u64,
+            modified_ns: 0,
             is_direct: true,
             is_in_memory: false,
         })

@@ -70,7 +70,7 @@ impl UringQueue {
             .or_else(|_| IoUring::new(entries))
             .map_err(|e| {
                 Error::io("set up io_uring", &e)
-                    .hint("containers may forbid it; --io buffered or direct work without it too")
+                    .hint("containers may forbid it; pread and pwrite do without")
             })?;
         Ok(UringQueue {
             ring,
@@ -112,7 +112,21 @@ impl UringQueue {
                 return;
             }
             // The queue is as large as the slab, so it is full only while unsubmitted.
-            let _ = self.flush();
+            if self.flush().is_err() {
+                self.give_up(index);
+                return;
+            }
+        }
+    }
+
+    /// Ends a transfer that the kernel does not take.
+    fn give_up(&mut self, index: u32) {
+        if let Some(flight) = self.slab[index as usize].take() {
+            self.free.push(index);
+            self.immediate.push(Completion {
+                request: flight.request,
+                result: Err(Errno::IO.raw_os_error()),
+            });
         }
     }
 

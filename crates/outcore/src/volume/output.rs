@@ -20,6 +20,15 @@ use crate::error::{Error, Kind, Result};
 /// Suffix of the manifest of a sharded output.
 pub const MANIFEST_SUFFIX: &str = ".outcore.json";
 
+/// What is known of an output's length before it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// It will be as long as planned: a drive without that room is refused.
+    Exactly,
+    /// It may be shorter: room is reserved only where there is as much.
+    AtMost,
+}
+
 /// One file of an output before it is written.
 #[derive(Debug, Clone)]
 pub struct ShardPlan {
@@ -78,6 +87,20 @@ pub fn parent_of(path: &Path) -> &Path {
     }
 }
 
+/// Two files of one name would leave one.
+fn refuse_repeats(plans: &[ShardPlan]) -> Result<()> {
+    for (index, plan) in plans.iter().enumerate() {
+        if plans[..index].iter().any(|other| other.path == plan.path) {
+            return Err(
+                Error::usage("create output", "two shards have the same name")
+                    .path(&plan.path)
+                    .hint("give each its own name or directory"),
+            );
+        }
+    }
+    Ok(())
+}
+
 impl Output {
     /// Stages the files of `plans`. `manifest` names the set, for several.
     pub fn stage(
@@ -85,7 +108,9 @@ impl Output {
         plans: Vec<ShardPlan>,
         manifest: Option<PathBuf>,
         replace: bool,
+        room: Room,
     ) -> Result<Self> {
+        refuse_repeats(&plans)?;
         let mut output = Output {
             shards: Vec::new(),
             manifest,
@@ -120,9 +145,13 @@ impl Output {
             // Reserving the space finds a full drive before the work; where it only makes the
             // file long, direct writes inside it can still run side by side.
             if full_bytes > 0 {
-                volume
-                    .device()
+                let device = volume.device();
+                device
                     .allocate(file.id, full_bytes)
+                    .or_else(|error| match (room, error.kind()) {
+                        (Room::AtMost, Kind::NoSpace) => device.set_len(file.id, full_bytes),
+                        _ => Err(error),
+                    })
                     .map_err(|error| {
                         let error = if error.kind() == Kind::NoSpace {
                             error.hint(format!("the output needs {full_bytes} bytes there"))
