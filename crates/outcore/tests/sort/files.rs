@@ -440,6 +440,8 @@ fn what_is_no_plain_file_is_refused_by_name() {
         (missing, Kind::Io),
         (fifo.clone(), Kind::Usage),
         (PathBuf::from("/dev/null"), Kind::Usage),
+        // It says that it is empty.
+        (PathBuf::from("/proc/self/status"), Kind::Usage),
     ] {
         let device = Arc::new(OsDevice::new(IoMode::Auto));
         let job = job(set.dir.path(), 1, 16 << 20, 1, device);
@@ -454,6 +456,38 @@ fn what_is_no_plain_file_is_refused_by_name() {
         assert!(error.next_step().is_some(), "{error}");
     }
     assert_eq!(list(set.dir.path()), [fifo, set.dir.path().join("in")]);
+}
+
+#[test]
+fn shards_of_one_name_are_refused() {
+    let set = Set::new();
+    let device = Arc::new(OsDevice::new(IoMode::Auto));
+    let job = job(set.dir.path(), 1, 16 << 20, 1, device);
+    let shard = set.dir.path().join("shard");
+    let output = SortOutput::Shards {
+        paths: vec![shard.clone(), shard.clone()],
+        manifest: set.dir.path().join("all.outcore.json"),
+    };
+    let input = [SortInput::raw(set.dir.path().join("in"))];
+    let error = sort(&job, &input, output, &set.format, SortOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Usage, "{error}");
+    assert_eq!(error.file_path(), Some(shard.as_path()));
+    assert_eq!(list(set.dir.path()), [set.dir.path().join("in")]);
+}
+
+#[test]
+fn data_that_fit_need_no_right_to_make_scratch() {
+    let set = Set::new();
+    let device = Arc::new(OsDevice::new(IoMode::Auto));
+    let input = set.dir.path().join("in");
+    let mut job = job(set.dir.path(), 1, 64 << 20, 1, device);
+    // In a file no directory can be made.
+    job.options.drives[0].dir = input.clone();
+    let piped: Mutex<Box<dyn std::io::Write + Send>> = Mutex::new(Box::new(std::io::sink()));
+    let input = [SortInput::raw(&input)];
+    let output = SortOutput::Pipe(piped);
+    let summary = sort(&job, &input, output, &set.format, SortOptions::default()).unwrap();
+    assert_eq!((summary.passes, summary.scratch_bytes), (1, 0));
 }
 
 #[test]
