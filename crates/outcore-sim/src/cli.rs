@@ -42,6 +42,10 @@ pub enum SimCommand {
     Allegro(crate::allegro::command::AllegroArgs),
     /// ActiveSort: a drive that merges while it is read, then and now.
     Activesort(crate::activesort::command::ActiveSortArgs),
+    /// A GPU inside the storage: networks, Rodinia kernels or a recorded trace.
+    Gpu(crate::gpu::command::GpuArgs),
+    /// Allocation, mapping and block scheduling compared, as tables and charts.
+    Policies(crate::policies::command::PolicyArgs),
 }
 
 /// `sim run`.
@@ -230,6 +234,8 @@ pub fn run(args: SimArgs) -> Result<u8> {
         SimCommand::Plan(args) => plan_command(&args),
         SimCommand::Allegro(args) => crate::allegro::command::run(&args),
         SimCommand::Activesort(args) => crate::activesort::command::run(&args),
+        SimCommand::Gpu(args) => crate::gpu::command::run(&args),
+        SimCommand::Policies(args) => crate::policies::command::run(&args),
     }
 }
 

@@ -12,6 +12,8 @@
 //! | [`plan`] | a sort predicted from its plan |
 //! | [`allegro`] | which kernel launches to simulate so that the whole is known well enough |
 //! | [`activesort`] | a drive that merges sorted runs while they are read |
+//! | [`gpu`] | a GPU inside the storage and its workloads |
+//! | [`policies`] | allocation, mapping and scheduling compared |
 //! | [`report`] | latencies, counters, summary |
 //!
 //! ```
@@ -48,8 +50,10 @@ pub mod cli;
 pub mod config;
 pub mod drive;
 mod event;
+pub mod gpu;
 pub mod mqsim;
 pub mod plan;
+pub mod policies;
 pub mod presets;
 pub mod report;
 pub mod rng;
