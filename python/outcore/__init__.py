@@ -23,7 +23,16 @@ from ._errors import (
 )
 from ._outcore import __version__
 from ._progress import Progress
-from ._summary import DriveTraffic, GenSummary, JobSummary, Phase, Plan, SortSummary, VerifyReport
+from ._summary import (
+    DriveTraffic,
+    GenSummary,
+    IoTrace,
+    JobSummary,
+    Phase,
+    Plan,
+    SortSummary,
+    VerifyReport,
+)
 
 __all__ = [
     "AccessError",
@@ -32,6 +41,7 @@ __all__ = [
     "DriveTraffic",
     "GenSummary",
     "IoError",
+    "IoTrace",
     "JobSummary",
     "MemoryBudgetError",
     "NoSpaceError",

@@ -52,6 +52,7 @@ def sort(
     replace: bool = False,
     seed: SupportsIndex = _SEED,
     explain: bool = False,
+    record_io: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> SortSummary:
     """Sorts files that may be far larger than memory.
@@ -83,6 +84,8 @@ def sort(
         replace: Sort onto an input: `dst` is one of `src`.
         seed: Chooses samples and the first drive; never changes the output.
         explain: Print the plan on standard error first.
+        record_io: Record every read, write and sync of this run, with its times, in this file (an
+            I/O trace). It appears once the run has succeeded; `force` replaces one that exists.
         progress: `True` for a bar, or a function that is called with a `Progress` a few times a
             second. What it raises stops the job.
 
@@ -104,6 +107,7 @@ def sort(
         unique=bool(unique),
         force=bool(force),
         replace=bool(replace),
+        record_io=_optional(record_io),
     )
     if explain and sys.stderr is not None:
         print(_outcore.plan(request)["text"], file=sys.stderr)
@@ -135,7 +139,7 @@ def plan(
     """
     request = SortRequest(
         inputs=_paths(src),
-        output=None if dst is None else _path(dst),
+        output=_optional(dst),
         records=records(dtype, record, key),
         means=_means(memory, threads, drives, io, scratch_limit, _SEED),
         descending=bool(descending),
@@ -143,6 +147,7 @@ def plan(
         unique=bool(unique),
         force=bool(force),
         replace=bool(replace),
+        record_io=None,
     )
     return summary.plan_of(_outcore.plan(request))
 
@@ -162,6 +167,7 @@ def gen(
     drives: Paths = (),
     io: str | None = None,
     force: bool = False,
+    record_io: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> GenSummary:
     """Generates records to try things on; they depend on type, count, distribution and seed alone.
@@ -177,7 +183,7 @@ def gen(
         ascii: gensort: printable records.
         skewed: gensort: keys that share prefixes.
         first: gensort: number of the first record.
-        memory, threads, drives, io, force, progress: As in `sort`.
+        memory, threads, drives, io, force, record_io, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -191,6 +197,7 @@ def gen(
         skewed=bool(skewed),
         first=None if first is None else whole("first", first),
         force=bool(force),
+        record_io=_optional(record_io),
     )
     with telling(progress, ("generate",)) as tell:
         return summary.generated_of(_outcore.generate(request, tell))
@@ -209,6 +216,8 @@ def verify(
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
     io: str | None = None,
+    record_io: StrPath | None = None,
+    force: bool = False,
     progress: Watcher | bool | None = None,
 ) -> VerifyReport:
     """Checks that files are sorted and, if asked, that they hold the records of others.
@@ -223,7 +232,8 @@ def verify(
         unique: Equal keys are out of order too.
         ties: Records with equal keys must be ordered by their bytes, as `sort` writes them unless
             `stable`.
-        memory, threads, io, progress: As in `sort`.
+        force: Replace a trace that exists.
+        memory, threads, io, record_io, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -235,6 +245,8 @@ def verify(
         descending=bool(descending),
         unique=bool(unique),
         ties=bool(ties),
+        force=bool(force),
+        record_io=_optional(record_io),
     )
     with telling(progress, ("verify",)) as tell:
         return summary.verified_of(_outcore.verify(request, tell))
@@ -267,6 +279,10 @@ def _number(name: str, value: SupportsIndex) -> int:
 
 def _path(path: StrPath) -> str:
     return os.fsdecode(path)
+
+
+def _optional(path: StrPath | None) -> str | None:
+    return None if path is None else _path(path)
 
 
 def _paths(paths: Paths) -> list[str]:

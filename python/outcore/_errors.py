@@ -2,8 +2,8 @@
 
 Every failure of the engine is an `OutcoreError`, and also what Python would call such a failure
 (`ValueError`, `OSError`, ...), so that code which knows nothing of outcore can catch it. The text
-is the line that the command prints: operation, cause, place, next step. Ctrl-C is, as always in
-Python, a `KeyboardInterrupt`.
+is the line that the command prints (operation, cause, place, next step) with options spelled as
+arguments: `--force` is `force=True`. Ctrl-C is, as always in Python, a `KeyboardInterrupt`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class OutcoreError(Exception):
     offset: int | None = None
     #: The system's error number, where there is one.
     errno: int | None = None
-    #: What to try next. Names flags of the command: `--scratch-limit` is `scratch_limit=` here.
+    #: What to try next.
     hint: str | None = None
 
     def __str__(self) -> str:

@@ -47,6 +47,8 @@ class Progress:
     fraction: float | None
     #: Time left if the rest goes as fast; `None` while that cannot be said.
     eta_seconds: float | None
+    #: The drive that the others wait for; `None` where there is one drive, or all are as fast.
+    slowest_drive: str | None = None
 
     def __str__(self) -> str:
         if self.phase == DONE:
@@ -55,6 +57,8 @@ class Progress:
         if self.read_bytes or self.written_bytes:
             parts.append(f"read {units.rate_text(self.read_bytes_per_s, 1)}")
             parts.append(f"write {units.rate_text(self.write_bytes_per_s, 1)}")
+        if self.slowest_drive is not None:
+            parts.append(f"slowest: {self.slowest_drive}")
         if self.eta_seconds is not None:
             parts.append(f"{units.seconds_text(self.eta_seconds)} left")
         return "  ".join(parts)
@@ -98,6 +102,7 @@ class _Meter:
         read_bytes: int,
         written_bytes: int,
         seconds: float,
+        slowest_drive: str | None,
     ) -> None:
         """Takes a look and passes it on."""
         self._update(seconds, read_bytes, written_bytes)
@@ -117,6 +122,7 @@ class _Meter:
                 seconds=seconds,
                 fraction=fraction,
                 eta_seconds=eta_seconds,
+                slowest_drive=slowest_drive,
             )
         )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from . import _units as units
-from ._wire import CostReply, GenerateReply, PlanReply, SortReply, VerifyReply
+from ._wire import GenerateReply, JobReply, PlanReply, SortReply, VerifyReply
 
 _Reply = TypeVar("_Reply", bound="JobSummary")
 
@@ -31,6 +31,17 @@ class DriveTraffic:
     name: str
     read_bytes: int
     written_bytes: int
+
+
+@dataclass(frozen=True)
+class IoTrace:
+    """A trace that was recorded (`record_io=`)."""
+
+    path: Path
+    #: Reads, writes, syncs and freed ranges in it.
+    requests: int
+    #: Its length.
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -91,6 +102,8 @@ class JobSummary:
     bandwidth_fraction: float | None
     #: What each drive served.
     drives: tuple[DriveTraffic, ...]
+    #: The trace of its I/O; `None` where it was not recorded.
+    io_trace: IoTrace | None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values under the names of the command's JSON."""
@@ -210,9 +223,12 @@ def verified_of(reply: VerifyReply) -> VerifyReport:
     return _value(VerifyReport, reply)
 
 
-def _value(kind: type[_Reply], reply: CostReply, **more: object) -> _Reply:
-    drives = tuple(DriveTraffic(**drive) for drive in reply["drives"])
-    values: dict[str, Any] = {**reply, "drives": drives, **more}
+def _value(kind: type[_Reply], reply: JobReply, **more: object) -> _Reply:
+    values: dict[str, Any] = {**reply, **reply["used"], **more}
+    del values["used"]
+    values["drives"] = tuple(DriveTraffic(**drive) for drive in reply["used"]["drives"])
+    if (trace := reply["used"]["io_trace"]) is not None:
+        values["io_trace"] = IoTrace(Path(trace["path"]), trace["requests"], trace["bytes"])
     return kind(**values)
 
 
@@ -223,6 +239,6 @@ def _plain(value: Any) -> Any:
         return str(value)
     if isinstance(value, Plan):
         return value.as_dict()
-    if isinstance(value, (Phase, DriveTraffic)):
-        return asdict(value)
+    if isinstance(value, (Phase, DriveTraffic, IoTrace)):
+        return {name: _plain(part) for name, part in asdict(value).items()}
     return value

@@ -5,10 +5,10 @@ The keys are those of `src/request.rs` and `src/reply.rs`. Nothing outside the p
 
 from __future__ import annotations
 
-from typing import Callable, TypedDict
+from typing import Callable, TypedDict, Union
 
-#: Takes phase, bytes done, bytes in all, bytes read, bytes written, seconds.
-Tell = Callable[[str, int, int, int, int, float], None]
+#: Takes phase, bytes done, bytes in all, bytes read, bytes written, seconds, the slowest drive.
+Tell = Callable[[str, int, int, int, int, float, Union[str, None]], None]
 
 
 class MeansRequest(TypedDict):
@@ -44,6 +44,7 @@ class SortRequest(TypedDict):
     unique: bool
     force: bool
     replace: bool
+    record_io: str | None
 
 
 class GenerateRequest(TypedDict):
@@ -58,6 +59,7 @@ class GenerateRequest(TypedDict):
     skewed: bool
     first: int | None
     force: bool
+    record_io: str | None
 
 
 class VerifyRequest(TypedDict):
@@ -70,6 +72,8 @@ class VerifyRequest(TypedDict):
     descending: bool
     unique: bool
     ties: bool
+    force: bool
+    record_io: str | None
 
 
 class PhaseReply(TypedDict):
@@ -104,7 +108,15 @@ class PlanReply(TypedDict):
     text: str
 
 
-class CostReply(TypedDict):
+class TraceReply(TypedDict):
+    """A trace that was recorded."""
+
+    path: str
+    requests: int
+    bytes: int
+
+
+class UsedReply(TypedDict):
     """What every job says about itself."""
 
     records: int
@@ -116,9 +128,16 @@ class CostReply(TypedDict):
     passes: int
     bandwidth_fraction: float | None
     drives: list[DriveReply]
+    io_trace: TraceReply | None
 
 
-class SortReply(CostReply):
+class JobReply(TypedDict):
+    """What every job gives back."""
+
+    used: UsedReply
+
+
+class SortReply(JobReply):
     """What a sort did."""
 
     output: str
@@ -128,13 +147,13 @@ class SortReply(CostReply):
     plan: PlanReply
 
 
-class GenerateReply(CostReply):
+class GenerateReply(JobReply):
     """What was generated."""
 
     output: str
 
 
-class VerifyReply(CostReply):
+class VerifyReply(JobReply):
     """What a look at all records found."""
 
     ordered: bool

@@ -2,9 +2,11 @@
 //!
 //! Contract: [`raise`] asks the Python side of the package (`outcore._errors.from_engine`) for the
 //! exception of an error, so that the classes are written in Python, with docstrings and types.
-//! Every fact of the error goes along; the text is the error's own line.
+//! Every fact of the error goes along; the text is the error's own line, with options as Python
+//! writes them ([`Spelling::Python`]).
 
 use outcore::{Error, Kind};
+use outcore_formats::Spelling;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -14,7 +16,7 @@ static FROM_ENGINE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// The exception for `error`.
 pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
-    match build(py, error) {
+    match build(py, &Spelling::Python.error(error)) {
         Ok(exception) => PyErr::from_value(exception),
         Err(failure) => failure,
     }

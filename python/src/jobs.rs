@@ -1,10 +1,9 @@
 //! The jobs themselves: from a request to one run of the engine and a reply.
 //!
 //! Contract: nothing here knows of the interpreter; all of it runs on the job's own thread. As the
-//! command does, everything that can be refused without work is refused before any is done, and on
-//! any failure nothing is left behind.
+//! command does, everything that can be refused without work is refused before any is done
+//! ([`outcore_formats`]), and on any failure nothing is left behind.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,20 +12,26 @@ use outcore::algo::plan::SortPlan;
 use outcore::algo::sort::{self, SortInput, SortOptions};
 use outcore::algo::verify::{checksum_of, verify as run_verify};
 use outcore::config::Environment;
-use outcore::data::{CheckOptions, CheckReport, Distribution, GenerateOptions, Generator};
-use outcore::data::{GensortOptions, RecordFormat};
+use outcore::data::{CheckOptions, GenerateOptions, NpyHeader};
 use outcore::job::{Control, Job, ScratchDrive};
-use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
+use outcore_formats::inputs::{self, Input, Source, Streams};
+use outcore_formats::job::{GensortRequest, check_text, generator, is_in_order, settle_sort};
+use outcore_formats::means::Means;
+use outcore_formats::output::{self, Consent, Sink, Target};
+use outcore_formats::record::{RecordRequest, Recording};
+use outcore_formats::records::{self, Decided};
 
-use crate::front::format::{self, Decided};
-use crate::front::inputs::{self, Input};
-use crate::front::means::{Means, MeansRequest};
-use crate::front::target::{self, Consent, Target};
-use crate::{reply, request};
+use crate::reply::{self, Trace};
+use crate::request;
+
+/// Says in a trace who made it.
+const PROGRAM: &str = concat!("outcore for Python ", env!("CARGO_PKG_VERSION"));
 
 /// Everything that is settled before a sort starts.
 struct Prepared {
+    means: Means,
+    recording: Option<Recording>,
     inputs: Vec<Input>,
     target: Option<Target>,
     decided: Decided,
@@ -43,6 +48,8 @@ pub(crate) fn sort(
 ) -> Result<reply::Sorted> {
     let cost = reply::Cost::start();
     let Prepared {
+        means,
+        recording,
         inputs,
         target,
         decided,
@@ -53,12 +60,14 @@ pub(crate) fn sort(
     let target = target.ok_or_else(|| {
         Error::usage("create output", "no output is named").hint("name a file for the result")
     })?;
-    let header = target::header_for(&target, &inputs, &decided)?;
-    let files: Vec<SortInput> = inputs.iter().map(Input::to_sort).collect();
-    let output = target.to_sort(header);
-    let done = sort::sort(&job, &files, output, &decided.format, options)?;
+    let header = output::header_for(&target, &inputs, &decided)?;
+    let output = target.to_sort(header, no_pipe)?;
+    let done = sort::sort(&job, &to_sort(&inputs), output, &decided.format, options)?;
+    let trace = finish(recording)?;
     let name = target.name().as_os_str().to_owned();
-    Ok(reply::Sorted::new(&done, &plan, name, &cost))
+    let set = &means.config.drives.value;
+    let used = cost.used((done.records, done.passes), &done.drives, set, trace);
+    Ok(reply::Sorted::new(&done, &plan, name, used))
 }
 
 /// The plan of a sort.
@@ -75,15 +84,22 @@ fn prepare(
     environment: &Environment,
     control: &Arc<Control>,
 ) -> Result<Prepared> {
-    let means = Means::load(&MeansRequest::from(request.means), environment)?;
-    let inputs = inputs::find(&request.inputs)?;
+    let means = request.means.load(environment)?;
+    let sources = inputs::find(&request.inputs, Streams::Refused)?;
     let consent = Consent {
         force: request.force,
         replace: request.replace,
     };
-    let choose = |name: &PathBuf| target::choose(name, &inputs, means.specs(), consent);
+    let specs = means.specs();
+    let choose =
+        |name: &PathBuf| output::choose(Some(name), &sources, specs, consent, Streams::Refused);
     let target = request.output.as_ref().map(choose).transpose()?;
-    let decided = format::decide(&request.records.into(), &inputs)?;
+    let reads = (sources.as_slice(), target.as_ref());
+    let trace = record_request(&request.record_io, request.force, reads);
+    let (recording, means) = Recording::start(means, &trace)?;
+    let inputs: Result<Vec<Input>> = sources.into_iter().map(inputs::look).collect();
+    let inputs = inputs?;
+    let decided = records::decide(&request.records.to_request()?, &inputs)?;
     let options = SortOptions {
         descending: request.descending,
         stable: request.stable,
@@ -91,47 +107,57 @@ fn prepare(
         replace: request.force || request.replace,
         delete_input: false,
     };
-    let named = means.named_drives(0)?;
-    let beside = target.as_ref().map_or(PathBuf::from("."), Target::dir);
-    let files = target.as_ref().map_or(&[][..], Target::files);
-    let drive_count = count_drives(&named, &beside, files, &inputs);
-    let data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
-    let mut job = means.job(named, control);
-    let plan = sort::plan(&job, data_bytes, &decided.format, options, drive_count)?;
-    job.options.drives = means.scratch_drives(&plan, &beside)?;
+    let (job, plan) = settle_sort(&means, &inputs, target.as_ref(), &decided.format, options)?;
     Ok(Prepared {
+        job: watched(job, control),
+        means,
+        recording,
         inputs,
         target,
         decided,
         options,
-        job,
         plan,
     })
 }
 
-/// As the engine counts: each named drive, then each further file system.
-fn count_drives(
-    named: &[ScratchDrive],
-    beside: &Path,
-    outputs: &[PathBuf],
-    inputs: &[Input],
-) -> usize {
-    let file_system = |path: &Path| std::fs::metadata(path).ok().map(|facts| facts.dev());
-    let scratch: Vec<&Path> = match named {
-        [] => vec![beside],
-        drives => drives.iter().map(|drive| drive.dir.as_path()).collect(),
-    };
-    let mut seen: Vec<u64> = scratch.iter().filter_map(|dir| file_system(dir)).collect();
-    let mut count = scratch.len();
-    let files = inputs.iter().map(|input| input.path.as_path());
-    let outputs = outputs.iter().map(|path| parent_of(path));
-    for found in files.chain(outputs).filter_map(file_system) {
-        if !seen.contains(&found) {
-            seen.push(found);
-            count += 1;
-        }
+/// The job, watched through the caller's control.
+fn watched(mut job: Job, control: &Arc<Control>) -> Job {
+    job.control = Arc::clone(control);
+    job
+}
+
+fn to_sort(inputs: &[Input]) -> Vec<SortInput> {
+    inputs.iter().map(Input::to_sort).collect()
+}
+
+/// Nothing here is written to a pipe: [`Streams::Refused`] has refused it before.
+fn no_pipe(_path: Option<&Path>) -> Result<Sink> {
+    Err(Error::usage("create output", "it is no regular file").hint("write a file"))
+}
+
+/// What `record_io` asks for.
+fn record_request<'a>(
+    path: &'a Option<PathBuf>,
+    force: bool,
+    (sources, target): (&'a [Source], Option<&'a Target>),
+) -> RecordRequest<'a> {
+    RecordRequest {
+        path: path.as_deref(),
+        force,
+        sources,
+        target,
+        program: PROGRAM,
+        command: None,
     }
-    count
+}
+
+fn finish(recording: Option<Recording>) -> Result<Option<Trace>> {
+    let Some(recording) = recording else {
+        return Ok(None);
+    };
+    let path = recording.path().as_os_str().to_owned();
+    let done = recording.finish()?;
+    Ok(Some(Trace::new(path, &done)))
 }
 
 /// Generates records as `request` says.
@@ -141,66 +167,44 @@ pub(crate) fn generate(
     control: &Arc<Control>,
 ) -> Result<reply::Generated> {
     let cost = reply::Cost::start();
-    let means = MeansRequest::from(request.means);
-    let seed = means.seed;
-    let means = Means::load(&means, environment)?;
-    let decided = format::named(&request.records.into())?
+    let means = request.means.load(environment)?;
+    let decided = records::named(&request.records.to_request()?)?
         .ok_or_else(|| Error::usage("generate", "no type is named").hint("give one: u64"))?;
-    let distribution = request.distribution.parse()?;
-    let gensort = GensortOptions {
-        ascii: request.ascii,
-        skewed: request.skewed,
-        first: request.first.unwrap_or(0),
-    };
     let options = GenerateOptions {
-        distribution,
-        seed,
+        distribution: request.distribution.parse()?,
+        seed: request.means.seed(),
         records: request.count,
     };
-    let is_for_gensort = request.ascii || request.skewed || request.first.is_some();
-    let gensort = (gensort, is_for_gensort);
-    let generator = make_generator(&decided.format, options, gensort)?;
+    let gensort = GensortRequest {
+        ascii: request.ascii,
+        skewed: request.skewed,
+        first: request.first,
+    };
+    let generator = generator(&decided.format, options, gensort)?;
     let consent = Consent {
         force: request.force,
         replace: false,
     };
-    let target = target::choose(&request.output, &[], means.specs(), consent)?;
-    let job = means.job(means.named_drives(0)?, control);
+    let name = Some(request.output.as_path());
+    let target = output::choose(name, &[], means.specs(), consent, Streams::Refused)?;
+    output::check_room_for(&target, request.count, decided.format.record_bytes())?;
+    let drives: Vec<ScratchDrive> = means.named_drives(0)?;
+    let trace = record_request(&request.record_io, request.force, (&[], Some(&target)));
+    let (recording, means) = Recording::start(means, &trace)?;
+    let header: Option<NpyHeader> = output::header_for(&target, &[], &decided)?;
     let generate = GenerateRequest {
         generator,
         records: request.count,
-        output: target.to_sort(target::header_for(&target, &[], &decided)?),
+        output: target.to_sort(header, no_pipe)?,
         replace: request.force,
     };
-    let done = run_generate(&job, &generate)?;
+    let done = run_generate(&watched(means.job(drives), control), &generate)?;
+    let trace = finish(recording)?;
+    let set = &means.config.drives.value;
     Ok(reply::Generated {
-        records: done.records,
-        seconds: cost.seconds(),
-        read_bytes: done.read_bytes,
-        written_bytes: done.written_bytes,
-        cpu_seconds: cost.cpu_seconds(),
-        peak_rss_bytes: reply::peak_rss_bytes(),
-        passes: 1,
-        bandwidth_fraction: None,
+        used: cost.used((done.records, 1), &done.drives, set, trace),
         output: target.name().as_os_str().to_owned(),
-        drives: reply::drives(&done.drives),
     })
-}
-
-fn make_generator(
-    format: &RecordFormat,
-    options: GenerateOptions,
-    (gensort, is_for_gensort): (GensortOptions, bool),
-) -> Result<Generator> {
-    if format.is_gensort() && options.distribution == Distribution::Whole {
-        return Ok(Generator::gensort(gensort));
-    }
-    if is_for_gensort {
-        let cause = "--ascii, --skewed and --first are for the records of gensort";
-        return Err(Error::usage("generate", cause)
-            .hint("use them with `outcore gen gensort` and without --dist"));
-    }
-    Generator::new(format, options)
 }
 
 /// Checks files as `request` says.
@@ -210,73 +214,47 @@ pub(crate) fn verify(
     control: &Arc<Control>,
 ) -> Result<reply::Verified> {
     let cost = reply::Cost::start();
-    let means = Means::load(&MeansRequest::from(request.means), environment)?;
-    let checked = inputs::find(&request.inputs)?;
+    let means = request.means.load(environment)?;
+    let checked = inputs::open_files(&request.inputs)?;
     let against = match request.against.is_empty() {
         true => Vec::new(),
-        false => inputs::find(&request.against)?,
+        false => inputs::open_files(&request.against)?,
     };
     let all: Vec<Input> = checked.iter().chain(&against).cloned().collect();
-    let format = format::decide(&request.records.into(), &all)?.format;
+    let format = records::decide(&request.records.to_request()?, &all)?.format;
+    let sources: Vec<Source> = all.iter().map(|input| input.source.clone()).collect();
+    let trace = record_request(&request.record_io, request.force, (&sources, None));
+    let (recording, means) = Recording::start(means, &trace)?;
     let options = CheckOptions {
         descending: request.descending,
         ties: request.ties,
         unique: request.unique,
         unordered: false,
     };
-    let to_sort = |inputs: &[Input]| inputs.iter().map(Input::to_sort).collect::<Vec<_>>();
     // A job each, since what is left of a budget belongs to the one job.
-    let job = || means.job(Vec::new(), control);
+    let job = || watched(means.job(Vec::new()), control);
     let found = run_verify(&job(), &to_sort(&checked), &format, options)?;
     let other = match against.is_empty() {
         true => None,
         false => Some(checksum_of(&job(), &to_sort(&against), &format)?),
     };
+    let trace = finish(recording)?;
     let (check, other_check) = (&found.check, other.as_ref().map(|other| &other.check));
     let same_records = other_check.map(|other| check.has_records_of(other));
-    let read_bytes = other.as_ref().map_or(0, |other| other.read_bytes);
-    let traffic = found
-        .drives
-        .iter()
-        .chain(other.iter().flat_map(|other| &other.drives));
+    let other_drives = other.iter().flat_map(|other| &other.drives);
+    let traffic = found.drives.iter().chain(other_drives);
+    let set = &means.config.drives.value;
     Ok(reply::Verified {
-        records: check.records,
-        seconds: cost.seconds(),
-        read_bytes: found.read_bytes + read_bytes,
-        written_bytes: 0,
-        cpu_seconds: cost.cpu_seconds(),
-        peak_rss_bytes: reply::peak_rss_bytes(),
-        passes: 1,
-        bandwidth_fraction: None,
+        used: cost.used((check.records, 1), traffic, set, trace),
         ordered: check.is_ordered(),
         unordered: check.unordered,
         first_unordered: check.first_unordered,
         duplicate_keys: check.duplicate_keys,
         checksum: format!("{:x}", check.checksum),
-        drives: reply::drives(traffic),
-        ok: is_right(check, &format) && same_records != Some(false),
+        ok: is_in_order(check, &format) && same_records != Some(false),
         same_records,
         against_records: other_check.map(|other| other.records),
         against_checksum: other_check.map(|other| format!("{:x}", other.checksum)),
-        text: text_of(check, &format),
+        text: check_text(check, &format),
     })
-}
-
-/// valsort's verdict; it refuses to judge no records, which is right for its own only.
-fn is_right(check: &CheckReport, format: &RecordFormat) -> bool {
-    match format.is_gensort() {
-        true => check.valsort_exit_code() == 0,
-        false => check.is_ordered(),
-    }
-}
-
-/// valsort's lines.
-fn text_of(check: &CheckReport, format: &RecordFormat) -> String {
-    match check.records {
-        0 if !format.is_gensort() => {
-            "Records: 0\nChecksum: 0\nDuplicate keys: 0\nSUCCESS - all records are in order\n"
-                .to_string()
-        }
-        _ => check.valsort_text(),
-    }
 }

@@ -2,19 +2,18 @@
 //!
 //! Contract: one function a job, each taking one dictionary that the Python half has checked, and
 //! giving one back ([`request`], [`reply`]). Jobs run on their own threads with the interpreter
-//! free ([`run`]); failures become the exceptions of `outcore._errors` ([`errors`]). No unsafe code
-//! and no state but the cached function that makes exceptions.
+//! free ([`run`]); failures become the exceptions of `outcore._errors` ([`errors`]). The rules about
+//! what may be asked for are those of the command ([`outcore_formats`]). No unsafe code and no state
+//! but the cached function that makes exceptions.
 //!
 //! | file | does |
 //! |---|---|
 //! | [`request`], [`reply`] | dictionaries in and out |
-//! | [`front`] | settings, inputs, formats, outputs: the rules of the command |
 //! | [`jobs`] | sort, plan, generate, verify |
 //! | [`run`] | a job on its thread: signals, progress, cancellation |
 //! | [`errors`] | failures as exceptions |
 
 mod errors;
-mod front;
 mod jobs;
 mod reply;
 mod request;

@@ -2,15 +2,17 @@
 //!
 //! Contract: names and meanings are those of the command's `summary` and `plan` events. Processor
 //! time is that of the whole process during the job, memory the most it ever had resident; both
-//! are asked from the kernel, nothing is sampled.
+//! are asked from the kernel ([`outcore_formats::cost`]), nothing is sampled.
 
 use std::ffi::OsString;
 use std::time::Instant;
 
 use outcore::algo::plan::SortPlan;
 use outcore::algo::sort::SortSummary;
+use outcore::config::DriveSet;
+use outcore::drive::record::TraceSummary;
+use outcore_formats::cost::{DriveTraffic, bandwidth_fraction, cpu_seconds, peak_rss_bytes};
 use pyo3::IntoPyObject;
-use rustix::time::{ClockId, clock_gettime};
 
 /// How a sort will be done.
 #[derive(Debug, IntoPyObject)]
@@ -63,19 +65,38 @@ pub(crate) struct Drive {
     written_bytes: u64,
 }
 
-/// From the engine's (name, bytes read, bytes written).
-pub(crate) fn drives<'a>(traffic: impl IntoIterator<Item = &'a (String, u64, u64)>) -> Vec<Drive> {
-    let drive = |(name, read_bytes, written_bytes): &(String, u64, u64)| Drive {
-        name: name.clone(),
-        read_bytes: *read_bytes,
-        written_bytes: *written_bytes,
+/// As the engine tells it.
+fn drives(traffic: &[DriveTraffic]) -> Vec<Drive> {
+    let drive = |drive: &DriveTraffic| Drive {
+        name: drive.name.clone(),
+        read_bytes: drive.read_bytes,
+        written_bytes: drive.written_bytes,
     };
-    traffic.into_iter().map(drive).collect()
+    traffic.iter().map(drive).collect()
 }
 
-/// What a sort did.
+/// A trace that was recorded.
 #[derive(Debug, IntoPyObject)]
-pub(crate) struct Sorted {
+pub(crate) struct Trace {
+    path: OsString,
+    requests: u64,
+    bytes: u64,
+}
+
+impl Trace {
+    /// Of the trace at `path`.
+    pub(crate) fn new(path: OsString, done: &TraceSummary) -> Self {
+        Trace {
+            path,
+            requests: done.requests,
+            bytes: done.bytes,
+        }
+    }
+}
+
+/// What every job says about itself.
+#[derive(Debug, IntoPyObject)]
+pub(crate) struct Used {
     records: u64,
     seconds: f64,
     read_bytes: u64,
@@ -84,35 +105,34 @@ pub(crate) struct Sorted {
     peak_rss_bytes: Option<u64>,
     passes: u32,
     bandwidth_fraction: Option<f64>,
+    drives: Vec<Drive>,
+    io_trace: Option<Trace>,
+}
+
+/// What a sort did.
+#[derive(Debug, IntoPyObject)]
+pub(crate) struct Sorted {
+    used: Used,
     output: OsString,
     data_bytes: u64,
     scratch_bytes: u64,
     phases: Vec<Phase>,
-    drives: Vec<Drive>,
     plan: Plan,
 }
 
 impl Sorted {
     /// From what the engine did, the plan it followed and what it cost.
-    pub(crate) fn new(done: &SortSummary, plan: &SortPlan, output: OsString, cost: &Cost) -> Self {
+    pub(crate) fn new(done: &SortSummary, plan: &SortPlan, output: OsString, used: Used) -> Self {
         let phases = done.phases.iter().map(|phase| Phase {
             name: phase.name,
             seconds: phase.seconds,
         });
         Sorted {
-            records: done.records,
-            seconds: cost.seconds(),
-            read_bytes: done.read_bytes,
-            written_bytes: done.written_bytes,
-            cpu_seconds: cost.cpu_seconds(),
-            peak_rss_bytes: peak_rss_bytes(),
-            passes: done.passes,
-            bandwidth_fraction: None,
+            used,
             output,
             data_bytes: plan.size.data_bytes,
             scratch_bytes: done.scratch_bytes,
             phases: phases.collect(),
-            drives: drives(&done.drives),
             plan: plan.into(),
         }
     }
@@ -121,35 +141,19 @@ impl Sorted {
 /// What was generated.
 #[derive(Debug, IntoPyObject)]
 pub(crate) struct Generated {
-    pub(crate) records: u64,
-    pub(crate) seconds: f64,
-    pub(crate) read_bytes: u64,
-    pub(crate) written_bytes: u64,
-    pub(crate) cpu_seconds: f64,
-    pub(crate) peak_rss_bytes: Option<u64>,
-    pub(crate) passes: u32,
-    pub(crate) bandwidth_fraction: Option<f64>,
+    pub(crate) used: Used,
     pub(crate) output: OsString,
-    pub(crate) drives: Vec<Drive>,
 }
 
 /// What a look at all records found.
 #[derive(Debug, IntoPyObject)]
 pub(crate) struct Verified {
-    pub(crate) records: u64,
-    pub(crate) seconds: f64,
-    pub(crate) read_bytes: u64,
-    pub(crate) written_bytes: u64,
-    pub(crate) cpu_seconds: f64,
-    pub(crate) peak_rss_bytes: Option<u64>,
-    pub(crate) passes: u32,
-    pub(crate) bandwidth_fraction: Option<f64>,
+    pub(crate) used: Used,
     pub(crate) ordered: bool,
     pub(crate) unordered: u64,
     pub(crate) first_unordered: Option<u64>,
     pub(crate) duplicate_keys: u64,
     pub(crate) checksum: String,
-    pub(crate) drives: Vec<Drive>,
     pub(crate) same_records: Option<bool>,
     pub(crate) against_records: Option<u64>,
     pub(crate) against_checksum: Option<String>,
@@ -169,32 +173,31 @@ impl Cost {
     pub(crate) fn start() -> Self {
         Cost {
             started: Instant::now(),
-            cpu_before_seconds: process_cpu_seconds(),
+            cpu_before_seconds: cpu_seconds(),
         }
     }
 
-    /// Wall time since then.
-    pub(crate) fn seconds(&self) -> f64 {
-        self.started.elapsed().as_secs_f64()
+    /// What a job has used that served `traffic`, whose drives are those of `set`.
+    pub(crate) fn used<'a>(
+        &self,
+        (records, passes): (u64, u32),
+        traffic: impl IntoIterator<Item = &'a (String, u64, u64)>,
+        set: &DriveSet,
+        io_trace: Option<Trace>,
+    ) -> Used {
+        let traffic: Vec<DriveTraffic> = traffic.into_iter().map(DriveTraffic::of).collect();
+        let seconds = self.started.elapsed().as_secs_f64();
+        Used {
+            records,
+            seconds,
+            read_bytes: traffic.iter().map(|drive| drive.read_bytes).sum(),
+            written_bytes: traffic.iter().map(|drive| drive.written_bytes).sum(),
+            cpu_seconds: cpu_seconds() - self.cpu_before_seconds,
+            peak_rss_bytes: peak_rss_bytes(),
+            passes,
+            bandwidth_fraction: bandwidth_fraction(&traffic, seconds, set),
+            drives: drives(&traffic),
+            io_trace,
+        }
     }
-
-    /// User and system time of the process since then.
-    pub(crate) fn cpu_seconds(&self) -> f64 {
-        process_cpu_seconds() - self.cpu_before_seconds
-    }
-}
-
-fn process_cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
-}
-
-/// The most memory that this process ever had resident; nothing where the kernel does not say.
-pub(crate) fn peak_rss_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib << 10)
 }

@@ -5,10 +5,12 @@
 
 use std::path::PathBuf;
 
+use outcore::config::{Environment, Flags};
+use outcore::data::RecordFormat;
+use outcore::{Result, units};
+use outcore_formats::means::MeansRequest;
+use outcore_formats::records::TypeRequest;
 use pyo3::FromPyObject;
-
-use crate::front::format::TypeRequest;
-use crate::front::means::MeansRequest;
 
 /// What a job may use.
 #[derive(Debug, FromPyObject)]
@@ -22,16 +24,24 @@ pub(crate) struct Means {
     seed: u64,
 }
 
-impl From<Means> for MeansRequest {
-    fn from(means: Means) -> Self {
-        MeansRequest {
-            memory: means.memory,
-            threads: means.threads,
-            io: means.io,
-            drives: means.drives,
-            scratch_limit: means.scratch_limit,
-            seed: means.seed,
-        }
+impl Means {
+    /// Merged with environment, file and defaults.
+    pub(crate) fn load(&self, environment: &Environment) -> Result<outcore_formats::means::Means> {
+        let bytes = |text: &Option<String>| text.as_deref().map(units::parse_bytes).transpose();
+        let flags = Flags {
+            memory_bytes: bytes(&self.memory)?,
+            threads: self.threads,
+            io: self.io.as_deref().map(str::parse).transpose()?,
+            drives: self.drives.clone(),
+            scratch_limit_bytes: bytes(&self.scratch_limit)?,
+        };
+        let seed = self.seed;
+        outcore_formats::means::Means::load(&MeansRequest { flags, seed }, environment)
+    }
+
+    /// Chooses samples, the first drive, and what is generated.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
     }
 }
 
@@ -46,14 +56,16 @@ pub(crate) struct Records {
     keys: Vec<String>,
 }
 
-impl From<Records> for TypeRequest {
-    fn from(records: Records) -> Self {
-        TypeRequest {
-            name: records.name,
-            descr: records.descr.map(|descr| (descr, records.columns)),
-            record_bytes: records.record_bytes,
-            keys: records.keys,
-        }
+impl Records {
+    /// As the rules about records want it.
+    pub(crate) fn to_request(&self) -> Result<TypeRequest> {
+        let format = self.name.as_deref().map(RecordFormat::parse_type);
+        Ok(TypeRequest {
+            format: format.transpose()?,
+            descr: self.descr.clone().map(|descr| (descr, self.columns)),
+            record_bytes: self.record_bytes,
+            keys: self.keys.clone(),
+        })
     }
 }
 
@@ -70,6 +82,7 @@ pub(crate) struct Sort {
     pub(crate) unique: bool,
     pub(crate) force: bool,
     pub(crate) replace: bool,
+    pub(crate) record_io: Option<PathBuf>,
 }
 
 /// Records to generate.
@@ -85,6 +98,7 @@ pub(crate) struct Generate {
     pub(crate) skewed: bool,
     pub(crate) first: Option<u128>,
     pub(crate) force: bool,
+    pub(crate) record_io: Option<PathBuf>,
 }
 
 /// Files to check.
@@ -98,4 +112,6 @@ pub(crate) struct Verify {
     pub(crate) descending: bool,
     pub(crate) unique: bool,
     pub(crate) ties: bool,
+    pub(crate) force: bool,
+    pub(crate) record_io: Option<PathBuf>,
 }

@@ -25,7 +25,7 @@ const TELL_EVERY: Duration = Duration::from_millis(200);
 const DONE: &str = "done";
 
 /// Runs `work` and gives its result. `tell` is called with phase, bytes done, bytes in all, bytes
-/// read, bytes written and seconds.
+/// read, bytes written, seconds and the slowest drive.
 ///
 /// # Errors
 /// What `work` fails with, as an exception; what a signal handler or `tell` raises.
@@ -142,6 +142,7 @@ impl Watcher<'_, '_> {
             state.read_bytes,
             state.written_bytes,
             seconds,
+            state.slowest_drive,
         ))?;
         // What the function put off until now, Ctrl-C during its own work for example.
         py.check_signals()

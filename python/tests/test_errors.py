@@ -26,7 +26,7 @@ def sort(*args: Any, **options: Any) -> Callable[[], Any]:
 
 REFUSED: dict[str, Refused] = {
     "unknown type": (sort("in", "out", dtype="u65"), outcore.UsageError, "unknown type `u65`"),
-    "no type": (sort("in", "out"), outcore.UsageError, r"would suit --type u32 \(2,000 records\)"),
+    "no type": (sort("in", "out"), outcore.UsageError, r'would suit dtype="u32" \(2,000 records\)'),
     "a type that means two things": (
         sort("in", "out", dtype="i8"), outcore.UsageError, "write int8 or int64",
     ),
@@ -56,7 +56,7 @@ REFUSED: dict[str, Refused] = {
         sort("in", "out", dtype="u64", key="0:4"), outcore.UsageError, "a type that has its own",
     ),
     "key without a type": (
-        sort("in", "out", key="0:4"), outcore.UsageError, "--key without --record",
+        sort("in", "out", key="0:4"), outcore.UsageError, "key= without record=",
     ),
     "records that are cut": (
         sort("in", "out", record=(7, "0:7")), outcore.UsageError, "are left over",
@@ -77,10 +77,10 @@ REFUSED: dict[str, Refused] = {
     ),
     "output exists": (
         sort("in", "other", dtype="u64"), outcore.UsageError,
-        r"it exists already \(other\); allow overwriting with --force",
+        r"it exists already \(other\); allow overwriting with force=True",
     ),
     "output is an input": (
-        sort("in", "in", dtype="u64", force=True), outcore.UsageError, "with --replace",
+        sort("in", "in", dtype="u64", force=True), outcore.UsageError, "with replace=True",
     ),
     "output is an input by another name": (
         sort("in", "link", dtype="u64", force=True), outcore.UsageError, "one of the inputs",
@@ -100,7 +100,7 @@ REFUSED: dict[str, Refused] = {
     ),
     "too little memory": (
         sort("in", "out", dtype="u64", memory="4KiB"), outcore.MemoryBudgetError,
-        "allow at least --memory",
+        "allow at least memory=",
     ),
     "an unclear size": (
         sort("in", "out", dtype="u64", memory="2G"), outcore.UsageError, "2GiB",
@@ -121,7 +121,7 @@ REFUSED: dict[str, Refused] = {
     ),
     "too little scratch": (
         sort("large", "out", dtype="u64", memory="4MiB", threads=1, scratch_limit="1MiB"),
-        outcore.NoSpaceError, "raise --scratch-limit",
+        outcore.NoSpaceError, "raise scratch_limit=",
     ),
     "an array that is cut": (
         sort("cut.npy", "out"), outcore.CorruptError, r"need a file of .*cut\.npy.*complete",

@@ -98,6 +98,16 @@ def test_what_a_progress_function_raises_stops_the_sort_and_leaves_nothing(here:
     assert [path.name for path in here.iterdir()] == ["long.bin"]
 
 
+def test_a_drive_that_the_others_wait_for_is_named() -> None:
+    seen: list[outcore.Progress] = []
+    with telling(seen.append, ("sort",)) as tell:
+        assert tell is not None
+        tell("sort", 1, 2, 10, 10, 1.0, None)
+        tell("sort", 1, 2, 20, 20, 2.0, "nvme1")
+    assert [look.slowest_drive for look in seen] == [None, "nvme1"]
+    assert "slowest" not in str(seen[0]) and "slowest: nvme1" in str(seen[1])
+
+
 def test_progress_is_shown_on_standard_error(
     here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,7 +161,7 @@ def test_progress_is_shown_by_tqdm_where_it_is_installed(
             ("sample", 0, 0), ("distribute", 10, 80), ("distribute", 75, 80), ("sort", 5, 80),
             ("publish", 5, 0), ("done", 5, 0),
         ]:
-            tell(phase, done_bytes, total_bytes, 0, 0, 1.0)
+            tell(phase, done_bytes, total_bytes, 0, 0, 1.0, None)
     assert FakeTqdm.shown == [
         ("sample", 0, None), ("distribute", 10, 80), ("distribute", 75, 80), ("sort", 5, 80),
         ("publish", 80, 80), ("done", 80, 80), ("closed", 0, None),
@@ -191,6 +201,42 @@ def test_ctrl_c_stops_a_job_and_nothing_is_left_behind(here: Path, name: str) ->
     rest, _ = process.communicate(timeout=30)
     assert rest.splitlines()[-1] == "stopped: True job: interrupted; nothing was left behind"
     assert sorted(path.name for path in here.iterdir()) == before
+
+
+def test_ctrl_c_leaves_nothing_of_hundreds_of_mebibytes_of_scratch(here: Path) -> None:
+    outcore.gen("u64", "in.bin", 40 << 20, memory="64MiB")
+    before = Path("in.bin").stat()
+    program = """
+import outcore
+
+def look(progress):
+    print(progress.phase, progress.written_bytes, flush=True)
+
+outcore.sort("in.bin", "out.bin", dtype="u64", memory="32MiB", progress=look)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        phase, written_bytes = line.split()
+        if int(written_bytes) >= 200 << 20:
+            break
+    else:
+        pytest.fail("it was over too soon")
+    if phase == "distribute":
+        held_bytes = sum(path.stat().st_blocks * 512 for path in here.glob(".outcore-*/*"))
+        assert held_bytes >= 100 << 20
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    assert "KeyboardInterrupt: job: interrupted; nothing was left behind" in err
+    assert [path.name for path in here.iterdir()] == ["in.bin"]
+    after = Path("in.bin").stat()
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
 
 
 def test_an_interrupted_program_ends_as_python_programs_do(here: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pickle
+import struct
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,43 @@ def test_everything_public_says_where_it_is_and_what_it_does() -> None:
         if name != "__version__":
             assert value.__module__ == "outcore" and value.__doc__
     assert outcore.__version__.count(".") == 2
+
+
+def test_a_recorded_run_accounts_for_every_request(here: Path) -> None:
+    # Whole blocks: reads ask for nothing behind the end.
+    outcore.gen("u64", "in.bin", 1 << 20)
+    jobs: list[outcore.JobSummary] = [
+        outcore.sort("in.bin", "out.bin", dtype="u64", memory="8MiB", record_io="sort.io"),
+        outcore.verify("out.bin", dtype="u64", against="in.bin", record_io=here / "verify.io"),
+        outcore.gen("u64", "more.bin", 1024, record_io="gen.io"),
+    ]
+    for job in jobs:
+        trace = job.io_trace
+        assert trace is not None and trace.path.stat().st_size == trace.bytes
+        moved = {"read": 0, "write": 0}
+        requests = 0
+        # The format of docs/formats/io-trace.md: 64 bytes a record behind the header.
+        data = trace.path.read_bytes()
+        (json_bytes,) = struct.unpack_from("<I", data, 12)
+        for record in range(16 + json_bytes, len(data), 64):
+            (len_bytes,) = struct.unpack_from("<I", data, record + 52)
+            kind = data[record + 63]
+            requests += kind in (1, 2, 3, 4)
+            if kind in (1, 2):
+                moved["read" if kind == 1 else "write"] += len_bytes
+        assert moved == {"read": job.read_bytes, "write": job.written_bytes}
+        assert requests == trace.requests
+        assert job.as_dict()["io_trace"]["path"] == str(trace.path)
+    assert outcore.gen("u64", "untraced.bin", 10).io_trace is None
+
+
+def test_a_trace_overwrites_nothing_unasked(here: Path) -> None:
+    outcore.gen("u64", "in.bin", 1000)
+    Path("there").write_bytes(b"mine")
+    for name, words in [("there", "force=True"), ("in.bin", "one of the inputs"), ("out.bin", "too")]:
+        with pytest.raises(outcore.UsageError, match=words):
+            outcore.sort("in.bin", "out.bin", dtype="u64", record_io=name)
+    with pytest.raises(outcore.UsageError, match="force=True"):
+        outcore.verify("in.bin", dtype="u64", record_io="there")
+    assert Path("there").read_bytes() == b"mine" and not Path("out.bin").exists()
+    assert outcore.verify("in.bin", dtype="u64", record_io="there", force=True).io_trace

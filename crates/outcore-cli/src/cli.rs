@@ -5,15 +5,25 @@
 //! `-V` stay free there, help is `--help`. What a flag does not set is left to environment, file
 //! and default (see [`outcore::config`]).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use outcore::config::IoMode;
 use outcore::data::{Distribution, RecordFormat};
 use outcore::{Error, Result, units};
+use outcore_formats::records::TypeRequest;
 
-const EXIT_CODES: &str = "\
+const AFTER_HELP: &str = "\
+First steps:
+  outcore demo                                         what this machine can do, in a minute
+  outcore gen u64 -n 1e8 -o keys.bin                   100 million random numbers to try things on
+  outcore sort keys.bin -o sorted.bin --type u64       sort them
+  outcore verify sorted.bin --type u64 --against keys.bin
+
+Sizes carry a unit: 4GiB is 4 * 2^30 bytes, 4GB is 4 * 10^9, a bare number is bytes. Data go to \
+standard output, all else to standard error.
+
 Exit codes: 0 done, 1 a check was false, 2 usage, 3 I/O, 4 corrupt data, 5 no space, 6 memory, \
 130 interrupted (SIGINT or SIGTERM), 141 the reader of a pipe went away.
 
@@ -27,6 +37,7 @@ Examples:
   outcore sort log.bin -o by-time.bin --record 64 --key 8:8:u64 --stable
   outcore sort points.npy -o sorted.npy --descending
   outcore sort big.bin -o 'sorted-{drive}.bin' --type gensort --drive /mnt/a --drive /mnt/b
+  outcore sort big.bin -o out.bin --type u64 --record-io out.iotrace
   producer | outcore sort - -o - --type f64 | consumer";
 
 const GEN_EXAMPLES: &str = "\
@@ -42,7 +53,7 @@ Examples:
 
 /// Compute on data far larger than memory, at the speed of all your SSDs.
 #[derive(Debug, Parser)]
-#[command(name = "outcore", version, after_long_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "outcore", version, after_long_help = AFTER_HELP, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -53,9 +64,9 @@ pub(crate) struct Cli {
 /// Flags of every subcommand.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Common {
-    /// Print JSON Lines (begin, progress, summary, error) on standard output, or on standard
-    /// error where standard output carries data
-    #[arg(long, global = true, display_order = 900)]
+    /// Print JSON Lines (begin, progress, summary, error; see docs/json.md) on standard output, or
+    /// on standard error where standard output carries data
+    #[arg(long, global = true, display_order = 900, help_heading = "Messages")]
     pub(crate) json: bool,
     /// Print nothing but errors
     #[arg(
@@ -63,17 +74,25 @@ pub(crate) struct Common {
         long,
         global = true,
         display_order = 901,
+        help_heading = "Messages",
         conflicts_with = "verbose"
     )]
     pub(crate) quiet: bool,
     /// Say more: settings, phases, drives
-    #[arg(short, long, global = true, display_order = 902)]
+    #[arg(
+        short,
+        long,
+        global = true,
+        display_order = 902,
+        help_heading = "Messages"
+    )]
     pub(crate) verbose: bool,
     /// When to use colours
     #[arg(
         long,
         global = true,
         display_order = 903,
+        help_heading = "Messages",
         value_name = "WHEN",
         value_enum,
         default_value = "auto"
@@ -98,13 +117,13 @@ pub(crate) enum Command {
     Gen(GenArgs),
     Verify(VerifyArgs),
     Demo(DemoArgs),
-    /// Look after scratch directories of runs that were killed
+    /// List or remove what killed runs have left on drives
     #[command(subcommand)]
     Scratch(ScratchCommand),
-    /// Look at the settings
+    /// Show every setting and where it came from
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Measure drives
+    /// Measure drives, once, so that sort can use each by its speed
     #[command(subcommand)]
     Drives(DrivesCommand),
     /// Print a completion script for a shell
@@ -116,6 +135,8 @@ pub(crate) enum Command {
         shell: clap_complete::Shell,
     },
     /// Print the man page, or write all pages into a directory
+    ///
+    /// To read it at once: outcore man | man -l -
     Man {
         /// Directory for outcore.1, outcore-sort.1, ...
         #[arg(value_hint = ValueHint::DirPath)]
@@ -130,13 +151,15 @@ pub(crate) enum Command {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Resources")]
 pub(crate) struct MeansArgs {
-    /// Memory to use, e.g. 2GiB; resident memory stays within 64 MiB of it
+    /// Memory to use, e.g. 2GiB; resident memory stays within 64 MiB of it. By default half of
+    /// what is free
     #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes)]
     pub(crate) memory_bytes: Option<u64>,
-    /// Compute threads
+    /// Compute threads. By default all processors
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// How files are read and written: auto, direct (past the page cache), buffered
+    /// How files are read and written: direct (past the page cache), buffered, or auto (direct
+    /// where the file system can), which is the default
     #[arg(long, value_name = "MODE")]
     pub(crate) io: Option<IoMode>,
 }
@@ -145,9 +168,9 @@ pub(crate) struct MeansArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Resources")]
 pub(crate) struct DriveArgs {
-    /// Directory on a drive; repeat for more drives. Scratch is spread over all of them, and an
-    /// output with {drive} in its name. Without any, scratch goes beside the output (to /var/tmp
-    /// where that is in memory)
+    /// Directory on a drive; repeat for more drives. The scratch of a sort is spread over all of
+    /// them, as is an output with {drive} in its name. Without any, scratch goes beside the output
+    /// (to /var/tmp where that is in memory)
     #[arg(long = "drive", value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) drives: Vec<PathBuf>,
     /// File that describes the drives, as `outcore drives probe` writes it
@@ -159,17 +182,49 @@ pub(crate) struct DriveArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Records")]
 pub(crate) struct TypeArgs {
-    /// What a record is: u32, u64, u128, i32, i64, f32, f64 (be may follow for big endian), a
-    /// vector like f32x32, bytes16, or gensort. Taken from the header of .npy files
+    /// What a record is: a number (u8 to u128, i8 to i64, f32, f64; big endian with be behind it),
+    /// a vector of them like f32x32, raw bytes like bytes16, or gensort (100 bytes, the first 10
+    /// are the key). Files of NumPy (.npy) say it themselves
     #[arg(long = "type", value_name = "TYPE", conflicts_with_all = ["record_bytes", "keys"], value_parser = RecordFormat::parse_type)]
     pub(crate) format: Option<RecordFormat>,
-    /// Size of a record; needs --key
+    /// Size of any other record, in bytes; needs --key
     #[arg(long = "record", value_name = "SIZE", requires = "keys", value_parser = parse_record_bytes)]
     pub(crate) record_bytes: Option<usize>,
-    /// Where a key lies: OFFSET:LEN[:TYPE][:desc] in bytes, TYPE bytes or a number type; for
-    /// structured .npy the name of a field, NAME[:desc]. Repeat for more, the weightiest first
+    /// Where a key lies in the record: OFFSET:LEN[:TYPE][:desc] in bytes, TYPE bytes (the default)
+    /// or a number type; for structured .npy the name of a field, NAME[:desc]. Repeat for more, the
+    /// weightiest first
     #[arg(long = "key", value_name = "KEY")]
     pub(crate) keys: Vec<String>,
+}
+
+impl TypeArgs {
+    /// As the rules about records want it.
+    pub(crate) fn to_request(&self) -> TypeRequest {
+        TypeRequest {
+            format: self.format.clone(),
+            descr: None,
+            record_bytes: self.record_bytes,
+            keys: self.keys.clone(),
+        }
+    }
+}
+
+/// A record of what the run itself reads and writes.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Recording")]
+pub(crate) struct RecordArgs {
+    /// Record every read, write and sync of this run, with its times, in FILE (an I/O trace, see
+    /// docs/formats/io-trace.md). FILE appears once the run has succeeded; one that exists is
+    /// replaced with --force only
+    #[arg(long = "record-io", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    trace: Option<PathBuf>,
+}
+
+impl RecordArgs {
+    /// The file for the trace.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.trace.as_deref()
+    }
 }
 
 /// Sort files of records that may be far larger than memory
@@ -196,7 +251,7 @@ pub(crate) struct SortArgs {
     /// Equal keys keep the order of the input
     #[arg(long, help_heading = "Order")]
     pub(crate) stable: bool,
-    /// Keep one record a key
+    /// Keep only one record of each key: the first that the output would have
     #[arg(long, help_heading = "Order")]
     pub(crate) unique: bool,
     /// Only check whether the input is sorted; exit with 1 and name the first unordered record if
@@ -207,7 +262,7 @@ pub(crate) struct SortArgs {
     pub(crate) means: MeansArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
-    /// The most scratch space on all drives together
+    /// The most scratch space on all drives together. By default whatever is free
     #[arg(long = "scratch-limit", value_name = "SIZE", help_heading = "Resources", value_parser = units::parse_bytes)]
     pub(crate) scratch_limit_bytes: Option<u64>,
     /// Replace an output that exists
@@ -220,17 +275,19 @@ pub(crate) struct SortArgs {
     /// space; but if the job fails, what it had consumed is lost
     #[arg(long, help_heading = "Files")]
     pub(crate) delete_input: bool,
-    /// Print the plan, then run
+    /// Print the plan (passes, buffers, predicted traffic and time), then run
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,
     /// Print the plan and stop
-    #[arg(long, help_heading = "Plan")]
+    #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
     pub(crate) dry_run: bool,
     /// Chooses samples and the first drive; never changes the output
     #[arg(long, value_name = "N", help_heading = "Plan", default_value_t = 1)]
     pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
     /// Print help
-    #[arg(long, action = ArgAction::Help)]
+    #[arg(long, action = ArgAction::Help, help_heading = "Messages")]
     help: Option<bool>,
 }
 
@@ -277,8 +334,10 @@ pub(crate) struct GenArgs {
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
     /// Replace a file that exists
-    #[arg(long)]
+    #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
 }
 
 /// Check that files are sorted, and hold the records of others
@@ -307,9 +366,16 @@ pub(crate) struct VerifyArgs {
     pub(crate) ties: bool,
     #[command(flatten)]
     pub(crate) means: MeansArgs,
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
+    /// Replace a trace that exists
+    #[arg(long, help_heading = "Recording", requires = "trace")]
+    pub(crate) force: bool,
 }
 
 /// Generate, sort and verify data larger than the memory used, and say how fast
+///
+/// Also measures what the drive can do at best, for comparison. Removes all that it makes.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Size of the data
@@ -321,7 +387,7 @@ pub(crate) struct DemoArgs {
     /// Compute threads
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// How files are read and written: auto, direct, buffered
+    /// How files are read and written: auto, direct (past the page cache), buffered
     #[arg(long, value_name = "MODE")]
     pub(crate) io: Option<IoMode>,
     /// Where the data go; needs three times their size for a while
@@ -331,13 +397,13 @@ pub(crate) struct DemoArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScratchCommand {
-    /// List private directories and say whether a running job owns them
+    /// List scratch directories (.outcore-*) and say whether a running job owns them
     List {
         /// Directories to look in; the configured drives or the current directory if not given
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
         dirs: Vec<PathBuf>,
     },
-    /// Remove private directories that no running job owns
+    /// Remove scratch directories (.outcore-*) that no running job owns
     ///
     /// Every job does this by itself in the directories that it uses. A publication of several
     /// files that was under way is finished first.
@@ -371,7 +437,7 @@ pub(crate) struct ProbeArgs {
     /// The file to write, for --drives; its name ends in .toml
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
-    /// How files are read and written: auto, direct, buffered
+    /// How files are read and written: auto, direct (past the page cache), buffered
     #[arg(long, value_name = "MODE")]
     pub(crate) io: Option<IoMode>,
     /// Size of the file on each drive; a quarter of the free space at most

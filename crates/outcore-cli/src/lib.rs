@@ -8,8 +8,7 @@
 //! | file | does |
 //! |---|---|
 //! | `cli`, `usage` | the flags, and what is said about wrong ones |
-//! | `means` | settings, drives, device: what a job may use |
-//! | `inputs`, `format`, `output` | what is read, what its records are, where the result goes |
+//! | `means` | flags as what a job may use, and what is recorded of it |
 //! | `spool`, `pipe` | streams in and out |
 //! | `report`, `progress`, `measure` | what is said, while and after |
 //! | `signals` | SIGINT and SIGTERM |
@@ -19,11 +18,8 @@
 mod cli;
 mod commands;
 mod floor;
-mod format;
-mod inputs;
 mod means;
 mod measure;
-mod output;
 mod pipe;
 mod progress;
 mod report;
@@ -36,10 +32,10 @@ use std::io::Write;
 
 use clap::{CommandFactory, Parser};
 use outcore::{Error, Result};
+use outcore_formats::inputs::is_stdout;
 
 use cli::{Cli, ColorWhen, Command, Common};
 use commands::Context;
-use inputs::is_stdout;
 use report::Reporter;
 use signals::Interrupt;
 

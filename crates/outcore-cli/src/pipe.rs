@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use outcore::job::Control;
 use outcore::{Error, Result};
+use outcore_formats::output::{Sink, Target};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -26,22 +27,37 @@ const WAIT: Timespec = Timespec {
 const PIPE_BYTES: usize = 1 << 20;
 const OPEN: &str = "open output";
 
+/// The pipe at `path`, or standard output.
+pub(crate) fn open(path: Option<&Path>, control: &Arc<Control>) -> Result<Sink> {
+    let control = Arc::clone(control);
+    let writer = match path {
+        Some(path) => PipeWriter::open(path, control)?,
+        None => PipeWriter::standard_output(control)?,
+    };
+    Ok(Box::new(writer))
+}
+
+/// Whether a job failed because the reader of its output went away.
+pub(crate) fn is_closed(target: &Target, error: &Error) -> bool {
+    matches!(target, Target::Pipe(_)) && error.raw_errno() == Some(Errno::PIPE.raw_os_error())
+}
+
 /// Writes to a pipe until cancelled.
 #[derive(Debug)]
-pub(crate) struct PipeWriter {
+struct PipeWriter {
     file: File,
     control: Arc<Control>,
 }
 
 impl PipeWriter {
     /// Standard output.
-    pub(crate) fn standard_output(control: Arc<Control>) -> Result<Self> {
+    fn standard_output(control: Arc<Control>) -> Result<Self> {
         Self::of(io::stdout().as_fd().try_clone_to_owned(), control)
             .map_err(|error| Error::io(OPEN, &error).path("standard output"))
     }
 
     /// A named pipe or character device.
-    pub(crate) fn open(path: &Path, control: Arc<Control>) -> Result<Self> {
+    fn open(path: &Path, control: Arc<Control>) -> Result<Self> {
         let file = OpenOptions::new().write(true).open(path);
         Self::of(file.map(OwnedFd::from), control)
             .map_err(|error| Error::io(OPEN, &error).path(path))

@@ -118,16 +118,8 @@ impl<'a> Watcher<'a> {
             return;
         }
         bar.set_position((fraction.unwrap_or(0.0) * BAR_STEPS as f64) as u64);
-        let mut message = format!(
-            "{}  read {}  write {}",
-            progress.phase,
-            units::rate(read_rate),
-            units::rate(write_rate)
-        );
-        if let Some(left_seconds) = seconds_left(fraction, elapsed_seconds) {
-            message.push_str(&format!("  {} left", time_text(left_seconds)));
-        }
-        bar.set_message(message);
+        let left_seconds = seconds_left(fraction, elapsed_seconds);
+        bar.set_message(line(progress, (read_rate, write_rate), left_seconds));
     }
 
     fn tell(&mut self, progress: &Progress) {
@@ -147,6 +139,7 @@ impl<'a> Watcher<'a> {
                 "seconds": elapsed_seconds,
                 "fraction": fraction,
                 "eta_seconds": seconds_left(fraction, elapsed_seconds),
+                "slowest_drive": progress.slowest_drive,
             }),
         );
     }
@@ -212,6 +205,24 @@ fn seconds_left(fraction: Option<f64>, elapsed_seconds: f64) -> Option<f64> {
     Some(elapsed_seconds * (1.0 - fraction) / fraction)
 }
 
+/// What stands beside the bar: phase, rates of reading and writing, the drive that the others wait
+/// for, time left.
+fn line(progress: &Progress, rates: (f64, f64), left_seconds: Option<f64>) -> String {
+    let mut line = format!(
+        "{}  read {}  write {}",
+        progress.phase,
+        units::rate(rates.0),
+        units::rate(rates.1)
+    );
+    if let Some(name) = &progress.slowest_drive {
+        line.push_str(&format!("  slowest: {name}"));
+    }
+    if let Some(left_seconds) = left_seconds {
+        line.push_str(&format!("  {} left", time_text(left_seconds)));
+    }
+    line
+}
+
 /// A time that is no more than an estimate: whole seconds.
 fn time_text(time_seconds: f64) -> String {
     if time_seconds < 99.0 {
@@ -247,6 +258,20 @@ mod tests {
         assert_eq!(fraction_done(&progress("publish", 0), &weights), None);
         assert_eq!(seconds_left(Some(0.25), 10.0), Some(30.0));
         assert_eq!(seconds_left(Some(0.0), 10.0), None);
+    }
+
+    #[test]
+    fn a_drive_that_the_others_wait_for_is_named() {
+        let even = progress("sort", 50);
+        let plain = line(&even, (0.0, 0.0), Some(12.0));
+        assert!(plain.starts_with("sort  read ") && plain.ends_with("  12 s left"));
+        assert!(!plain.contains("slowest"));
+        let slow = Progress {
+            slowest_drive: Some("nvme1".to_string()),
+            ..even
+        };
+        let named = line(&slow, (0.0, 0.0), Some(12.0));
+        assert!(named.ends_with("  slowest: nvme1  12 s left"), "{named}");
     }
 
     #[test]

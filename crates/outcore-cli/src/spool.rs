@@ -13,10 +13,9 @@ use outcore::job::Job;
 use outcore::memory::{Buf, Pool, block_ceil};
 use outcore::volume::{Port, Transfer, Volume, VolumeFile};
 use outcore::{Error, Kind, Result, units};
+use outcore_formats::inputs::{Source, key_of, open_stream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-
-use crate::inputs::{Source, key_of, open_stream};
 
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCKS: usize = 4;
@@ -35,6 +34,8 @@ pub(crate) struct Spool {
     files: u32,
     /// Bytes in all copies.
     pub(crate) bytes: u64,
+    /// Bytes written for them: whole blocks.
+    pub(crate) written_bytes: u64,
     limit_bytes: u64,
 }
 
@@ -47,6 +48,7 @@ impl Spool {
             parent: parent.to_path_buf(),
             files: 0,
             bytes: 0,
+            written_bytes: 0,
             limit_bytes,
         })
     }
@@ -75,6 +77,7 @@ impl Spool {
             port: volume.port()?,
             file: &file,
             limit_bytes: self.limit_bytes - self.bytes,
+            submitted_bytes: 0,
             written_bytes: 0,
             finished: Vec::new(),
         };
@@ -86,6 +89,7 @@ impl Spool {
                 None => error.path(&source.name),
             })?;
         self.bytes += len_bytes;
+        self.written_bytes += copy.submitted_bytes;
         volume.device().set_len(file.id, len_bytes)?;
         volume.close(&file);
         let facts = std::fs::metadata(&path)
@@ -105,6 +109,7 @@ struct Copy<'a> {
     port: Port,
     file: &'a VolumeFile,
     limit_bytes: u64,
+    submitted_bytes: u64,
     written_bytes: u64,
     finished: Vec<Transfer>,
 }
@@ -131,6 +136,7 @@ impl Copy<'_> {
             }
             let is_last = got < block.len();
             let whole = block.split_to(block_ceil(got as u64) as usize);
+            self.submitted_bytes += whole.len() as u64;
             self.port
                 .submit(self.file, Op::Write, len_bytes, whole, got as u64);
             len_bytes += got as u64;

@@ -8,15 +8,15 @@ use outcore::Result;
 use serde_json::json;
 
 use super::Context;
-use crate::cli::{ConfigCommand, DriveArgs, MeansArgs};
-use crate::means::Means;
+use crate::cli::ConfigCommand;
+use crate::means;
 use crate::measure::Summary;
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, command: &ConfigCommand) -> Result<u8> {
     let ConfigCommand::Show = command;
     let started = Instant::now();
-    let means = Means::load(&MeansArgs::default(), &DriveArgs::default(), None)?;
+    let means = means::without_flags()?;
     let rows = means.config.rows();
     let widest = |pick: &dyn Fn(usize) -> usize| (0..rows.len()).map(pick).max().unwrap_or(0);
     let (keys, values) = (

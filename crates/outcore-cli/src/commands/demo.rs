@@ -13,13 +13,15 @@ use outcore::algo::verify::{VerifyReport, checksum_of, verify};
 use outcore::data::{CheckOptions, GenerateOptions, Generator, RecordFormat};
 use outcore::job::Job;
 use outcore::{Error, Kind, Result, units};
+use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
+use outcore_formats::means::{Means, check_dir, free_bytes};
 use serde_json::json;
 
 use super::Context;
 use crate::cli::{DemoArgs, DriveArgs, MeansArgs};
 use crate::floor::{self, Floor};
-use crate::means::{self, Means, check_dir};
-use crate::measure::{DriveTraffic, Summary, bandwidth_fraction, rate_text};
+use crate::means;
+use crate::measure::{Summary, rate_text};
 use crate::progress::{Weight, watch};
 
 /// The records of the demo.
@@ -46,7 +48,7 @@ pub(crate) fn run(context: &Context, args: &DemoArgs) -> Result<u8> {
         threads: args.threads,
         io: args.io,
     };
-    let means = Means::load(&flags, &DriveArgs::default(), None)?;
+    let means = means::load(&flags, &DriveArgs::default(), None, means::SEED)?;
     check_dir("run demo", &args.dir)?;
     check_room(&args.dir, args.data_bytes)?;
     let records = args.data_bytes / RECORD_BYTES;
@@ -233,7 +235,7 @@ impl Demo<'_> {
 }
 
 fn check_room(dir: &Path, data_bytes: u64) -> Result<()> {
-    let free_bytes = means::free_bytes(dir)?;
+    let free_bytes = free_bytes(dir)?;
     let needed_bytes = data_bytes.saturating_mul(ROOM_FACTOR);
     if free_bytes >= needed_bytes {
         return Ok(());

@@ -12,11 +12,12 @@ use indicatif::ProgressBar;
 use outcore::config::DriveSet;
 use outcore::drive::probe::{ProbeOptions, ProbeReport, probe};
 use outcore::{Error, Result};
+use outcore_formats::means::{Means, check_dir};
 use serde_json::json;
 
 use super::Context;
 use crate::cli::{DriveArgs, DrivesCommand, MeansArgs, ProbeArgs};
-use crate::means::{Means, check_dir};
+use crate::means;
 use crate::measure::{Summary, moved_bytes};
 
 const TICK: Duration = Duration::from_millis(100);
@@ -29,7 +30,7 @@ pub(crate) fn run(context: &Context, command: &DrivesCommand) -> Result<u8> {
         io: args.io,
         ..MeansArgs::default()
     };
-    let means = Means::load(&flags, &DriveArgs::default(), None)?;
+    let means = means::load(&flags, &DriveArgs::default(), None, means::SEED)?;
     if let Some(path) = &args.output {
         check_output(path, args.force)?;
     }

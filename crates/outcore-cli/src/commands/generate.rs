@@ -1,39 +1,44 @@
 //! `outcore gen`: records to try things on, from flags to [`outcore::algo::generate`].
 //!
 //! Contract: the bytes depend on type, count, distribution and seed alone. The output follows the
-//! rules of `sort` (see [`crate::output`]): whole or not at all, nothing overwritten unasked.
+//! rules of `sort` (see [`outcore_formats::output`]): whole or not at all, nothing overwritten unasked.
 
 use outcore::algo::generate::{GenerateRequest, GenerateSummary, generate};
-use outcore::data::{Distribution, GenerateOptions, Generator, GensortOptions, NpyHeader};
+use outcore::data::{GenerateOptions, Generator};
 use outcore::job::Job;
-use outcore::{Error, Result, units};
-use serde_json::json;
+use outcore::{Result, units};
+use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
+use outcore_formats::inputs::Streams;
+use outcore_formats::job::{GensortRequest, generator};
+use outcore_formats::means::Means;
+use outcore_formats::output::{self, Consent, Target};
+use outcore_formats::record::Recording;
+use serde_json::{Value, json};
 
 use super::Context;
-use crate::CLOSED_PIPE;
 use crate::cli::GenArgs;
-use crate::means::Means;
-use crate::measure::{DriveTraffic, Summary, bandwidth_fraction, rate_text};
-use crate::output::{self, Consent, Target};
+use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::watch;
+use crate::{CLOSED_PIPE, means, pipe};
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
-    let means = Means::load(&args.means, &args.drives, None)?;
+    let means = means::load(&args.means, &args.drives, None, means::SEED)?;
     let generator = make_generator(args)?;
-    let drives = &means.config.drives.value.drives;
     let consent = Consent {
         force: args.force,
         replace: false,
     };
-    let target = output::choose(Some(&args.output), &[], drives, consent)?;
-    let record_bytes = args.format.record_bytes() as u64;
-    output::check_room(&target, args.records.saturating_mul(record_bytes))?;
+    let name = Some(args.output.as_path());
+    let target = output::choose(name, &[], means.specs(), consent, Streams::Taken)?;
+    output::check_room_for(&target, args.records, args.format.record_bytes())?;
+    let trace = means::record_request(&args.record_io, args.force, &[], Some(&target));
+    let (recording, means) = Recording::start(means, &trace)?;
     let job = means.job(Vec::new());
     context.reporter.event(
         "begin",
         json!({
-            "output": target.name(),
+            "output": target.name().display().to_string(),
             "type": args.format.to_string(),
             "record_bytes": args.format.record_bytes(),
             "records": args.records,
@@ -43,41 +48,30 @@ pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
             "threads": job.options.threads,
         }),
     );
-    let broken = rustix::io::Errno::PIPE.raw_os_error();
     let done = match make(context, args, &job, generator, &target) {
         Ok(done) => done,
-        Err(error) if matches!(target, Target::Pipe(_)) && error.raw_errno() == Some(broken) => {
-            return Ok(CLOSED_PIPE);
-        }
+        Err(error) if pipe::is_closed(&target, &error) => return Ok(CLOSED_PIPE),
         Err(error) => return Err(error),
     };
-    report(context, &means, &target, &done);
-    Ok(0)
+    let trace = means::finish(recording);
+    let told = trace.as_ref().ok().cloned().flatten();
+    report(context, &means, &target, &done, told.as_ref());
+    trace.map(|_| 0)
 }
 
 /// The generator that the flags ask for.
 fn make_generator(args: &GenArgs) -> Result<Generator> {
-    let has_gensort_flags = args.ascii || args.skewed || args.first.is_some();
-    if args.format.is_gensort() && args.distribution == Distribution::Whole {
-        return Ok(Generator::gensort(GensortOptions {
-            ascii: args.ascii,
-            skewed: args.skewed,
-            first: args.first.unwrap_or(0),
-        }));
-    }
-    if has_gensort_flags {
-        let cause = "--ascii, --skewed and --first are for the records of gensort";
-        return Err(Error::usage("generate", cause)
-            .hint("use them with `outcore gen gensort` and without --dist"));
-    }
-    Generator::new(
-        &args.format,
-        GenerateOptions {
-            distribution: args.distribution,
-            seed: args.seed,
-            records: args.records,
-        },
-    )
+    let options = GenerateOptions {
+        distribution: args.distribution,
+        seed: args.seed,
+        records: args.records,
+    };
+    let gensort = GensortRequest {
+        ascii: args.ascii,
+        skewed: args.skewed,
+        first: args.first,
+    };
+    generator(&args.format, options, gensort)
 }
 
 fn make(
@@ -87,11 +81,11 @@ fn make(
     generator: Generator,
     target: &Target,
 ) -> Result<GenerateSummary> {
-    let header: Option<NpyHeader> = output::header_for(target, &[], &args.format)?;
+    let header = output::header_for(target, &[], &args.format.clone().into())?;
     let request = GenerateRequest {
         generator,
         records: args.records,
-        output: target.to_sort(header, &job.control)?,
+        output: target.to_sort(header, |path| pipe::open(path, &job.control))?,
         replace: args.force,
     };
     watch(
@@ -103,7 +97,13 @@ fn make(
     )
 }
 
-fn report(context: &Context, means: &Means, target: &Target, done: &GenerateSummary) {
+fn report(
+    context: &Context,
+    means: &Means,
+    target: &Target,
+    done: &GenerateSummary,
+    trace: Option<&Value>,
+) {
     let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
     let set = &means.config.drives.value;
     let summary = Summary {
@@ -116,8 +116,9 @@ fn report(context: &Context, means: &Means, target: &Target, done: &GenerateSumm
         ..Summary::default()
     };
     let summary = summary
-        .with("output", json!(target.name()))
-        .with("drives", DriveTraffic::list_json(&traffic));
+        .with("output", json!(target.name().display().to_string()))
+        .with("drives", drives_json(&traffic))
+        .with_trace(trace);
     context.reporter.summary(&summary);
     context.reporter.human(&format!(
         "generated {} records, {}, in {}: {}",
@@ -129,4 +130,5 @@ fn report(context: &Context, means: &Means, target: &Target, done: &GenerateSumm
     if let Some(text) = summary.bandwidth_text() {
         context.reporter.human(&format!("  {text}"));
     }
+    means::tell_trace(&context.reporter, trace);
 }

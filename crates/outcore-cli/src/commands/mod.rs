@@ -4,6 +4,7 @@
 //! Contract: nothing here ends the process or prints past the [`Reporter`](crate::report::Reporter).
 
 pub(crate) mod config;
+mod consumed;
 pub(crate) mod demo;
 pub(crate) mod docs;
 pub(crate) mod drives;

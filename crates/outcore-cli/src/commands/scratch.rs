@@ -9,17 +9,18 @@ use std::time::Instant;
 
 use outcore::drive::private_dir;
 use outcore::{Error, Result, units};
+use outcore_formats::means::{Means, check_dir};
 use serde_json::json;
 
 use super::Context;
-use crate::cli::{DriveArgs, MeansArgs, ScratchCommand};
-use crate::means::{Means, check_dir};
+use crate::cli::ScratchCommand;
+use crate::means;
 use crate::measure::Summary;
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, command: &ScratchCommand) -> Result<u8> {
     let started = Instant::now();
-    let means = Means::load(&MeansArgs::default(), &DriveArgs::default(), None)?;
+    let means = means::without_flags()?;
     let count = match command {
         ScratchCommand::List { dirs } => list(context, &dirs_of(&means, dirs)?)?,
         ScratchCommand::Clean { dirs } => clean(context, &dirs_of(&means, dirs)?)?,

@@ -10,30 +10,36 @@ use std::time::Instant;
 
 use outcore::algo::plan::SortPlan;
 use outcore::algo::sort::{self, SortInput, SortOptions, SortSummary};
-use outcore::data::{NpyHeader, RecordFormat};
-use outcore::job::{Job, ScratchDrive};
+use outcore::data::NpyHeader;
+use outcore::job::Job;
 use outcore::{Error, Result, units};
+use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
+use outcore_formats::inputs::{self, Input, Source, Streams};
+use outcore_formats::job::settle_sort;
+use outcore_formats::means::{Means, default_scratch_dir, free_bytes};
+use outcore_formats::output::{self, Consent, Target};
+use outcore_formats::record::Recording;
+use outcore_formats::records::{self, Decided, TypeRequest};
 use serde_json::{Value, json};
 
-use super::Context;
-use super::verify;
+use super::consumed::{self, Consumed};
+use super::{Context, verify};
 use crate::cli::SortArgs;
-use crate::inputs::{self, Input, Source};
-use crate::means::{self, Means};
-use crate::measure::{DriveTraffic, Summary, bandwidth_fraction, rate_text};
-use crate::output::{self, Consent, Target};
+use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::{Weight, watch};
 use crate::spool::Spool;
-use crate::{CLOSED_PIPE, format};
+use crate::{CLOSED_PIPE, means, pipe};
 
 /// The phases of a sort and their shares of the time.
 const WEIGHTS: [Weight; 2] = [("distribute", 1.0), ("sort", 1.0)];
 
 /// Everything that is settled before the sort starts.
 struct Prepared {
+    means: Means,
+    recording: Option<Recording>,
     inputs: Vec<Input>,
     target: Target,
-    format: RecordFormat,
+    decided: Decided,
     header: Option<NpyHeader>,
     options: SortOptions,
     job: Job,
@@ -45,38 +51,50 @@ struct Prepared {
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
     let started = Instant::now();
-    let means = Means::load(&args.means, &args.drives, args.scratch_limit_bytes)?;
-    let means = means.with_seed(args.seed);
+    let limit_bytes = args.scratch_limit_bytes;
+    let means = means::load(&args.means, &args.drives, limit_bytes, args.seed)?;
     if args.check {
-        return verify::check_only(context, args, &means);
+        return verify::check_only(context, args, means);
     }
-    let prepared = prepare(context, args, &means)?;
+    let mut prepared = prepare(context, args, means)?;
     if args.dry_run {
         return Ok(show_plan(context, &prepared, true));
     }
-    begin(context, args, &means, &prepared);
+    begin(context, args, &prepared);
     if args.explain {
         show_plan(context, &prepared, false);
     }
-    let result = run_sort(context, &prepared);
-    let summary = match result {
-        Ok(summary) => summary,
-        Err(error) if is_closed_pipe(&prepared.target, &error) => return Ok(CLOSED_PIPE),
-        Err(error) if args.delete_input => return Err(with_loss(error)),
-        Err(error) => return Err(error),
+    let consumed = args
+        .delete_input
+        .then(|| Consumed::before(&prepared.inputs));
+    let summary = match (run_sort(context, &prepared), consumed) {
+        (Ok(summary), _) => summary,
+        (Err(error), consumed) if pipe::is_closed(&prepared.target, &error) => {
+            // A reader that has seen enough is no error, but what it has cost is told.
+            if let Some(consumed) = consumed {
+                context.reporter.note(&consumed.state());
+            }
+            return Ok(CLOSED_PIPE);
+        }
+        (Err(error), Some(consumed)) => return Err(consumed.explain(error)),
+        (Err(error), None) => return Err(error),
     };
     if args.delete_input {
-        remove_inputs(&prepared)?;
+        consumed::remove(&prepared.inputs, &prepared.target)?;
     }
     let seconds = started.elapsed().as_secs_f64();
-    report(context, args, &means, &prepared, (&summary, seconds));
-    Ok(0)
+    let trace = means::finish(prepared.recording.take());
+    // Told even if its trace went wrong: the sort is done.
+    let told = trace.as_ref().ok().cloned().flatten();
+    report(context, args, &prepared, (&summary, seconds), told);
+    trace.map(|_| 0)
 }
 
-fn prepare(context: &Context, args: &SortArgs, means: &Means) -> Result<Prepared> {
-    let sources = inputs::find(&args.inputs)?;
-    check_deletion(args, &sources)?;
-    let drives = &means.config.drives.value.drives;
+fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared> {
+    let sources = inputs::find(&args.inputs, Streams::Taken)?;
+    if args.delete_input {
+        consumed::check(&sources)?;
+    }
     let consent = Consent {
         force: args.force,
         replace: args.replace,
@@ -84,9 +102,13 @@ fn prepare(context: &Context, args: &SortArgs, means: &Means) -> Result<Prepared
     let target = match (&args.output, args.dry_run && !args.replace) {
         // A plan needs no output.
         (None, true) => Target::Pipe(None),
-        (name, _) => output::choose(name.as_deref(), &sources, drives, consent)?,
+        (name, _) => {
+            let name = name.as_deref();
+            output::choose(name, &sources, means.specs(), consent, Streams::Taken)?
+        }
     };
-    let named = means.named_drives(0)?;
+    // Wrong drives are told before a stream is waited for.
+    means.named_drives(0)?;
     if args.dry_run
         && let Some(stream) = sources.iter().find(|source| source.is_stream())
     {
@@ -96,9 +118,12 @@ fn prepare(context: &Context, args: &SortArgs, means: &Means) -> Result<Prepared
                 .hint("name a file"),
         );
     }
-    let (inputs, spool) = open_all(context, args, means, sources, &target, &named)?;
-    let format = format::decide(&args.record, &inputs)?;
-    let header = output::header_for(&target, &inputs, &format)?;
+    let trace = means::record_request(&args.record_io, args.force, &sources, Some(&target));
+    let (recording, means) = Recording::start(means, &trace)?;
+    let request = args.record.to_request();
+    let (inputs, spool) = open_all(context, &request, &means, sources, &target)?;
+    let decided = records::decide(&request, &inputs)?;
+    let header = output::header_for(&target, &inputs, &decided)?;
     let options = SortOptions {
         descending: args.descending,
         stable: args.stable,
@@ -106,21 +131,16 @@ fn prepare(context: &Context, args: &SortArgs, means: &Means) -> Result<Prepared
         replace: args.force || args.replace,
         delete_input: args.delete_input,
     };
-    let data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
-    if !args.unique {
-        // How much --unique leaves is not known before.
-        output::check_room(&target, data_bytes)?;
-    }
-    let drive_count = count_drives(&named, &target, &inputs);
-    let mut job = means.job(named);
-    let plan = sort::plan(&job, data_bytes, &format, options, drive_count)?;
-    job.options.drives = scratch_drives(context, means, &target, &plan)?;
+    let (mut job, plan) = settle_sort(&means, &inputs, Some(&target), &decided.format, options)?;
+    note_scratch(context, &means, &target, &job);
     let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
     job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);
     Ok(Prepared {
+        means,
+        recording,
         inputs,
         target,
-        format,
+        decided,
         header,
         options,
         job,
@@ -133,11 +153,10 @@ fn prepare(context: &Context, args: &SortArgs, means: &Means) -> Result<Prepared
 /// copies of the streams.
 fn open_all(
     context: &Context,
-    args: &SortArgs,
+    request: &TypeRequest,
     means: &Means,
     sources: Vec<Source>,
     target: &Target,
-    named: &[ScratchDrive],
 ) -> Result<(Vec<Input>, Option<Spool>)> {
     let look = |source: &Source| match source.is_stream() {
         true => Ok(None),
@@ -149,17 +168,14 @@ fn open_all(
     if files.len() == sources.len() {
         return Ok((files, None));
     }
-    let from_flags = format::from_flags(&args.record)?;
+    let from_flags = records::named(request)?;
     let is_known = from_flags.is_some() || files.iter().any(|file| file.npy.is_some());
     if is_known && !files.is_empty() {
-        format::decide(&args.record, &files)?;
+        records::decide(request, &files)?;
     }
     let job = means.job(Vec::new());
-    let mut spool = Spool::make(
-        &job,
-        &spool_dir(named, target)?,
-        means.scratch_limit_bytes(),
-    )?;
+    let limit_bytes = means.scratch_limit_bytes();
+    let mut spool = Spool::make(&job, &spool_dir(means, target)?, limit_bytes)?;
     let (interrupt, control) = (&context.interrupt, &job.control);
     let mut inputs = Vec::with_capacity(sources.len());
     for (source, input) in sources.iter().zip(looked) {
@@ -168,7 +184,7 @@ fn open_all(
             None => {
                 let check = |first: &[u8]| match is_known || NpyHeader::is_npy(first) {
                     true => Ok(()),
-                    false => Err(format::unknown_of_stream(&source.name)),
+                    false => Err(records::unknown_of_stream(&source.name)),
                 };
                 let copied = watch(&context.reporter, interrupt, control, &[], || {
                     spool.copy(&job, source, check)
@@ -182,153 +198,53 @@ fn open_all(
 }
 
 /// The drive with the most room, or the place for scratch where none is named.
-fn spool_dir(named: &[ScratchDrive], target: &Target) -> Result<PathBuf> {
+fn spool_dir(means: &Means, target: &Target) -> Result<PathBuf> {
     let mut roomiest: Option<(u64, &Path)> = None;
-    for drive in named {
-        let free_bytes = means::free_bytes(&drive.dir)?;
+    for drive in means.specs() {
+        let free_bytes = free_bytes(&drive.dir)?;
         if roomiest.is_none_or(|(most_bytes, _)| free_bytes > most_bytes) {
             roomiest = Some((free_bytes, &drive.dir));
         }
     }
     match roomiest {
         Some((_, dir)) => Ok(dir.to_path_buf()),
-        None => means::default_scratch_dir(&target.dir()),
+        None => default_scratch_dir(&target.dir()),
     }
 }
 
-/// Drives for scratch: those named, or the default where it is not the engine's own.
-fn scratch_drives(
-    context: &Context,
-    means: &Means,
-    target: &Target,
-    plan: &SortPlan,
-) -> Result<Vec<ScratchDrive>> {
-    let named = means.named_drives(plan.scratch_bytes)?;
-    if !named.is_empty() || plan.levels == 0 {
-        return Ok(named);
+/// Says where scratch goes if that is neither a drive that was named nor beside the output.
+fn note_scratch(context: &Context, means: &Means, target: &Target, job: &Job) {
+    if let ([], [drive]) = (means.specs(), job.options.drives.as_slice()) {
+        context.reporter.note(&format!(
+            "scratch goes to {}, since {} is in memory; name another place with --drive",
+            drive.dir.display(),
+            target.dir().display()
+        ));
     }
-    let beside = target.dir();
-    let dir = means::default_scratch_dir(&beside)?;
-    if dir == beside {
-        return Ok(Vec::new());
-    }
-    context.reporter.note(&format!(
-        "scratch goes to {}, since {} is in memory; name another place with --drive",
-        dir.display(),
-        beside.display()
-    ));
-    Ok(vec![ScratchDrive {
-        name: dir.display().to_string(),
-        dir,
-        weight: 1.0,
-    }])
-}
-
-/// As the engine counts: each named drive, then each further file system.
-fn count_drives(named: &[ScratchDrive], target: &Target, inputs: &[Input]) -> usize {
-    use std::os::unix::fs::MetadataExt;
-    let file_system = |path: &Path| std::fs::metadata(path).ok().map(|facts| facts.dev());
-    let beside = target.dir();
-    let scratch: Vec<&Path> = match named {
-        [] => vec![&beside],
-        drives => drives.iter().map(|drive| drive.dir.as_path()).collect(),
-    };
-    let mut seen: Vec<u64> = scratch.iter().filter_map(|dir| file_system(dir)).collect();
-    let mut count = scratch.len();
-    let files = inputs.iter().map(|input| input.source.path.as_path());
-    let outputs = target.files().iter().map(|path| output::parent_of(path));
-    for found in files.chain(outputs).filter_map(file_system) {
-        if !seen.contains(&found) {
-            seen.push(found);
-            count += 1;
-        }
-    }
-    count
 }
 
 fn run_sort(context: &Context, prepared: &Prepared) -> Result<SortSummary> {
     let job = &prepared.job;
-    let output = prepared
-        .target
-        .to_sort(prepared.header.clone(), &job.control)?;
+    let open = |path: Option<&Path>| pipe::open(path, &job.control);
+    let output = prepared.target.to_sort(prepared.header.clone(), open)?;
     let files: Vec<SortInput> = prepared.inputs.iter().map(Input::to_sort).collect();
+    let format = &prepared.decided.format;
     watch(
         &context.reporter,
         &context.interrupt,
         &job.control,
         &WEIGHTS,
-        || sort::sort(job, &files, output, &prepared.format, prepared.options),
+        || sort::sort(job, &files, output, format, prepared.options),
     )
 }
 
-/// Whether it failed because the reader of its output went away.
-fn is_closed_pipe(target: &Target, error: &Error) -> bool {
-    let broken = rustix::io::Errno::PIPE.raw_os_error();
-    matches!(target, Target::Pipe(_)) && error.raw_errno() == Some(broken)
-}
-
-fn check_deletion(args: &SortArgs, sources: &[Source]) -> Result<()> {
-    if !args.delete_input {
-        return Ok(());
-    }
-    let refuse = |cause: &str, source: &Source| {
-        Err(Error::usage("delete input", cause)
-            .path(&source.name)
-            .hint("leave --delete-input out"))
-    };
-    for (index, source) in sources.iter().enumerate() {
-        if source.is_stream() || source.start_bytes > 0 {
-            return refuse("it is no file that could be removed", source);
-        }
-        if sources[..index].iter().any(|other| other.key == source.key) {
-            return refuse(
-                "it is named twice, so it cannot go after the first reading",
-                source,
-            );
-        }
-    }
-    Ok(())
-}
-
-/// Says that a failure came while inputs were being consumed.
-fn with_loss(error: Error) -> Error {
-    let hint = match error.next_step() {
-        Some(hint) => format!("{hint}; "),
-        None => String::new(),
-    };
-    error.hint(format!(
-        "{hint}--delete-input was given: what had been consumed of the inputs is gone"
-    ))
-}
-
-/// Removes the inputs and their manifests, but not what the output replaced.
-fn remove_inputs(prepared: &Prepared) -> Result<()> {
-    let written = prepared.target.files();
-    let manifest = match &prepared.target {
-        Target::Shards { manifest, .. } => Some(manifest),
-        _ => None,
-    };
-    let mut gone: Vec<&Path> = Vec::new();
-    for input in &prepared.inputs {
-        let paths = [Some(&input.source.path), input.source.manifest.as_ref()];
-        for path in paths.into_iter().flatten() {
-            let is_output = written.contains(path) || manifest == Some(path);
-            if !is_output && !gone.contains(&path.as_path()) {
-                std::fs::remove_file(path)
-                    .map_err(|error| Error::io("remove input", &error).path(path))?;
-                gone.push(path);
-            }
-        }
-    }
-    Ok(())
-}
-
-fn begin(context: &Context, args: &SortArgs, means: &Means, prepared: &Prepared) {
+fn begin(context: &Context, args: &SortArgs, prepared: &Prepared) {
     let (reporter, plan) = (&context.reporter, &prepared.plan);
-    let names: Vec<&str> = prepared
+    let (means, format) = (&prepared.means, &prepared.decided.format);
+    let names: Vec<String> = prepared
         .inputs
         .iter()
-        .map(|input| input.source.name.as_str())
+        .map(|input| input.source.name.display().to_string())
         .collect();
     let drives = &prepared.job.options.drives;
     let drives: Vec<Value> = drives
@@ -339,10 +255,10 @@ fn begin(context: &Context, args: &SortArgs, means: &Means, prepared: &Prepared)
         "begin",
         json!({
             "inputs": names,
-            "output": prepared.target.name(),
-            "type": prepared.format.to_string(),
-            "record_bytes": prepared.format.record_bytes(),
-            "records": plan.size.data_bytes / prepared.format.record_bytes() as u64,
+            "output": prepared.target.name().display().to_string(),
+            "type": format.to_string(),
+            "record_bytes": format.record_bytes(),
+            "records": plan.size.data_bytes / format.record_bytes() as u64,
             "data_bytes": plan.size.data_bytes,
             "memory_bytes": plan.size.memory_bytes,
             "threads": plan.size.threads,
@@ -354,8 +270,8 @@ fn begin(context: &Context, args: &SortArgs, means: &Means, prepared: &Prepared)
     reporter.detail(&format!(
         "{}: {} records of type {}",
         names.join(", "),
-        units::count(plan.size.data_bytes / prepared.format.record_bytes() as u64),
-        prepared.format
+        units::count(plan.size.data_bytes / format.record_bytes() as u64),
+        format
     ));
     for row in means.config.rows() {
         reporter.detail(&format!("{} = {} ({})", row.key, row.value, row.source));
@@ -387,7 +303,7 @@ fn show_plan(context: &Context, prepared: &Prepared, is_all: bool) -> u8 {
     if is_all {
         reporter.data(&format!("{plan}\n"));
         reporter.event("plan", plan_json(plan));
-        let records = plan.size.data_bytes / prepared.format.record_bytes() as u64;
+        let records = plan.size.data_bytes / prepared.decided.format.record_bytes() as u64;
         reporter.summary(&Summary {
             records,
             passes: plan.levels + 1,
@@ -402,35 +318,42 @@ fn show_plan(context: &Context, prepared: &Prepared, is_all: bool) -> u8 {
 fn report(
     context: &Context,
     args: &SortArgs,
-    means: &Means,
     prepared: &Prepared,
     (done, seconds): (&SortSummary, f64),
+    trace: Option<Value>,
 ) {
-    let spooled_bytes = prepared.spool.as_ref().map_or(0, |spool| spool.bytes);
+    let spool = prepared.spool.as_ref();
+    let spooled_bytes = spool.map_or(0, |spool| spool.bytes);
+    let copied_bytes = spool.map_or(0, |spool| spool.written_bytes);
     let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
     let phases: Vec<Value> = done
         .phases
         .iter()
         .map(|phase| json!({"name": phase.name, "seconds": phase.seconds}))
         .collect();
-    let fraction = bandwidth_fraction(&traffic, seconds, &means.config.drives.value);
+    let fraction = bandwidth_fraction(&traffic, seconds, &prepared.means.config.drives.value);
     let summary = Summary {
         records: done.records,
         seconds,
         read_bytes: done.read_bytes,
-        written_bytes: done.written_bytes + spooled_bytes,
+        written_bytes: done.written_bytes + copied_bytes,
         passes: done.passes,
         bandwidth_fraction: fraction,
         ..Summary::default()
     };
     let summary = summary
-        .with("output", json!(prepared.target.name()))
+        .with(
+            "output",
+            json!(prepared.target.name().display().to_string()),
+        )
         .with("scratch_bytes", json!(done.scratch_bytes + spooled_bytes))
         .with("phases", json!(phases))
-        .with("drives", DriveTraffic::list_json(&traffic))
-        .with("plan", plan_json(&prepared.plan));
+        .with("drives", drives_json(&traffic))
+        .with("plan", plan_json(&prepared.plan))
+        .with_trace(trace.as_ref());
     context.reporter.summary(&summary);
     tell(context, args, prepared, done, &summary);
+    means::tell_trace(&context.reporter, trace.as_ref());
 }
 
 /// The summary for people: what, how fast, how, and how it compares with the plan.

@@ -17,14 +17,18 @@ use outcore::data::npy::PREFIX_BYTES;
 use outcore::data::{CheckOptions, CheckReport, NpyHeader, RecordFormat};
 use outcore::job::{Control, Job};
 use outcore::{Error, Kind, Result, units};
-use serde_json::json;
+use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
+use outcore_formats::inputs::{self, Input, STDIN_NAME, Source, Streams, open_stream};
+use outcore_formats::job::{check_text, is_in_order};
+use outcore_formats::means::Means;
+use outcore_formats::record::Recording;
+use outcore_formats::records::{self, TypeRequest};
+use serde_json::{Value, json};
 
 use super::Context;
-use crate::cli::{DriveArgs, SortArgs, TypeArgs, VerifyArgs};
-use crate::format;
-use crate::inputs::{self, Input, Source, open_stream};
-use crate::means::Means;
-use crate::measure::{DriveTraffic, Summary, bandwidth_fraction, rate_text};
+use crate::cli::{DriveArgs, SortArgs, VerifyArgs};
+use crate::means;
+use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::watch;
 use crate::spool::is_ready;
 
@@ -46,14 +50,18 @@ struct OpenStream {
 /// Runs `outcore verify`.
 pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
     let started = Instant::now();
-    let means = Means::load(&args.means, &DriveArgs::default(), None)?;
-    let job = means.job(Vec::new());
-    let checked = open(&job, &args.files)?;
+    let means = means::load(&args.means, &DriveArgs::default(), None, means::SEED)?;
+    let control = means.job(Vec::new()).control;
+    let checked = open(&control, &args.files)?;
     let against = match args.against.is_empty() {
         true => None,
-        false => Some(open(&job, &args.against)?),
+        false => Some(open(&control, &args.against)?),
     };
-    let format = decide(&args.record, &checked, against.as_ref())?;
+    let format = decide(&args.record.to_request(), &checked, against.as_ref())?;
+    let sources = sources_of([Some(&checked), against.as_ref()]);
+    let trace = means::record_request(&args.record_io, args.force, &sources, None);
+    let (recording, means) = Recording::start(means, &trace)?;
+    let job = means.job(Vec::new());
     let options = CheckOptions {
         descending: args.descending,
         ties: args.ties,
@@ -64,7 +72,7 @@ pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
     let found = check(context, &job, checked, &format, options, ("verify", 1.0))?;
     context
         .reporter
-        .human(text_of(&found.check, &format).trim_end());
+        .human(check_text(&found.check, &format).trim_end());
     let other = match against {
         Some(against) => {
             let unordered = CheckOptions {
@@ -89,17 +97,23 @@ pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
     if let (Some(other), Some(is_same)) = (&other, is_same) {
         context.reporter.human(&against_text(&other.check, is_same));
     }
-    report(context, &means, started, &found, other.as_ref());
-    let is_right = exit_code(&found.check, &format) == 0 && is_same != Some(false);
-    Ok(u8::from(!is_right))
+    let trace = means::finish(recording);
+    let told = trace.as_ref().ok().cloned().flatten();
+    report(context, &means, started, (&found, other.as_ref()), told);
+    let is_right = is_in_order(&found.check, &format) && is_same != Some(false);
+    trace.map(|_| u8::from(!is_right))
 }
 
 /// Runs `outcore sort --check`: only whether the input is in the order that `sort` would give it.
-pub(crate) fn check_only(context: &Context, args: &SortArgs, means: &Means) -> Result<u8> {
+pub(crate) fn check_only(context: &Context, args: &SortArgs, means: Means) -> Result<u8> {
     let started = Instant::now();
+    let control = means.job(Vec::new()).control;
+    let checked = open(&control, &args.inputs)?;
+    let format = decide(&args.record.to_request(), &checked, None)?;
+    let sources = sources_of([Some(&checked), None]);
+    let trace = means::record_request(&args.record_io, args.force, &sources, None);
+    let (recording, means) = Recording::start(means, &trace)?;
     let job = means.job(Vec::new());
-    let checked = open(&job, &args.inputs)?;
-    let format = decide(&args.record, &checked, None)?;
     let options = CheckOptions {
         descending: args.descending,
         ties: !args.stable && !args.unique,
@@ -112,15 +126,26 @@ pub(crate) fn check_only(context: &Context, args: &SortArgs, means: &Means) -> R
         Checked::Stream(_) => Vec::new(),
     };
     let found = check(context, &job, checked, &format, options, ("verify", 1.0))?;
-    report(context, means, started, &found, None);
+    let trace = means::finish(recording);
+    let told = trace.as_ref().ok().cloned().flatten();
+    report(context, &means, started, (&found, None), told);
     let Some(first) = found.check.first_unordered else {
         context.reporter.human(&format!(
             "{} records are in order",
             units::count(found.check.records)
         ));
-        return Ok(0);
+        return trace.map(|_| 0);
     };
     Err(unordered(first, &places, &format))
+}
+
+/// Everything that is read, as it was named.
+fn sources_of(checked: [Option<&Checked>; 2]) -> Vec<Source> {
+    let sources = |checked: &Checked| match checked {
+        Checked::Files(files) => files.iter().map(|file| file.source.clone()).collect(),
+        Checked::Stream(stream) => vec![stream.source.clone()],
+    };
+    checked.into_iter().flatten().flat_map(sources).collect()
 }
 
 /// The error that names the first record out of order.
@@ -138,29 +163,29 @@ fn unordered(first: u64, places: &[Input], format: &RecordFormat) -> Error {
         }
         left -= records;
     }
-    error.path("standard input").offset(first * record_bytes)
+    error.path(STDIN_NAME).offset(first * record_bytes)
 }
 
 /// Finds and opens what is to be checked.
-fn open(job: &Job, names: &[PathBuf]) -> Result<Checked> {
-    let mut sources = inputs::find(names)?;
+fn open(control: &Arc<Control>, names: &[PathBuf]) -> Result<Checked> {
+    let mut sources = inputs::find(names, Streams::Taken)?;
     let has_stream = sources.iter().any(Source::is_stream);
     if !has_stream {
         let files: Result<Vec<Input>> = sources.into_iter().map(inputs::look).collect();
         return files.map(Checked::Files);
     }
     match (sources.pop(), sources.is_empty()) {
-        (Some(source), true) => open_one_stream(job, source),
+        (Some(source), true) => open_one_stream(control, source),
         _ => Err(Error::usage("open input", "a stream among other files")
             .hint("check the stream alone, or files only")),
     }
 }
 
-fn open_one_stream(job: &Job, source: Source) -> Result<Checked> {
+fn open_one_stream(control: &Arc<Control>, source: Source) -> Result<Checked> {
     let fd = open_stream(&source)?;
     let mut stream = Stream {
         fd: &fd,
-        control: Arc::clone(&job.control),
+        control: Arc::clone(control),
     };
     let mut front = Vec::new();
     let read = |error: io::Error| Error::io("read input", &error).path(&source.name);
@@ -189,7 +214,11 @@ fn open_one_stream(job: &Job, source: Source) -> Result<Checked> {
 }
 
 /// The format of everything that is read.
-fn decide(args: &TypeArgs, checked: &Checked, against: Option<&Checked>) -> Result<RecordFormat> {
+fn decide(
+    request: &TypeRequest,
+    checked: &Checked,
+    against: Option<&Checked>,
+) -> Result<RecordFormat> {
     let mut inputs: Vec<Input> = Vec::new();
     for checked in [Some(checked), against].into_iter().flatten() {
         match checked {
@@ -203,7 +232,7 @@ fn decide(args: &TypeArgs, checked: &Checked, against: Option<&Checked>) -> Resu
             }),
         }
     }
-    format::decide(args, &inputs)
+    records::decide(request, &inputs).map(|decided| decided.format)
 }
 
 fn check(
@@ -254,24 +283,6 @@ impl Read for Stream<'_> {
     }
 }
 
-/// valsort's lines; it refuses to judge no records, which is right for its own only.
-fn text_of(report: &CheckReport, format: &RecordFormat) -> String {
-    match report.records {
-        0 if !format.is_gensort() => {
-            "Records: 0\nChecksum: 0\nDuplicate keys: 0\nSUCCESS - all records are in order\n"
-                .to_string()
-        }
-        _ => report.valsort_text(),
-    }
-}
-
-fn exit_code(report: &CheckReport, format: &RecordFormat) -> u8 {
-    match format.is_gensort() {
-        true => report.valsort_exit_code(),
-        false => u8::from(!report.is_ordered()),
-    }
-}
-
 fn against_text(other: &CheckReport, is_same: bool) -> String {
     match is_same {
         true => "SAME - the records are those of the input".to_string(),
@@ -310,8 +321,8 @@ fn report(
     context: &Context,
     means: &Means,
     started: Instant,
-    found: &VerifyReport,
-    other: Option<&VerifyReport>,
+    (found, other): (&VerifyReport, Option<&VerifyReport>),
+    trace: Option<Value>,
 ) {
     let reports = [Some(found), other];
     let reports = || reports.into_iter().flatten();
@@ -333,7 +344,8 @@ fn report(
     .with("first_unordered", json!(check.first_unordered))
     .with("duplicate_keys", json!(check.duplicate_keys))
     .with("checksum", json!(format!("{:x}", check.checksum)))
-    .with("drives", DriveTraffic::list_json(&traffic));
+    .with("drives", drives_json(&traffic))
+    .with_trace(trace.as_ref());
     if let Some(other) = other {
         summary = summary
             .with("same_records", json!(check.has_records_of(&other.check)))
@@ -350,4 +362,5 @@ fn report(
         units::seconds(seconds),
         rate_text(summary.read_bytes, seconds)
     ));
+    means::tell_trace(&context.reporter, trace.as_ref());
 }

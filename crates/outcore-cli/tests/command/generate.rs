@@ -117,7 +117,9 @@ fn wrong_requests_are_refused() {
     );
     generate(&["u64", "-n", "1", "-o", "x", "--dist", "normal"]).fails(2, &["normal"], "zipf");
     generate(&["u64", "-o", "x"]).fails(2, &["--count"], "--help");
-    generate(&["u64", "-n", "18446744073709551615", "-o", "x"]).fails(5, &["are needed"], "");
+    generate(&["u64", "-n", "1e15", "-o", "x"]).fails(5, &["are needed"], "");
+    let most = ["u64", "-n", "18446744073709551615", "-o", "x"];
+    generate(&most).fails(2, &["more than a file can hold"], "smaller count");
     assert_eq!(place.names(), ["there"]);
     assert_eq!(place.read("there"), b"mine");
 }

@@ -63,6 +63,58 @@ fn every_command_ends_with_a_summary() {
     assert_eq!(summary["event"], "summary");
 }
 
+/// Every key of an event, those inside others too.
+fn keys_of(event: &Value, keys: &mut Vec<String>) {
+    match event {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                keys.push(key.clone());
+                keys_of(value, keys);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| keys_of(value, keys)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_key_of_every_event_is_in_the_documentation() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/json.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let place = Place::new();
+    place.write("in", &random_u64(300_000, 105));
+    let commands: [&[&str]; 9] = [
+        &[
+            "sort",
+            "in",
+            "-o",
+            "out",
+            "--type",
+            "u64",
+            "--record-io",
+            "t",
+        ],
+        &["sort", "in", "--type", "u64", "--dry-run"],
+        &["sort", "missing", "-o", "x", "--type", "u64"],
+        &["gen", "u32", "-n", "77", "-o", "made"],
+        &["verify", "out", "--type", "u64", "--against", "in"],
+        &["scratch", "list"],
+        &["config", "show"],
+        &["man", "."],
+        &["demo", "--size", "1MiB", "--memory", "32MiB"],
+    ];
+    for command in commands {
+        let answer = place.run(&[command, &["--json"]].concat());
+        let mut keys = Vec::new();
+        let events = answer.events();
+        assert!(!events.is_empty());
+        events.iter().for_each(|event| keys_of(event, &mut keys));
+        for key in keys {
+            assert!(page.contains(&format!("`{key}`")), "{key} of {command:?}");
+        }
+    }
+}
+
 #[test]
 fn a_sort_tells_what_it_will_do_and_what_it_did() {
     let place = Place::new();
@@ -145,6 +197,7 @@ fn a_long_job_tells_its_progress() {
         "written_bytes",
         "seconds",
         "eta_seconds",
+        "slowest_drive",
     ] {
         assert!(progress.get(key).is_some(), "{progress}");
     }

@@ -11,6 +11,7 @@ mod generate;
 mod json;
 mod npy;
 mod other;
+mod record;
 mod shards;
 mod signals;
 mod sort;

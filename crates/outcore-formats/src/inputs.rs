@@ -1,13 +1,14 @@
 //! What the user named as input, made into files with a header, data and an identity.
 //!
-//! Contract: [`find`] expands `-`, manifests and plain names into [`Source`]s and refuses what can
-//! be no input (directories, block devices). Sources that are no regular file are streams: they are
-//! copied to scratch first (see [`crate::spool`]). [`look`] opens each file once and reads its
-//! first bytes: a `.npy` header becomes part of the [`Input`]. Nothing else is read here.
+//! Contract: [`find`] expands manifests and plain names into [`Source`]s and refuses what can be no
+//! input (directories, block devices). Sources that are no regular file are streams; a caller that
+//! takes them ([`Streams::Taken`]) copies them to scratch first, and `-` is standard input to it.
+//! [`look`] opens each file once and reads its first bytes: what begins like a `.npy` file is one,
+//! and what is named like one must be one. Nothing else is read here.
 //!
 //! Standard input that is a regular file is read in place, from where it stands.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, FileType, Metadata};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -19,64 +20,76 @@ use outcore::volume::output::{MANIFEST_SUFFIX, Manifest};
 use outcore::{Error, Result};
 
 /// The name of standard input and output.
-pub(crate) const STDIO: &str = "-";
+const STDIO: &str = "-";
+/// Standard input in messages.
+pub const STDIN_NAME: &str = "standard input";
 /// Standard input as a file that can be opened again.
 const STDIN_PATH: &str = "/proc/self/fd/0";
-/// Version of manifests that this command reads.
+/// Version of manifests that are read.
 const MANIFEST_VERSION: u32 = 1;
 const OPEN: &str = "open input";
 
 /// Identity of a file: its file system and its number there.
-pub(crate) type FileKey = (u64, u64);
+pub type FileKey = (u64, u64);
 
 /// The identity of what `facts` describe.
-pub(crate) fn key_of(facts: &Metadata) -> FileKey {
+pub fn key_of(facts: &Metadata) -> FileKey {
     (facts.dev(), facts.ino())
+}
+
+/// Whether the caller can take what is no file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streams {
+    /// `-` is standard input, pipes and character devices are streams.
+    Taken,
+    /// Files only; `-` is a file's name like any other.
+    Refused,
 }
 
 /// An input as it was named, before it is opened.
 #[derive(Debug, Clone)]
-pub(crate) struct Source {
+pub struct Source {
     /// For messages.
-    pub(crate) name: String,
+    pub name: PathBuf,
     /// Where to open it.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Its identity, for regular files; streams have none.
-    pub(crate) key: Option<FileKey>,
+    pub key: Option<FileKey>,
     /// First byte that belongs to the input.
-    pub(crate) start_bytes: u64,
+    pub start_bytes: u64,
     /// The manifest that lists it.
-    pub(crate) manifest: Option<PathBuf>,
+    pub manifest: Option<PathBuf>,
 }
 
 impl Source {
     /// Whether it must be copied to scratch before it can be sorted.
-    pub(crate) fn is_stream(&self) -> bool {
+    pub fn is_stream(&self) -> bool {
         self.key.is_none()
     }
 
     /// Whether its name says that it is an array of NumPy.
     fn is_named_npy(&self) -> bool {
-        self.name.ends_with(".npy")
+        let name = self.name.as_os_str().as_encoded_bytes();
+        name.ends_with(b".npy")
     }
 }
 
 /// A file that can be sorted.
 #[derive(Debug, Clone)]
-pub(crate) struct Input {
+pub struct Input {
     /// As it was named.
-    pub(crate) source: Source,
+    pub source: Source,
     /// Bytes in front of the data.
-    pub(crate) header_bytes: u64,
+    pub header_bytes: u64,
     /// Bytes of data.
-    pub(crate) data_bytes: u64,
+    pub data_bytes: u64,
     /// Its header, if it is an array of NumPy.
-    pub(crate) npy: Option<NpyHeader>,
+    pub npy: Option<NpyHeader>,
 }
 
 impl Input {
     /// As the engine wants it.
-    pub(crate) fn to_sort(&self) -> SortInput {
+    pub fn to_sort(&self) -> SortInput {
         SortInput {
             path: self.source.path.clone(),
             header_bytes: self.header_bytes,
@@ -89,8 +102,13 @@ impl Input {
 /// Expands the names of inputs, in order.
 ///
 /// # Errors
-/// A missing file, a directory or device, standard input named twice, a broken manifest.
-pub(crate) fn find(names: &[PathBuf]) -> Result<Vec<Source>> {
+/// No name, a missing file, a directory or device, a stream where none is taken, standard input
+/// named twice, a broken manifest.
+pub fn find(names: &[PathBuf], streams: Streams) -> Result<Vec<Source>> {
+    if names.is_empty() {
+        return Err(Error::usage(OPEN, "no input is named").hint("name a file"));
+    }
+    let is_stdio = |name: &Path| streams == Streams::Taken && is_stdio(name);
     let mut sources = Vec::new();
     if names.iter().filter(|name| is_stdio(name)).count() > 1 {
         return Err(
@@ -102,47 +120,47 @@ pub(crate) fn find(names: &[PathBuf]) -> Result<Vec<Source>> {
         if is_stdio(name) {
             sources.push(standard_input()?);
         } else if is_manifest(name) {
-            sources.extend(shards_of(name)?);
+            sources.extend(shards_of(name, streams)?);
         } else {
-            sources.push(named(name, None)?);
+            sources.push(named(name, None, streams)?);
         }
     }
     Ok(sources)
 }
 
+/// All inputs, where only files are taken.
+///
+/// # Errors
+/// Those of [`find`] and [`look`].
+pub fn open_files(names: &[PathBuf]) -> Result<Vec<Input>> {
+    let sources = find(names, Streams::Refused)?;
+    sources.into_iter().map(look).collect()
+}
+
 /// Whether `name` means standard input, or output.
-pub(crate) fn is_stdio(name: &Path) -> bool {
+fn is_stdio(name: &Path) -> bool {
     name.as_os_str() == STDIO
 }
 
 /// Whether `name` means standard output; its names under /dev would not survive a rename.
-pub(crate) fn is_stdout(name: &Path) -> bool {
+pub fn is_stdout(name: &Path) -> bool {
     let names = [STDIO, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
     names.iter().any(|known| name.as_os_str() == *known)
 }
 
 /// Whether `name` is that of a manifest.
-pub(crate) fn is_manifest(name: &Path) -> bool {
+pub fn is_manifest(name: &Path) -> bool {
     name.as_os_str()
         .as_encoded_bytes()
         .ends_with(MANIFEST_SUFFIX.as_bytes())
 }
 
-fn named(path: &Path, manifest: Option<&Path>) -> Result<Source> {
+fn named(path: &Path, manifest: Option<&Path>, streams: Streams) -> Result<Source> {
     let facts = fs::metadata(path).map_err(|error| cannot_open(path, &error))?;
     let kind = facts.file_type();
-    if kind.is_dir() {
-        return Err(Error::usage(OPEN, "it is a directory")
-            .path(path)
-            .hint("name the files in it"));
-    }
-    if kind.is_block_device() {
-        return Err(Error::usage(OPEN, "it is a block device")
-            .path(path)
-            .hint("copy the part that holds the records into a file"));
-    }
+    check_kind(path, kind, streams)?;
     Ok(Source {
-        name: path.display().to_string(),
+        name: path.to_path_buf(),
         path: path.to_path_buf(),
         key: kind.is_file().then(|| key_of(&facts)),
         start_bytes: 0,
@@ -150,17 +168,36 @@ fn named(path: &Path, manifest: Option<&Path>) -> Result<Source> {
     })
 }
 
+fn check_kind(path: &Path, kind: FileType, streams: Streams) -> Result<()> {
+    let (cause, hint) = if kind.is_dir() {
+        ("it is a directory", "name the files in it")
+    } else if kind.is_block_device() {
+        (
+            "it is a block device",
+            "copy the part that holds the records into a file",
+        )
+    } else if !kind.is_file() && streams == Streams::Refused {
+        (
+            "it is a stream",
+            "name a file, or pipe it into the command: outcore sort -",
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::usage(OPEN, cause).path(path).hint(hint))
+}
+
 fn standard_input() -> Result<Source> {
     let stdin = rustix::stdio::stdin();
     let path = Path::new(STDIN_PATH);
     let facts = fs::metadata(path).map_err(|error| {
         Error::io(OPEN, &error)
-            .path("standard input")
+            .path(STDIN_NAME)
             .hint("is it closed? name a file instead of -")
     })?;
     if !facts.is_file() {
         return Ok(Source {
-            name: "standard input".to_string(),
+            name: PathBuf::from(STDIN_NAME),
             path: path.to_path_buf(),
             key: None,
             start_bytes: 0,
@@ -169,17 +206,13 @@ fn standard_input() -> Result<Source> {
     }
     let at = rustix::fs::seek(stdin, rustix::fs::SeekFrom::Current(0));
     let start_bytes =
-        at.map_err(|errno| Error::errno(OPEN, errno.raw_os_error()).path("standard input"))?;
+        at.map_err(|errno| Error::errno(OPEN, errno.raw_os_error()).path(STDIN_NAME))?;
     // The name it was opened by, where it still leads to the same file: better in messages.
     let by_name = fs::read_link(path)
         .ok()
         .filter(|target| fs::metadata(target).is_ok_and(|there| key_of(&there) == key_of(&facts)));
     Ok(Source {
-        name: by_name
-            .as_ref()
-            .map_or("standard input".to_string(), |name| {
-                name.display().to_string()
-            }),
+        name: by_name.clone().unwrap_or(PathBuf::from(STDIN_NAME)),
         path: by_name.unwrap_or(path.to_path_buf()),
         key: Some(key_of(&facts)),
         start_bytes,
@@ -188,7 +221,7 @@ fn standard_input() -> Result<Source> {
 }
 
 /// The shards that a manifest lists, in its order.
-fn shards_of(path: &Path) -> Result<Vec<Source>> {
+fn shards_of(path: &Path, streams: Streams) -> Result<Vec<Source>> {
     const READ: &str = "read manifest";
     let text = fs::read_to_string(path).map_err(|error| cannot_open(path, &error))?;
     let manifest: Manifest = serde_json::from_str(&text).map_err(|error| {
@@ -220,7 +253,7 @@ fn shards_of(path: &Path) -> Result<Vec<Source>> {
                 .path(&shard.path)
                 .hint("it was changed after it was written: sort again, or restore it"));
         }
-        sources.push(named(&shard.path, Some(path))?);
+        sources.push(named(&shard.path, Some(path), streams)?);
     }
     Ok(sources)
 }
@@ -238,7 +271,7 @@ fn cannot_open(path: &Path, error: &std::io::Error) -> Error {
 ///
 /// # Errors
 /// A file that cannot be read; a broken header; a file shorter or longer than its header says.
-pub(crate) fn look(source: Source) -> Result<Input> {
+pub fn look(source: Source) -> Result<Input> {
     let file = File::open(&source.path).map_err(|error| cannot_open(&source.path, &error))?;
     let read = |error: std::io::Error| Error::io("read input", &error).path(&source.name);
     let file_bytes = file.metadata().map_err(read)?.len();
@@ -287,11 +320,49 @@ fn read_at(file: &File, bytes: &mut [u8], start_bytes: u64) -> std::io::Result<u
 }
 
 /// Opens a stream for reading.
-pub(crate) fn open_stream(source: &Source) -> Result<OwnedFd> {
+///
+/// # Errors
+/// What opening it fails with.
+pub fn open_stream(source: &Source) -> Result<OwnedFd> {
     let opened = if source.path == Path::new(STDIN_PATH) {
         std::io::stdin().as_fd().try_clone_to_owned()
     } else {
         File::open(&source.path).map(OwnedFd::from)
     };
-    opened.map_err(|error| cannot_open(Path::new(&source.name), &error))
+    opened.map_err(|error| cannot_open(&source.name, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outcore::Kind;
+
+    #[test]
+    fn a_dash_is_a_name_to_those_who_take_no_streams() {
+        let error = open_files(&[PathBuf::from(STDIO)]).unwrap_err();
+        assert_eq!(error.file_path(), Some(Path::new(STDIO)));
+        assert_eq!(error.kind(), Kind::Io);
+        let error = find(&[PathBuf::from("/dev/null")], Streams::Refused).unwrap_err();
+        assert_eq!(error.cause(), "it is a stream");
+        let sources = find(&[PathBuf::from("/dev/null")], Streams::Taken).unwrap();
+        assert!(sources[0].is_stream());
+        assert!(find(&[], Streams::Taken).is_err());
+    }
+
+    #[test]
+    fn what_begins_like_npy_is_one_and_what_is_named_so_must_be_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let raw = dir.path().join("raw.npy");
+        fs::write(&raw, [0; 64]).unwrap();
+        assert!(open_files(std::slice::from_ref(&raw)).is_err());
+        let format = outcore::data::RecordFormat::parse_type("u64").unwrap();
+        let mut bytes = NpyHeader::of_format(&format, 2).unwrap().encode(2);
+        let header_bytes = bytes.len() as u64;
+        bytes.extend([7; 16]);
+        let hidden = dir.path().join("hidden.bin");
+        fs::write(&hidden, &bytes).unwrap();
+        let input = open_files(&[hidden]).unwrap().remove(0);
+        assert_eq!((input.header_bytes, input.data_bytes), (header_bytes, 16));
+        assert_eq!(input.npy.unwrap().format, format);
+    }
 }

@@ -5,12 +5,14 @@
 //! records of it. What the caller says wins, but must agree with the headers of the files; without
 //! it the headers decide and must agree with each other; without either the error says which types
 //! the size of the file would allow. A NumPy dtype comes in as the text that a `.npy` header would
-//! have, so that there is one reader of dtypes.
+//! have, so that there is one reader of dtypes. Pure.
+
+use std::path::Path;
 
 use outcore::data::{KeyField, NpyHeader, RecordFormat};
 use outcore::{Error, Result, units};
 
-use super::inputs::Input;
+use crate::inputs::Input;
 
 const CHOOSE: &str = "choose type";
 const READ_DTYPE: &str = "read dtype";
@@ -19,34 +21,40 @@ const SUGGESTED: [&str; 4] = ["u32", "u64", "u128", "gensort"];
 
 /// What the caller says about the records; at most one of the first three.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct TypeRequest {
-    /// A type as the command's `--type` takes it.
-    pub(crate) name: Option<String>,
+pub struct TypeRequest {
+    /// A type that was named.
+    pub format: Option<RecordFormat>,
     /// A NumPy dtype, as the `descr` of a `.npy` header has it, and the columns of a row.
-    pub(crate) descr: Option<(String, Option<u64>)>,
+    pub descr: Option<(String, Option<u64>)>,
     /// Size of a record.
-    pub(crate) record_bytes: Option<usize>,
+    pub record_bytes: Option<usize>,
     /// Keys by place, or by the name of a field.
-    pub(crate) keys: Vec<String>,
+    pub keys: Vec<String>,
 }
 
 /// What the records are, and the header that a `.npy` file of them has.
 #[derive(Debug, Clone)]
-pub(crate) struct Decided {
+pub struct Decided {
     /// Size and keys.
-    pub(crate) format: RecordFormat,
-    /// The header of the first input, or of the dtype that was given.
-    pub(crate) header: Option<NpyHeader>,
+    pub format: RecordFormat,
+    /// The header of the first input that has one, or of the dtype that was given.
+    pub header: Option<NpyHeader>,
+}
+
+impl From<RecordFormat> for Decided {
+    fn from(format: RecordFormat) -> Self {
+        Decided {
+            format,
+            header: None,
+        }
+    }
 }
 
 /// The format that the caller names without help from a file, if it does.
-pub(crate) fn named(request: &TypeRequest) -> Result<Option<Decided>> {
-    let bare = |format| {
-        Some(Decided {
-            format,
-            header: None,
-        })
-    };
+///
+/// # Errors
+/// Usage for a dtype without order, a key beyond the record, a key beside a type.
+pub fn named(request: &TypeRequest) -> Result<Option<Decided>> {
     if let Some((descr, columns)) = &request.descr {
         let header = header_of(descr, *columns)?;
         let format = match request.keys.is_empty() {
@@ -56,14 +64,16 @@ pub(crate) fn named(request: &TypeRequest) -> Result<Option<Decided>> {
         let header = Some(header);
         return Ok(Some(Decided { format, header }));
     }
-    match (&request.name, request.record_bytes) {
+    match (&request.format, request.record_bytes) {
         (Some(_), _) if !request.keys.is_empty() => Err(Error::usage(
             CHOOSE,
             "a key beside a type that has its own",
         )
         .hint("give the keys with --record SIZE, or a structured dtype and the names of fields")),
-        (Some(name), _) => RecordFormat::parse_type(name).map(bare),
-        (None, Some(bytes)) => RecordFormat::parse_record(bytes, &request.keys).map(bare),
+        (Some(format), _) => Ok(Some(format.clone().into())),
+        (None, Some(bytes)) => {
+            RecordFormat::parse_record(bytes, &request.keys).map(|format| Some(format.into()))
+        }
         (None, None) => Ok(None),
     }
 }
@@ -72,16 +82,13 @@ pub(crate) fn named(request: &TypeRequest) -> Result<Option<Decided>> {
 ///
 /// # Errors
 /// Usage if it is unknown, if files disagree, or if a file holds no whole number of records.
-pub(crate) fn decide(request: &TypeRequest, inputs: &[Input]) -> Result<Decided> {
+pub fn decide(request: &TypeRequest, inputs: &[Input]) -> Result<Decided> {
     let first = inputs.iter().find_map(|input| input.npy.as_ref());
     let decided = match (named(request)?, first) {
         (Some(named), _) => named,
-        (None, Some(header)) => Decided {
-            format: match request.keys.is_empty() {
-                true => header.format.clone(),
-                false => with_keys(header, &request.keys)?,
-            },
-            header: None,
+        (None, Some(header)) => match request.keys.is_empty() {
+            true => header.format.clone().into(),
+            false => with_keys(header, &request.keys)?.into(),
         },
         (None, None) if !request.keys.is_empty() => {
             return Err(Error::usage(CHOOSE, "--key without --record")
@@ -90,7 +97,7 @@ pub(crate) fn decide(request: &TypeRequest, inputs: &[Input]) -> Result<Decided>
         (None, None) => return Err(unknown(inputs)),
     };
     // A record that is described by places may be any part of a dtype; a dtype is one dtype.
-    let wanted = match (&decided.header, &request.name) {
+    let wanted = match (&decided.header, &request.format) {
         (Some(header), _) => Some(&header.format),
         (None, Some(_)) => Some(&decided.format),
         (None, None) => first.map(|header| &header.format),
@@ -102,7 +109,7 @@ pub(crate) fn decide(request: &TypeRequest, inputs: &[Input]) -> Result<Decided>
         decided
             .format
             .records_in(input.data_bytes)
-            .map_err(|error| error.path(&input.path))?;
+            .map_err(|error| error.path(&input.source.name))?;
     }
     let header = first.cloned().or(decided.header);
     let format = decided.format;
@@ -123,7 +130,7 @@ fn check_header(
     let other = if is_as_long { wanted } else { format };
     let cause = format!("its header says {}, not {other}", header.format);
     Err(Error::usage(CHOOSE, cause)
-        .path(&input.path)
+        .path(&input.source.name)
         .hint("leave --type out, and sort files of different types one by one"))
 }
 
@@ -185,5 +192,85 @@ fn unknown(inputs: &[Input]) -> Error {
             fitting.join(", ")
         ),
     };
-    error.path(&input.path).hint(hint)
+    error.path(&input.source.name).hint(hint)
+}
+
+/// The error for streams: their size suggests nothing.
+pub fn unknown_of_stream(name: &Path) -> Error {
+    Error::usage(CHOOSE, "the type of the records is not known")
+        .path(name)
+        .hint("give --type, for example --type u64, or --record SIZE and --key OFFSET:LEN")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inputs::Source;
+
+    fn input(name: &str, data_bytes: u64, npy: Option<&str>) -> Input {
+        let header = |descr: &str| header_of(&format!("'{descr}'"), None).unwrap();
+        Input {
+            source: Source {
+                name: name.into(),
+                path: name.into(),
+                key: None,
+                start_bytes: 0,
+                manifest: None,
+            },
+            header_bytes: 0,
+            data_bytes,
+            npy: npy.map(header),
+        }
+    }
+
+    fn asked(name: &str) -> TypeRequest {
+        TypeRequest {
+            format: Some(RecordFormat::parse_type(name).unwrap()),
+            ..TypeRequest::default()
+        }
+    }
+
+    #[test]
+    fn the_caller_decides_then_the_headers_then_nobody() {
+        let (raw, npy) = (input("raw", 16, None), input("x.npy", 16, Some("<u8")));
+        let none = TypeRequest::default();
+        let decided = decide(&asked("u32"), std::slice::from_ref(&raw)).unwrap();
+        assert_eq!(decided.format.to_string(), "u32");
+        let both = [raw.clone(), npy.clone()];
+        assert_eq!(decide(&none, &both).unwrap().format.to_string(), "u64");
+        let error = decide(&asked("u32"), &both).unwrap_err();
+        assert_eq!(error.cause(), "its header says u64, not u32");
+        assert_eq!(error.file_path(), Some(Path::new("x.npy")));
+        let error = decide(&none, &[raw]).unwrap_err();
+        assert!(error.next_step().unwrap().contains("u64 (2 records)"));
+    }
+
+    #[test]
+    fn files_hold_whole_records_and_agree() {
+        let error = decide(&asked("u64"), &[input("cut", 15, None)]).unwrap_err();
+        assert_eq!(error.file_path(), Some(Path::new("cut")));
+        let files = [
+            input("a.npy", 8, Some("<u8")),
+            input("b.npy", 8, Some("<i8")),
+        ];
+        let error = decide(&TypeRequest::default(), &files).unwrap_err();
+        assert_eq!(error.file_path(), Some(Path::new("b.npy")));
+    }
+
+    #[test]
+    fn a_dtype_is_a_type_and_its_fields_are_keys() {
+        let request = TypeRequest {
+            descr: Some(("[('id', '<u4'), ('at', '<i8')]".to_string(), None)),
+            keys: vec!["at".to_string()],
+            ..TypeRequest::default()
+        };
+        let decided = named(&request).unwrap().unwrap();
+        assert_eq!(decided.format.record_bytes(), 12);
+        assert_eq!(decided.format.keys().len(), 1);
+        let refused = named(&TypeRequest {
+            keys: vec!["0:4".to_string()],
+            ..asked("u64")
+        });
+        assert!(refused.unwrap_err().cause().contains("a key beside a type"));
+    }
 }

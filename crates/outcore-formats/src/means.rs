@@ -1,48 +1,55 @@
-//! What a job may use, from arguments, environment, file and defaults: memory, threads, drives.
+//! What a job may use, from the caller, environment, file and defaults: memory, threads, drives,
+//! device.
 //!
-//! Contract: [`Means::load`] merges the settings (see [`outcore::config`]) and [`Means::job`] makes
-//! a job of them that is watched through the caller's [`Control`]. Scratch is spread by the drives'
-//! weights where they are given, else by measured speed, else evenly, and then cut to what each
-//! drive has room for ([`shares`]). Without named drives it goes beside the output; a directory in
-//! memory (tmpfs) is only taken when it is named.
+//! Contract: [`Means::load`] merges the settings (see [`outcore::config`]); [`Means::job`] makes a
+//! job of them, each on the same device. Scratch is spread by the drives' weights where they are
+//! given, else by measured speed, else evenly, and then cut to what each drive has room for.
+//! Without named drives it goes beside the output; a directory in memory (tmpfs) is only taken when
+//! it is named.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outcore::algo::plan::SortPlan;
-use outcore::config::{Config, Defaults, DriveSpec, Environment, Flags, IoMode};
-use outcore::job::{Control, Job, JobOptions, ScratchDrive};
-use outcore::{Error, Result, units};
+use outcore::config::{Config, Defaults, DriveSpec, Environment, Flags};
+use outcore::drive::Device;
+use outcore::drive::fault::{FaultDevice, FaultPlan};
+use outcore::drive::os::OsDevice;
+use outcore::job::{Job, JobOptions, ScratchDrive};
+use outcore::{Error, Result};
 
+/// A variable that the command reads itself, for tests: known everywhere, so that it is no error.
+pub const FAULT_VARIABLE: &str = "OUTCORE_FAULT";
 /// File systems that live in memory, by the number that `statfs` gives them: tmpfs and ramfs.
 const IN_MEMORY: [rustix::fs::FsWord; 2] = [0x0102_1994, 0x8584_58F6];
 /// Where scratch goes if the place beside the output is in memory.
 const FALLBACK_DIR: &str = "/var/tmp";
-/// The command's own variable: known here, so that it is no error, and without effect.
-const ALSO_KNOWN: [&str; 1] = ["OUTCORE_FAULT"];
 
-/// What the caller set itself, sizes as text with a unit.
+/// What the caller set itself.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct MeansRequest {
-    /// Memory to use.
-    pub(crate) memory: Option<String>,
-    /// Compute threads.
-    pub(crate) threads: Option<usize>,
-    /// `auto`, `direct` or `buffered`.
-    pub(crate) io: Option<String>,
-    /// Directories on drives, or drives files ending in `.toml`.
-    pub(crate) drives: Vec<PathBuf>,
-    /// The most scratch on all drives together.
-    pub(crate) scratch_limit: Option<String>,
-    /// Chooses samples and the first drive.
-    pub(crate) seed: u64,
+pub struct MeansRequest {
+    /// Settings that may stand elsewhere too.
+    pub flags: Flags,
+    /// Chooses samples and the first drive; never the output.
+    pub seed: u64,
 }
 
-/// Merged settings.
-#[derive(Debug, Clone)]
-pub(crate) struct Means {
-    config: Config,
+/// Merged settings and the device that they mean.
+#[derive(Clone)]
+pub struct Means {
+    /// All of them, with their sources.
+    pub config: Config,
+    device: Arc<dyn Device>,
     seed: u64,
+}
+
+impl fmt::Debug for Means {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("Means");
+        let text = text.field("config", &self.config).field("seed", &self.seed);
+        text.finish_non_exhaustive()
+    }
 }
 
 impl Means {
@@ -50,47 +57,63 @@ impl Means {
     ///
     /// # Errors
     /// Usage for impossible values, I/O for a configuration that cannot be read.
-    pub(crate) fn load(request: &MeansRequest, environment: &Environment) -> Result<Self> {
-        let bytes = |text: &Option<String>| text.as_deref().map(units::parse_bytes).transpose();
-        let io: Option<IoMode> = request.io.as_deref().map(str::parse).transpose()?;
-        let flags = Flags {
-            memory_bytes: bytes(&request.memory)?,
-            threads: request.threads,
-            io,
-            drives: request.drives.clone(),
-            scratch_limit_bytes: bytes(&request.scratch_limit)?,
-        };
+    pub fn load(request: &MeansRequest, environment: &Environment) -> Result<Self> {
         let defaults = Defaults::of_machine();
+        let config = Config::load(&request.flags, environment, &defaults, &[FAULT_VARIABLE])?;
+        let device = Arc::new(OsDevice::new(config.io.value));
         Ok(Means {
-            config: Config::load(&flags, environment, &defaults, &ALSO_KNOWN)?,
+            config,
+            device,
             seed: request.seed,
         })
     }
 
+    /// The same with a fault in the device, for tests.
+    #[must_use]
+    pub fn with_fault(self, plan: FaultPlan) -> Self {
+        let device = FaultDevice::new(self.device(), plan);
+        self.on(Arc::new(device))
+    }
+
+    /// The device of all jobs.
+    pub fn device(&self) -> Arc<dyn Device> {
+        Arc::clone(&self.device)
+    }
+
+    /// The same on another device.
+    #[must_use]
+    pub fn on(mut self, device: Arc<dyn Device>) -> Self {
+        self.device = device;
+        self
+    }
+
     /// The drives as they were named.
-    pub(crate) fn specs(&self) -> &[DriveSpec] {
+    pub fn specs(&self) -> &[DriveSpec] {
         &self.config.drives.value.drives
     }
 
-    /// A job on the operating system's files with scratch on `drives`.
-    pub(crate) fn job(&self, drives: Vec<ScratchDrive>, control: &Arc<Control>) -> Job {
+    /// The most scratch on all drives together.
+    pub fn scratch_limit_bytes(&self) -> u64 {
+        self.config.scratch_limit_bytes.value.unwrap_or(u64::MAX)
+    }
+
+    /// A job with scratch on `drives`.
+    pub fn job(&self, drives: Vec<ScratchDrive>) -> Job {
         let options = JobOptions {
             memory_bytes: self.config.memory_bytes.value,
             threads: self.config.threads.value,
             drives,
-            scratch_limit_bytes: self.config.scratch_limit_bytes.value.unwrap_or(u64::MAX),
+            scratch_limit_bytes: self.scratch_limit_bytes(),
             seed: self.seed,
         };
-        let mut job = Job::new(options, self.config.io.value);
-        job.control = Arc::clone(control);
-        job
+        Job::on(options, self.device())
     }
 
     /// The drives that were named, with their shares of `scratch_bytes`.
     ///
     /// # Errors
     /// A directory that is missing, no directory, or cannot be looked at.
-    pub(crate) fn named_drives(&self, scratch_bytes: u64) -> Result<Vec<ScratchDrive>> {
+    pub fn named_drives(&self, scratch_bytes: u64) -> Result<Vec<ScratchDrive>> {
         let specs = self.specs();
         let mut rooms_bytes = Vec::with_capacity(specs.len());
         for spec in specs {
@@ -115,11 +138,7 @@ impl Means {
     ///
     /// # Errors
     /// As [`Means::named_drives`]; usage if only memory is left for scratch.
-    pub(crate) fn scratch_drives(
-        &self,
-        plan: &SortPlan,
-        beside: &Path,
-    ) -> Result<Vec<ScratchDrive>> {
+    pub fn scratch_drives(&self, plan: &SortPlan, beside: &Path) -> Result<Vec<ScratchDrive>> {
         let named = self.named_drives(plan.scratch_bytes)?;
         if !named.is_empty() || plan.levels == 0 {
             return Ok(named);
@@ -147,10 +166,14 @@ fn speeds(specs: &[DriveSpec]) -> Vec<f64> {
         // Scratch is written once and read once: the time for both decides.
         Some(2.0 / (1.0 / read as f64 + 1.0 / write as f64))
     };
-    let partly = || specs.iter().map(|spec| spec.weight.unwrap_or(1.0));
     all(&|spec| spec.weight)
         .or_else(|| all(&measured))
-        .unwrap_or_else(|| partly().collect())
+        .unwrap_or_else(|| {
+            specs
+                .iter()
+                .map(|spec| spec.weight.unwrap_or(1.0))
+                .collect()
+        })
 }
 
 /// Shares of `total_bytes` in proportion to `weights`, none above its room; what a small drive
@@ -176,20 +199,31 @@ fn shares(weights: &[f64], rooms_bytes: &[u64], total_bytes: u64) -> Vec<f64> {
     }
 }
 
-/// Free bytes on the file system of `dir`.
-fn free_bytes(dir: &Path) -> Result<u64> {
+/// Free bytes on the file system of `dir`; no limit where it has no notion of size.
+///
+/// # Errors
+/// What asking the system fails with.
+pub fn free_bytes(dir: &Path) -> Result<u64> {
     let facts = rustix::fs::statvfs(dir)
         .map_err(|errno| Error::errno("look at free space", errno.raw_os_error()).path(dir))?;
-    Ok(facts.f_bavail * facts.f_frsize)
+    Ok(match facts.f_blocks {
+        0 => u64::MAX,
+        _ => facts.f_bavail * facts.f_frsize,
+    })
 }
 
+/// Whether `dir` lies in memory.
 fn is_in_memory(dir: &Path) -> bool {
     let facts = rustix::fs::statfs(dir);
     facts.is_ok_and(|facts| IN_MEMORY.contains(&facts.f_type))
 }
 
-/// `beside`, or `/var/tmp` if that one is in memory.
-fn default_scratch_dir(beside: &Path) -> Result<PathBuf> {
+/// The directory for scratch where none was named: `beside`, or `/var/tmp` if that one is in
+/// memory.
+///
+/// # Errors
+/// Usage if both are in memory, or `/var/tmp` is missing.
+pub fn default_scratch_dir(beside: &Path) -> Result<PathBuf> {
     if !is_in_memory(beside) {
         return Ok(beside.to_path_buf());
     }
@@ -205,7 +239,11 @@ fn default_scratch_dir(beside: &Path) -> Result<PathBuf> {
     .hint("name a directory on a drive with --drive, or this one to use memory all the same"))
 }
 
-fn check_dir(operation: &str, dir: &Path) -> Result<()> {
+/// Fails unless `dir` is a directory; `operation` names what wants it.
+///
+/// # Errors
+/// Usage if it is something else, I/O if it is missing.
+pub fn check_dir(operation: &str, dir: &Path) -> Result<()> {
     match std::fs::metadata(dir) {
         Ok(facts) if facts.is_dir() => Ok(()),
         Ok(_) => Err(Error::usage(operation, "it is no directory")
@@ -214,5 +252,36 @@ fn check_dir(operation: &str, dir: &Path) -> Result<()> {
         Err(error) => Err(Error::io(operation, &error)
             .path(dir)
             .hint("check the path, or make the directory first")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scratch_is_shared_by_speed_and_never_beyond_the_room() {
+        assert_eq!(shares(&[1.0, 3.0], &[1000, 1000], 400), [100.0, 300.0]);
+        assert_eq!(
+            shares(&[1.0, 3.0], &[1000, 100], 400),
+            [300.0, 100.0],
+            "the other takes the rest"
+        );
+        assert_eq!(shares(&[2.0, 1.0], &[10, 10], 0), [2.0, 1.0]);
+        assert_eq!(shares(&[], &[], 5), [0.0; 0]);
+        let tight = shares(&[1.0, 1.0], &[10, 10], 400);
+        assert!(tight.iter().all(|share| *share > 0.0), "{tight:?}");
+    }
+
+    #[test]
+    fn measured_speeds_count_when_all_are_known() {
+        let mut fast = DriveSpec::from_dir("a");
+        (fast.read_bytes_per_s, fast.write_bytes_per_s) = (Some(300), Some(300));
+        let mut slow = DriveSpec::from_dir("b");
+        assert_eq!(speeds(&[fast.clone(), slow.clone()]), [1.0, 1.0]);
+        (slow.read_bytes_per_s, slow.write_bytes_per_s) = (Some(100), Some(100));
+        assert_eq!(speeds(&[fast.clone(), slow.clone()]), [300.0, 100.0]);
+        (fast.weight, slow.weight) = (Some(1.0), Some(2.0));
+        assert_eq!(speeds(&[fast, slow]), [1.0, 2.0]);
     }
 }

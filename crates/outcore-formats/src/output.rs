@@ -1,37 +1,40 @@
 //! Where a result goes: one file, a pipe, or one shard a drive with a manifest.
 //!
-//! Contract: [`choose`] turns the name that the user gave into a [`Target`] and refuses what must
-//! not be written: an input (unless `--replace`), a file that exists (unless `--force`), a
-//! directory, a raw device, a name in a directory that is not there. Files are compared by
-//! identity, so links fool nobody; a link to a file is written through. Nothing is made here.
+//! Contract: [`choose`] turns the name that the caller gave into a [`Target`] and refuses what must
+//! not be written: an input (unless it is to be replaced), a file that exists (unless forced), a
+//! directory, a raw device, a pipe where the caller writes none, a name in a directory that is not
+//! there or not writable. Files are compared by identity, so links fool nobody; a link to a file is
+//! written through. Nothing is made here.
 //!
 //! Shards: `{drive}` in the name stands for the drive's name. A plain file name is placed in each
 //! drive's directory, a path is taken as it is. The manifest lies beside the first shard, named
 //! like the pattern without `{drive}`: `sorted-{drive}.bin` gives `sorted.bin.outcore.json`.
 
 use std::fs::{self, Metadata};
+use std::io::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use outcore::algo::sort::{MakeHeader, SortOutput};
 use outcore::config::DriveSpec;
-use outcore::data::{NpyHeader, RecordFormat};
-use outcore::job::Control;
-use outcore::volume::output::MANIFEST_SUFFIX;
+use outcore::data::NpyHeader;
+use outcore::volume::output::{MANIFEST_SUFFIX, parent_of};
 use outcore::{Error, Kind, Result, units};
 
-use crate::inputs::{FileKey, Input, Source, is_manifest, is_stdout, key_of};
+use crate::inputs::{FileKey, Input, Source, Streams, is_manifest, is_stdout, key_of};
 use crate::means::free_bytes;
-use crate::pipe::PipeWriter;
+use crate::records::Decided;
 
 const CREATE: &str = "create output";
 /// What stands for the drive's name in an output's name.
 const PLACEHOLDER: &str = "{drive}";
+/// Standard output in messages.
+const STDOUT_NAME: &str = "standard output";
 
 /// Where a result goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Target {
+pub enum Target {
     /// One file.
     File(PathBuf),
     /// Several files and the manifest that lists them.
@@ -47,21 +50,24 @@ pub(crate) enum Target {
 
 /// What may be overwritten.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Consent {
+pub struct Consent {
     /// Any file that exists.
-    pub(crate) force: bool,
+    pub force: bool,
     /// An input.
-    pub(crate) replace: bool,
+    pub replace: bool,
 }
+
+/// A stream that takes a result.
+pub type Sink = Box<dyn Write + Send>;
 
 impl Target {
     /// Whether standard output carries the result.
-    pub(crate) fn is_standard_output(&self) -> bool {
+    pub fn is_standard_output(&self) -> bool {
         *self == Target::Pipe(None)
     }
 
     /// The files that will be written.
-    pub(crate) fn files(&self) -> &[PathBuf] {
+    pub fn files(&self) -> &[PathBuf] {
         match self {
             Target::File(path) => std::slice::from_ref(path),
             Target::Shards { paths, .. } => paths,
@@ -69,31 +75,41 @@ impl Target {
         }
     }
 
+    /// The manifest that will be written.
+    pub fn manifest(&self) -> Option<&PathBuf> {
+        match self {
+            Target::Shards { manifest, .. } => Some(manifest),
+            Target::File(_) | Target::Pipe(_) => None,
+        }
+    }
+
     /// The directory of the first file; the current one for a pipe.
-    pub(crate) fn dir(&self) -> PathBuf {
+    pub fn dir(&self) -> PathBuf {
         match self.files().first() {
             Some(path) => parent_of(path).to_path_buf(),
             None => PathBuf::from("."),
         }
     }
 
-    /// For messages and events.
-    pub(crate) fn name(&self) -> String {
+    /// What names the whole result, in messages and events.
+    pub fn name(&self) -> &Path {
         match self {
-            Target::File(path) => path.display().to_string(),
-            Target::Shards { manifest, .. } => manifest.display().to_string(),
-            Target::Pipe(Some(path)) => path.display().to_string(),
-            Target::Pipe(None) => "standard output".to_string(),
+            Target::File(path) | Target::Pipe(Some(path)) => path,
+            Target::Shards { manifest, .. } => manifest,
+            Target::Pipe(None) => Path::new(STDOUT_NAME),
         }
     }
 
     /// As the engine wants it: by absolute paths, so that it names drives by real directories.
-    pub(crate) fn to_sort(
+    /// `open` opens a pipe, the named one or standard output.
+    ///
+    /// # Errors
+    /// What `open` fails with.
+    pub fn to_sort(
         &self,
         header: Option<NpyHeader>,
-        control: &Arc<Control>,
+        open: impl FnOnce(Option<&Path>) -> Result<Sink>,
     ) -> Result<SortOutput> {
-        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         Ok(match self {
             Target::File(path) => SortOutput::File {
                 path: absolute(path),
@@ -101,43 +117,34 @@ impl Target {
                     .map(|header| -> MakeHeader { Arc::new(move |rows| header.encode(rows)) }),
             },
             Target::Shards { paths, manifest } => SortOutput::Shards {
-                paths: paths.iter().map(absolute).collect(),
+                paths: paths.iter().map(|path| absolute(path)).collect(),
                 manifest: absolute(manifest),
             },
-            Target::Pipe(path) => {
-                let control = Arc::clone(control);
-                let writer = match path {
-                    Some(path) => PipeWriter::open(path, control)?,
-                    None => PipeWriter::standard_output(control)?,
-                };
-                SortOutput::Pipe(Mutex::new(Box::new(writer)))
-            }
+            Target::Pipe(path) => SortOutput::Pipe(Mutex::new(open(path.as_deref())?)),
         })
     }
 }
 
-/// The directory that holds `path`.
-pub(crate) fn parent_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// The target that `name` means. Without a name, `--replace` takes the place of the only input.
+/// The target that `name` means. Without a name, the result takes the place of the only input if
+/// inputs may be replaced.
 ///
 /// # Errors
 /// Usage for anything that must not be written; I/O if the directory is not there.
-pub(crate) fn choose(
+pub fn choose(
     name: Option<&Path>,
     sources: &[Source],
     drives: &[DriveSpec],
     consent: Consent,
+    streams: Streams,
 ) -> Result<Target> {
     let target = match name {
-        Some(name) if is_stdout(name) => Target::Pipe(None),
+        Some(name) if streams == Streams::Taken && is_stdout(name) => Target::Pipe(None),
         Some(name) if has_placeholder(name) => shards(name, drives)?,
-        Some(name) => file_or_pipe(name)?,
+        Some(name) => file_or_pipe(name, streams)?,
         None if consent.replace => place_of_input(sources)?,
         None => {
             return Err(Error::usage(CREATE, "no output is named")
@@ -149,45 +156,56 @@ pub(crate) fn choose(
 }
 
 /// A file, or the pipe that has its name.
-fn file_or_pipe(name: &Path) -> Result<Target> {
+fn file_or_pipe(name: &Path, streams: Streams) -> Result<Target> {
     if is_manifest(name) {
         let cause = format!("names that end in {MANIFEST_SUFFIX} are for manifests");
         return Err(Error::usage(CREATE, cause)
             .path(name)
             .hint("name the shards instead, as in 'sorted-{drive}.bin'"));
     }
+    let kind = fs::metadata(name).map(|facts| facts.file_type());
+    if kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device()) {
+        return match streams {
+            Streams::Taken => Ok(Target::Pipe(Some(name.to_path_buf()))),
+            Streams::Refused => Err(Error::usage(CREATE, "it is no regular file")
+                .path(name)
+                .hint("write a file; the command writes pipes: outcore sort -o -")),
+        };
+    }
+    file_at(CREATE, name).map(Target::File)
+}
+
+/// The regular file that `name` stands for, or will: written through a link, so that the file it
+/// leads to is replaced, not the link.
+///
+/// # Errors
+/// Usage, named as `operation`, for what is no file.
+pub(crate) fn file_at(operation: &str, name: &Path) -> Result<PathBuf> {
+    let is_link = fs::symlink_metadata(name).is_ok_and(|facts| facts.is_symlink());
     let Ok(facts) = fs::metadata(name) else {
-        if fs::symlink_metadata(name).is_ok() {
-            return Err(Error::usage(CREATE, "it is a link that leads nowhere")
+        if is_link {
+            return Err(Error::usage(operation, "it is a link that leads nowhere")
                 .path(name)
                 .hint("remove it, or give another name"));
         }
-        return Ok(Target::File(name.to_path_buf()));
+        return Ok(name.to_path_buf());
     };
-    let kind = facts.file_type();
-    if kind.is_fifo() || kind.is_char_device() {
-        return Ok(Target::Pipe(Some(name.to_path_buf())));
-    }
-    if kind.is_dir() {
-        return Err(Error::usage(CREATE, "it is a directory")
+    if facts.is_dir() {
+        return Err(Error::usage(operation, "it is a directory")
             .path(name)
             .hint("name a file in it"));
     }
-    if !kind.is_file() {
+    if !facts.is_file() {
         return Err(
-            Error::usage(CREATE, "it is no regular file but a device or socket")
+            Error::usage(operation, "it is no regular file but a device or socket")
                 .path(name)
-                .hint("write a file, or use -o - and a program that may write there"),
+                .hint("write a file, or use `-o -` and a program that may write there"),
         );
     }
-    // Written through a link: the file that it leads to is replaced, not the link.
-    let path = fs::canonicalize(name).map_err(|error| Error::io(CREATE, &error).path(name))?;
-    let is_link = fs::symlink_metadata(name).is_ok_and(|facts| facts.is_symlink());
-    Ok(Target::File(if is_link {
-        path
-    } else {
-        name.to_path_buf()
-    }))
+    match is_link {
+        true => fs::canonicalize(name).map_err(|error| Error::io(operation, &error).path(name)),
+        false => Ok(name.to_path_buf()),
+    }
 }
 
 /// The only input's own place: its file, or the shards of its manifest.
@@ -209,7 +227,7 @@ fn place_of_input(sources: &[Source]) -> Result<Target> {
             paths: sources.iter().map(|source| source.path.clone()).collect(),
             manifest,
         }),
-        None => file_or_pipe(&sources[0].path),
+        None => file_or_pipe(&sources[0].path, Streams::Refused),
     }
 }
 
@@ -266,33 +284,19 @@ fn check_target(target: &Target, sources: &[Source], consent: Consent) -> Result
             .ok()
             .filter(Metadata::is_file);
         if facts.is_some_and(|facts| facts.len() > 0 && is_input(key_of(&facts))) {
-            return Err(overwrites_input("standard output".as_ref()));
+            return Err(overwrites_input(STDOUT_NAME.as_ref()));
         }
     }
     if matches!(target, Target::Pipe(_)) {
         return match consent.replace {
-            true => Err(replaces_nothing(&target.name())),
+            true => Err(replaces_nothing(target.name())),
             false => Ok(()),
         };
     }
     let mut replaces_input = false;
-    let manifest = match target {
-        Target::Shards { manifest, .. } => Some(manifest),
-        _ => None,
-    };
+    let manifest = target.manifest();
     for path in target.files().iter().chain(manifest) {
-        let dir = parent_of(path);
-        match fs::metadata(dir) {
-            Ok(facts) if facts.is_dir() => check_writable(dir)?,
-            Ok(_) => {
-                return Err(Error::usage(CREATE, "its directory is a file").path(path));
-            }
-            Err(error) => {
-                return Err(Error::io(CREATE, &error)
-                    .path(dir)
-                    .hint("make the directory first, or check the path"));
-            }
-        }
+        check_dir_of(CREATE, path)?;
         let Ok(facts) = fs::metadata(path) else {
             continue;
         };
@@ -308,25 +312,44 @@ fn check_target(target: &Target, sources: &[Source], consent: Consent) -> Result
         }
         let is_allowed = consent.force || is_input || manifest == Some(path) && consent.replace;
         if !is_allowed {
-            return Err(Error::usage(CREATE, "it exists already")
-                .path(path)
-                .hint("allow overwriting with --force"));
+            return Err(exists(CREATE, path));
         }
     }
     if consent.replace && !replaces_input {
-        return Err(replaces_nothing(&target.name()));
+        return Err(replaces_nothing(target.name()));
     }
     Ok(())
 }
 
-/// Fails if nothing can be made in `dir`.
-fn check_writable(dir: &Path) -> Result<()> {
+/// Fails if nothing can be made beside `path`.
+pub(crate) fn check_dir_of(operation: &str, path: &Path) -> Result<()> {
     use rustix::fs::{Access, access};
+    let dir = parent_of(path);
+    match fs::metadata(dir) {
+        Ok(facts) if facts.is_dir() => {}
+        Ok(_) => {
+            return Err(Error::usage(operation, "its directory is a file")
+                .path(path)
+                .hint("give another name"));
+        }
+        Err(error) => {
+            return Err(Error::io(operation, &error)
+                .path(dir)
+                .hint("make the directory first, or check the path"));
+        }
+    }
     access(dir, Access::WRITE_OK | Access::EXEC_OK).map_err(|errno| {
-        Error::errno(CREATE, errno.raw_os_error())
+        Error::errno(operation, errno.raw_os_error())
             .path(dir)
             .hint("check the directory's permissions, or write to another one")
     })
+}
+
+/// The error for a file that must not be overwritten.
+pub(crate) fn exists(operation: &str, path: &Path) -> Error {
+    Error::usage(operation, "it exists already")
+        .path(path)
+        .hint("allow overwriting with --force")
 }
 
 fn overwrites_input(path: &Path) -> Error {
@@ -335,7 +358,7 @@ fn overwrites_input(path: &Path) -> Error {
         .hint("sort it in place with --replace, or give another name")
 }
 
-fn replaces_nothing(name: &str) -> Error {
+fn replaces_nothing(name: &Path) -> Error {
     Error::usage(CREATE, "--replace, but the output is none of the inputs")
         .path(name)
         .hint("leave --replace out; --force overwrites other files")
@@ -345,30 +368,38 @@ fn replaces_nothing(name: &str) -> Error {
 ///
 /// # Errors
 /// Usage if NumPy has no such records.
-pub(crate) fn header_for(
+pub fn header_for(
     target: &Target,
     inputs: &[Input],
-    format: &RecordFormat,
+    decided: &Decided,
 ) -> Result<Option<NpyHeader>> {
     let Target::File(path) = target else {
         return Ok(None);
     };
     let key = fs::metadata(path).ok().map(|facts| key_of(&facts));
-    let mut headers = inputs
+    let replaces_npy = inputs
         .iter()
-        .filter_map(|input| Some((input.source.key, input.npy.as_ref()?)));
-    let replaced = headers
-        .clone()
-        .find(|(input, _)| key.is_some() && *input == key);
-    let is_npy = path.extension().is_some_and(|end| end == "npy") || replaced.is_some();
-    if !is_npy {
+        .any(|input| key.is_some() && input.source.key == key && input.npy.is_some());
+    if path.extension().is_none_or(|end| end != "npy") && !replaces_npy {
         return Ok(None);
     }
-    match headers.next() {
-        Some((_, header)) => Ok(Some(header.clone())),
-        None => NpyHeader::of_format(format, 0)
+    match &decided.header {
+        Some(header) => Ok(Some(header.clone())),
+        None => NpyHeader::of_format(&decided.format, 0)
             .map(Some)
             .map_err(|error| error.path(path)),
+    }
+}
+
+/// Fails if the drives have too little room for so many records. A number of them that no drive
+/// could hold is left to the generator, which refuses it by name.
+///
+/// # Errors
+/// As [`check_room`].
+pub fn check_room_for(target: &Target, records: u64, record_bytes: usize) -> Result<()> {
+    match records.checked_mul(record_bytes as u64) {
+        Some(data_bytes) => check_room(target, data_bytes),
+        None => Ok(()),
     }
 }
 
@@ -376,7 +407,7 @@ pub(crate) fn header_for(
 ///
 /// # Errors
 /// [`Kind::NoSpace`] with what is needed and what is there.
-pub(crate) fn check_room(target: &Target, data_bytes: u64) -> Result<()> {
+pub fn check_room(target: &Target, data_bytes: u64) -> Result<()> {
     let files = target.files();
     let share_bytes = data_bytes / files.len().max(1) as u64;
     let mut drives: Vec<(u64, &Path, u64)> = Vec::new();
@@ -437,5 +468,19 @@ mod tests {
         ] {
             assert_eq!(manifest_name(Path::new(pattern)), name);
         }
+    }
+
+    #[test]
+    fn what_takes_no_streams_refuses_a_pipe_and_takes_a_dash_for_a_name() {
+        let choose = |name: &str, streams| {
+            choose(Some(Path::new(name)), &[], &[], Consent::default(), streams)
+        };
+        assert_eq!(choose("-", Streams::Taken).unwrap(), Target::Pipe(None));
+        let file = Target::File(PathBuf::from("-"));
+        assert_eq!(choose("-", Streams::Refused).unwrap(), file);
+        let null = Target::Pipe(Some(PathBuf::from("/dev/null")));
+        assert_eq!(choose("/dev/null", Streams::Taken).unwrap(), null);
+        let error = choose("/dev/null", Streams::Refused).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage);
     }
 }

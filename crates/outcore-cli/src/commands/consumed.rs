@@ -1,0 +1,120 @@
+//! What `--delete-input` has taken from the inputs, told when the job fails.
+//!
+//! Contract: [`Consumed`] remembers how much room the inputs occupied before the job; what they
+//! occupy less afterwards has been freed, and reads as zeros. It also removes what was consumed
+//! once the output is in place, except what the output has replaced. Only metadata is read.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use outcore::{Error, Kind, Result, units};
+use outcore_formats::inputs::{Input, Source};
+use outcore_formats::output::Target;
+
+/// Names that are listed in full.
+const NAMES_MAX: usize = 3;
+/// What the kernel counts occupied room in.
+const STAT_BLOCK_BYTES: u64 = 512;
+
+/// The inputs as they were before the job.
+pub(crate) struct Consumed(Vec<(PathBuf, u64)>);
+
+/// Fails if an input is none that could be removed.
+pub(crate) fn check(sources: &[Source]) -> Result<()> {
+    let refuse = |cause: &str, source: &Source| {
+        Err(Error::usage("delete input", cause)
+            .path(&source.name)
+            .hint("leave --delete-input out"))
+    };
+    for (index, source) in sources.iter().enumerate() {
+        if source.is_stream() || source.start_bytes > 0 {
+            return refuse("it is no file that could be removed", source);
+        }
+        if sources[..index].iter().any(|other| other.key == source.key) {
+            return refuse(
+                "it is named twice, so it cannot go after the first reading",
+                source,
+            );
+        }
+    }
+    Ok(())
+}
+
+impl Consumed {
+    /// Looks at the inputs before the job.
+    pub(crate) fn before(inputs: &[Input]) -> Self {
+        let paths = inputs.iter().map(|input| &input.source.path);
+        Consumed(
+            paths
+                .map(|path| (path.clone(), occupied_bytes(path)))
+                .collect(),
+        )
+    }
+
+    /// The failure of the job, with the state of the inputs and what is left to do.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        let state = self.state();
+        let hint = match (error.kind(), error.next_step()) {
+            (Kind::Interrupted, _) => format!("no output and no scratch was left behind; {state}"),
+            (_, Some(hint)) => format!("{hint}; {state}"),
+            (_, None) => state,
+        };
+        error.hint(hint)
+    }
+
+    /// Whether the inputs are whole, and what has been freed of them if not.
+    pub(crate) fn state(&self) -> String {
+        let mut freed: Vec<(&Path, u64)> = Vec::new();
+        for (path, before_bytes) in &self.0 {
+            let freed_bytes = before_bytes.saturating_sub(occupied_bytes(path));
+            if freed_bytes > 0 {
+                freed.push((path, freed_bytes));
+            }
+        }
+        if freed.is_empty() {
+            return "--delete-input had freed nothing yet: the inputs are whole".to_string();
+        }
+        let freed_bytes = freed.iter().map(|(_, bytes)| bytes).sum();
+        let all_bytes = self.0.iter().map(|(_, bytes)| bytes).sum();
+        let mut names: Vec<String> = freed
+            .iter()
+            .take(NAMES_MAX)
+            .map(|(path, _)| path.display().to_string())
+            .collect();
+        if freed.len() > NAMES_MAX {
+            names.push(format!("{} more", freed.len() - NAMES_MAX));
+        }
+        format!(
+            "--delete-input had freed {} of {}: {} kept the length but parts are zeros now, so \
+             restore from the source before sorting again",
+            units::bytes(freed_bytes),
+            units::bytes(all_bytes),
+            names.join(", ")
+        )
+    }
+}
+
+/// Room that a file takes on its drive; nothing if it is gone.
+fn occupied_bytes(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |facts| facts.blocks() * STAT_BLOCK_BYTES)
+}
+
+/// Removes the inputs and their manifests, but not what the output replaced.
+pub(crate) fn remove(inputs: &[Input], target: &Target) -> Result<()> {
+    let mut gone: Vec<&Path> = Vec::new();
+    for input in inputs {
+        let paths = [Some(&input.source.path), input.source.manifest.as_ref()];
+        for path in paths.into_iter().flatten() {
+            let is_output = target.files().contains(path) || target.manifest() == Some(path);
+            if !is_output && !gone.contains(&path.as_path()) {
+                std::fs::remove_file(path).map_err(|error| {
+                    Error::io("remove input", &error)
+                        .path(path)
+                        .hint("the output is complete; remove the inputs that are left yourself")
+                })?;
+                gone.push(path);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! `--record-io`: what a run reads and writes, in a file that is absent or whole.
+//!
+//! Contract: traces are read with the reader of `outcore-traces`, and account for exactly the
+//! bytes that the JSON summary tells.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use outcore_traces::io_trace::{IoOp, Reader};
+use serde_json::Value;
+
+use crate::support::*;
+
+/// A sort with scratch whose every operation has the same number each time.
+const SMALL_SORT: [&str; 10] = [
+    "sort",
+    "in",
+    "-o",
+    "out",
+    "--type",
+    "u64",
+    "--memory",
+    "4MiB",
+    "--threads",
+    "1",
+];
+
+/// Bytes read and written by the name of the drive.
+fn traffic(trace: &Path) -> BTreeMap<String, (u64, u64)> {
+    let mut reader = Reader::open(trace).unwrap();
+    let names: Vec<String> = reader
+        .header()
+        .drives
+        .iter()
+        .map(|drive| drive.name.clone())
+        .collect();
+    assert!(reader.header().program.starts_with("outcore "));
+    let mut traffic: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for entry in &mut reader {
+        let outcore_traces::io_trace::Entry::Request(record) = entry.unwrap() else {
+            continue;
+        };
+        assert!(!record.is_failed);
+        let bytes = u64::from(record.len_bytes);
+        let Some(name) = names.get(usize::from(record.drive)) else {
+            assert_eq!(bytes, 0, "{record:?} is on no drive");
+            continue;
+        };
+        let drive = traffic.entry(name.clone()).or_default();
+        match record.op {
+            IoOp::Read => drive.0 += bytes,
+            IoOp::Write => drive.1 += bytes,
+            IoOp::Sync | IoOp::Trim => {}
+        }
+    }
+    assert!(reader.is_complete());
+    traffic
+}
+
+/// Bytes that the summary tells are those of the trace. A read asks for whole blocks, also of the
+/// last one of a file; of each of these `tails`, the summary counts what there was.
+#[track_caller]
+fn accounts_for(summary: &Value, trace: &Path, tails: u64) {
+    let traffic = traffic(trace);
+    let total = |pick: fn(&(u64, u64)) -> u64| traffic.values().map(pick).sum::<u64>();
+    let beyond = total(|drive| drive.0) - summary["read_bytes"].as_u64().unwrap();
+    assert!(beyond <= tails * 4095, "{beyond}: {traffic:?}");
+    assert_eq!(
+        summary["written_bytes"],
+        total(|drive| drive.1),
+        "{traffic:?}"
+    );
+    let bytes = std::fs::metadata(trace).unwrap().len();
+    assert_eq!(summary["io_trace"]["bytes"], bytes);
+    assert!(summary["io_trace"]["requests"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn the_trace_of_a_run_accounts_for_exactly_the_bytes_of_its_summary() {
+    let place = Place::new();
+    let sort = ["sort", "in", "-o", "out", "--type", "u64"];
+    let external = [&sort[..], &["--memory", "10MiB"]].concat();
+    let commands: [&[&str]; 5] = [
+        &sort,
+        &external,
+        &["sort", "out", "--type", "u64", "--check"],
+        &["verify", "out", "--type", "u64", "--against", "in"],
+        &["gen", "u64", "-n", "102400", "-o", "made"],
+    ];
+    // Whole blocks, then a tail.
+    for (records, tails) in [(1_536_000, 0), (1_500_001, 4)] {
+        place.write("in", &random_u64(records, 211));
+        for arguments in commands {
+            let record = ["--json", "--force", "--record-io", "trace"];
+            let answer = place.run(&[arguments, &record[..]].concat()).ok();
+            let summary = answer.event("summary");
+            accounts_for(&summary, &place.path("trace"), tails);
+            if arguments == external {
+                assert!(summary["scratch_bytes"].as_u64().unwrap() > 0);
+            }
+        }
+        assert_eq!(place.names(), ["in", "made", "out", "trace"]);
+        assert!(place.read("out") == sorted_u64(&place.read("in")));
+    }
+}
+
+#[test]
+fn a_stream_is_recorded_with_its_copy() {
+    let place = Place::new();
+    let sort = [
+        "sort", "-", "-o", "out", "--type", "u64", "--json", "--force",
+    ];
+    let arguments = [&sort[..], &["--record-io", "trace"]].concat();
+    for (records, tails) in [(10_240, 0), (10_001, 2)] {
+        let input = random_u64(records, 213);
+        let answer = place.run_with_input(&arguments, &input).ok();
+        accounts_for(&answer.event("summary"), &place.path("trace"), tails);
+    }
+    assert_eq!(place.names(), ["out", "trace"]);
+}
+
+#[test]
+fn a_trace_overwrites_nothing_unasked_and_never_what_the_run_reads_or_writes() {
+    let place = Place::new();
+    place.write("in", &random_u64(1000, 215));
+    place.write("there", b"mine");
+    place.make_dir("dir");
+    std::os::unix::fs::symlink("in", place.path("link")).unwrap();
+    let sort = |name: &'static str, flags: &[&'static str]| {
+        let sort = ["sort", "in", "-o", "out", "--type", "u64", "--record-io"];
+        place.run(&[&sort[..], &[name], flags].concat())
+    };
+    sort("there", &[]).fails(2, &["record I/O", "exists already"], "--force");
+    for flags in [&[][..], &["--force"]] {
+        sort("in", flags).fails(2, &["one of the inputs", "(in)"], "another name");
+        sort("link", flags).fails(2, &["one of the inputs"], "another name");
+        sort("out", flags).fails(2, &["the output too", "(out)"], "another name");
+        sort("dir/../out", flags).fails(2, &["the output too"], "another name");
+        sort("dir", flags).fails(2, &["directory", "(dir)"], "file");
+        sort("-", flags).fails(2, &["standard output"], "--record-io FILE");
+        sort("no/trace", flags).fails(3, &["record I/O", "(no)"], "directory");
+    }
+    sort("trace", &["--dry-run"]).fails(2, &["--record-io", "--dry-run"], "");
+    let verify = ["verify", "in", "--type", "u64", "--record-io", "there"];
+    place.run(&verify).fails(2, &["exists already"], "--force");
+    place
+        .run(&["verify", "in", "--type", "u64", "--force"])
+        .fails(2, &["--record-io"], "");
+    assert_eq!(place.names(), ["dir", "in", "link", "there"]);
+    assert_eq!(place.read("there"), b"mine");
+    sort("there", &["--force"]).ok();
+    assert!(!traffic(&place.path("there")).is_empty());
+}
+
+#[test]
+fn the_trace_of_a_run_that_fails_is_absent() {
+    let place = Place::new();
+    place.write("in", &random_u64(400_000, 217));
+    place.write("trace", b"the last one");
+    let sort = [&SMALL_SORT[..], &["--force", "--record-io", "trace"]].concat();
+    for fault in ["eio@5", "kill@9"] {
+        let mut command = place.command(&sort);
+        let answer = Answer::of(command.env("OUTCORE_FAULT", fault).output().unwrap());
+        assert_ne!(answer.code, Some(0));
+        assert_eq!(place.read("trace"), b"the last one");
+        assert!(!place.path("out").exists());
+    }
+    // What the killed one left is swept.
+    place.run(&sort).ok();
+    assert_eq!(place.names(), ["in", "out", "trace"]);
+}
+
+#[test]
+fn a_failure_that_has_eaten_of_the_input_says_so() {
+    let place = Place::new();
+    let input = random_u64(2_000_000, 219);
+    let sort = [&SMALL_SORT[..], &["--delete-input"]].concat();
+    let mut seen = [false; 2];
+    for nth in (1..400).step_by(23) {
+        place.write("in", &input);
+        let mut command = place.command(&sort);
+        let fault = format!("eio@{nth}");
+        let answer = Answer::of(command.env("OUTCORE_FAULT", &fault).output().unwrap());
+        if answer.code == Some(0) {
+            continue;
+        }
+        assert_eq!(place.names(), ["in"], "{fault}");
+        let left = place.read("in");
+        assert_eq!(left.len(), input.len());
+        let is_whole = left == input;
+        let words = match is_whole {
+            true => "the inputs are whole",
+            false => "in kept the length but parts are zeros now",
+        };
+        if is_whole && !answer.stderr.contains(words) {
+            // Only what was not aligned to blocks is still there: nothing that was freed shows.
+            assert!(answer.stderr.contains("--delete-input had freed"));
+        } else {
+            assert!(answer.stderr.contains(words), "{fault}: {answer:?}");
+        }
+        seen[usize::from(is_whole)] = true;
+    }
+    assert_eq!(seen, [true, true]);
+}

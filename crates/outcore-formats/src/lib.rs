@@ -1,0 +1,32 @@
+//! From what a user names to what the engine runs.
+//!
+//! Contract: the command and the Python package ask for jobs in the same terms (files, types,
+//! keys, drives, sizes), so the rules about them stand here once, on the engine's public API
+//! alone. Everything that can be refused without work is refused here, before any work, with a
+//! cause, a place and a next step. Nothing here prints, ends the process, or moves records; only
+//! the first bytes of inputs are read, and only [`record`] makes a file.
+//!
+//! Texts name options as the command spells them. [`Spelling`] says them as the caller writes
+//! them, the engine's own texts included, so that both fronts say the same.
+//!
+//! | file | does |
+//! |---|---|
+//! | [`inputs`] | names, manifests and streams as files with a header, data and an identity |
+//! | [`records`] | what the records are: from the caller, from headers, or a question |
+//! | [`output`] | where a result goes, what may be overwritten, whether there is room |
+//! | [`means`] | memory, threads, drives, device |
+//! | [`job`] | a sort settled: its job and its plan; the generator of a `gen`; what a check found |
+//! | [`record`] | the I/O of a run, recorded |
+//! | [`cost`] | what a run used, and how much of the drives' speed |
+//! | [`spelling`] | options in texts, the caller's way |
+
+pub mod cost;
+pub mod inputs;
+pub mod job;
+pub mod means;
+pub mod output;
+pub mod record;
+pub mod records;
+pub mod spelling;
+
+pub use spelling::Spelling;

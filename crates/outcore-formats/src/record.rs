@@ -1,0 +1,226 @@
+//! The I/O of a run, recorded: the engine's [`RecordDevice`] with a file that is absent or whole.
+//!
+//! Contract: [`Recording::start`] refuses a name that must not be written, as for an output, and
+//! the names of inputs and outputs even when forced. The trace grows in a private directory beside
+//! its place, which the next run sweeps if this one is killed, and moves there in
+//! [`Recording::finish`], synced, when the run has succeeded. Dropping a recording leaves nothing.
+//! The format is that of `docs/formats/io-trace.md`.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use outcore::drive::record::{RecordDevice, TraceAbout, TraceSummary};
+use outcore::drive::{Device, PrivateDir};
+use outcore::volume::output::parent_of;
+use outcore::{Error, Result};
+use serde_json::json;
+
+use crate::inputs::{Source, is_stdout, key_of};
+use crate::means::Means;
+use crate::output::{Target, check_dir_of, exists, file_at};
+
+const OPERATION: &str = "record I/O";
+/// The name of the trace while it grows.
+const GROWING: &str = "io-trace";
+
+/// What is recorded, and where it goes.
+#[derive(Debug, Clone)]
+pub struct RecordRequest<'a> {
+    /// The file for the trace, if one is wanted.
+    pub path: Option<&'a Path>,
+    /// Whether one that exists may be replaced.
+    pub force: bool,
+    /// What the run reads.
+    pub sources: &'a [Source],
+    /// What the run writes.
+    pub target: Option<&'a Target>,
+    /// The program and its version.
+    pub program: &'a str,
+    /// The command line, or the call.
+    pub command: Option<String>,
+}
+
+/// A run that is being recorded.
+pub struct Recording {
+    device: Arc<RecordDevice>,
+    files: Arc<dyn Device>,
+    home: PrivateDir,
+    path: PathBuf,
+    force: bool,
+}
+
+impl fmt::Debug for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("Recording");
+        text.field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Recording {
+    /// Begins to record what passes through the device of `means`, if that is wanted; gives the
+    /// same means on the device that records.
+    ///
+    /// # Errors
+    /// Usage for a name that must not be written; I/O if the trace cannot be made.
+    pub fn start(means: Means, request: &RecordRequest<'_>) -> Result<(Option<Self>, Means)> {
+        let Some(name) = request.path else {
+            return Ok((None, means));
+        };
+        let path = place_of(name, request)?;
+        let about = TraceAbout {
+            program: request.program.to_string(),
+            command: request.command.clone(),
+            started_unix_ns: unix_ns(),
+            job: json!({
+                "memory_bytes": means.config.memory_bytes.value,
+                "threads": means.config.threads.value,
+                "io": means.config.io.value.name(),
+            }),
+        };
+        let files = means.device();
+        let dir = parent_of(&path);
+        let make = || {
+            files.sweep_private_dirs(dir)?;
+            let home = files.make_private_dir(dir)?;
+            let growing = home.path().join(GROWING);
+            let device = RecordDevice::create(Arc::clone(&files), &growing, about, false)?;
+            Ok((home, Arc::new(device)))
+        };
+        let (home, device) = make().map_err(|error: Error| error.path(&path))?;
+        let means = means.on(Arc::clone(&device) as Arc<dyn Device>);
+        let recording = Recording {
+            device,
+            files,
+            home,
+            path,
+            force: request.force,
+        };
+        Ok((Some(recording), means))
+    }
+
+    /// Where the trace will be.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Ends the trace and puts it in its place.
+    ///
+    /// # Errors
+    /// What went wrong while recording, or when the file is put in its place; it is absent then.
+    pub fn finish(self) -> Result<TraceSummary> {
+        let growing = self.home.path().join(GROWING);
+        let put = || {
+            let done = self.device.finish()?;
+            File::open(&growing)
+                .and_then(|file| file.sync_all())
+                .map_err(|error| Error::io(OPERATION, &error))?;
+            self.files.rename(&growing, &self.path, self.force)?;
+            Ok(done)
+        };
+        put().map_err(|error: Error| {
+            let hint = match error.next_step() {
+                Some(hint) => format!("{hint}; the run itself has succeeded"),
+                None => "the run itself has succeeded, only its trace is missing".to_string(),
+            };
+            error.path(&self.path).hint(hint)
+        })
+    }
+}
+
+/// The file that `name` stands for, if the request may write it.
+fn place_of(name: &Path, request: &RecordRequest<'_>) -> Result<PathBuf> {
+    if is_stdout(name) {
+        return Err(
+            Error::usage(OPERATION, "a trace cannot go to standard output")
+                .hint("name a file with --record-io FILE"),
+        );
+    }
+    let path = file_at(OPERATION, name)?;
+    check_dir_of(OPERATION, &path)?;
+    let written = request.target.into_iter().flat_map(|target| {
+        let files = target.files().iter();
+        files.chain(target.manifest())
+    });
+    let at = |path: &Path| -> Option<PathBuf> {
+        let dir = fs::canonicalize(parent_of(path)).ok()?;
+        Some(dir.join(path.file_name()?))
+    };
+    if written.into_iter().any(|output| at(output) == at(&path)) {
+        return Err(Error::usage(OPERATION, "the trace is the output too")
+            .path(&path)
+            .hint("give the trace another name"));
+    }
+    let Ok(facts) = fs::metadata(&path) else {
+        return Ok(path);
+    };
+    let key = Some(key_of(&facts));
+    if request.sources.iter().any(|source| source.key == key) {
+        return Err(Error::usage(OPERATION, "the trace is one of the inputs")
+            .path(&path)
+            .hint("give the trace another name"));
+    }
+    match request.force {
+        true => Ok(path),
+        false => Err(exists(OPERATION, &path)),
+    }
+}
+
+fn unix_ns() -> Option<u64> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_nanos()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::means::MeansRequest;
+    use outcore::config::Environment;
+    use outcore::drive::Access;
+
+    fn request(path: &Path, force: bool) -> RecordRequest<'_> {
+        RecordRequest {
+            path: Some(path),
+            force,
+            sources: &[],
+            target: None,
+            program: "test",
+            command: None,
+        }
+    }
+
+    #[test]
+    fn a_trace_is_absent_until_it_is_finished_and_then_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace");
+        let means = || Means::load(&MeansRequest::default(), &Environment::default()).unwrap();
+        let (recording, recorded) = Recording::start(means(), &request(&path, false)).unwrap();
+        let device = recorded.device();
+        let file = device.open(&dir.path().join("x"), Access::Create).unwrap();
+        device.sync(file).unwrap();
+        assert!(!path.exists());
+        drop(recording);
+        let names = || fs::read_dir(dir.path()).unwrap().count();
+        assert_eq!(names(), 1, "only x");
+
+        let (recording, recorded) = Recording::start(means(), &request(&path, false)).unwrap();
+        let device = recorded.device();
+        let file = device.open(&dir.path().join("x"), Access::Read).unwrap();
+        device.sync(file).unwrap();
+        let done = recording.unwrap().finish().unwrap();
+        assert_eq!(done.requests, 1);
+        assert_eq!(fs::metadata(&path).unwrap().len(), done.bytes);
+        assert_eq!(names(), 2, "x and the trace");
+
+        let error = Recording::start(means(), &request(&path, false)).unwrap_err();
+        assert!(error.to_string().contains("--force"), "{error}");
+        drop(Recording::start(means(), &request(&path, true)).unwrap());
+        assert_eq!(
+            fs::metadata(&path).unwrap().len(),
+            done.bytes,
+            "still the old one"
+        );
+    }
+}

@@ -1,0 +1,244 @@
+//! Options in texts, spelled as the caller writes them.
+//!
+//! Contract: errors of the engine and of this crate name options as the command has them
+//! (`--force`, `--memory 12MiB`). [`Spelling::error`] gives the same error with the options of the
+//! caller (`force=True`, `memory="12MiB"`); kind, place and everything else stay. What is no
+//! option of the table stays as it is. Pure.
+//!
+//! A word behind an option is its value if it could be nothing else: it has a digit or an upper
+//! case letter, or is a word that the option knows (`--io buffered`).
+
+use outcore::Error;
+
+/// How the caller writes options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spelling {
+    /// `--force`, `--memory 12MiB`.
+    Command,
+    /// `force=True`, `memory="12MiB"`.
+    Python,
+}
+
+/// What an option takes.
+#[derive(Clone, Copy)]
+enum Takes {
+    /// Nothing: it is on or off.
+    Nothing,
+    /// A number, or the name of something, which stands as it is.
+    Bare,
+    /// Text, which stands in quotes.
+    Text,
+    /// Several of something, each with the option before it.
+    Several,
+}
+
+/// Options of the command and their names in Python. None is the beginning of a later one.
+const OPTIONS: [(&str, &str, Takes); 23] = [
+    ("--scratch-limit", "scratch_limit", Takes::Text),
+    ("--delete-input", "delete_input", Takes::Nothing),
+    ("--descending", "descending", Takes::Nothing),
+    ("--record-io", "record_io", Takes::Text),
+    ("--threads", "threads", Takes::Bare),
+    ("--explain", "explain", Takes::Nothing),
+    ("--replace", "replace", Takes::Nothing),
+    ("--against", "against", Takes::Text),
+    ("--skewed", "skewed", Takes::Nothing),
+    ("--drives", "drives", Takes::Text),
+    ("--memory", "memory", Takes::Text),
+    ("--record", "record", Takes::Bare),
+    ("--stable", "stable", Takes::Nothing),
+    ("--unique", "unique", Takes::Nothing),
+    ("--ascii", "ascii", Takes::Nothing),
+    ("--drive", "drives", Takes::Several),
+    ("--first", "first", Takes::Bare),
+    ("--force", "force", Takes::Nothing),
+    ("--dist", "dist", Takes::Text),
+    ("--seed", "seed", Takes::Bare),
+    ("--type", "dtype", Takes::Text),
+    ("--key", "key", Takes::Text),
+    ("--io", "io", Takes::Text),
+];
+/// Values that look like words.
+const WORDS: [&str; 5] = ["auto", "direct", "buffered", "gensort", "uniform"];
+/// Longer texts that have no option in them, or not in this form.
+const PHRASES: [(&str, &str); 4] = [
+    ("a smaller count with -n", "a smaller count"),
+    ("`outcore gen gensort`", "`outcore.gen(\"gensort\", ...)`"),
+    ("`outcore gen --help`", "`help(outcore.gen)`"),
+    ("use `-o -`", "use the command: outcore sort -o -"),
+];
+
+impl Spelling {
+    /// The same error with the caller's options in its cause and hint.
+    pub fn error(self, error: &Error) -> Error {
+        if self == Spelling::Command {
+            return error.clone();
+        }
+        let cause = self.text(error.cause());
+        let hint = error.next_step().map(|hint| self.text(hint));
+        let mut said = if cause == error.cause() {
+            // The number of a system error goes along only this way; its text names no options.
+            error.clone()
+        } else {
+            let mut said = Error::new(error.kind(), error.operation(), cause);
+            if let Some(drive) = error.drive_name() {
+                said = said.drive(drive);
+            }
+            if let Some(path) = error.file_path() {
+                said = said.path(path);
+            }
+            if let Some(offset_bytes) = error.offset_bytes() {
+                said = said.offset(offset_bytes);
+            }
+            said
+        };
+        if let Some(hint) = hint {
+            said = said.hint(hint);
+        }
+        said
+    }
+
+    /// A text with the caller's options.
+    pub fn text(self, text: &str) -> String {
+        if self == Spelling::Command {
+            return text.to_string();
+        }
+        let mut text = text.to_string();
+        for (said, meant) in PHRASES {
+            text = text.replace(said, meant);
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text.as_str();
+        while let Some(at) = rest.find("--") {
+            out.push_str(&rest[..at]);
+            rest = &rest[at..];
+            let is_start = !out.ends_with(|c: char| c.is_alphanumeric() || c == '-');
+            match option_at(rest).filter(|_| is_start) {
+                Some(option) => rest = say(option, rest, &mut out),
+                None => {
+                    out.push_str("--");
+                    rest = &rest[2..];
+                }
+            }
+        }
+        out.push_str(rest);
+        out
+    }
+}
+
+type Known = (&'static str, &'static str, Takes);
+
+/// The option that `text` begins with.
+fn option_at(text: &str) -> Option<Known> {
+    OPTIONS.into_iter().find(|(name, ..)| {
+        text.strip_prefix(name)
+            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '-'))
+    })
+}
+
+/// Says the option that `text` begins with, and its values; gives what is left.
+fn say<'a>((name, python, takes): Known, text: &'a str, out: &mut String) -> &'a str {
+    let mut rest = &text[name.len()..];
+    out.push_str(python);
+    let value = match takes {
+        Takes::Nothing => {
+            out.push_str("=True");
+            return rest;
+        }
+        _ => value_of(rest),
+    };
+    out.push('=');
+    let Some(first) = value else {
+        return rest;
+    };
+    rest = &rest[1 + first.len()..];
+    match takes {
+        Takes::Text => out.push_str(&format!("\"{first}\"")),
+        Takes::Bare | Takes::Nothing => out.push_str(first),
+        Takes::Several => {
+            out.push_str(&format!("[{first}"));
+            while let Some(next) = rest.strip_prefix(&format!(" {name}"))
+                && let Some(value) = value_of(next)
+            {
+                out.push_str(&format!(", {value}"));
+                rest = &next[1 + value.len()..];
+            }
+            out.push(']');
+        }
+    }
+    rest
+}
+
+/// The value at the start of what stands behind an option, if there is one.
+fn value_of(rest: &str) -> Option<&str> {
+    let word = rest.strip_prefix(' ')?;
+    let end = word.find([' ', ',', ';', ')', '`']).unwrap_or(word.len());
+    let word = word[..end].trim_end_matches('.');
+    let is_value = word.contains(|c: char| c.is_ascii_digit() || c.is_ascii_uppercase());
+    (is_value || WORDS.contains(&word)).then_some(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn python_reads_its_own_arguments() {
+        for (command, python) in [
+            (
+                "allow overwriting with --force",
+                "allow overwriting with force=True",
+            ),
+            (
+                "allow at least --memory 12.5MiB, or fewer --threads",
+                "allow at least memory=\"12.5MiB\", or fewer threads=",
+            ),
+            (
+                "raise --scratch-limit or --memory",
+                "raise scratch_limit= or memory=",
+            ),
+            ("--key without --record", "key= without record="),
+            (
+                "would suit --type u32 (2,000 records), u64 (1,000 records); or give --record SIZE \
+                 and --key OFFSET:LEN",
+                "would suit dtype=\"u32\" (2,000 records), u64 (1,000 records); or give \
+                 record=SIZE and key=\"OFFSET:LEN\"",
+            ),
+            (
+                "name a directory on each drive: --drive DIR --drive DIR",
+                "name a directory on each drive: drives=[DIR, DIR]",
+            ),
+            ("add a --drive", "add a drives="),
+            ("use --io auto or buffered", "use io=\"auto\" or buffered"),
+            (
+                "use them with `outcore gen gensort` and without --dist",
+                "use them with `outcore.gen(\"gensort\", ...)` and without dist=",
+            ),
+            ("--replace-all a--force", "--replace-all a--force"),
+            ("--key OFFSET:LEN.", "key=\"OFFSET:LEN\"."),
+        ] {
+            assert_eq!(Spelling::Python.text(command), python);
+            assert_eq!(Spelling::Command.text(command), command);
+        }
+    }
+
+    #[test]
+    fn all_else_that_an_error_tells_stays() {
+        let error = Error::usage("create output", "--replace, but it is none")
+            .path("p")
+            .drive("d")
+            .offset(7)
+            .hint("leave --replace out");
+        let said = Spelling::Python.error(&error);
+        assert_eq!(
+            said.to_string(),
+            "create output: replace=True, but it is none (drive d, p, at byte 7); leave \
+             replace=True out"
+        );
+        assert_eq!(said.kind(), error.kind());
+        let system = Error::errno("open", 17).hint("use --force");
+        let said = Spelling::Python.error(&system);
+        assert_eq!(said.raw_errno(), Some(17));
+        assert_eq!(said.next_step(), Some("use force=True"));
+    }
+}
