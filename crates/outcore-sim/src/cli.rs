@@ -3,7 +3,10 @@
 //! Contract: results go to standard output (a table, or JSON Lines with `--json`), all else to
 //! standard error. [`run`] returns the exit code of a command that worked.
 
+mod calibrate;
+mod presets;
 mod replay;
+mod run;
 
 use std::path::PathBuf;
 
@@ -11,11 +14,9 @@ use clap::{Args, Parser, Subcommand};
 use outcore::error::{Error, Result};
 
 use crate::config::{Compat, DriveConfig};
-use crate::mqsim::{import_drive, import_workload};
+use crate::mqsim::import_drive;
 use crate::plan::{SortJob, plan_sort};
-use crate::presets::{Figure, PRESETS, measure, preset};
-use crate::report::Summary;
-use crate::run::{RunOptions, run as run_flows};
+use crate::presets::preset;
 use crate::units::{parse_rate, parse_size};
 
 /// Simulate SSDs and arrays of them.
@@ -31,11 +32,15 @@ pub struct SimArgs {
 #[derive(Debug, Subcommand)]
 pub enum SimCommand {
     /// Run a workload on one drive.
-    Run(RunArgs),
+    Run(run::RunArgs),
     /// List the drives known by name, with the published figures beside the simulated ones.
-    Presets(PresetArgs),
+    Presets(presets::PresetArgs),
     /// Replay a recorded job or a block trace on an array of drives.
     Replay(replay::ReplayArgs),
+    /// Run a workload over values of any parameter.
+    Sweep(run::SweepArgs),
+    /// Fit a drive to one that was measured.
+    Calibrate(calibrate::CalibrateArgs),
     /// Predict a sort from its plan.
     Plan(PlanArgs),
     /// Which launches of a GPU trace to simulate so that the whole is known well enough.
@@ -46,36 +51,6 @@ pub enum SimCommand {
     Gpu(crate::gpu::command::GpuArgs),
     /// Allocation, mapping and block scheduling compared, as tables and charts.
     Policies(crate::policies::command::PolicyArgs),
-}
-
-/// `sim run`.
-#[derive(Debug, Args)]
-pub struct RunArgs {
-    /// Drive: MQSim's XML or a TOML configuration.
-    #[arg(long)]
-    pub ssd: PathBuf,
-    /// Workload: MQSim's XML.
-    #[arg(long)]
-    pub workload: PathBuf,
-    /// Whose quirks to reproduce: none or mqsim.
-    #[arg(long, default_value = "none")]
-    pub compat: String,
-    /// Print JSON Lines.
-    #[arg(long)]
-    pub json: bool,
-    /// Tell on standard error how long the event loop took.
-    #[arg(long)]
-    pub time: bool,
-}
-
-/// `sim presets`.
-#[derive(Debug, Args)]
-pub struct PresetArgs {
-    /// Simulate the published figures as well (takes a minute).
-    #[arg(long)]
-    pub measure: bool,
-    /// Only this preset.
-    pub name: Option<String>,
 }
 
 /// Which drive is simulated.
@@ -90,23 +65,29 @@ pub struct DriveArgs {
     /// Size of the preset's flash: smaller ones build and fill faster, at the same speed.
     #[arg(long, default_value = "16GiB")]
     pub drive_size: String,
+    /// Change a value of the drive, such as flash.channels=16 (repeatable).
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub settings: Vec<String>,
 }
 
 impl DriveArgs {
-    /// The configuration that is meant.
+    /// The configuration that is meant; warnings go to standard error.
     pub fn config(&self) -> Result<DriveConfig> {
-        match &self.ssd {
-            Some(path) => {
-                let mut warnings = Vec::new();
-                let config = drive(path, Compat::None, &mut warnings)?;
-                warn_all(&warnings);
-                Ok(config)
-            }
+        let mut warnings = Vec::new();
+        let config = self.config_for(Compat::None, &mut warnings)?;
+        warn_all(&warnings);
+        Ok(config)
+    }
+
+    fn config_for(&self, compat: Compat, warnings: &mut Vec<String>) -> Result<DriveConfig> {
+        let config = match &self.ssd {
+            Some(path) => drive(path, compat, warnings)?,
             None => {
                 let bytes = parse_size(&self.drive_size).map_err(usage("read options"))?;
-                preset(&self.preset)?.sized(bytes)
+                preset(&self.preset)?.sized(bytes)?
             }
-        }
+        };
+        config.set_all(&self.settings)
     }
 }
 
@@ -226,116 +207,20 @@ fn drive(path: &PathBuf, compat: Compat, warnings: &mut Vec<String>) -> Result<D
 }
 
 /// Runs a subcommand; the exit code of a command that worked.
+///
+/// # Errors
+/// What the subcommand says; [`Error::kind`] has the exit code.
 pub fn run(args: SimArgs) -> Result<u8> {
     match args.command {
-        SimCommand::Run(args) => run_command(&args),
-        SimCommand::Presets(args) => presets_command(&args),
+        SimCommand::Run(args) => run::run(&args),
+        SimCommand::Sweep(args) => run::sweep_command(&args),
+        SimCommand::Calibrate(args) => calibrate::run(&args),
+        SimCommand::Presets(args) => presets::run(&args),
         SimCommand::Replay(args) => replay::run(&args),
         SimCommand::Plan(args) => plan_command(&args),
         SimCommand::Allegro(args) => crate::allegro::command::run(&args),
         SimCommand::Activesort(args) => crate::activesort::command::run(&args),
         SimCommand::Gpu(args) => crate::gpu::command::run(&args),
         SimCommand::Policies(args) => crate::policies::command::run(&args),
-    }
-}
-
-fn run_command(args: &RunArgs) -> Result<u8> {
-    let compat = compat(&args.compat)?;
-    let mut warnings = Vec::new();
-    let config = drive(&args.ssd, compat, &mut warnings)?;
-    let scenarios = import_workload(&args.workload, compat, &mut warnings)?;
-    warn_all(&warnings);
-    for flows in &scenarios {
-        let options = RunOptions {
-            keep_log: false,
-            warnings: warnings.clone(),
-        };
-        let outcome = run_flows(&config, flows, &options)?;
-        if args.time {
-            eprintln!(
-                "event loop: {:.3} s, {:.0} requests/s, {:.1} ns an event",
-                outcome.loop_seconds,
-                outcome.summary.total.requests as f64 / outcome.loop_seconds,
-                outcome.loop_seconds * 1e9 / outcome.summary.counters.events.max(1) as f64
-            );
-        }
-        if args.json {
-            println!("{}", summary_line(&outcome.summary)?);
-        } else {
-            print_summary(&outcome.summary);
-        }
-    }
-    Ok(0)
-}
-
-fn presets_command(args: &PresetArgs) -> Result<u8> {
-    for preset in &PRESETS {
-        if args.name.as_ref().is_some_and(|name| name != preset.name) {
-            continue;
-        }
-        println!("{:<14} {}", preset.name, preset.product);
-        for (keys, from) in preset.provenance {
-            println!("{:<14}   {from:?}: {keys}", "");
-        }
-        let config = preset.scaled(256, 32)?;
-        for published in preset.published {
-            let (unit, scale) = match published.workload {
-                Figure::SequentialRead | Figure::SequentialWrite => ("GB/s", 1e9),
-                _ => ("k/s", 1e3),
-            };
-            let value = published.value / scale;
-            if args.measure {
-                let seen = measure(&config, published.workload)? / scale;
-                let off = (seen / value - 1.0) * 100.0;
-                println!(
-                    "{:<14}   {:?}: published {value:.2} {unit}, simulated {seen:.2} ({off:+.0} %)",
-                    "", published.workload
-                );
-            } else {
-                println!(
-                    "{:<14}   {:?}: published {value:.2} {unit}",
-                    "", published.workload
-                );
-            }
-        }
-    }
-    if let Some(name) = &args.name {
-        preset(name)?;
-    }
-    Ok(0)
-}
-
-fn summary_line(summary: &Summary) -> Result<String> {
-    let mut value = serde_json::to_value(summary)
-        .map_err(|error| Error::usage("write summary", error.to_string()))?;
-    if let Some(object) = value.as_object_mut() {
-        object.insert("type".to_owned(), "summary".into());
-        object.insert("version".to_owned(), 1.into());
-    }
-    Ok(value.to_string())
-}
-
-fn print_summary(summary: &Summary) {
-    println!("drive {}", summary.drive);
-    println!(
-        "{:<10} {:>10} {:>12} {:>10} {:>12} {:>12} {:>12}",
-        "flow", "requests", "IOPS", "MB/s", "mean us", "p99 us", "p99.99 us"
-    );
-    for flow in summary.flows.iter().chain(std::iter::once(&summary.total)) {
-        println!(
-            "{:<10} {:>10} {:>12.0} {:>10.1} {:>12.2} {:>12.2} {:>12.2}",
-            flow.name,
-            flow.requests,
-            flow.iops,
-            flow.bytes_per_s / 1e6,
-            flow.mean_response_ns / 1e3,
-            flow.p99_response_ns as f64 / 1e3,
-            flow.p9999_response_ns as f64 / 1e3
-        );
-    }
-    println!("write amplification {:.3}", summary.write_amplification);
-    println!("energy {:.3} J", summary.energy_joules);
-    for (name, share) in &summary.breakdown.utilisation {
-        println!("{name} used {:.1} %", share * 100.0);
     }
 }

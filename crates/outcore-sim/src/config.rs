@@ -5,10 +5,14 @@
 //! dies, more pages than 2^32 - 2) before anything is allocated. Capacities are products of the
 //! geometry, never given twice. Quirks of MQSim are switched on by `compat = "mqsim"` alone.
 
+mod keys;
+
 use outcore::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::units::{NS, Rate, Size, Time, Transfers, US, nearest};
+use crate::units::{MS, NS, Rate, Size, Time, Transfers, US};
+
+pub(crate) use keys::{split_setting, toml_error};
 
 /// Whose behaviour is reproduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -28,7 +32,7 @@ pub enum Interface {
     /// Submission and completion queue pairs over PCIe.
     #[default]
     Nvme,
-    /// One queue of 32 commands behind a host adapter with a fixed delay a message.
+    /// One queue of 32 commands (NCQ) and a link that carries one direction at a time.
     Sata,
 }
 
@@ -46,7 +50,11 @@ pub struct HostConfig {
     pub pcie_lanes: u32,
     /// Payload rate of one lane and direction.
     pub pcie_lane_rate: Rate,
-    /// Host adapter delay a message (SATA only).
+    /// Payload rate of a SATA link, both directions together (SATA only).
+    pub sata_rate: Rate,
+    /// Handshake and framing of a frame of at most 8 KiB on it (SATA only).
+    pub sata_frame: Time,
+    /// Host adapter delay a command (SATA only).
     pub sata_delay: Time,
     /// Fixed firmware time a command, before its first flash operation.
     pub command_overhead: Time,
@@ -62,7 +70,9 @@ impl Default for HostConfig {
             fetch_depth: 512,
             pcie_lanes: 4,
             pcie_lane_rate: Rate(1_000_000_000),
-            sata_delay: Time(400 * US),
+            sata_rate: Rate(600_000_000),
+            sata_frame: Time(1_000 * NS),
+            sata_delay: Time(5 * US),
             command_overhead: Time(0),
             command_interval: Time(0),
         }
@@ -370,6 +380,31 @@ impl Default for FlashConfig {
     }
 }
 
+/// A token bucket in front of the drive, as Linux throttles a block device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ThrottleConfig {
+    /// Bytes a second read; 0 is no limit.
+    pub read: Rate,
+    /// Bytes a second written; 0 is no limit.
+    pub write: Rate,
+    /// What the rate allows in this time may go at once.
+    pub slice: Time,
+    /// Pieces in which a request is charged.
+    pub request: Size,
+}
+
+impl Default for ThrottleConfig {
+    fn default() -> Self {
+        ThrottleConfig {
+            read: Rate(0),
+            write: Rate(0),
+            slice: Time(100 * MS),
+            request: Size(1 << 20),
+        }
+    }
+}
+
 /// Energy of one operation in nanojoules, and idle power.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -415,6 +450,8 @@ pub struct DriveConfig {
     pub precondition: bool,
     /// Host interface and link.
     pub host: HostConfig,
+    /// Limit in front of the drive.
+    pub throttle: ThrottleConfig,
     /// DRAM data cache.
     pub cache: CacheConfig,
     /// Address mapping.
@@ -535,6 +572,8 @@ impl DriveConfig {
         for (key, value) in [
             ("flash.bus", f.bus.0),
             ("host.pcie_lane_rate", self.host.pcie_lane_rate.0),
+            ("host.sata_rate", self.host.sata_rate.0),
+            ("throttle.slice", self.throttle.slice.0),
             ("cache.rate", self.cache.rate.0),
             ("cache.burst", self.cache.burst.0),
             ("cache.row", self.cache.row.0),
@@ -542,6 +581,12 @@ impl DriveConfig {
             if value == 0 {
                 return wrong(format!("{key} must not be zero"));
             }
+        }
+        if self.host.interface == Interface::Sata && self.compat == Compat::Mqsim {
+            return wrong(
+                "MQSim's SATA front end is not reproduced; use compat = \"none\" for SATA"
+                    .to_owned(),
+            );
         }
         parse_order(&self.mapping.order)?;
         Ok(())
@@ -568,31 +613,6 @@ pub fn parse_order(order: &str) -> Result<[usize; 4]> {
         format!("`{order}` is not one of the 24 orders of C, W, D and P"),
     )
     .hint("channel first is CWDP"))
-}
-
-/// Turns an error of the TOML reader into one with line, key and nearest known key.
-pub(crate) fn toml_error(operation: &str, text: &str, error: &toml::de::Error) -> Error {
-    let message = error.message().to_owned();
-    let line = error
-        .span()
-        .map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-    let place = line
-        .map(|line| format!("line {line}: "))
-        .unwrap_or_default();
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    let hint = if message.starts_with("unknown field") || message.starts_with("unknown variant") {
-        quoted.next().and_then(|word| {
-            let known: Vec<&str> = quoted.collect();
-            nearest(word, known).map(|known| format!("did you mean `{known}`?"))
-        })
-    } else {
-        None
-    };
-    let error = Error::usage(operation, format!("{place}{}", message.replace('\n', " ")));
-    match hint {
-        Some(hint) => error.hint(hint),
-        None => error,
-    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,26 @@
-//! The event queue: a 4-ary heap ordered by time, then by order of insertion.
+//! The event queue: the next events in a sorted list, the rest in a heap.
 //!
 //! Contract: [`EventQueue::pop`] returns events in non-decreasing time, and events of one time in
 //! the order in which they were pushed, so that a run is the same on every machine. An event is one
 //! 128-bit number: time in picoseconds, a 32-bit sequence number, and 32 bits that the owner reads
 //! (a kind in the upper 4 bits, an argument in the lower 28); comparing two events is comparing two
-//! numbers. When the sequence is used up the pending events are numbered anew. A model has at most
-//! one pending event a resource (link direction, memory channel, bus, die), so the heap stays
-//! within a few cache lines and never allocates once it has grown to that size.
+//! numbers. When the sequence is used up the pending events are numbered anew.
+//!
+//! A drive has at most one pending event a resource (link direction, memory channel, bus, die), and
+//! two of three are for messages that arrive in a few nanoseconds: at the end of a list in
+//! descending order they are pushed and popped without moving anything. What is further away is
+//! moved into its place; beyond [`NEAR_MAX`] events the latest half goes to a heap, from which the
+//! list is filled again when it is empty.
+//!
+//! N.B. a 4-ary heap of all events took longer: see docs/sim/validity.md, "Speed and memory".
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Most events in the sorted list: 2 KiB, so that moving half of them is cheap.
+const NEAR_MAX: usize = 128;
+/// Places at the end of the list that are tried one by one.
+const STEPS: usize = 6;
 
 /// One pending event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +34,10 @@ pub(crate) struct Event {
 /// A stable priority queue of events.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct EventQueue {
-    heap: Vec<u128>,
+    /// The earliest events, latest first; never empty while there are others.
+    near: Vec<u128>,
+    /// Events after all of `near`.
+    far: BinaryHeap<Reverse<u128>>,
     seq: u32,
 }
 
@@ -36,7 +53,8 @@ impl EventQueue {
     /// An empty queue with room for `capacity` events.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         EventQueue {
-            heap: Vec::with_capacity(capacity),
+            near: Vec::with_capacity(capacity.max(NEAR_MAX + 1)),
+            far: BinaryHeap::new(),
             seq: 0,
         }
     }
@@ -44,13 +62,13 @@ impl EventQueue {
     /// Number of pending events.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.heap.len()
+        self.near.len() + self.far.len()
     }
 
     /// Time of the next event.
     #[inline]
     pub(crate) fn next_at(&self) -> Option<u64> {
-        self.heap.first().map(|key| unpack(*key).at)
+        self.near.last().map(|key| unpack(*key).at)
     }
 
     /// Adds an event that fires at `at`.
@@ -61,88 +79,82 @@ impl EventQueue {
         }
         let key = u128::from(at) << 64 | u128::from(self.seq) << 32 | u128::from(data);
         self.seq += 1;
-        self.heap.push(key);
-        let last = self.heap.len() - 1;
-        sift_up(&mut self.heap, last, key);
+        if !self.far.is_empty() && self.near.first().is_some_and(|latest| key > *latest) {
+            self.far.push(Reverse(key));
+            return;
+        }
+        self.insert(key);
+    }
+
+    #[inline]
+    fn insert(&mut self, key: u128) {
+        let near = &mut self.near;
+        let mut place = near.len();
+        let least = place.saturating_sub(STEPS);
+        while place > least && near[place - 1] < key {
+            place -= 1;
+        }
+        if place == least {
+            place = near[..least].partition_point(|other| *other > key);
+        }
+        near.insert(place, key);
+        if near.len() > NEAR_MAX {
+            self.spill();
+        }
+    }
+
+    #[cold]
+    fn spill(&mut self) {
+        self.far
+            .extend(self.near.drain(..NEAR_MAX / 2).map(Reverse));
+    }
+
+    #[cold]
+    fn refill(&mut self) {
+        while self.near.len() < NEAR_MAX / 2
+            && let Some(Reverse(key)) = self.far.pop()
+        {
+            self.near.push(key);
+        }
+        self.near.reverse();
     }
 
     #[cold]
     fn number_anew(&mut self) {
-        // A sorted list is a heap.
-        self.heap.sort_unstable();
-        for (seq, key) in self.heap.iter_mut().enumerate() {
-            let Event { at, data } = unpack(*key);
-            *key = u128::from(at) << 64 | (seq as u128) << 32 | u128::from(data);
+        let mut keys = std::mem::take(&mut self.near);
+        keys.extend(self.far.drain().map(|Reverse(key)| key));
+        keys.sort_unstable();
+        self.seq = 0;
+        for key in keys {
+            let Event { at, data } = unpack(key);
+            self.push(at, data);
         }
-        self.seq = self.heap.len() as u32;
     }
 
     /// Removes the event whose data is `data`; false when there is none. Linear; only used by
     /// suspension, which is rare.
     pub(crate) fn cancel(&mut self, data: u32) -> bool {
-        let Some(at) = self.heap.iter().position(|key| unpack(*key).data == data) else {
-            return false;
-        };
-        self.heap.swap_remove(at);
-        self.heap.sort_unstable();
-        true
+        if let Some(at) = self.near.iter().position(|key| unpack(*key).data == data) {
+            self.near.remove(at);
+            if self.near.is_empty() {
+                self.refill();
+            }
+            return true;
+        }
+        let before = self.far.len();
+        self.far.retain(|Reverse(key)| unpack(*key).data != data);
+        self.far.len() < before
     }
 
     /// Takes the earliest event.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Event> {
-        let first = *self.heap.first()?;
-        let last = self.heap.pop()?;
-        let heap = self.heap.as_mut_slice();
-        let len = heap.len();
-        if len == 0 {
-            return Some(unpack(first));
+        let first = self.near.pop()?;
+        if self.near.is_empty() && !self.far.is_empty() {
+            self.refill();
         }
-        // The hole goes down to a leaf, then the last event goes up from there: it came from a
-        // leaf and seldom belongs much higher, so this compares less than stopping on the way.
-        let mut hole = 0;
-        loop {
-            let start = 4 * hole + 1;
-            let best = if let Some([a, b, c, d]) = heap.get(start..start + 4) {
-                let left = start + usize::from(b < a);
-                let right = start + 2 + usize::from(d < c);
-                if heap[right] < heap[left] {
-                    right
-                } else {
-                    left
-                }
-            } else if start < len {
-                let mut best = start;
-                for child in start + 1..len {
-                    if heap[child] < heap[best] {
-                        best = child;
-                    }
-                }
-                best
-            } else {
-                break;
-            };
-            heap[hole] = heap[best];
-            hole = best;
-        }
-        sift_up(heap, hole, last);
         Some(unpack(first))
     }
-}
-
-/// Puts `key` where `from` is, or as far above as it belongs.
-#[inline]
-fn sift_up(heap: &mut [u128], from: usize, key: u128) {
-    let mut at = from;
-    while at > 0 {
-        let parent = (at - 1) / 4;
-        if key > heap[parent] {
-            break;
-        }
-        heap[at] = heap[parent];
-        at = parent;
-    }
-    heap[at] = key;
 }
 
 #[cfg(test)]
@@ -168,6 +180,30 @@ mod tests {
         }
 
         #[test]
+        fn pushes_between_pops_keep_the_order(steps in prop::collection::vec((0u64..2000, 0usize..3), 1..900)) {
+            let mut queue = EventQueue::default();
+            let mut pending = std::collections::BTreeSet::new();
+            let mut now = 0;
+            for (index, (after, pops)) in steps.iter().enumerate() {
+                let index = index as u32;
+                queue.push(now + after, index);
+                pending.insert((now + after, index));
+                prop_assert_eq!(queue.len(), pending.len());
+                for _ in 0..*pops {
+                    let expected = pending.pop_first();
+                    prop_assert_eq!(queue.next_at(), expected.map(|(at, _)| at));
+                    let seen = queue.pop().map(|event| (event.at, event.data));
+                    prop_assert_eq!(seen, expected);
+                    now = seen.map_or(now, |(at, _)| at);
+                }
+            }
+            while let Some(expected) = pending.pop_first() {
+                prop_assert_eq!(queue.pop().map(|event| (event.at, event.data)), Some(expected));
+            }
+            prop_assert!(queue.pop().is_none());
+        }
+
+        #[test]
         fn a_cancelled_event_never_fires(times in prop::collection::vec(0u64..50, 2..100), pick in 0usize..100) {
             let mut queue = EventQueue::default();
             for (index, at) in times.iter().enumerate() {
@@ -190,8 +226,8 @@ mod tests {
     #[test]
     fn the_sequence_number_may_be_used_up() {
         let mut queue = EventQueue {
-            heap: Vec::new(),
             seq: u32::MAX - 2,
+            ..EventQueue::default()
         };
         for index in 0..4 {
             queue.push(7, index);

@@ -9,6 +9,10 @@
 //! | [`drive`] | the model itself |
 //! | [`run`] | a drive and its flows from the first to the last event |
 //! | [`array`] | several drives, and the replay of a recorded trace on them |
+//! | [`sweep`], [`chart`] | any parameter over values, as table, CSV and SVG |
+//! | [`calibrate`] | a drive fitted to one that was measured |
+//! | [`workload_file`] | workloads as TOML |
+//! | [`device`] | simulated drives under the engine: real bytes, virtual time |
 //! | [`plan`] | a sort predicted from its plan |
 //! | [`allegro`] | which kernel launches to simulate so that the whole is known well enough |
 //! | [`activesort`] | a drive that merges sorted runs while they are read |
@@ -45,9 +49,12 @@
 pub mod activesort;
 pub mod allegro;
 pub mod array;
+pub mod calibrate;
+pub mod chart;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod config;
+pub mod device;
 pub mod drive;
 mod event;
 pub mod gpu;
@@ -58,5 +65,7 @@ pub mod presets;
 pub mod report;
 pub mod rng;
 pub mod run;
+pub mod sweep;
 pub mod units;
 pub mod workload;
+pub mod workload_file;

@@ -1,15 +1,19 @@
 //! Drives by name, with the provenance of every value.
 //!
-//! Contract: a preset is a TOML text that [`DriveConfig::from_toml`] reads; each carries a list of
-//! where its values are from (datasheet, fitted or guessed) and the published figures that it was
-//! checked against. Internal geometry and latencies of commercial drives are not published: they
+//! Contract: a preset is a TOML file that [`DriveConfig::from_toml`] reads, in which every value is
+//! marked with where it is from (datasheet, fitted or guessed); it carries the published figures
+//! that it was checked against. Internal geometry and latencies of commercial drives are not published: they
 //! are chosen so that the published figures come out, and say so.
 
 use outcore::error::{Error, Result};
 
 use crate::config::DriveConfig;
+use crate::drive::{Caching, QueueConfig};
 use crate::mqsim::mqsim_defaults;
+use crate::report::FlowSummary;
+use crate::run::{RunOptions, run};
 use crate::units::nearest;
+use crate::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
 
 /// Where a value is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -33,7 +37,8 @@ pub struct Published {
 }
 
 /// The workloads that data sheets give figures for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Figure {
     /// 128 KiB sequential reads, bytes a second.
     SequentialRead,
@@ -53,352 +58,106 @@ pub struct Preset {
     /// Product.
     pub product: &'static str,
     text: &'static str,
-    /// What is known, by group of keys.
-    pub provenance: &'static [(&'static str, Provenance)],
     /// Figures to compare with.
     pub published: &'static [Published],
 }
 
-const COMMON: &str = r#"
-precondition = true
-[cache]
-capacity = "256MiB"
-rate = "3200MT/s"
-burst = "8B"
-row = "8KiB"
-[mapping]
-unit = "4KiB"
-allocation = "dynamic"
-resident = true
-pack_wait = "30us"
-[scheduling]
-policy = "priority"
-suspension = "program_erase"
-suspend_program_if_left = "50us"
-suspend_erase_if_left = "200us"
-[gc]
-policy = "greedy"
-threshold = 0.03
-hard_threshold = 0.01
-preemptible = true
-static_wear_levelling = true
-wear_threshold = 200
-"#;
+/// One value of a preset and where it is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Value {
+    /// Table of the configuration.
+    pub table: &'static str,
+    /// Key in it.
+    pub key: &'static str,
+    /// The value as it is written.
+    pub value: &'static str,
+    /// Where it is from.
+    pub provenance: Provenance,
+    /// What there is to say about it; often nothing.
+    pub note: &'static str,
+}
+
+const fn published(workload: Figure, value: f64) -> Published {
+    Published { workload, value }
+}
 
 /// The drives that are known by name.
-pub const PRESETS: [Preset; 6] = [
+pub const PRESETS: [Preset; 8] = [
     Preset {
         name: "mqsim-default",
         product: "MQSim's default drive",
         text: "",
-        provenance: &[("everything", Provenance::Guessed)],
         published: &[],
     },
     Preset {
         name: "pm9a3",
         product: "Samsung PM9A3 3.84 TB U.2 (PCIe 4.0 x4)",
-        text: r#"
-name = "pm9a3"
-[host]
-pcie_lanes = 4
-pcie_lane_rate = "2.1GB/s"
-fetch_depth = 1024
-queue_entries = 4096
-command_interval = "950ns"
-command_overhead = "8us"
-[flash]
-cell = "tlc"
-channels = 8
-chips = 4
-dies = 2
-planes = 4
-blocks = 1120
-pages = 832
-page = "16KiB"
-read = ["47us", "50us", "55us"]
-program = ["560us", "560us", "560us"]
-erase = "3.5ms"
-suspend_program = "5us"
-suspend_erase = "20us"
-bus = "1200MT/s"
-multiplane_same_page = false
-over_provisioning = 0.11
-"#,
-        provenance: &[
-            (
-                "host.pcie_lanes, interface, capacity",
-                Provenance::Datasheet,
-            ),
-            (
-                "flash.read, flash.program, flash.bus, command times",
-                Provenance::Fitted,
-            ),
-            (
-                "channels, chips, dies, planes, blocks, over-provisioning, cache",
-                Provenance::Guessed,
-            ),
-        ],
+        text: include_str!("presets/pm9a3.toml"),
         published: &[
-            Published {
-                workload: Figure::SequentialRead,
-                value: 6.8e9,
-            },
-            Published {
-                workload: Figure::SequentialWrite,
-                value: 4.0e9,
-            },
-            Published {
-                workload: Figure::RandomRead,
-                value: 1.0e6,
-            },
-            Published {
-                workload: Figure::RandomWrite,
-                value: 180e3,
-            },
+            published(Figure::SequentialRead, 6.8e9),
+            published(Figure::SequentialWrite, 4.0e9),
+            published(Figure::RandomRead, 1.0e6),
+            published(Figure::RandomWrite, 180e3),
         ],
     },
     Preset {
         name: "pm1733",
         product: "Samsung PM1733 3.84 TB U.2 (PCIe 4.0 x4)",
-        text: r#"
-name = "pm1733"
-[host]
-pcie_lanes = 4
-pcie_lane_rate = "2.15GB/s"
-fetch_depth = 2048
-queue_entries = 4096
-command_interval = "640ns"
-command_overhead = "6us"
-[flash]
-cell = "tlc"
-channels = 16
-chips = 4
-dies = 2
-planes = 2
-blocks = 1120
-pages = 832
-page = "16KiB"
-read = ["50us", "60us", "70us"]
-program = ["780us", "780us", "780us"]
-erase = "3.5ms"
-suspend_program = "5us"
-suspend_erase = "20us"
-bus = "800MT/s"
-multiplane_same_page = false
-over_provisioning = 0.12
-"#,
-        provenance: &[
-            (
-                "host.pcie_lanes, interface, capacity",
-                Provenance::Datasheet,
-            ),
-            (
-                "flash.read, flash.program, flash.bus, command times",
-                Provenance::Fitted,
-            ),
-            (
-                "channels, chips, dies, planes, blocks, over-provisioning, cache",
-                Provenance::Guessed,
-            ),
-        ],
+        text: include_str!("presets/pm1733.toml"),
         published: &[
-            Published {
-                workload: Figure::SequentialRead,
-                value: 7.0e9,
-            },
-            Published {
-                workload: Figure::SequentialWrite,
-                value: 3.8e9,
-            },
-            Published {
-                workload: Figure::RandomRead,
-                value: 1.5e6,
-            },
-            Published {
-                workload: Figure::RandomWrite,
-                value: 135e3,
-            },
+            published(Figure::SequentialRead, 7.0e9),
+            published(Figure::SequentialWrite, 3.8e9),
+            published(Figure::RandomRead, 1.5e6),
+            published(Figure::RandomWrite, 135e3),
         ],
     },
     Preset {
         name: "p41",
         product: "SK hynix Platinum P41 1 TB (PCIe 4.0 x4)",
-        text: r#"
-name = "p41"
-[host]
-pcie_lanes = 4
-pcie_lane_rate = "2.16GB/s"
-fetch_depth = 1024
-queue_entries = 4096
-command_interval = "690ns"
-command_overhead = "5us"
-[flash]
-cell = "slc"
-channels = 4
-chips = 4
-dies = 2
-planes = 4
-blocks = 400
-pages = 1408
-page = "16KiB"
-read = ["40us"]
-program = ["140us"]
-erase = "3.5ms"
-suspend_program = "5us"
-suspend_erase = "20us"
-bus = "1800MT/s"
-multiplane_same_page = false
-over_provisioning = 0.09
-"#,
-        provenance: &[
-            (
-                "host.pcie_lanes, interface, capacity",
-                Provenance::Datasheet,
-            ),
-            (
-                "flash.read, flash.program (its SLC cache), command times",
-                Provenance::Fitted,
-            ),
-            (
-                "channels, chips, dies, planes, blocks, over-provisioning, bus",
-                Provenance::Guessed,
-            ),
-        ],
+        text: include_str!("presets/p41.toml"),
         published: &[
-            Published {
-                workload: Figure::SequentialRead,
-                value: 7.0e9,
-            },
-            Published {
-                workload: Figure::SequentialWrite,
-                value: 6.5e9,
-            },
-            Published {
-                workload: Figure::RandomRead,
-                value: 1.4e6,
-            },
+            published(Figure::SequentialRead, 7.0e9),
+            published(Figure::SequentialWrite, 6.5e9),
+            published(Figure::RandomRead, 1.4e6),
         ],
     },
     Preset {
         name: "970pro",
         product: "Samsung 970 PRO 512 GB (PCIe 3.0 x4)",
-        text: r#"
-name = "970pro"
-[host]
-pcie_lanes = 4
-pcie_lane_rate = "1.07GB/s"
-fetch_depth = 512
-queue_entries = 1024
-command_interval = "2.6us"
-command_overhead = "7us"
-[flash]
-cell = "mlc"
-channels = 8
-chips = 2
-dies = 2
-planes = 2
-blocks = 1024
-pages = 512
-page = "16KiB"
-read = ["45us", "60us"]
-program = ["230us", "320us"]
-erase = "3.5ms"
-suspend_program = "5us"
-suspend_erase = "20us"
-bus = "667MT/s"
-multiplane_same_page = false
-over_provisioning = 0.09
-"#,
-        provenance: &[
-            (
-                "host.pcie_lanes, interface, capacity, two bits a cell",
-                Provenance::Datasheet,
-            ),
-            (
-                "flash.read, flash.program, command times",
-                Provenance::Fitted,
-            ),
-            (
-                "channels, chips, dies, planes, blocks, over-provisioning, bus",
-                Provenance::Guessed,
-            ),
-        ],
+        text: include_str!("presets/970pro.toml"),
         published: &[
-            Published {
-                workload: Figure::SequentialRead,
-                value: 3.5e9,
-            },
-            Published {
-                workload: Figure::SequentialWrite,
-                value: 2.3e9,
-            },
-            Published {
-                workload: Figure::RandomRead,
-                value: 370e3,
-            },
+            published(Figure::SequentialRead, 3.5e9),
+            published(Figure::SequentialWrite, 2.3e9),
+            published(Figure::RandomRead, 370e3),
         ],
     },
     Preset {
         name: "pm963",
         product: "Samsung PM963 960 GB (PCIe 3.0 x4)",
-        text: r#"
-name = "pm963"
-[host]
-pcie_lanes = 4
-pcie_lane_rate = "0.62GB/s"
-fetch_depth = 512
-queue_entries = 1024
-command_interval = "2.2us"
-command_overhead = "10us"
-[flash]
-cell = "tlc"
-channels = 8
-chips = 4
-dies = 1
-planes = 2
-blocks = 1424
-pages = 768
-page = "16KiB"
-read = ["75us", "85us", "95us"]
-program = ["600us", "600us", "600us"]
-erase = "5ms"
-suspend_program = "10us"
-suspend_erase = "30us"
-bus = "533MT/s"
-multiplane_same_page = false
-over_provisioning = 0.11
-"#,
-        provenance: &[
-            (
-                "host.pcie_lanes, interface, capacity",
-                Provenance::Datasheet,
-            ),
-            (
-                "flash.read, flash.program, command times",
-                Provenance::Fitted,
-            ),
-            (
-                "channels, chips, dies, planes, blocks, over-provisioning, bus",
-                Provenance::Guessed,
-            ),
-        ],
+        text: include_str!("presets/pm963.toml"),
         published: &[
-            Published {
-                workload: Figure::SequentialRead,
-                value: 2.0e9,
-            },
-            Published {
-                workload: Figure::SequentialWrite,
-                value: 1.2e9,
-            },
-            Published {
-                workload: Figure::RandomRead,
-                value: 430e3,
-            },
-            Published {
-                workload: Figure::RandomWrite,
-                value: 40e3,
-            },
+            published(Figure::SequentialRead, 2.0e9),
+            published(Figure::SequentialWrite, 1.2e9),
+            published(Figure::RandomRead, 430e3),
+            published(Figure::RandomWrite, 40e3),
+        ],
+    },
+    Preset {
+        name: "activesort-openssd",
+        product: "OpenSSD as in ActiveSort (SATA2)",
+        text: include_str!("presets/activesort-openssd.toml"),
+        published: &[
+            published(Figure::SequentialRead, 137.07e6),
+            published(Figure::SequentialWrite, 61.04e6),
+        ],
+    },
+    Preset {
+        name: "throttled",
+        product: "a loop drive behind the block throttle, 50 MB/s each way",
+        text: include_str!("presets/throttled.toml"),
+        published: &[
+            published(Figure::SequentialRead, 50e6),
+            published(Figure::SequentialWrite, 50e6),
         ],
     },
 ];
@@ -427,13 +186,49 @@ impl Preset {
             config.name = self.name.to_owned();
             return Ok(config);
         }
-        // Top-level keys of the preset have to come before the tables of the common part.
-        let (name, tables) = self
-            .text
-            .trim_start()
-            .split_once('\n')
-            .unwrap_or((self.text, ""));
-        DriveConfig::from_toml(&format!("{name}{COMMON}{tables}"))
+        DriveConfig::from_toml(self.text)
+    }
+
+    /// The configuration as TOML, with the mark of every value where it has marks.
+    pub fn text(&self) -> Result<String> {
+        if self.text.is_empty() {
+            self.config()?.to_toml()
+        } else {
+            Ok(self.text.to_owned())
+        }
+    }
+
+    /// Every value of the preset with its mark; none for MQSim's drive, which is MQSim's.
+    pub fn values(&self) -> Vec<Value> {
+        let mut table = "";
+        let mut values = Vec::new();
+        for line in self.text.lines() {
+            let line = line.trim();
+            if let Some(name) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
+                table = name;
+                continue;
+            }
+            let Some((setting, mark)) = line.split_once('#') else {
+                continue;
+            };
+            let Some((key, value)) = setting.split_once('=') else {
+                continue;
+            };
+            let (mark, note) = mark.split_once(':').unwrap_or((mark, ""));
+            let provenance = match mark.trim() {
+                "datasheet" => Provenance::Datasheet,
+                "fitted" => Provenance::Fitted,
+                _ => Provenance::Guessed,
+            };
+            values.push(Value {
+                table,
+                key: key.trim(),
+                value: value.trim(),
+                provenance,
+                note: note.trim(),
+            });
+        }
+        values
     }
 
     /// The same drive with smaller planes: parallelism and times are the same, a run builds and
@@ -467,11 +262,66 @@ impl Preset {
     }
 }
 
+/// Random reads of 4 KiB a second, at each of `depths`: how a drive saturates.
+pub fn depth_curve(config: &DriveConfig, depths: &[u32]) -> Result<Vec<(u32, f64)>> {
+    depths
+        .iter()
+        .map(|depth| {
+            let requests = (2_000 * u64::from(*depth)).clamp(10_000, 200_000);
+            Ok((*depth, random_reads(config, *depth, requests)?))
+        })
+        .collect()
+}
+
+fn random_reads(config: &DriveConfig, depth: u32, requests: u64) -> Result<f64> {
+    let mut config = config.clone();
+    config.precondition = true;
+    let load = Load {
+        reads: 1.0,
+        sectors: 8,
+        depth,
+        requests,
+        addresses: Addresses::Uniform,
+    };
+    Ok(load.total(&config)?.iops)
+}
+
+/// A closed loop on a full drive.
+struct Load {
+    reads: f64,
+    sectors: u32,
+    depth: u32,
+    requests: u64,
+    addresses: Addresses,
+}
+
+impl Load {
+    fn total(&self, config: &DriveConfig) -> Result<FlowSummary> {
+        let flow = FlowConfig {
+            name: "load".to_owned(),
+            queue: QueueConfig {
+                caching: Caching::Write,
+                occupancy: 1.0,
+                ..QueueConfig::default()
+            },
+            origin: Origin::Synthetic(Synthetic {
+                working_set: 1.0,
+                pace: Pace::Depth(self.depth),
+                read_ratio: self.reads,
+                addresses: self.addresses,
+                align_sectors: 8,
+                sizes: Sizes::Fixed(self.sectors),
+                seed: 11,
+                stop_at: 0,
+                requests: self.requests,
+            }),
+        };
+        Ok(run(config, &[flow], &RunOptions::default())?.summary.total)
+    }
+}
+
 /// Simulates the workload that a data sheet's figure stands for.
 pub fn measure(config: &DriveConfig, figure: Figure) -> Result<f64> {
-    use crate::drive::{Caching, QueueConfig};
-    use crate::run::{RunOptions, run};
-    use crate::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
     let (reads, sectors, depth, requests, addresses) = match figure {
         Figure::SequentialRead => (1.0, 256, 64, 20_000, Addresses::Streaming),
         Figure::SequentialWrite => (0.0, 256, 64, 20_000, Addresses::Streaming),
@@ -479,29 +329,16 @@ pub fn measure(config: &DriveConfig, figure: Figure) -> Result<f64> {
         Figure::RandomWrite => (0.0, 8, 256, 400_000, Addresses::Uniform),
     };
     let mut config = config.clone();
-    let sequential_writes = figure == Figure::SequentialWrite;
     // Data sheets give sequential writes to a fresh drive, random ones to a full one.
-    config.precondition = !sequential_writes;
-    let flow = FlowConfig {
-        name: format!("{figure:?}"),
-        queue: QueueConfig {
-            caching: Caching::Write,
-            occupancy: 1.0,
-            ..QueueConfig::default()
-        },
-        origin: Origin::Synthetic(Synthetic {
-            working_set: 1.0,
-            pace: Pace::Depth(depth),
-            read_ratio: reads,
-            addresses,
-            align_sectors: 8,
-            sizes: Sizes::Fixed(sectors),
-            seed: 11,
-            stop_at: 0,
-            requests,
-        }),
+    config.precondition = figure != Figure::SequentialWrite;
+    let load = Load {
+        reads,
+        sectors,
+        depth,
+        requests,
+        addresses,
     };
-    let total = run(&config, &[flow], &RunOptions::default())?.summary.total;
+    let total = load.total(&config)?;
     Ok(match figure {
         Figure::SequentialRead | Figure::SequentialWrite => total.bytes_per_s,
         Figure::RandomRead | Figure::RandomWrite => total.iops,
@@ -517,7 +354,25 @@ mod tests {
         for preset in &PRESETS {
             let config = preset.config().unwrap();
             assert_eq!(config.name, preset.name);
-            assert!(!preset.provenance.is_empty());
+            let values = preset.values();
+            let settings = preset.text.lines().filter(|line| {
+                line.contains(" = ")
+                    && !line.starts_with(['#', 'n'])
+                    && !line.starts_with("precondition")
+            });
+            assert_eq!(
+                values.len(),
+                settings.count(),
+                "{} has a value without a mark",
+                preset.name
+            );
+            let marks = ["datasheet", "fitted", "guessed"];
+            for line in preset.text.lines().filter(|line| line.contains(" = ")) {
+                let Some((_, mark)) = line.split_once("# ") else {
+                    continue;
+                };
+                assert!(marks.iter().any(|known| mark.starts_with(known)), "{line}");
+            }
         }
     }
 
@@ -530,42 +385,13 @@ mod tests {
     #[test]
     fn random_reads_grow_with_depth_until_they_saturate() {
         let config = preset("pm9a3").unwrap().scaled(128, 32).unwrap();
-        let rate = |depth: u32| read_rate(&config, depth);
-        let (one, sixteen, many) = (rate(1), rate(16), rate(512));
+        let curve = depth_curve(&config, &[1, 4, 16, 64, 512]).unwrap();
+        assert!(curve.is_sorted_by(|a, b| a.1 < b.1), "{curve:?}");
+        let (one, sixteen, many) = (curve[0].1, curve[2].1, curve[4].1);
         assert!(
             sixteen / one > 12.0 && sixteen / one < 16.5,
             "{one} {sixteen}"
         );
         assert!(many > 20.0 * one, "{many}");
-    }
-
-    fn read_rate(config: &DriveConfig, depth: u32) -> f64 {
-        use crate::drive::{Caching, QueueConfig};
-        use crate::run::{RunOptions, run};
-        use crate::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
-        let flow = FlowConfig {
-            name: "reads".to_owned(),
-            queue: QueueConfig {
-                caching: Caching::Off,
-                occupancy: 1.0,
-                ..QueueConfig::default()
-            },
-            origin: Origin::Synthetic(Synthetic {
-                working_set: 1.0,
-                pace: Pace::Depth(depth),
-                read_ratio: 1.0,
-                addresses: Addresses::Uniform,
-                align_sectors: 8,
-                sizes: Sizes::Fixed(8),
-                seed: 3,
-                stop_at: 0,
-                requests: 200 * u64::from(depth).max(20),
-            }),
-        };
-        run(config, &[flow], &RunOptions::default())
-            .unwrap()
-            .summary
-            .total
-            .iops
     }
 }

@@ -169,15 +169,44 @@ pub struct FlowSummary {
     pub sim_end_ns: u64,
 }
 
-/// Where the time of user flash operations went, means in nanoseconds.
+/// Where the time went, means in nanoseconds: the link a request, the rest a flash operation of the
+/// host.
 #[derive(Debug, Clone, Serialize)]
 pub struct Breakdown {
-    /// Waiting for the die.
+    /// Using the link, both directions together, a request.
+    pub link_ns: f64,
+    /// Queued for the die.
     pub wait_die_ns: f64,
-    /// Command, array and data phases.
+    /// Waiting for the bus, or suspended, once the die had begun.
+    pub wait_bus_ns: f64,
+    /// Using the bus.
+    pub bus_ns: f64,
+    /// In the flash array.
+    pub array_ns: f64,
+    /// From the beginning of the command to its end: the last three together.
     pub flash_ns: f64,
+    /// Share of the dies' time that went to garbage collection and wear levelling.
+    pub collection_share: f64,
     /// Share of time by resource.
     pub utilisation: Vec<(&'static str, f64)>,
+}
+
+impl Breakdown {
+    fn of(counters: &DriveStats, end_ps: Ps) -> Self {
+        let an_operation = |ps: Ps| ps as f64 / NS as f64 / counters.flash_operations.max(1) as f64;
+        let link_ps = counters.link_to_host_ps + counters.link_to_drive_ps;
+        let used_ps = counters.user_bus_ps + counters.user_array_ps;
+        Breakdown {
+            link_ns: link_ps as f64 / NS as f64 / counters.completed.max(1) as f64,
+            wait_die_ns: an_operation(counters.wait_die_ps),
+            wait_bus_ns: an_operation(counters.service_ps.saturating_sub(used_ps)),
+            bus_ns: an_operation(counters.user_bus_ps),
+            array_ns: an_operation(counters.user_array_ps),
+            flash_ns: an_operation(counters.service_ps),
+            collection_share: counters.collection_share(end_ps),
+            utilisation: counters.utilisation(end_ps).to_vec(),
+        }
+    }
 }
 
 /// Everything that a run of one drive tells.
@@ -223,7 +252,6 @@ impl Summary {
             summaries.push(flow.summary(end_ps));
             total.absorb(flow);
         }
-        let operations = counters.flash_operations.max(1) as f64;
         Summary {
             drive: drive.to_owned(),
             flows: summaries,
@@ -232,11 +260,7 @@ impl Summary {
             write_amplification: counters.write_amplification(),
             energy_joules: counters.energy_joules(end_ps),
             wear,
-            breakdown: Breakdown {
-                wait_die_ns: counters.wait_die_ps as f64 / NS as f64 / operations,
-                flash_ns: counters.service_ps as f64 / NS as f64 / operations,
-                utilisation: counters.utilisation(end_ps).to_vec(),
-            },
+            breakdown: Breakdown::of(counters, end_ps),
             counters: counters.clone(),
             digest: format!("{:016x}", total.digest),
             warnings,

@@ -393,3 +393,27 @@ fn trimmed_units_are_read_without_flash_and_need_no_collection() {
     assert_eq!(counters.page_reads, 0);
     assert_eq!(counters.completed, 192);
 }
+
+#[test]
+fn the_time_of_a_read_alone_is_broken_down_into_its_parts() {
+    let mut config = small();
+    config.flash.bus = Transfers(400_000_000);
+    let read = written_part(flow(1.0, 1, 8, 500), 0.6);
+    let summary = simulate(&config, &[read]).summary;
+    let time = &summary.breakdown;
+    assert_eq!(time.wait_die_ns + time.wait_bus_ns, 0.0);
+    assert!((time.array_ns - 75_020.0).abs() < 0.1, "{}", time.array_ns);
+    assert!(
+        (time.bus_ns - 290.0 - 10_240.0).abs() < 0.1,
+        "{}",
+        time.bus_ns
+    );
+    assert!((time.flash_ns - time.array_ns - time.bus_ns).abs() < 0.1);
+    assert_eq!(time.collection_share, 0.0);
+    // Flash and link together are the response.
+    let whole = summary.total.mean_response_ns;
+    assert!(
+        (time.flash_ns + time.link_ns - whole).abs() < 10.0,
+        "{whole}"
+    );
+}

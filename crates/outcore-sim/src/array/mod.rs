@@ -325,6 +325,15 @@ impl Array {
         self.now
     }
 
+    /// Lets time pass up to `at`, before which no event is left.
+    pub(crate) fn wait_until(&mut self, at: Ps) {
+        assert!(
+            self.next_at().is_none_or(|next| at <= next),
+            "an event was skipped"
+        );
+        self.now = self.now.max(at);
+    }
+
     /// Executes events up to `until`, stopping after the first that finishes a request; false when
     /// nothing is left to do before.
     pub(crate) fn run_until(&mut self, until: Ps, finished: &mut Vec<Finished>) -> Result<bool> {
@@ -353,7 +362,7 @@ impl Array {
         }
         let (first, which) = next[0];
         if first > limit || first == Ps::MAX {
-            return Ok(held <= until);
+            return Ok(!self.held.is_empty() && held <= until);
         }
         // This drive alone, until another is earlier. Of two at one time the first in order runs.
         let other = next[1].0;

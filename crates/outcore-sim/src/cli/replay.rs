@@ -50,8 +50,8 @@ pub struct ReplayArgs {
     #[arg(long)]
     pub format: Option<String>,
     /// Play a block trace so many times as fast as recorded.
-    #[arg(long, default_value_t = 1.0)]
-    pub speed: f64,
+    #[arg(long = "speed", default_value_t = 1.0)]
+    pub speedup: f64,
     /// Play a block trace with so many requests in flight instead of at its times.
     #[arg(long)]
     pub depth: Option<u32>,
@@ -146,7 +146,7 @@ fn block_options(args: &ReplayArgs) -> Result<BlockOptions> {
         pace: match args.depth {
             Some(depth) => Loop::Closed { depth },
             None => Loop::Open {
-                speedup: args.speed,
+                speedup: args.speedup,
             },
         },
         requests_max: args.requests,

@@ -19,11 +19,13 @@ use crate::units::Ps;
 const DOORBELL_BYTES: u64 = 2;
 const SUBMISSION_BYTES: u64 = 72;
 const COMPLETION_BYTES: u64 = 16;
-/// Command identifiers of one queue pair.
-const COMMANDS_MAX: u32 = 65_535;
+/// Frames of SATA: command, set-up of a transfer, completion (set device bits).
+const SATA_COMMAND_BYTES: u64 = 20;
+const SATA_SETUP_BYTES: u64 = 28;
+const SATA_COMPLETION_BYTES: u64 = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Message {
+pub(super) enum Message {
     /// To the drive: the submission queue has a new tail.
     SubmissionDoorbell { queue: u16, tail: u32 },
     /// To the drive: the host has taken completions.
@@ -43,20 +45,24 @@ enum Message {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Flight {
-    message: Message,
-    ps: Ps,
+pub(super) struct Flight {
+    pub(super) message: Message,
+    pub(super) ps: Ps,
 }
 
 /// The two directions of the link.
 #[derive(Debug, Clone)]
 pub(super) struct Link {
     to_host: VecDeque<Flight>,
-    to_drive: VecDeque<Flight>,
+    pub(super) to_drive: VecDeque<Flight>,
     doorbell_ps: Ps,
-    submission_ps: Ps,
+    pub(super) submission_ps: Ps,
     completion_ps: Ps,
     request_ps: Ps,
+    /// Bytes and time of the last transfer of data.
+    last_data: (u64, Ps),
+    /// One direction at a time (SATA): everything goes through `to_drive`.
+    one_way: bool,
     /// When the firmware has time for the next command.
     firmware_free_at: Ps,
 }
@@ -67,9 +73,23 @@ impl Link {
             to_host: VecDeque::with_capacity(256),
             to_drive: VecDeque::with_capacity(256),
             doorbell_ps: p.link_ps(DOORBELL_BYTES),
-            submission_ps: p.link_ps(SUBMISSION_BYTES),
-            completion_ps: p.link_ps(COMPLETION_BYTES),
-            request_ps: p.link_request_ps(),
+            submission_ps: if p.sata {
+                p.sata_ps(SATA_COMMAND_BYTES)
+            } else {
+                p.link_ps(SUBMISSION_BYTES)
+            },
+            completion_ps: if p.sata {
+                p.sata_ps(SATA_COMPLETION_BYTES)
+            } else {
+                p.link_ps(COMPLETION_BYTES)
+            },
+            request_ps: if p.sata {
+                p.sata_ps(SATA_SETUP_BYTES)
+            } else {
+                p.link_request_ps()
+            },
+            last_data: (0, 0),
+            one_way: p.sata,
             firmware_free_at: 0,
         }
     }
@@ -83,6 +103,7 @@ pub(super) struct QueuePair {
     pub(super) class: u8,
     pub(super) caching: super::Caching,
     ring: Vec<u32>,
+    commands_max: u32,
     // Host's view.
     submission_head: u32,
     submission_tail: u32,
@@ -116,6 +137,7 @@ pub(super) fn queue_pairs(
             class: queue.class.min(3),
             caching: queue.caching,
             ring: vec![NONE; p.queue_entries as usize],
+            commands_max: p.commands_max,
             submission_head: 0,
             submission_tail: 0,
             completion_head: 0,
@@ -138,12 +160,28 @@ impl QueuePair {
     #[inline]
     fn full(&self) -> bool {
         let next = self.wrap(self.submission_tail + 1);
-        next == self.submission_head || self.outstanding >= COMMANDS_MAX
+        next == self.submission_head || self.outstanding >= self.commands_max
     }
 
     #[inline]
     fn wrap(&self, at: u32) -> u32 {
         if at == self.ring.len() as u32 { 0 } else { at }
+    }
+
+    /// A command that the host pushes: it is in the drive as soon as it is sent.
+    pub(super) fn push_command(&mut self, req: u32) {
+        self.ring[self.submission_tail as usize] = req;
+        self.submission_tail = self.wrap(self.submission_tail + 1);
+        self.known_tail = self.submission_tail;
+        self.fetched = self.submission_tail;
+        self.outstanding += 1;
+        self.in_drive += 1;
+    }
+
+    /// The host has taken a completion and need not say so.
+    pub(super) fn take_completion(&mut self) {
+        self.completion_head = self.wrap(self.completion_head + 1);
+        self.known_completion_head = self.completion_head;
     }
 
     fn completion_full(&self) -> bool {
@@ -169,7 +207,23 @@ impl Drive {
             lost: false,
         });
         self.stats.submitted += 1;
-        let pair = &mut self.queues[usize::from(queue)];
+        let bytes = u64::from(sectors) * u64::from(SECTOR_BYTES);
+        let admitted = match op {
+            Op::Read => self.throttle.read.admit(self.now, bytes),
+            Op::Write => self.throttle.write.admit(self.now, bytes),
+            Op::Trim => self.now,
+        };
+        if admitted > self.now {
+            self.schedule(admitted, event_kind::ADMIT, req);
+        } else {
+            self.admit_request(req);
+        }
+    }
+
+    /// The throttle lets a request pass. It counts as the drive's: so far it has been enqueued
+    /// since its submission.
+    pub(super) fn admit_request(&mut self, req: u32) {
+        let pair = &mut self.queues[usize::from(self.reqs[req].queue)];
         if pair.full() {
             pair.waiting.push_back(req);
         } else {
@@ -177,9 +231,18 @@ impl Drive {
         }
     }
 
-    fn enqueue(&mut self, req: u32) {
-        let queue = self.reqs[req].queue;
+    /// A request that waited for a free entry of its queue takes it.
+    fn enqueue_waiting(&mut self, req: u32) {
         self.reqs[req].enqueued = self.now;
+        self.enqueue(req);
+    }
+
+    fn enqueue(&mut self, req: u32) {
+        if self.link.one_way {
+            self.enqueue_sata(req);
+            return;
+        }
+        let queue = self.reqs[req].queue;
         let pair = &mut self.queues[usize::from(queue)];
         pair.ring[pair.submission_tail as usize] = req;
         pair.submission_tail = pair.wrap(pair.submission_tail + 1);
@@ -200,6 +263,11 @@ impl Drive {
 
     #[inline]
     fn send_to_host(&mut self, message: Message, ps: Ps) {
+        if self.link.one_way {
+            self.stats.link_to_host_ps += ps;
+            self.send_either_way(message, ps);
+            return;
+        }
         self.link.to_host.push_back(Flight { message, ps });
         self.stats.link_to_host_ps += ps;
         if self.link.to_host.len() == 1 {
@@ -207,11 +275,23 @@ impl Drive {
         }
     }
 
-    pub(super) fn deliver_to_drive(&mut self) {
+    pub(super) fn deliver_to_drive<H: Host>(&mut self, host: &mut H) {
+        if self.link.one_way {
+            self.deliver_either_way(host);
+            return;
+        }
         let Some(flight) = self.link.to_drive.pop_front() else {
             return;
         };
-        match flight.message {
+        self.received_by_drive(flight.message);
+        if let Some(next) = self.link.to_drive.front() {
+            self.schedule(self.now + next.ps, event_kind::TO_DRIVE, 0);
+        }
+    }
+
+    #[inline]
+    pub(super) fn received_by_drive(&mut self, message: Message) {
+        match message {
             Message::SubmissionDoorbell { queue, tail } => {
                 let fetch_depth = self.p.fetch_depth;
                 let pair = &mut self.queues[usize::from(queue)];
@@ -230,9 +310,6 @@ impl Drive {
             Message::Submission { req } => self.submission_arrived(req),
             Message::WriteData { req } => self.start_after_overhead(req),
             _ => {}
-        }
-        if let Some(next) = self.link.to_drive.front() {
-            self.schedule(self.now + next.ps, event_kind::TO_DRIVE, 0);
         }
     }
 
@@ -282,7 +359,15 @@ impl Drive {
         let Some(flight) = self.link.to_host.pop_front() else {
             return;
         };
-        match flight.message {
+        self.received_by_host(flight.message, host);
+        if let Some(next) = self.link.to_host.front() {
+            self.schedule(self.now + next.ps, event_kind::TO_HOST, 0);
+        }
+    }
+
+    #[inline]
+    pub(super) fn received_by_host<H: Host>(&mut self, message: Message, host: &mut H) {
+        match message {
             Message::FetchSubmission { req } => {
                 let ps = self.link.submission_ps;
                 self.send_to_drive(Message::Submission { req }, ps);
@@ -290,7 +375,7 @@ impl Drive {
             Message::FetchData { req } => {
                 let bytes = u64::from(self.reqs[req].sectors) * u64::from(SECTOR_BYTES);
                 self.stats.link_bytes += bytes;
-                let ps = self.p.link_ps(bytes);
+                let ps = self.data_ps(bytes);
                 self.send_to_drive(Message::WriteData { req }, ps);
             }
             Message::Completion {
@@ -300,9 +385,6 @@ impl Drive {
                 self.complete(host, req, submission_head);
             }
             _ => {}
-        }
-        if let Some(next) = self.link.to_host.front() {
-            self.schedule(self.now + next.ps, event_kind::TO_HOST, 0);
         }
     }
 
@@ -336,13 +418,13 @@ impl Drive {
             let Some(next) = pair.waiting.pop_front() else {
                 break;
             };
-            self.enqueue(next);
+            self.enqueue_waiting(next);
         }
-        let pair = &mut self.queues[usize::from(queue)];
-        pair.completion_head = pair.wrap(pair.completion_head + 1);
-        let head = pair.completion_head;
-        let ps = self.link.doorbell_ps;
-        self.send_to_drive(Message::CompletionDoorbell { queue, head }, ps);
+        if self.link.one_way {
+            self.queues[usize::from(queue)].take_completion();
+        } else {
+            self.ring_completion(queue);
+        }
         let completed = self.now;
         host.completed(
             self,
@@ -359,6 +441,15 @@ impl Drive {
         );
     }
 
+    /// Tells the drive that the host has taken a completion.
+    fn ring_completion(&mut self, queue: u16) {
+        let pair = &mut self.queues[usize::from(queue)];
+        pair.completion_head = pair.wrap(pair.completion_head + 1);
+        let head = pair.completion_head;
+        let ps = self.link.doorbell_ps;
+        self.send_to_drive(Message::CompletionDoorbell { queue, head }, ps);
+    }
+
     /// The drive has finished its part of `req`: send data and completion, fetch the next.
     pub(super) fn request_served(&mut self, req: u32) {
         let Req {
@@ -368,7 +459,11 @@ impl Drive {
         if op == Op::Read {
             let bytes = u64::from(sectors) * u64::from(SECTOR_BYTES);
             self.stats.link_bytes += bytes;
-            let ps = self.p.link_ps(bytes);
+            let ps = if self.link.one_way {
+                self.link.request_ps + self.data_ps(bytes)
+            } else {
+                self.data_ps(bytes)
+            };
             self.send_to_host(Message::ReadData, ps);
         }
         let pair = &self.queues[usize::from(queue)];
@@ -396,6 +491,21 @@ impl Drive {
             },
             ps,
         );
+    }
+
+    /// Time of `bytes` of data over the link. Most transfers are as long as the one before: the
+    /// division is kept.
+    #[inline]
+    fn data_ps(&mut self, bytes: u64) -> Ps {
+        if self.link.last_data.0 != bytes {
+            let ps = if self.p.sata {
+                self.p.sata_data_ps(bytes)
+            } else {
+                self.p.link_ps(bytes)
+            };
+            self.link.last_data = (bytes, ps);
+        }
+        self.link.last_data.1
     }
 
     /// Splits a request at the borders of mapping units.
@@ -428,16 +538,21 @@ impl Drive {
                 lsa = first + lsa % (last - first).max(1);
             }
             let inside = lsa - first;
-            let at = if self.p.compat { lsa } else { inside } % per_unit;
+            let (unit, within) = self.p.unit_of_sector(inside);
+            let at = if self.p.compat {
+                self.p.unit_of_sector(lsa).1
+            } else {
+                within
+            };
             let count = (per_unit - at).min(rest);
             let mut tr = Tr::new(kind, Source::User, queue, class);
-            tr.lpa = base + (inside / per_unit) as u32;
+            tr.lpa = base + unit as u32;
             let mask = if count >= 64 {
                 u64::MAX
             } else {
                 (1 << count) - 1
             };
-            tr.bitmap = mask << (inside % per_unit);
+            tr.bitmap = mask << within;
             tr.bytes = count as u32 * SECTOR_BYTES;
             tr.req = req;
             tr.stamp = self.now;

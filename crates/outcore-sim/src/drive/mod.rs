@@ -2,7 +2,7 @@
 //!
 //! Model: the architecture of MQSim (Tavakkol et al., "MQSim: A Framework for Enabling Realistic
 //! Studies of Modern Multi-Queue SSD Devices", FAST 2018), written anew: queue pairs and link
-//! ([`link`]), data cache ([`cache`]), mapping and its cache ([`map`]), blocks ([`blocks`]),
+//! ([`link`]), the block layer's throttle in front of them ([`throttle`]), data cache ([`cache`]), mapping and its cache ([`map`]), blocks ([`blocks`]),
 //! packing of units smaller than a page ([`pack`]), scheduling ([`tsu`]), chips and buses
 //! ([`phy`]), collection and wear levelling ([`gc`]), preconditioning ([`fill`], [`fresh`]).
 //!
@@ -24,8 +24,10 @@ mod map;
 mod pack;
 pub(crate) mod params;
 mod phy;
+mod sata;
 mod states;
 pub mod stats;
+mod throttle;
 mod tsu;
 pub(crate) mod types;
 
@@ -50,6 +52,7 @@ pub(crate) mod event_kind {
     pub(crate) const HOST_TIMER: u32 = 6;
     pub(crate) const PACK: u32 = 7;
     pub(crate) const START: u32 = 8;
+    pub(crate) const ADMIT: u32 = 9;
     pub(crate) const SHIFT: u32 = 28;
     pub(crate) const ARG: u32 = (1 << SHIFT) - 1;
 }
@@ -134,6 +137,7 @@ pub struct Drive {
     reqs: Pool<Req>,
     trs: Pool<Tr>,
     link: link::Link,
+    throttle: throttle::Throttle,
     queues: Vec<link::QueuePair>,
     cache: cache::Cache,
     map: map::Mapping,
@@ -159,6 +163,13 @@ impl Drive {
         parse_order(&config.mapping.order)?;
         if queues.is_empty() || queues.len() > 64 {
             return Err(Error::usage("build drive", "a drive needs 1 to 64 queues"));
+        }
+        if config.host.interface == crate::config::Interface::Sata && queues.len() > 1 {
+            return Err(Error::usage(
+                "build drive",
+                format!("a SATA drive has one queue, not {}", queues.len()),
+            )
+            .hint("give the workload one flow, or the drive the NVMe interface"));
         }
         let p = Params::new(config, queues.len() as u32);
         let everything = all_ids(config);
@@ -189,6 +200,7 @@ impl Drive {
             reqs: Pool::new(),
             trs: Pool::new(),
             link: link::Link::new(&p),
+            throttle: throttle::Throttle::new(&config.throttle),
             cache: cache::Cache::new(&p, queues.len()),
             pack: pack::Packer::new(&p, queues.len()),
             tsu: tsu::Tsu::new(&p, &resolved),
@@ -273,7 +285,7 @@ impl Drive {
         let arg = event.data & event_kind::ARG;
         match event.data >> event_kind::SHIFT {
             event_kind::TO_HOST => self.deliver_to_host(host),
-            event_kind::TO_DRIVE => self.deliver_to_drive(),
+            event_kind::TO_DRIVE => self.deliver_to_drive(host),
             event_kind::DRAM => self.dram_done(arg),
             event_kind::COMMAND_IN => self.command_in_done(arg),
             event_kind::DATA_OUT => self.data_out_done(arg),
@@ -281,6 +293,7 @@ impl Drive {
             event_kind::HOST_TIMER => host.timer(self, arg),
             event_kind::PACK => self.pack_timer(arg),
             event_kind::START => self.start_request(arg),
+            event_kind::ADMIT => self.admit_request(arg),
             _ => {}
         }
         if self.blocks.broken {

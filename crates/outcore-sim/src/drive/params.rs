@@ -9,7 +9,9 @@
 //! whole nanoseconds, and link times are cut to whole nanoseconds; otherwise every die is its own
 //! unit and all times are exact to the picosecond.
 
-use crate::config::{Allocation, Cell, Compat, DriveConfig, GcPolicy, Policy, Suspension};
+use crate::config::{
+    Allocation, Cell, Compat, DriveConfig, GcPolicy, Interface, Policy, Suspension,
+};
 use crate::units::{NS, Ps, SECOND};
 
 /// Bytes of a sector.
@@ -26,6 +28,12 @@ const T_WPSTH: Ps = 15 * NS;
 const T_DBSY: Ps = 500 * NS;
 /// Ready/busy signal after a read.
 const T_READY_READ: Ps = 20 * NS;
+
+/// Commands of an NVMe queue pair, and of a SATA drive (native command queueing).
+const NVME_COMMANDS_MAX: u32 = 65_535;
+const SATA_COMMANDS_MAX: u32 = 32;
+/// Payload of a SATA data frame.
+const SATA_DATA_BYTES: u64 = 8192;
 
 const LINK_PACKET_BYTES: u64 = 128;
 const LINK_OVERHEAD_BYTES: u64 = 28;
@@ -118,6 +126,12 @@ pub(crate) struct Params {
     pub(crate) command_interval: Ps,
     link_lanes: u64,
     link_lane_rate: u64,
+    /// A SATA link instead of PCIe.
+    pub(crate) sata: bool,
+    sata_rate: u64,
+    sata_frame: Ps,
+    /// Commands that the host may have outstanding in one queue.
+    pub(crate) commands_max: u32,
     // Cache.
     pub(crate) cache_pages: u32,
     pub(crate) cache_shared: bool,
@@ -232,17 +246,31 @@ impl Params {
             can_suspend_erase: matches!(suspension, Suspension::Erase | Suspension::ProgramErase),
             suspend_program_if_left: config.scheduling.suspend_program_if_left.0,
             suspend_erase_if_left: config.scheduling.suspend_erase_if_left.0,
-            queue_entries: config.host.queue_entries,
-            fetch_depth: config.host.fetch_depth,
-            command_overhead: if compat {
-                0
+            queue_entries: if config.host.interface == Interface::Sata {
+                2 * SATA_COMMANDS_MAX
             } else {
-                config.host.command_overhead.0
+                config.host.queue_entries
+            },
+            fetch_depth: config.host.fetch_depth,
+            command_overhead: match (compat, config.host.interface) {
+                (true, _) => 0,
+                (false, Interface::Nvme) => config.host.command_overhead.0,
+                (false, Interface::Sata) => {
+                    config.host.command_overhead.0 + config.host.sata_delay.0
+                }
             },
             command_interval: if compat {
                 0
             } else {
                 config.host.command_interval.0
+            },
+            sata: config.host.interface == Interface::Sata,
+            sata_rate: config.host.sata_rate.0,
+            sata_frame: config.host.sata_frame.0,
+            commands_max: if config.host.interface == Interface::Sata {
+                SATA_COMMANDS_MAX
+            } else {
+                NVME_COMMANDS_MAX
             },
             link_lanes: u64::from(config.host.pcie_lanes),
             link_lane_rate: config.host.pcie_lane_rate.0,
@@ -373,6 +401,19 @@ impl Params {
         self.link_time(Self::link_bytes(payload))
     }
 
+    /// Time of a command or completion frame of `bytes` over a SATA link.
+    pub(crate) fn sata_ps(&self, bytes: u64) -> Ps {
+        (u128::from(bytes) * u128::from(SECOND) / u128::from(self.sata_rate)) as Ps
+            + self.sata_frame
+    }
+
+    /// Time of `payload` bytes over a SATA link: the set-up frame, and frames of data.
+    pub(crate) fn sata_data_ps(&self, payload: u64) -> Ps {
+        let frames = payload.div_ceil(SATA_DATA_BYTES);
+        (u128::from(payload) * u128::from(SECOND) / u128::from(self.sata_rate)) as Ps
+            + frames * self.sata_frame
+    }
+
     /// Bytes that `payload` occupies on the link.
     pub(crate) fn link_bytes(payload: u64) -> u64 {
         let tail = payload % LINK_PACKET_BYTES;
@@ -412,6 +453,17 @@ impl Params {
             (whole + open as f64 + rest as f64) as u64
         };
         ns * NS
+    }
+
+    /// Mapping unit of a sector, and the sector's place in it.
+    #[inline]
+    pub(crate) fn unit_of_sector(&self, sector: u64) -> (u64, u64) {
+        let per_unit = u64::from(self.unit_sectors);
+        if per_unit.is_power_of_two() {
+            (sector >> per_unit.trailing_zeros(), sector & (per_unit - 1))
+        } else {
+            (sector / per_unit, sector % per_unit)
+        }
     }
 
     /// Plane of the mapping address `at` (in pages) within the resources that `ids` lists.

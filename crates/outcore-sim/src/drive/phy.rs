@@ -145,6 +145,10 @@ impl Drive {
                 at = self.trs[at].next;
             }
         }
+        let array = self.array_time(chosen.head);
+        if self.trs[chosen.head].source == Source::Gc {
+            self.stats.collection_array_ps += array;
+        }
         let mut at = chosen.head;
         while at != NONE {
             let Tr {
@@ -156,6 +160,8 @@ impl Drive {
             if source == Source::User {
                 self.stats.wait_die_ps += self.now - queued;
                 self.stats.flash_operations += 1;
+                self.stats.user_bus_ps += time;
+                self.stats.user_array_ps += array;
                 // From here on the field holds the start of service.
                 self.trs[at].queued = self.now;
             }
@@ -167,6 +173,17 @@ impl Drive {
         state.status = Status::Command;
         self.phy.busy[channel as usize] = true;
         self.schedule(self.now + time, event_kind::COMMAND_IN, unit);
+    }
+
+    /// Time that the array takes for an operation.
+    #[inline]
+    fn array_time(&self, tr: u32) -> Ps {
+        let Tr { kind, page, .. } = self.trs[tr];
+        match kind {
+            Kind::Read => self.p.read_ps(self.p.page_in_block(page)),
+            Kind::Program => self.p.program_ps(self.p.page_in_block(page)),
+            Kind::Erase => self.p.erase,
+        }
     }
 
     /// Interrupts the running command of a unit; returns the time that takes on the bus.
@@ -213,12 +230,11 @@ impl Drive {
         let channel = self.p.channel_of_unit(unit);
         let state = &self.phy.units[unit as usize];
         let head = state.active.head;
-        let Tr { kind, page, .. } = self.trs[head];
-        let in_block = self.p.page_in_block(page);
-        let (time, status) = match kind {
-            Kind::Read => (self.p.read_ps(in_block), Status::Reading),
-            Kind::Program => (self.p.program_ps(in_block), Status::Programming),
-            Kind::Erase => (self.p.erase, Status::Erasing),
+        let time = self.array_time(head);
+        let status = match self.trs[head].kind {
+            Kind::Read => Status::Reading,
+            Kind::Program => Status::Programming,
+            Kind::Erase => Status::Erasing,
         };
         self.stats.array_ps += time;
         let state = &mut self.phy.units[unit as usize];
@@ -244,11 +260,19 @@ impl Drive {
     }
 
     fn transfer_out(&mut self, tr: u32) {
-        let Tr { page, bytes, .. } = self.trs[tr];
+        let Tr {
+            page,
+            bytes,
+            source,
+            ..
+        } = self.trs[tr];
         let unit = self.p.unit_of_plane(self.p.plane_of_page(page));
         let channel = self.p.channel_of_unit(unit);
         let time = self.p.bus_ps(bytes);
         self.stats.bus_ps += time;
+        if source == Source::User {
+            self.stats.user_bus_ps += time;
+        }
         self.stats.bus_bytes += u64::from(bytes);
         let state = &mut self.phy.units[unit as usize];
         state.transfer = tr;

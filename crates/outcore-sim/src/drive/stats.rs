@@ -80,6 +80,12 @@ pub struct DriveStats {
     pub wait_die_ps: Ps,
     /// Time that user flash operations spent in command, array and data phases.
     pub service_ps: Ps,
+    /// The part of it in which they used the bus.
+    pub user_bus_ps: Ps,
+    /// The part of it in which the array worked for them.
+    pub user_array_ps: Ps,
+    /// Time that arrays worked for collection and wear levelling.
+    pub collection_array_ps: Ps,
     #[serde(skip)]
     energy: EnergyConfig,
     #[serde(skip)]
@@ -117,6 +123,11 @@ impl DriveStats {
             + self.bus_bytes as f64 * self.energy.bus_byte_nj
             + self.link_bytes as f64 * self.energy.link_byte_nj;
         nj * 1e-9 + self.energy.idle_watts * span_ps as f64 / SECOND as f64
+    }
+
+    /// Share of the dies' time in `span_ps` that went to collection and wear levelling.
+    pub fn collection_share(&self, span_ps: Ps) -> f64 {
+        self.collection_array_ps as f64 / (span_ps.max(1) as f64 * f64::from(self.units.max(1)))
     }
 
     /// Share of `span_ps` that each resource was used, by name.

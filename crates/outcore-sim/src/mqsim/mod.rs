@@ -377,10 +377,11 @@ fn import_device<'a>(
                     node,
                     &[("NVME", Interface::Nvme), ("SATA", Interface::Sata)],
                 )?;
-                if config.host.interface == Interface::Sata {
+                if config.host.interface == Interface::Sata && config.compat == Compat::Mqsim {
                     return Err(import.wrong(
                         node,
-                        "SATA drives are not modelled yet; use NVME".to_owned(),
+                        "MQSim's SATA front end is not reproduced; use NVME, or go without compat"
+                            .to_owned(),
                     ));
                 }
             }

@@ -1,0 +1,81 @@
+//! `sim calibrate`: a drive of the simulator fitted to one that was measured.
+//!
+//! Contract: the drive as TOML goes to `-o` or standard output, the table of the fit to standard
+//! error.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use outcore::error::{Error, Result};
+
+use super::json;
+use super::run::write_file;
+use crate::calibrate::{calibrate, read_targets};
+use crate::presets::preset;
+
+/// `sim calibrate`.
+#[derive(Debug, Args)]
+pub struct CalibrateArgs {
+    /// What `outcore drives probe` wrote: drives.toml, or its JSON Lines (--json), which fit better.
+    pub probe: PathBuf,
+    /// The drive in it, by name; the first one without it.
+    #[arg(long)]
+    pub drive: Option<String>,
+    /// The preset whose geometry and policies are taken.
+    #[arg(long, default_value = "p41")]
+    pub base: String,
+    /// Write the drive to this TOML file, for --ssd.
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+    /// Print the fit as JSON Lines instead.
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub(super) fn run(args: &CalibrateArgs) -> Result<u8> {
+    let text = std::fs::read_to_string(&args.probe)
+        .map_err(|error| Error::io("read probe", &error).path(&args.probe))?;
+    let found = read_targets(&text).map_err(|error| error.path(&args.probe))?;
+    let chosen = match &args.drive {
+        None => found.first(),
+        Some(name) => found.iter().find(|targets| targets.name == *name),
+    };
+    let names: Vec<&str> = found.iter().map(|targets| targets.name.as_str()).collect();
+    let targets = chosen.ok_or_else(|| {
+        Error::usage("calibrate drive", "there is no measured drive of that name")
+            .hint(format!("there are {}", names.join(", ")))
+    })?;
+    let base = preset(&args.base)?;
+    let fitted = calibrate(&base.scaled(256, 32)?, targets)?;
+    for fit in &fitted.fits {
+        if args.json {
+            println!("{}", json(fit)?);
+        } else {
+            eprintln!(
+                "{:<40} measured {:>14.0}, fitted {:>14.0} ({:+.1} %)",
+                fit.figure,
+                fit.target,
+                fit.simulated,
+                (fit.simulated / fit.target - 1.0) * 100.0
+            );
+        }
+    }
+    if fitted.worst() > 0.1 {
+        eprintln!(
+            "warning: the fit is off by {:.0} %: another --base may suit the drive better",
+            fitted.worst() * 100.0
+        );
+    }
+    let drive = format!(
+        "# Fitted to {}: flash.read, flash.program, flash.bus, host.pcie_lane_rate, host.command_interval,\n# host.command_overhead. All else is of {}, at a fraction of its size.\n{}",
+        targets.name,
+        args.base,
+        fitted.config.to_toml()?
+    );
+    match &args.output {
+        Some(path) => write_file(path, &drive)?,
+        None if !args.json => print!("{drive}"),
+        None => {}
+    }
+    Ok(0)
+}

@@ -1,0 +1,317 @@
+//! `sim run` and `sim sweep`: workloads on one drive, once or over values of any parameter.
+//!
+//! Contract: results to standard output (a table, JSON Lines with `--json`), warnings to standard
+//! error; files that are asked for are written whole and replaced only where they are asked for by
+//! name.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use outcore::error::{Error, Result};
+
+use super::{DriveArgs, compat, json, warn_all};
+use crate::array::block::{BlockOptions, Loop, load_list};
+use crate::config::{Compat, DriveConfig, split_setting};
+use crate::drive::{Done, Op};
+use crate::mqsim::import_workload;
+use crate::report::Summary;
+use crate::run::{RunOptions, run as run_flows};
+use crate::sweep::{Axis, Metric, sweep, to_csv, to_svg};
+use crate::units::NS;
+use crate::workload::{FlowConfig, Origin};
+use crate::workload_file::WorkloadFile;
+
+/// `sim run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The drive.
+    #[command(flatten)]
+    pub drive: DriveArgs,
+    /// Workload: MQSim's XML, or TOML; random reads of 4 KiB without it.
+    #[arg(long)]
+    pub workload: Option<PathBuf>,
+    /// A block trace as the workload, at its times, or with --depth in flight.
+    #[arg(long, conflicts_with = "workload")]
+    pub trace: Option<PathBuf>,
+    /// Format of the trace, where it cannot be told from its content.
+    #[arg(long, requires = "trace")]
+    pub format: Option<String>,
+    /// Requests of the trace in flight.
+    #[arg(long, requires = "trace")]
+    pub depth: Option<u32>,
+    /// Change a value of the flows, such as depth=32 (repeatable).
+    #[arg(long = "flow", value_name = "KEY=VALUE", conflicts_with = "trace")]
+    pub flows: Vec<String>,
+    /// Whose quirks to reproduce: none or mqsim.
+    #[arg(long, default_value = "none")]
+    pub compat: String,
+    /// Write every request as CSV to this file.
+    #[arg(long, value_name = "FILE")]
+    pub requests_csv: Option<PathBuf>,
+    /// Print JSON Lines.
+    #[arg(long)]
+    pub json: bool,
+    /// Tell on standard error how long the event loop took.
+    #[arg(long)]
+    pub time: bool,
+}
+
+/// `sim sweep`.
+#[derive(Debug, Args)]
+pub struct SweepArgs {
+    /// A parameter and its values, such as flash.channels=4,8,16 or flow.depth=1,16,256
+    /// (repeatable: every combination is run).
+    #[arg(long, required = true, value_name = "KEY=VALUE,...")]
+    pub vary: Vec<String>,
+    /// The drive.
+    #[command(flatten)]
+    pub drive: DriveArgs,
+    /// Workload as TOML; random reads of 4 KiB without it.
+    #[arg(long)]
+    pub workload: Option<PathBuf>,
+    /// Change a value of the flows, such as depth=32 (repeatable).
+    #[arg(long = "flow", value_name = "KEY=VALUE")]
+    pub flows: Vec<String>,
+    /// What the table shows last and the chart draws: iops, bytes_per_s, mean_ns, p99_ns, end_ns or
+    /// write_amplification.
+    #[arg(long, default_value = "iops")]
+    pub metric: String,
+    /// Write the points as CSV to this file.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Draw the metric over the first parameter into this SVG file.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Print JSON Lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn read(path: &Path, what: &str) -> Result<String> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Error::io(format!("read {what}"), &error).path(path))
+}
+
+pub(super) fn write_file(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(|error| Error::io("write results", &error).path(path))
+}
+
+fn workload_file(path: Option<&PathBuf>, settings: &[String]) -> Result<WorkloadFile> {
+    let mut file = match path {
+        Some(path) => {
+            WorkloadFile::from_toml(&read(path, "workload")?).map_err(|error| error.path(path))?
+        }
+        None => WorkloadFile::one(),
+    };
+    for setting in settings {
+        let (key, value) = split_setting(setting)?;
+        file = file.set(key, value)?;
+    }
+    Ok(file)
+}
+
+fn is_toml(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
+}
+
+/// The flows of every scenario.
+fn scenarios(
+    args: &RunArgs,
+    compat: Compat,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Vec<FlowConfig>>> {
+    if let Some(path) = &args.trace {
+        let options = BlockOptions {
+            format: args.format.as_ref().map(|name| name.parse()).transpose()?,
+            pace: match args.depth {
+                Some(depth) => Loop::Closed { depth },
+                None => Loop::Open { speedup: 1.0 },
+            },
+            requests_max: 0,
+        };
+        let (list, more) = load_list(path, &options)?;
+        warnings.extend(more);
+        let mut flows = WorkloadFile::one().flows()?;
+        for flow in &mut flows {
+            flow.name = "trace".to_owned();
+            flow.origin = Origin::List(list.clone());
+        }
+        return Ok(vec![flows]);
+    }
+    match &args.workload {
+        Some(path) if !is_toml(path) => {
+            if !args.flows.is_empty() {
+                return Err(
+                    Error::usage("read options", "--flow changes TOML workloads only")
+                        .hint("edit the XML file, or write the workload as TOML"),
+                );
+            }
+            import_workload(path, compat, warnings)
+        }
+        path => Ok(vec![workload_file(path.as_ref(), &args.flows)?.flows()?]),
+    }
+}
+
+pub(super) fn run(args: &RunArgs) -> Result<u8> {
+    let compat = compat(&args.compat)?;
+    let mut warnings = Vec::new();
+    let config = args.drive.config_for(compat, &mut warnings)?;
+    let scenarios = scenarios(args, compat, &mut warnings)?;
+    warn_all(&warnings);
+    let mut csv = String::new();
+    for flows in &scenarios {
+        let options = RunOptions {
+            keep_log: args.requests_csv.is_some(),
+            warnings: warnings.clone(),
+        };
+        let outcome = run_flows(&config, flows, &options)?;
+        append_csv(&mut csv, &outcome.log);
+        if args.time {
+            eprintln!(
+                "event loop: {:.3} s, {:.0} requests/s, {:.1} ns an event",
+                outcome.loop_seconds,
+                outcome.summary.total.requests as f64 / outcome.loop_seconds,
+                outcome.loop_seconds * 1e9 / outcome.summary.counters.events.max(1) as f64
+            );
+        }
+        if args.json {
+            println!("{}", summary_line(&outcome.summary)?);
+        } else {
+            print_summary(&outcome.summary);
+        }
+    }
+    if let Some(path) = &args.requests_csv {
+        write_file(path, &csv)?;
+    }
+    Ok(0)
+}
+
+/// One line a request; times in nanoseconds, LBA and sectors in units of 512 bytes.
+fn append_csv(text: &mut String, log: &[Done]) {
+    if text.is_empty() {
+        text.push_str("flow,op,lba,sectors,arrival_ns,enqueue_ns,complete_ns\n");
+    }
+    for done in log {
+        let op = match done.op {
+            Op::Read => "read",
+            Op::Write => "write",
+            Op::Trim => "trim",
+        };
+        let ns = |ps: u64| ps as f64 / NS as f64;
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{},{op},{},{},{:.3},{:.3},{:.3}",
+            done.queue,
+            done.lba,
+            done.sectors,
+            ns(done.arrival),
+            ns(done.enqueued),
+            ns(done.completed)
+        );
+    }
+}
+
+pub(super) fn sweep_command(args: &SweepArgs) -> Result<u8> {
+    let metric: Metric = args.metric.parse()?;
+    let axes: Vec<Axis> = args
+        .vary
+        .iter()
+        .map(|text| text.parse())
+        .collect::<Result<_>>()?;
+    let drive: DriveConfig = args.drive.config()?;
+    let workload = workload_file(args.workload.as_ref(), &args.flows)?;
+    let points = sweep(&drive, &workload, &axes)?;
+    if let Some(path) = &args.csv {
+        write_file(path, &to_csv(&points))?;
+    }
+    if let Some(path) = &args.svg {
+        write_file(path, &to_svg(&points, metric)?)?;
+    }
+    if args.json {
+        for point in &points {
+            println!("{}", json(point)?);
+        }
+        return Ok(0);
+    }
+    let keys: Vec<String> = axes
+        .iter()
+        .map(|axis| format!("{:>18}", axis.key))
+        .collect();
+    println!(
+        "{} {:>12} {:>12} {:>12} {:>10}  {}",
+        keys.join(" "),
+        "IOPS",
+        "mean us",
+        "p99 us",
+        "MB/s",
+        metric.name()
+    );
+    for point in &points {
+        let values = point
+            .settings
+            .iter()
+            .map(|(_, value)| format!("{value:>18}"));
+        let total = &point.summary.total;
+        println!(
+            "{} {:>12.0} {:>12.2} {:>12.2} {:>10.1}  {:.4}",
+            values.collect::<Vec<_>>().join(" "),
+            total.iops,
+            total.mean_response_ns / 1e3,
+            total.p99_response_ns as f64 / 1e3,
+            total.bytes_per_s / 1e6,
+            metric.of(&point.summary)
+        );
+    }
+    Ok(0)
+}
+
+fn summary_line(summary: &Summary) -> Result<String> {
+    let mut value = serde_json::to_value(summary)
+        .map_err(|error| Error::usage("write summary", error.to_string()))?;
+    if let Some(object) = value.as_object_mut() {
+        object.insert("type".to_owned(), "summary".into());
+        object.insert("version".to_owned(), 1.into());
+    }
+    Ok(value.to_string())
+}
+
+fn print_summary(summary: &Summary) {
+    println!("drive {}", summary.drive);
+    println!(
+        "{:<10} {:>10} {:>12} {:>10} {:>12} {:>12} {:>12}",
+        "flow", "requests", "IOPS", "MB/s", "mean us", "p99 us", "p99.99 us"
+    );
+    for flow in summary.flows.iter().chain(std::iter::once(&summary.total)) {
+        println!(
+            "{:<10} {:>10} {:>12.0} {:>10.1} {:>12.2} {:>12.2} {:>12.2}",
+            flow.name,
+            flow.requests,
+            flow.iops,
+            flow.bytes_per_s / 1e6,
+            flow.mean_response_ns / 1e3,
+            flow.p99_response_ns as f64 / 1e3,
+            flow.p9999_response_ns as f64 / 1e3
+        );
+    }
+    println!("write amplification {:.3}", summary.write_amplification);
+    println!("energy {:.3} J", summary.energy_joules);
+    let time = &summary.breakdown;
+    println!("link {:.2} us a request", time.link_ns / 1e3);
+    println!(
+        "a flash operation of the host: queued {:.2} us, bus {:.2} us, array {:.2} us, waiting for the bus {:.2} us",
+        time.wait_die_ns / 1e3,
+        time.bus_ns / 1e3,
+        time.array_ns / 1e3,
+        time.wait_bus_ns / 1e3
+    );
+    println!(
+        "collection used {:.1} % of the dies' time",
+        time.collection_share * 100.0
+    );
+    for (name, share) in &time.utilisation {
+        println!("{name} used {:.1} %", share * 100.0);
+    }
+}
