@@ -60,6 +60,52 @@ pub(crate) struct Bucket {
     pub(crate) copies_of: Option<Box<[u8]>>,
 }
 
+/// One bucket as one worker fills it.
+#[derive(Default)]
+pub(crate) struct Out {
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) count: u64,
+    /// Where the next segments of the open extent go, and how many of them.
+    pub(crate) extent: Option<(Place, usize)>,
+    /// Elements of the current run that are in earlier segments.
+    pub(crate) run_count: u64,
+    /// Runs in the buffer that is being filled.
+    pieces: Vec<Piece>,
+    /// Bytes of the buffer that the pieces cover.
+    covered_bytes: usize,
+}
+
+impl Out {
+    /// Notes what the run that began at `run_position` has added to a buffer in which are
+    /// `filled_bytes` by now.
+    pub(crate) fn note(&mut self, filled_bytes: usize, run_position: u64, element_bytes: usize) {
+        let added_bytes = filled_bytes - self.covered_bytes;
+        if added_bytes == 0 {
+            return;
+        }
+        let count = (added_bytes / element_bytes) as u32;
+        self.pieces.push(Piece {
+            position: run_position + self.run_count,
+            count,
+        });
+        self.run_count += u64::from(count);
+        self.covered_bytes = filled_bytes;
+    }
+
+    /// Makes a segment of a buffer that is full, or will not become so; gives its number.
+    pub(crate) fn push(&mut self, home: Home, payload_bytes: usize, element_bytes: usize) -> usize {
+        self.count += (payload_bytes / element_bytes) as u64;
+        self.covered_bytes = 0;
+        self.segments.push(Segment {
+            home,
+            payload_bytes: payload_bytes as u32,
+            is_on_credit: false,
+            pieces: std::mem::take(&mut self.pieces).into_boxed_slice(),
+        });
+        self.segments.len() - 1
+    }
+}
+
 /// Checksum of a segment's payload at a place of scratch run `run`.
 pub(crate) fn segment_checksum(run: u64, place: Place, payload: &[u8]) -> u64 {
     let place = BlockPlace {

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
 
-use super::bucket::{Bucket, Home, Piece, Segment, segment_checksum, verify_segment};
+use super::bucket::{Bucket, Home, Out, Segment, segment_checksum, verify_segment};
 use super::cut::Cut;
 use super::elements::Elements;
 use super::intake::{Intake, Source};
@@ -30,7 +30,7 @@ use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use crate::stream::source::Block;
-use crate::volume::scratch::Place;
+use crate::volume::scratch::{Place, Scratch};
 use crate::volume::{Port, Transfer, TransferFault};
 
 /// Elements that are classified, then moved: their bucket numbers stay in the first-level cache.
@@ -93,21 +93,6 @@ pub(crate) fn distribute<E: Elements>(
         buckets[index].segments.extend(out.segments);
     }
     Ok(buckets)
-}
-
-/// One bucket as one worker sees it.
-#[derive(Default)]
-struct Out {
-    segments: Vec<Segment>,
-    count: u64,
-    /// Where the next segments of the open extent go.
-    extent: Option<(Place, usize)>,
-    /// Runs in the buffer that is being filled.
-    pieces: Vec<Piece>,
-    /// Bytes of the buffer that the pieces cover.
-    covered_bytes: usize,
-    /// Elements of the current run that are in earlier segments.
-    run_count: u64,
 }
 
 enum Task {
@@ -363,6 +348,7 @@ impl<'a, E: Elements> Worker<'a, E> {
                 let scratch = self.shared.scratch()?;
                 let payload = &transfer.buf[..segment.payload_bytes as usize];
                 verify_segment(scratch, self.shared.run, place, checksum, payload)?;
+                scratch.forget(place);
                 scratch.free(place, self.shared.plan.segment_bytes as u64);
                 Ok(())
             }
@@ -495,19 +481,9 @@ impl<'a, E: Elements> Worker<'a, E> {
 
     /// Notes what the current run has added to a bucket's buffer since the last note.
     fn note_piece(&mut self, bucket: usize) {
+        let element_bytes = self.shared.elements.element_bytes();
         let filled_bytes = self.scatter.filled_bytes(bucket);
-        let out = &mut self.outs[bucket];
-        let added_bytes = filled_bytes - out.covered_bytes;
-        if added_bytes == 0 {
-            return;
-        }
-        let count = (added_bytes / self.shared.elements.element_bytes()) as u32;
-        out.pieces.push(Piece {
-            position: self.run_position + out.run_count,
-            count,
-        });
-        out.run_count += u64::from(count);
-        out.covered_bytes = filled_bytes;
+        self.outs[bucket].note(filled_bytes, self.run_position, element_bytes);
     }
 
     /// Takes a full buffer out of the scatter and makes a segment of it.
@@ -557,18 +533,8 @@ impl<'a, E: Elements> Worker<'a, E> {
     }
 
     fn push_segment(&mut self, bucket: usize, home: Home, payload_bytes: usize) -> usize {
-        let count = payload_bytes / self.shared.elements.element_bytes();
-        let out = &mut self.outs[bucket];
-        out.count += count as u64;
-        out.covered_bytes = 0;
-        let pieces = std::mem::take(&mut out.pieces).into_boxed_slice();
-        out.segments.push(Segment {
-            home,
-            payload_bytes: payload_bytes as u32,
-            is_on_credit: false,
-            pieces,
-        });
-        out.segments.len() - 1
+        let element_bytes = self.shared.elements.element_bytes();
+        self.outs[bucket].push(home, payload_bytes, element_bytes)
     }
 
     /// The next segment's place in the bucket's open extent, or in a new one.
@@ -590,10 +556,10 @@ impl<'a, E: Elements> Worker<'a, E> {
                     Source::Segments { .. } => 1,
                 };
                 let extent_bytes = segment_bytes * segments as u64;
-                (
-                    self.shared.scratch()?.allocate(extent_bytes, &self.port)?,
-                    segments,
-                )
+                let scratch = self.shared.scratch()?;
+                let band = self.band(bucket, scratch);
+                let place = scratch.allocate(extent_bytes, band, &self.port)?;
+                (place, segments)
             }
         };
         if left > 1 {
@@ -618,11 +584,22 @@ impl<'a, E: Elements> Worker<'a, E> {
         let segment = self.push_segment(bucket, home, payload_bytes);
         let buf = buf.split_to(block_ceil(payload_bytes as u64) as usize);
         let token = self.token(Pending::Write { bucket, segment });
-        let file = self.shared.scratch()?.file(place);
+        let scratch = self.shared.scratch()?;
+        scratch.expect_read(place);
+        let file = scratch.file(place);
         self.port
             .submit(file, Op::Write, place.offset_bytes, buf, token);
         self.writes_in_flight += 1;
         Ok(())
+    }
+
+    /// Where buckets go that will be read at the same time. What a split writes is read in no
+    /// foreseen order.
+    fn band(&self, bucket: usize, scratch: &Scratch) -> usize {
+        match self.source {
+            Source::Blocks(_) => bucket * scratch.bands() / self.outs.len(),
+            Source::Segments { .. } => scratch.bands() - 1,
+        }
     }
 
     /// A drive that turned out full: its segment goes to another.
@@ -638,11 +615,16 @@ impl<'a, E: Elements> Worker<'a, E> {
         }
         self.outs[bucket].extent = None;
         let scratch = self.shared.scratch()?;
-        let place = scratch.allocate(self.shared.plan.segment_bytes as u64, &self.port)?;
+        let segment_bytes = self.shared.plan.segment_bytes as u64;
+        let place = scratch.allocate(segment_bytes, self.band(bucket, scratch), &self.port)?;
+        scratch.expect_read(place);
         let entry = &mut self.outs[bucket].segments[segment];
         let payload = &buf[..entry.payload_bytes as usize];
         let checksum = segment_checksum(self.shared.run, place, payload);
-        entry.home = Home::Scratch { place, checksum };
+        let home = std::mem::replace(&mut entry.home, Home::Scratch { place, checksum });
+        if let Home::Scratch { place, .. } = home {
+            scratch.forget(place);
+        }
         let token = self.token(Pending::Write { bucket, segment });
         self.port.submit(
             scratch.file(place),

@@ -301,6 +301,7 @@ where
                     let device = self.shared.volume.device();
                     device.punch(file.id, place.offset_bytes, len_bytes)?;
                 }
+                scratch.forget(*place);
             }
         }
         Ok(())

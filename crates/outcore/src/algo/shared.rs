@@ -46,7 +46,12 @@ impl<'a> LazyScratch<'a> {
         }
     }
 
-    /// The scratch, if it has been needed.
+    /// The scratch, if it has been needed so far.
+    pub(crate) fn made(&self) -> Option<&Scratch> {
+        self.made.get()
+    }
+
+    /// The same, to be removed.
     pub(crate) fn into_made(self) -> Option<Scratch> {
         self.made.into_inner()
     }

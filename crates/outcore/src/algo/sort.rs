@@ -422,6 +422,9 @@ where
         .job
         .control
         .begin_phase("sort", count * element_bytes);
+    if let Some(scratch) = shared.scratch.made() {
+        scratch.seal();
+    }
     let mut list = make_leaves(shared, buckets, options.unique);
     if let Some(staged) = staged.filter(|_| !options.unique) {
         interleave(&mut list, staged, element_bytes);

@@ -1,7 +1,10 @@
-//! Scratch space over many drives: one log a drive, extents handed out by weight.
+//! Scratch space over many drives: a few logs a drive, extents handed out by weight.
 //!
-//! Contract: each scratch drive has one private file (see [`crate::drive::private_dir`]) that
-//! grows like a log; [`Scratch::allocate`] gives the next extent on the drive that has had the
+//! Contract: each scratch drive has a private file a *band* (see [`crate::drive::private_dir`]) that
+//! grows like a log. What is read at about the same time belongs in one band: once nothing more is
+//! written ([`Scratch::seal`]), a log goes as soon as all of it has been read, while others are
+//! still needed; freeing all at the end would take a tenth of the time of a sort.
+//! [`Scratch::allocate`] gives the next extent on the drive that has had the
 //! least for its weight, starting at a seeded one, passing over drives that are full or whose
 //! lane of the asking port is long. Freed extents are used again before a log grows. The sum of
 //! live extents stays under the limit. Nothing here touches data; writers do.
@@ -12,6 +15,7 @@
 //! Memory: one word pair a freed extent.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Drive, Port, Volume, VolumeFile};
@@ -19,6 +23,9 @@ use crate::drive::{Access, Device, PrivateDir};
 use crate::error::{Error, Kind, Result};
 use crate::memory::block_ceil;
 
+/// Bands at most, and bytes of a log that are worth one.
+const BANDS_MAX: u64 = 8;
+const BAND_BYTES: u64 = 32 << 20;
 /// A lane with this many requests is passed over while another drive has fewer.
 const BACKLOG_HIGH: usize = 48;
 
@@ -53,11 +60,22 @@ struct Logs {
     next: usize,
 }
 
+/// What is in a log that has not been read yet.
+#[derive(Debug)]
+struct LogFile {
+    file: VolumeFile,
+    unread: AtomicU64,
+    is_gone: AtomicBool,
+}
+
 /// The scratch of one job. Dropping it removes the files' names at once, and leaves it to the device
 /// when their space is free; [`Scratch::remove`] waits for that.
 pub struct Scratch {
     logs: Mutex<Logs>,
-    files: Vec<VolumeFile>,
+    /// Of each drive all bands, then of the next.
+    files: Vec<LogFile>,
+    bands: usize,
+    is_sealed: AtomicBool,
     limit_bytes: u64,
     /// What one log is expected to hold.
     expected_bytes: u64,
@@ -66,10 +84,10 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a log in each of `dirs` after sweeping what dead jobs left there.
+    /// Makes logs in each of `dirs` after sweeping what dead jobs left there.
     ///
     /// `expected_bytes` is what the job will put on all of them, about; it only sets how far ahead
-    /// room is reserved.
+    /// room is reserved, and the number of bands.
     pub fn create(
         volume: &Volume,
         dirs: &[PathBuf],
@@ -79,27 +97,33 @@ impl Scratch {
     ) -> Result<Self> {
         let mut private_dirs = Vec::new();
         let mut logs = Vec::new();
+        let drive_bytes = expected_bytes / dirs.len().max(1) as u64;
+        let bands = (drive_bytes / BAND_BYTES).clamp(1, BANDS_MAX) as usize;
         for dir in dirs {
             volume.device().sweep_private_dirs(dir)?;
             let private_dir = volume.device().make_private_dir(dir)?;
-            let file = volume.open(&private_dir.path().join("scratch"), Access::Create)?;
-            let drive = Arc::clone(&volume.drives()[file.drive_index]);
-            logs.push(Log {
-                file,
-                drive,
-                end_bytes: 0,
-                reserved_bytes: 0,
-                live_bytes: 0,
-                free: Vec::new(),
-            });
+            for band in 0..bands {
+                let path = private_dir.path().join(format!("scratch-{band}"));
+                let file = volume.open(&path, Access::Create)?;
+                let drive = Arc::clone(&volume.drives()[file.drive_index]);
+                logs.push(Log {
+                    file,
+                    drive,
+                    end_bytes: 0,
+                    reserved_bytes: 0,
+                    live_bytes: 0,
+                    free: Vec::new(),
+                });
+            }
             private_dirs.push(private_dir);
         }
-        let files = logs.iter().map(|log| log.file.clone()).collect();
-        let next = if logs.is_empty() {
-            0
-        } else {
-            (seed % logs.len() as u64) as usize
-        };
+        let files = logs.iter().map(|log| LogFile {
+            file: log.file.clone(),
+            unread: AtomicU64::new(0),
+            is_gone: AtomicBool::new(false),
+        });
+        let files = files.collect();
+        let next = (seed % dirs.len().max(1) as u64) as usize;
         let logs = Mutex::new(Logs {
             logs,
             live_bytes: 0,
@@ -109,8 +133,10 @@ impl Scratch {
         Ok(Scratch {
             logs,
             files,
+            bands,
+            is_sealed: AtomicBool::new(false),
             limit_bytes,
-            expected_bytes: block_ceil(expected_bytes / dirs.len().max(1) as u64),
+            expected_bytes: block_ceil(drive_bytes / bands as u64),
             device: Arc::clone(volume.device()),
             dirs: private_dirs,
         })
@@ -122,7 +148,7 @@ impl Scratch {
 
     /// The file of a log.
     pub fn file(&self, place: Place) -> &VolumeFile {
-        &self.files[usize::from(place.log)]
+        &self.files[usize::from(place.log)].file
     }
 
     /// Name of the drive of a log, for messages.
@@ -135,8 +161,48 @@ impl Scratch {
         self.lock().peak_bytes
     }
 
-    /// An extent of `len_bytes` (a multiple of 4 KiB) on the drive whose turn it is.
-    pub fn allocate(&self, len_bytes: u64, port: &Port) -> Result<Place> {
+    /// Bands that allocations may name: `0..bands()`.
+    pub fn bands(&self) -> usize {
+        self.bands
+    }
+
+    /// Notes that a place will be written and read once.
+    pub fn expect_read(&self, place: Place) {
+        self.files[usize::from(place.log)]
+            .unread
+            .fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that what was expected at a place has been read, or will not be.
+    pub fn forget(&self, place: Place) {
+        let log = &self.files[usize::from(place.log)];
+        if log.unread.fetch_sub(1, Ordering::AcqRel) == 1 && self.is_sealed.load(Ordering::Acquire)
+        {
+            self.remove_log(log);
+        }
+    }
+
+    /// Nothing will be written from now on: logs go as soon as they have been read. No thread may be
+    /// writing.
+    pub fn seal(&self) {
+        self.is_sealed.store(true, Ordering::Release);
+        for log in &self.files {
+            if log.unread.load(Ordering::Acquire) == 0 {
+                self.remove_log(log);
+            }
+        }
+    }
+
+    fn remove_log(&self, log: &LogFile) {
+        if !log.is_gone.swap(true, Ordering::AcqRel) {
+            // What cannot be removed now goes with the directory.
+            let _ = self.device.remove(&log.file.path);
+            self.device.close(log.file.id);
+        }
+    }
+
+    /// An extent of `len_bytes` (a multiple of 4 KiB) in a band, on the drive whose turn it is.
+    pub fn allocate(&self, len_bytes: u64, band: usize, port: &Port) -> Result<Place> {
         let mut state = self.lock();
         if state.live_bytes + len_bytes > self.limit_bytes {
             return Err(Error::new(
@@ -147,11 +213,12 @@ impl Scratch {
             .hint("raise --scratch-limit or --memory"));
         }
         loop {
-            let Some(index) = choose(&state, port, len_bytes) else {
+            let Some(drive) = self.choose(&state, port, len_bytes, band) else {
                 return Err(self.no_space(&state, len_bytes));
             };
+            let index = drive * self.bands + band;
             if let Some(offset_bytes) = self.take(&mut state.logs[index], len_bytes)? {
-                state.next = (index + 1) % state.logs.len();
+                state.next = (drive + 1) % self.drive_count();
                 state.live_bytes += len_bytes;
                 state.peak_bytes = state.peak_bytes.max(state.live_bytes);
                 return Ok(Place {
@@ -217,16 +284,45 @@ impl Scratch {
     }
 
     fn close_files(&mut self) {
-        for file in self.files.drain(..) {
-            self.device.close(file.id);
+        for log in self.files.drain(..) {
+            if !log.is_gone.into_inner() {
+                self.device.close(log.file.id);
+            }
         }
+    }
+
+    fn drive_count(&self) -> usize {
+        self.files.len() / self.bands
+    }
+
+    /// The drive whose turn it is: not full (or with a freed extent of that size), not busy, with
+    /// the least in this band for its weight.
+    fn choose(&self, state: &Logs, port: &Port, len_bytes: u64, band: usize) -> Option<usize> {
+        let count = self.drive_count();
+        let mut best: Option<(bool, f64, usize)> = None;
+        for step in 0..count {
+            let drive = (state.next + step) % count;
+            let log = &state.logs[drive * self.bands + band];
+            if log.drive.is_full() && !log.free.iter().any(|&(_, free)| free == len_bytes) {
+                continue;
+            }
+            let is_busy = port.backlog(log.file.drive_index) >= BACKLOG_HIGH;
+            let share = log.live_bytes as f64 / log.drive.weight.max(f64::MIN_POSITIVE);
+            if best.is_none_or(|(busy, least, _)| (is_busy, share) < (busy, least)) {
+                best = Some((is_busy, share, drive));
+            }
+        }
+        best.map(|(_, _, drive)| drive)
     }
 
     fn no_space(&self, state: &Logs, len_bytes: u64) -> Error {
         let drives: Vec<String> = state
             .logs
-            .iter()
-            .map(|log| format!("{} holds {} bytes", log.drive.name, log.live_bytes))
+            .chunks(self.bands)
+            .map(|logs| {
+                let live_bytes: u64 = logs.iter().map(|log| log.live_bytes).sum();
+                format!("{} holds {live_bytes} bytes", logs[0].drive.name)
+            })
             .collect();
         Error::new(
             Kind::NoSpace,
@@ -248,22 +344,55 @@ impl Drop for Scratch {
     }
 }
 
-/// The log whose turn it is: not full (or with a freed extent of that size), not busy, with the
-/// least on it for its weight.
-fn choose(state: &Logs, port: &Port, len_bytes: u64) -> Option<usize> {
-    let count = state.logs.len();
-    let mut best: Option<(bool, f64, usize)> = None;
-    for step in 0..count {
-        let index = (state.next + step) % count;
-        let log = &state.logs[index];
-        if log.drive.is_full() && !log.free.iter().any(|&(_, free)| free == len_bytes) {
-            continue;
-        }
-        let is_busy = port.backlog(log.file.drive_index) >= BACKLOG_HIGH;
-        let share = log.live_bytes as f64 / log.drive.weight.max(f64::MIN_POSITIVE);
-        if best.is_none_or(|(busy, least, _)| (is_busy, share) < (busy, least)) {
-            best = Some((is_busy, share, index));
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::Device;
+    use crate::drive::os::OsDevice;
+
+    fn scratch(dir: &std::path::Path, expected_bytes: u64) -> (Volume, Scratch) {
+        let device: Arc<dyn Device> = Arc::new(OsDevice::new(crate::config::IoMode::Auto));
+        let drive = ("drive".to_string(), dir.to_path_buf(), 1.0);
+        let volume = Volume::new(device, &[drive]).unwrap();
+        let dirs = [dir.to_path_buf()];
+        let scratch = Scratch::create(&volume, &dirs, u64::MAX, expected_bytes, 1).unwrap();
+        (volume, scratch)
     }
-    best.map(|(_, _, index)| index)
+
+    fn logs(dir: &std::path::Path) -> usize {
+        let private = std::fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        let files = private.flat_map(|dir| std::fs::read_dir(dir).unwrap());
+        files
+            .filter(|file| file.as_ref().unwrap().file_name() != "lock")
+            .count()
+    }
+
+    #[test]
+    fn a_log_goes_once_all_of_it_has_been_read_and_not_before_all_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let (volume, scratch) = scratch(dir.path(), 3 * BAND_BYTES);
+        let port = volume.port().unwrap();
+        assert_eq!((scratch.bands(), logs(dir.path())), (3, 3));
+        let place = |band| {
+            let place = scratch.allocate(4096, band, &port).unwrap();
+            scratch.expect_read(place);
+            place
+        };
+        let (first, second, other) = (place(0), place(0), place(2));
+        scratch.forget(first);
+        scratch.forget(second);
+        assert_eq!(logs(dir.path()), 3, "more may be written");
+        let late = place(0);
+        scratch.seal();
+        assert_eq!(logs(dir.path()), 2, "an empty log is of no use");
+        scratch.forget(other);
+        assert_eq!(logs(dir.path()), 1);
+        scratch.forget(late);
+        assert_eq!(logs(dir.path()), 0);
+        drop(port);
+        scratch.remove();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
 }

@@ -135,5 +135,6 @@ impl Queue for HookQueue {
 
 /// Whether a file is scratch (by its name inside a private directory).
 pub fn is_scratch(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name == "scratch")
+    path.file_name()
+        .is_some_and(|name| name.as_encoded_bytes().starts_with(b"scratch-"))
 }
