@@ -11,7 +11,7 @@
 //! | `means` | flags as what a job may use, and what is recorded of it |
 //! | `spool`, `pipe` | streams in and out |
 //! | `report`, `progress`, `measure` | what is said, while and after |
-//! | `signals` | SIGINT and SIGTERM |
+//! | `signals` | SIGINT, SIGTERM and SIGHUP |
 //! | `floor` | the drive's own speed |
 //! | `commands` | the subcommands |
 

@@ -1,15 +1,17 @@
-//! SIGINT and SIGTERM: the first asks the job to stop and clean up, the second ends the process.
+//! SIGINT, SIGTERM and SIGHUP: the first asks the job to stop and clean up, the second ends the
+//! process.
 //!
 //! Contract: a handler only sets a flag that whoever watches a job looks at (see
 //! [`crate::progress`]), within 20 ms. If the flag is set already, the handler ends the process at
 //! once with 130; what is then left behind is swept by the next run. Where no handler can be
-//! installed the signals keep their usual effect.
+//! installed the signals keep their usual effect, and those that whoever started the process had
+//! ignored (`nohup`, a shell's background jobs) stay so.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use outcore::{Error, Kind, Result};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// Whether the user asked to stop. Clones share the answer.
@@ -21,7 +23,9 @@ impl Interrupt {
     pub(crate) fn install() -> Self {
         let interrupt = Interrupt::default();
         let second = i32::from(Kind::Interrupted.exit_code());
-        for signal in [SIGINT, SIGTERM] {
+        let ignored = ignored_signals();
+        let is_wanted = |signal: &i32| ignored >> (signal - 1) & 1 == 0;
+        for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(is_wanted) {
             // Order counts: the first to run must still see the flag as it was before.
             let _ = flag::register_conditional_shutdown(signal, second, Arc::clone(&interrupt.0))
                 .and_then(|_| flag::register(signal, Arc::clone(&interrupt.0)));
@@ -42,4 +46,12 @@ impl Interrupt {
             Ok(())
         }
     }
+}
+
+/// Signals that the process was started with as ignored, signal n as bit n - 1.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
 }

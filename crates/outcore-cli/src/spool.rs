@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use outcore::drive::{Access, Op, PrivateDir};
-use outcore::job::Job;
+use outcore::job::{Job, ScratchDrive};
 use outcore::memory::{Buf, Pool, block_ceil};
 use outcore::volume::{Port, Transfer, Volume, VolumeFile};
 use outcore::{Error, Kind, Result, units};
@@ -65,8 +65,8 @@ impl Spool {
         check: impl FnOnce(&[u8]) -> Result<()>,
     ) -> Result<Source> {
         job.control.begin_phase(PHASE, 0);
-        let name = self.parent.display().to_string();
-        let volume = Volume::new(job.device.clone(), &[(name, self.parent.clone(), 1.0)])?;
+        let drive = ScratchDrive::new(&self.parent);
+        let volume = Volume::new(job.device.clone(), &[drive])?;
         let path = self.dir.path().join(format!("input-{}", self.files));
         self.files += 1;
         let file = volume.open(&path, Access::Create)?;

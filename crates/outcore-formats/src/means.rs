@@ -129,6 +129,7 @@ impl Means {
                 name: spec.name.clone(),
                 dir: spec.dir.clone(),
                 weight,
+                limit_bytes: spec.capacity_limit_bytes.unwrap_or(u64::MAX),
             });
         Ok(drives.collect())
     }
@@ -147,11 +148,7 @@ impl Means {
         if dir == beside {
             return Ok(Vec::new());
         }
-        Ok(vec![ScratchDrive {
-            name: dir.display().to_string(),
-            dir,
-            weight: 1.0,
-        }])
+        Ok(vec![ScratchDrive::new(dir)])
     }
 }
 

@@ -42,6 +42,7 @@ fn sort_on(drives: u32, link_bytes_per_s: u64) -> (f64, ReplayReport) {
         name: format!("d{number}"),
         dir: PathBuf::from(format!("/d{number}")),
         weight: 1.0,
+        limit_bytes: u64::MAX,
     });
     let options = JobOptions {
         memory_bytes: 12 << 20,

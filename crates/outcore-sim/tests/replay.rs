@@ -65,6 +65,7 @@ fn record_a_sort(trace: &Path) -> u64 {
             name: "d0".into(),
             dir: dir.clone(),
             weight: 1.0,
+            limit_bytes: u64::MAX,
         }],
         seed: 3,
         ..JobOptions::default()

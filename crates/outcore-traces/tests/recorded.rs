@@ -66,6 +66,7 @@ fn record_sort(
         name: dir.display().to_string(),
         dir: dir.clone(),
         weight: 1.0,
+        limit_bytes: u64::MAX,
     });
     let options = JobOptions {
         memory_bytes: 12 << 20,

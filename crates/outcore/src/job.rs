@@ -4,7 +4,6 @@
 //! watches: progress is read from it, and setting `cancel` stops the job at its next look, at
 //! most about 50 ms and one bucket's sort later, with nothing left behind.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,18 +12,8 @@ use crate::drive::Device;
 use crate::drive::os::OsDevice;
 use crate::error::{Error, Result};
 use crate::memory::Budget;
+pub use crate::volume::ScratchDrive;
 use crate::volume::Volume;
-
-/// A directory that scratch may go to.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ScratchDrive {
-    /// For messages.
-    pub name: String,
-    /// The directory.
-    pub dir: PathBuf,
-    /// Its share relative to the others (a bandwidth, or 1 for each).
-    pub weight: f64,
-}
 
 /// What a job may use.
 #[derive(Debug, Clone)]

@@ -2,13 +2,14 @@
 //!
 //! Contract: [`Consumed`] remembers how much room the inputs occupied before the job; what they
 //! occupy less afterwards has been freed, and reads as zeros. It also removes what was consumed
-//! once the output is in place, except what the output has replaced. Only metadata is read.
+//! once the output is in place: only files that still are what was opened, whatever they are called,
+//! so never the output. Only metadata is read.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use outcore::{Error, Kind, Result, units};
-use outcore_formats::inputs::{Input, Source};
+use outcore_formats::inputs::{Input, Source, key_of};
 use outcore_formats::output::Target;
 
 /// Names that are listed in full.
@@ -99,22 +100,31 @@ fn occupied_bytes(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |facts| facts.blocks() * STAT_BLOCK_BYTES)
 }
 
-/// Removes the inputs and their manifests, but not what the output replaced.
+/// Removes the inputs and their manifests, but not what the output has replaced.
 pub(crate) fn remove(inputs: &[Input], target: &Target) -> Result<()> {
-    let mut gone: Vec<&Path> = Vec::new();
+    let now = |path: &Path| std::fs::metadata(path).ok().map(|facts| key_of(&facts));
+    let outputs = target.files().iter().chain(target.manifest());
+    let outputs: Vec<_> = outputs.filter_map(|path| now(path)).collect();
+    let is_output = |key| outputs.contains(&key);
     for input in inputs {
-        let paths = [Some(&input.source.path), input.source.manifest.as_ref()];
-        for path in paths.into_iter().flatten() {
-            let is_output = target.files().contains(path) || target.manifest() == Some(path);
-            if !is_output && !gone.contains(&path.as_path()) {
-                std::fs::remove_file(path).map_err(|error| {
-                    Error::io("remove input", &error)
-                        .path(path)
-                        .hint("the output is complete; remove the inputs that are left yourself")
-                })?;
-                gone.push(path);
-            }
+        let source = &input.source;
+        if source.key.is_some() && now(&source.path) == source.key {
+            remove_file(&source.path)?;
+        }
+        // Several shards have one.
+        if let Some(manifest) = &source.manifest
+            && now(manifest).is_some_and(|key| !is_output(key))
+        {
+            remove_file(manifest)?;
         }
     }
     Ok(())
+}
+
+fn remove_file(path: &Path) -> Result<()> {
+    std::fs::remove_file(path).map_err(|error| {
+        Error::io("remove input", &error)
+            .path(path)
+            .hint("the output is complete; remove the inputs that are left yourself")
+    })
 }

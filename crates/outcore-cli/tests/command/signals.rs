@@ -23,7 +23,7 @@ fn a_signal_stops_a_sort_at_any_moment_and_leaves_nothing() {
     let bytes = random_u64(3_000_000, 79);
     place.write("in", &bytes);
     for (index, wait_ms) in [5_u64, 20, 40, 60, 90, 130].into_iter().enumerate() {
-        let signal = [Signal::INT, Signal::TERM][index % 2];
+        let signal = [Signal::INT, Signal::TERM, Signal::HUP][index % 3];
         let sort = [
             "sort", "in", "-o", "out", "--type", "u64", "--memory", "12MiB", "--force",
         ];
@@ -69,6 +69,25 @@ fn a_signal_stops_the_wait_for_input_and_the_wait_for_a_reader() {
     send(&child, Signal::TERM);
     assert_eq!(wait_for(&mut child).code(), Some(130));
     assert_eq!(place.names(), ["in"]);
+}
+
+#[test]
+fn a_signal_that_was_ignored_stays_so() {
+    let place = Place::new();
+    let binary = env!("CARGO_BIN_EXE_outcore");
+    let script = format!("trap '' HUP; exec {binary} sort - -o out --type u64");
+    let mut child = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(place.dir())
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("scratch", || !place.names().is_empty());
+    send(&child, Signal::HUP);
+    std::thread::sleep(Duration::from_millis(100));
+    drop(child.stdin.take());
+    assert_eq!(wait_for(&mut child).code(), Some(0));
+    assert_eq!(place.names(), ["out"]);
 }
 
 #[test]

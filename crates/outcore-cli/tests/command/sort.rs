@@ -286,6 +286,39 @@ fn delete_input_removes_the_inputs_once_the_output_is_there_and_says_the_risk() 
 }
 
 #[test]
+fn what_the_output_has_replaced_is_never_deleted_whatever_it_is_called() {
+    let place = Place::new();
+    let bytes = random_u64(30_000, 31);
+    let absolute = place.path("in").display().to_string();
+    place.make_dir("sub");
+    std::os::unix::fs::symlink(".", place.path("here")).unwrap();
+    for (input, output) in [
+        ("./in", "in"),
+        ("in", "./in"),
+        (&absolute, "in"),
+        ("sub/../in", "in"),
+        ("here/in", "in"),
+        ("in", "here/in"),
+    ] {
+        place.write("in", &bytes);
+        let replace = ["--replace", "--delete-input", "--type", "u64"];
+        place
+            .run(&[&["sort", input, "-o", output][..], &replace].concat())
+            .ok();
+        assert!(place.read("in") == sorted_u64(&bytes), "{input} {output}");
+    }
+    // The output takes one name of a file with two; the other goes.
+    place.write("in", &bytes);
+    fs::hard_link(place.path("in"), place.path("other")).unwrap();
+    let replace = ["--replace", "--delete-input", "--type", "u64"];
+    place
+        .run(&[&["sort", "other", "-o", "in"][..], &replace].concat())
+        .ok();
+    assert!(place.read("in") == sorted_u64(&bytes));
+    assert_eq!(place.names(), ["here", "in", "sub"]);
+}
+
+#[test]
 fn check_names_the_first_unordered_record_and_exits_with_1() {
     let place = Place::new();
     let bytes: Vec<u8> = [1_u32, 5, 5, 4, 9]

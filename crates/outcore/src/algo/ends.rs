@@ -7,7 +7,7 @@
 
 use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use super::plan::SortPlan;
@@ -17,9 +17,9 @@ use crate::error::{Error, Kind, Result};
 use crate::job::Job;
 use crate::stream::source::InputPart;
 use crate::units;
-use crate::volume::Volume;
 use crate::volume::output::{Output, Room, ShardPlan, parent_of};
 use crate::volume::scratch::Scratch;
+use crate::volume::{ScratchDrive, Volume};
 
 /// Opens the files of an input of elements of `element_bytes`.
 pub(crate) fn open_inputs(
@@ -185,38 +185,36 @@ pub(crate) fn traffic_by_drive(volume: &Volume) -> Vec<(String, u64, u64)> {
 }
 
 /// The drives named for scratch, or the directory of the output (of the process, for a pipe).
-pub(crate) fn scratch_drives(job: &Job, output: &SortOutput) -> Vec<(String, PathBuf, f64)> {
+pub(crate) fn scratch_drives(job: &Job, output: &SortOutput) -> Vec<ScratchDrive> {
     if !job.options.drives.is_empty() {
-        let named = job.options.drives.iter();
-        return named
-            .map(|drive| (drive.name.clone(), drive.dir.clone(), drive.weight))
-            .collect();
+        return job.options.drives.clone();
     }
     let dir = match output {
         SortOutput::File { path, .. } => parent_of(path),
         SortOutput::Shards { paths, .. } => paths.first().map_or(Path::new("."), |p| parent_of(p)),
         SortOutput::Pipe(_) => Path::new("."),
     };
-    vec![(dir.display().to_string(), dir.to_path_buf(), 1.0)]
+    vec![ScratchDrive::new(dir)]
 }
 
 /// Scratch on the drives of the job, after a look at their free space.
 pub(crate) fn make_scratch(
     job: &Job,
     volume: &Volume,
-    drives: &[(String, PathBuf, f64)],
+    drives: &[ScratchDrive],
     plan: &SortPlan,
 ) -> Result<Scratch> {
     let mut seen = Vec::new();
     let mut free_bytes = 0u64;
     let mut listed = Vec::new();
-    for (name, dir, _) in drives {
-        let file_system = job.device.file_system(dir)?;
+    for drive in drives {
+        let file_system = job.device.file_system(&drive.dir)?;
         if !seen.contains(&file_system) {
             seen.push(file_system);
-            let here = job.device.free_bytes(dir)?;
-            free_bytes = free_bytes.saturating_add(here);
-            listed.push(format!("{name} has {}", units::bytes(here)));
+            let free_here_bytes = job.device.free_bytes(&drive.dir)?;
+            let here_bytes = free_here_bytes.min(drive.limit_bytes);
+            free_bytes = free_bytes.saturating_add(here_bytes);
+            listed.push(format!("{} has {}", drive.name, units::bytes(here_bytes)));
         }
     }
     if free_bytes < plan.scratch_bytes {
@@ -237,10 +235,9 @@ pub(crate) fn make_scratch(
         return Err(Error::new(Kind::NoSpace, "plan scratch", cause)
             .hint("raise --scratch-limit or --memory"));
     }
-    let dirs: Vec<PathBuf> = drives.iter().map(|(_, dir, _)| dir.clone()).collect();
     Scratch::create(
         volume,
-        &dirs,
+        drives,
         job.options.scratch_limit_bytes,
         plan.scratch_bytes,
         job.options.seed,

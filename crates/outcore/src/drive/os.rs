@@ -352,7 +352,12 @@ impl Device for OsDevice {
                 other => other,
             }
         };
-        done.map_err(at("publish output", to))?;
+        done.map_err(|errno| match errno {
+            Errno::EXIST => Error::usage("publish output", "a file of its name has appeared")
+                .path(to)
+                .hint("allow overwriting with --force, or name another"),
+            errno => at("publish output", to)(errno),
+        })?;
         let dir = match to.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),

@@ -275,6 +275,18 @@ fn lock_in(dir: &Path, create: bool) -> io::Result<Option<File>> {
     }
 }
 
+/// The directory of a file, or, of one in a private directory, that of the directory.
+pub fn public_parent(path: &Path) -> &Path {
+    let parent = path.parent().unwrap_or(path);
+    let is_private = parent
+        .file_name()
+        .is_some_and(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()));
+    match parent.parent() {
+        Some(above) if is_private => above,
+        _ => parent,
+    }
+}
+
 /// This user's private directories in `parent`, and whether each one's owner lives.
 pub fn list(parent: &Path) -> Result<Vec<(PathBuf, bool)>> {
     let entries =

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use crate::drive::private_dir;
 use crate::drive::{Access, Completion, Device, FileFacts, FileId, Op, Queue, Request};
 use crate::error::{Error, Kind, Result};
 use crate::memory::Buf;
@@ -27,6 +28,32 @@ use crate::memory::Buf;
 pub const LANE_DEPTH: usize = 32;
 /// The longest a port waits before its owner looks for cancellation again.
 const WAIT_MAX: Duration = Duration::from_millis(50);
+
+/// A directory that scratch may go to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScratchDrive {
+    /// For messages.
+    pub name: String,
+    /// The directory.
+    pub dir: PathBuf,
+    /// Its share relative to the others (a bandwidth, or 1 for each).
+    pub weight: f64,
+    /// The most scratch on it.
+    pub limit_bytes: u64,
+}
+
+impl ScratchDrive {
+    /// A directory called by its path, with an equal share and no limit.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        let dir = dir.into();
+        ScratchDrive {
+            name: dir.display().to_string(),
+            dir,
+            weight: 1.0,
+            limit_bytes: u64::MAX,
+        }
+    }
+}
 
 /// One drive: a directory on a file system of its own, or a file system that a job touches.
 #[derive(Debug)]
@@ -37,6 +64,8 @@ pub struct Drive {
     pub dir: Option<PathBuf>,
     /// Share of the scratch that it gets, relative to the others.
     pub weight: f64,
+    /// The most scratch on it.
+    pub limit_bytes: u64,
     file_system: u64,
     traffic: Traffic,
     /// Requests handed in and not yet returned, of all ports.
@@ -78,16 +107,16 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// A volume on `device`; scratch may go to the directories of `scratch_drives`, given as
-    /// (name, directory, weight).
-    pub fn new(device: Arc<dyn Device>, scratch_drives: &[(String, PathBuf, f64)]) -> Result<Self> {
+    /// A volume on `device`; scratch may go to `scratch_drives`.
+    pub fn new(device: Arc<dyn Device>, scratch_drives: &[ScratchDrive]) -> Result<Self> {
         let mut drives = Vec::new();
-        for (name, dir, weight) in scratch_drives {
+        for scratch in scratch_drives {
             drives.push(Arc::new(Drive {
-                name: name.clone(),
-                dir: Some(dir.clone()),
-                weight: *weight,
-                file_system: device.file_system(dir)?,
+                name: scratch.name.clone(),
+                dir: Some(scratch.dir.clone()),
+                weight: scratch.weight,
+                limit_bytes: scratch.limit_bytes,
+                file_system: device.file_system(&scratch.dir)?,
                 traffic: Traffic::default(),
                 pending: AtomicUsize::new(0),
                 is_full: AtomicBool::new(false),
@@ -122,11 +151,12 @@ impl Volume {
         {
             return index;
         }
-        let dir = path.parent().unwrap_or(path);
+        let dir = private_dir::public_parent(path);
         drives.push(Arc::new(Drive {
             name: dir.display().to_string(),
             dir: None,
             weight: 1.0,
+            limit_bytes: u64::MAX,
             file_system,
             traffic: Traffic::default(),
             pending: AtomicUsize::new(0),

@@ -14,11 +14,10 @@
 //!
 //! Memory: one word pair a freed extent.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Drive, Port, Volume, VolumeFile};
+use super::{Drive, Port, ScratchDrive, Volume, VolumeFile};
 use crate::drive::{Access, Device, PrivateDir};
 use crate::error::{Error, Kind, Result};
 use crate::memory::block_ceil;
@@ -55,6 +54,9 @@ struct Log {
 #[derive(Debug)]
 struct Logs {
     logs: Vec<Log>,
+    /// Bytes in extents on each drive, and the most that may be.
+    drive_bytes: Vec<u64>,
+    drive_limits_bytes: Vec<u64>,
     live_bytes: u64,
     peak_bytes: u64,
     next: usize,
@@ -84,22 +86,22 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes logs in each of `dirs` after sweeping what dead jobs left there.
+    /// Makes logs on each of `drives` after sweeping what dead jobs left there.
     ///
     /// `expected_bytes` is what the job will put on all of them, about; it only sets how far ahead
     /// room is reserved, and the number of bands.
     pub fn create(
         volume: &Volume,
-        dirs: &[PathBuf],
+        drives: &[ScratchDrive],
         limit_bytes: u64,
         expected_bytes: u64,
         seed: u64,
     ) -> Result<Self> {
         let mut private_dirs = Vec::new();
         let mut logs = Vec::new();
-        let drive_bytes = expected_bytes / dirs.len().max(1) as u64;
+        let drive_bytes = expected_bytes / drives.len().max(1) as u64;
         let bands = (drive_bytes / BAND_BYTES).clamp(1, BANDS_MAX) as usize;
-        for dir in dirs {
+        for dir in drives.iter().map(|drive| &drive.dir) {
             volume.device().sweep_private_dirs(dir)?;
             let private_dir = volume.device().make_private_dir(dir)?;
             for band in 0..bands {
@@ -123,9 +125,11 @@ impl Scratch {
             is_gone: AtomicBool::new(false),
         });
         let files = files.collect();
-        let next = (seed % dirs.len().max(1) as u64) as usize;
+        let next = (seed % drives.len().max(1) as u64) as usize;
         let logs = Mutex::new(Logs {
             logs,
+            drive_bytes: vec![0; drives.len()],
+            drive_limits_bytes: drives.iter().map(|drive| drive.limit_bytes).collect(),
             live_bytes: 0,
             peak_bytes: 0,
             next,
@@ -220,6 +224,7 @@ impl Scratch {
             if let Some(offset_bytes) = self.take(&mut state.logs[index], len_bytes)? {
                 state.next = (drive + 1) % self.drive_count();
                 state.live_bytes += len_bytes;
+                state.drive_bytes[drive] += len_bytes;
                 state.peak_bytes = state.peak_bytes.max(state.live_bytes);
                 return Ok(Place {
                     log: index as u16,
@@ -272,6 +277,7 @@ impl Scratch {
     pub fn free(&self, place: Place, len_bytes: u64) {
         let mut state = self.lock();
         state.live_bytes -= len_bytes;
+        state.drive_bytes[usize::from(place.log) / self.bands] -= len_bytes;
         let log = &mut state.logs[usize::from(place.log)];
         log.live_bytes -= len_bytes;
         log.free.push((place.offset_bytes, len_bytes));
@@ -295,8 +301,8 @@ impl Scratch {
         self.files.len() / self.bands
     }
 
-    /// The drive whose turn it is: not full (or with a freed extent of that size), not busy, with
-    /// the least in this band for its weight.
+    /// The drive whose turn it is: not full (or with a freed extent of that size) nor at its limit,
+    /// not busy, with the least in this band for its weight.
     fn choose(&self, state: &Logs, port: &Port, len_bytes: u64, band: usize) -> Option<usize> {
         let count = self.drive_count();
         let mut best: Option<(bool, f64, usize)> = None;
@@ -304,6 +310,9 @@ impl Scratch {
             let drive = (state.next + step) % count;
             let log = &state.logs[drive * self.bands + band];
             if log.drive.is_full() && !log.free.iter().any(|&(_, free)| free == len_bytes) {
+                continue;
+            }
+            if state.drive_bytes[drive] + len_bytes > state.drive_limits_bytes[drive] {
                 continue;
             }
             let is_busy = port.backlog(log.file.drive_index) >= BACKLOG_HIGH;
@@ -319,16 +328,20 @@ impl Scratch {
         let drives: Vec<String> = state
             .logs
             .chunks(self.bands)
-            .map(|logs| {
-                let live_bytes: u64 = logs.iter().map(|log| log.live_bytes).sum();
-                format!("{} holds {live_bytes} bytes", logs[0].drive.name)
+            .zip(state.drive_bytes.iter().zip(&state.drive_limits_bytes))
+            .map(|(logs, (live_bytes, limit_bytes))| {
+                let limit = match *limit_bytes {
+                    u64::MAX => String::new(),
+                    limit_bytes => format!(" of {limit_bytes} allowed"),
+                };
+                format!("{} holds {live_bytes} bytes{limit}", logs[0].drive.name)
             })
             .collect();
         Error::new(
             Kind::NoSpace,
             "allocate scratch",
             format!(
-                "{len_bytes} bytes more needed and every drive is full: {}",
+                "{len_bytes} bytes more needed and every drive is full or at its limit: {}",
                 drives.join(", ")
             ),
         )
@@ -352,11 +365,27 @@ mod tests {
 
     fn scratch(dir: &std::path::Path, expected_bytes: u64) -> (Volume, Scratch) {
         let device: Arc<dyn Device> = Arc::new(OsDevice::new(crate::config::IoMode::Auto));
-        let drive = ("drive".to_string(), dir.to_path_buf(), 1.0);
-        let volume = Volume::new(device, &[drive]).unwrap();
-        let dirs = [dir.to_path_buf()];
-        let scratch = Scratch::create(&volume, &dirs, u64::MAX, expected_bytes, 1).unwrap();
+        let drives = [ScratchDrive {
+            limit_bytes: 16384,
+            ..ScratchDrive::new(dir)
+        }];
+        let volume = Volume::new(device, &drives).unwrap();
+        let scratch = Scratch::create(&volume, &drives, u64::MAX, expected_bytes, 1).unwrap();
         (volume, scratch)
+    }
+
+    #[test]
+    fn a_drive_gets_no_more_than_its_limit_over_all_bands() {
+        let dir = tempfile::tempdir().unwrap();
+        let (volume, scratch) = scratch(dir.path(), 2 * BAND_BYTES);
+        let port = volume.port().unwrap();
+        let first = scratch.allocate(8192, 0, &port).unwrap();
+        scratch.allocate(8192, 1, &port).unwrap();
+        let refused = scratch.allocate(4096, 1, &port).unwrap_err();
+        assert_eq!(refused.kind(), Kind::NoSpace);
+        assert!(refused.to_string().contains("16384 allowed"), "{refused}");
+        scratch.free(first, 8192);
+        scratch.allocate(4096, 1, &port).unwrap();
     }
 
     fn logs(dir: &std::path::Path) -> usize {

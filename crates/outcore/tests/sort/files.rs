@@ -70,6 +70,7 @@ fn job(
             name: format!("drive{index}"),
             dir,
             weight: 1.0,
+            limit_bytes: u64::MAX,
         }
     };
     let options = JobOptions {

@@ -277,6 +277,7 @@ impl Sort {
                 name: format!("drive{index}"),
                 dir: self.drive(index),
                 weight: 1.0,
+                limit_bytes: u64::MAX,
             })
             .collect();
         let options = JobOptions {
