@@ -15,6 +15,7 @@ overwritten without `--force`. Memory: one network and one profile at a time.
 from __future__ import annotations
 
 import argparse
+import copy
 import gzip
 import importlib.util
 import os
@@ -51,8 +52,6 @@ def gpt2(torch: Any, batch: int, tokens: int) -> Callable[[], Any]:
 
     def step() -> Any:
         # The cache grows in place with each call; a copy keeps every pass alike.
-        import copy
-
         cache = copy.deepcopy(first.past_key_values)
         return model(input_ids=word, past_key_values=cache, use_cache=True)
 
@@ -109,18 +108,19 @@ def missing(networks: list[str]) -> str | None:
 def main() -> int:
     """Parse arguments and profile what was asked for; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("networks", nargs="*", metavar="NETWORK", help="bert, gpt2, resnet50; all without")
+    known = ", ".join(BUILDERS)
+    parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"{known}; all without")
     parser.add_argument("--out", type=Path, default=Path("traces"), help="folder for the traces")
     parser.add_argument("--passes", type=int, default=20, help="passes of each network")
     parser.add_argument("--warm-up", type=int, default=5, help="passes before the profile")
     parser.add_argument("--batch", type=int, default=1, help="sentences or images a pass")
-    parser.add_argument("--tokens", type=int, default=128, help="tokens of a sentence, or before the new one")
+    parser.add_argument("--tokens", type=int, default=128, help="of a sentence, or before the new one")
     parser.add_argument("--force", action="store_true", help="overwrite traces")
     given = parser.parse_args()
     networks = given.networks or list(BUILDERS)
     unknown = [network for network in networks if network not in BUILDERS]
     if unknown:
-        parser.error(f"unknown: {', '.join(unknown)}; known are {', '.join(BUILDERS)}")
+        parser.error(f"unknown: {', '.join(unknown)}; known are {known}")
     if min(given.passes, given.batch, given.tokens) < 1 or given.warm_up < 0:
         parser.error("passes, batch and tokens must be at least 1")
     problem = missing(networks)
@@ -130,7 +130,7 @@ def main() -> int:
     import torch
 
     if not torch.cuda.is_available():
-        print("error: no CUDA device; the networks are to be profiled where the GPU is", file=sys.stderr)
+        print("error: no CUDA device; profile on the machine that has one", file=sys.stderr)
         return 2
     given.out.mkdir(parents=True, exist_ok=True)
     for network in networks:
@@ -140,7 +140,8 @@ def main() -> int:
             return 2
         run = BUILDERS[network](torch, given.batch, given.tokens)
         events = profile(torch, run, given.passes, given.warm_up, path)
-        print(f"{path}: {given.passes} passes on {torch.cuda.get_device_name()}, {events} device events")
+        gpu = torch.cuda.get_device_name()
+        print(f"{path}: {given.passes} passes on {gpu}, {events} device events")
         torch.cuda.empty_cache()
     return 0
 
