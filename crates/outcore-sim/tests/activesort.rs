@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 use outcore_sim::activesort::MergeDrive;
-use outcore_sim::activesort::merge::Order;
+use outcore_sim::activesort::merge::{MergeJob, Order, merge};
 use outcore_sim::activesort::sort::{
     Array, Method, SortJob, TABLE_1_MB_PER_S, TABLE_2_MB, modern_cores, modern_dma, paper_job,
     sort, table_1, table_2,
@@ -29,6 +29,33 @@ fn tables_1_and_2_come_out_within_5_percent() {
     for (seen, wanted) in two.iter().zip(TABLE_2_MB) {
         assert!(within(*seen, wanted, 0.05), "table 2: {seen} for {wanted}");
     }
+}
+
+#[test]
+fn no_other_number_of_prefetches_fits_table_1() {
+    let rate = |prefetch_max, runs| {
+        let mut drive = MergeDrive::prototype();
+        drive.prefetch_max = prefetch_max;
+        let job = MergeJob {
+            record_bytes: 4096,
+            records: 200_000,
+            runs,
+            order: Order::Random,
+            plain: false,
+            seed: 1,
+        };
+        merge(&drive, &job).unwrap().bytes_per_s / 1e6
+    };
+    let random = TABLE_1_MB_PER_S[3];
+    let (three, four, five) = (rate(3, 128), rate(4, 128), rate(5, 128));
+    println!("3: {three:.1}, 4: {four:.1}, 5: {five:.1}");
+    println!(
+        "4 with 32 runs: {:.1}, with 8: {:.1}",
+        rate(4, 32),
+        rate(4, 8)
+    );
+    assert!(within(four, random, 0.05));
+    assert!(!within(three, random, 0.05) && !within(five, random, 0.05));
 }
 
 #[test]

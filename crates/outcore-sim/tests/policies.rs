@@ -17,7 +17,8 @@ fn options(requests: u64) -> PolicyOptions {
 
 #[test]
 fn both_mechanisms_together_give_ten_times_the_small_random_writes() {
-    let found = mechanisms(&options(20_000)).unwrap();
+    // Short: the sustained figures are in the guide, from runs that are long enough for them.
+    let found = mechanisms(&options(10_000)).unwrap();
     for point in &found.points {
         println!("{:<20} {:<16} {:>9.0}", point.row, point.column, point.iops);
     }

@@ -24,7 +24,7 @@ use crate::gpu::workloads::Network;
 use crate::gpu::{GpuConfig, Path, Scheduling, Setup, run as run_gpu};
 use crate::presets::preset;
 use crate::run::{RunOptions, run as run_flows};
-use crate::units::Size;
+use crate::units::{SECOND, Size, US};
 use crate::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
 
 pub use show::{to_csv, to_svg, to_table};
@@ -271,34 +271,55 @@ fn gpu_point(
     })
 }
 
-/// Small random writes with each mechanism alone and together, by requests in flight, on a fresh
-/// drive and on a full one.
+/// What the drive has behind it when writes are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nothing is written yet.
+    Fresh,
+    /// All is written; the run is short enough for the spare blocks.
+    Full,
+    /// The spare blocks are used up: the second half of a run 25 times as long.
+    Sustained,
+}
+
+/// How much longer the run of [`State::Sustained`] is.
+const SUSTAINED: u64 = 25;
+
+/// Small random writes with each mechanism alone and together: by requests in flight on a fresh
+/// drive and on a full one, and sustained.
 ///
 /// # Errors
 /// As [`networks`].
 pub fn mechanisms(options: &PolicyOptions) -> Result<Experiment> {
     let mut rows = Vec::new();
-    for (state, is_full) in [("fresh", false), ("full", true)] {
+    for (name, state) in [("fresh", State::Fresh), ("full", State::Full)] {
         for depth in [1, 16, 256, 1024] {
-            rows.push((format!("{state}, depth {depth}"), is_full, depth));
+            rows.push((format!("{name}, depth {depth}"), state, depth));
         }
     }
+    rows.push(("sustained, depth 1024".to_owned(), State::Sustained, 1024));
     let mut jobs = Vec::new();
-    for (row, is_full, depth) in &rows {
+    for (row, state, depth) in &rows {
         for (column, allocation, is_fine) in MECHANISMS {
             let mut drive = options.drive(allocation, is_fine, "CWDP")?;
-            drive.precondition = *is_full;
-            jobs.push((row.clone(), column, drive, *depth));
+            drive.precondition = *state != State::Fresh;
+            jobs.push((row.clone(), column, drive, *state, *depth));
         }
     }
+    // The longest runs first, so that none is left over for the end.
+    jobs.reverse();
     let points = jobs
         .into_par_iter()
-        .map(|(row, column, drive, depth)| write_point(options, row, column, &drive, depth));
+        .map(|(row, column, drive, state, depth)| {
+            write_point(options, row, column, &drive, (state, depth))
+        });
+    let mut points: Vec<Point> = points.collect::<Result<_>>()?;
+    points.reverse();
     Ok(Experiment {
         name: "mechanisms",
         figure: None,
         title: format!("random writes of 4 KiB on {}", options.preset),
-        points: points.collect::<Result<_>>()?,
+        points,
         columns: MECHANISMS.map(|(name, ..)| name.to_owned()).to_vec(),
         rows: rows.into_iter().map(|(row, ..)| row).collect(),
     })
@@ -309,10 +330,13 @@ fn write_point(
     row: String,
     column: &str,
     drive: &DriveConfig,
-    depth: u32,
+    (state, depth): (State, u32),
 ) -> Result<Point> {
-    // Few requests in flight take long and vary little.
-    let requests = options.requests.min(u64::from(depth) * 500).max(2_000);
+    let requests = match state {
+        State::Sustained => options.requests * SUSTAINED,
+        // Few requests in flight take long and vary little.
+        _ => options.requests.min(u64::from(depth) * 500).max(2_000),
+    };
     let flow = FlowConfig {
         name: "writes".to_owned(),
         queue: QueueConfig {
@@ -332,8 +356,13 @@ fn write_point(
             requests,
         }),
     };
-    let summary = run_flows(drive, &[flow], &RunOptions::default())?.summary;
-    Ok(Point {
+    let run_options = RunOptions {
+        keep_log: state == State::Sustained,
+        ..RunOptions::default()
+    };
+    let outcome = run_flows(drive, &[flow], &run_options)?;
+    let (summary, log) = (outcome.summary, outcome.log);
+    let mut point = Point {
         row,
         column: column.to_owned(),
         requests: summary.total.requests,
@@ -343,7 +372,21 @@ fn write_point(
         end_ms: summary.total.sim_end_ns as f64 / 1e6,
         write_amplification: summary.write_amplification,
         digest: summary.digest,
-    })
+    };
+    let half = &log[log.len() / 2..];
+    if let (Some(first), Some(last)) = (half.first(), half.last())
+        && last.completed > first.completed
+    {
+        let mut responses: Vec<u64> = half.iter().map(|d| d.completed - d.enqueued).collect();
+        responses.sort_unstable();
+        let sum: u128 = responses.iter().map(|ps| u128::from(*ps)).sum();
+        let us = US as f64;
+        let seconds = (last.completed - first.completed) as f64 / SECOND as f64;
+        point.iops = (half.len() - 1) as f64 / seconds;
+        point.response_us = sum as f64 / half.len() as f64 / us;
+        point.p99_us = responses[responses.len() * 99 / 100] as f64 / us;
+    }
+    Ok(point)
 }
 
 impl Experiment {

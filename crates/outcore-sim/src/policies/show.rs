@@ -84,6 +84,9 @@ pub fn to_csv(experiments: &[Experiment]) -> String {
 
 /// Three digits, with k and M for thousands and millions.
 fn number(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
     let (scaled, unit) = match value.abs() {
         v if v >= 999_500.0 => (value / 1e6, "M"),
         v if v >= 9_995.0 => (value / 1e3, "k"),
