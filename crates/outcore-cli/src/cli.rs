@@ -13,6 +13,7 @@ use outcore::config::IoMode;
 use outcore::data::{Distribution, RecordFormat};
 use outcore::{Error, Result, units};
 use outcore_formats::records::TypeRequest;
+use outcore_sim::cli::SimCommand;
 
 const AFTER_HELP: &str = "\
 First steps:
@@ -126,6 +127,9 @@ pub(crate) enum Command {
     /// Measure drives, once, so that sort can use each by its speed
     #[command(subcommand)]
     Drives(DrivesCommand),
+    /// Simulate SSDs, arrays of them, and a GPU inside the storage
+    #[command(subcommand)]
+    Sim(Box<SimCommand>),
     /// Print a completion script for a shell
     ///
     /// For example: outcore completions bash > /etc/bash_completion.d/outcore

@@ -91,12 +91,17 @@ fn dispatch(cli: &Cli) -> u8 {
         Command::Scratch(_) => ("scratch", false),
         Command::Config(_) => ("config", false),
         Command::Drives(_) => ("drives", false),
+        Command::Sim(_) => ("sim", false),
         Command::Completions { .. } => ("completions", true),
         Command::Man { dir, .. } => ("man", dir.is_none()),
     };
     let context = Context {
         reporter: Reporter::new(name, &cli.common).with_stdout_taken(is_stdout_taken),
-        interrupt: Interrupt::install(),
+        interrupt: match cli.command {
+            // It has nothing to clean up, and nobody who would look at a flag.
+            Command::Sim(_) => Interrupt::default(),
+            _ => Interrupt::install(),
+        },
     };
     let result = match &cli.command {
         Command::Sort(args) => commands::sort::run(&context, args),
@@ -106,6 +111,7 @@ fn dispatch(cli: &Cli) -> u8 {
         Command::Scratch(command) => commands::scratch::run(&context, command),
         Command::Config(command) => commands::config::run(&context, command),
         Command::Drives(command) => commands::drives::run(&context, command),
+        Command::Sim(command) => outcore_sim::cli::run(command),
         Command::Completions { shell } => commands::docs::completions(&context, *shell),
         Command::Man { dir, force } => commands::docs::man(&context, dir.as_deref(), *force),
     };

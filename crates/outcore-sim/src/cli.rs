@@ -210,17 +210,17 @@ fn drive(path: &PathBuf, compat: Compat, warnings: &mut Vec<String>) -> Result<D
 ///
 /// # Errors
 /// What the subcommand says; [`Error::kind`] has the exit code.
-pub fn run(args: SimArgs) -> Result<u8> {
-    match args.command {
-        SimCommand::Run(args) => run::run(&args),
-        SimCommand::Sweep(args) => run::sweep_command(&args),
-        SimCommand::Calibrate(args) => calibrate::run(&args),
-        SimCommand::Presets(args) => presets::run(&args),
-        SimCommand::Replay(args) => replay::run(&args),
-        SimCommand::Plan(args) => plan_command(&args),
-        SimCommand::Allegro(args) => crate::allegro::command::run(&args),
-        SimCommand::Activesort(args) => crate::activesort::command::run(&args),
-        SimCommand::Gpu(args) => crate::gpu::command::run(&args),
-        SimCommand::Policies(args) => crate::policies::command::run(&args),
+pub fn run(command: &SimCommand) -> Result<u8> {
+    match command {
+        SimCommand::Run(args) => run::run(args),
+        SimCommand::Sweep(args) => run::sweep_command(args),
+        SimCommand::Calibrate(args) => calibrate::run(args),
+        SimCommand::Presets(args) => presets::run(args),
+        SimCommand::Replay(args) => replay::run(args),
+        SimCommand::Plan(args) => plan_command(args),
+        SimCommand::Allegro(args) => crate::allegro::command::run(args),
+        SimCommand::Activesort(args) => crate::activesort::command::run(args),
+        SimCommand::Gpu(args) => crate::gpu::command::run(args),
+        SimCommand::Policies(args) => crate::policies::command::run(args),
     }
 }

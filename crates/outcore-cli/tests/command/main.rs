@@ -14,6 +14,7 @@ mod other;
 mod record;
 mod shards;
 mod signals;
+mod sim;
 mod sort;
 mod streams;
 mod support;

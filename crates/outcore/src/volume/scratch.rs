@@ -22,8 +22,9 @@ use crate::drive::{Access, Device, PrivateDir};
 use crate::error::{Error, Kind, Result};
 use crate::memory::block_ceil;
 
-/// Bands at most, and bytes of a log that are worth one.
+/// Bands at most, files at most on all drives, and bytes of a log that are worth one.
 const BANDS_MAX: u64 = 8;
+const FILES_MAX: u64 = 128;
 const BAND_BYTES: u64 = 32 << 20;
 /// A lane with this many requests is passed over while another drive has fewer.
 const BACKLOG_HIGH: usize = 48;
@@ -100,7 +101,8 @@ impl Scratch {
         let mut private_dirs = Vec::new();
         let mut logs = Vec::new();
         let drive_bytes = expected_bytes / drives.len().max(1) as u64;
-        let bands = (drive_bytes / BAND_BYTES).clamp(1, BANDS_MAX) as usize;
+        let bands_max = (FILES_MAX / drives.len().max(1) as u64).clamp(1, BANDS_MAX);
+        let bands = (drive_bytes / BAND_BYTES).clamp(1, bands_max) as usize;
         for dir in drives.iter().map(|drive| &drive.dir) {
             volume.device().sweep_private_dirs(dir)?;
             let private_dir = volume.device().make_private_dir(dir)?;
