@@ -47,6 +47,9 @@ pub struct PolicyArgs {
     /// Acknowledge writes from the drive's DRAM.
     #[arg(long)]
     pub cached: bool,
+    /// Leave out sustained writes, which take most of the time.
+    #[arg(long)]
+    pub burst: bool,
     /// Seed.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -70,6 +73,7 @@ pub fn run(args: &PolicyArgs) -> Result<u8> {
         requests: args.requests,
         stride: args.stride,
         cached: args.cached,
+        sustained: !args.burst,
         seed: args.seed,
     };
     let all = [Which::Networks, Which::Schedules, Which::Mechanisms];

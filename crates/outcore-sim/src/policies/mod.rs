@@ -125,6 +125,8 @@ pub struct PolicyOptions {
     pub stride: u32,
     /// Writes are acknowledged from DRAM; without, when they are programmed.
     pub cached: bool,
+    /// Measure sustained writes as well, which takes most of the time of [`mechanisms`].
+    pub sustained: bool,
     /// Seed.
     pub seed: u64,
 }
@@ -137,6 +139,7 @@ impl Default for PolicyOptions {
             requests: 40_000,
             stride: 8,
             cached: false,
+            sustained: true,
             seed: 1,
         }
     }
@@ -297,7 +300,9 @@ pub fn mechanisms(options: &PolicyOptions) -> Result<Experiment> {
             rows.push((format!("{name}, depth {depth}"), state, depth));
         }
     }
-    rows.push(("sustained, depth 1024".to_owned(), State::Sustained, 1024));
+    if options.sustained {
+        rows.push(("sustained, depth 1024".to_owned(), State::Sustained, 1024));
+    }
     let mut jobs = Vec::new();
     for (row, state, depth) in &rows {
         for (column, allocation, is_fine) in MECHANISMS {
