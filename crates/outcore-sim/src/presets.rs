@@ -255,8 +255,9 @@ impl Preset {
         let f = &full.flash;
         let planes = u64::from(f.channels) * u64::from(f.chips * f.dies * f.planes);
         let pages = flash_bytes / (planes * f.page.0).max(1);
-        // Blocks first: collection needs many of them more than it needs long ones.
-        let blocks = (pages / 64).clamp(128, u64::from(f.blocks));
+        // Blocks first: collection needs many of them more than it needs long ones, and with few its
+        // reserve is a larger share of them than on the drive itself.
+        let blocks = (pages / 32).clamp(128, u64::from(f.blocks));
         let a_block = pages.div_ceil(blocks).clamp(32, u64::from(f.pages));
         self.scaled(blocks as u32, a_block as u32)
     }

@@ -193,6 +193,8 @@ fn a_chain_takes_the_sum_of_its_thoughts_and_reads() {
     );
     assert_eq!(busy.bottleneck, "computation between requests");
     assert_eq!(busy.requests, 200);
+    assert!((busy.computation_seconds - 0.2).abs() < 1e-9);
+    assert_eq!(idle.computation_seconds, 0.0);
 }
 
 #[test]

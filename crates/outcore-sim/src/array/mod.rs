@@ -92,6 +92,8 @@ pub struct ReplayReport {
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
+    /// Seconds of computation in the trace, as replayed, over all threads; 0 where it has none.
+    pub computation_seconds: f64,
     /// Response of a request (of all its parts), percentiles in microseconds.
     pub response_us: Percentiles,
     /// By drive.
@@ -478,6 +480,7 @@ impl Array {
             requests: self.requests,
             read_bytes: self.read_bytes,
             write_bytes: self.write_bytes,
+            computation_seconds: 0.0,
             response_us: Percentiles::of(&self.stats),
             drives,
             shared_utilisation,

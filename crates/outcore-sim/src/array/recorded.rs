@@ -9,6 +9,7 @@
 //! Invariants: everything in the trace is released and completed, or the replay is an error that
 //! says what is missing. Bounds: those of `SubmissionOrder` and `DependentLoop`.
 
+use std::cell::Cell;
 use std::path::Path;
 
 use outcore::error::{Error, Result};
@@ -38,14 +39,16 @@ impl Default for RecordedOptions {
 }
 
 /// Lets every request wait for fewer completions, and scales computation.
-struct Changed<I> {
+struct Changed<'a, I> {
     inner: I,
     options: RecordedOptions,
     /// The `reaped` given out last, by thread: it never falls.
     reaped: Vec<u64>,
+    /// Computation given out so far.
+    busy_ns: &'a Cell<u64>,
 }
 
-impl<I: Iterator<Item = Result<Entry>>> Changed<I> {
+impl<I: Iterator<Item = Result<Entry>>> Changed<'_, I> {
     fn scaled(&self, ns: u64) -> u64 {
         (ns as f64 * self.options.cpu_scale) as u64
     }
@@ -53,6 +56,8 @@ impl<I: Iterator<Item = Result<Entry>>> Changed<I> {
     fn change(&mut self, mut record: Record) -> Record {
         record.think_ns = self.scaled(record.think_ns);
         record.busy_ns = self.scaled(record.busy_ns);
+        self.busy_ns
+            .set(self.busy_ns.get().saturating_add(record.busy_ns));
         let more = self.options.window_scale - 1.0;
         if more > 0.0 {
             let window = u64::from(record.outstanding) + 1;
@@ -69,7 +74,7 @@ impl<I: Iterator<Item = Result<Entry>>> Changed<I> {
     }
 }
 
-impl<I: Iterator<Item = Result<Entry>>> Iterator for Changed<I> {
+impl<I: Iterator<Item = Result<Entry>>> Iterator for Changed<'_, I> {
     type Item = Result<Entry>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -128,10 +133,12 @@ pub fn replay_recorded(
     let mut reader = Reader::open(path)?;
     let mut warnings = Vec::new();
     let drives = reader.header().drives.len();
+    let busy_ns = Cell::new(0);
     let entries = Changed {
         inner: SubmissionOrder::new(reader.by_ref()),
         options,
         reaped: Vec::new(),
+        busy_ns: &busy_ns,
     };
     let mut plan = DependentLoop::new(entries);
     let mut array = Array::new(config)?;
@@ -147,7 +154,9 @@ pub fn replay_recorded(
             config.drives
         ));
     }
-    array.report(end, warnings)
+    let mut report = array.report(end, warnings)?;
+    report.computation_seconds = busy_ns.get() as f64 / 1e9;
+    Ok(report)
 }
 
 fn play<I: Iterator<Item = Result<Entry>>>(

@@ -166,6 +166,12 @@ fn print(report: &ReplayReport) {
         "response in us: mean {:.1}, p50 {:.1}, p99 {:.1}, p99.9 {:.1}, p99.99 {:.1}, max {:.1}",
         response.mean, response.p50, response.p99, response.p999, response.p9999, response.max
     );
+    if report.computation_seconds > 0.0 {
+        println!(
+            "computation: {:.3} s over all threads (waits between threads count; --cpu scales it)",
+            report.computation_seconds
+        );
+    }
     println!("bottleneck: {}", report.bottleneck);
     for (at, drive) in report.drives.iter().enumerate() {
         println!(
