@@ -19,7 +19,7 @@ fn options(requests: u64) -> PolicyOptions {
 #[test]
 fn both_mechanisms_together_give_ten_times_the_small_random_writes() {
     // Enough writes that static allocation has to collect; sustained ones are in the guide.
-    let found = mechanisms(&options(20_000)).unwrap();
+    let found = mechanisms(&options(30_000)).unwrap();
     for point in &found.points {
         println!("{:<20} {:<16} {:>9.0}", point.row, point.column, point.iops);
     }
