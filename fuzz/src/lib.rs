@@ -5,6 +5,8 @@
 //! the block grid. outcore's own trace: entries that were read can be written and read again, and a
 //! replay over their dependencies ends. GPU traces: the report counts what was handed out.
 
+pub mod sim;
+
 use std::io::Cursor;
 
 use outcore_traces::adapt::{AdaptOptions, Adapted, Fit};
