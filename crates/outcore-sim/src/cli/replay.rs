@@ -168,7 +168,7 @@ fn print(report: &ReplayReport) {
     );
     if report.computation_seconds > 0.0 {
         println!(
-            "computation: {:.3} s over all threads (waits between threads count; --cpu scales it)",
+            "computation: {:.3} s over all threads (--cpu scales it)",
             report.computation_seconds
         );
     }

@@ -135,6 +135,10 @@ pub trait Device: Send + Sync {
     fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>>;
     /// Nanoseconds on the device's clock: monotonic, or virtual for an in-memory device.
     fn now_ns(&self) -> u64;
+    /// Nanoseconds that the calling thread has run, where the clock is the system's.
+    fn thread_cpu_ns(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A thread's own lane to a [`Device`].

@@ -404,6 +404,11 @@ impl Device for OsDevice {
     fn now_ns(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
+
+    fn thread_cpu_ns(&self) -> Option<u64> {
+        let ran = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Some(ran.tv_sec as u64 * 1_000_000_000 + ran.tv_nsec as u64)
+    }
 }
 
 #[cfg(test)]

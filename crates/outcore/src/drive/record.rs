@@ -62,6 +62,9 @@ impl Shared {
         };
         // Read under the lock, so that the order of records is that of their times.
         let now_ns = self.inner.now_ns().saturating_sub(trace.start_ns);
+        if let Some(cpu_ns) = self.inner.thread_cpu_ns() {
+            trace.tick(std::thread::current().id(), now_ns, cpu_ns);
+        }
         match work(trace, now_ns) {
             Ok(value) => value,
             Err(error) => {

@@ -153,6 +153,8 @@ struct Thread {
     submitted: u64,
     reaped: u64,
     blocked_ns: u64,
+    /// Time and CPU time at its last event, where the system tells the latter.
+    ran: Option<(u64, u64)>,
     /// Time and blocked time at the last submission or the phase's start.
     at_submit: (u64, u64),
     /// The same at the last completion taken.
@@ -195,7 +197,20 @@ impl Thread {
         record
     }
 
+    /// Counts time in which the thread did not run, whatever it waited for, as blocked.
+    fn tick(&mut self, now_ns: u64, cpu_ns: u64) {
+        if let Some((then_ns, then_cpu_ns)) = self.ran {
+            let ran_ns = cpu_ns.saturating_sub(then_cpu_ns);
+            self.blocked_ns += now_ns.saturating_sub(then_ns).saturating_sub(ran_ns);
+        }
+        self.ran = Some((now_ns, cpu_ns));
+    }
+
     fn block(&mut self, from_ns: u64, to_ns: u64) {
+        if self.ran.is_some() {
+            // It did not run then, which has been counted.
+            return;
+        }
         self.blocked_ns += to_ns.saturating_sub(from_ns);
     }
 
@@ -403,6 +418,13 @@ impl Trace {
         })
     }
 
+    /// Notes how long a thread has run until now.
+    pub(super) fn tick(&mut self, id: ThreadId, now_ns: u64, cpu_ns: u64) {
+        if let Some(thread) = self.threads.get_mut(&id) {
+            thread.tick(now_ns, cpu_ns);
+        }
+    }
+
     pub(super) fn block(&mut self, id: ThreadId, from_ns: u64, to_ns: u64) {
         if let Some(thread) = self.threads.get_mut(&id) {
             thread.block(from_ns, to_ns);
@@ -451,4 +473,23 @@ pub(super) struct Place {
 
 fn header_json(header: &Header) -> Result<Vec<u8>> {
     serde_json::to_vec(header).map_err(|e| Error::new(Kind::Io, OPERATION, e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_busy_while_it_runs_and_blocked_while_it_waits_for_whatever() {
+        let mut thread = Thread::default();
+        thread.tick(1_000, 500);
+        thread.submit(1_000);
+        // Ran for 200 of 1,000, whether it waited for a drive or for another thread.
+        thread.tick(2_000, 700);
+        thread.block(1_500, 2_000);
+        thread.reap(2_000);
+        thread.tick(2_100, 800);
+        let record = thread.submit(2_100);
+        assert_eq!((record.think_ns, record.busy_ns), (100, 300));
+    }
 }
