@@ -26,7 +26,7 @@ Sizes carry a unit: 4GiB is 4 * 2^30 bytes, 4GB is 4 * 10^9, a bare number is by
 standard output, all else to standard error.
 
 Exit codes: 0 done, 1 a check was false, 2 usage, 3 I/O, 4 corrupt data, 5 no space, 6 memory, \
-130 interrupted (SIGINT or SIGTERM), 141 the reader of a pipe went away.
+130 interrupted (SIGINT, SIGTERM or SIGHUP), 141 the reader of a pipe went away.
 
 Settings come from flags, then the environment (OUTCORE_MEMORY, OUTCORE_THREADS, OUTCORE_IO, \
 OUTCORE_SCRATCH_LIMIT, OUTCORE_DRIVES), then the file (OUTCORE_CONFIG, or outcore/config.toml in \

@@ -1,4 +1,4 @@
-//! Being stopped: SIGINT and SIGTERM clean up, SIGKILL leaves no output and what it
+//! Being stopped: SIGINT, SIGTERM and SIGHUP clean up, SIGKILL leaves no output and what it
 //! leaves on scratch the next run sweeps.
 //!
 //! Contract: jobs are stopped at many different moments; after each the input is whole and the

@@ -3,7 +3,8 @@
 //! Contract: wraps any device. Reads, writes, syncs and freed ranges are written, as they
 //! complete, in the format of `docs/formats/io-trace.md` version 1: when each was submitted and
 //! complete, by which thread, on which drive and file, and what the thread had waited for and
-//! computed before, so that a replay can be a closed loop. Requests are seen where they enter a
+//! computed before, so that a replay can be a closed loop. A thread computes while it runs, where the
+//! device tells that ([`Device::thread_cpu_ns`]), else while it does not wait for a queue. Requests are seen where they enter a
 //! queue of the device; a completion is seen when its thread takes it, so `complete_ns` is an
 //! upper bound. With one thread, a device with a virtual clock and the same seed, two runs of a
 //! job write the same bytes.
