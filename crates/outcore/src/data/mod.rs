@@ -12,6 +12,7 @@
 //! | [`bare`] | [`BareOrder`]: bare numbers to native unsigned integers and back |
 //! | [`npy`] | [`NpyHeader`]: headers of NumPy files |
 //! | [`generate`], [`gensort`] | [`Generator`]: records by number, in many distributions |
+//! | [`lines`] | [`LineOrder`]: lines of text and the keys they are ordered by |
 //! | [`check`] | [`Checker`]: order, duplicates and checksum of a stream |
 
 pub mod bare;
@@ -20,6 +21,7 @@ pub mod distribution;
 mod dtype;
 pub mod generate;
 pub mod gensort;
+pub mod lines;
 mod literal;
 mod normal;
 pub mod npy;
@@ -33,6 +35,7 @@ pub use check::{CheckOptions, CheckReport, Checker};
 pub use distribution::Distribution;
 pub use generate::{GenerateOptions, Generator};
 pub use gensort::GensortOptions;
+pub use lines::{ByteOrder, LineOrder, LineTie, NoKey, compare_lines};
 pub use npy::{NpyField, NpyHeader};
 pub use order::{Order, OrderOptions, TieBreak};
 pub use record::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
