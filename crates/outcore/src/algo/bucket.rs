@@ -84,7 +84,7 @@ impl Out {
             return;
         }
         let count = (added_bytes / element_bytes) as u32;
-        self.pieces.push(Piece {
+        self.note_piece(Piece {
             position: run_position + self.run_count,
             count,
         });
@@ -92,9 +92,14 @@ impl Out {
         self.covered_bytes = filled_bytes;
     }
 
+    /// Notes a piece behind those in the buffer that is being filled.
+    pub(crate) fn note_piece(&mut self, piece: Piece) {
+        self.pieces.push(piece);
+    }
+
     /// Makes a segment of a buffer that is full, or will not become so; gives its number.
-    pub(crate) fn push(&mut self, home: Home, payload_bytes: usize, element_bytes: usize) -> usize {
-        self.count += (payload_bytes / element_bytes) as u64;
+    pub(crate) fn push(&mut self, home: Home, payload_bytes: usize, count: u64) -> usize {
+        self.count += count;
         self.covered_bytes = 0;
         self.segments.push(Segment {
             home,

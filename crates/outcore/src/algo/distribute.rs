@@ -4,10 +4,8 @@
 //!
 //! Contract: each worker thread reads blocks of the source through its own port, classifies their
 //! elements and copies each once, to the end of its own buffer for that bucket. A full buffer
-//! becomes a segment: it is moved, not copied, to the bucket's list in memory or to a write to
-//! scratch. Neighbouring segments of one bucket lie side by side on scratch (*extents*), so that
-//! the bucket is read back in large pieces. Elements of an equality bucket of bare numbers are
-//! only counted.
+//! becomes a segment ([`super::spill`]). Elements of an equality bucket of bare numbers are only
+//! counted.
 //!
 //! Bounds: memory is the segment pool, the read pool and one description a segment; a worker never
 //! waits for another's buffer (each has its own share, resident segments are taken by credit). I/O
@@ -18,20 +16,19 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use rustix::io::Errno;
-
-use super::bucket::{Bucket, Home, Out, Segment, segment_checksum, verify_segment};
+use super::bucket::{Bucket, Home, Out, Segment, verify_segment};
 use super::cut::Cut;
 use super::elements::Elements;
 use super::intake::{Intake, Source};
 use super::kernel::Scatter;
 use super::shared::Shared;
+use super::spill::{SPILL_TOKENS, Spill, SpillSizes, place_bytes};
 use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use crate::stream::source::Block;
-use crate::volume::scratch::{Place, Scratch};
-use crate::volume::{Port, Transfer, TransferFault};
+use crate::volume::scratch::Place;
+use crate::volume::{Port, Transfer};
 
 /// Elements that are classified, then moved: their bucket numbers stay in the first-level cache.
 const BATCH: usize = 1024;
@@ -67,9 +64,15 @@ pub(crate) fn distribute<E: Elements>(
         reads * plan.size.threads,
     )?;
     let results = shared.on_all_threads(|_| {
-        let mut worker = Worker::new(shared, source, cut, depth, reads, read_pool.clone())?;
-        worker.resident_below = resident_below;
-        worker.stagger();
+        let sizes = SpillSizes {
+            resident_below,
+            is_split: matches!(source, Source::Segments { .. }),
+            ..shared.spill_sizes()
+        };
+        let spill = Spill::new(shared.spill_to(sizes), cut.bucket_count());
+        let mut worker = Worker::new(shared, source, cut, spill, reads, read_pool.clone())?;
+        worker.depth = depth;
+        worker.stagger(resident_below);
         worker.run()?;
         worker.finish(keep_partials)
     })?;
@@ -100,9 +103,9 @@ enum Task {
     Segment(Segment),
 }
 
-enum Pending {
-    Read { sequence: u64, task: Task },
-    Write { bucket: usize, segment: usize },
+struct Reading {
+    sequence: u64,
+    task: Task,
 }
 
 struct Worker<'a, E: Elements> {
@@ -110,13 +113,12 @@ struct Worker<'a, E: Elements> {
     source: &'a Source<'a>,
     cut: &'a Cut<E::Key>,
     depth: usize,
-    resident_below: usize,
     port: Port,
     read_pool: Pool,
     reads_max: usize,
     scatter: Scatter,
-    outs: Vec<Out>,
-    pending: Vec<Option<Pending>>,
+    spill: Spill<'a>,
+    pending: Vec<Option<Reading>>,
     free_tokens: Vec<usize>,
     finished: Vec<Transfer>,
     /// Blocks that have been read, by the order in which they were asked for.
@@ -124,7 +126,6 @@ struct Worker<'a, E: Elements> {
     next_sequence: u64,
     next_to_process: u64,
     reads_in_flight: usize,
-    writes_in_flight: usize,
     key_space: Vec<E::Key>,
     bucket_ids: Vec<u16>,
     /// Input taken and not yet read.
@@ -140,26 +141,25 @@ impl<'a, E: Elements> Worker<'a, E> {
         shared: &'a Shared<'a, E>,
         source: &'a Source<'a>,
         cut: &'a Cut<E::Key>,
-        depth: usize,
+        spill: Spill<'a>,
         reads_max: usize,
         read_pool: Pool,
     ) -> Result<Self> {
         let count = cut.bucket_count();
         let mut bufs = Vec::with_capacity(count);
         for _ in 0..count {
-            bufs.push(shared.segment_pool.take().ok_or_else(no_buffer)?);
+            bufs.push(spill.take_buffer()?);
         }
         Ok(Worker {
             shared,
             source,
             cut,
-            depth,
-            resident_below: 0,
+            depth: 0,
             port: shared.volume.port()?,
             read_pool,
             reads_max,
             scatter: Scatter::new(bufs, shared.plan.segment_payload_bytes),
-            outs: (0..count).map(|_| Out::default()).collect(),
+            spill,
             pending: Vec::new(),
             free_tokens: Vec::new(),
             finished: Vec::new(),
@@ -167,7 +167,6 @@ impl<'a, E: Elements> Worker<'a, E> {
             next_sequence: 0,
             next_to_process: 0,
             reads_in_flight: 0,
-            writes_in_flight: 0,
             key_space: Vec::with_capacity(BATCH),
             bucket_ids: vec![0; BATCH],
             intake: Intake::new(shared.plan),
@@ -179,14 +178,14 @@ impl<'a, E: Elements> Worker<'a, E> {
     /// Shortens the first segments that go to scratch, each by another part, so that buffers do not
     /// all become full at the same time: drives would first wait for writes, then reads for drives.
     /// N.B. on 4 drives of 50 MB/s this takes 0.5 s of 11 s from the first phase.
-    fn stagger(&mut self) {
+    fn stagger(&mut self, resident_below: usize) {
         if !matches!(self.source, Source::Blocks(_)) || self.shared.plan.levels == 0 {
             return;
         }
         let element_bytes = self.shared.elements.element_bytes();
         let elements = self.shared.plan.segment_payload_bytes / element_bytes;
         let steps = STAGGER_STEPS.min(self.shared.plan.segment_bytes / BLOCK_BYTES);
-        for bucket in self.resident_below..self.outs.len() {
+        for bucket in resident_below..self.spill.bucket_count() {
             let short = elements * (bucket % steps + 1) / steps;
             self.scatter.shorten(bucket, short.max(1) * element_bytes);
         }
@@ -231,7 +230,7 @@ impl<'a, E: Elements> Worker<'a, E> {
                     let file = &blocks.parts()[block.part].file;
                     let at = block.read_at_bytes;
                     let sequence = self.take_sequence();
-                    let token = self.token(Pending::Read {
+                    let token = self.token(Reading {
                         sequence,
                         task: Task::Block(block),
                     });
@@ -269,7 +268,7 @@ impl<'a, E: Elements> Worker<'a, E> {
                 let buf = buf.split_to(segment.stored_bytes());
                 let file = self.shared.scratch()?.file(place);
                 let task = Task::Segment(segment);
-                let token = self.token(Pending::Read { sequence, task });
+                let token = self.token(Reading { sequence, task });
                 self.port
                     .submit(file, Op::Read, place.offset_bytes, buf, token);
                 self.reads_in_flight += 1;
@@ -283,7 +282,7 @@ impl<'a, E: Elements> Worker<'a, E> {
         self.next_sequence - 1
     }
 
-    fn token(&mut self, pending: Pending) -> u64 {
+    fn token(&mut self, pending: Reading) -> u64 {
         let index = self.free_tokens.pop().unwrap_or_else(|| {
             self.pending.push(None);
             self.pending.len() - 1
@@ -303,26 +302,21 @@ impl<'a, E: Elements> Worker<'a, E> {
     }
 
     fn settle(&mut self, transfer: Transfer) -> Result<()> {
+        if transfer.token & SPILL_TOKENS != 0 {
+            return self.spill.settle(&mut self.port, transfer);
+        }
         let index = transfer.token as usize;
         let pending = self.pending.get_mut(index).and_then(Option::take);
         self.free_tokens.push(index);
-        match pending {
-            Some(Pending::Read { sequence, task }) => {
-                self.reads_in_flight -= 1;
-                if let Some(fault) = transfer.fault {
-                    return Err(self.shared.volume.explain(&fault));
-                }
-                self.check_read(&task, &transfer)?;
-                self.ready.insert(sequence, (task, Some(transfer.buf)));
-            }
-            Some(Pending::Write { bucket, segment }) => {
-                self.writes_in_flight -= 1;
-                if let Some(fault) = transfer.fault {
-                    self.write_elsewhere(bucket, segment, transfer.buf, &fault)?;
-                }
-            }
-            None => {}
+        let Some(Reading { sequence, task }) = pending else {
+            return Ok(());
+        };
+        self.reads_in_flight -= 1;
+        if let Some(fault) = transfer.fault {
+            return Err(self.shared.volume.explain(&fault));
         }
+        self.check_read(&task, &transfer)?;
+        self.ready.insert(sequence, (task, Some(transfer.buf)));
         Ok(())
     }
 
@@ -349,7 +343,7 @@ impl<'a, E: Elements> Worker<'a, E> {
                 let payload = &transfer.buf[..segment.payload_bytes as usize];
                 verify_segment(scratch, self.shared.run, place, checksum, payload)?;
                 scratch.forget(place);
-                scratch.free(place, self.shared.plan.segment_bytes as u64);
+                scratch.free(place, place_bytes(segment, self.shared.plan.segment_bytes));
                 Ok(())
             }
             _ => Ok(()),
@@ -473,9 +467,9 @@ impl<'a, E: Elements> Worker<'a, E> {
     }
 
     fn end_run(&mut self) {
-        for bucket in 0..self.outs.len() {
+        for bucket in 0..self.spill.bucket_count() {
             self.note_piece(bucket);
-            self.outs[bucket].run_count = 0;
+            self.spill.out(bucket).run_count = 0;
         }
     }
 
@@ -483,157 +477,38 @@ impl<'a, E: Elements> Worker<'a, E> {
     fn note_piece(&mut self, bucket: usize) {
         let element_bytes = self.shared.elements.element_bytes();
         let filled_bytes = self.scatter.filled_bytes(bucket);
-        self.outs[bucket].note(filled_bytes, self.run_position, element_bytes);
+        let out = self.spill.out(bucket);
+        out.note(filled_bytes, self.run_position, element_bytes);
     }
 
     /// Takes a full buffer out of the scatter and makes a segment of it.
     fn emit(&mut self, bucket: usize) -> Result<()> {
         let payload_bytes = self.scatter.filled_bytes(bucket);
+        let count = self.count(payload_bytes);
         if self.shared.elements.is_bare() && self.cut.is_equal(bucket) {
-            let count = payload_bytes / self.shared.elements.element_bytes();
-            self.outs[bucket].count += count as u64;
+            self.spill.out(bucket).count += count;
             self.scatter.rewind(bucket);
             return Ok(());
         }
         if self.shared.plan.size.is_ordered {
             self.note_piece(bucket);
         }
-        let empty = self.empty_buffer()?;
+        self.wait_for_writes()?;
+        let empty = self.spill.take_buffer()?;
         let full = self.scatter.replace(bucket, empty);
-        self.store(bucket, full, payload_bytes)
+        self.spill
+            .store(&mut self.port, bucket, full, (payload_bytes, count))
     }
 
-    /// A buffer from the pool; this worker's own share covers it once its writes have ended.
-    fn empty_buffer(&mut self) -> Result<Buf> {
-        while self.writes_in_flight >= self.shared.plan.writes_in_flight {
+    fn count(&self, payload_bytes: usize) -> u64 {
+        (payload_bytes / self.shared.elements.element_bytes()) as u64
+    }
+
+    fn wait_for_writes(&mut self) -> Result<()> {
+        while self.spill.is_busy() {
             self.shared.check()?;
             self.poll(true)?;
         }
-        self.shared.segment_pool.take().ok_or_else(no_buffer)
-    }
-
-    fn store(&mut self, bucket: usize, buf: Buf, payload_bytes: usize) -> Result<()> {
-        if bucket < self.resident_below && self.take_credit() {
-            let segment = self.push_segment(bucket, Home::Memory(buf), payload_bytes);
-            self.outs[bucket].segments[segment].is_on_credit = true;
-            return Ok(());
-        }
-        let place = self.next_place(bucket)?;
-        self.write_segment(bucket, buf, payload_bytes, place)
-    }
-
-    /// Takes leave to keep a segment in memory, if there is any left.
-    fn take_credit(&self) -> bool {
-        self.shared
-            .resident_credit
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |left| {
-                (left > 0).then_some(left - 1)
-            })
-            .is_ok()
-    }
-
-    fn push_segment(&mut self, bucket: usize, home: Home, payload_bytes: usize) -> usize {
-        let element_bytes = self.shared.elements.element_bytes();
-        self.outs[bucket].push(home, payload_bytes, element_bytes)
-    }
-
-    /// The next segment's place in the bucket's open extent, or in a new one.
-    fn next_place(&mut self, bucket: usize) -> Result<Place> {
-        let segment_bytes = self.shared.plan.segment_bytes as u64;
-        let (place, left) = match self.outs[bucket].extent.take() {
-            Some(open) => open,
-            None => {
-                let segments = match self.source {
-                    // No larger than what the bucket is still expected to get from this thread:
-                    // what is left of the last extent is room that no drive can use.
-                    Source::Blocks(_) => {
-                        let plan = self.shared.plan;
-                        let expected = plan.expected_segments();
-                        let left = expected.saturating_sub(self.outs[bucket].segments.len());
-                        left.clamp(1, plan.extent_segments)
-                    }
-                    // What is read is freed segment by segment, and used again so.
-                    Source::Segments { .. } => 1,
-                };
-                let extent_bytes = segment_bytes * segments as u64;
-                let scratch = self.shared.scratch()?;
-                let band = self.band(bucket, scratch);
-                let place = scratch.allocate(extent_bytes, band, &self.port)?;
-                (place, segments)
-            }
-        };
-        if left > 1 {
-            let next = Place {
-                offset_bytes: place.offset_bytes + segment_bytes,
-                ..place
-            };
-            self.outs[bucket].extent = Some((next, left - 1));
-        }
-        Ok(place)
-    }
-
-    fn write_segment(
-        &mut self,
-        bucket: usize,
-        mut buf: Buf,
-        payload_bytes: usize,
-        place: Place,
-    ) -> Result<()> {
-        let checksum = segment_checksum(self.shared.run, place, &buf[..payload_bytes]);
-        let home = Home::Scratch { place, checksum };
-        let segment = self.push_segment(bucket, home, payload_bytes);
-        let buf = buf.split_to(block_ceil(payload_bytes as u64) as usize);
-        let token = self.token(Pending::Write { bucket, segment });
-        let scratch = self.shared.scratch()?;
-        scratch.expect_read(place);
-        let file = scratch.file(place);
-        self.port
-            .submit(file, Op::Write, place.offset_bytes, buf, token);
-        self.writes_in_flight += 1;
-        Ok(())
-    }
-
-    /// Where buckets go that will be read at the same time. What a split writes is read in no
-    /// foreseen order.
-    fn band(&self, bucket: usize, scratch: &Scratch) -> usize {
-        match self.source {
-            Source::Blocks(_) => bucket * scratch.bands() / self.outs.len(),
-            Source::Segments { .. } => scratch.bands() - 1,
-        }
-    }
-
-    /// A drive that turned out full: its segment goes to another.
-    fn write_elsewhere(
-        &mut self,
-        bucket: usize,
-        segment: usize,
-        buf: Buf,
-        fault: &TransferFault,
-    ) -> Result<()> {
-        if fault.errno != Errno::NOSPC.raw_os_error() {
-            return Err(self.shared.volume.explain(fault));
-        }
-        self.outs[bucket].extent = None;
-        let scratch = self.shared.scratch()?;
-        let segment_bytes = self.shared.plan.segment_bytes as u64;
-        let place = scratch.allocate(segment_bytes, self.band(bucket, scratch), &self.port)?;
-        scratch.expect_read(place);
-        let entry = &mut self.outs[bucket].segments[segment];
-        let payload = &buf[..entry.payload_bytes as usize];
-        let checksum = segment_checksum(self.shared.run, place, payload);
-        let home = std::mem::replace(&mut entry.home, Home::Scratch { place, checksum });
-        if let Home::Scratch { place, .. } = home {
-            scratch.forget(place);
-        }
-        let token = self.token(Pending::Write { bucket, segment });
-        self.port.submit(
-            scratch.file(place),
-            Op::Write,
-            place.offset_bytes,
-            buf,
-            token,
-        );
-        self.writes_in_flight += 1;
         Ok(())
     }
 
@@ -646,32 +521,26 @@ impl<'a, E: Elements> Worker<'a, E> {
         let parts: Vec<_> = std::mem::replace(&mut self.scatter, none)
             .into_parts()
             .collect();
-        let element_bytes = self.shared.elements.element_bytes();
         for (bucket, (buf, filled_bytes)) in parts.into_iter().enumerate() {
+            let count = self.count(filled_bytes);
             if filled_bytes == 0 {
                 continue;
             }
             if self.shared.elements.is_bare() && self.cut.is_equal(bucket) {
-                self.outs[bucket].count += (filled_bytes / element_bytes) as u64;
+                self.spill.out(bucket).count += count;
             } else if keep_partials {
-                self.push_segment(bucket, Home::Memory(buf), filled_bytes);
-            } else if bucket < self.resident_below && self.take_credit() {
-                let segment = self.push_segment(bucket, Home::Memory(buf), filled_bytes);
-                self.outs[bucket].segments[segment].is_on_credit = true;
+                self.spill.keep(bucket, buf, filled_bytes, count);
             } else {
-                while self.writes_in_flight >= self.shared.plan.writes_in_flight {
-                    self.shared.check()?;
-                    self.poll(true)?;
-                }
-                let place = self.next_place(bucket)?;
-                self.write_segment(bucket, buf, filled_bytes, place)?;
+                self.wait_for_writes()?;
+                let what = (filled_bytes, count);
+                self.spill.store(&mut self.port, bucket, buf, what)?;
             }
         }
         while self.port.in_flight() > 0 {
             self.shared.check()?;
             self.poll(true)?;
         }
-        Ok(std::mem::take(&mut self.outs))
+        Ok(self.spill.into_outs())
     }
 }
 

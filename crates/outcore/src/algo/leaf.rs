@@ -17,19 +17,16 @@ use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::bucket::{Home, Segment, verify_segment};
+use super::bucket::{Home, Segment};
 use super::elements::{Elements, as_keys_mut};
 use super::in_memory::{Entry, SortKeys, each_tie, sort_entries};
+use super::load::Load;
 use super::place::{Turns, dedup, gather, write_in_place, write_pipe};
 use super::shared::Shared;
-use crate::drive::Op;
 use crate::error::{Error, Result};
 use crate::memory::{BLOCK_BYTES, Buf, Pool};
 use crate::stream::writer::{WRITE_TOKEN, Writer};
 use crate::volume::{Port, Transfer};
-
-/// Largest read of neighbouring segments.
-const READ_BYTES_MAX: usize = 1 << 20;
 
 /// A piece of the output: a bucket small enough to be sorted at once.
 #[derive(Debug)]
@@ -60,18 +57,10 @@ pub(crate) struct Leaves<'a> {
     pub(crate) is_unique: bool,
 }
 
-/// A leaf on its way into memory.
-struct Load {
-    index: usize,
+/// A leaf on its way into memory; its segments are with the load.
+struct Loading {
     leaf: Leaf,
-    /// Parts of the area, by the offset in it.
-    parts: Vec<(usize, Buf)>,
-    /// Offset in the area of each segment that is read from scratch.
-    offsets: Vec<(usize, usize)>,
-    reads_left: usize,
-    /// Bytes of the area that the reads take, from the first.
-    loaded_from: usize,
-    loaded_to: usize,
+    load: Load,
 }
 
 struct Worker<'a, E: Elements> {
@@ -80,7 +69,7 @@ struct Worker<'a, E: Elements> {
     port: Port,
     areas: Pool,
     chunks: Option<Pool>,
-    loads: VecDeque<Load>,
+    loads: VecDeque<Loading>,
     finished: Vec<Transfer>,
     entries: Vec<Entry>,
     key_space: Vec<E::Key>,
@@ -136,10 +125,11 @@ where
                 self.poll(false)?;
             }
             match self.loads.front() {
-                Some(load) if load.reads_left == 0 => {
-                    if let Some(load) = self.loads.pop_front() {
-                        let bytes = load.leaf.count * self.shared.elements.element_bytes() as u64;
-                        self.finish_leaf(load)?;
+                Some(loading) if loading.load.is_complete() => {
+                    if let Some(loading) = self.loads.pop_front() {
+                        let bytes =
+                            loading.leaf.count * self.shared.elements.element_bytes() as u64;
+                        self.finish_leaf(loading)?;
                         self.shared.job.control.advance(bytes);
                         self.shared.job.control.watch(self.shared.volume);
                     }
@@ -176,78 +166,18 @@ where
         }
     }
 
-    fn start_load(&mut self, index: usize, leaf: Leaf) -> Result<()> {
+    fn start_load(&mut self, index: usize, mut leaf: Leaf) -> Result<()> {
         let area = self.areas.take().ok_or_else(no_area)?;
         let phase = if self.shared.elements.is_bare() {
             self.layout_phase(&leaf)
         } else {
             0
         };
-        let loaded_from = phase.next_multiple_of(BLOCK_BYTES);
-        let mut load = Load {
-            index,
-            leaf,
-            parts: Vec::new(),
-            offsets: Vec::new(),
-            reads_left: 0,
-            loaded_from,
-            loaded_to: loaded_from,
-        };
-        // Whole segments first: they lie one after another without gaps between their payloads.
-        let full_bytes = self.shared.plan.segment_payload_bytes;
-        let mut on_scratch: Vec<(bool, u16, u64, usize)> = Vec::new();
-        for (number, segment) in load.leaf.segments.iter().enumerate() {
-            if let Home::Scratch { place, .. } = &segment.home {
-                let is_short = (segment.payload_bytes as usize) < full_bytes;
-                on_scratch.push((is_short, place.log, place.offset_bytes, number));
-            }
-        }
-        on_scratch.sort_unstable();
-        let mut rest = area;
-        if loaded_from > 0 {
-            load.parts.push((0, rest.split_to(loaded_from)));
-        }
-        let mut from = 0;
-        while from < on_scratch.len() {
-            let to = run_end(&on_scratch, from, &load.leaf.segments);
-            let mut len = 0;
-            for &(_, _, _, number) in &on_scratch[from..to] {
-                load.offsets.push((number, load.loaded_to + len));
-                len += load.leaf.segments[number].stored_bytes();
-            }
-            self.read_run(&mut load, &mut rest, on_scratch[from].3, len)?;
-            from = to;
-        }
-        load.parts.push((load.loaded_to, rest));
-        self.loads.push_back(load);
-        Ok(())
-    }
-
-    /// Reads `len_bytes` bytes of scratch, from the place of segment `first`, to the end of what is
-    /// being loaded.
-    fn read_run(
-        &mut self,
-        load: &mut Load,
-        rest: &mut Buf,
-        first: usize,
-        len_bytes: usize,
-    ) -> Result<()> {
-        let Home::Scratch { place, .. } = &load.leaf.segments[first].home else {
-            return Ok(());
-        };
-        let file = self.shared.scratch()?.file(*place);
-        let offset = load.loaded_to;
-        // Leaf and offset together name the part when it comes back.
-        let token = (load.index as u64) << 32 | offset as u64;
-        self.port.submit(
-            file,
-            Op::Read,
-            place.offset_bytes,
-            rest.split_to(len_bytes),
-            token,
-        );
-        load.reads_left += 1;
-        load.loaded_to += len_bytes;
+        let from = self.shared.load_from();
+        let segments = std::mem::take(&mut leaf.segments);
+        let at = phase.next_multiple_of(BLOCK_BYTES);
+        let load = Load::start(from, &mut self.port, index, segments, area, at)?;
+        self.loads.push_back(Loading { leaf, load });
         Ok(())
     }
 
@@ -261,74 +191,50 @@ where
             if transfer.token == WRITE_TOKEN {
                 continue;
             }
-            let index = (transfer.token >> 32) as usize;
-            let offset = (transfer.token & u64::from(u32::MAX)) as usize;
-            if let Some(load) = self.loads.iter_mut().find(|load| load.index == index) {
-                load.reads_left -= 1;
-                load.parts.push((offset, transfer.buf));
+            let index = Load::index_of(transfer.token);
+            let mut loads = self.loads.iter_mut().map(|loading| &mut loading.load);
+            if let Some(load) = loads.find(|load| load.index == index) {
+                load.take_back(transfer.token, transfer.buf);
             }
         }
         self.finished = finished;
         Ok(())
     }
 
-    fn finish_leaf(&mut self, mut load: Load) -> Result<()> {
-        load.parts.sort_unstable_by_key(|(offset, _)| *offset);
-        let mut parts = load.parts.drain(..).map(|(_, buf)| buf);
-        let mut area = parts.next().ok_or_else(no_area)?;
-        parts.for_each(|part| area.join(part));
-        self.verify(&load, &area)?;
-        if load.leaf.copies_of.is_some() {
-            return self.write_copies(load, area);
+    fn finish_leaf(&mut self, mut loading: Loading) -> Result<()> {
+        let area = loading.load.join(self.shared.load_from())?;
+        if loading.leaf.copies_of.is_some() {
+            return self.write_copies(loading, area);
         }
         if self.shared.elements.is_bare() {
-            self.sort_bare(load, area)
+            self.sort_bare(loading, area)
         } else {
-            self.sort_records(load, area)
+            self.sort_records(loading, area)
         }
-    }
-
-    fn verify(&self, load: &Load, area: &Buf) -> Result<()> {
-        for &(number, offset) in &load.offsets {
-            let segment = &load.leaf.segments[number];
-            if let Home::Scratch { place, checksum } = &segment.home {
-                let payload = &area[offset..offset + segment.payload_bytes as usize];
-                let scratch = self.shared.scratch()?;
-                verify_segment(scratch, self.shared.run, *place, *checksum, payload)?;
-                let file = scratch.file(*place);
-                if file.facts.is_in_memory {
-                    let len_bytes = segment.stored_bytes() as u64;
-                    let device = self.shared.volume.device();
-                    device.punch(file.id, place.offset_bytes, len_bytes)?;
-                }
-                scratch.forget(*place);
-            }
-        }
-        Ok(())
     }
 
     /// Brings all elements of a bare leaf together at the place from which they are written:
     /// gaps behind short segments are closed, segments in memory are copied behind them, and the
     /// room in front of the first whole block is filled from the end.
-    fn gather_bare(&self, load: &mut Load, area: &mut Buf) -> (usize, usize) {
-        let mut end = load.loaded_from;
-        for &(number, offset) in &load.offsets {
-            let len = load.leaf.segments[number].payload_bytes as usize;
+    fn gather_bare(&self, loading: &mut Loading, area: &mut Buf) -> (usize, usize) {
+        let mut end = loading.load.loaded_from;
+        for &(number, offset) in &loading.load.offsets {
+            let len = loading.load.segments[number].payload_bytes as usize;
             if offset != end {
                 area.copy_within(offset..offset + len, end);
             }
             end += len;
         }
-        for segment in load.leaf.segments.drain(..) {
+        for segment in loading.load.segments.drain(..) {
             if let Home::Memory(buf) = segment.home {
                 let len = segment.payload_bytes as usize;
                 area[end..end + len].copy_from_slice(&buf[..len]);
                 end += len;
             }
         }
-        let total = end - load.loaded_from;
-        let start = self.aligned_start(&load.leaf);
-        let moved = (load.loaded_from - start).min(total);
+        let total = end - loading.load.loaded_from;
+        let start = self.aligned_start(&loading.leaf);
+        let moved = (loading.load.loaded_from - start).min(total);
         area.copy_within(end - moved..end, start);
         (start, total)
     }
@@ -340,10 +246,10 @@ where
         phase - phase % self.shared.elements.element_bytes()
     }
 
-    fn sort_bare(&mut self, mut load: Load, mut area: Buf) -> Result<()> {
-        let (start, mut total) = self.gather_bare(&mut load, &mut area);
+    fn sort_bare(&mut self, mut loading: Loading, mut area: Buf) -> Result<()> {
+        let (start, mut total) = self.gather_bare(&mut loading, &mut area);
         let element_bytes = self.shared.elements.element_bytes();
-        let is_sorted = load.leaf.depth >= self.shared.elements.depth_end();
+        let is_sorted = loading.leaf.depth >= self.shared.elements.depth_end();
         let keys = as_keys_mut::<E::Key>(&mut area[start..start + total])?;
         if !is_sorted {
             E::Key::sort_keys(keys);
@@ -354,15 +260,21 @@ where
         self.shared
             .elements
             .decode(&mut area[start..start + total])?;
-        self.place(&load, area, start, total)
+        self.place(&loading, area, start, total)
     }
 
     /// Writes a leaf that is whole and in order, at `area[start..start + total]`.
-    fn place(&mut self, load: &Load, mut area: Buf, start: usize, total: usize) -> Result<()> {
+    fn place(
+        &mut self,
+        loading: &Loading,
+        mut area: Buf,
+        start: usize,
+        total: usize,
+    ) -> Result<()> {
         let element_bytes = self.shared.elements.element_bytes() as u64;
         match &self.leaves.sink {
             Sink::Files(writer) if !self.leaves.is_unique => {
-                let at_bytes = load.leaf.start * element_bytes;
+                let at_bytes = loading.leaf.start * element_bytes;
                 let phase = writer.phase(at_bytes);
                 if phase != start {
                     area.copy_within(start..start + total, phase);
@@ -370,7 +282,10 @@ where
                 write_in_place(writer, &mut self.port, area, phase, total, at_bytes)
             }
             Sink::Files(writer) => {
-                let mut placed = self.leaves.turns.wait_for(load.index, self.shared)?;
+                let mut placed = self
+                    .leaves
+                    .turns
+                    .wait_for(loading.load.index, self.shared)?;
                 let at_bytes = placed.count * element_bytes;
                 placed.count += total as u64 / element_bytes;
                 self.leaves.turns.pass_on(placed);
@@ -379,7 +294,10 @@ where
                 write_in_place(writer, &mut self.port, area, phase, total, at_bytes)
             }
             Sink::Pipe(pipe) => {
-                let mut placed = self.leaves.turns.wait_for(load.index, self.shared)?;
+                let mut placed = self
+                    .leaves
+                    .turns
+                    .wait_for(loading.load.index, self.shared)?;
                 write_pipe(pipe, &area[start..start + total])?;
                 placed.count += total as u64 / element_bytes;
                 self.leaves.turns.pass_on(placed);
@@ -389,16 +307,16 @@ where
     }
 
     /// A leaf of equal elements that were only counted.
-    fn write_copies(&mut self, load: Load, mut area: Buf) -> Result<()> {
+    fn write_copies(&mut self, loading: Loading, mut area: Buf) -> Result<()> {
         let element_bytes = self.shared.elements.element_bytes();
         let count = if self.leaves.is_unique {
             1
         } else {
-            load.leaf.count as usize
+            loading.leaf.count as usize
         };
         let total = count * element_bytes;
-        let start = self.aligned_start(&load.leaf);
-        if let Some(element) = &load.leaf.copies_of {
+        let start = self.aligned_start(&loading.leaf);
+        if let Some(element) = &loading.leaf.copies_of {
             for slot in area[start..start + total].chunks_exact_mut(element_bytes) {
                 slot.copy_from_slice(element);
             }
@@ -406,17 +324,17 @@ where
         self.shared
             .elements
             .decode(&mut area[start..start + total])?;
-        self.place(&load, area, start, total)
+        self.place(&loading, area, start, total)
     }
 
-    fn sort_records(&mut self, mut load: Load, mut area: Buf) -> Result<()> {
-        self.append_resident(&mut load, &mut area);
+    fn sort_records(&mut self, mut loading: Loading, mut area: Buf) -> Result<()> {
+        loading.load.append_resident(&mut area);
         let mut entries = std::mem::take(&mut self.entries);
-        self.make_entries(&load, &area, &mut entries)?;
+        self.make_entries(&loading, &area, &mut entries)?;
         let elements = self.shared.elements;
         let is_ordered = self.shared.plan.size.is_ordered;
         let element_bytes = elements.element_bytes();
-        let depth = load.leaf.depth;
+        let depth = loading.leaf.depth;
         let record = |entry: &Entry| {
             let at = entry.at_bytes as usize;
             &area[at..at + element_bytes]
@@ -438,24 +356,27 @@ where
         }
         let at = if self.leaves.is_unique {
             entries.dedup_by(|b, a| elements.is_same_key(record(a), record(b)));
-            self.place_unique(&load, &area, &mut entries)?
+            self.place_unique(&loading, &area, &mut entries)?
         } else {
-            load.leaf.start
+            loading.leaf.start
         };
-        self.emit_records(&load, &area, &entries, at)?;
+        self.emit_records(&loading, &area, &entries, at)?;
         entries.clear();
         self.entries = entries;
         Ok(())
     }
 
     /// Drops the first record if the leaf before ended with its key; gives the leaf's place.
-    fn place_unique(&self, load: &Load, area: &Buf, entries: &mut Vec<Entry>) -> Result<u64> {
+    fn place_unique(&self, loading: &Loading, area: &Buf, entries: &mut Vec<Entry>) -> Result<u64> {
         let element_bytes = self.shared.elements.element_bytes();
         let record = |entry: &Entry| {
             let at = entry.at_bytes as usize;
             &area[at..at + element_bytes]
         };
-        let mut placed = self.leaves.turns.wait_for(load.index, self.shared)?;
+        let mut placed = self
+            .leaves
+            .turns
+            .wait_for(loading.load.index, self.shared)?;
         let repeats = match (&placed.last, entries.first()) {
             (Some(last), Some(first)) => self.shared.elements.is_same_key(last, record(first)),
             _ => false,
@@ -474,26 +395,17 @@ where
         Ok(at)
     }
 
-    /// Copies segments that stayed in memory behind what was loaded.
-    fn append_resident(&self, load: &mut Load, area: &mut Buf) {
-        let mut end = load.loaded_to;
-        for (number, segment) in load.leaf.segments.iter_mut().enumerate() {
-            let len = segment.payload_bytes as usize;
-            if let Home::Memory(buf) = &segment.home {
-                area[end..end + len].copy_from_slice(&buf[..len]);
-                load.offsets.push((number, end));
-                end += len;
-            }
-        }
-        // The copies free their slots with the leaf.
-    }
-
     /// One entry a record, in the order of the input if the job is ordered.
-    fn make_entries(&mut self, load: &Load, area: &Buf, entries: &mut Vec<Entry>) -> Result<()> {
+    fn make_entries(
+        &mut self,
+        loading: &Loading,
+        area: &Buf,
+        entries: &mut Vec<Entry>,
+    ) -> Result<()> {
         let element_bytes = self.shared.elements.element_bytes();
         let mut runs: Vec<(u64, usize, usize)> = Vec::new();
-        for &(number, offset) in &load.offsets {
-            let segment = &load.leaf.segments[number];
+        for &(number, offset) in &loading.load.offsets {
+            let segment = &loading.load.segments[number];
             if segment.pieces.is_empty() {
                 runs.push((0, offset, segment.payload_bytes as usize));
             }
@@ -507,8 +419,8 @@ where
         if self.shared.plan.size.is_ordered {
             runs.sort_unstable();
         }
-        entries.reserve_exact(load.leaf.count as usize);
-        let needs_words = load.leaf.depth < self.shared.elements.depth_end();
+        entries.reserve_exact(loading.leaf.count as usize);
+        let needs_words = loading.leaf.depth < self.shared.elements.depth_end();
         let mut space = std::mem::take(&mut self.key_space);
         for (_, at, len) in runs {
             // Batches keep the words in the first-level cache.
@@ -526,7 +438,7 @@ where
                 let keys =
                     self.shared
                         .elements
-                        .keys(&area[from..to], load.leaf.depth, &mut space)?;
+                        .keys(&area[from..to], loading.leaf.depth, &mut space)?;
                 entries.extend(keys.iter().zip(places).map(|(&key, at)| {
                     let word: u128 = key.into();
                     Entry {
@@ -541,16 +453,24 @@ where
     }
 
     /// Gathers records in chunks laid out like the output and hands them to the sink.
-    fn emit_records(&mut self, load: &Load, area: &Buf, entries: &[Entry], at: u64) -> Result<()> {
+    fn emit_records(
+        &mut self,
+        loading: &Loading,
+        area: &Buf,
+        entries: &[Entry],
+        at: u64,
+    ) -> Result<()> {
         let element_bytes = self.shared.elements.element_bytes();
         let mut at_bytes = at * element_bytes as u64;
         let mut left = entries.len() * element_bytes;
         // The next byte to be written: an entry and an offset inside its record.
         let mut next = (0, 0);
         let mut pipe_turn = match &self.leaves.sink {
-            Sink::Pipe(_) if !self.leaves.is_unique => {
-                Some(self.leaves.turns.wait_for(load.index, self.shared)?)
-            }
+            Sink::Pipe(_) if !self.leaves.is_unique => Some(
+                self.leaves
+                    .turns
+                    .wait_for(loading.load.index, self.shared)?,
+            ),
             Sink::Pipe(_) => Some(self.leaves.turns.placed()),
             Sink::Files(_) => None,
         };
@@ -600,23 +520,6 @@ where
             self.poll(true)?;
         }
     }
-}
-
-/// End of the run of segments that lie side by side on scratch, in whole blocks, from `from`.
-fn run_end(on_scratch: &[(bool, u16, u64, usize)], from: usize, segments: &[Segment]) -> usize {
-    let (_, log, offset, number) = on_scratch[from];
-    let mut next_offset = offset + segments[number].stored_bytes() as u64;
-    let mut to = from + 1;
-    while let Some(&(is_short, next_log, offset, number)) = on_scratch.get(to) {
-        let len = segments[number].stored_bytes() as u64;
-        let fits = next_offset + len - on_scratch[from].2 <= READ_BYTES_MAX as u64;
-        if is_short || next_log != log || offset != next_offset || !fits {
-            break;
-        }
-        next_offset += len;
-        to += 1;
-    }
-    to
 }
 
 fn no_area() -> Error {

@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicI64;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::crew::Crew;
+use super::load::LoadFrom;
 use super::plan::SortPlan;
+use super::spill::{SpillSizes, SpillTo};
 use crate::error::Result;
 use crate::job::Job;
 use crate::memory::Pool;
@@ -83,6 +85,40 @@ impl<E> Shared<'_, E> {
 
     pub(crate) fn scratch(&self) -> Result<&Scratch> {
         self.scratch.get()
+    }
+
+    /// How a first distribution writes, keeping nothing in memory.
+    pub(crate) fn spill_sizes(&self) -> SpillSizes {
+        SpillSizes {
+            segment_bytes: self.plan.segment_bytes,
+            extent_segments: self.plan.extent_segments,
+            expected_segments: self.plan.expected_segments(),
+            writes_in_flight: self.plan.writes_in_flight,
+            resident_below: 0,
+            is_split: false,
+        }
+    }
+
+    /// Where buckets are loaded from.
+    pub(crate) fn load_from(&self) -> LoadFrom<'_> {
+        LoadFrom {
+            volume: self.volume,
+            scratch: self.scratch,
+            run: self.run,
+            full_bytes: self.plan.segment_payload_bytes,
+        }
+    }
+
+    /// Where a worker's segments go.
+    pub(crate) fn spill_to(&self, sizes: SpillSizes) -> SpillTo<'_> {
+        SpillTo {
+            volume: self.volume,
+            scratch: self.scratch,
+            pool: &self.segment_pool,
+            resident_credit: &self.resident_credit,
+            run: self.run,
+            sizes,
+        }
     }
 
     /// Runs `work` on every thread; gives all results, or the failure that came first.

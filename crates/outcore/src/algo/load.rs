@@ -1,0 +1,199 @@
+//! The read side of a bucket: all of its segments in one area of memory, verified.
+//!
+//! Contract: a [`Load`] starts the reads of what lies on scratch, neighbours in one, and is complete
+//! when they have ended; what stayed in memory is copied behind them by its owner. Every segment's
+//! checksum is verified before anybody looks at it. Segments that fill their buffers lie one after
+//! another without gaps; between others there may be less than a block.
+//!
+//! Bounds: the area, and a few words a segment; each segment is read once.
+
+use super::bucket::{Home, Segment, verify_segment};
+use super::shared::LazyScratch;
+use crate::drive::Op;
+use crate::error::{Error, Kind, Result};
+use crate::memory::{BLOCK_BYTES, Buf};
+use crate::volume::{Port, Volume};
+
+/// Largest read of neighbouring segments.
+const READ_BYTES_MAX: usize = 1 << 20;
+
+/// Where loads come from.
+#[derive(Clone, Copy)]
+pub(crate) struct LoadFrom<'a> {
+    pub(crate) volume: &'a Volume,
+    pub(crate) scratch: &'a LazyScratch<'a>,
+    /// Seeds the checksums of this run's scratch.
+    pub(crate) run: u64,
+    /// Payload of segments that fill their buffers: shorter ones come last, one by one. 0 if none are
+    /// told apart.
+    pub(crate) full_bytes: usize,
+}
+
+/// A bucket on its way into memory.
+pub(crate) struct Load {
+    /// Which bucket; below 2^30.
+    pub(crate) index: usize,
+    pub(crate) segments: Vec<Segment>,
+    /// Offset in the area of each segment that is there, by its number.
+    pub(crate) offsets: Vec<(usize, usize)>,
+    /// Bytes of the area that the reads take, from the first.
+    pub(crate) loaded_from: usize,
+    pub(crate) loaded_to: usize,
+    /// Parts of the area, by the offset in it.
+    parts: Vec<(usize, Buf)>,
+    reads_left: usize,
+}
+
+impl Load {
+    /// Starts reading `segments` into `area`, from its byte `loaded_from` on (a multiple of 4 KiB).
+    ///
+    /// # Panics
+    /// If the area is too short.
+    pub(crate) fn start(
+        from: LoadFrom<'_>,
+        port: &mut Port,
+        index: usize,
+        segments: Vec<Segment>,
+        area: Buf,
+        loaded_from: usize,
+    ) -> Result<Self> {
+        assert!(loaded_from.is_multiple_of(BLOCK_BYTES) && index < 1 << 30);
+        let mut load = Load {
+            index,
+            segments,
+            offsets: Vec::new(),
+            loaded_from,
+            loaded_to: loaded_from,
+            parts: Vec::new(),
+            reads_left: 0,
+        };
+        // Whole segments first: they lie one after another without gaps between their payloads.
+        let mut on_scratch: Vec<(bool, u16, u64, usize)> = Vec::new();
+        for (number, segment) in load.segments.iter().enumerate() {
+            if let Home::Scratch { place, .. } = &segment.home {
+                let is_short = (segment.payload_bytes as usize) < from.full_bytes;
+                on_scratch.push((is_short, place.log, place.offset_bytes, number));
+            }
+        }
+        on_scratch.sort_unstable();
+        let mut rest = area;
+        if loaded_from > 0 {
+            load.parts.push((0, rest.split_to(loaded_from)));
+        }
+        let mut at = 0;
+        while at < on_scratch.len() {
+            let to = run_end(&on_scratch, at, &load.segments);
+            let mut len_bytes = 0;
+            for &(_, _, _, number) in &on_scratch[at..to] {
+                load.offsets.push((number, load.loaded_to + len_bytes));
+                len_bytes += load.segments[number].stored_bytes();
+            }
+            let part = rest.split_to(len_bytes);
+            load.read_run(from, port, on_scratch[at].3, part)?;
+            at = to;
+        }
+        load.parts.push((load.loaded_to, rest));
+        Ok(load)
+    }
+
+    /// Reads a part of scratch, from the place of segment `first`, to the end of what is being loaded.
+    fn read_run(
+        &mut self,
+        from: LoadFrom<'_>,
+        port: &mut Port,
+        first: usize,
+        part: Buf,
+    ) -> Result<()> {
+        let Home::Scratch { place, .. } = &self.segments[first].home else {
+            return Ok(());
+        };
+        let len_bytes = part.len();
+        let file = from.scratch.get()?.file(*place);
+        // Bucket and offset together name the part when it comes back.
+        let token = (self.index as u64) << 32 | self.loaded_to as u64;
+        port.submit(file, Op::Read, place.offset_bytes, part, token);
+        self.reads_left += 1;
+        self.loaded_to += len_bytes;
+        Ok(())
+    }
+
+    /// The bucket that a transfer with `token` belongs to.
+    pub(crate) fn index_of(token: u64) -> usize {
+        (token >> 32) as usize
+    }
+
+    /// Takes back a part that has been read.
+    pub(crate) fn take_back(&mut self, token: u64, buf: Buf) {
+        let offset = (token & u64::from(u32::MAX)) as usize;
+        self.reads_left -= 1;
+        self.parts.push((offset, buf));
+    }
+
+    /// Whether all reads have ended.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.reads_left == 0
+    }
+
+    /// The area, whole again, once all that was read has been verified; scratch is told that it has
+    /// been read.
+    pub(crate) fn join(&mut self, from: LoadFrom<'_>) -> Result<Buf> {
+        self.parts.sort_unstable_by_key(|(offset, _)| *offset);
+        let mut parts = self.parts.drain(..).map(|(_, buf)| buf);
+        let mut area = parts.next().ok_or_else(|| {
+            Error::new(Kind::Memory, "load a bucket", "it has no area")
+                .hint("a bug: please report it")
+        })?;
+        parts.for_each(|part| area.join(part));
+        for &(number, offset) in &self.offsets {
+            let segment = &self.segments[number];
+            let Home::Scratch { place, checksum } = &segment.home else {
+                continue;
+            };
+            let payload = &area[offset..offset + segment.payload_bytes as usize];
+            let scratch = from.scratch.get()?;
+            verify_segment(scratch, from.run, *place, *checksum, payload)?;
+            let file = scratch.file(*place);
+            if file.facts.is_in_memory {
+                let len_bytes = segment.stored_bytes() as u64;
+                let device = from.volume.device();
+                device.punch(file.id, place.offset_bytes, len_bytes)?;
+            }
+            scratch.forget(*place);
+        }
+        Ok(area)
+    }
+
+    /// Copies segments that stayed in memory behind what was loaded.
+    ///
+    /// # Panics
+    /// If the area is too short.
+    pub(crate) fn append_resident(&mut self, area: &mut Buf) {
+        let mut end = self.loaded_to;
+        for (number, segment) in self.segments.iter_mut().enumerate() {
+            let len = segment.payload_bytes as usize;
+            if let Home::Memory(buf) = &segment.home {
+                area[end..end + len].copy_from_slice(&buf[..len]);
+                self.offsets.push((number, end));
+                end += len;
+            }
+        }
+        // The copies free their slots with the load.
+    }
+}
+
+/// End of the run of segments that lie side by side on scratch, in whole blocks, from `from`.
+fn run_end(on_scratch: &[(bool, u16, u64, usize)], from: usize, segments: &[Segment]) -> usize {
+    let (_, log, offset, number) = on_scratch[from];
+    let mut next_offset = offset + segments[number].stored_bytes() as u64;
+    let mut to = from + 1;
+    while let Some(&(is_short, next_log, offset, number)) = on_scratch.get(to) {
+        let len = segments[number].stored_bytes() as u64;
+        let fits = next_offset + len - on_scratch[from].2 <= READ_BYTES_MAX as u64;
+        if is_short || next_log != log || offset != next_offset || !fits {
+            break;
+        }
+        next_offset += len;
+        to += 1;
+    }
+    to
+}

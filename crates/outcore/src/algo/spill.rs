@@ -1,0 +1,268 @@
+//! The write side of a distribution: a worker's full buffers become segments of their buckets.
+//!
+//! Model: PALID (SPAA 2025), section 3 (batched writer).
+//!
+//! Contract: a full buffer is moved, not copied, to its bucket's list in memory (for as long as there
+//! is credit) or to a write to scratch. Neighbouring segments of one bucket lie side by side there
+//! (*extents*), so that the bucket is read back in large pieces. A segment that meets a full drive
+//! goes to another. What a segment holds, records of one size or of many, is none of this file's
+//! business; its owner says how many.
+//!
+//! Bounds: at most `writes_in_flight` buffers wait for a drive (the owner asks [`Spill::is_busy`]
+//! and polls); one description a segment stays in memory.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use rustix::io::Errno;
+
+use super::bucket::{Home, Out, Segment, segment_checksum};
+use super::shared::LazyScratch;
+use crate::drive::Op;
+use crate::error::{Error, Kind, Result};
+use crate::memory::{Buf, Pool, block_ceil};
+use crate::volume::scratch::{Place, Scratch};
+use crate::volume::{Port, Transfer, TransferFault, Volume};
+
+/// Marks the tokens of writes made here; owners keep theirs below.
+pub(crate) const SPILL_TOKENS: u64 = 1 << 62;
+
+/// Where the segments of all workers go.
+#[derive(Clone, Copy)]
+pub(crate) struct SpillTo<'a> {
+    pub(crate) volume: &'a Volume,
+    pub(crate) scratch: &'a LazyScratch<'a>,
+    pub(crate) pool: &'a Pool,
+    /// Segments that may still stay in memory.
+    pub(crate) resident_credit: &'a AtomicI64,
+    /// Seeds the checksums of this run's scratch.
+    pub(crate) run: u64,
+    pub(crate) sizes: SpillSizes,
+}
+
+/// How segments are written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SpillSizes {
+    /// Length of a buffer, and of a write.
+    pub(crate) segment_bytes: usize,
+    /// Segments of one bucket side by side, at most.
+    pub(crate) extent_segments: usize,
+    /// Segments that a bucket gets from one worker, about.
+    pub(crate) expected_segments: usize,
+    /// Writes in flight a worker.
+    pub(crate) writes_in_flight: usize,
+    /// Buckets below this stay in memory as far as there is credit.
+    pub(crate) resident_below: usize,
+    /// What is written is a bucket of an earlier distribution: read again in no foreseen order, and
+    /// in place of segments that are freed one by one.
+    pub(crate) is_split: bool,
+}
+
+/// One worker's buckets.
+pub(crate) struct Spill<'a> {
+    to: SpillTo<'a>,
+    outs: Vec<Out>,
+    /// (bucket, segment) of each write in flight, by its token.
+    writes: Vec<Option<(usize, usize)>>,
+    free_tokens: Vec<usize>,
+    in_flight: usize,
+}
+
+impl<'a> Spill<'a> {
+    /// Nothing yet in any of `bucket_count` buckets.
+    pub(crate) fn new(to: SpillTo<'a>, bucket_count: usize) -> Self {
+        Spill {
+            to,
+            outs: (0..bucket_count).map(|_| Out::default()).collect(),
+            writes: Vec::new(),
+            free_tokens: Vec::new(),
+            in_flight: 0,
+        }
+    }
+
+    /// What is in a bucket so far.
+    pub(crate) fn out(&mut self, bucket: usize) -> &mut Out {
+        &mut self.outs[bucket]
+    }
+
+    /// Number of buckets.
+    pub(crate) fn bucket_count(&self) -> usize {
+        self.outs.len()
+    }
+
+    /// Whether a write has to end before the next buffer is taken.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.in_flight >= self.to.sizes.writes_in_flight
+    }
+
+    /// An empty buffer; a worker's own share covers it while it is not busy.
+    pub(crate) fn take_buffer(&self) -> Result<Buf> {
+        debug_assert!(!self.is_busy());
+        self.to.pool.take().ok_or_else(|| {
+            Error::new(Kind::Memory, "take a buffer", "the pool is empty")
+                .hint("a bug: please report it")
+        })
+    }
+
+    /// Makes a segment of a buffer with `count` records in its first `payload_bytes`, in memory or on
+    /// scratch.
+    pub(crate) fn store(
+        &mut self,
+        port: &mut Port,
+        bucket: usize,
+        buf: Buf,
+        (payload_bytes, count): (usize, u64),
+    ) -> Result<()> {
+        if bucket < self.to.sizes.resident_below && self.take_credit() {
+            let segment = self.outs[bucket].push(Home::Memory(buf), payload_bytes, count);
+            self.outs[bucket].segments[segment].is_on_credit = true;
+            return Ok(());
+        }
+        let place = self.next_place(port, bucket, buf.len())?;
+        self.write(port, bucket, buf, (payload_bytes, count), place)
+    }
+
+    /// Makes a segment of a buffer that stays in memory without credit.
+    pub(crate) fn keep(&mut self, bucket: usize, buf: Buf, payload_bytes: usize, count: u64) {
+        self.outs[bucket].push(Home::Memory(buf), payload_bytes, count);
+    }
+
+    /// Takes leave to keep a segment in memory, if there is any left.
+    fn take_credit(&self) -> bool {
+        let less = |left: i64| (left > 0).then_some(left - 1);
+        let credit = self.to.resident_credit;
+        credit
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, less)
+            .is_ok()
+    }
+
+    /// The next segment's place in the bucket's open extent, or in a new one; longer ones than all
+    /// others get a place of their own.
+    fn next_place(&mut self, port: &Port, bucket: usize, buf_bytes: usize) -> Result<Place> {
+        let sizes = self.to.sizes;
+        let scratch = self.to.scratch.get()?;
+        let band = self.band(bucket, scratch);
+        if buf_bytes > sizes.segment_bytes {
+            return scratch.allocate(block_ceil(buf_bytes as u64), band, port);
+        }
+        let segment_bytes = sizes.segment_bytes as u64;
+        let (place, left) = match self.outs[bucket].extent.take() {
+            Some(open) => open,
+            None => {
+                let segments = match sizes.is_split {
+                    // No larger than what the bucket is still expected to get from this worker:
+                    // what is left of the last extent is room that no drive can use.
+                    false => {
+                        let made = self.outs[bucket].segments.len();
+                        let left = sizes.expected_segments.saturating_sub(made);
+                        left.clamp(1, sizes.extent_segments)
+                    }
+                    // What is read is freed segment by segment, and used again so.
+                    true => 1,
+                };
+                let extent_bytes = segment_bytes * segments as u64;
+                (scratch.allocate(extent_bytes, band, port)?, segments)
+            }
+        };
+        if left > 1 {
+            let next = Place {
+                offset_bytes: place.offset_bytes + segment_bytes,
+                ..place
+            };
+            self.outs[bucket].extent = Some((next, left - 1));
+        }
+        Ok(place)
+    }
+
+    fn write(
+        &mut self,
+        port: &mut Port,
+        bucket: usize,
+        mut buf: Buf,
+        (payload_bytes, count): (usize, u64),
+        place: Place,
+    ) -> Result<()> {
+        let checksum = segment_checksum(self.to.run, place, &buf[..payload_bytes]);
+        let home = Home::Scratch { place, checksum };
+        let segment = self.outs[bucket].push(home, payload_bytes, count);
+        let buf = buf.split_to(block_ceil(payload_bytes as u64) as usize);
+        self.submit(port, place, buf, (bucket, segment))
+    }
+
+    fn submit(
+        &mut self,
+        port: &mut Port,
+        place: Place,
+        buf: Buf,
+        what: (usize, usize),
+    ) -> Result<()> {
+        let index = self.free_tokens.pop().unwrap_or_else(|| {
+            self.writes.push(None);
+            self.writes.len() - 1
+        });
+        self.writes[index] = Some(what);
+        let scratch = self.to.scratch.get()?;
+        scratch.expect_read(place);
+        let token = SPILL_TOKENS | index as u64;
+        let file = scratch.file(place);
+        port.submit(file, Op::Write, place.offset_bytes, buf, token);
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    /// Where buckets go that will be read at the same time. What a split writes is read in no
+    /// foreseen order.
+    fn band(&self, bucket: usize, scratch: &Scratch) -> usize {
+        match self.to.sizes.is_split {
+            false => bucket * scratch.bands() / self.outs.len(),
+            true => scratch.bands() - 1,
+        }
+    }
+
+    /// Takes back a write that has ended, one whose token has [`SPILL_TOKENS`] in it.
+    pub(crate) fn settle(&mut self, port: &mut Port, transfer: Transfer) -> Result<()> {
+        let index = (transfer.token & !SPILL_TOKENS) as usize;
+        let what = self.writes.get_mut(index).and_then(Option::take);
+        self.free_tokens.push(index);
+        self.in_flight -= 1;
+        match (what, transfer.fault) {
+            (Some(what), Some(fault)) => self.write_elsewhere(port, what, transfer.buf, &fault),
+            _ => Ok(()),
+        }
+    }
+
+    /// A drive that turned out full: its segment goes to another.
+    fn write_elsewhere(
+        &mut self,
+        port: &mut Port,
+        (bucket, segment): (usize, usize),
+        buf: Buf,
+        fault: &TransferFault,
+    ) -> Result<()> {
+        if fault.errno != Errno::NOSPC.raw_os_error() {
+            return Err(self.to.volume.explain(fault));
+        }
+        self.outs[bucket].extent = None;
+        let scratch = self.to.scratch.get()?;
+        let len_bytes = self.to.sizes.segment_bytes.max(buf.len()) as u64;
+        let place = scratch.allocate(len_bytes, self.band(bucket, scratch), port)?;
+        let entry = &mut self.outs[bucket].segments[segment];
+        let payload = &buf[..entry.payload_bytes as usize];
+        let checksum = segment_checksum(self.to.run, place, payload);
+        let home = std::mem::replace(&mut entry.home, Home::Scratch { place, checksum });
+        if let Home::Scratch { place, .. } = home {
+            scratch.forget(place);
+        }
+        self.submit(port, place, buf, (bucket, segment))
+    }
+
+    /// All buckets; no write may be in flight.
+    pub(crate) fn into_outs(self) -> Vec<Out> {
+        assert_eq!(self.in_flight, 0);
+        self.outs
+    }
+}
+
+/// The bytes that a segment holds of scratch, of which those of one size take whole buffers.
+pub(crate) fn place_bytes(segment: &Segment, segment_bytes: usize) -> u64 {
+    (segment_bytes as u64).max(segment.stored_bytes() as u64)
+}
