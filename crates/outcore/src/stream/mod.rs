@@ -1,6 +1,8 @@
-//! Streams over a volume: blocks in ([`source`]), bytes out at their final place ([`writer`]),
-//! and random pieces for samples ([`sample`]).
+//! Streams over a volume: blocks in ([`source`]), whole records of any length in order
+//! ([`regions`]), bytes out at their final place ([`writer`]), and random pieces for samples
+//! ([`sample`]).
 
+pub mod regions;
 pub mod sample;
 pub mod source;
 pub mod writer;
