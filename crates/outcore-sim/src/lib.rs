@@ -9,7 +9,7 @@
 //! | [`drive`] | the model itself |
 //! | [`run`] | a drive and its flows from the first to the last event |
 //! | [`array`] | several drives, and the replay of a recorded trace on them |
-//! | [`sweep`], [`chart`] | any parameter over values, as table, CSV and SVG |
+//! | [`sweep`] | any parameter over values, as table, CSV and SVG |
 //! | [`calibrate`] | a drive fitted to one that was measured |
 //! | [`workload_file`] | workloads as TOML |
 //! | [`device`] | simulated drives under the engine: real bytes, virtual time |
@@ -50,7 +50,6 @@ pub mod activesort;
 pub mod allegro;
 pub mod array;
 pub mod calibrate;
-pub mod chart;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod config;

@@ -5,10 +5,10 @@
 //! Memory: one drive a core at a time.
 
 use outcore::error::{Error, Result};
+use outcore_chart::{Axis as ChartAxis, Chart, Scale, Series, Unit};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::chart::{Axis as ChartAxis, Chart};
 use crate::config::DriveConfig;
 use crate::report::Summary;
 use crate::run::{RunOptions, run};
@@ -263,18 +263,24 @@ pub fn to_svg(points: &[Point], metric: Metric) -> Result<String> {
     let is_logarithmic = are_numbers && least > 0.0 && xs().fold(0.0, f64::max) / least > 16.0;
     let key = points.first().and_then(|point| point.settings.first());
     let key = key.map(|(key, _)| key.clone()).unwrap_or_default();
+    let scale = match is_logarithmic {
+        true => Scale::Log10,
+        false => Scale::Linear,
+    };
     Chart {
         title: format!("{} over {key}", metric.name()),
         x: ChartAxis {
             label: key,
-            is_logarithmic,
+            scale,
             names,
-        },
-        y: ChartAxis {
-            label: metric.name().to_owned(),
             ..ChartAxis::default()
         },
-        lines,
+        y: ChartAxis::new(metric.name(), Unit::Count),
+        series: lines
+            .into_iter()
+            .map(|(name, points)| Series::new(name, points))
+            .collect(),
+        ..Chart::default()
     }
     .svg()
 }

@@ -10,13 +10,17 @@ use super::tree::Tree;
 use super::{Finding, Severity};
 
 /// Each package, by its folder, and the packages of ours that it may use.
-const PACKAGES: [(&str, &[&str]); 10] = [
+const PACKAGES: [(&str, &[&str]); 11] = [
     ("crates/outcore", &[]),
+    ("crates/outcore-chart", &["outcore"]),
     ("crates/outcore-formats", &["outcore"]),
     ("crates/outcore-traces", &["outcore"]),
     ("crates/outcore-apps", &["outcore"]),
     ("crates/outcore-mount", &["outcore", "outcore-formats"]),
-    ("crates/outcore-sim", &["outcore", "outcore-traces"]),
+    (
+        "crates/outcore-sim",
+        &["outcore", "outcore-chart", "outcore-traces"],
+    ),
     ("crates/outcore-bench", BELOW_BENCH),
     ("crates/outcore-cli", BELOW_CLI),
     ("python", BELOW_CLI),
@@ -24,6 +28,7 @@ const PACKAGES: [(&str, &[&str]); 10] = [
 ];
 const BELOW_BENCH: &[&str] = &[
     "outcore",
+    "outcore-chart",
     "outcore-formats",
     "outcore-traces",
     "outcore-apps",
@@ -32,6 +37,7 @@ const BELOW_BENCH: &[&str] = &[
 ];
 const BELOW_CLI: &[&str] = &[
     "outcore",
+    "outcore-chart",
     "outcore-formats",
     "outcore-traces",
     "outcore-apps",

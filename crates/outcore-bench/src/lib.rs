@@ -1,0 +1,50 @@
+//! What drives, and outcore on them, can do: measurements, replays of block traces, their reports.
+//!
+//! Contract: a measurement is a function from options and a [`Watch`] to a [`report::Report`]; it
+//! prints nothing, leaves nothing behind and stops soon after it is asked to. The report is one
+//! value with four faces: text for a terminal, JSON, CSV, and one HTML file with its charts in it.
+//! Everything is done through the engine's public API.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`report`] | tables, charts and findings, and how they are shown |
+#![forbid(unsafe_code)]
+
+pub mod report;
+
+use outcore::error::{Error, Result};
+
+/// Who watches a measurement.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    /// Told what is being measured now.
+    pub say: &'a (dyn Fn(&str) + Sync),
+    /// Asked now and then whether to stop.
+    pub is_cancelled: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Watch<'_> {
+    /// Nobody.
+    pub fn none() -> Self {
+        Watch {
+            say: &|_| (),
+            is_cancelled: &|| false,
+        }
+    }
+
+    /// Tells what is being measured now.
+    pub fn say(&self, what: &str) {
+        (self.say)(what);
+    }
+
+    /// Fails with [`outcore::Kind::Interrupted`] once asked to stop.
+    ///
+    /// # Errors
+    /// That one.
+    pub fn check(&self) -> Result<()> {
+        if (self.is_cancelled)() {
+            return Err(Error::interrupted());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,374 @@
+//! A [`Chart`] as SVG: title, legend, grid, axes, and lines or bars.
+//!
+//! Contract: pure text of fixed size 760 x 420 that scales with its page. Colours are CSS variables
+//! set by [`STYLE`], so that a page can follow the reader's choice of light or dark; each mark has
+//! a `<title>` that browsers show when it is pointed at. Text widths are estimates (there is no
+//! font here), on the wide side.
+
+use std::fmt::Write;
+
+use outcore::error::{Error, Result};
+
+use crate::axis::{Span, is_shown};
+use crate::{Chart, Series, Shape};
+
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 420.0;
+const LEFT: f64 = 78.0;
+const RIGHT: f64 = 20.0;
+const BOTTOM: f64 = 56.0;
+/// Baseline of the title.
+const TITLE_Y: f64 = 24.0;
+/// Baseline of the legend's first line.
+const LEGEND_Y: f64 = 48.0;
+const LEGEND_LINE: f64 = 18.0;
+/// Estimated width of a letter of 12 px.
+const LETTER: f64 = 6.8;
+/// Colours that follow each other; more series begin anew.
+const COLORS: usize = 8;
+
+/// Colours and letters of all charts, for light and dark ground. A page that sets the variables
+/// `--oc-*` further up on `:root[data-theme]` decides itself.
+pub const STYLE: &str = "\
+.oc-chart{--oc-ink:#1f2328;--oc-dim:#59636e;--oc-grid:#d9dee3;--oc-c0:#0969da;--oc-c1:#d4570a;\
+--oc-c2:#1a7f37;--oc-c3:#8250df;--oc-c4:#c0262f;--oc-c5:#0b8f9c;--oc-c6:#9a6700;--oc-c7:#bf3989;\
+font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;font-size:12px;\
+font-variant-numeric:tabular-nums}\
+@media(prefers-color-scheme:dark){.oc-chart{--oc-ink:#e6edf3;--oc-dim:#9aa4af;--oc-grid:#32383f;\
+--oc-c0:#58a6ff;--oc-c1:#f58f4b;--oc-c2:#4ac26b;--oc-c3:#b894ff;--oc-c4:#ff7b72;--oc-c5:#3fc3d1;\
+--oc-c6:#d9a520;--oc-c7:#f284bf}}\
+.oc-chart text{fill:var(--oc-dim)}.oc-chart .t{fill:var(--oc-ink);font-size:15px;font-weight:600}\
+.oc-chart .k{fill:var(--oc-ink)}.oc-chart .g{stroke:var(--oc-grid);stroke-width:1}\
+.oc-chart .a{stroke:var(--oc-dim);stroke-width:1}.oc-chart .l{fill:none;stroke-width:2;\
+stroke-linejoin:round;stroke-linecap:round}.oc-chart .r{stroke-dasharray:5 4;stroke-width:1.5}\
+.oc-chart .m:hover{stroke:var(--oc-ink);stroke-width:2}";
+
+/// The chart; with `is_alone`, as a file of its own.
+pub(crate) fn svg(chart: &Chart, is_alone: bool) -> Result<String> {
+    let shown: Vec<(&Series, Vec<(f64, f64)>)> = chart
+        .series
+        .iter()
+        .map(|series| {
+            let points = series.points.iter().copied();
+            let points = points.filter(|(x, y)| is_shown(&chart.x, *x) && is_shown(&chart.y, *y));
+            (series, points.collect())
+        })
+        .collect();
+    let all = || shown.iter().flat_map(|(_, points)| points.iter());
+    let x = Span::of(&chart.x, all().map(|point| point.0), false);
+    let y = Span::of(&chart.y, all().map(|point| point.1), true);
+    let (Some(x), Some(y)) = (x, y) else {
+        return Err(
+            Error::usage("draw chart", format!("`{}` has no points", chart.title))
+                .hint("a run that measured something has some"),
+        );
+    };
+    let mut out = String::with_capacity(16 << 10);
+    let legend = Legend::of(chart);
+    let frame = Frame {
+        top: LEGEND_Y + LEGEND_LINE * legend.lines as f64 - 4.0,
+        x,
+        y,
+    };
+    write_head(&mut out, chart, is_alone);
+    out.push_str(&legend.text);
+    frame.write_axes(&mut out, chart);
+    match chart.shape {
+        Shape::Lines => frame.write_lines(&mut out, &shown),
+        Shape::Bars => frame.write_bars(&mut out, &shown),
+    }
+    out.push_str("</svg>\n");
+    Ok(out)
+}
+
+fn write_head(out: &mut String, chart: &Chart, is_alone: bool) {
+    let _ = write!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"oc-chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+         width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{}\">",
+        escape(&chart.title)
+    );
+    if is_alone {
+        let _ = write!(
+            out,
+            "<style>{STYLE}.oc-back{{fill:#fff}}@media(prefers-color-scheme:dark){{\
+             .oc-back{{fill:#0d1117}}}}</style>\
+             <rect class=\"oc-back\" width=\"100%\" height=\"100%\"/>"
+        );
+    }
+    let _ = writeln!(
+        out,
+        "\n<text class=\"t\" x=\"{LEFT}\" y=\"{TITLE_Y}\">{}</text>",
+        escape(&chart.title)
+    );
+}
+
+/// Names and colours of the series, in as many lines as they need.
+struct Legend {
+    text: String,
+    lines: usize,
+}
+
+impl Legend {
+    fn of(chart: &Chart) -> Self {
+        let mut legend = Legend {
+            text: String::new(),
+            lines: 0,
+        };
+        if chart.series.len() < 2 {
+            return legend;
+        }
+        legend.lines = 1;
+        let (mut left, mut base) = (LEFT, LEGEND_Y);
+        for (at, series) in chart.series.iter().enumerate() {
+            let wide = 40.0 + LETTER * series.name.chars().count() as f64;
+            if left > LEFT && left + wide > WIDTH - RIGHT {
+                (left, base) = (LEFT, base + LEGEND_LINE);
+                legend.lines += 1;
+            }
+            let _ = writeln!(
+                legend.text,
+                "<path class=\"{}\" style=\"stroke:{}\" d=\"M{left:.1} {:.1}h20\"/>\
+                 <text class=\"k\" x=\"{:.1}\" y=\"{base:.1}\">{}</text>",
+                line_class(series),
+                color(at),
+                base - 4.0,
+                left + 26.0,
+                escape(&series.name)
+            );
+            left += wide;
+        }
+        legend
+    }
+}
+
+fn line_class(series: &Series) -> &'static str {
+    if series.is_reference { "l r" } else { "l" }
+}
+
+fn color(at: usize) -> String {
+    format!("var(--oc-c{})", at % COLORS)
+}
+
+/// The place of the values on the page.
+struct Frame<'a> {
+    top: f64,
+    x: Span<'a>,
+    y: Span<'a>,
+}
+
+impl Frame<'_> {
+    fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        let floor = HEIGHT - BOTTOM;
+        (
+            LEFT + self.x.place(x) * (WIDTH - LEFT - RIGHT),
+            floor - self.y.place(y) * (floor - self.top),
+        )
+    }
+
+    fn write_axes(&self, out: &mut String, chart: &Chart) {
+        let floor = HEIGHT - BOTTOM;
+        let right = WIDTH - RIGHT;
+        let lowest = self.y.ticks.first().copied().unwrap_or(0.0);
+        let leftmost = self.x.ticks.first().copied().unwrap_or(0.0);
+        for tick in &self.y.ticks {
+            let (_, y) = self.at((leftmost, *tick));
+            let _ = writeln!(
+                out,
+                "<path class=\"g\" d=\"M{LEFT} {y:.1}H{right}\"/><text x=\"{}\" y=\"{:.1}\" \
+                 text-anchor=\"end\">{}</text>",
+                LEFT - 8.0,
+                y + 4.0,
+                escape(&self.y.show(*tick))
+            );
+        }
+        for tick in &self.x.ticks {
+            let (x, _) = self.at((*tick, lowest));
+            let _ = writeln!(
+                out,
+                "<path class=\"a\" d=\"M{x:.1} {floor}v5\"/><text x=\"{x:.1}\" y=\"{}\" \
+                 text-anchor=\"middle\">{}</text>",
+                floor + 19.0,
+                escape(&self.x.show(*tick))
+            );
+        }
+        let _ = writeln!(
+            out,
+            "<path class=\"a\" d=\"M{LEFT} {floor}H{right}\"/>\
+             <text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>\
+             <text transform=\"translate(16 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+            (LEFT + right) / 2.0,
+            HEIGHT - 14.0,
+            escape(&chart.x.label),
+            (self.top + floor) / 2.0,
+            escape(&chart.y.label)
+        );
+    }
+
+    /// What a mark says when it is pointed at.
+    fn say(&self, series: &Series, (x, y): (f64, f64)) -> String {
+        let text = format!("{}: {}, {}", series.name, self.x.show(x), self.y.show(y));
+        escape(&text)
+    }
+
+    fn write_lines(&self, out: &mut String, shown: &[(&Series, Vec<(f64, f64)>)]) {
+        for (at, (series, points)) in shown.iter().enumerate() {
+            let mut path = String::new();
+            for (number, point) in points.iter().enumerate() {
+                let (x, y) = self.at(*point);
+                let _ = write!(path, "{}{x:.1} {y:.1}", if number == 0 { "M" } else { "L" });
+            }
+            let (class, color) = (line_class(series), color(at));
+            let _ = writeln!(
+                out,
+                "<path class=\"{class}\" style=\"stroke:{color}\" d=\"{path}\"/>"
+            );
+            if series.is_reference {
+                continue;
+            }
+            for point in points {
+                let (x, y) = self.at(*point);
+                let _ = writeln!(
+                    out,
+                    "<circle class=\"m\" style=\"fill:{color}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\">\
+                     <title>{}</title></circle>",
+                    self.say(series, *point)
+                );
+            }
+        }
+    }
+
+    fn write_bars(&self, out: &mut String, shown: &[(&Series, Vec<(f64, f64)>)]) {
+        let floor = HEIGHT - BOTTOM;
+        let slot = (WIDTH - LEFT - RIGHT) / self.x.ticks.len().max(1) as f64;
+        let bars: Vec<_> = shown.iter().filter(|(s, _)| !s.is_reference).collect();
+        let wide = (slot * 0.8 / bars.len().max(1) as f64).min(64.0);
+        let shift = wide * bars.len() as f64 / 2.0;
+        let mut column = 0.0;
+        for (at, (series, points)) in shown.iter().enumerate() {
+            let color = color(at);
+            for point in points {
+                let (middle, y) = self.at(*point);
+                if series.is_reference {
+                    let _ = writeln!(
+                        out,
+                        "<path class=\"l r\" style=\"stroke:{color}\" d=\"M{:.1} {y:.1}h{:.1}\"/>",
+                        middle - slot * 0.45,
+                        slot * 0.9
+                    );
+                    continue;
+                }
+                let left = middle - shift + column * wide;
+                let _ = writeln!(
+                    out,
+                    "<rect class=\"m\" style=\"fill:{color}\" x=\"{left:.1}\" y=\"{y:.1}\" \
+                     width=\"{:.1}\" height=\"{:.1}\" rx=\"1.5\"><title>{}</title></rect>",
+                    (wide - 2.0).max(1.0),
+                    (floor - y).max(0.0),
+                    self.say(series, *point)
+                );
+                if wide >= 44.0 {
+                    let _ = writeln!(
+                        out,
+                        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                        left + wide / 2.0 - 1.0,
+                        y - 5.0,
+                        escape(&self.y.show(point.1))
+                    );
+                }
+            }
+            column += f64::from(u8::from(!series.is_reference));
+        }
+    }
+}
+
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            letter if letter.is_control() => out.push(' '),
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Axis, Scale, Unit};
+
+    fn chart() -> Chart {
+        Chart {
+            title: "title <here>".to_owned(),
+            x: Axis::new("depth", Unit::Count).on(Scale::Log2),
+            y: Axis::new("IOPS", Unit::Iops),
+            series: vec![
+                Series::new("one", vec![(1.0, 10.0), (8.0, 100.0)]),
+                Series::new(
+                    "two",
+                    vec![(1.0, 20.0), (8.0, 50.0), (0.0, 3.0), (2.0, f64::NAN)],
+                ),
+                Series::reference("ideal", vec![(1.0, 20.0), (8.0, 160.0)]),
+            ],
+            ..Chart::default()
+        }
+    }
+
+    #[test]
+    fn every_series_and_label_is_in_the_chart_and_it_is_the_same_every_time() {
+        let chart = chart();
+        let svg = chart.svg().unwrap();
+        for text in [
+            "title &lt;here&gt;",
+            "depth",
+            "IOPS",
+            ">one<",
+            ">two<",
+            ">ideal<",
+        ] {
+            assert!(svg.contains(text), "{text} is missing");
+        }
+        // Points without a place are left out, references have no marks.
+        assert_eq!(svg.matches("<circle").count(), 4);
+        assert_eq!(svg.matches("<title>").count(), 4);
+        assert!(svg.contains("<title>two: 8, 50</title>"), "{svg}");
+        assert_eq!(svg, chart.svg().unwrap());
+        assert!(!chart.svg_inline().unwrap().contains("<style>"));
+        assert!(Chart::default().svg().is_err());
+    }
+
+    #[test]
+    fn bars_stand_on_the_floor_over_their_names() {
+        let chart = Chart {
+            title: "bars".to_owned(),
+            x: Axis::of_names("", vec!["a".to_owned(), "b".to_owned()]),
+            y: Axis::new("rate", Unit::BytesPerS),
+            shape: Shape::Bars,
+            series: vec![
+                Series::new("read", vec![(0.0, 2e9), (1.0, 1e9)]),
+                Series::new("write", vec![(0.0, 5e8), (1.0, 1e8)]),
+            ],
+            ..Chart::default()
+        };
+        let svg = chart.svg_inline().unwrap();
+        assert_eq!(svg.matches("<rect").count(), 4);
+        assert!(svg.contains(">a<") && svg.contains(">2 GB/s<"), "{svg}");
+    }
+
+    #[test]
+    fn long_legends_take_more_lines() {
+        let mut chart = chart();
+        assert_eq!(Legend::of(&chart).lines, 1);
+        chart.series[0].name =
+            "a name that is long enough for half of a line of the legend".to_owned();
+        chart.series[1].name = chart.series[0].name.clone();
+        assert_eq!(Legend::of(&chart).lines, 2);
+        chart.series.truncate(1);
+        assert_eq!(Legend::of(&chart).lines, 0);
+    }
+}
