@@ -19,6 +19,7 @@
 //! | [`record`] | the I/O of a run, recorded |
 //! | [`cost`] | what a run used, and how much of the drives' speed |
 //! | [`spelling`] | options in texts, the caller's way |
+//! | [`text`] | lines and their orders: GNU sort's, a column of CSV, a field of JSON |
 
 pub mod cost;
 pub mod inputs;
@@ -28,5 +29,6 @@ pub mod output;
 pub mod record;
 pub mod records;
 pub mod spelling;
+pub mod text;
 
 pub use spelling::Spelling;
