@@ -12,9 +12,10 @@
 //! Backends: [`os::OsDevice`] (io_uring, or pread/pwrite threads where the kernel or container
 //! forbids it), [`ram::RamDevice`] (in memory, seeded completion order, virtual clock), and the
 //! wrappers [`fault::FaultDevice`] (seeded faults) and [`record::RecordDevice`] (I/O trace).
-//! [`probe`] measures what stands behind one.
+//! [`probe`] measures what stands behind one, with loads as [`load`] makes them.
 
 pub mod fault;
+pub mod load;
 pub mod os;
 pub mod private_dir;
 pub mod probe;

@@ -34,11 +34,12 @@ use rustix::io::Errno;
 
 pub use report::{DriveProbe, ProbeReport, Together};
 
+use super::load::{Load, Moved};
 use super::os::{Engine, OsDevice};
 use super::{BLOCK_BYTES, Device, Op};
 use crate::config::{DriveSpec, IoMode};
 use crate::error::{Error, Kind, Result};
-use lane::{Lane, Load, Moved};
+use lane::{Lane, large, small_reads};
 
 /// Depth of sequential transfers.
 const DEPTH_MAX: u32 = 16;
@@ -205,15 +206,23 @@ fn measure_alone(
         measure_alignment(lane, &mut probe.spec)?;
     }
     say("sequential writes");
-    let written = lane.run(Load::write(DEPTH_MAX, options.step_ns(1.0)), options, None)?;
+    let written = lane.run(
+        large(Op::Write, DEPTH_MAX, options.step_ns(1.0)),
+        options,
+        None,
+    )?;
     lane.written_bytes = written.bytes.min(lane.file_bytes);
     probe.spec.write_bytes_per_s = Some(rounded(written.bytes_per_s()));
     probe.file_bytes = lane.written_bytes;
     say("sequential reads");
-    let read = lane.run(Load::read(DEPTH_MAX, options.step_ns(1.0)), options, None)?;
+    let read = lane.run(
+        large(Op::Read, DEPTH_MAX, options.step_ns(1.0)),
+        options,
+        None,
+    )?;
     probe.spec.read_bytes_per_s = Some(rounded(read.bytes_per_s()));
     for depth in READ_DEPTHS {
-        let read = lane.run(Load::read(depth, options.step_ns(0.25)), options, None)?;
+        let read = lane.run(large(Op::Read, depth, options.step_ns(0.25)), options, None)?;
         probe
             .read_by_depth
             .push((depth, rounded(read.bytes_per_s())));
@@ -227,7 +236,7 @@ fn measure_alone(
     probe.spec.depth = shallowest.map(|(depth, _)| *depth);
     say("random reads");
     for depth in RANDOM_DEPTHS {
-        let read = lane.run(Load::random(depth, options.step_ns(0.5)), options, None)?;
+        let read = lane.run(small_reads(depth, options.step_ns(0.5)), options, None)?;
         probe
             .iops_by_depth
             .push((depth, rounded(read.requests_per_s())));
@@ -290,14 +299,14 @@ fn measure_together(
     let read = |lanes: &[&Lane], share: f64| {
         at_once(
             lanes,
-            Load::read(DEPTH_MAX, options.step_ns(share)),
+            large(Op::Read, DEPTH_MAX, options.step_ns(share)),
             options,
         )
     };
     let write = |lanes: &[&Lane], share: f64| {
         at_once(
             lanes,
-            Load::write(DEPTH_MAX, options.step_ns(share)),
+            large(Op::Write, DEPTH_MAX, options.step_ns(share)),
             options,
         )
     };

@@ -1,11 +1,9 @@
-//! One drive under load: its file, and streams of requests that are counted and timed.
+//! One drive under load: its file, and what the loads on it are.
 //!
-//! Contract: a [`Lane`] owns a file in a private directory and removes it when dropped. A [`Load`]
-//! keeps a number of requests in flight until its time is over, then waits for the last; writes
-//! end with a sync, which counts. Reads stay inside what has been written, since file systems
-//! answer for the rest without asking the drive.
+//! Contract: a [`Lane`] owns a file in a private directory and removes it when dropped. Reads stay
+//! inside what has been written, since file systems answer for the rest without asking the drive.
 //!
-//! Bounds: memory is depth times block, filled before the clock starts.
+//! Bounds: those of a [`Load`]: memory is depth times block.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Barrier};
@@ -15,9 +13,8 @@ use rustix::io::Errno;
 
 use super::{PROBE, ProbeOptions};
 use crate::config::DriveSpec;
-use crate::drive::{
-    Access, BLOCK_BYTES, Completion, Device, FileFacts, FileId, Op, PrivateDir, Queue, Request,
-};
+use crate::drive::load::{Load, Moved, Observer, Place, Runner};
+use crate::drive::{Access, BLOCK_BYTES, Device, FileFacts, FileId, Op, PrivateDir, Request};
 use crate::error::{Error, Kind, Result};
 use crate::memory::{Budget, Pool};
 
@@ -134,12 +131,44 @@ impl Lane {
         options: &ProbeOptions<'_>,
         gate: Option<&Barrier>,
     ) -> Result<Moved> {
-        let ready = Runner::new(self, load);
+        let place = Place {
+            file: self.file,
+            drive_index: self.index,
+            start_bytes: 0,
+            span_bytes: match load.read_share > 0.0 {
+                true => self.written_bytes,
+                false => self.file_bytes,
+            },
+        };
+        let load = Load {
+            seed: self.index as u64 + 1,
+            ..load
+        };
+        let ready = Runner::new(&self.device, &[place], load);
         if let Some(gate) = gate {
             // Everybody is here before anybody fails, or the others would wait for ever.
             gate.wait();
         }
-        ready?.run(options)
+        ready?.run(&mut Watched {
+            lane: self,
+            options,
+        })
+    }
+}
+
+/// Who watches the load of a lane.
+struct Watched<'a> {
+    lane: &'a Lane,
+    options: &'a ProbeOptions<'a>,
+}
+
+impl Observer for Watched<'_> {
+    fn check(&mut self) -> Result<()> {
+        self.options.check()
+    }
+
+    fn explain(&self, op: Op, _place: usize, offset_bytes: u64, errno: i32) -> Error {
+        self.lane.explain(op, offset_bytes, errno)
     }
 }
 
@@ -155,147 +184,12 @@ fn no_buffer() -> Error {
     Error::new(Kind::Memory, PROBE, "the pool is empty").hint("a bug: please report it")
 }
 
-/// What is done to a drive for a while.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Load {
-    op: Op,
-    block_bytes: usize,
-    depth: u32,
-    is_random: bool,
-    limit_ns: u64,
+/// Large blocks, one after another.
+pub(super) fn large(op: Op, depth: u32, limit_ns: u64) -> Load {
+    Load::sequential(op, BLOCK_LARGE_BYTES, depth, limit_ns)
 }
 
-impl Load {
-    pub(super) fn read(depth: u32, limit_ns: u64) -> Self {
-        Load {
-            op: Op::Read,
-            block_bytes: BLOCK_LARGE_BYTES,
-            depth,
-            is_random: false,
-            limit_ns,
-        }
-    }
-
-    pub(super) fn write(depth: u32, limit_ns: u64) -> Self {
-        Load {
-            op: Op::Write,
-            ..Load::read(depth, limit_ns)
-        }
-    }
-
-    pub(super) fn random(depth: u32, limit_ns: u64) -> Self {
-        Load {
-            block_bytes: BLOCK_BYTES,
-            is_random: true,
-            ..Load::read(depth, limit_ns)
-        }
-    }
-}
-
-/// What was moved, and how fast.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Moved {
-    pub(super) bytes: u64,
-    requests: u64,
-    seconds: f64,
-}
-
-impl Moved {
-    pub(super) fn bytes_per_s(&self) -> f64 {
-        self.bytes as f64 / self.seconds.max(1e-9)
-    }
-
-    pub(super) fn requests_per_s(&self) -> f64 {
-        self.requests as f64 / self.seconds.max(1e-9)
-    }
-}
-
-/// A load with all that it needs, ready to go.
-struct Runner<'a> {
-    lane: &'a Lane,
-    load: Load,
-    queue: Box<dyn Queue>,
-    pool: Pool,
-    blocks: u64,
-    issued: u64,
-}
-
-impl<'a> Runner<'a> {
-    fn new(lane: &'a Lane, load: Load) -> Result<Self> {
-        let depth = load.depth as usize;
-        let budget = Budget::new((depth * load.block_bytes) as u64);
-        let pool = Pool::new(&budget, PROBE, load.block_bytes, depth)?;
-        // Bytes that do not compress, for drives that do.
-        let mut random = lane.index as u64 + 1;
-        let mut slots: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
-        for word in slots.iter_mut().flat_map(|slot| slot.chunks_exact_mut(8)) {
-            word.copy_from_slice(&next_random(&mut random).to_le_bytes());
-        }
-        drop(slots);
-        let span_bytes = match load.op {
-            Op::Read => lane.written_bytes,
-            Op::Write => lane.file_bytes,
-        };
-        Ok(Runner {
-            lane,
-            load,
-            queue: lane.device.queue(depth)?,
-            pool,
-            blocks: (span_bytes / load.block_bytes as u64).max(1),
-            issued: 0,
-        })
-    }
-
-    fn run(mut self, options: &ProbeOptions<'_>) -> Result<Moved> {
-        let device = Arc::clone(&self.lane.device);
-        let start_ns = device.now_ns();
-        let mut moved = Moved::default();
-        let mut done: Vec<Completion> = Vec::new();
-        let mut random = self.lane.file_system ^ u64::from(self.load.depth);
-        loop {
-            options.check()?;
-            let is_over = device.now_ns() - start_ns >= self.load.limit_ns;
-            while let Some(buf) = self.pool.take().filter(|_| !is_over) {
-                let block = match self.load.is_random {
-                    true => next_random(&mut random) % self.blocks,
-                    false => self.issued % self.blocks,
-                };
-                self.issued += 1;
-                self.queue.submit(Request {
-                    token: 0,
-                    op: self.load.op,
-                    file: self.lane.file,
-                    drive_index: self.lane.index,
-                    offset_bytes: block * self.load.block_bytes as u64,
-                    buf,
-                });
-            }
-            if self.queue.in_flight() == 0 {
-                break;
-            }
-            self.queue.complete(Some(WAIT), &mut done)?;
-            for completion in done.drain(..) {
-                let offset_bytes = completion.request.offset_bytes;
-                let bytes = completion
-                    .result
-                    .map_err(|errno| self.lane.explain(self.load.op, offset_bytes, errno))?;
-                moved.bytes += bytes as u64;
-                moved.requests += 1;
-            }
-        }
-        if self.load.op == Op::Write {
-            device.sync(self.lane.file)?;
-        }
-        moved.seconds = (device.now_ns() - start_ns) as f64 / 1e9;
-        Ok(moved)
-    }
-}
-
-/// splitmix64: places and bytes that no drive foresees.
-fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+/// Small reads at random.
+pub(super) fn small_reads(depth: u32, limit_ns: u64) -> Load {
+    Load::random(Op::Read, BLOCK_BYTES, depth, limit_ns)
 }
