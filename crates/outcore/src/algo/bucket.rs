@@ -18,6 +18,8 @@ pub(crate) struct Piece {
     pub(crate) position: u64,
     /// Number of elements.
     pub(crate) count: u32,
+    /// Their bytes.
+    pub(crate) bytes: u32,
 }
 
 /// Where a segment's bytes are.
@@ -79,22 +81,28 @@ impl Out {
     /// Notes what the run that began at `run_position` has added to a buffer in which are
     /// `filled_bytes` by now.
     pub(crate) fn note(&mut self, filled_bytes: usize, run_position: u64, element_bytes: usize) {
-        let added_bytes = filled_bytes - self.covered_bytes;
-        if added_bytes == 0 {
-            return;
-        }
-        let count = (added_bytes / element_bytes) as u32;
-        self.note_piece(Piece {
-            position: run_position + self.run_count,
-            count,
-        });
-        self.run_count += u64::from(count);
-        self.covered_bytes = filled_bytes;
+        let count = (filled_bytes - self.covered_bytes) / element_bytes;
+        let position = run_position + self.run_count;
+        self.note_piece(filled_bytes, position, count as u32);
+        self.run_count += count as u64;
     }
 
-    /// Notes a piece behind those in the buffer that is being filled.
-    pub(crate) fn note_piece(&mut self, piece: Piece) {
-        self.pieces.push(piece);
+    /// Notes that the last `count` elements of a buffer in which are `filled_bytes` by now are a piece
+    /// at `position`.
+    pub(crate) fn note_piece(&mut self, filled_bytes: usize, position: u64, count: u32) {
+        if count > 0 {
+            self.pieces.push(Piece {
+                position,
+                count,
+                bytes: (filled_bytes - self.covered_bytes) as u32,
+            });
+            self.covered_bytes = filled_bytes;
+        }
+    }
+
+    /// Elements in the pieces of the buffer that is being filled.
+    pub(crate) fn noted_count(&self) -> u64 {
+        self.pieces.iter().map(|piece| u64::from(piece.count)).sum()
     }
 
     /// Makes a segment of a buffer that is full, or will not become so; gives its number.

@@ -70,6 +70,26 @@ impl<'a> Crew<'a> {
         failure.take().map_or(Ok(()), Err)
     }
 
+    /// Runs `work` on every thread; gives all results in the order of their numbers, or the failure
+    /// that came first.
+    pub(crate) fn run_for_all<T: Send>(
+        &self,
+        work: impl Fn(usize) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
+        let results = Mutex::new(Vec::new());
+        self.run(|index| {
+            let result = work(index)?;
+            results
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push((index, result));
+            Ok(())
+        })?;
+        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        results.sort_by_key(|(index, _)| *index);
+        Ok(results.into_iter().map(|(_, result)| result).collect())
+    }
+
     fn stop(&self, error: Error) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         failure.get_or_insert(error);

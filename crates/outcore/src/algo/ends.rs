@@ -10,7 +10,6 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use super::plan::SortPlan;
 use super::sort::{SortInput, SortOutput};
 use crate::drive::Access;
 use crate::error::{Error, Kind, Result};
@@ -197,12 +196,33 @@ pub(crate) fn scratch_drives(job: &Job, output: &SortOutput) -> Vec<ScratchDrive
     vec![ScratchDrive::new(dir)]
 }
 
-/// Scratch on the drives of the job, after a look at their free space.
+/// Takes turns among the files of the output, so that all of their drives write at once; what is to be
+/// written starts at `start_bytes`.
+pub(crate) fn interleave<T>(leaves: &mut [T], staged: &Output, start_bytes: impl Fn(&T) -> u64) {
+    let shards = staged.shards();
+    if shards.len() < 2 {
+        return;
+    }
+    let mut rank = vec![0u64; shards.len()];
+    let mut order: Vec<(u64, usize)> = Vec::with_capacity(leaves.len());
+    for leaf in leaves.iter() {
+        let at = start_bytes(leaf);
+        let shard = shards
+            .partition_point(|s| s.plan.start_bytes + s.plan.len_bytes <= at)
+            .min(shards.len() - 1);
+        order.push((rank[shard], shard));
+        rank[shard] += 1;
+    }
+    let mut keys = order.into_iter();
+    leaves.sort_by_cached_key(|_| keys.next());
+}
+
+/// Scratch for `scratch_bytes` on the drives of the job, after a look at their free space.
 pub(crate) fn make_scratch(
     job: &Job,
     volume: &Volume,
     drives: &[ScratchDrive],
-    plan: &SortPlan,
+    scratch_bytes: u64,
 ) -> Result<Scratch> {
     let mut seen = Vec::new();
     let mut free_bytes = 0u64;
@@ -217,19 +237,19 @@ pub(crate) fn make_scratch(
             listed.push(format!("{} has {}", drive.name, units::bytes(here_bytes)));
         }
     }
-    if free_bytes < plan.scratch_bytes {
+    if free_bytes < scratch_bytes {
         let cause = format!(
             "about {} of scratch are needed and {}",
-            units::bytes(plan.scratch_bytes),
+            units::bytes(scratch_bytes),
             listed.join(", ")
         );
         return Err(Error::new(Kind::NoSpace, "plan scratch", cause)
             .hint("free some space, add a --drive or allow more --memory"));
     }
-    if job.options.scratch_limit_bytes < plan.scratch_bytes {
+    if job.options.scratch_limit_bytes < scratch_bytes {
         let cause = format!(
             "about {} of scratch are needed and the limit is {}",
-            units::bytes(plan.scratch_bytes),
+            units::bytes(scratch_bytes),
             units::bytes(job.options.scratch_limit_bytes)
         );
         return Err(Error::new(Kind::NoSpace, "plan scratch", cause)
@@ -239,7 +259,7 @@ pub(crate) fn make_scratch(
         volume,
         drives,
         job.options.scratch_limit_bytes,
-        plan.scratch_bytes,
+        scratch_bytes,
         job.options.seed,
     )
 }

@@ -94,6 +94,31 @@ impl Scatter {
         self.cursors[bucket] = cursor(&mut self.bufs[bucket], self.capacity_bytes);
     }
 
+    /// Bytes of a buffer that are filled at most.
+    pub(crate) fn capacity_bytes(&self) -> usize {
+        self.capacity_bytes
+    }
+
+    /// Appends `record`, of any length, to a bucket's buffer; false if it has no room for that. A
+    /// buffer that is filled so is never passed to the methods for elements of one size.
+    ///
+    /// # Panics
+    /// When there is no such bucket.
+    #[inline]
+    pub(crate) fn append(&mut self, bucket: usize, record: &[u8]) -> bool {
+        let cursor = &mut self.cursors[bucket];
+        if record.len() > cursor.end as usize - cursor.next as usize {
+            return false;
+        }
+        // SAFETY: `next..end` is room in the bucket's own buffer, and there is enough of it; the
+        // record lies elsewhere, since the buffer is owned and not lent.
+        unsafe {
+            std::ptr::copy_nonoverlapping(record.as_ptr(), cursor.next, record.len());
+            cursor.next = cursor.next.add(record.len());
+        }
+        true
+    }
+
     /// All buffers with the bytes filled in each.
     pub(crate) fn into_parts(self) -> impl Iterator<Item = (Buf, usize)> {
         self.cursors

@@ -285,7 +285,7 @@ where
                 let mut placed = self
                     .leaves
                     .turns
-                    .wait_for(loading.load.index, self.shared)?;
+                    .wait_for(loading.load.index, &self.shared.crew)?;
                 let at_bytes = placed.count * element_bytes;
                 placed.count += total as u64 / element_bytes;
                 self.leaves.turns.pass_on(placed);
@@ -297,7 +297,7 @@ where
                 let mut placed = self
                     .leaves
                     .turns
-                    .wait_for(loading.load.index, self.shared)?;
+                    .wait_for(loading.load.index, &self.shared.crew)?;
                 write_pipe(pipe, &area[start..start + total])?;
                 placed.count += total as u64 / element_bytes;
                 self.leaves.turns.pass_on(placed);
@@ -376,7 +376,7 @@ where
         let mut placed = self
             .leaves
             .turns
-            .wait_for(loading.load.index, self.shared)?;
+            .wait_for(loading.load.index, &self.shared.crew)?;
         let repeats = match (&placed.last, entries.first()) {
             (Some(last), Some(first)) => self.shared.elements.is_same_key(last, record(first)),
             _ => false,
@@ -469,7 +469,7 @@ where
             Sink::Pipe(_) if !self.leaves.is_unique => Some(
                 self.leaves
                     .turns
-                    .wait_for(loading.load.index, self.shared)?,
+                    .wait_for(loading.load.index, &self.shared.crew)?,
             ),
             Sink::Pipe(_) => Some(self.leaves.turns.placed()),
             Sink::Files(_) => None,

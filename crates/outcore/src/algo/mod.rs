@@ -1,7 +1,8 @@
 //! Algorithms on data larger than memory.
 //!
 //! [`sort::sort`] is the samplesort of PALID (SPAA 2025): sample, one distribution, then bucket by
-//! bucket. [`plan`] decides how before anything is read.
+//! bucket. [`plan`] decides how before anything is read. [`shuffle::shuffle`] is Sanders' (1998), on the
+//! same buckets.
 
 mod bucket;
 mod classify;
@@ -19,6 +20,7 @@ mod load;
 mod place;
 pub mod plan;
 mod shared;
+pub mod shuffle;
 pub mod sort;
 mod spill;
 mod split;

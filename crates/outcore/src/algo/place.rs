@@ -9,8 +9,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::classify::Key;
+use super::crew::Crew;
 use super::in_memory::Entry;
-use super::shared::Shared;
 use crate::error::{Error, Result};
 use crate::memory::{BLOCK_BYTES, Buf};
 use crate::stream::writer::Writer;
@@ -40,21 +40,17 @@ impl Turns {
     }
 
     /// Waits until it is the turn of leaf `index`.
-    pub(super) fn wait_for<E>(
-        &self,
-        index: usize,
-        shared: &Shared<'_, E>,
-    ) -> Result<MutexGuard<'_, Placed>> {
+    pub(crate) fn wait_for(&self, index: usize, crew: &Crew<'_>) -> Result<MutexGuard<'_, Placed>> {
         let mut placed = self.placed();
         while placed.turn != index {
-            shared.check()?;
+            crew.check()?;
             let waited = self.changed.wait_timeout(placed, Duration::from_millis(50));
             placed = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         Ok(placed)
     }
 
-    pub(super) fn pass_on(&self, mut placed: MutexGuard<'_, Placed>) {
+    pub(crate) fn pass_on(&self, mut placed: MutexGuard<'_, Placed>) {
         placed.turn += 1;
         drop(placed);
         self.changed.notify_all();
@@ -99,7 +95,7 @@ pub(super) fn write_in_place(
     Ok(())
 }
 
-pub(super) fn write_pipe(pipe: &Mutex<Box<dyn Write + Send>>, bytes: &[u8]) -> Result<()> {
+pub(crate) fn write_pipe(pipe: &Mutex<Box<dyn Write + Send>>, bytes: &[u8]) -> Result<()> {
     let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
     pipe.write_all(bytes)
         .map_err(|e| Error::io("write to the pipe", &e))

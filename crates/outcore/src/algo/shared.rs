@@ -126,17 +126,6 @@ impl<E> Shared<'_, E> {
         &self,
         work: impl Fn(usize) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
-        let results = Mutex::new(Vec::new());
-        self.crew.run(|index| {
-            let result = work(index)?;
-            results
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push((index, result));
-            Ok(())
-        })?;
-        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        results.sort_by_key(|(index, _)| *index);
-        Ok(results.into_iter().map(|(_, result)| result).collect())
+        self.crew.run_for_all(work)
     }
 }

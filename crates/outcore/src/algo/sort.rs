@@ -24,7 +24,8 @@ use super::cut::{Cut, KeyCut};
 use super::distribute::distribute;
 use super::elements::{Bare, Elements, Records};
 use super::ends::{
-    check_unchanged, make_scratch, open_inputs, scratch_drives, stage_output, traffic_by_drive,
+    check_unchanged, interleave, make_scratch, open_inputs, scratch_drives, stage_output,
+    traffic_by_drive,
 };
 use super::in_memory::SortKeys;
 use super::intake::Source;
@@ -275,7 +276,7 @@ where
         threads: job.options.threads,
         drive_count: volume.drives().len(),
     })?;
-    let scratch = LazyScratch::new(|| make_scratch(job, &volume, &drives, &plan));
+    let scratch = LazyScratch::new(|| make_scratch(job, &volume, &drives, plan.scratch_bytes));
     if plan.levels > 0 {
         scratch.get()?;
     }
@@ -427,7 +428,7 @@ where
     }
     let mut list = make_leaves(shared, buckets, options.unique);
     if let Some(staged) = staged.filter(|_| !options.unique) {
-        interleave(&mut list, staged, element_bytes);
+        interleave(&mut list, staged, |leaf| leaf.start * element_bytes);
     }
     let edge_pool = Pool::new(&shared.job.budget, "edge blocks", BLOCK_BYTES, 128)?;
     let writer = staged.map(|staged| Writer::new(staged, edge_pool));
@@ -506,24 +507,4 @@ fn make_leaves<E: Elements>(
         }
     }
     leaves
-}
-
-/// Takes turns among the files of the output, so that all of their drives write at once.
-fn interleave(leaves: &mut [Leaf], staged: &Output, element_bytes: u64) {
-    let shards = staged.shards();
-    if shards.len() < 2 {
-        return;
-    }
-    let mut rank = vec![0u64; shards.len()];
-    let mut order: Vec<(u64, usize)> = Vec::with_capacity(leaves.len());
-    for leaf in leaves.iter() {
-        let at = leaf.start * element_bytes;
-        let shard = shards
-            .partition_point(|s| s.plan.start_bytes + s.plan.len_bytes <= at)
-            .min(shards.len() - 1);
-        order.push((rank[shard], shard));
-        rank[shard] += 1;
-    }
-    let mut keys = order.into_iter();
-    leaves.sort_by_cached_key(|_| keys.next());
 }

@@ -117,8 +117,19 @@ impl<'a> Spill<'a> {
             self.outs[bucket].segments[segment].is_on_credit = true;
             return Ok(());
         }
+        self.store_away(port, bucket, buf, (payload_bytes, count))
+    }
+
+    /// The same, on scratch in any case.
+    pub(crate) fn store_away(
+        &mut self,
+        port: &mut Port,
+        bucket: usize,
+        buf: Buf,
+        what: (usize, u64),
+    ) -> Result<()> {
         let place = self.next_place(port, bucket, buf.len())?;
-        self.write(port, bucket, buf, (payload_bytes, count), place)
+        self.write(port, bucket, buf, what, place)
     }
 
     /// Makes a segment of a buffer that stays in memory without credit.

@@ -2,6 +2,8 @@
 //! ([`regions`]), bytes out at their final place ([`writer`]), and random pieces for samples
 //! ([`sample`]).
 
+pub mod chunks;
+pub mod framing;
 pub mod regions;
 pub mod sample;
 pub mod source;

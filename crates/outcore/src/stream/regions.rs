@@ -14,11 +14,10 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
-use memchr::{memchr, memrchr};
-
-use super::source::InputPart;
+pub use super::chunks::Chunks;
+use super::chunks::Stretch;
+pub use super::framing::{FixedLength, Framing, Terminated};
 use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
@@ -27,210 +26,6 @@ use crate::volume::{Port, Transfer};
 
 /// Marks the tokens of reads made here; owners of the port use others.
 pub const REGION_TOKENS: u64 = 1 << 61;
-
-/// Where records begin and end.
-pub trait Framing: Clone + Send + Sync {
-    /// Whether a record may begin at any byte, so that its begin has to be looked for; otherwise
-    /// chunks are cut at records.
-    const IS_SCANNED: bool;
-
-    /// How many bytes at the front of `bytes` finish a record of which `begun` is the front; none if
-    /// it goes on behind them. Remembers what it saw if it does.
-    fn first_end(&mut self, begun: &[u8], bytes: &[u8]) -> Option<usize>;
-
-    /// How many bytes at the front of `bytes`, which begin with a record, are whole records.
-    /// Remembers what it saw behind them.
-    fn whole_end(&mut self, bytes: &[u8]) -> usize;
-
-    /// Where the first record begins that begins behind one that ends at or after `bytes[0]`.
-    fn next_begin(&self, bytes: &[u8]) -> Option<usize>;
-
-    /// Ends a record that its file did not.
-    ///
-    /// # Errors
-    /// It cannot be: the words say why.
-    fn finish(&self, begun: &mut Vec<u8>) -> std::result::Result<(), &'static str>;
-}
-
-/// Records of one length.
-#[derive(Debug, Clone, Copy)]
-pub struct FixedLength {
-    /// The length.
-    pub record_bytes: usize,
-}
-
-impl Framing for FixedLength {
-    const IS_SCANNED: bool = false;
-
-    fn first_end(&mut self, begun: &[u8], bytes: &[u8]) -> Option<usize> {
-        let missing_bytes = self.record_bytes - begun.len();
-        (missing_bytes <= bytes.len()).then_some(missing_bytes)
-    }
-
-    fn whole_end(&mut self, bytes: &[u8]) -> usize {
-        bytes.len() / self.record_bytes * self.record_bytes
-    }
-
-    fn next_begin(&self, _: &[u8]) -> Option<usize> {
-        Some(0)
-    }
-
-    fn finish(&self, _: &mut Vec<u8>) -> std::result::Result<(), &'static str> {
-        Err("the last record is not whole")
-    }
-}
-
-/// Records that end with a byte: lines.
-#[derive(Debug, Clone, Copy)]
-pub struct Terminated {
-    /// The byte; it is part of the record.
-    pub terminator: u8,
-}
-
-impl Framing for Terminated {
-    const IS_SCANNED: bool = true;
-
-    fn first_end(&mut self, _: &[u8], bytes: &[u8]) -> Option<usize> {
-        memchr(self.terminator, bytes).map(|at| at + 1)
-    }
-
-    fn whole_end(&mut self, bytes: &[u8]) -> usize {
-        memrchr(self.terminator, bytes).map_or(0, |at| at + 1)
-    }
-
-    fn next_begin(&self, bytes: &[u8]) -> Option<usize> {
-        memchr(self.terminator, bytes).map(|at| at + 1)
-    }
-
-    fn finish(&self, begun: &mut Vec<u8>) -> std::result::Result<(), &'static str> {
-        begun.push(self.terminator);
-        Ok(())
-    }
-}
-
-/// A stretch of one file.
-#[derive(Debug, Clone, Copy)]
-struct Stretch {
-    part: usize,
-    /// In bytes of the file's data.
-    from: u64,
-    to: u64,
-}
-
-/// The input in pieces of equal length, each handed out once.
-#[derive(Debug)]
-pub struct Chunks {
-    parts: Vec<InputPart>,
-    /// Bytes of data in front of each part.
-    starts_bytes: Vec<u64>,
-    total_bytes: u64,
-    chunk_bytes: u64,
-    state: Mutex<Round>,
-}
-
-#[derive(Debug)]
-struct Round {
-    /// Chunks that begin on a drive: index of the drive, numbers that are left.
-    drives: Vec<(usize, VecDeque<Range<u64>>)>,
-    next_drive: usize,
-}
-
-impl Chunks {
-    /// Cuts `parts` into chunks of `chunk_bytes`: for records of one length a multiple of it.
-    ///
-    /// # Panics
-    /// If that is 0.
-    pub fn new(parts: Vec<InputPart>, chunk_bytes: u64) -> Self {
-        assert!(chunk_bytes > 0);
-        let mut drives: Vec<(usize, VecDeque<Range<u64>>)> = Vec::new();
-        let mut starts_bytes = Vec::with_capacity(parts.len());
-        let mut at = 0;
-        for part in &parts {
-            starts_bytes.push(at);
-            let end = at + part.data_len_bytes;
-            let numbers = at.div_ceil(chunk_bytes)..end.div_ceil(chunk_bytes);
-            at = end;
-            if numbers.is_empty() {
-                continue;
-            }
-            let drive_index = part.file.drive_index;
-            match drives.iter_mut().find(|(known, _)| *known == drive_index) {
-                Some((_, left)) => left.push_back(numbers),
-                None => drives.push((drive_index, VecDeque::from([numbers]))),
-            }
-        }
-        let state = Mutex::new(Round {
-            drives,
-            next_drive: 0,
-        });
-        Chunks {
-            parts,
-            starts_bytes,
-            total_bytes: at,
-            chunk_bytes,
-            state,
-        }
-    }
-
-    /// The files.
-    pub fn parts(&self) -> &[InputPart] {
-        &self.parts
-    }
-
-    /// Bytes of all data.
-    pub fn total_bytes(&self) -> u64 {
-        self.total_bytes
-    }
-
-    /// Number of chunks.
-    pub fn count(&self) -> u64 {
-        self.total_bytes.div_ceil(self.chunk_bytes)
-    }
-
-    /// The next chunk for the thread of `port`, from the drive that has the least to do for it, by
-    /// turns among equals.
-    fn next(&self, port: &Port) -> Option<u64> {
-        let mut round = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = round.drives.len();
-        let turns = (0..count).map(|step| (round.next_drive + step) % count);
-        let index = turns
-            .filter(|&index| !round.drives[index].1.is_empty())
-            .min_by_key(|&index| port.backlog(round.drives[index].0))?;
-        round.next_drive = (index + 1) % count;
-        let left = &mut round.drives[index].1;
-        let numbers = left.front_mut()?;
-        let number = numbers.start;
-        numbers.start += 1;
-        if numbers.is_empty() {
-            left.pop_front();
-        }
-        Some(number)
-    }
-
-    /// The pieces of files that a chunk is made of.
-    fn stretches(&self, number: u64) -> VecDeque<Stretch> {
-        let from = number * self.chunk_bytes;
-        let to = (from + self.chunk_bytes).min(self.total_bytes);
-        let first = self.starts_bytes.partition_point(|&start| start <= from);
-        let mut stretches = VecDeque::new();
-        for part in first.saturating_sub(1)..self.parts.len() {
-            let start = self.starts_bytes[part];
-            let end = start + self.parts[part].data_len_bytes;
-            if start >= to {
-                break;
-            }
-            let (from, to) = (from.max(start), to.min(end));
-            if from < to {
-                stretches.push_back(Stretch {
-                    part,
-                    from: from - start,
-                    to: to - start,
-                });
-            }
-        }
-        stretches
-    }
-}
 
 /// Whole records, neighbours in one file, in order: `head`, then those in `body`, then `tail`.
 #[derive(Debug)]
@@ -386,7 +181,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
                 false => stretch.from,
             });
             let mut to = (from + self.sizes.block_bytes as u64).min(stretch.to);
-            let len_bytes = self.chunks.parts[stretch.part].data_len_bytes;
+            let len_bytes = self.chunks.parts()[stretch.part].data_len_bytes;
             if to == stretch.to {
                 lane.left.pop_front();
                 lane.next_from = None;
@@ -410,7 +205,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         range: Range<u64>,
         is_first: bool,
     ) -> Result<Read> {
-        let part = &self.chunks.parts[stretch.part];
+        let part = &self.chunks.parts()[stretch.part];
         let read_from = block_floor(part.data_at_bytes + range.start);
         let read_to = block_ceil(part.data_at_bytes + range.end);
         let mut buf = self.pool.take().ok_or_else(|| {
@@ -440,7 +235,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         let Some(read) = reads.find(|read| read.token == transfer.token) else {
             return Ok(());
         };
-        let part = &self.chunks.parts[read.stretch.part];
+        let part = &self.chunks.parts()[read.stretch.part];
         let read_from = block_floor(part.data_at_bytes + read.from);
         let got_to = read_from + transfer.len_bytes as u64;
         if got_to < part.data_at_bytes + read.to {
@@ -481,7 +276,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
     fn region(&mut self, lane: &mut Lane<F>, port: &mut Port) -> Result<Region> {
         let mut read = lane.reads.pop_front().ok_or_else(nothing_read)?;
         let (stretch, to) = (read.stretch, read.to);
-        let part = &self.chunks.parts[stretch.part];
+        let part = &self.chunks.parts()[stretch.part];
         let buf = read.buf.take().ok_or_else(nothing_read)?;
         let read_at = part.data_at_bytes + read.from;
         let skip = (read_at - block_floor(read_at)) as usize;
@@ -538,7 +333,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
     /// Where in `bytes` the stretch ends, if it does.
     fn stretch_end(&self, lane: &Lane<F>, read: &Read, bytes: &[u8]) -> Option<usize> {
         let stretch = read.stretch;
-        let is_last = stretch.to == self.chunks.parts[stretch.part].data_len_bytes;
+        let is_last = stretch.to == self.chunks.parts()[stretch.part].data_len_bytes;
         if !F::IS_SCANNED || is_last {
             return Some((stretch.to - read.from) as usize);
         }
@@ -547,19 +342,21 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         let found = lane.framing.next_begin(&bytes[look_from as usize..]);
         match found {
             Some(at) => Some(look_from as usize + at),
-            None if read.to == self.chunks.parts[stretch.part].data_len_bytes => Some(bytes.len()),
+            None if read.to == self.chunks.parts()[stretch.part].data_len_bytes => {
+                Some(bytes.len())
+            }
             None => None,
         }
     }
 
-    /// Cuts `body`, which begins at `offset` of the buffer, into whole records and the front of
+    /// Cuts `body`, which begins at `offset_bytes` of the buffer, into whole records and the front of
     /// another.
     fn cut(
         &self,
         lane: &mut Lane<F>,
         region: &mut Region,
         body: &[u8],
-        offset: usize,
+        offset_bytes: usize,
     ) -> Result<()> {
         let body_at = region.at_bytes;
         let mut from = 0;
@@ -575,7 +372,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
             region.head = std::mem::take(&mut lane.begun);
         }
         let whole = lane.framing.whole_end(&body[from..]);
-        region.body = offset + from..offset + from + whole;
+        region.body = offset_bytes + from..offset_bytes + from + whole;
         let rest = &body[from + whole..];
         self.check_length(lane, region, rest.len())?;
         lane.begun.extend_from_slice(rest);
@@ -589,7 +386,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         }
         let limit = units::bytes(self.sizes.record_bytes_max as u64);
         let cause = format!("a record is longer than {limit}, the most that this memory allows");
-        let part = &self.chunks.parts[region.part];
+        let part = &self.chunks.parts()[region.part];
         Err(Error::new(Kind::Memory, "read input", cause)
             .path(&part.file.path)
             .offset(part.data_at_bytes + lane.begun_at)
@@ -604,7 +401,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         }
         let mut tail = std::mem::take(&mut lane.begun);
         lane.framing.finish(&mut tail).map_err(|cause| {
-            let part = &self.chunks.parts[region.part];
+            let part = &self.chunks.parts()[region.part];
             Error::corrupt("read input", cause)
                 .path(&part.file.path)
                 .offset(part.data_at_bytes + lane.begun_at)
@@ -632,6 +429,7 @@ mod tests {
     use crate::drive::os::OsDevice;
     use crate::drive::{Access, Device};
     use crate::memory::Budget;
+    use crate::stream::source::InputPart;
     use crate::volume::Volume;
 
     /// All records of `files` by chunk, read with one port, and those that belong there.

@@ -1,0 +1,362 @@
+//! Shuffle: input files in, their records in a random order out, whole or not at all.
+//!
+//! Model: P. Sanders, "Random permutations on distributed, external and hierarchical memory" (1998),
+//! as PALID (Li, Khan, Dhulipala, SPAA 2025) has it on drives: throw every record into a bucket,
+//! then permute bucket by bucket.
+//!
+//! Contract: every order is equally likely. Which one it is depends on the seed, the epoch, the
+//! input's bytes and the length of a record alone ([`tree`]): not on threads, drives or memory, so
+//! that a shuffle can be repeated elsewhere. No key is stored. Inputs are only read; on any failure
+//! nothing is left behind. Lines that their file does not end are ended.
+//!
+//! Bounds: memory as planned ([`plan`]); I/O 2 reads and 2 writes of the data, less what stays in
+//! memory; one more of each for every further distribution. One hash a record and level, three
+//! bits each.
+
+mod permute;
+mod plan;
+mod records;
+mod throw;
+mod tree;
+
+use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+use self::permute::{Leaf, Sink, permute};
+pub use self::plan::{ShufflePlan, ShuffleSize, plan_shuffle};
+use self::records::{Fixed, Lines, Records};
+use self::throw::{Bucket, split_oversized, throw_input};
+use self::tree::Tree;
+use super::crew::Crew;
+use super::ends::{
+    check_unchanged, interleave, make_scratch, open_inputs, scratch_drives, stage_output,
+    traffic_by_drive,
+};
+use super::load::LoadFrom;
+use super::shared::LazyScratch;
+use super::sort::{Phase, SortInput, SortOutput};
+use super::spill::{SpillSizes, SpillTo};
+use crate::drive::Access;
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::memory::{BLOCK_BYTES, Pool};
+use crate::stream::regions::Chunks;
+use crate::stream::sample::random;
+use crate::stream::writer::Writer;
+use crate::volume::Volume;
+use crate::volume::output::{Output, Room};
+use crate::volume::scratch::Scratch;
+
+/// What is shuffled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Records of one length.
+    Records {
+        /// The length.
+        record_bytes: usize,
+    },
+    /// Lines, ended by a byte.
+    Lines {
+        /// The byte.
+        terminator: u8,
+    },
+}
+
+/// Options of a shuffle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShuffleOptions {
+    /// What is shuffled.
+    pub unit: Unit,
+    /// Chooses the order.
+    pub seed: u64,
+    /// Chooses another one, independent of it, for the same seed.
+    pub epoch: u64,
+    /// Replace an output that exists.
+    pub replace: bool,
+}
+
+/// What a shuffle did.
+#[derive(Debug, Clone)]
+pub struct ShuffleSummary {
+    /// Records in the output.
+    pub records: u64,
+    /// Bytes in the output.
+    pub bytes: u64,
+    /// Wall time.
+    pub seconds: f64,
+    /// Bytes read from all drives.
+    pub read_bytes: u64,
+    /// Bytes written to all drives.
+    pub written_bytes: u64,
+    /// Most scratch in use at once.
+    pub scratch_bytes: u64,
+    /// The phases in order.
+    pub phases: Vec<Phase>,
+    /// (name, bytes read, bytes written) of each drive.
+    pub drives: Vec<(String, u64, u64)>,
+    /// The plan it followed.
+    pub plan: ShufflePlan,
+}
+
+/// What all threads of a shuffle share.
+pub(super) struct Shared<'a, R> {
+    job: &'a Job,
+    volume: &'a Volume,
+    scratch: &'a LazyScratch<'a>,
+    plan: &'a ShufflePlan,
+    tree: Tree,
+    records: &'a R,
+    segment_pool: Pool,
+    resident_credit: AtomicI64,
+    run: u64,
+    crew: Crew<'a>,
+}
+
+impl<R> Shared<'_, R> {
+    fn on_all_threads<T: Send>(&self, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+        self.crew.run_for_all(work)
+    }
+
+    /// Buckets below this stay in memory as far as there is room.
+    fn resident_below(&self) -> usize {
+        let plan = self.plan;
+        let resident_bytes = (plan.resident_segments * plan.segment_payload_bytes) as u128;
+        match plan.distributions {
+            0 => usize::MAX,
+            _ => {
+                let share = resident_bytes * plan.bucket_count() as u128;
+                (share / u128::from(plan.size.data_bytes.max(1))) as usize
+            }
+        }
+    }
+
+    fn spill_to(&self, is_split: bool) -> SpillTo<'_> {
+        SpillTo {
+            volume: self.volume,
+            scratch: self.scratch,
+            pool: &self.segment_pool,
+            resident_credit: &self.resident_credit,
+            run: self.run,
+            sizes: SpillSizes {
+                segment_bytes: self.plan.segment_bytes,
+                extent_segments: self.plan.extent_segments,
+                expected_segments: self.plan.expected_segments(),
+                writes_in_flight: self.plan.writes_in_flight,
+                resident_below: if is_split { 0 } else { self.resident_below() },
+                is_split,
+            },
+        }
+    }
+
+    fn load_from(&self) -> LoadFrom<'_> {
+        LoadFrom {
+            volume: self.volume,
+            scratch: self.scratch,
+            run: self.run,
+            full_bytes: 0,
+        }
+    }
+
+    /// Whether a bucket has to be thrown further before it can be permuted.
+    fn is_oversized(&self, bucket: &Bucket) -> bool {
+        let stored: usize = bucket.segments.iter().map(|s| s.stored_bytes()).sum();
+        let place_bytes = match self.plan.size.record_bytes {
+            Some(_) => size_of::<<Fixed as Records>::Place>(),
+            None => size_of::<<Lines as Records>::Place>(),
+        };
+        stored > self.plan.area_bytes()
+            || bucket.count * place_bytes as u64 > self.plan.places_bytes
+    }
+}
+
+/// Writes the records of `inputs`, in the given order, to `output` in a random order.
+///
+/// # Errors
+/// [`Kind::Usage`] for requests that make no sense, [`Kind::Memory`] if the plan does not fit or a
+/// line is too long for it, [`Kind::NoSpace`], [`Kind::Io`], [`Kind::Corrupt`] (scratch that rotted,
+/// input that changed), [`Kind::Interrupted`].
+///
+/// [`Kind::Usage`]: crate::Kind::Usage
+/// [`Kind::Memory`]: crate::Kind::Memory
+/// [`Kind::NoSpace`]: crate::Kind::NoSpace
+/// [`Kind::Io`]: crate::Kind::Io
+/// [`Kind::Corrupt`]: crate::Kind::Corrupt
+/// [`Kind::Interrupted`]: crate::Kind::Interrupted
+pub fn shuffle(
+    job: &Job,
+    inputs: &[SortInput],
+    output: SortOutput,
+    options: ShuffleOptions,
+) -> Result<ShuffleSummary> {
+    match options.unit {
+        Unit::Records { record_bytes } => {
+            run(job, inputs, output, options, &Fixed { record_bytes })
+        }
+        Unit::Lines { terminator } => run(job, inputs, output, options, &Lines { terminator }),
+    }
+}
+
+fn run<R: Records>(
+    job: &Job,
+    inputs: &[SortInput],
+    output: SortOutput,
+    options: ShuffleOptions,
+    records: &R,
+) -> Result<ShuffleSummary> {
+    let started = Instant::now();
+    let mut phases = Vec::new();
+    let mut end_phase = |name| {
+        let before: f64 = phases.iter().map(|phase: &Phase| phase.seconds).sum();
+        let seconds = started.elapsed().as_secs_f64() - before;
+        phases.push(Phase { name, seconds });
+    };
+    let record_bytes = match options.unit {
+        Unit::Records { record_bytes } => Some(record_bytes),
+        Unit::Lines { .. } => None,
+    };
+    if record_bytes.is_none() && matches!(output, SortOutput::Shards { .. }) {
+        let cause = "lines cannot be written as one shard a drive";
+        return Err(Error::usage("plan shuffle", cause).hint("write one file"));
+    }
+    let element_bytes = record_bytes.unwrap_or(1);
+    let drives = scratch_drives(job, &output);
+    let volume = Volume::new(Arc::clone(&job.device), &drives)?;
+    let parts = open_inputs(&volume, inputs, element_bytes, Access::Read)?;
+    let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
+    // Lines that their file does not end get a byte more.
+    let (room, output_bytes) = match record_bytes {
+        Some(_) => (Room::Exactly, data_bytes),
+        None => (Room::AtMost, data_bytes + parts.len() as u64),
+    };
+    let staged = stage_output(
+        &volume,
+        &output,
+        options.replace,
+        room,
+        output_bytes,
+        element_bytes,
+    )?;
+    let plan = plan_shuffle(ShuffleSize {
+        data_bytes,
+        record_bytes,
+        memory_bytes: job.options.memory_bytes,
+        threads: job.options.threads,
+        drive_count: volume.drives().len(),
+    })?;
+    let scratch = LazyScratch::new(|| make_scratch(job, &volume, &drives, plan.scratch_bytes));
+    if plan.distributions > 0 {
+        scratch.get()?;
+    }
+    end_phase("prepare");
+    let (slot_bytes, slots) = (plan.segment_bytes, plan.segment_slots());
+    let shared = Shared {
+        job,
+        volume: &volume,
+        scratch: &scratch,
+        plan: &plan,
+        tree: Tree::new(
+            options.seed,
+            options.epoch,
+            data_bytes,
+            element_bytes as u64,
+        ),
+        records,
+        segment_pool: Pool::new(&job.budget, "buckets in memory", slot_bytes, slots)?,
+        resident_credit: AtomicI64::new(plan.resident_segments as i64),
+        run: random(job.options.seed, data_bytes),
+        crew: Crew::new(job, plan.size.threads as u64),
+    };
+    job.control.begin_phase("distribute", data_bytes);
+    let chunks = Chunks::new(parts.clone(), shared.tree.chunk_bytes);
+    let buckets = throw_input(&shared, &chunks)?;
+    check_unchanged(&volume, &parts, false)?;
+    let buckets = split_oversized(&shared, buckets)?;
+    end_phase("distribute");
+    let (records_count, bytes) = write_buckets(&shared, buckets, staged.as_ref(), &output)?;
+    end_phase("permute");
+    drop(shared);
+    // Before the output gets its name: what was written is what the files held at one time.
+    check_unchanged(&volume, &parts, false)?;
+    let scratch = scratch.into_made();
+    let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
+    if let Some(scratch) = scratch {
+        scratch.remove();
+    }
+    if let Some(staged) = staged {
+        job.control.begin_phase("publish", 0);
+        staged.publish(&volume, bytes)?;
+    }
+    end_phase("publish");
+    let (read_bytes, written_bytes) = volume.traffic_bytes();
+    Ok(ShuffleSummary {
+        records: records_count,
+        bytes,
+        seconds: started.elapsed().as_secs_f64(),
+        read_bytes,
+        written_bytes,
+        scratch_bytes,
+        phases,
+        drives: traffic_by_drive(&volume),
+        plan,
+    })
+}
+
+/// Permutes all buckets and writes them; gives the numbers of records and bytes written.
+fn write_buckets<R: Records>(
+    shared: &Shared<'_, R>,
+    buckets: Vec<Bucket>,
+    staged: Option<&Output>,
+    output: &SortOutput,
+) -> Result<(u64, u64)> {
+    let records: u64 = buckets.iter().map(|bucket| bucket.count).sum();
+    let bytes: u64 = buckets.iter().map(|bucket| bucket.bytes).sum();
+    shared.job.control.begin_phase("permute", bytes);
+    if let Some(scratch) = shared.scratch.made() {
+        scratch.seal();
+    }
+    let mut start_bytes = 0;
+    let filled = buckets.into_iter().filter(|bucket| bucket.count > 0);
+    let mut leaves: Vec<Leaf> = filled
+        .map(|bucket| {
+            let leaf_start_bytes = start_bytes;
+            start_bytes += bucket.bytes;
+            Leaf {
+                bucket,
+                start_bytes: leaf_start_bytes,
+            }
+        })
+        .collect();
+    if let Some(staged) = staged {
+        interleave(&mut leaves, staged, |leaf| leaf.start_bytes);
+    }
+    let edge_pool = Pool::new(&shared.job.budget, "edge blocks", BLOCK_BYTES, 128)?;
+    let writer = staged.map(|staged| Writer::new(staged, edge_pool));
+    let sink = match (&writer, output) {
+        (Some(writer), _) => Sink::Files(writer),
+        (None, SortOutput::Pipe(pipe)) => Sink::Pipe(pipe),
+        (None, _) => return Ok((0, 0)),
+    };
+    permute(shared, leaves, sink)?;
+    if let (Some(writer), Some(staged)) = (&writer, staged) {
+        let mut port = shared.volume.port()?;
+        if let SortOutput::File {
+            header: Some(make), ..
+        } = output
+        {
+            let mut header = make(records);
+            header.resize(staged.shards()[0].plan.header.len(), b' ');
+            writer.write_header(&mut port, &header);
+        }
+        writer.finish(shared.volume, &mut port, bytes)?;
+    }
+    if let SortOutput::Pipe(pipe) = output {
+        let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+        pipe.flush()
+            .map_err(|e| Error::io("write to the pipe", &e))?;
+    }
+    Ok((records, bytes))
+}
+
+#[cfg(test)]
+mod tests;

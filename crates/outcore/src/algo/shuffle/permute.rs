@@ -1,0 +1,342 @@
+//! The second phase: buckets are loaded, permuted in memory and written at their final place.
+//!
+//! Contract: each worker keeps the next bucket loading while it permutes one and earlier ones are
+//! being written. The records of a bucket are named by their places in the area, in the order of the
+//! input; what is left of the tree throws the names into leaves, each leaf is permuted, and records
+//! are gathered in that order into buffers laid out like the output. Every segment's checksum is
+//! verified first. Into a pipe buckets go in turn.
+//!
+//! Bounds: the plan's areas, output buffers and names; each segment is read once, each output byte
+//! written once.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::Shared;
+use super::records::Records;
+use super::throw::{Bucket, chunk_and_number};
+use super::tree::{Walk, fan_out};
+use crate::algo::load::Load;
+use crate::algo::place::{Turns, write_pipe};
+use crate::error::{Error, Kind, Result};
+use crate::memory::{Buf, Pool};
+use crate::stream::writer::{WRITE_TOKEN, Writer};
+use crate::volume::{Port, Transfer};
+
+/// Where the output goes.
+pub(super) enum Sink<'a> {
+    /// To its final place in files.
+    Files(&'a Writer),
+    /// To a pipe, in order.
+    Pipe(&'a Mutex<Box<dyn Write + Send>>),
+}
+
+/// A bucket and where it goes.
+pub(super) struct Leaf {
+    pub(super) bucket: Bucket,
+    pub(super) start_bytes: u64,
+}
+
+/// What the workers share.
+struct Leaves<'a> {
+    leaves: Vec<Mutex<Option<Leaf>>>,
+    next: AtomicUsize,
+    sink: Sink<'a>,
+    turns: Turns,
+}
+
+/// A bucket on its way into memory; its segments are with the load.
+struct Loading {
+    leaf: Leaf,
+    load: Load,
+}
+
+struct Worker<'a, R: Records> {
+    shared: &'a Shared<'a, R>,
+    leaves: &'a Leaves<'a>,
+    port: Port,
+    areas: Pool,
+    chunks: Pool,
+    loads: VecDeque<Loading>,
+    finished: Vec<Transfer>,
+    places: Vec<R::Place>,
+}
+
+/// A piece of a chunk in an area, with what orders it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Run {
+    position: u64,
+    at: usize,
+    count: u32,
+}
+
+/// Permutes and writes all buckets on all threads.
+pub(super) fn permute<R: Records>(
+    shared: &Shared<'_, R>,
+    leaves: Vec<Leaf>,
+    sink: Sink<'_>,
+) -> Result<()> {
+    let plan = shared.plan;
+    let budget = &shared.job.budget;
+    let threads = plan.size.threads;
+    let _places = budget.reserve("places of records", plan.places_bytes * threads as u64)?;
+    let mut pools = Vec::new();
+    for _ in 0..threads {
+        let areas = Pool::new(budget, "buckets", plan.area_bytes(), plan.areas)?;
+        let chunks = Pool::new(budget, "output chunks", plan.chunk_bytes, plan.chunks)?;
+        pools.push((areas, chunks));
+    }
+    let leaves = Leaves {
+        leaves: leaves.into_iter().map(|l| Mutex::new(Some(l))).collect(),
+        next: AtomicUsize::new(0),
+        sink,
+        turns: Turns::default(),
+    };
+    shared.on_all_threads(|thread| {
+        let (areas, chunks) = pools[thread].clone();
+        let mut worker = Worker {
+            shared,
+            leaves: &leaves,
+            port: shared.volume.port()?,
+            areas,
+            chunks,
+            loads: VecDeque::new(),
+            finished: Vec::new(),
+            places: Vec::new(),
+        };
+        worker.run()
+    })?;
+    Ok(())
+}
+
+impl<R: Records> Worker<'_, R> {
+    fn run(&mut self) -> Result<()> {
+        loop {
+            self.shared.crew.check()?;
+            if self.start_loads()? {
+                // The drives work while this thread permutes.
+                self.poll(false)?;
+            }
+            match self.loads.front() {
+                Some(loading) if loading.load.is_complete() => {
+                    if let Some(loading) = self.loads.pop_front() {
+                        let bytes = loading.leaf.bucket.bytes;
+                        self.finish_leaf(loading)?;
+                        self.shared.job.control.advance(bytes);
+                        self.shared.job.control.watch(self.shared.volume);
+                    }
+                    self.poll(false)?;
+                }
+                None if self.port.in_flight() == 0 => return Ok(()),
+                _ => self.poll(true)?,
+            }
+        }
+    }
+
+    /// Loads ahead as far as there are areas; true if something was started.
+    fn start_loads(&mut self) -> Result<bool> {
+        let before = self.loads.len();
+        while self.areas.free_slots() > 0 && self.loads.len() < self.shared.plan.areas - 1 {
+            let index = self.leaves.next.fetch_add(1, Ordering::Relaxed);
+            let Some(cell) = self.leaves.leaves.get(index) else {
+                break;
+            };
+            let leaf = cell.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let Some(mut leaf) = leaf else { continue };
+            let area = self.areas.take().ok_or_else(no_area)?;
+            let segments = std::mem::take(&mut leaf.bucket.segments);
+            let stored: usize = segments.iter().map(|segment| segment.stored_bytes()).sum();
+            if stored > area.len() {
+                return Err(too_long(stored, area.len()));
+            }
+            let from = self.shared.load_from();
+            let load = Load::start(from, &mut self.port, index, segments, area, 0)?;
+            self.loads.push_back(Loading { leaf, load });
+        }
+        Ok(self.loads.len() > before)
+    }
+
+    fn poll(&mut self, wait: bool) -> Result<()> {
+        let mut finished = std::mem::take(&mut self.finished);
+        self.port.poll(wait, &mut finished)?;
+        for transfer in finished.drain(..) {
+            if let Some(fault) = transfer.fault {
+                return Err(self.shared.volume.explain(&fault));
+            }
+            if transfer.token == WRITE_TOKEN {
+                continue;
+            }
+            let index = Load::index_of(transfer.token);
+            let mut loads = self.loads.iter_mut().map(|loading| &mut loading.load);
+            if let Some(load) = loads.find(|load| load.index == index) {
+                load.take_back(transfer.token, transfer.buf);
+            }
+        }
+        self.finished = finished;
+        Ok(())
+    }
+
+    fn finish_leaf(&mut self, mut loading: Loading) -> Result<()> {
+        let mut area = loading.load.join(self.shared.load_from())?;
+        loading.load.append_resident(&mut area);
+        let runs = runs_in_order(&loading.load);
+        let mut places = std::mem::take(&mut self.places);
+        self.name(&loading.leaf.bucket, &runs, &area, &mut places)?;
+        self.emit(&loading, &area, &places)?;
+        places.clear();
+        self.places = places;
+        Ok(())
+    }
+
+    /// The places of all records of a bucket in the order of the output.
+    fn name(
+        &self,
+        bucket: &Bucket,
+        runs: &[Run],
+        area: &[u8],
+        places: &mut Vec<R::Place>,
+    ) -> Result<()> {
+        let (tree, records) = (self.shared.tree, self.shared.records);
+        let count = bucket.count as usize;
+        let needed_bytes = (count * size_of::<R::Place>()) as u64;
+        let more_bytes = needed_bytes.saturating_sub(self.shared.plan.places_bytes);
+        let _more = self
+            .shared
+            .job
+            .budget
+            .reserve("places of records", more_bytes)?;
+        places.clear();
+        places.reserve_exact(count);
+        let levels = tree.levels - bucket.node.level;
+        let mut ends = vec![0usize; fan_out(levels)];
+        let mut walk = Walk::new(tree, bucket.node, levels, 0);
+        // How many go to each leaf: throws need no records.
+        for run in runs {
+            let (chunk, number) = chunk_and_number(run.position);
+            walk.seek(chunk, number);
+            for _ in 0..run.count {
+                ends[walk.next()] += 1;
+            }
+        }
+        let mut next = Vec::with_capacity(ends.len());
+        let mut sum = 0;
+        for end in &mut ends {
+            next.push(sum);
+            sum += *end;
+            *end = sum;
+        }
+        if levels == 0 {
+            for run in runs {
+                let visit = |place| places.push(place);
+                records.places(area, run.at, run.count as usize, visit);
+            }
+        } else if let Some(first) = first_place(records, runs, area) {
+            places.resize(count, first);
+            walk.begin(u64::MAX);
+            for run in runs {
+                let (chunk, number) = chunk_and_number(run.position);
+                walk.seek(chunk, number);
+                records.places(area, run.at, run.count as usize, |place| {
+                    let leaf = walk.next();
+                    places[next[leaf]] = place;
+                    next[leaf] += 1;
+                });
+            }
+        }
+        assert_eq!(places.len(), count);
+        let mut from = 0;
+        for (index, to) in ends.into_iter().enumerate() {
+            let leaf = bucket.node.below(levels, index);
+            tree.dice(leaf).shuffle(&mut places[from..to]);
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// Gathers records in chunks laid out like the output and hands them to the sink.
+    fn emit(&mut self, loading: &Loading, area: &Buf, places: &[R::Place]) -> Result<()> {
+        let leaf = &loading.leaf;
+        let mut at_bytes = leaf.start_bytes;
+        let mut left = leaf.bucket.bytes as usize;
+        // The next byte to be written: a record and an offset inside it.
+        let mut next = (0, 0);
+        let turns = &self.leaves.turns;
+        let turn = match &self.leaves.sink {
+            Sink::Pipe(_) => Some(turns.wait_for(loading.load.index, &self.shared.crew)?),
+            Sink::Files(_) => None,
+        };
+        while left > 0 {
+            let mut chunk = self.take_chunk()?;
+            let (phase, room) = match &self.leaves.sink {
+                Sink::Files(writer) => (writer.phase(at_bytes), writer.room(at_bytes)),
+                Sink::Pipe(_) => (0, u64::MAX),
+            };
+            let room = usize::try_from(room).unwrap_or(usize::MAX);
+            let len = left.min(chunk.len() - phase).min(room);
+            let out = &mut chunk[phase..phase + len];
+            next = self.shared.records.gather(area, places, next, out);
+            match &self.leaves.sink {
+                Sink::Files(writer) => {
+                    writer.write(&mut self.port, chunk, phase, len, at_bytes)?;
+                    self.poll(false)?;
+                }
+                Sink::Pipe(pipe) => write_pipe(pipe, &chunk[..len])?,
+            }
+            at_bytes += len as u64;
+            left -= len;
+        }
+        if let Some(turn) = turn {
+            turns.pass_on(turn);
+        }
+        Ok(())
+    }
+
+    fn take_chunk(&mut self) -> Result<Buf> {
+        loop {
+            if let Some(chunk) = self.chunks.take() {
+                return Ok(chunk);
+            }
+            self.shared.crew.check()?;
+            if self.port.in_flight() == 0 {
+                return Err(no_area());
+            }
+            self.poll(true)?;
+        }
+    }
+}
+
+/// The pieces of chunks in a loaded bucket, in the order of the input.
+fn runs_in_order(load: &Load) -> Vec<Run> {
+    let mut runs = Vec::new();
+    for &(number, offset) in &load.offsets {
+        let mut at = offset;
+        for piece in &load.segments[number].pieces {
+            runs.push(Run {
+                position: piece.position,
+                at,
+                count: piece.count,
+            });
+            at += piece.bytes as usize;
+        }
+    }
+    runs.sort_unstable();
+    runs
+}
+
+fn first_place<R: Records>(records: &R, runs: &[Run], area: &[u8]) -> Option<R::Place> {
+    let run = runs.first()?;
+    let mut first = None;
+    records.places(area, run.at, 1, |place| first = Some(place));
+    first
+}
+
+fn too_long(bucket_bytes: usize, area_bytes: usize) -> Error {
+    let cause = format!("a few long lines take {bucket_bytes} bytes together, {area_bytes} fit");
+    Error::new(Kind::Memory, "load a bucket", cause).hint("allow more --memory")
+}
+
+fn no_area() -> Error {
+    Error::new(Kind::Memory, "take an area", "the pool is empty").hint("a bug: please report it")
+}

@@ -1,0 +1,311 @@
+//! What a shuffle moves: records of one length, or lines.
+//!
+//! Contract: [`Records`] is all that the rest of a shuffle asks: how records are found in the input,
+//! thrown into buffers, named in an area of memory, and gathered from it. The two implementations
+//! are monomorphised; nothing is decided for each record.
+
+use memchr::memchr_iter;
+
+use super::tree::Walk;
+use crate::algo::kernel::Scatter;
+use crate::stream::regions::{FixedLength, Framing, Terminated};
+
+/// Elements whose buckets are found, then moved: the numbers stay in the first-level cache.
+const BATCH: usize = 1024;
+
+/// Why throwing stopped before the end.
+pub(super) enum Stop {
+    /// A buffer is full.
+    Full(usize),
+    /// The next record is longer than a buffer: bucket, length.
+    Long(usize, usize),
+}
+
+/// Records as a shuffle sees them.
+pub(super) trait Records: Sync {
+    /// How they are found in the input.
+    type Framing: Framing;
+    /// Where one lies in an area.
+    type Place: Copy + Send;
+    /// Buckets of records that have been found and not been moved.
+    type Pending: Default + Send;
+
+    fn framing(&self) -> Self::Framing;
+
+    /// Moves records from the front of `bytes` to the buckets that `walk` says, until all are moved or
+    /// there is no room; gives how many bytes were moved. What `walk` has said of others stays in
+    /// `pending`.
+    fn throw(
+        &self,
+        bytes: &[u8],
+        walk: &mut Walk,
+        scatter: &mut Scatter,
+        pending: &mut Self::Pending,
+        added: &mut [u32],
+    ) -> (usize, Option<Stop>);
+
+    /// The record that stopped the last throw has been moved by other means.
+    fn moved(pending: &mut Self::Pending);
+
+    /// Calls `visit` with the place of each of `count` records, one after another from `at` in `area`.
+    fn places(&self, area: &[u8], at: usize, count: usize, visit: impl FnMut(Self::Place));
+
+    /// Bytes of a record in an area.
+    fn range(&self, place: Self::Place) -> (usize, usize);
+
+    /// Fills `out` with records in the order of `places`, from byte `next.1` of record `next.0`; gives
+    /// where it ended.
+    fn gather(
+        &self,
+        area: &[u8],
+        places: &[Self::Place],
+        next: (usize, usize),
+        out: &mut [u8],
+    ) -> (usize, usize) {
+        gather_each(area, places, |place| self.range(place), next, out)
+    }
+}
+
+/// Records of one length.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fixed {
+    pub(super) record_bytes: usize,
+}
+
+/// Buckets of a batch, of which the first `moved` have been moved.
+pub(super) struct Batch {
+    buckets: [u16; BATCH],
+    moved: usize,
+    count: usize,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Batch {
+            buckets: [0; BATCH],
+            moved: 0,
+            count: 0,
+        }
+    }
+}
+
+impl Records for Fixed {
+    type Framing = FixedLength;
+    type Place = u32;
+    type Pending = Batch;
+
+    fn framing(&self) -> FixedLength {
+        FixedLength {
+            record_bytes: self.record_bytes,
+        }
+    }
+
+    fn throw(
+        &self,
+        bytes: &[u8],
+        walk: &mut Walk,
+        scatter: &mut Scatter,
+        batch: &mut Batch,
+        added: &mut [u32],
+    ) -> (usize, Option<Stop>) {
+        let record_bytes = self.record_bytes;
+        let mut at = 0;
+        while at < bytes.len() {
+            if batch.moved == batch.count {
+                batch.moved = 0;
+                batch.count = ((bytes.len() - at) / record_bytes).min(BATCH);
+                for bucket in &mut batch.buckets[..batch.count] {
+                    *bucket = walk.next() as u16;
+                }
+            }
+            let buckets = &batch.buckets[batch.moved..batch.count];
+            let records = &bytes[at..at + buckets.len() * record_bytes];
+            let full = match (record_bytes, bytemuck::try_cast_slice::<u8, u64>(records)) {
+                (8, Ok(keys)) => scatter.scatter_keys(keys, buckets),
+                _ => scatter.scatter_records(records, record_bytes, buckets),
+            };
+            let moved = full.map_or(buckets.len(), |full| full.consumed);
+            for &bucket in &buckets[..moved] {
+                added[usize::from(bucket)] += 1;
+            }
+            batch.moved += moved;
+            at += moved * record_bytes;
+            if let Some(full) = full {
+                return (at, Some(Stop::Full(full.bucket)));
+            }
+        }
+        (at, None)
+    }
+
+    fn moved(_: &mut Batch) {}
+
+    fn places(&self, _: &[u8], at: usize, count: usize, mut visit: impl FnMut(u32)) {
+        for number in 0..count {
+            visit((at + number * self.record_bytes) as u32);
+        }
+    }
+
+    fn range(&self, place: u32) -> (usize, usize) {
+        (place as usize, self.record_bytes)
+    }
+
+    fn gather(
+        &self,
+        area: &[u8],
+        places: &[u32],
+        next: (usize, usize),
+        out: &mut [u8],
+    ) -> (usize, usize) {
+        match self.record_bytes {
+            4 => gather_fixed::<4>(area, places, next, out),
+            8 => gather_fixed::<8>(area, places, next, out),
+            16 => gather_fixed::<16>(area, places, next, out),
+            _ => gather_each(area, places, |place| self.range(place), next, out),
+        }
+    }
+}
+
+/// Lines, ended by a byte.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lines {
+    pub(super) terminator: u8,
+}
+
+/// The bucket of a line that found no room.
+#[derive(Debug, Default)]
+pub(super) struct Waiting(Option<usize>);
+
+impl Records for Lines {
+    type Framing = Terminated;
+    type Place = (u32, u32);
+    type Pending = Waiting;
+
+    fn framing(&self) -> Terminated {
+        Terminated {
+            terminator: self.terminator,
+        }
+    }
+
+    fn throw(
+        &self,
+        bytes: &[u8],
+        walk: &mut Walk,
+        scatter: &mut Scatter,
+        waiting: &mut Waiting,
+        added: &mut [u32],
+    ) -> (usize, Option<Stop>) {
+        let mut at = 0;
+        for end in memchr_iter(self.terminator, bytes) {
+            let line = &bytes[at..=end];
+            let bucket = waiting.0.take().unwrap_or_else(|| walk.next());
+            if !scatter.append(bucket, line) {
+                waiting.0 = Some(bucket);
+                let stop = match line.len() > scatter.capacity_bytes() {
+                    true => Stop::Long(bucket, line.len()),
+                    false => Stop::Full(bucket),
+                };
+                return (at, Some(stop));
+            }
+            added[bucket] += 1;
+            at = end + 1;
+        }
+        (at, None)
+    }
+
+    fn moved(waiting: &mut Waiting) {
+        waiting.0 = None;
+    }
+
+    fn places(&self, area: &[u8], at: usize, count: usize, mut visit: impl FnMut((u32, u32))) {
+        let mut from = at;
+        for end in memchr_iter(self.terminator, &area[at..]).take(count) {
+            let to = at + end + 1;
+            visit((from as u32, (to - from) as u32));
+            from = to;
+        }
+    }
+
+    fn range(&self, (at, len): (u32, u32)) -> (usize, usize) {
+        (at as usize, len as usize)
+    }
+}
+
+fn gather_each<P: Copy>(
+    area: &[u8],
+    places: &[P],
+    range: impl Fn(P) -> (usize, usize),
+    next: (usize, usize),
+    out: &mut [u8],
+) -> (usize, usize) {
+    let (mut index, mut offset) = next;
+    let mut filled = 0;
+    while filled < out.len() {
+        let (at, record_bytes) = range(places[index]);
+        let len = (record_bytes - offset).min(out.len() - filled);
+        out[filled..filled + len].copy_from_slice(&area[at + offset..at + offset + len]);
+        filled += len;
+        offset += len;
+        if offset == record_bytes {
+            index += 1;
+            offset = 0;
+        }
+    }
+    (index, offset)
+}
+
+/// The same where the length is known when compiling: whole records in the middle.
+fn gather_fixed<const LEN: usize>(
+    area: &[u8],
+    places: &[u32],
+    next: (usize, usize),
+    out: &mut [u8],
+) -> (usize, usize) {
+    let range = |place: u32| (place as usize, LEN);
+    let front = match next.1 {
+        0 => 0,
+        offset => (LEN - offset).min(out.len()),
+    };
+    let (index, offset) = gather_each(area, places, range, next, &mut out[..front]);
+    if offset > 0 {
+        return (index, offset);
+    }
+    let (records, rest) = out[front..].as_chunks_mut::<LEN>();
+    for (record, &place) in records.iter_mut().zip(&places[index..]) {
+        let at = place as usize;
+        record.copy_from_slice(&area[at..at + LEN]);
+    }
+    gather_each(area, places, range, (index + records.len(), 0), rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gathering_in_pieces_of_any_length_is_gathering_at_once() {
+        let area: Vec<u8> = (0..=255).collect();
+        let places: Vec<u32> = (0..32u32).map(|i| (i * 7 % 32) * 8).collect();
+        let fixed = Fixed { record_bytes: 8 };
+        let whole: Vec<u8> = places
+            .iter()
+            .flat_map(|&at| area[at as usize..at as usize + 8].to_vec())
+            .collect();
+        for step in 1..40 {
+            let mut out = vec![0; whole.len()];
+            let mut next = (0, 0);
+            for chunk in out.chunks_mut(step) {
+                next = fixed.gather(&area, &places, next, chunk);
+            }
+            assert_eq!(out, whole);
+            assert_eq!(next, (32, 0));
+        }
+    }
+
+    #[test]
+    fn lines_are_found_with_their_ends() {
+        let lines = Lines { terminator: b'\n' };
+        let mut places = Vec::new();
+        lines.places(b"xx\na\n\nbcd\nrest\n", 3, 3, |place| places.push(place));
+        assert_eq!(places, [(3, 2), (5, 1), (6, 4)]);
+    }
+}
