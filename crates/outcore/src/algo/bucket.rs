@@ -100,6 +100,11 @@ impl Out {
         }
     }
 
+    /// Of so many bytes in the buffer that is being filled, those behind the last piece.
+    pub(crate) fn uncovered_bytes(&self, filled_bytes: usize) -> usize {
+        filled_bytes - self.covered_bytes
+    }
+
     /// Elements in the pieces of the buffer that is being filled.
     pub(crate) fn noted_count(&self) -> u64 {
         self.pieces.iter().map(|piece| u64::from(piece.count)).sum()

@@ -162,11 +162,10 @@ impl<R> Shared<'_, R> {
     fn is_oversized(&self, bucket: &Bucket) -> bool {
         let stored: usize = bucket.segments.iter().map(|s| s.stored_bytes()).sum();
         let place_bytes = match self.plan.size.record_bytes {
-            Some(_) => size_of::<<Fixed as Records>::Place>(),
-            None => size_of::<<Lines as Records>::Place>(),
+            Some(_) => plan::PLACE_BYTES,
+            None => plan::LINE_PLACE_BYTES,
         };
-        stored > self.plan.area_bytes()
-            || bucket.count * place_bytes as u64 > self.plan.places_bytes
+        stored > self.plan.area_bytes() || bucket.count * place_bytes > self.plan.places_bytes
     }
 }
 

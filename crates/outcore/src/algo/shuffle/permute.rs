@@ -61,7 +61,28 @@ struct Worker<'a, R: Records> {
     chunks: Pool,
     loads: VecDeque<Loading>,
     finished: Vec<Transfer>,
-    places: Vec<R::Place>,
+    names: Names<R::Place>,
+}
+
+/// The records of a bucket; kept from one to the next, so that they take new memory only once.
+#[derive(Debug)]
+struct Names<P> {
+    /// Where they lie, in the order of the output.
+    places: Vec<P>,
+    /// Which leaf each goes to, in the order of the input.
+    leaves: Vec<u16>,
+    /// Where the places of each leaf end.
+    ends: Vec<usize>,
+}
+
+impl<P> Default for Names<P> {
+    fn default() -> Self {
+        Names {
+            places: Vec::new(),
+            leaves: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
 }
 
 /// A piece of a chunk in an area, with what orders it.
@@ -104,7 +125,7 @@ pub(super) fn permute<R: Records>(
             chunks,
             loads: VecDeque::new(),
             finished: Vec::new(),
-            places: Vec::new(),
+            names: Names::default(),
         };
         worker.run()
     })?;
@@ -182,11 +203,10 @@ impl<R: Records> Worker<'_, R> {
         let mut area = loading.load.join(self.shared.load_from())?;
         loading.load.append_resident(&mut area);
         let runs = runs_in_order(&loading.load);
-        let mut places = std::mem::take(&mut self.places);
-        self.name(&loading.leaf.bucket, &runs, &area, &mut places)?;
-        self.emit(&loading, &area, &places)?;
-        places.clear();
-        self.places = places;
+        let mut names = std::mem::take(&mut self.names);
+        self.name(&loading.leaf.bucket, &runs, &area, &mut names)?;
+        self.emit(&loading, &area, &names.places)?;
+        self.names = names;
         Ok(())
     }
 
@@ -196,12 +216,20 @@ impl<R: Records> Worker<'_, R> {
         bucket: &Bucket,
         runs: &[Run],
         area: &[u8],
-        places: &mut Vec<R::Place>,
+        names: &mut Names<R::Place>,
     ) -> Result<()> {
+        let Names {
+            places,
+            leaves,
+            ends,
+        } = names;
+        leaves.clear();
+        ends.clear();
         let (tree, records) = (self.shared.tree, self.shared.records);
         let count = bucket.count as usize;
-        let needed_bytes = (count * size_of::<R::Place>()) as u64;
-        let more_bytes = needed_bytes.saturating_sub(self.shared.plan.places_bytes);
+        let each_bytes = size_of::<R::Place>() + size_of::<u16>();
+        let more_bytes =
+            ((count * each_bytes) as u64).saturating_sub(self.shared.plan.places_bytes);
         let _more = self
             .shared
             .job
@@ -210,44 +238,49 @@ impl<R: Records> Worker<'_, R> {
         places.clear();
         places.reserve_exact(count);
         let levels = tree.levels - bucket.node.level;
-        let mut ends = vec![0usize; fan_out(levels)];
-        let mut walk = Walk::new(tree, bucket.node, levels, 0);
-        // How many go to each leaf: throws need no records.
-        for run in runs {
-            let (chunk, number) = chunk_and_number(run.position);
-            walk.seek(chunk, number);
-            for _ in 0..run.count {
-                ends[walk.next()] += 1;
-            }
-        }
-        let mut next = Vec::with_capacity(ends.len());
-        let mut sum = 0;
-        for end in &mut ends {
-            next.push(sum);
-            sum += *end;
-            *end = sum;
-        }
+        let leaf_count = fan_out(levels);
         if levels == 0 {
             for run in runs {
                 let visit = |place| places.push(place);
                 records.places(area, run.at, run.count as usize, visit);
             }
         } else if let Some(first) = first_place(records, runs, area) {
-            places.resize(count, first);
-            walk.begin(u64::MAX);
+            // Which leaf each goes to, and how many to each: throws need no records.
+            let mut walk = Walk::new(tree, bucket.node, levels, 0);
+            leaves.resize(count, 0);
+            let mut done = 0;
             for run in runs {
                 let (chunk, number) = chunk_and_number(run.position);
                 walk.seek(chunk, number);
+                walk.fill(&mut leaves[done..done + run.count as usize]);
+                done += run.count as usize;
+            }
+            ends.resize(leaf_count, 0);
+            for &leaf in &*leaves {
+                ends[usize::from(leaf)] += 1;
+            }
+            let mut sum = 0;
+            for end in &mut *ends {
+                sum += std::mem::replace(end, sum);
+            }
+            places.resize(count, first);
+            let mut leaf_of = leaves.iter();
+            for run in runs {
                 records.places(area, run.at, run.count as usize, |place| {
-                    let leaf = walk.next();
-                    places[next[leaf]] = place;
-                    next[leaf] += 1;
+                    if let Some(&leaf) = leaf_of.next() {
+                        let end = &mut ends[usize::from(leaf)];
+                        places[*end] = place;
+                        *end += 1;
+                    }
                 });
             }
         }
         assert_eq!(places.len(), count);
+        if levels == 0 {
+            ends.push(count);
+        }
         let mut from = 0;
-        for (index, to) in ends.into_iter().enumerate() {
+        for (index, &to) in ends.iter().enumerate() {
             let leaf = bucket.node.below(levels, index);
             tree.dice(leaf).shuffle(&mut places[from..to]);
             from = to;

@@ -18,7 +18,7 @@ use crate::memory::BLOCK_BYTES;
 use crate::units;
 
 /// Most levels of one distribution: beyond 4096 buckets every store misses the caches.
-const LEVELS_MAX: u32 = 4;
+const LEVELS_MAX: u32 = 3;
 /// Set aside for edge blocks and small tables.
 const FIXED_BYTES: u64 = 3 << 20;
 /// Bytes that a segment, and a piece of a chunk in one, take in memory.
@@ -29,6 +29,11 @@ const BUCKET_BYTES_MAX: u64 = (u32::MAX / 2) as u64;
 /// Assumed where no measurement of the drives is at hand: bytes and requests a second a drive.
 const DRIVE_BYTES_PER_SECOND: f64 = 1.5e9;
 const DRIVE_REQUESTS_PER_SECOND: f64 = 60e3;
+
+/// What is kept of a record of a bucket while it is permuted: where it is, and which leaf it goes to.
+pub(super) const PLACE_BYTES: u64 = 4 + 2;
+/// The same for a line: with its length.
+pub(super) const LINE_PLACE_BYTES: u64 = 8 + 2;
 
 /// What a shuffle is about, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,9 +54,9 @@ impl ShuffleSize {
     /// Memory for the places of the records of a bucket of `bucket_bytes`.
     fn places_bytes(&self, bucket_bytes: u64) -> u64 {
         match self.record_bytes {
-            Some(record_bytes) => 4 * bucket_bytes.div_ceil(record_bytes as u64),
+            Some(record_bytes) => PLACE_BYTES * bucket_bytes.div_ceil(record_bytes as u64),
             // Lines of 16 bytes on average; a leaf of empty lines must fit as well.
-            None => (bucket_bytes / 2).max(8 * super::tree::LEAF_BYTES),
+            None => LINE_PLACE_BYTES * (bucket_bytes / 16).max(super::tree::LEAF_BYTES),
         }
     }
 }
@@ -65,6 +70,8 @@ pub struct ShufflePlan {
     pub tree_levels: u32,
     /// Levels of one distribution; the rest is thrown when a bucket is in memory.
     pub levels: u32,
+    /// Levels of all distributions together.
+    pub thrown_levels: u32,
     /// Times that data go to scratch: 0, 1, 2, ...
     pub distributions: u32,
     /// Length of a segment buffer, and of a write to scratch.
@@ -147,7 +154,7 @@ impl ShufflePlan {
             1 => chunks,
             _ => chunks.max(self.size.data_bytes / self.block_bytes as u64),
         };
-        let buckets = fan_out(self.levels * self.distributions.max(1)) as u64;
+        let buckets = fan_out(self.thrown_levels) as u64;
         let pieces = segments
             + switches
                 .saturating_mul(buckets)
@@ -210,13 +217,22 @@ fn best_plan(size: ShuffleSize) -> Option<ShufflePlan> {
     let mut best: Option<ShufflePlan> = None;
     for distributions in 1..=3 {
         for levels in 0..=tree_levels.min(LEVELS_MAX) {
-            for shift in 0..=6 {
-                let plan = candidate(size, tree_levels, (distributions, levels, shift));
-                let is_better = |plan: &ShufflePlan| {
-                    let least = best.as_ref().map(|best| best.predicted_seconds);
-                    least.is_none_or(|least| plan.predicted_seconds < least)
-                };
-                best = plan.filter(is_better).or(best);
+            // The first goes down as far as it can; those after it no further than they must.
+            let least = levels * (distributions - 1) + u32::from(distributions > 1);
+            for thrown_levels in least.max(levels)..=(levels * distributions).min(tree_levels) {
+                for shift in 0..=6 {
+                    let plan = candidate(
+                        size,
+                        tree_levels,
+                        (distributions, levels, thrown_levels),
+                        shift,
+                    );
+                    let is_better = |plan: &ShufflePlan| {
+                        let least = best.as_ref().map(|best| best.predicted_seconds);
+                        least.is_none_or(|least| plan.predicted_seconds < least)
+                    };
+                    best = plan.filter(is_better).or(best);
+                }
             }
         }
         if best.is_some() {
@@ -230,29 +246,35 @@ fn best_plan(size: ShuffleSize) -> Option<ShufflePlan> {
 fn candidate(
     size: ShuffleSize,
     tree_levels: u32,
-    (distributions, levels, shift): (u32, u32, u32),
+    (distributions, levels, thrown_levels): (u32, u32, u32),
+    shift: u32,
 ) -> Option<ShufflePlan> {
     let record_bytes = size.record_bytes.unwrap_or(1);
     let segment_bytes = (256usize << 10).max(record_bytes.next_multiple_of(BLOCK_BYTES)) >> shift;
     let segment_bytes = segment_bytes.next_multiple_of(BLOCK_BYTES);
     let segment_payload_bytes = segment_bytes / record_bytes * record_bytes;
-    let thrown = (levels * distributions).min(tree_levels);
-    if segment_payload_bytes == 0 || (distributions > 1 && thrown <= levels) {
+    if segment_payload_bytes == 0 || (distributions > 1 && thrown_levels <= levels) {
         return None;
     }
-    let average_bytes = size.data_bytes / fan_out(thrown) as u64;
+    let average_bytes = size.data_bytes / fan_out(thrown_levels) as u64;
     // Throws are fair: what a bucket gets beyond its share is a few standard deviations of its
     // number of records; lines differ in length besides.
     let spread = match size.record_bytes {
         Some(_) => 6.0 * (average_bytes as f64 * record_bytes as f64).sqrt(),
-        None => average_bytes as f64 / 4.0 + 65536.0,
+        None => average_bytes as f64 / 4.0,
     };
-    let bucket_bytes_max = average_bytes + spread as u64 + 2 * segment_bytes as u64;
+    let share_bytes = size.memory_bytes / size.threads as u64;
+    let lanes = size.drive_count.div_ceil(size.threads).clamp(1, 8);
+    let line_bytes_max = (share_bytes as usize / 48 / lanes).max(64 << 10);
+    // Room for a long line or two in a bucket of short ones.
+    let long_bytes = match size.record_bytes {
+        Some(_) => 0,
+        None => 2 * line_bytes_max as u64,
+    };
+    let bucket_bytes_max = average_bytes + spread as u64 + long_bytes + 2 * segment_bytes as u64;
     if bucket_bytes_max > BUCKET_BYTES_MAX {
         return None;
     }
-    let share_bytes = size.memory_bytes / size.threads as u64;
-    let lanes = size.drive_count.div_ceil(size.threads).clamp(1, 8);
     let mut block_bytes = 4usize << 20;
     while block_bytes > 128 << 10 && (block_bytes * 3 * lanes) as u64 > share_bytes / 8 {
         block_bytes /= 2;
@@ -261,6 +283,7 @@ fn candidate(
         size,
         tree_levels,
         levels,
+        thrown_levels,
         distributions,
         segment_bytes,
         segment_payload_bytes,
@@ -280,7 +303,7 @@ fn candidate(
             * BLOCK_BYTES
             + BLOCK_BYTES,
         chunks: 4 + 2 * size.drive_count.min(8) / size.threads,
-        line_bytes_max: (share_bytes as usize / 32 / lanes).max(64 << 10),
+        line_bytes_max,
         scratch_bytes: 0,
         predicted_read_bytes: 0,
         predicted_written_bytes: 0,
@@ -442,12 +465,12 @@ mod tests {
     }
 
     #[test]
-    fn sixty_four_mebibytes_are_enough_for_a_hundred_gibibytes() {
+    fn a_hundred_gibibytes_in_half_a_gibibyte_are_distributed_twice_at_most() {
         for record_bytes in [None, Some(8), Some(100)] {
             let size = ShuffleSize {
                 data_bytes: 100 << 30,
                 record_bytes,
-                memory_bytes: 256 << 20,
+                memory_bytes: 512 << 20,
                 threads: 2,
                 drive_count: 1,
             };

@@ -34,7 +34,7 @@ pub(super) trait Records: Sync {
 
     /// Moves records from the front of `bytes` to the buckets that `walk` says, until all are moved or
     /// there is no room; gives how many bytes were moved. What `walk` has said of others stays in
-    /// `pending`.
+    /// `pending`. `added` counts those of a bucket if their bytes do not tell.
     fn throw(
         &self,
         bytes: &[u8],
@@ -43,6 +43,9 @@ pub(super) trait Records: Sync {
         pending: &mut Self::Pending,
         added: &mut [u32],
     ) -> (usize, Option<Stop>);
+
+    /// How many records were moved to a bucket, in so many bytes, since `added` was last looked at.
+    fn take_added(&self, added: &mut u32, bytes: usize) -> u32;
 
     /// The record that stopped the last throw has been moved by other means.
     fn moved(pending: &mut Self::Pending);
@@ -73,6 +76,7 @@ pub(super) struct Fixed {
 }
 
 /// Buckets of a batch, of which the first `moved` have been moved.
+#[derive(Debug)]
 pub(super) struct Batch {
     buckets: [u16; BATCH],
     moved: usize,
@@ -106,7 +110,7 @@ impl Records for Fixed {
         walk: &mut Walk,
         scatter: &mut Scatter,
         batch: &mut Batch,
-        added: &mut [u32],
+        _: &mut [u32],
     ) -> (usize, Option<Stop>) {
         let record_bytes = self.record_bytes;
         let mut at = 0;
@@ -114,9 +118,7 @@ impl Records for Fixed {
             if batch.moved == batch.count {
                 batch.moved = 0;
                 batch.count = ((bytes.len() - at) / record_bytes).min(BATCH);
-                for bucket in &mut batch.buckets[..batch.count] {
-                    *bucket = walk.next() as u16;
-                }
+                walk.fill(&mut batch.buckets[..batch.count]);
             }
             let buckets = &batch.buckets[batch.moved..batch.count];
             let records = &bytes[at..at + buckets.len() * record_bytes];
@@ -125,9 +127,6 @@ impl Records for Fixed {
                 _ => scatter.scatter_records(records, record_bytes, buckets),
             };
             let moved = full.map_or(buckets.len(), |full| full.consumed);
-            for &bucket in &buckets[..moved] {
-                added[usize::from(bucket)] += 1;
-            }
             batch.moved += moved;
             at += moved * record_bytes;
             if let Some(full) = full {
@@ -135,6 +134,10 @@ impl Records for Fixed {
             }
         }
         (at, None)
+    }
+
+    fn take_added(&self, _: &mut u32, bytes: usize) -> u32 {
+        (bytes / self.record_bytes) as u32
     }
 
     fn moved(_: &mut Batch) {}
@@ -210,6 +213,10 @@ impl Records for Lines {
             at = end + 1;
         }
         (at, None)
+    }
+
+    fn take_added(&self, added: &mut u32, _: usize) -> u32 {
+        std::mem::take(added)
     }
 
     fn moved(waiting: &mut Waiting) {

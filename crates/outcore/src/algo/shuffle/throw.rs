@@ -314,14 +314,16 @@ impl<'a, R: Records> Thrower<'a, R> {
     }
 
     fn note(&mut self, bucket: usize) {
-        let count = std::mem::take(&mut self.added[bucket]);
         let Some(open) = self.open.front_mut() else {
             return;
         };
-        let position = (open.chunk << NUMBER_BITS) | open.noted[bucket];
-        open.noted[bucket] += u64::from(count);
         let filled_bytes = self.scatter.filled_bytes(bucket);
         let out = self.spill.out(bucket);
+        let added_bytes = out.uncovered_bytes(filled_bytes);
+        let records = self.shared.records;
+        let count = records.take_added(&mut self.added[bucket], added_bytes);
+        let position = (open.chunk << NUMBER_BITS) | open.noted[bucket];
+        open.noted[bucket] += u64::from(count);
         out.note_piece(filled_bytes, position, count);
     }
 
