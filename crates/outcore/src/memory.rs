@@ -12,6 +12,8 @@
 
 #![allow(unsafe_code)]
 
+pub mod loan;
+
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -21,6 +23,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::error::{Error, Kind, Result};
+
+pub use loan::{Loan, Segment};
 
 /// Alignment of offsets, lengths and addresses that every device accepts.
 pub const BLOCK_BYTES: usize = 4096;

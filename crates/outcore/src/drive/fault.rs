@@ -16,7 +16,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::{Access, Completion, Device, FileFacts, FileId, Op, PrivateDir, Queue, Request};
+use super::{Access, Completion, Device, FileFacts, FileId, Op};
+use super::{PrivateDir, Queue, QueueLimits, Request};
 use crate::error::{Error, Result};
 
 /// What happens.
@@ -179,6 +180,10 @@ impl Device for FaultDevice {
         self.inner.facts(file)
     }
 
+    fn limits(&self, file: FileId) -> QueueLimits {
+        self.inner.limits(file)
+    }
+
     fn set_len(&self, file: FileId, len_bytes: u64) -> Result<()> {
         self.trigger
             .control(Counted::Control, "set file length", || {
@@ -268,7 +273,8 @@ impl Queue for FaultQueue {
             match self.trigger.count(kind) {
                 Some(Fault::Errno(errno)) => completion.result = Err(errno),
                 Some(Fault::FlipBit) if kind == Counted::Read => {
-                    if let Some(byte) = completion.request.buf.first_mut() {
+                    let mut slices = completion.request.buf.slices_mut();
+                    if let Some(byte) = slices.next().and_then(|slice| slice.first_mut()) {
                         *byte ^= 1;
                     }
                 }

@@ -266,7 +266,7 @@ impl Runner {
                 file: place.file,
                 drive_index: place.drive_index,
                 offset_bytes: place.start_bytes + block * block_bytes,
-                buf,
+                buf: buf.into(),
             });
         }
     }
@@ -306,7 +306,7 @@ impl Runner {
             bytes,
             latency_ns: now_ns - slot.submitted_ns,
         });
-        self.idle.push((request.token, request.buf));
+        self.idle.push((request.token, request.buf.into_whole()));
         Ok(())
     }
 }

@@ -13,13 +13,18 @@
 //! forbids it), [`ram::RamDevice`] (in memory, seeded completion order, virtual clock), and the
 //! wrappers [`fault::FaultDevice`] (seeded faults) and [`record::RecordDevice`] (I/O trace).
 //! [`probe`] measures what stands behind one, with loads as [`load`] makes them.
+//!
+//! In front of a queue, [`queue::DriveQueue`] decides what goes to one drive next: sorted, merged with
+//! its neighbours, as many at once as the drive has slots.
 
 pub mod fault;
+mod io_buf;
 pub mod load;
 pub mod os;
 pub mod private_dir;
 pub mod probe;
 mod psync;
+pub mod queue;
 pub mod ram;
 pub mod record;
 mod uring;
@@ -28,10 +33,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::memory::Buf;
 
 pub use crate::memory::BLOCK_BYTES;
+pub use io_buf::IoBuf;
 pub use private_dir::PrivateDir;
+pub use queue::QueueLimits;
 
 /// A file that a [`Device`] has open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,8 +76,8 @@ pub struct Request {
     pub drive_index: usize,
     /// Where in the file.
     pub offset_bytes: u64,
-    /// The memory; its length is the length of the transfer.
-    pub buf: Buf,
+    /// The memory, in one piece or several; its length is the length of the transfer.
+    pub buf: IoBuf,
 }
 
 /// What became of a [`Request`].
@@ -116,6 +122,10 @@ pub trait Device: Send + Sync {
     fn allocate(&self, file: FileId, len_bytes: u64) -> Result<()>;
     /// Gives the blocks of a range back to the file system, keeping the length.
     fn punch(&self, file: FileId, offset_bytes: u64, len_bytes: u64) -> Result<()>;
+    /// What the drive's queue in the kernel takes.
+    fn limits(&self, _file: FileId) -> QueueLimits {
+        QueueLimits::default()
+    }
     /// Makes data and length durable.
     fn sync(&self, file: FileId) -> Result<()>;
     /// Publishes a private file under its final name: gives it the mode of the file that it

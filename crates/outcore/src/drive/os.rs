@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use super::private_dir::{self, PrivateDir};
 use super::psync::PsyncQueue;
 use super::uring::{self, UringQueue};
-use super::{Access, BLOCK_BYTES, Device, FileFacts, FileId, Queue};
+use super::{Access, BLOCK_BYTES, Device, FileFacts, FileId, Queue, QueueLimits};
 use crate::config::IoMode;
 use crate::error::{Error, Kind, Result};
 use crate::memory::Buf;
@@ -224,9 +224,22 @@ fn at<'a>(operation: &'a str, path: &'a Path) -> impl Fn(Errno) -> Error + 'a {
             Errno::NOENT => error.hint("check the path"),
             Errno::ACCESS | Errno::PERM => error.hint("check the permissions"),
             Errno::EXIST => error.hint("allow overwriting with --force"),
+            Errno::BUSY => error.hint("it is mounted or in use; name another, or unmount it"),
             Errno::NOSPC | Errno::DQUOT => error.hint("free some space there or add a --drive"),
             _ => error,
         }
+    }
+}
+
+fn is_block_device(stat: &rustix::fs::Stat) -> bool {
+    rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::BlockDevice
+}
+
+/// The block device that a file lies on, or is.
+fn device_of(stat: &rustix::fs::Stat) -> u64 {
+    match is_block_device(stat) {
+        true => stat.st_rdev,
+        false => stat.st_dev,
     }
 }
 
@@ -254,7 +267,15 @@ impl Device for OsDevice {
             Access::Update => (OFlags::RDWR, "open input for writing"),
             Access::Create => (OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, "create file"),
         };
-        let flags = flags | OFlags::CLOEXEC;
+        let is_device = access == Access::Update
+            && rustix::fs::stat(path).is_ok_and(|stat| is_block_device(&stat));
+        // The kernel refuses a device that is mounted or belongs to somebody else.
+        let exclusive = if is_device {
+            OFlags::EXCL
+        } else {
+            OFlags::empty()
+        };
+        let flags = flags | exclusive | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         if self.mode != IoMode::Buffered {
             match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {
@@ -285,14 +306,29 @@ impl Device for OsDevice {
     fn facts(&self, file: FileId) -> Result<FileFacts> {
         let file = self.file(file)?;
         let stat = rustix::fs::fstat(&file.fd).map_err(at("look at file", &file.path))?;
+        let len_bytes = match is_block_device(&stat) {
+            // A device has no length of its own, but an end.
+            true => rustix::fs::seek(&file.fd, rustix::fs::SeekFrom::End(0))
+                .map_err(at("look at device", &file.path))?,
+            false => stat.st_size as u64,
+        };
         Ok(FileFacts {
-            len_bytes: stat.st_size as u64,
-            file_system: stat.st_dev,
+            len_bytes,
+            file_system: device_of(&stat),
             inode: stat.st_ino,
             modified_ns: i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec),
             is_direct: file.is_direct,
             is_in_memory: file.is_in_memory,
         })
+    }
+
+    fn limits(&self, file: FileId) -> QueueLimits {
+        let facts = self.file(file).map(|file| rustix::fs::fstat(&file.fd));
+        let Ok(Ok(stat)) = facts else {
+            return QueueLimits::default();
+        };
+        let device = device_of(&stat);
+        QueueLimits::of_device(rustix::fs::major(device), rustix::fs::minor(device))
     }
 
     fn set_len(&self, file: FileId, len_bytes: u64) -> Result<()> {

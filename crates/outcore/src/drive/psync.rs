@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::io::{Errno, pread, pwrite};
+use rustix::io::{Errno, pread, preadv, pwrite, pwritev};
 
 use super::os::{FileTable, OpenFile, Progress};
-use super::{Completion, Op, Queue, Request};
+use super::{Completion, IoBuf, Op, Queue, Request};
 use crate::error::{Error, Result};
 
 /// Most blocking threads behind one queue.
@@ -73,8 +73,14 @@ pub(super) fn transfer(mut request: Request, file: &OpenFile) -> Completion {
         let start = progress.resume_at_bytes();
         let offset_bytes = request.offset_bytes + start as u64;
         let moved = match request.op {
-            Op::Read => pread(&file.fd, &mut request.buf[start..], offset_bytes),
-            Op::Write => pwrite(&file.fd, &request.buf[start..], offset_bytes),
+            Op::Read => match &mut request.buf {
+                IoBuf::Whole(buf) => pread(&file.fd, &mut buf[start..], offset_bytes),
+                pieces => preadv(&file.fd, &mut pieces.io_slices_mut(start), offset_bytes),
+            },
+            Op::Write => match &request.buf {
+                IoBuf::Whole(buf) => pwrite(&file.fd, &buf[start..], offset_bytes),
+                pieces => pwritev(&file.fd, &pieces.io_slices(start), offset_bytes),
+            },
         };
         let answer = match moved {
             Ok(bytes) => bytes as i32,

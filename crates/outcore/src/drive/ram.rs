@@ -63,6 +63,8 @@ struct State {
     files: Vec<RamFile>,
     open: Vec<Option<usize>>,
     names: HashMap<PathBuf, usize>,
+    /// Drives that take so many times as long, by file system.
+    slowness: HashMap<u64, u64>,
 }
 
 /// Drives in memory. Clones share them.
@@ -84,6 +86,14 @@ impl State {
         index
             .and_then(|index| self.files.get_mut(index))
             .ok_or_else(|| Error::errno("use file", Errno::BADF.raw_os_error()))
+    }
+
+    fn slowness_of(&mut self, file: FileId) -> u64 {
+        let drive = self.file_mut(file).map(|file| file_system_of(&file.path));
+        drive
+            .ok()
+            .and_then(|drive| self.slowness.get(&drive).copied())
+            .unwrap_or(1)
     }
 
     fn used_bytes(&self) -> u64 {
@@ -116,7 +126,7 @@ impl State {
             Op::Read => {
                 let have = file.bytes.len().saturating_sub(at).min(wanted);
                 if have > 0 {
-                    request.buf[start..start + have].copy_from_slice(&file.bytes[at..at + have]);
+                    request.buf.copy_in(start, &file.bytes[at..at + have]);
                 }
                 have as i32
             }
@@ -128,7 +138,9 @@ impl State {
                 if grow > 0 {
                     file.bytes.resize(at + wanted, 0);
                 }
-                file.bytes[at..at + wanted].copy_from_slice(&request.buf[start..start + wanted]);
+                request
+                    .buf
+                    .copy_out(start, &mut file.bytes[at..at + wanted]);
                 wanted as i32
             }
         }
@@ -157,6 +169,7 @@ impl RamDevice {
             files: Vec::new(),
             open: Vec::new(),
             names: HashMap::new(),
+            slowness: HashMap::new(),
         })))
     }
 
@@ -191,6 +204,12 @@ impl RamDevice {
         let mut names: Vec<PathBuf> = self.state().names.keys().cloned().collect();
         names.sort();
         names
+    }
+
+    /// From now on the drive that holds `path` takes `factor` times as long for everything.
+    pub fn slow_down(&self, path: impl AsRef<Path>, factor: u64) {
+        let drive = file_system_of(path.as_ref());
+        self.state().slowness.insert(drive, factor);
     }
 
     /// Flips one bit of a file, as bad flash would.
@@ -414,7 +433,11 @@ impl Queue for RamQueue {
         let mut state = self.device.state();
         let jitter_ns = state.next_random() % LATENCY_NS;
         let transfer_ns = request.buf.len() as u64 / BYTES_PER_NS;
-        let due_ns = state.now_ns + LATENCY_NS + jitter_ns + transfer_ns;
+        let factor = match state.slowness.is_empty() {
+            true => 1,
+            false => state.slowness_of(request.file),
+        };
+        let due_ns = state.now_ns + (LATENCY_NS + jitter_ns + transfer_ns) * factor;
         drop(state);
         self.waiting.push((due_ns, request));
     }

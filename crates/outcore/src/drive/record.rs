@@ -28,7 +28,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use super::{Access, Completion, Device, FileFacts, FileId, Op, PrivateDir, Queue, Request};
+use super::{Access, Completion, Device, FileFacts, FileId, Op};
+use super::{PrivateDir, Queue, QueueLimits, Request};
 use crate::error::{Error, Result};
 
 use trace::{FLAG_FAILED, KIND_READ, KIND_SYNC, KIND_TRIM, KIND_WRITE, LEN_BYTES_MAX, OPERATION};
@@ -190,6 +191,10 @@ impl Device for RecordDevice {
 
     fn facts(&self, file: FileId) -> Result<FileFacts> {
         self.0.inner.facts(file)
+    }
+
+    fn limits(&self, file: FileId) -> QueueLimits {
+        self.0.inner.limits(file)
     }
 
     fn set_len(&self, file: FileId, len_bytes: u64) -> Result<()> {
@@ -438,7 +443,7 @@ mod tests {
             file,
             drive_index: 0,
             offset_bytes,
-            buf: pool.take().unwrap(),
+            buf: pool.take().unwrap().into(),
         }
     }
 

@@ -26,19 +26,24 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::Duration;
 
+use io_uring::squeue::Entry;
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 use rustix::io::Errno;
 
 use super::os::{FileTable, OpenFile, Progress};
 use super::psync::transfer;
-use super::{Completion, Op, Queue, Request};
+use super::{Completion, IoBuf, Op, Queue, Request};
 use crate::error::{Error, Result};
 
 struct InFlight {
     request: Request,
     file: Arc<OpenFile>,
     progress: Progress,
+    /// Length of the transfer.
+    len_bytes: usize,
+    /// What the kernel reads of a vectored transfer that is resumed; empty otherwise.
+    rest: Vec<Rest>,
 }
 
 /// A ring and the requests that the kernel holds.
@@ -49,10 +54,49 @@ pub(crate) struct UringQueue {
     free: Vec<u32>,
     files: FileTable,
     unsubmitted: usize,
+    /// Slab entries and answers of the kernel; empty between calls.
+    answers: Vec<(u32, i32)>,
     /// Transfers that needed no ring.
     immediate: Vec<Completion>,
     /// Writes to files in memory that another thread is writing now.
     deferred: VecDeque<(Request, Arc<OpenFile>)>,
+}
+
+/// The system's `iovec`, for what is left of a vectored transfer that came back short.
+#[repr(C)]
+struct Rest {
+    pointer: *mut u8,
+    len_bytes: usize,
+}
+
+impl From<(*mut u8, usize)> for Rest {
+    fn from((pointer, len_bytes): (*mut u8, usize)) -> Self {
+        Rest { pointer, len_bytes }
+    }
+}
+
+fn plain(fd: Fd, op: Op, pointer: *mut u8, len_bytes: usize, offset_bytes: u64) -> Entry {
+    let len_bytes = len_bytes as u32;
+    match op {
+        Op::Read => opcode::Read::new(fd, pointer, len_bytes)
+            .offset(offset_bytes)
+            .build(),
+        Op::Write => opcode::Write::new(fd, pointer, len_bytes)
+            .offset(offset_bytes)
+            .build(),
+    }
+}
+
+fn vectored(fd: Fd, op: Op, pieces: *const Rest, count: usize, offset_bytes: u64) -> Entry {
+    let (pieces, count) = (pieces.cast(), count as u32);
+    match op {
+        Op::Read => opcode::Readv::new(fd, pieces, count)
+            .offset(offset_bytes)
+            .build(),
+        Op::Write => opcode::Writev::new(fd, pieces, count)
+            .offset(offset_bytes)
+            .build(),
+    }
 }
 
 /// Whether this kernel and container let us make a ring at all.
@@ -78,6 +122,7 @@ impl UringQueue {
             free: (0..depth_max as u32).rev().collect(),
             files,
             unsubmitted: 0,
+            answers: Vec::new(),
             immediate: Vec::new(),
             deferred: VecDeque::new(),
         })
@@ -91,17 +136,36 @@ impl UringQueue {
         let fd = Fd(flight.file.fd.as_raw_fd());
         let start = flight.progress.resume_at_bytes();
         let offset_bytes = flight.request.offset_bytes + start as u64;
-        let remaining = (flight.request.buf.len() - start) as u32;
-        let pointer = flight.request.buf.as_io_ptr();
-        // SAFETY: `start <= buf.len()`.
-        let pointer = unsafe { pointer.add(start) };
-        let entry = match flight.request.op {
-            Op::Read => opcode::Read::new(fd, pointer, remaining)
-                .offset(offset_bytes)
-                .build(),
-            Op::Write => opcode::Write::new(fd, pointer, remaining)
-                .offset(offset_bytes)
-                .build(),
+        let op = flight.request.op;
+        let entry = match &mut flight.request.buf {
+            IoBuf::Whole(buf) => {
+                // SAFETY: `start <= buf.len()`.
+                let pointer = unsafe { buf.as_io_ptr().add(start) };
+                plain(fd, op, pointer, buf.len() - start, offset_bytes)
+            }
+            IoBuf::Pieces(pieces) if start == 0 => match &mut pieces[..] {
+                [only] => {
+                    let len_bytes = only.len();
+                    plain(fd, op, only.as_io_ptr(), len_bytes, offset_bytes)
+                }
+                // Segments are laid out like `iovec`s, and their vector stays where it is.
+                many => vectored(fd, op, many.as_ptr().cast(), many.len(), offset_bytes),
+            },
+            IoBuf::Pieces(pieces) => {
+                flight.rest.clear();
+                let mut skip_bytes = start;
+                for piece in pieces.iter_mut() {
+                    let here = skip_bytes.min(piece.len());
+                    skip_bytes -= here;
+                    if here < piece.len() {
+                        // SAFETY: `here < piece.len()`.
+                        let pointer = unsafe { piece.as_io_ptr().add(here) };
+                        flight.rest.push((pointer, piece.len() - here).into());
+                    }
+                }
+                let rest = &flight.rest;
+                vectored(fd, op, rest.as_ptr().cast(), rest.len(), offset_bytes)
+            }
         }
         .user_data(u64::from(index));
         loop {
@@ -179,16 +243,17 @@ impl UringQueue {
     }
 
     fn reap(&mut self, done: &mut Vec<Completion>) {
-        let mut answers = std::mem::take(&mut self.ring.completion().collect::<Vec<_>>());
-        for answer in answers.drain(..) {
-            let index = answer.user_data() as u32;
+        let mut answers = std::mem::take(&mut self.answers);
+        answers.extend(
+            self.ring
+                .completion()
+                .map(|answer| (answer.user_data() as u32, answer.result())),
+        );
+        for (index, answer) in answers.drain(..) {
             let Some(flight) = self.slab[index as usize].as_mut() else {
                 continue;
             };
-            match flight
-                .progress
-                .advance(answer.result(), flight.request.buf.len())
-            {
+            match flight.progress.advance(answer, flight.len_bytes) {
                 None => self.push(index),
                 Some(result) => {
                     if let Some(flight) = self.slab[index as usize].take() {
@@ -201,6 +266,7 @@ impl UringQueue {
                 }
             }
         }
+        self.answers = answers;
     }
 }
 
@@ -234,9 +300,11 @@ impl Queue for UringQueue {
         };
         let progress = Progress::new(file.facts_direct());
         self.slab[index as usize] = Some(InFlight {
+            len_bytes: request.buf.len(),
             request,
             file,
             progress,
+            rest: Vec::new(),
         });
         self.push(index);
     }

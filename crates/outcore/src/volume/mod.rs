@@ -8,8 +8,11 @@
 //! slot waits in that drive's lane, in order. Every completion is counted to its drive. Failed
 //! and short writes become errors that name drive, file and offset.
 
+pub mod batch;
+pub mod mapping;
 pub mod output;
 pub mod scratch;
+pub mod striped;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -224,21 +227,32 @@ impl Volume {
             .find(|f| f.id == fault.file)
             .map(|f| Arc::clone(&f.path));
         drop(files);
-        let operation = match fault.op {
-            Op::Read => "read",
-            Op::Write => "write",
-        };
-        let mut error = Error::errno(operation, fault.errno).offset(fault.offset_bytes);
-        if let Some(drive) = self.drives().get(fault.drive_index) {
-            error = error.drive(&drive.name);
-        }
-        if let Some(path) = path {
-            error = error.path(path);
-        }
-        match error.kind() {
-            Kind::NoSpace => error.hint("free some space there, or spread over more with --drive"),
-            _ => error.hint("look at the kernel's log (dmesg) and at the drive's health"),
-        }
+        let drives = self.drives();
+        let drive = drives.get(fault.drive_index);
+        explain_transfer(
+            fault,
+            drive.map(|drive| drive.name.as_str()),
+            path.as_deref(),
+        )
+    }
+}
+
+/// A failed transfer as an error with its place, as far as it is known.
+fn explain_transfer(fault: &TransferFault, drive: Option<&str>, path: Option<&Path>) -> Error {
+    let operation = match fault.op {
+        Op::Read => "read",
+        Op::Write => "write",
+    };
+    let mut error = Error::errno(operation, fault.errno).offset(fault.offset_bytes);
+    if let Some(drive) = drive {
+        error = error.drive(drive);
+    }
+    if let Some(path) = path {
+        error = error.path(path);
+    }
+    match error.kind() {
+        Kind::NoSpace => error.hint("free some space there, or spread over more with --drive"),
+        _ => error.hint("look at the kernel's log (dmesg) and at the drive's health"),
     }
 }
 
@@ -327,7 +341,7 @@ impl Port {
             file: file.id,
             drive_index: file.drive_index,
             offset_bytes,
-            buf,
+            buf: buf.into(),
         };
         let lane = &mut self.lanes[request.drive_index];
         lane.drive.pending.fetch_add(1, Ordering::Relaxed);
@@ -431,7 +445,7 @@ fn settle(drive: &Drive, request: Request, result: std::result::Result<usize, i3
     Transfer {
         token: request.token,
         op: request.op,
-        buf: request.buf,
+        buf: request.buf.into_whole(),
         len_bytes,
         fault,
     }

@@ -246,7 +246,8 @@ fn a_bit_that_rots_on_scratch_is_found_and_named() {
                 {
                     let bits = completion.request.buf.len() as u64 * 8;
                     let bit = (random(n, 9, 0) % bits) as usize;
-                    completion.request.buf[bit / 8] ^= 1 << (bit % 8);
+                    let mut slices = completion.request.buf.slices_mut();
+                    slices.next().unwrap()[bit / 8] ^= 1 << (bit % 8);
                 }
             });
             let failed = check(&ran, &expected, |error| {
@@ -272,7 +273,11 @@ fn scratch_that_was_cut_is_found() {
     let sort = small("u64", 300_000);
     let ran = hooked(&sort, |_, _, path, completion| {
         if is_scratch(path) && completion.request.op == Op::Read {
-            completion.request.buf.fill(0);
+            completion
+                .request
+                .buf
+                .slices_mut()
+                .for_each(|slice| slice.fill(0));
             completion.result = Ok(0);
         }
     });

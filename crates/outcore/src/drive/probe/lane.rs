@@ -93,7 +93,7 @@ impl Lane {
             file: self.file,
             drive_index: self.index,
             offset_bytes,
-            buf: slot.split_to(len_bytes),
+            buf: slot.split_to(len_bytes).into(),
         });
         let mut done = Vec::new();
         while queue.in_flight() > 0 {

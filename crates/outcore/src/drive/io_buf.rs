@@ -1,0 +1,128 @@
+//! The memory of one transfer: a buffer, or pieces of lent buffers that lie side by side on the drive.
+//!
+//! Contract: an [`IoBuf`] owns the bytes of a [`super::Request`] until it completes. In pieces it is a
+//! vectored transfer, one for the device however many requests were merged into it. Backends see it
+//! as slices from any byte on; copies happen in memory devices alone.
+
+use std::io::{IoSlice, IoSliceMut};
+
+use crate::memory::{Buf, Segment};
+
+/// The memory of a transfer.
+#[derive(Debug)]
+pub enum IoBuf {
+    /// One buffer.
+    Whole(Buf),
+    /// Several, in the order of their place on the drive; at most 1024, none of them empty.
+    Pieces(Vec<Segment>),
+}
+
+impl From<Buf> for IoBuf {
+    fn from(buf: Buf) -> Self {
+        IoBuf::Whole(buf)
+    }
+}
+
+impl IoBuf {
+    /// Bytes in all.
+    pub fn len(&self) -> usize {
+        match self {
+            IoBuf::Whole(buf) => buf.len(),
+            IoBuf::Pieces(pieces) => pieces.iter().map(|piece| piece.len()).sum(),
+        }
+    }
+
+    /// Whether there is nothing to transfer.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The buffer of a transfer that was handed in as one.
+    ///
+    /// # Panics
+    /// When it is in pieces.
+    pub fn into_whole(self) -> Buf {
+        match self {
+            IoBuf::Whole(buf) => buf,
+            IoBuf::Pieces(_) => panic!("a transfer that was handed in whole comes back whole"),
+        }
+    }
+
+    /// Its bytes in order.
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        let (whole, pieces) = match self {
+            IoBuf::Whole(buf) => (Some(&buf[..]), &[][..]),
+            IoBuf::Pieces(pieces) => (None, &pieces[..]),
+        };
+        whole
+            .into_iter()
+            .chain(pieces.iter().map(|piece| &piece[..]))
+    }
+
+    /// Its bytes in order, to change.
+    pub fn slices_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let (whole, pieces) = match self {
+            IoBuf::Whole(buf) => (Some(&mut buf[..]), &mut [][..]),
+            IoBuf::Pieces(pieces) => (None, &mut pieces[..]),
+        };
+        whole
+            .into_iter()
+            .chain(pieces.iter_mut().map(|piece| &mut piece[..]))
+    }
+
+    /// Copies `bytes` to the place `start` of the transfer.
+    ///
+    /// # Panics
+    /// When they reach beyond its end.
+    pub(super) fn copy_in(&mut self, mut start: usize, mut bytes: &[u8]) {
+        for slice in self.slices_mut() {
+            let skip = start.min(slice.len());
+            start -= skip;
+            let (now, later) = bytes.split_at(bytes.len().min(slice.len() - skip));
+            slice[skip..skip + now.len()].copy_from_slice(now);
+            bytes = later;
+        }
+        assert!(bytes.is_empty(), "no more bytes than the transfer has");
+    }
+
+    /// Copies what stands at the place `start` of the transfer into `bytes`.
+    ///
+    /// # Panics
+    /// When it ends before.
+    pub(super) fn copy_out(&self, mut start: usize, mut bytes: &mut [u8]) {
+        for slice in self.slices() {
+            let skip = start.min(slice.len());
+            start -= skip;
+            let (now, later) = bytes.split_at_mut(bytes.len().min(slice.len() - skip));
+            now.copy_from_slice(&slice[skip..skip + now.len()]);
+            bytes = later;
+        }
+        assert!(bytes.is_empty(), "no more bytes than the transfer has");
+    }
+
+    /// What is left from `start` on, for a vectored write.
+    pub(super) fn io_slices(&self, mut start: usize) -> Vec<IoSlice<'_>> {
+        let mut rest = Vec::new();
+        for slice in self.slices() {
+            let skip = start.min(slice.len());
+            start -= skip;
+            if skip < slice.len() {
+                rest.push(IoSlice::new(&slice[skip..]));
+            }
+        }
+        rest
+    }
+
+    /// What is left from `start` on, for a vectored read.
+    pub(super) fn io_slices_mut(&mut self, mut start: usize) -> Vec<IoSliceMut<'_>> {
+        let mut rest = Vec::new();
+        for slice in self.slices_mut() {
+            let skip = start.min(slice.len());
+            start -= skip;
+            if skip < slice.len() {
+                rest.push(IoSliceMut::new(&mut slice[skip..]));
+            }
+        }
+        rest
+    }
+}
