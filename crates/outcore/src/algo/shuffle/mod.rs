@@ -13,6 +13,7 @@
 //! memory; one more of each for every further distribution. One hash a record and level, three
 //! bits each.
 
+mod order;
 mod permute;
 mod plan;
 mod records;
@@ -23,6 +24,7 @@ use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
+pub use self::order::Shuffled;
 use self::permute::{Leaf, Sink, permute};
 pub use self::plan::{ShufflePlan, ShuffleSize, plan_shuffle};
 use self::records::{Fixed, Lines, Records};

@@ -265,7 +265,7 @@ fn candidate(
     };
     let share_bytes = size.memory_bytes / size.threads as u64;
     let lanes = size.drive_count.div_ceil(size.threads).clamp(1, 8);
-    let line_bytes_max = (share_bytes as usize / 48 / lanes).max(64 << 10);
+    let line_bytes_max = (share_bytes as usize / 48 / lanes).clamp(64 << 10, 256 << 20);
     // Room for a long line or two in a bucket of short ones.
     let long_bytes = match size.record_bytes {
         Some(_) => 0,
@@ -413,6 +413,8 @@ mod tests {
     use super::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
         #[test]
         fn a_plan_fits_its_memory_or_names_one_that_does(
             data_shift in 0u32..42,

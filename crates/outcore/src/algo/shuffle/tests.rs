@@ -11,6 +11,9 @@ use proptest::prelude::*;
 use super::tree::permutation;
 use super::*;
 use crate::config::IoMode;
+use crate::drive::Device;
+use crate::drive::fault::FaultDevice;
+use crate::drive::ram::{RamDevice, RamOptions};
 use crate::job::{JobOptions, ScratchDrive};
 
 /// What a run may use.
@@ -305,6 +308,133 @@ fn a_pipe_gets_what_a_file_gets() {
     assert!(*got.0.lock().unwrap() == expected);
 }
 
+#[test]
+fn what_is_read_in_the_order_of_a_shuffle_is_what_it_writes() {
+    let files = [noise(10, 24 * 40_001), Vec::new(), noise(11, 24 * 90_000)];
+    let by_record = options(Unit::Records { record_bytes: 24 }, 6);
+    let written = expected(&files, by_record);
+    let dir = tempfile::tempdir().unwrap();
+    let inputs = write_inputs(dir.path(), &files);
+    let job = job(dir.path(), PLENTY);
+    let order = Shuffled::open(&job, &inputs, 24, 6, 0).unwrap();
+    assert_eq!(order.len(), 130_001);
+    for (from, count) in [
+        (0, 130_001),
+        (0, 1),
+        (130_000, 1),
+        (77, 5000),
+        (60_000, 40_000),
+        (9, 0),
+    ] {
+        let mut out = vec![0; count * 24];
+        order.read(from, &mut out).unwrap();
+        assert!(
+            out == written[from as usize * 24..][..count * 24],
+            "{count} from {from}"
+        );
+    }
+    let error = order.read(130_000, &mut [0; 48]).unwrap_err();
+    assert_eq!(error.kind(), crate::Kind::Usage);
+    let other = Shuffled::open(&job, &inputs, 24, 6, 1).unwrap();
+    let mut out = vec![0; 24 * 1000];
+    other.read(0, &mut out).unwrap();
+    assert!(out[..] != written[..out.len()]);
+    drop((order, other));
+    assert_eq!(job.budget.used_bytes(), 0);
+}
+
+/// A shuffle on three drives in memory that goes through scratch, with a fault; what it returned, and
+/// the device.
+fn shuffle_with_fault(
+    input: &[u8],
+    unit: Unit,
+    fault: &str,
+) -> (Result<ShuffleSummary>, RamDevice, u64) {
+    let device = RamDevice::new(RamOptions {
+        seed: 4,
+        capacity_bytes: 1 << 30,
+        short_one_in: 7,
+    });
+    device.put("/d0/in", input.to_vec());
+    let faulty = FaultDevice::new(Arc::new(device.clone()), fault.parse().unwrap());
+    let faulty = Arc::new(faulty);
+    let drives = (0..3).map(|drive| ScratchDrive::new(format!("/d{drive}")));
+    let options_of_job = JobOptions {
+        memory_bytes: 20 << 20,
+        threads: 1,
+        drives: drives.collect(),
+        ..JobOptions::default()
+    };
+    let job = Job::on(options_of_job, Arc::clone(&faulty) as Arc<dyn Device>);
+    let output = SortOutput::File {
+        path: "/d1/out".into(),
+        header: None,
+    };
+    let inputs = [SortInput::raw("/d0/in")];
+    let result = shuffle(&job, &inputs, output, options(unit, 2));
+    assert_eq!(job.budget.used_bytes(), 0);
+    (result, device, faulty.operations())
+}
+
+#[test]
+fn a_fault_at_any_io_is_an_error_with_its_place_or_made_good_and_leaves_nothing() {
+    let cases = [
+        (Unit::Records { record_bytes: 1000 }, noise(1, 26_000_000)),
+        (LINES, text(2, 26_000_000, 2000)),
+    ];
+    for (unit, input) in cases {
+        let expected = expected(std::slice::from_ref(&input), options(unit, 2));
+        for (fault, kind, step) in [
+            ("eio", crate::Kind::Io, 90),
+            ("enospc", crate::Kind::NoSpace, 90),
+            ("flip", crate::Kind::Corrupt, 140),
+        ] {
+            let counted = if fault == "flip" { ":read" } else { "" };
+            let mut failed = 0;
+            for nth in (1..).step_by(step) {
+                let spec = format!("{fault}@{nth}{counted}");
+                let (result, device, operations) = shuffle_with_fault(&input, unit, &spec);
+                let list = device.list();
+                match result {
+                    Ok(summary) => {
+                        assert!(summary.plan.distributions > 0, "{}", summary.plan);
+                        // A bit flipped in the input is nobody's to know.
+                        let got = device.get("/d1/out").unwrap();
+                        assert!(fault == "flip" || got == expected, "{spec}");
+                        assert_eq!(list.len(), 2, "{spec}: {list:?}");
+                    }
+                    Err(error) => {
+                        failed += 1;
+                        assert_eq!(error.kind(), kind, "{spec}: {error}");
+                        assert_eq!(list.len(), 1, "{spec}: {list:?}");
+                    }
+                }
+                assert!(device.get("/d0/in").unwrap() == input, "{spec}");
+                if operations < nth {
+                    break;
+                }
+            }
+            assert!(failed > 0 || fault == "enospc", "{fault} never failed");
+        }
+    }
+}
+
+#[test]
+fn cancelling_ends_a_shuffle_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let inputs = write_inputs(dir.path(), &[noise(3, 8 << 20)]);
+    let job = job(dir.path(), PLENTY);
+    job.control.cancel();
+    let output = SortOutput::File {
+        path: dir.path().join("output"),
+        header: None,
+    };
+    let by_record = options(Unit::Records { record_bytes: 8 }, 1);
+    let error = shuffle(&job, &inputs, output, by_record).unwrap_err();
+    assert_eq!(error.kind(), crate::Kind::Interrupted);
+    assert!(!dir.path().join("output").exists());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
@@ -324,7 +454,16 @@ proptest! {
             .map(|(index, count)| noise(index as u64, count * record_bytes))
             .collect();
         let by_record = ShuffleOptions { epoch, ..options(Unit::Records { record_bytes }, seed) };
-        prop_assert_eq!(shuffled(&files, by_record, means).0, expected(&files, by_record));
+        let written = expected(&files, by_record);
+        prop_assert_eq!(&shuffled(&files, by_record, means).0, &written);
+        let dir = tempfile::tempdir().unwrap();
+        let (inputs, job) = (write_inputs(dir.path(), &files), job(dir.path(), means));
+        let order = Shuffled::open(&job, &inputs, record_bytes, seed, epoch).unwrap();
+        let mut read = vec![0; written.len()];
+        for (number, record) in read.chunks_mut(record_bytes * 7).enumerate() {
+            order.read(number as u64 * 7, record).unwrap();
+        }
+        prop_assert_eq!(&read, &written);
         let texts: Vec<Vec<u8>> = counts
             .iter()
             .map(|count| {
