@@ -3,8 +3,8 @@
     >>> import outcore
     >>> summary = outcore.sort("keys.bin", "sorted.bin", dtype="u64", memory="2GiB")
 
-`sort`, `gen`, `verify` and `plan` are the subcommands of the command `outcore` with the same
-options and the same results. They release the interpreter while they work, stop within a second
+`sort`, `shuffle`, `gen`, `verify` and `plan` are the subcommands of the command `outcore` with the
+same options and the same results; `shuffled` reads in the order of a shuffle without writing it. They release the interpreter while they work, stop within a second
 on Ctrl-C with nothing left behind, and raise an `OutcoreError` that names cause, place and next
 step.
 """
@@ -23,6 +23,7 @@ from ._errors import (
 )
 from ._outcore import __version__
 from ._progress import Progress
+from ._shuffle import Shuffled, shuffle, shuffled
 from ._summary import (
     DriveTraffic,
     GenSummary,
@@ -30,6 +31,7 @@ from ._summary import (
     JobSummary,
     Phase,
     Plan,
+    ShuffleSummary,
     SortSummary,
     VerifyReport,
 )
@@ -50,12 +52,16 @@ __all__ = [
     "Phase",
     "Plan",
     "Progress",
+    "ShuffleSummary",
+    "Shuffled",
     "SortSummary",
     "UsageError",
     "VerifyReport",
     "__version__",
     "gen",
     "plan",
+    "shuffle",
+    "shuffled",
     "sort",
     "verify",
 ]

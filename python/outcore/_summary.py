@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from . import _units as units
-from ._wire import GenerateReply, JobReply, PlanReply, SortReply, VerifyReply
+from ._wire import (
+    GenerateReply,
+    JobReply,
+    PlanReply,
+    ShuffleReply,
+    SortReply,
+    VerifyReply,
+)
 
 _Reply = TypeVar("_Reply", bound="JobSummary")
 
@@ -153,6 +160,28 @@ class SortSummary(JobSummary):
 
 
 @dataclass(frozen=True, repr=False)
+class ShuffleSummary(JobSummary):
+    """What a shuffle did."""
+
+    #: The file, or the manifest of the shards.
+    output: Path
+    #: Bytes of the output's records.
+    data_bytes: int
+    #: Most scratch in use at once.
+    scratch_bytes: int
+    #: The parts of the job in order.
+    phases: tuple[Phase, ...]
+    #: The plan that it followed, for people.
+    plan_text: str
+
+    def _headline(self) -> str:
+        took = units.seconds_text(self.seconds)
+        rate = units.rate_text(self.data_bytes, self.seconds)
+        size = units.bytes_text(self.data_bytes)
+        return f"shuffled {self.records:,} records, {size}, in {took} ({rate})"
+
+
+@dataclass(frozen=True, repr=False)
 class GenSummary(JobSummary):
     """What was generated."""
 
@@ -211,6 +240,12 @@ def sorted_of(reply: SortReply) -> SortSummary:
     phases = tuple(Phase(**phase) for phase in reply["phases"])
     plan = plan_of(reply["plan"])
     return _value(SortSummary, reply, output=Path(reply["output"]), phases=phases, plan=plan)
+
+
+def shuffled_of(reply: ShuffleReply) -> ShuffleSummary:
+    """The value of a reply."""
+    phases = tuple(Phase(**phase) for phase in reply["phases"])
+    return _value(ShuffleSummary, reply, output=Path(reply["output"]), phases=phases)
 
 
 def generated_of(reply: GenerateReply) -> GenSummary:

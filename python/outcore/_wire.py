@@ -47,6 +47,29 @@ class SortRequest(TypedDict):
     record_io: str | None
 
 
+class ShuffleRequest(TypedDict):
+    """A shuffle."""
+
+    inputs: list[str]
+    output: str
+    records: RecordsRequest
+    lines: bool
+    means: MeansRequest
+    epoch: int
+    force: bool
+    replace: bool
+    record_io: str | None
+
+
+class OrderRequest(TypedDict):
+    """The order of a shuffle, to read records in."""
+
+    inputs: list[str]
+    records: RecordsRequest
+    means: MeansRequest
+    epoch: int
+
+
 class GenerateRequest(TypedDict):
     """Records to generate."""
 
@@ -145,6 +168,16 @@ class SortReply(JobReply):
     scratch_bytes: int
     phases: list[PhaseReply]
     plan: PlanReply
+
+
+class ShuffleReply(JobReply):
+    """What a shuffle did."""
+
+    output: str
+    data_bytes: int
+    scratch_bytes: int
+    phases: list[PhaseReply]
+    plan_text: str
 
 
 class GenerateReply(JobReply):

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use outcore::algo::generate::{GenerateRequest, generate as run_generate};
 use outcore::algo::plan::SortPlan;
+use outcore::algo::shuffle::{ShuffleOptions, Shuffled, Unit, shuffle as run_shuffle};
 use outcore::algo::sort::{self, SortInput, SortOptions};
 use outcore::algo::verify::{checksum_of, verify as run_verify};
 use outcore::config::Environment;
@@ -16,7 +17,9 @@ use outcore::data::{CheckOptions, GenerateOptions, NpyHeader};
 use outcore::job::{Control, Job, ScratchDrive};
 use outcore::{Error, Result};
 use outcore_formats::inputs::{self, Input, Source, Streams};
-use outcore_formats::job::{GensortRequest, check_text, generator, is_in_order, settle_sort};
+use outcore_formats::job::{
+    GensortRequest, check_text, generator, is_in_order, settle_shuffle, settle_sort,
+};
 use outcore_formats::means::Means;
 use outcore_formats::output::{self, Consent, Sink, Target};
 use outcore_formats::record::{RecordRequest, Recording};
@@ -158,6 +161,77 @@ fn finish(recording: Option<Recording>) -> Result<Option<Trace>> {
     let path = recording.path().as_os_str().to_owned();
     let done = recording.finish()?;
     Ok(Some(Trace::new(path, &done)))
+}
+
+/// Shuffles as `request` says.
+pub(crate) fn shuffle(
+    request: request::Shuffle,
+    environment: &Environment,
+    control: &Arc<Control>,
+) -> Result<reply::Shuffled> {
+    let cost = reply::Cost::start();
+    let means = request.means.load(environment)?;
+    let sources = inputs::find(&request.inputs, Streams::Refused)?;
+    let consent = Consent {
+        force: request.force,
+        replace: request.replace,
+    };
+    let name = Some(request.output.as_path());
+    let target = output::choose(name, &sources, means.specs(), consent, Streams::Refused)?;
+    let reads = (sources.as_slice(), Some(&target));
+    let trace = record_request(&request.record_io, request.force, reads);
+    let (recording, means) = Recording::start(means, &trace)?;
+    let inputs = sources.into_iter().map(inputs::look);
+    let inputs = inputs.collect::<Result<Vec<Input>>>()?;
+    let (unit, header) = match request.lines {
+        true => (Unit::Lines { terminator: b'\n' }, None),
+        false => {
+            let decided = records::decide(&request.records.to_request_without_keys()?, &inputs)?;
+            let record_bytes = decided.format.record_bytes();
+            let header = output::header_for(&target, &inputs, &decided)?;
+            (Unit::Records { record_bytes }, header)
+        }
+    };
+    let (job, plan) = settle_shuffle(&means, &inputs, Some(&target), unit)?;
+    let options = ShuffleOptions {
+        unit,
+        seed: request.means.seed(),
+        epoch: request.epoch,
+        replace: request.force || request.replace,
+    };
+    let output = target.to_sort(header, no_pipe)?;
+    let done = run_shuffle(&watched(job, control), &to_sort(&inputs), output, options)?;
+    let trace = finish(recording)?;
+    let name = target.name().as_os_str().to_owned();
+    let set = &means.config.drives.value;
+    let used = cost.used(
+        (done.records, plan.distributions + 1),
+        &done.drives,
+        set,
+        trace,
+    );
+    Ok(reply::Shuffled::new(&done, name, used))
+}
+
+/// Opens the order of a shuffle, to read records in; and the header of a `.npy` file of no records.
+pub(crate) fn order(
+    request: request::Order,
+    environment: &Environment,
+    control: &Arc<Control>,
+) -> Result<(Shuffled, Option<Vec<u8>>)> {
+    let means = request.means.load(environment)?;
+    let inputs = inputs::open_files(&request.inputs)?;
+    let decided = records::decide(&request.records.to_request_without_keys()?, &inputs)?;
+    let header = match &decided.header {
+        Some(header) => Some(header.clone()),
+        // What NumPy has no dtype for is handed out as bytes.
+        None => NpyHeader::of_format(&decided.format, 0).ok(),
+    };
+    let job = watched(means.job(Vec::new()), control);
+    let record_bytes = decided.format.record_bytes();
+    let seed = request.means.seed();
+    let shuffled = Shuffled::open(&job, &to_sort(&inputs), record_bytes, seed, request.epoch)?;
+    Ok((shuffled, header.map(|header| header.encode(0))))
 }
 
 /// Generates records as `request` says.

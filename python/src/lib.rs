@@ -9,12 +9,14 @@
 //! | file | does |
 //! |---|---|
 //! | [`request`], [`reply`] | dictionaries in and out |
-//! | [`jobs`] | sort, plan, generate, verify |
+//! | [`jobs`] | sort, plan, shuffle, generate, verify |
+//! | [`order`] | records in the order of a shuffle |
 //! | [`run`] | a job on its thread: signals, progress, cancellation |
 //! | [`errors`] | failures as exceptions |
 
 mod errors;
 mod jobs;
+mod order;
 mod reply;
 mod request;
 mod run;
@@ -23,6 +25,8 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _outcore {
+    #[pymodule_export]
+    use crate::order::Order;
     use outcore::config::Environment;
     use pyo3::prelude::*;
 
@@ -49,6 +53,20 @@ mod _outcore {
         let environment = Environment::of_process();
         run::watch(py, None, move |control| {
             jobs::plan(request, &environment, control)
+        })
+    }
+
+    /// Shuffles files.
+    #[pyfunction]
+    #[pyo3(signature = (request, tell))]
+    fn shuffle(
+        py: Python<'_>,
+        request: request::Shuffle,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<reply::Shuffled> {
+        let environment = Environment::of_process();
+        run::watch(py, tell, move |control| {
+            jobs::shuffle(request, &environment, control)
         })
     }
 

@@ -8,7 +8,8 @@ use std::ffi::OsString;
 use std::time::Instant;
 
 use outcore::algo::plan::SortPlan;
-use outcore::algo::sort::SortSummary;
+use outcore::algo::shuffle::ShuffleSummary;
+use outcore::algo::sort::{self, SortSummary};
 use outcore::config::DriveSet;
 use outcore::drive::record::TraceSummary;
 use outcore_formats::cost::{DriveTraffic, bandwidth_fraction, cpu_seconds, peak_rss_bytes};
@@ -55,6 +56,14 @@ impl From<&SortPlan> for Plan {
 pub(crate) struct Phase {
     name: &'static str,
     seconds: f64,
+}
+
+fn phases(ended: &[sort::Phase]) -> Vec<Phase> {
+    let phase = |phase: &sort::Phase| Phase {
+        name: phase.name,
+        seconds: phase.seconds,
+    };
+    ended.iter().map(phase).collect()
 }
 
 /// What a drive did.
@@ -123,17 +132,38 @@ pub(crate) struct Sorted {
 impl Sorted {
     /// From what the engine did, the plan it followed and what it cost.
     pub(crate) fn new(done: &SortSummary, plan: &SortPlan, output: OsString, used: Used) -> Self {
-        let phases = done.phases.iter().map(|phase| Phase {
-            name: phase.name,
-            seconds: phase.seconds,
-        });
         Sorted {
             used,
             output,
             data_bytes: plan.size.data_bytes,
             scratch_bytes: done.scratch_bytes,
-            phases: phases.collect(),
+            phases: phases(&done.phases),
             plan: plan.into(),
+        }
+    }
+}
+
+/// What a shuffle did.
+#[derive(Debug, IntoPyObject)]
+pub(crate) struct Shuffled {
+    used: Used,
+    output: OsString,
+    data_bytes: u64,
+    scratch_bytes: u64,
+    phases: Vec<Phase>,
+    plan_text: String,
+}
+
+impl Shuffled {
+    /// From what the engine did and what it cost.
+    pub(crate) fn new(done: &ShuffleSummary, output: OsString, used: Used) -> Self {
+        Shuffled {
+            used,
+            output,
+            data_bytes: done.bytes,
+            scratch_bytes: done.scratch_bytes,
+            phases: phases(&done.phases),
+            plan_text: done.plan.to_string(),
         }
     }
 }

@@ -57,6 +57,15 @@ pub(crate) struct Records {
 }
 
 impl Records {
+    /// The same where keys are of no importance and need not be given.
+    pub(crate) fn to_request_without_keys(&self) -> Result<TypeRequest> {
+        let mut request = self.to_request()?;
+        if request.record_bytes.is_some() && request.keys.is_empty() {
+            request.keys.push("0:1".to_string());
+        }
+        Ok(request)
+    }
+
     /// As the rules about records want it.
     pub(crate) fn to_request(&self) -> Result<TypeRequest> {
         let format = self.name.as_deref().map(RecordFormat::parse_type);
@@ -83,6 +92,31 @@ pub(crate) struct Sort {
     pub(crate) force: bool,
     pub(crate) replace: bool,
     pub(crate) record_io: Option<PathBuf>,
+}
+
+/// A shuffle. Without a type or a size of records it is one of lines.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Shuffle {
+    pub(crate) inputs: Vec<PathBuf>,
+    pub(crate) output: PathBuf,
+    pub(crate) records: Records,
+    pub(crate) lines: bool,
+    pub(crate) means: Means,
+    pub(crate) epoch: u64,
+    pub(crate) force: bool,
+    pub(crate) replace: bool,
+    pub(crate) record_io: Option<PathBuf>,
+}
+
+/// The order of a shuffle, to read records in.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Order {
+    pub(crate) inputs: Vec<PathBuf>,
+    pub(crate) records: Records,
+    pub(crate) means: Means,
+    pub(crate) epoch: u64,
 }
 
 /// Records to generate.

@@ -1,12 +1,13 @@
-//! Requests settled: a sort's job and plan, the generator of a `gen`, what a check found.
+//! Requests settled: job and plan of a sort or a shuffle, the generator of a `gen`, what a check found.
 //!
-//! Contract: [`settle_sort`] does everything that lies between inputs, output and format and the
-//! sort itself; no record is read. Drives are counted as the engine counts them, so that the plan
-//! is that of the run. The words about a check are those of sortbenchmark.org's valsort.
+//! Contract: [`settle_sort`] and [`settle_shuffle`] do everything that lies between inputs, output
+//! and format and the run itself; no record is read. Drives are counted as the engine counts them,
+//! so that the plan is that of the run. The words about a check are those of sortbenchmark.org's valsort.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use outcore::algo::plan::SortPlan;
+use outcore::algo::shuffle::{ShufflePlan, ShuffleSize, Unit, plan_shuffle};
 use outcore::algo::sort::{self, SortOptions};
 use outcore::data::RecordFormat;
 use outcore::data::{CheckReport, Distribution, GenerateOptions, Generator, GensortOptions};
@@ -34,16 +35,55 @@ pub fn settle_sort(
         // How much --unique leaves is not known before.
         check_room(target, data_bytes)?;
     }
+    let (mut job, beside, drive_count) = unplanned(means, inputs, target)?;
+    let plan = sort::plan(&job, data_bytes, format, options, drive_count)?;
+    job.options.drives = means.scratch_drives(plan.scratch_bytes, &beside)?;
+    Ok((job, plan))
+}
+
+/// The job of a shuffle and its plan. Without a target only the plan is of use.
+///
+/// # Errors
+/// Too little room or memory, drives that are none.
+pub fn settle_shuffle(
+    means: &Means,
+    inputs: &[Input],
+    target: Option<&Target>,
+    unit: Unit,
+) -> Result<(Job, ShufflePlan)> {
+    let data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
+    if let Some(target) = target {
+        check_room(target, data_bytes)?;
+    }
+    let (mut job, beside, drive_count) = unplanned(means, inputs, target)?;
+    let plan = plan_shuffle(ShuffleSize {
+        data_bytes,
+        record_bytes: match unit {
+            Unit::Records { record_bytes } => Some(record_bytes),
+            Unit::Lines { .. } => None,
+        },
+        memory_bytes: job.options.memory_bytes,
+        threads: job.options.threads,
+        drive_count,
+    })?;
+    job.options.drives = means.scratch_drives(plan.scratch_bytes, &beside)?;
+    Ok((job, plan))
+}
+
+/// A job with the drives that were named, the directory beside which scratch goes otherwise, and the
+/// number of drives that data go to.
+fn unplanned(
+    means: &Means,
+    inputs: &[Input],
+    target: Option<&Target>,
+) -> Result<(Job, PathBuf, usize)> {
     let beside = target.map_or(Path::new(".").to_path_buf(), Target::dir);
     let outputs = target.map_or(&[][..], Target::files);
     let named = means.named_drives(0)?;
     let inputs = inputs.iter().map(|input| input.source.path.as_path());
     let outputs = outputs.iter().map(|path| parent_of(path));
     let drive_count = count_drives(&named, &beside, inputs.chain(outputs));
-    let mut job = means.job(named);
-    let plan = sort::plan(&job, data_bytes, format, options, drive_count)?;
-    job.options.drives = means.scratch_drives(&plan, &beside)?;
-    Ok((job, plan))
+    Ok((means.job(named), beside, drive_count))
 }
 
 /// As the engine counts: each named drive, then each further file system.

@@ -11,7 +11,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::algo::plan::SortPlan;
 use outcore::config::{Config, Defaults, DriveSpec, Environment, Flags};
 use outcore::drive::Device;
 use outcore::drive::fault::{FaultDevice, FaultPlan};
@@ -134,14 +133,14 @@ impl Means {
         Ok(drives.collect())
     }
 
-    /// The drives for the scratch of `plan`: those named, or the default for an output in `beside`
+    /// The drives for so much scratch, if any: those named, or the default for an output in `beside`
     /// where it is not the engine's own.
     ///
     /// # Errors
     /// As [`Means::named_drives`]; usage if only memory is left for scratch.
-    pub fn scratch_drives(&self, plan: &SortPlan, beside: &Path) -> Result<Vec<ScratchDrive>> {
-        let named = self.named_drives(plan.scratch_bytes)?;
-        if !named.is_empty() || plan.levels == 0 {
+    pub fn scratch_drives(&self, scratch_bytes: u64, beside: &Path) -> Result<Vec<ScratchDrive>> {
+        let named = self.named_drives(scratch_bytes)?;
+        if !named.is_empty() || scratch_bytes == 0 {
             return Ok(named);
         }
         let dir = default_scratch_dir(beside)?;

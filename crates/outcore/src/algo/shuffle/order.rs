@@ -22,7 +22,7 @@ use crate::algo::ends::{became_shorter, check_unchanged, open_inputs};
 use crate::algo::sort::SortInput;
 use crate::drive::{Access, Op};
 use crate::error::{Error, Result};
-use crate::job::Job;
+use crate::job::{Control, Job};
 use crate::memory::{BLOCK_BYTES, Credit, Pool, block_ceil, block_floor};
 use crate::stream::source::InputPart;
 use crate::volume::{Port, Volume};
@@ -126,8 +126,8 @@ impl Shuffled {
     }
 
     /// Calls `work` for every chunk, on all threads.
-    fn each_chunk(&self, work: impl Fn(u64) -> Result<()> + Sync) -> Result<()> {
-        let crew = Crew::new(&self.job, self.chunk_count());
+    fn each_chunk(&self, job: &Job, work: impl Fn(u64) -> Result<()> + Sync) -> Result<()> {
+        let crew = Crew::new(job, self.chunk_count());
         let next = AtomicU64::new(0);
         crew.run(|_| {
             loop {
@@ -143,7 +143,7 @@ impl Shuffled {
 
     fn count_leaves(&self) -> Result<Vec<u64>> {
         let sums = Mutex::new(vec![0u64; fan_out(self.tree.levels)]);
-        self.each_chunk(|chunk| {
+        self.each_chunk(&self.job, |chunk| {
             let mut walk = Walk::new(self.tree, Node::ROOT, self.tree.levels, chunk);
             let mut counts = vec![0u32; fan_out(self.tree.levels)];
             let mut left = self.records_of(chunk);
@@ -179,6 +179,18 @@ impl Shuffled {
     /// [`Kind::Usage`]: crate::Kind::Usage
     /// [`Kind::Memory`]: crate::Kind::Memory
     pub fn read(&self, from: u64, out: &mut [u8]) -> Result<()> {
+        self.read_watched(&self.job.control, from, out)
+    }
+
+    /// The same, watched and stopped by a control of its own.
+    ///
+    /// # Errors
+    /// As [`Shuffled::read`].
+    pub fn read_watched(&self, control: &Arc<Control>, from: u64, out: &mut [u8]) -> Result<()> {
+        let job = Job {
+            control: Arc::clone(control),
+            ..self.job.clone()
+        };
         let record_bytes = self.record_bytes as usize;
         let count = (out.len() / record_bytes) as u64;
         let is_whole = out.len().is_multiple_of(record_bytes);
@@ -191,23 +203,23 @@ impl Shuffled {
         }
         let budget = &self.job.budget;
         let _places = budget.reserve("places of records", PLACE_BYTES * count)?;
-        let elements = self.elements(from..from + count)?;
+        let elements = self.elements(&job, from..from + count)?;
         let mut wanted: Vec<(u64, u32)> = elements.into_iter().zip(0..).collect();
         wanted.sort_unstable();
-        self.fetch(&wanted, out)?;
+        self.fetch(&job, &wanted, out)?;
         check_unchanged(&self.volume, &self.parts, false)
     }
 
     /// Which records of the input come at places `range` of the output, in order.
-    fn elements(&self, range: Range<u64>) -> Result<Vec<u64>> {
+    fn elements(&self, job: &Job, range: Range<u64>) -> Result<Vec<u64>> {
         let ends = &self.leaf_ends;
         let first = ends.partition_point(|&end| end <= range.start);
         let last = ends.partition_point(|&end| end < range.end);
         let start_of = |leaf: usize| if leaf == 0 { 0 } else { ends[leaf - 1] };
         let base = start_of(first);
         let found = Mutex::new(Vec::new());
-        self.each_chunk(|chunk| {
-            let here = self.elements_of_chunk(chunk, first..last + 1)?;
+        self.each_chunk(job, |chunk| {
+            let here = self.elements_of_chunk(job, chunk, first..last + 1)?;
             let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
             found.push((chunk, here));
             Ok(())
@@ -236,7 +248,12 @@ impl Shuffled {
     }
 
     /// Leaf and number of those records of a chunk that go to `leaves`, in the order of the input.
-    fn elements_of_chunk(&self, chunk: u64, leaves: Range<usize>) -> Result<Vec<(u32, u64)>> {
+    fn elements_of_chunk(
+        &self,
+        job: &Job,
+        chunk: u64,
+        leaves: Range<usize>,
+    ) -> Result<Vec<(u32, u64)>> {
         let first_record = chunk * self.chunk_records;
         let count = self.records_of(chunk);
         let mut here = Vec::new();
@@ -256,7 +273,7 @@ impl Shuffled {
         let mut children = [0u16; BATCH];
         let mut element = first_record;
         while element < first_record + count {
-            self.job.control.check()?;
+            job.control.check()?;
             let batch = (first_record + count - element).min(BATCH as u64) as usize;
             walk.fill(&mut children[..batch]);
             for &child in &children[..batch] {
@@ -274,7 +291,7 @@ impl Shuffled {
     }
 
     /// Reads the records `wanted`, ascending, each to its place in `out`.
-    fn fetch(&self, wanted: &[(u64, u32)], out: &mut [u8]) -> Result<()> {
+    fn fetch(&self, job: &Job, wanted: &[(u64, u32)], out: &mut [u8]) -> Result<()> {
         let fetches = self.fetches(wanted);
         let longest = fetches.iter().map(|f| f.to_bytes - f.from_bytes).max();
         let slot_bytes = longest.unwrap_or(0) as usize;
@@ -286,7 +303,7 @@ impl Shuffled {
         let mut finished = Vec::new();
         let mut next = 0;
         while next < fetches.len() || port.in_flight() > 0 {
-            self.job.control.check()?;
+            job.control.check()?;
             next += self.start(&fetches[next..], next, &pool, &mut port);
             port.poll(true, &mut finished)?;
             for transfer in finished.drain(..) {

@@ -1,0 +1,272 @@
+"""Shuffling files, and reading them in a shuffled order without writing it.
+
+An order depends on the seed, the epoch, the bytes of the input and the size of a record alone. So
+`Shuffled` in ten processes, on other machines or after a restart is one and the same order, and is
+the one that `shuffle` writes.
+"""
+
+from __future__ import annotations
+
+import io as _io
+import operator
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from . import _outcore
+from . import _summary as summary
+from ._api import Keys, Paths, Record, Size, StrPath, _means, _number, _optional, _path, _paths
+from ._errors import usage
+from ._progress import Watcher, telling
+from ._records import records
+from ._wire import OrderRequest, ShuffleRequest
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_SEED = 1
+
+
+def shuffle(
+    src: Paths,
+    dst: StrPath,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    lines: bool = False,
+    seed: SupportsIndex = _SEED,
+    epoch: SupportsIndex = 0,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    scratch_limit: Size | None = None,
+    force: bool = False,
+    replace: bool = False,
+    record_io: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> summary.ShuffleSummary:
+    """Writes the records of files, which may be far larger than memory, in a random order.
+
+    Every order is equally likely; which one it is depends on the seed, the epoch and the input
+    alone. The output appears whole or not at all; inputs are only read.
+
+    Args:
+        src: Files to shuffle, one after another as if they were one.
+        dst: Where the result goes: `.npy` gets a header, `{drive}` in the name makes shards.
+        dtype, record: What a record is, as in `sort`; no keys are needed.
+        lines: Records are lines of text; a last one without an end gets one.
+        seed: Chooses the order.
+        epoch: Chooses another one, independent of it, for the same seed.
+        memory, threads, drives, io, scratch_limit, force, replace, record_io, progress: As in
+            `sort`.
+
+    Raises: What `sort` raises.
+    """
+    if lines and (dtype is not None or record is not None):
+        raise usage("choose type", "lines, and a dtype or a record", "give one of the three")
+    request = ShuffleRequest(
+        inputs=_paths(src),
+        output=_path(dst),
+        records=records(dtype, record, None),
+        lines=bool(lines),
+        means=_means(memory, threads, drives, io, scratch_limit, seed),
+        epoch=_number("epoch", epoch),
+        force=bool(force),
+        replace=bool(replace),
+        record_io=_optional(record_io),
+    )
+    with telling(progress, ("distribute", "permute")) as tell:
+        return summary.shuffled_of(_outcore.shuffle(request, tell))
+
+
+def shuffled(
+    src: Paths,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    seed: SupportsIndex = _SEED,
+    epoch: SupportsIndex = 0,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+) -> Shuffled:
+    """The records of files in the order that `shuffle` would write, read straight from them.
+
+    Opening throws a die for every record, a few nanoseconds each, and reads none.
+
+    Args:
+        src: Files of records of one size, or `.npy`.
+        dtype, record, key: What a record is, as in `sort`.
+        seed, epoch: Choose the order.
+        memory: What reading may use, batches included.
+        threads, io: As in `sort`.
+
+    Raises: What `sort` raises.
+    """
+    request = OrderRequest(
+        inputs=_paths(src),
+        records=records(dtype, record, key),
+        means=_means(memory, threads, (), io, None, seed),
+        epoch=_number("epoch", epoch),
+    )
+    return Shuffled(request)
+
+
+class Shuffled:
+    """Records in a random order: `len`, slices, and batches for any number of readers.
+
+    Made by `shuffled`. It can be pickled: whoever unpickles it opens the files again.
+    """
+
+    def __init__(self, request: OrderRequest) -> None:
+        import numpy
+
+        self._request = request
+        self._order = _outcore.Order(request)
+        header = self._order.header
+        if header is None:
+            self.dtype, self._row = numpy.dtype(numpy.uint8), (self._order.record_bytes,)
+        else:
+            none = numpy.load(_io.BytesIO(header))
+            self.dtype, self._row = none.dtype, none.shape[1:]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Shuffled, (self._request,))
+
+    def __len__(self) -> int:
+        return self._order.count
+
+    @property
+    def epoch(self) -> int:
+        """Which of the orders of the seed this is."""
+        return self._request["epoch"]
+
+    def with_epoch(self, epoch: SupportsIndex) -> Shuffled:
+        """Another order of the same records, independent of this one."""
+        return Shuffled(OrderRequest({**self._request, "epoch": _number("epoch", epoch)}))
+
+    def read(self, start: SupportsIndex, count: SupportsIndex) -> npt.NDArray[Any]:
+        """`count` records from place `start` of the order on.
+
+        Each call looks at every record's place once, so a few long reads are cheaper than many
+        short ones: `batches` sees to that.
+        """
+        import numpy
+
+        held = self._order.read(_number("start", start), _number("count", count))
+        return numpy.frombuffer(held, self.dtype).reshape(-1, *self._row)
+
+    def __getitem__(self, index: slice | SupportsIndex) -> npt.NDArray[Any] | np.generic:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step != 1:
+                raise usage("read shuffled", f"a step of {step}", "take every record, then choose")
+            return self.read(start, max(stop - start, 0))
+        place = operator.index(index)
+        place = place + len(self) if place < 0 else place
+        if not 0 <= place < len(self):
+            raise IndexError(f"record {place} of {len(self)}")
+        record: npt.NDArray[Any] | np.generic = self.read(place, 1)[0]
+        return record
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self.batches(1024):
+            yield from batch
+
+    def batches(
+        self,
+        size: SupportsIndex,
+        *,
+        shard: SupportsIndex = 0,
+        shards: SupportsIndex = 1,
+        start: SupportsIndex = 0,
+        drop_last: bool = False,
+    ) -> Batches:
+        """Arrays of `size` records (the last may be shorter), the next ones being read meanwhile.
+
+        Args:
+            size: Records in a batch.
+            shard, shards: This reader's part of the order, and how many there are: a contiguous
+                part of a random order is a random sample. Parts differ by at most one record.
+            start: Records of this part to pass over: `Batches.position` of an iterator that stopped.
+            drop_last: Leave out a last batch that is shorter.
+        """
+        return Batches(self, size, shard, shards, start, drop_last)
+
+
+class Batches(Iterator["npt.NDArray[Any]"]):
+    """An iterator over batches; `position` says where to go on after a restart."""
+
+    def __init__(
+        self,
+        source: Shuffled,
+        size: SupportsIndex,
+        shard: SupportsIndex,
+        shards: SupportsIndex,
+        start: SupportsIndex,
+        drop_last: bool,
+    ) -> None:
+        self._size = _number("size", size)
+        of, parts = _number("shard", shard), _number("shards", shards)
+        if self._size == 0 or not of < parts:
+            cause = f"batches of {self._size}, shard {of} of {parts}"
+            raise usage("read shuffled", cause, "count shards from 0, and batches from 1 record")
+        self._source = source
+        self._base = len(source) * of // parts
+        self._end = len(source) * (of + 1) // parts
+        #: Records of this part that have been given out.
+        self.position = _number("start", start)
+        self._drop_last = drop_last
+        # Half of what fits at once: one stretch is read while another is given out.
+        stretch = max(source._order.stretch // 2, 1)
+        self._stretch = max(stretch // self._size, 1) * self._size
+        self._reader: ThreadPoolExecutor | None = None
+        self._held: npt.NDArray[Any] | None = None
+        self._at = 0
+        self._coming: Future[npt.NDArray[Any]] | None = None
+        self._asked = min(self._base + self.position, self._end)
+
+    def __iter__(self) -> Batches:
+        return self
+
+    def __next__(self) -> npt.NDArray[Any]:
+        if self._held is None or self._at == len(self._held):
+            self._turn_over()
+        held = self._held
+        if held is None:
+            raise StopIteration
+        batch = held[self._at : self._at + self._size]
+        self._at += len(batch)
+        if len(batch) < self._size and self._drop_last:
+            self.close()
+            raise StopIteration
+        self.position += len(batch)
+        return batch
+
+    def _turn_over(self) -> None:
+        if self._reader is None:
+            self._reader = ThreadPoolExecutor(1, "outcore-batches")
+        if self._coming is None:
+            self._coming = self._ask()
+        coming, self._held, self._at = self._coming, None, 0
+        if coming is None:
+            self.close()
+            return
+        self._held = coming.result()
+        self._coming = self._ask()
+
+    def _ask(self) -> Future[npt.NDArray[Any]] | None:
+        count = min(self._stretch, self._end - self._asked)
+        if count <= 0 or self._reader is None:
+            return None
+        start, self._asked = self._asked, self._asked + count
+        return self._reader.submit(self._source.read, start, count)
+
+    def close(self) -> None:
+        """Ends the reading ahead; the iterator has nothing more."""
+        self._held, self._coming, self._asked = None, None, self._end
+        if self._reader is not None:
+            self._reader.shutdown(wait=False, cancel_futures=True)

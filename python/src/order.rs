@@ -1,0 +1,78 @@
+//! Records in the order of a shuffle, for Python.
+//!
+//! Contract: [`Order`] holds the input's files open; each read is a job of its own, with the interpreter
+//! free and Ctrl-C heard. Which dtype the records have is told as the header of a `.npy` file of
+//! none of them, which NumPy reads itself.
+
+use std::sync::Arc;
+
+use outcore::algo::shuffle::Shuffled;
+use outcore::config::Environment;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes};
+
+use crate::{jobs, request, run};
+
+/// The order of a shuffle over open files.
+#[pyclass(module = "outcore._outcore", frozen)]
+pub(crate) struct Order {
+    shuffled: Arc<Shuffled>,
+    header: Option<Vec<u8>>,
+}
+
+#[pymethods]
+impl Order {
+    #[new]
+    fn new(py: Python<'_>, request: request::Order) -> PyResult<Self> {
+        let environment = Environment::of_process();
+        let (shuffled, header) = run::watch(py, None, move |control| {
+            jobs::order(request, &environment, control)
+        })?;
+        Ok(Order {
+            shuffled: Arc::new(shuffled),
+            header,
+        })
+    }
+
+    /// Number of records.
+    #[getter]
+    fn count(&self) -> u64 {
+        self.shuffled.len()
+    }
+
+    /// Length of a record.
+    #[getter]
+    fn record_bytes(&self) -> usize {
+        self.shuffled.record_bytes()
+    }
+
+    /// Records of a stretch that the memory allows at once.
+    #[getter]
+    fn stretch(&self) -> u64 {
+        self.shuffled.stretch_records()
+    }
+
+    /// Header of a `.npy` file of no records, where there could be one.
+    #[getter]
+    fn header<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.header.as_ref().map(|header| PyBytes::new(py, header))
+    }
+
+    /// The bytes of `count` records from place `start` on.
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        start: u64,
+        count: u64,
+    ) -> PyResult<Bound<'py, PyByteArray>> {
+        let shuffled = Arc::clone(&self.shuffled);
+        let bytes = run::watch(py, None, move |control| {
+            // Refused by the engine where it does not fit the data.
+            let count = count.min(shuffled.len() + 1) as usize;
+            let mut bytes = vec![0; count * shuffled.record_bytes()];
+            shuffled.read_watched(control, start, &mut bytes)?;
+            Ok(bytes)
+        })?;
+        Ok(PyByteArray::new(py, &bytes))
+    }
+}
