@@ -81,7 +81,7 @@ impl<K: Key> Classifier<K> {
 
     /// Builds the tree for strictly ascending `splitters`, those with `heavy` set getting a
     /// bucket of their own.
-    fn from_splitters(splitters: Vec<K>, heavy: &[bool]) -> Self {
+    pub(crate) fn from_splitters(splitters: Vec<K>, heavy: &[bool]) -> Self {
         assert!(splitters.windows(2).all(|pair| pair[0] < pair[1]));
         let levels = (splitters.len() + 1).next_power_of_two().trailing_zeros();
         let mut tree = vec![K::MAX; 1 << levels];

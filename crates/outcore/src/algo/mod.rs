@@ -1,8 +1,8 @@
 //! Algorithms on data larger than memory.
 //!
 //! [`sort::sort`] is the samplesort of PALID (SPAA 2025): sample, one distribution, then bucket by
-//! bucket. [`plan`] decides how before anything is read. [`shuffle::shuffle`] is Sanders' (1998), on the
-//! same buckets.
+//! bucket. [`plan`] decides how before anything is read. [`lines::sort_lines`] does the same with
+//! lines. [`shuffle::shuffle`] is Sanders' (1998), on the same buckets.
 
 mod bucket;
 mod classify;
@@ -16,6 +16,7 @@ mod in_memory;
 mod intake;
 mod kernel;
 mod leaf;
+pub mod lines;
 mod load;
 mod place;
 pub mod plan;

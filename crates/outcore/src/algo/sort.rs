@@ -201,14 +201,14 @@ pub fn plan(
 }
 
 /// The phases of a run, timed one after another.
-struct Phases {
-    started: Instant,
+pub(super) struct Phases {
+    pub(super) started: Instant,
     current: Instant,
-    ended: Vec<Phase>,
+    pub(super) ended: Vec<Phase>,
 }
 
 impl Phases {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let now = Instant::now();
         Phases {
             started: now,
@@ -217,7 +217,7 @@ impl Phases {
         }
     }
 
-    fn end(&mut self, name: &'static str) {
+    pub(super) fn end(&mut self, name: &'static str) {
         let now = Instant::now();
         self.ended.push(Phase {
             name,

@@ -1,0 +1,567 @@
+//! Distribution of lines: one pass that moves every line into its bucket.
+//!
+//! Model: PALID (SPAA 2025), section 3 (in-memory bucketer, batched writer) and 4 (samplesort).
+//!
+//! Contract: each worker takes stretches of the input, finds their lines, makes their keys where
+//! lines are not their own, classifies a batch and copies each line with its terminator once, to
+//! the end of its own buffer of that bucket. Lines that are their own keys are only counted in
+//! buckets of equal keys. What a worker has in a table of distinct lines goes nowhere else.
+//!
+//! Bounds: as the plan says; the source is read once, each line written at most once. In ordered
+//! jobs a worker notes the runs of input in each segment.
+
+use memchr::memchr_iter;
+
+use super::bucket::{Chain, Counts, LineBucket};
+use super::context::Context;
+use super::cut::LineCut;
+use super::refs::Ref;
+use super::table::Table;
+use crate::algo::bucket::Out;
+use crate::algo::spill::{SPILL_TOKENS, Spill, SpillSizes};
+use crate::data::lines::LineTie;
+use crate::error::Result;
+use crate::memory::{BLOCK_BYTES, Buf, Pool};
+use crate::stream::regions::{Chunks, Region, RegionReader, Terminated};
+use crate::volume::{Port, Transfer};
+
+/// Lines that are classified, then moved: their bucket numbers stay in the first-level cache.
+const BATCH: usize = 512;
+/// Lengths of first segments.
+const STAGGER_STEPS: usize = 16;
+
+/// A bucket's buffer as one worker fills it.
+#[derive(Default)]
+struct Open {
+    buf: Option<Buf>,
+    filled_bytes: usize,
+    /// Beyond this it is not filled.
+    limit_bytes: usize,
+    lines: u64,
+    /// Lines of the current run of the input in it, and where the first of them was.
+    piece_lines: u32,
+    piece_at: u64,
+    counts: Counts,
+}
+
+/// What decides about a line's bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    /// The key that the order makes of it.
+    Key,
+    /// The line itself.
+    Line,
+}
+
+/// The line of an equality bucket that is written, where that is one, and its place in the input.
+struct Best {
+    position: u64,
+    line: Vec<u8>,
+}
+
+/// One worker's way from lines to buckets.
+pub(super) struct Scatter<'a> {
+    context: &'a Context<'a>,
+    cut: &'a LineCut,
+    by: By,
+    has_equal: bool,
+    best: Vec<Option<Best>>,
+    pub(super) port: Port,
+    spill: Spill<'a>,
+    open: Vec<Open>,
+    chains: Vec<Vec<Chain>>,
+    space: BatchSpace,
+    finished: Vec<Transfer>,
+    /// Transfers that are not the spill's.
+    others: Vec<Transfer>,
+}
+
+/// Lines of a batch, their keys and buckets.
+#[derive(Default)]
+struct BatchSpace {
+    lines: Vec<Ref>,
+    keys: Vec<u8>,
+    key_refs: Vec<Ref>,
+    words: Vec<u64>,
+    buckets: Vec<u16>,
+}
+
+/// What one worker has distributed.
+pub(super) struct Scattered {
+    outs: Vec<Out>,
+    counts: Vec<Counts>,
+    chains: Vec<Vec<Chain>>,
+    best: Vec<Option<Best>>,
+}
+
+impl<'a> Scatter<'a> {
+    /// A worker for the buckets of `cut`, which says what it is about.
+    pub(super) fn new(
+        context: &'a Context<'a>,
+        (cut, by): (&'a LineCut, By),
+        sizes: SpillSizes,
+    ) -> Result<Self> {
+        let count = cut.bucket_count();
+        Ok(Scatter {
+            context,
+            cut,
+            by,
+            has_equal: (0..count).any(|bucket| cut.equal_key(bucket).is_some()),
+            best: (0..count).map(|_| None).collect(),
+            port: context.volume.port()?,
+            spill: Spill::new(context.spill_to(sizes), count),
+            open: (0..count).map(|_| Open::default()).collect(),
+            chains: vec![Vec::new(); count],
+            space: BatchSpace::default(),
+            finished: Vec::new(),
+            others: Vec::new(),
+        })
+    }
+
+    /// Looks for what has finished; transfers that are not the spill's are left for the owner.
+    pub(super) fn poll(&mut self, wait: bool) -> Result<()> {
+        let mut finished = std::mem::take(&mut self.finished);
+        self.port.poll(wait, &mut finished)?;
+        for transfer in finished.drain(..) {
+            if transfer.token & SPILL_TOKENS != 0 {
+                self.spill.settle(&mut self.port, transfer)?;
+            } else if let Some(fault) = transfer.fault {
+                return Err(self.context.volume.explain(&fault));
+            } else {
+                self.others.push(transfer);
+            }
+        }
+        self.finished = finished;
+        Ok(())
+    }
+
+    /// Transfers of the owner that have finished.
+    pub(super) fn others(&mut self) -> std::vec::Drain<'_, Transfer> {
+        self.others.drain(..)
+    }
+
+    /// Moves the lines of `bytes`, neighbours in the input, to their buckets. The first was at
+    /// `position` of all input, and at `at_bytes` of the data of file `part` where that is known.
+    pub(super) fn scatter(
+        &mut self,
+        bytes: &[u8],
+        position: u64,
+        place: Option<(usize, u64)>,
+    ) -> Result<()> {
+        let mut space = std::mem::take(&mut self.space);
+        let mut from = 0;
+        space.lines.clear();
+        for end in memchr_iter(self.context.options.terminator, bytes) {
+            let (at, len) = (from as u32, (end - from) as u32);
+            space.lines.push(Ref {
+                word: 0,
+                at,
+                len_bytes: len,
+            });
+            from = end + 1;
+            if space.lines.len() == BATCH {
+                self.batch(bytes, &mut space, position, place)?;
+                space.lines.clear();
+            }
+        }
+        self.batch(bytes, &mut space, position, place)?;
+        self.space = space;
+        Ok(())
+    }
+
+    fn batch(
+        &mut self,
+        bytes: &[u8],
+        space: &mut BatchSpace,
+        position: u64,
+        place: Option<(usize, u64)>,
+    ) -> Result<()> {
+        if self.by == By::Key {
+            self.make_keys(bytes, space, place)?;
+        }
+        let (area, keys) = match self.by {
+            By::Line => (bytes, &space.lines),
+            By::Key => (&space.keys[..], &space.key_refs),
+        };
+        space.buckets.resize(keys.len(), 0);
+        self.cut
+            .classify(area, keys, &mut space.words, &mut space.buckets);
+        for (index, line) in space.lines.iter().enumerate() {
+            let bucket = usize::from(space.buckets[index]);
+            let line_bytes = &bytes[line.at as usize..(line.at + line.len_bytes + 1) as usize];
+            let position = position + u64::from(line.at);
+            let counts = &mut self.open[bucket].counts;
+            counts.key_bytes += match self.by {
+                By::Key => u64::from(keys[index].len_bytes),
+                By::Line => 0,
+            };
+            if self.has_equal && self.cut.equal_key(bucket).is_some() {
+                let is_one = self.context.is_unique() && self.by == By::Key;
+                if is_one || self.by == By::Line {
+                    counts.lines += 1;
+                    counts.bytes += line_bytes.len() as u64;
+                    if is_one {
+                        self.keep_best(bucket, line_bytes, position);
+                    }
+                    continue;
+                }
+            }
+            self.append(bucket, line_bytes, position)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the keys of a batch; lines without one leave it.
+    fn make_keys(
+        &self,
+        bytes: &[u8],
+        space: &mut BatchSpace,
+        place: Option<(usize, u64)>,
+    ) -> Result<()> {
+        space.keys.clear();
+        space.key_refs.clear();
+        let mut kept = 0;
+        for index in 0..space.lines.len() {
+            let line = space.lines[index];
+            let at = space.keys.len();
+            if let Err(why) = self
+                .context
+                .order
+                .append_key(line.bytes(bytes), &mut space.keys)
+            {
+                space.keys.truncate(at);
+                let (part, at_bytes) = place.unwrap_or_default();
+                let at_bytes = at_bytes + u64::from(line.at);
+                self.context.no_key(part, at_bytes, &why)?;
+                continue;
+            }
+            let len = (space.keys.len() - at) as u32;
+            let at = at as u32;
+            space.key_refs.push(Ref {
+                word: 0,
+                at,
+                len_bytes: len,
+            });
+            space.lines[kept] = line;
+            kept += 1;
+        }
+        space.lines.truncate(kept);
+        Ok(())
+    }
+
+    /// Of lines with equal keys, of which one will be written, keeps the first in the order.
+    fn keep_best(&mut self, bucket: usize, line: &[u8], position: u64) {
+        let tie = self.context.order.tie();
+        let best = &mut self.best[bucket];
+        if best
+            .as_ref()
+            .is_some_and(|best| !best.is_behind(tie, line, position))
+        {
+            return;
+        }
+        let line = line.to_vec();
+        *best = Some(Best { position, line });
+    }
+
+    /// Moves all lines of a run of the input to a bucket.
+    pub(super) fn append_run(&mut self, bucket: usize, bytes: &[u8], position: u64) -> Result<()> {
+        let mut from = 0;
+        for end in memchr_iter(self.context.options.terminator, bytes) {
+            self.append(bucket, &bytes[from..=end], position + from as u64)?;
+            from = end + 1;
+        }
+        self.end_run();
+        Ok(())
+    }
+
+    /// Copies a line with its terminator to the end of its bucket's buffer.
+    #[inline]
+    fn append(&mut self, bucket: usize, line: &[u8], position: u64) -> Result<()> {
+        if self.open[bucket].filled_bytes + line.len() > self.open[bucket].limit_bytes {
+            if line.len() > self.context.plan.segment_bytes {
+                return self.append_long(bucket, line, position);
+            }
+            self.make_room(bucket, line.len())?;
+        }
+        let open = &mut self.open[bucket];
+        let end = open.filled_bytes + line.len();
+        if let Some(buf) = &mut open.buf {
+            buf[open.filled_bytes..end].copy_from_slice(line);
+        }
+        open.filled_bytes = end;
+        open.lines += 1;
+        open.counts.lines += 1;
+        open.counts.bytes += line.len() as u64;
+        if open.piece_lines == 0 {
+            open.piece_at = position;
+        }
+        open.piece_lines += 1;
+        Ok(())
+    }
+
+    /// An empty buffer for a bucket, whose last one becomes a segment.
+    fn make_room(&mut self, bucket: usize, line_bytes: usize) -> Result<()> {
+        let is_first = self.open[bucket].counts.lines == 0;
+        self.flush(bucket)?;
+        self.wait_for_writes()?;
+        let segment_bytes = self.context.plan.segment_bytes;
+        let steps = STAGGER_STEPS.min(segment_bytes / BLOCK_BYTES).max(1);
+        let open = &mut self.open[bucket];
+        open.buf = Some(self.spill.take_buffer()?);
+        // First segments have different lengths, so that buffers do not all become full at once.
+        open.limit_bytes = match is_first && self.context.plan.levels > 0 {
+            true => (segment_bytes * (bucket % steps + 1) / steps).max(line_bytes),
+            false => segment_bytes,
+        };
+        Ok(())
+    }
+
+    /// Makes a segment of a bucket's buffer.
+    fn flush(&mut self, bucket: usize) -> Result<()> {
+        self.note_piece(bucket);
+        let open = &mut self.open[bucket];
+        let (filled, lines) = (open.filled_bytes, open.lines);
+        (open.filled_bytes, open.lines, open.limit_bytes) = (0, 0, 0);
+        let Some(buf) = open.buf.take().filter(|_| filled > 0) else {
+            return Ok(());
+        };
+        self.wait_for_writes()?;
+        self.spill
+            .store(&mut self.port, bucket, buf, (filled, lines))
+    }
+
+    /// A line that is longer than a segment.
+    fn append_long(&mut self, bucket: usize, line: &[u8], position: u64) -> Result<()> {
+        self.flush(bucket)?;
+        let first = self.spill.out(bucket).segments.len();
+        let mut count = 0;
+        for part in line.chunks(self.context.plan.segment_bytes) {
+            self.wait_for_writes()?;
+            let mut buf = self.spill.take_buffer()?;
+            buf[..part.len()].copy_from_slice(part);
+            let lines = u64::from(count == 0);
+            if count == 0 && self.context.is_ordered() {
+                self.spill.out(bucket).note_piece(part.len(), position, 1);
+            }
+            self.spill
+                .store(&mut self.port, bucket, buf, (part.len(), lines))?;
+            count += 1;
+        }
+        self.chains[bucket].push(Chain { first, count });
+        let counts = &mut self.open[bucket].counts;
+        counts.lines += 1;
+        counts.bytes += line.len() as u64;
+        counts.chain_bytes += line.len() as u64;
+        Ok(())
+    }
+
+    /// Waits until a buffer may be taken or written.
+    fn wait_for_writes(&mut self) -> Result<()> {
+        while self.spill.is_busy() {
+            self.context.crew.check()?;
+            self.poll(true)?;
+        }
+        Ok(())
+    }
+
+    /// Notes what the current run has added to a bucket's buffer.
+    fn note_piece(&mut self, bucket: usize) {
+        let open = &mut self.open[bucket];
+        let (position, count) = (open.piece_at, open.piece_lines);
+        open.piece_lines = 0;
+        if self.context.is_ordered() {
+            let out = self.spill.out(bucket);
+            out.note_piece(open.filled_bytes, position, count);
+        }
+    }
+
+    /// What comes next does not follow on to what came last.
+    pub(super) fn end_run(&mut self) {
+        (0..self.open.len()).for_each(|bucket| self.note_piece(bucket));
+    }
+
+    /// Stores the part-filled buffers, in memory if they may stay there, and waits for all writes.
+    pub(super) fn finish(mut self, keep_partials: bool) -> Result<Scattered> {
+        for bucket in 0..self.open.len() {
+            if !keep_partials {
+                self.flush(bucket)?;
+                continue;
+            }
+            self.note_piece(bucket);
+            let open = &mut self.open[bucket];
+            if let Some(buf) = open.buf.take().filter(|_| open.filled_bytes > 0) {
+                self.spill.keep(bucket, buf, open.filled_bytes, open.lines);
+            }
+        }
+        while self.port.in_flight() > 0 {
+            self.context.crew.check()?;
+            self.poll(true)?;
+        }
+        Ok(Scattered {
+            outs: self.spill.into_outs(),
+            counts: self.open.iter().map(|open| open.counts).collect(),
+            chains: self.chains,
+            best: self.best,
+        })
+    }
+}
+
+impl Best {
+    /// Whether a line comes before it.
+    fn is_behind(&self, tie: LineTie, line: &[u8], position: u64) -> bool {
+        match tie {
+            LineTie::Position => position < self.position,
+            LineTie::Bytes => line < &self.line[..],
+            LineTie::BytesDescending => line > &self.line[..],
+        }
+    }
+}
+
+/// Puts together what all workers have distributed.
+pub(super) fn join(
+    context: &Context<'_>,
+    (cut, by): (&LineCut, By),
+    workers: Vec<Scattered>,
+) -> Vec<LineBucket> {
+    let mut buckets: Vec<LineBucket> = (0..cut.bucket_count())
+        .map(|index| {
+            let equal = cut.equal_key(index);
+            let copies_of = equal.filter(|_| by == By::Line).map(|line| {
+                let mut line = line.to_vec();
+                line.push(context.options.terminator);
+                line.into()
+            });
+            LineBucket {
+                depth: cut.depth_of(index),
+                is_equal: equal.is_some(),
+                copies_of,
+                ..LineBucket::default()
+            }
+        })
+        .collect();
+    let mut best: Vec<Option<Best>> = (0..buckets.len()).map(|_| None).collect();
+    for worker in workers {
+        for (best, other) in best.iter_mut().zip(worker.best) {
+            let is_first = match (&*best, &other) {
+                (Some(best), Some(other)) => {
+                    best.is_behind(context.order.tie(), &other.line, other.position)
+                }
+                (None, Some(_)) => true,
+                (_, None) => false,
+            };
+            if is_first {
+                *best = other;
+            }
+        }
+        let parts = worker
+            .outs
+            .into_iter()
+            .zip(worker.counts)
+            .zip(worker.chains);
+        for (bucket, ((out, counts), chains)) in buckets.iter_mut().zip(parts) {
+            let before = bucket.segments.len();
+            let moved = chains.into_iter().map(|chain| Chain {
+                first: chain.first + before,
+                ..chain
+            });
+            bucket.chains.extend(moved);
+            bucket.segments.extend(out.segments);
+            bucket.counts.add(&counts);
+        }
+    }
+    for (bucket, best) in buckets.iter_mut().zip(best) {
+        bucket.copies_of = best.map_or(bucket.copies_of.take(), |best| Some(best.line.into()));
+    }
+    buckets
+}
+
+/// The first distribution, from the input's files; with the workers' tables if the plan has some.
+pub(super) fn distribute_input(
+    context: &Context<'_>,
+    cut: &LineCut,
+) -> Result<(Vec<LineBucket>, Vec<Table>)> {
+    let plan = context.plan;
+    let chunks = Chunks::new(context.parts.to_vec(), plan.chunk_of_input_bytes());
+    let sizes = plan.region_sizes();
+    let slots = sizes.slots() * plan.size.threads;
+    let pool = Pool::new(
+        &context.job.budget,
+        "input blocks",
+        sizes.slot_bytes(),
+        slots,
+    )?;
+    let line_bytes = 2 * (plan.size.threads * plan.line_bytes_max) as u64;
+    let _lines = context
+        .job
+        .budget
+        .reserve("lines across blocks", line_bytes)?;
+    let data_bytes = plan.size.data_bytes.max(1);
+    let resident_bytes = (plan.resident_segments * plan.segment_bytes) as u128;
+    let resident_below = match plan.levels {
+        0 => usize::MAX,
+        // Buckets are about equal, so this many fill the credit.
+        _ => (resident_bytes * cut.bucket_count() as u128 / u128::from(data_bytes)) as usize,
+    };
+    let spill_sizes = SpillSizes {
+        resident_below,
+        ..context.spill_sizes()
+    };
+    let framing = Terminated {
+        terminator: context.options.terminator,
+    };
+    let by = context.by();
+    let workers = context.on_all_threads(|_| {
+        let mut scatter = Scatter::new(context, (cut, by), spill_sizes)?;
+        let mut reader = RegionReader::new(&chunks, framing, sizes, pool.clone());
+        let mut table = Table::new(plan.table_bytes);
+        // Chunk, file and place of what would follow on to the last region.
+        let mut next = None;
+        loop {
+            context.crew.check()?;
+            reader.start(&mut scatter.port)?;
+            match reader.take(&mut scatter.port)? {
+                Some(region) => {
+                    if context.is_ordered()
+                        && next != Some((region.chunk, region.part, region.at_bytes))
+                    {
+                        scatter.end_run();
+                    }
+                    let end = take_region(context, &mut scatter, &mut table, &region)?;
+                    next = Some((region.chunk, region.part, end));
+                    context.job.control.advance(region.advance_bytes);
+                    context.job.control.watch(context.volume);
+                    scatter.poll(false)?;
+                }
+                None if reader.is_done() => break,
+                None => scatter.poll(true)?,
+            }
+            scatter
+                .others()
+                .try_for_each(|transfer| reader.settle(transfer))?;
+        }
+        drop(reader);
+        Ok((scatter.finish(true)?, table))
+    })?;
+    let (workers, tables): (Vec<Scattered>, Vec<Table>) = workers.into_iter().unzip();
+    Ok((join(context, (cut, by), workers), tables))
+}
+
+/// Moves the lines of a region to the table or to their buckets; gives where it ends.
+fn take_region(
+    context: &Context<'_>,
+    scatter: &mut Scatter<'_>,
+    table: &mut Table,
+    region: &Region,
+) -> Result<u64> {
+    let first = context.parts[region.part].first_position;
+    let mut at = region.at_bytes;
+    for bytes in region.slices() {
+        let mut from = 0;
+        while from < bytes.len() {
+            let rest = table.take(bytes, context.options.terminator, &mut from);
+            scatter.scatter(rest, first + at, Some((region.part, at)))?;
+        }
+        at += bytes.len() as u64;
+    }
+    Ok(at)
+}

@@ -1,0 +1,190 @@
+//! Lines in their order, as a stream of bytes cut wherever the output wants.
+//!
+//! Contract: a [`Gather`] gives the lines that references point to, each followed by the terminator
+//! that stands behind it in its area, and with its count in front where that is asked for (as
+//! `uniq -c` writes it: seven places, a blank). A line may lie in two chunks.
+
+use std::io::Write;
+
+use super::refs::Ref;
+
+/// Room for a count: twenty digits and a blank.
+const COUNT_BYTES_MAX: usize = 21;
+
+/// Lines that are being written.
+pub(super) struct Gather<'a> {
+    area: &'a [u8],
+    refs: &'a [Ref],
+    /// Lines not begun; the references are gone through again and again if there are more.
+    left: u64,
+    next: usize,
+    has_counts: bool,
+    /// The count in front of the line that has been begun, and how much of it is left.
+    head: [u8; COUNT_BYTES_MAX],
+    head_from: usize,
+    head_to: usize,
+    /// What is left of the line that has been begun.
+    line_from: usize,
+    line_to: usize,
+}
+
+impl<'a> Gather<'a> {
+    /// `lines` lines of `area`; their words are their counts if `has_counts`.
+    pub(super) fn new(area: &'a [u8], refs: &'a [Ref], lines: u64, has_counts: bool) -> Self {
+        Gather {
+            area,
+            refs,
+            left: lines,
+            next: 0,
+            has_counts,
+            head: [0; COUNT_BYTES_MAX],
+            head_from: 0,
+            head_to: 0,
+            line_from: 0,
+            line_to: 0,
+        }
+    }
+
+    /// Lines that have not been begun.
+    pub(super) fn lines_left(&self) -> u64 {
+        self.left
+    }
+
+    /// Bytes of the lines that have not been begun.
+    pub(super) fn bytes_left(&self) -> u64 {
+        let rounds = self.left / self.refs.len().max(1) as u64;
+        let rest = (self.left % self.refs.len().max(1) as u64) as usize;
+        rounds * self.bytes_of(self.refs) + self.bytes_of(&self.refs[..rest])
+    }
+
+    fn bytes_of(&self, refs: &[Ref]) -> u64 {
+        let head = |r: &Ref| match self.has_counts {
+            true => count_bytes(r.word),
+            false => 0,
+        };
+        refs.iter()
+            .map(|r| head(r) + u64::from(r.len_bytes) + 1)
+            .sum()
+    }
+
+    /// Whether all has been given.
+    pub(super) fn is_done(&self) -> bool {
+        self.left == 0 && self.line_from == self.line_to && self.head_from == self.head_to
+    }
+
+    /// Fills `out` from the front; gives how far.
+    pub(super) fn fill(&mut self, out: &mut [u8]) -> usize {
+        let mut filled = 0;
+        while filled < out.len() {
+            if self.head_from < self.head_to {
+                let len = (self.head_to - self.head_from).min(out.len() - filled);
+                let head = &self.head[self.head_from..self.head_from + len];
+                out[filled..filled + len].copy_from_slice(head);
+                self.head_from += len;
+                filled += len;
+                continue;
+            }
+            if self.line_from < self.line_to {
+                let len = (self.line_to - self.line_from).min(out.len() - filled);
+                let line = &self.area[self.line_from..self.line_from + len];
+                out[filled..filled + len].copy_from_slice(line);
+                self.line_from += len;
+                filled += len;
+                continue;
+            }
+            if !self.has_counts {
+                filled += self.fill_whole(&mut out[filled..]);
+            }
+            if self.left == 0 || filled == out.len() {
+                break;
+            }
+            self.begin();
+        }
+        filled
+    }
+
+    /// Whole lines without counts, as many as there is room for.
+    fn fill_whole(&mut self, out: &mut [u8]) -> usize {
+        let mut filled = 0;
+        while self.left > 0 {
+            let r = &self.refs[self.next];
+            let (at, len) = (r.at as usize, r.len_bytes as usize + 1);
+            let Some(room) = out.get_mut(filled..filled + len) else {
+                break;
+            };
+            room.copy_from_slice(&self.area[at..at + len]);
+            filled += len;
+            self.step();
+        }
+        filled
+    }
+
+    fn step(&mut self) {
+        self.left -= 1;
+        self.next += 1;
+        if self.next == self.refs.len() {
+            self.next = 0;
+        }
+    }
+
+    fn begin(&mut self) {
+        let r = self.refs[self.next];
+        self.step();
+        (self.line_from, self.line_to) = (r.at as usize, (r.at + r.len_bytes) as usize + 1);
+        if self.has_counts {
+            let mut room = &mut self.head[..];
+            // There is always room for it.
+            let _ = write!(room, "{:>7} ", r.word);
+            let left = room.len();
+            (self.head_from, self.head_to) = (0, COUNT_BYTES_MAX - left);
+        }
+    }
+}
+
+/// Length of a count with the blank behind it.
+pub(super) fn count_bytes(count: u64) -> u64 {
+    let digits = count.checked_ilog10().unwrap_or(0) + 1;
+    u64::from(digits.max(7) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_in_order_however_the_output_is_cut() {
+        let area = b"one\ntwo\n\nlonger line\n";
+        let at = [(4, 3), (9, 11), (8, 0), (0, 3)];
+        let refs = at.map(|(at, len)| Ref {
+            word: 12_345_678,
+            at,
+            len_bytes: len,
+        });
+        for has_counts in [false, true] {
+            let expected: Vec<u8> = refs
+                .iter()
+                .cycle()
+                .take(6)
+                .flat_map(|r| {
+                    let head = if has_counts { "12345678 " } else { "" };
+                    [head.as_bytes(), r.bytes(area), b"\n"].concat()
+                })
+                .collect();
+            for cut in 1..expected.len() + 2 {
+                let mut gather = Gather::new(area, &refs, 6, has_counts);
+                assert_eq!(gather.bytes_left(), expected.len() as u64);
+                let mut got = Vec::new();
+                while !gather.is_done() {
+                    let mut chunk = vec![0; cut];
+                    let len = gather.fill(&mut chunk);
+                    got.extend_from_slice(&chunk[..len]);
+                }
+                assert_eq!(got, expected);
+            }
+        }
+        assert_eq!(count_bytes(1), 8);
+        assert_eq!(count_bytes(9_999_999), 8);
+        assert_eq!(count_bytes(10_000_000), 9);
+        assert_eq!(count_bytes(u64::MAX), 21);
+    }
+}

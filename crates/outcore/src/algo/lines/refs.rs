@@ -1,0 +1,346 @@
+//! Sorting references to strings of bytes: eight bytes at a time, cached in the reference.
+//!
+//! Model: multikey string sorting with caching (Bentley and Sedgewick 1997; Ng and Kakehi, "Cache
+//! efficient radix sort for string sorting", 2007; Kärkkäinen and Rantala, "Engineering radix sort
+//! for strings", 2008). A reference carries the next eight bytes of its string as a big-endian
+//! word, so that a radix sort of the references never looks at the strings; groups of equal words
+//! go on with the next eight bytes, small groups by insertion.
+//!
+//! Contract: [`sort_refs`] orders references by their strings as unsigned bytes, a prefix first,
+//! and equal strings as the [`Tie`] says. No recursion: adversarial strings cost time, not stack.
+//!
+//! Bounds: the references once more for the radix sort, one group description a level that is open.
+//! Each level reads every string that is still tied with another once.
+
+use std::cmp::Ordering;
+
+use voracious_radix_sort::{RadixSort, Radixable};
+
+/// A reference to a string in an area.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ref {
+    /// Bytes at the depth that is sorted by, zeros behind the string's end.
+    pub(super) word: u64,
+    /// Where the string begins in its area.
+    pub(super) at: u32,
+    /// Its length in bytes.
+    pub(super) len_bytes: u32,
+}
+
+impl Ref {
+    /// The string.
+    #[inline(always)]
+    pub(super) fn bytes<'a>(&self, area: &'a [u8]) -> &'a [u8] {
+        &area[self.at as usize..self.at as usize + self.len_bytes as usize]
+    }
+
+    /// The string from `depth` on.
+    #[inline(always)]
+    fn suffix<'a>(&self, area: &'a [u8], depth: usize) -> &'a [u8] {
+        let bytes = self.bytes(area);
+        &bytes[depth.min(bytes.len())..]
+    }
+}
+
+impl PartialEq for Ref {
+    fn eq(&self, other: &Self) -> bool {
+        self.word == other.word
+    }
+}
+
+impl PartialOrd for Ref {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        self.word.partial_cmp(&other.word)
+    }
+}
+
+impl Radixable<u64> for Ref {
+    type Key = u64;
+
+    #[inline]
+    fn key(&self) -> u64 {
+        self.word
+    }
+}
+
+/// How equal strings are ordered.
+pub(super) trait Tie {
+    /// Whether all orders are as good, so that [`Tie::compare`] need not be asked.
+    const IS_ANY: bool;
+    /// Order of two references to equal strings.
+    fn compare(&self, a: &Ref, b: &Ref) -> Ordering;
+}
+
+/// Equal strings in any order.
+pub(super) struct AnyTie;
+
+impl Tie for AnyTie {
+    const IS_ANY: bool = true;
+
+    fn compare(&self, _: &Ref, _: &Ref) -> Ordering {
+        Ordering::Equal
+    }
+}
+
+impl<F: Fn(&Ref, &Ref) -> Ordering> Tie for F {
+    const IS_ANY: bool = false;
+
+    fn compare(&self, a: &Ref, b: &Ref) -> Ordering {
+        self(a, b)
+    }
+}
+
+/// The eight bytes of `bytes` from `depth` on as a big-endian word, zeros behind the end.
+#[inline(always)]
+pub(super) fn word_of(bytes: &[u8], depth: usize) -> u64 {
+    let rest = &bytes[depth.min(bytes.len())..];
+    match rest.first_chunk() {
+        Some(&first) => u64::from_be_bytes(first),
+        None => short_word(rest),
+    }
+}
+
+/// The same of fewer than eight bytes.
+#[inline(always)]
+fn short_word(rest: &[u8]) -> u64 {
+    let mut padded = [0; 8];
+    padded[..rest.len()].copy_from_slice(rest);
+    u64::from_be_bytes(padded)
+}
+
+/// The same of a string in an area, whose neighbours may be read and masked.
+#[inline(always)]
+pub(super) fn word_in(area: &[u8], r: &Ref, depth: usize) -> u64 {
+    let left = (r.len_bytes as usize).saturating_sub(depth);
+    if left == 0 {
+        return 0;
+    }
+    let from = r.at as usize + depth;
+    match area[from..].first_chunk() {
+        Some(&first) => {
+            let word = u64::from_be_bytes(first);
+            word & (u64::MAX << (64 - 8 * left.min(8)))
+        }
+        None => short_word(&area[from..from + left.min(8)]),
+    }
+}
+
+/// Groups of so few are sorted by insertion.
+const INSERTION: usize = 12;
+/// Below this many, the standard library's sort is faster than setting up a radix sort.
+const RADIX: usize = 1024;
+
+/// Sorts `refs` by their strings in `area`, which all agree in their first `depth` bytes.
+pub(super) fn sort_refs<T: Tie>(area: &[u8], refs: &mut [Ref], depth: usize, tie: &T) {
+    let mut open = vec![(0, refs.len(), depth)];
+    while let Some((from, to, depth)) = open.pop() {
+        let group = &mut refs[from..to];
+        if group.len() <= INSERTION {
+            insert(area, group, depth, tie);
+            continue;
+        }
+        let depth = depth + load_words(area, group, depth);
+        match group.len() < RADIX {
+            true => group.sort_unstable_by_key(|r| r.word),
+            false => group.voracious_sort(),
+        }
+        let mut start = 0;
+        while start < group.len() {
+            let word = group[start].word;
+            let mut end = start + 1;
+            while end < group.len() && group[end].word == word {
+                end += 1;
+            }
+            if end - start > 1 {
+                let ended = settle_ended(&mut group[start..end], depth + 8, tie);
+                if end - start - ended > 1 {
+                    open.push((from + start + ended, from + end, depth + 8));
+                }
+            }
+            start = end;
+        }
+    }
+}
+
+/// Loads the words at `depth`, or further on if all strings agree there; gives how much further.
+fn load_words(area: &[u8], group: &mut [Ref], depth: usize) -> usize {
+    let mut further = 0;
+    loop {
+        let Some(&first) = group.first() else {
+            return further;
+        };
+        let at = depth + further;
+        let expected = word_in(area, &first, at);
+        let mut differs = 0;
+        let mut shortest = u32::MAX;
+        for r in group.iter_mut() {
+            r.word = word_in(area, r, at);
+            differs |= r.word ^ expected;
+            shortest = shortest.min(r.len_bytes);
+        }
+        if differs != 0 || (shortest as usize) <= at + 8 {
+            return further;
+        }
+        further += 8 + agreeing(area, group, at + 8, shortest as usize);
+    }
+}
+
+/// Bytes from `depth` on in which all strings of a group agree, rounded down to whole words.
+fn agreeing(area: &[u8], group: &[Ref], depth: usize, shortest: usize) -> usize {
+    let Some(first) = group.first() else { return 0 };
+    let mut common = &first.bytes(area)[depth..shortest];
+    for r in &group[1..] {
+        let other = &r.suffix(area, depth)[..common.len()];
+        if other != common {
+            let same = common.iter().zip(other).take_while(|(a, b)| a == b);
+            common = &common[..same.count()];
+            if common.len() < 8 {
+                return 0;
+            }
+        }
+    }
+    common.len() / 8 * 8
+}
+
+/// Of strings that agree in all bytes before `depth`, puts those that end there or before in front
+/// and in order; gives their number.
+fn settle_ended<T: Tie>(group: &mut [Ref], depth: usize, tie: &T) -> usize {
+    let depth = depth as u32;
+    let mut ended = 0;
+    for index in 0..group.len() {
+        if group[index].len_bytes <= depth {
+            group.swap(ended, index);
+            ended += 1;
+        }
+    }
+    let settled = &mut group[..ended];
+    let is_done = T::IS_ANY
+        && settled
+            .windows(2)
+            .all(|pair| pair[0].len_bytes == pair[1].len_bytes);
+    if !is_done {
+        // Zeros stand behind the end: of two that look alike the shorter is a prefix.
+        settled.sort_unstable_by(|a, b| {
+            a.len_bytes
+                .cmp(&b.len_bytes)
+                .then_with(|| tie.compare(a, b))
+        });
+    }
+    ended
+}
+
+fn insert<T: Tie>(area: &[u8], group: &mut [Ref], depth: usize, tie: &T) {
+    for r in group.iter_mut() {
+        r.word = word_in(area, r, depth);
+    }
+    for index in 1..group.len() {
+        let new = group[index];
+        let mut place = index;
+        while place > 0 && is_before(area, &new, &group[place - 1], depth, tie) {
+            group[place] = group[place - 1];
+            place -= 1;
+        }
+        group[place] = new;
+    }
+}
+
+#[inline(always)]
+fn is_before<T: Tie>(area: &[u8], a: &Ref, b: &Ref, depth: usize, tie: &T) -> bool {
+    if a.word != b.word {
+        return a.word < b.word;
+    }
+    let order = a.suffix(area, depth).cmp(b.suffix(area, depth));
+    order.then_with(|| tie.compare(a, b)) == Ordering::Less
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn area_of(strings: &[Vec<u8>]) -> (Vec<u8>, Vec<Ref>) {
+        let mut area = Vec::new();
+        let refs = strings.iter().map(|string| {
+            let at = area.len() as u32;
+            area.extend_from_slice(string);
+            let len = string.len() as u32;
+            Ref {
+                word: 0,
+                at,
+                len_bytes: len,
+            }
+        });
+        let refs = refs.collect();
+        (area, refs)
+    }
+
+    /// Strings of few bytes, zeros among them, behind prefixes of many lengths.
+    fn any_strings() -> impl Strategy<Value = Vec<Vec<u8>>> {
+        let tail = prop::collection::vec(prop_oneof![Just(0u8), Just(b'a'), any::<u8>()], 0..20);
+        let string = (0usize..6, tail).prop_map(|(prefix, tail)| {
+            let mut string = vec![b'p'; [0, 1, 7, 8, 9, 1024][prefix]];
+            string.extend(tail);
+            string
+        });
+        let few = prop::collection::vec(prop_oneof![Just(0u8), Just(1u8)], 0..40);
+        prop_oneof![
+            prop::collection::vec(string, 0..300),
+            prop::collection::vec(few, 0..3000),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn references_are_sorted_like_their_strings(strings in any_strings()) {
+            let (area, mut refs) = area_of(&strings);
+            sort_refs(&area, &mut refs, 0, &AnyTie);
+            let mut expected = strings;
+            expected.sort();
+            let got: Vec<&[u8]> = refs.iter().map(|r| r.bytes(&area)).collect();
+            prop_assert_eq!(got, expected);
+        }
+
+        #[test]
+        fn equal_strings_are_ordered_as_the_tie_says(strings in any_strings()) {
+            let (area, refs) = area_of(&strings);
+            for is_turned in [false, true] {
+                let mut sorted = refs.clone();
+                let tie = |a: &Ref, b: &Ref| match is_turned {
+                    false => a.at.cmp(&b.at),
+                    true => b.at.cmp(&a.at),
+                };
+                sort_refs(&area, &mut sorted, 0, &tie);
+                let mut expected: Vec<(&[u8], u32)> =
+                    refs.iter().map(|r| (r.bytes(&area), r.at)).collect();
+                expected.sort_by(|a, b| a.0.cmp(b.0).then_with(|| match is_turned {
+                    false => a.1.cmp(&b.1),
+                    true => b.1.cmp(&a.1),
+                }));
+                let place = |r: &Ref| (r.bytes(&area), r.at);
+                // Empty strings share a place with what follows them.
+                let got: Vec<(&[u8], u32)> = sorted.iter().map(place).collect();
+                prop_assert_eq!(got, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn each_string_a_prefix_of_the_next_needs_no_stack() {
+        let long = vec![7u8; 20_000];
+        let area = long.clone();
+        let mut refs: Vec<Ref> = (0..20_000u32)
+            .rev()
+            .map(|len| Ref {
+                word: 0,
+                at: 0,
+                len_bytes: len,
+            })
+            .collect();
+        sort_refs(&area, &mut refs, 0, &AnyTie);
+        assert!(
+            refs.windows(2)
+                .all(|pair| pair[0].len_bytes < pair[1].len_bytes)
+        );
+    }
+}

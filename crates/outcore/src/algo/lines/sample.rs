@@ -1,0 +1,235 @@
+//! What a sample of the input tells: how long lines and keys are, how many differ, and the keys that
+//! splitters are chosen from.
+//!
+//! Contract: the input is cut into equal stretches and each read is a block at a seeded place inside
+//! its stretch, of which a few whole lines are taken; lines are met in proportion to their bytes.
+//! One that does not end in its block counts with the bytes that are there, which only makes
+//! splitters less exact; one without a key is left out.
+//!
+//! Bounds: at most [`READS_MAX`] blocks, and a sixteenth of the input.
+
+use super::cut::Keys;
+use super::plan::LineSize;
+use crate::data::lines::{LineOrder, LineTie};
+use crate::drive::Op;
+use crate::error::Result;
+use crate::job::Job;
+use crate::memory::{BLOCK_BYTES, Pool, block_floor};
+use crate::stream::sample::random;
+use crate::stream::source::InputPart;
+use crate::volume::Volume;
+
+/// Most blocks that are read.
+const READS_MAX: u64 = 4096;
+/// Reads in flight.
+const WINDOW: usize = 128;
+/// Lines taken of a block.
+const LINES_A_READ: usize = 32;
+/// Most bytes of a key that are kept.
+const KEY_BYTES_MAX: usize = 1024;
+/// Most bytes of all of them.
+const SAMPLE_BYTES_MAX: usize = 8 << 20;
+
+/// A sample of lines.
+#[derive(Debug, Default)]
+pub(super) struct LineSample {
+    /// Keys, in order once [`LineSample::sort`] has been called.
+    pub(super) keys: Keys,
+    lines: u64,
+    line_bytes: u64,
+    key_bytes: u64,
+}
+
+/// What lines are, for a sample.
+#[derive(Clone, Copy)]
+pub(super) struct Lines<'a> {
+    pub(super) order: &'a dyn LineOrder,
+    pub(super) terminator: u8,
+}
+
+impl LineSample {
+    /// Takes the lines of `bytes`; `is_begin` if a line begins at the front.
+    pub(super) fn take(&mut self, lines: Lines<'_>, bytes: &[u8], is_begin: bool) {
+        let mut rest = bytes;
+        if !is_begin {
+            let end = memchr::memchr(lines.terminator, bytes);
+            rest = &bytes[end.map_or(bytes.len(), |end| end + 1)..];
+        }
+        let ends = memchr::memchr_iter(lines.terminator, bytes).count() as u64;
+        self.lines += ends;
+        self.line_bytes += bytes.len() as u64;
+        for _ in 0..LINES_A_READ {
+            if rest.is_empty() || self.keys.area.len() >= SAMPLE_BYTES_MAX {
+                return;
+            }
+            let end = memchr::memchr(lines.terminator, rest);
+            let line = &rest[..end.unwrap_or(rest.len())];
+            let at = self.keys.area.len();
+            match lines.order.append_key(line, &mut self.keys.area) {
+                Ok(()) => {
+                    self.key_bytes += (self.keys.area.len() - at) as u64;
+                    self.keys.area.truncate(at + KEY_BYTES_MAX);
+                    self.keys.note(at);
+                }
+                Err(_) => self.keys.area.truncate(at),
+            }
+            rest = &rest[(line.len() + 1).min(rest.len())..];
+        }
+    }
+
+    /// Puts the keys in order.
+    pub(super) fn sort(&mut self) {
+        self.keys.sort();
+    }
+
+    /// About how many different keys there are among `lines`, if all are about as frequent; the keys
+    /// are in order. Solves `seen = all (1 - exp(-taken / all))`.
+    fn distinct(&self, lines: f64) -> Option<u64> {
+        let taken = self.keys.refs.len() as f64;
+        if taken == 0.0 {
+            return None;
+        }
+        let area = &self.keys.area;
+        let refs = &self.keys.refs;
+        let differ = |pair: &&[super::refs::Ref]| pair[0].bytes(area) != pair[1].bytes(area);
+        let seen = 1.0 + refs.windows(2).filter(differ).count() as f64;
+        if seen > 0.99 * taken {
+            return None;
+        }
+        let (mut low, mut high) = (seen, lines.max(seen));
+        for _ in 0..60 {
+            let all = (low + high) / 2.0;
+            match all * -(-taken / all).exp_m1() < seen {
+                true => low = all,
+                false => high = all,
+            }
+        }
+        Some(high.ceil() as u64)
+    }
+
+    /// What a plan has to know; the keys are in order.
+    pub(super) fn size(
+        &self,
+        job: &Job,
+        lines: Lines<'_>,
+        data_bytes: u64,
+        is_unique: bool,
+        drive_count: usize,
+    ) -> LineSize {
+        let line_bytes = self.line_bytes as f64 / self.lines.max(1) as f64;
+        let is_whole = lines.order.is_whole_line();
+        let key_bytes = match is_whole {
+            true => 0.0,
+            false => (self.key_bytes as f64 / self.keys.refs.len().max(1) as f64).max(1.0),
+        };
+        LineSize {
+            data_bytes,
+            line_bytes: line_bytes.max(1.0),
+            key_bytes,
+            distinct: match is_unique && is_whole {
+                true => self.distinct(data_bytes as f64 / line_bytes.max(1.0)),
+                false => None,
+            },
+            is_ordered: !is_whole && lines.order.tie() == LineTie::Position,
+            is_unique,
+            memory_bytes: job.options.memory_bytes,
+            threads: job.options.threads,
+            drive_count,
+        }
+    }
+}
+
+/// Where one read goes, and where in it the data lie.
+struct Place {
+    part: usize,
+    read_at_bytes: u64,
+    from: usize,
+    to: usize,
+}
+
+/// Lines from random places of `parts`.
+pub(super) fn sample_input(
+    job: &Job,
+    volume: &Volume,
+    parts: &[InputPart],
+    lines: Lines<'_>,
+) -> Result<LineSample> {
+    let total_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
+    let block = BLOCK_BYTES as u64;
+    let reads = (total_bytes / 16 / block)
+        .clamp(16, READS_MAX)
+        .min(total_bytes.div_ceil(block));
+    let mut places = Vec::with_capacity(reads as usize);
+    for index in 0..reads {
+        let border =
+            |index: u64| (u128::from(total_bytes) * u128::from(index) / u128::from(reads)) as u64;
+        let (from, to) = (border(index), border(index + 1));
+        if from < to {
+            let at = from + random(job.options.seed, index) % (to - from);
+            places.extend(place(parts, at));
+        }
+    }
+    let mut sampled = LineSample::default();
+    let slots = WINDOW.min(places.len()).max(1);
+    let pool = Pool::new(&job.budget, "sample", BLOCK_BYTES, slots)?;
+    let mut port = volume.port()?;
+    let (mut finished, mut next) = (Vec::new(), 0);
+    // Answers are looked at in the order of the questions, so that the same seed gives the same.
+    let mut answers: Vec<Option<crate::memory::Buf>> = Vec::new();
+    while next < places.len() {
+        job.control.check()?;
+        let batch = &places[next..(next + slots).min(places.len())];
+        answers.clear();
+        answers.resize_with(batch.len(), || None);
+        for (index, place) in batch.iter().enumerate() {
+            let Some(buf) = pool.take() else { break };
+            port.submit(
+                &parts[place.part].file,
+                Op::Read,
+                place.read_at_bytes,
+                buf,
+                index as u64,
+            );
+        }
+        while port.in_flight() > 0 {
+            job.control.check()?;
+            port.poll(true, &mut finished)?;
+            for transfer in finished.drain(..) {
+                if let Some(fault) = transfer.fault {
+                    return Err(volume.explain(&fault));
+                }
+                let place = &batch[transfer.token as usize];
+                // A file that became shorter is found, and named, when its blocks are read.
+                if transfer.len_bytes >= place.to {
+                    answers[transfer.token as usize] = Some(transfer.buf);
+                }
+            }
+        }
+        for (place, buf) in batch.iter().zip(answers.drain(..)) {
+            if let Some(buf) = buf {
+                let data_at_bytes = parts[place.part].data_at_bytes;
+                let is_begin = place.read_at_bytes + place.from as u64 == data_at_bytes;
+                sampled.take(lines, &buf[place.from..place.to], is_begin);
+            }
+        }
+        next += batch.len();
+    }
+    Ok(sampled)
+}
+
+/// The block that holds byte `at` of all data.
+fn place(parts: &[InputPart], at: u64) -> Option<Place> {
+    let after = parts.partition_point(|part| part.first_position <= at);
+    let index = (0..after).rev().find(|&i| parts[i].data_len_bytes > 0)?;
+    let part = &parts[index];
+    let file_at = part.data_at_bytes + (at - part.first_position);
+    let read_at_bytes = block_floor(file_at);
+    let from = part.data_at_bytes.max(read_at_bytes) - read_at_bytes;
+    let end = (part.data_at_bytes + part.data_len_bytes).min(read_at_bytes + BLOCK_BYTES as u64);
+    Some(Place {
+        part: index,
+        read_at_bytes,
+        from: from as usize,
+        to: (end - read_at_bytes) as usize,
+    })
+}

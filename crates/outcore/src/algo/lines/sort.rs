@@ -1,0 +1,427 @@
+//! External samplesort of lines: input files in, one sorted output, whole or not at all.
+//!
+//! Model: PALID (Li, Khan, Dhulipala, SPAA 2025), section 4, for records of any length.
+//!
+//! Contract: the output is the input's lines, each ended by the terminator, ordered by key and then
+//! as the order says. Its bytes depend on the input, the order and the options alone. Inputs are only
+//! read. On any failure nothing is left behind.
+//!
+//! Bounds: memory as planned ([`super::plan`]); I/O 2 reads and 2 writes of the data, less what stays
+//! in memory and what is only counted, plus the sample.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::bucket::{LineBucket, Space};
+use super::context::Context;
+use super::cut::{CutSize, LineCut};
+use super::distribute::distribute_input;
+use super::leaf::{self, LeafSizes, LineLeaf, LineLeaves};
+use super::plan::{LinePlan, LineSize, plan_lines};
+use super::sample::{LineSample, Lines, sample_input};
+use super::split::split_oversized;
+use super::table::{Tables, sort_tables};
+use super::{LineSortOptions, LineSummary};
+use crate::algo::crew::Crew;
+use crate::algo::ends::{
+    check_unchanged, make_scratch, open_inputs, scratch_drives, stage_output, traffic_by_drive,
+};
+use crate::algo::leaf::Sink;
+use crate::algo::place::Turns;
+use crate::algo::shared::LazyScratch;
+use crate::algo::sort::{Phases, SortInput, SortOutput};
+use crate::data::lines::LineOrder;
+use crate::drive::Access;
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::memory::{BLOCK_BYTES, Pool};
+use crate::stream::sample::random;
+use crate::stream::writer::Writer;
+use crate::volume::Volume;
+use crate::volume::output::{Output, Room};
+use crate::volume::scratch::Scratch;
+
+/// Sorts the lines of `inputs`, one file after another, into `output`.
+///
+/// # Errors
+/// [`crate::Kind::Usage`] for shards, [`crate::Kind::Memory`] if the plan or the longest line does not
+/// fit, [`crate::Kind::Corrupt`] for lines without a key, scratch that rotted or input that changed,
+/// [`crate::Kind::NoSpace`], [`crate::Kind::Io`], [`crate::Kind::Interrupted`].
+pub fn sort_lines(
+    job: &Job,
+    inputs: &[SortInput],
+    output: SortOutput,
+    order: &dyn LineOrder,
+    options: LineSortOptions,
+) -> Result<LineSummary> {
+    check_output(&output, options)?;
+    let mut phases = Phases::start();
+    let drives = scratch_drives(job, &output);
+    let volume = Volume::new(Arc::clone(&job.device), &drives)?;
+    let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
+    let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
+    // A file may lack its last terminator.
+    let most_bytes = data_bytes + parts.len() as u64;
+    // What counts add is known later.
+    let mut staged = match options.count {
+        true => None,
+        false => stage(&volume, &output, options, most_bytes)?,
+    };
+    phases.end("prepare");
+    job.control.begin_phase("sample", 0);
+    let lines = Lines {
+        order,
+        terminator: options.terminator,
+    };
+    let mut sample = sample_input(job, &volume, &parts, lines)?;
+    sample.sort();
+    let is_unique = options.unique || options.count;
+    let drive_count = volume.drives().len();
+    let plan = plan_lines(sample.size(job, lines, data_bytes, is_unique, drive_count))?;
+    let scratch = LazyScratch::new(|| make_scratch(job, &volume, &drives, plan.scratch_bytes));
+    if plan.scratch_bytes > 0 {
+        scratch.get()?;
+    }
+    let (slot_bytes, slots) = (plan.segment_bytes, plan.segment_slots());
+    let context = Context {
+        job,
+        volume: &volume,
+        scratch: &scratch,
+        order,
+        options,
+        plan: &plan,
+        parts: &parts,
+        segment_pool: Pool::new(&job.budget, "buckets in memory", slot_bytes, slots)?,
+        resident_credit: AtomicI64::new(plan.resident_segments as i64),
+        run: random(job.options.seed, data_bytes),
+        crew: Crew::new(job, plan.size.threads as u64),
+        skipped: AtomicU64::new(0),
+    };
+    let cut = choose_cut(&context, &sample);
+    drop(sample);
+    phases.end("sample");
+    job.control.begin_phase("distribute", data_bytes);
+    let table_bytes = plan.table_bytes * plan.size.threads as u64;
+    let _tables = job.budget.reserve("tables of lines", table_bytes)?;
+    let (mut buckets, tables) = distribute_input(&context, &cut)?;
+    check_unchanged(&volume, &parts, false)?;
+    let tables = sort_tables(&context, tables)?;
+    let lines_in = buckets.iter().map(|b| b.counts.lines).sum::<u64>()
+        + tables.lines()
+        + context.skipped.load(Ordering::Relaxed);
+    tables.assign(&cut, &mut buckets);
+    let (buckets, splits) = split_oversized(&context, &tables, buckets)?;
+    phases.end("distribute");
+    if options.count {
+        let counts_bytes = 8 * buckets.iter().map(LineBucket::lines_max).sum::<u64>();
+        staged = stage(&volume, &output, options, most_bytes + counts_bytes)?;
+    }
+    let written = sort_buckets(&context, &tables, buckets, staged.as_ref(), &output)?;
+    phases.end("sort");
+    let skipped = context.skipped.load(Ordering::Relaxed);
+    drop(context);
+    // Once the output has its name, there may be no other copy.
+    check_unchanged(&volume, &parts, false)?;
+    let scratch = scratch.into_made();
+    let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
+    // Gives its space back before the output's name needs some.
+    if let Some(scratch) = scratch {
+        scratch.remove();
+    }
+    if let Some(staged) = staged {
+        job.control.begin_phase("publish", 0);
+        staged.publish(&volume, written.bytes)?;
+    }
+    phases.end("publish");
+    let (read_bytes, written_bytes) = volume.traffic_bytes();
+    Ok(LineSummary {
+        lines_in,
+        lines_out: written.lines,
+        skipped,
+        bytes_out: written.bytes,
+        seconds: phases.started.elapsed().as_secs_f64(),
+        read_bytes,
+        written_bytes,
+        passes: 1 + splits + u32::from(scratch_bytes > 0),
+        scratch_bytes,
+        drives: traffic_by_drive(&volume),
+        phases: phases.ended,
+        plan: Some(plan),
+    })
+}
+
+/// What [`sort_lines`] would plan with, told from a sample of `inputs`.
+///
+/// # Errors
+/// As [`sort_lines`] for the inputs.
+pub fn sample_lines(
+    job: &Job,
+    inputs: &[SortInput],
+    order: &dyn LineOrder,
+    options: LineSortOptions,
+) -> Result<LineSize> {
+    let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
+    let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
+    let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
+    let lines = Lines {
+        order,
+        terminator: options.terminator,
+    };
+    let mut sample = sample_input(job, &volume, &parts, lines)?;
+    sample.sort();
+    let is_unique = options.unique || options.count;
+    let drive_count = volume.drives().len().max(1);
+    Ok(sample.size(job, lines, data_bytes, is_unique, drive_count))
+}
+
+/// Refuses what lines cannot be written to, before any work.
+pub(super) fn check_output(output: &SortOutput, options: LineSortOptions) -> Result<()> {
+    match output {
+        SortOutput::Shards { .. } => Err(Error::usage(
+            "plan the sort of lines",
+            "lines cannot be written one shard a drive",
+        )
+        .hint("write one file")),
+        SortOutput::File { path, .. } if !options.replace && path.exists() => {
+            Err(Error::usage("create output", "it exists already")
+                .path(path)
+                .hint("allow overwriting with --force"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn stage(
+    volume: &Volume,
+    output: &SortOutput,
+    options: LineSortOptions,
+    most_bytes: u64,
+) -> Result<Option<Output>> {
+    let room = match options.unique || options.count {
+        true => Room::AtMost,
+        false => Room::Exactly,
+    };
+    stage_output(volume, output, options.replace, room, most_bytes, 1)
+}
+
+/// Splitters for the plan's buckets; those of frequent keys come on top, as far as there are buffers.
+fn choose_cut(context: &Context<'_>, sample: &LineSample) -> LineCut {
+    let plan = context.plan;
+    let own = match plan.levels {
+        0 => plan.size.data_bytes / plan.segment_bytes as u64,
+        _ => 0,
+    };
+    let resident = plan.resident_segments.saturating_sub(own as usize);
+    let spare = match context.is_whole() {
+        // What is only counted needs no buffers.
+        true => plan.bucket_count,
+        false => (resident / plan.size.threads).min(plan.bucket_count),
+    };
+    let size = CutSize {
+        ranges: plan.bucket_count,
+        buckets_max: plan.bucket_count + spare,
+        heavy_share: if context.is_whole() { 0.25 } else { 0.75 },
+    };
+    let cut = LineCut::choose(&sample.keys, size);
+    if !context.is_whole() {
+        let extra = cut.bucket_count().saturating_sub(plan.bucket_count);
+        let taken = (extra * plan.size.threads) as i64;
+        context.resident_credit.fetch_sub(taken, Ordering::Relaxed);
+    }
+    cut
+}
+
+/// What was written.
+struct Written {
+    lines: u64,
+    bytes: u64,
+}
+
+/// Sorts all buckets and writes them.
+fn sort_buckets(
+    context: &Context<'_>,
+    tables: &Tables,
+    buckets: Vec<LineBucket>,
+    staged: Option<&Output>,
+    output: &SortOutput,
+) -> Result<Written> {
+    let job = context.job;
+    let bytes: u64 = buckets.iter().map(|bucket| bucket.counts.bytes).sum();
+    job.control.begin_phase("sort", bytes);
+    if let Some(scratch) = context.scratch.made() {
+        scratch.seal();
+    }
+    let edge_pool = Pool::new(&job.budget, "edge blocks", BLOCK_BYTES, 128)?;
+    let writer = staged.map(|staged| Writer::new(staged, edge_pool));
+    let (sink, is_file) = match (&writer, output) {
+        (Some(writer), _) => (Sink::Files(writer), true),
+        (None, SortOutput::Pipe(pipe)) => (Sink::Pipe(pipe), false),
+        (None, _) => return Ok(Written { lines: 0, bytes: 0 }),
+    };
+    let sizes = LeafChoice::of(context, &buckets)?;
+    let takes_turns = context.is_unique() || !is_file;
+    let list = make_leaves(context, buckets, takes_turns);
+    let needs: Vec<bool> = list
+        .iter()
+        .map(|leaf| sizes.is_alone(context, &leaf.bucket))
+        .collect();
+    let alone: Vec<Option<Space>> = list
+        .iter()
+        .zip(&needs)
+        .map(|(leaf, &is_alone)| is_alone.then(|| leaf.bucket.space(!context.is_whole())))
+        .collect();
+    let leaves = LineLeaves {
+        leaves: list
+            .into_iter()
+            .map(|leaf| Mutex::new(Some(leaf)))
+            .collect(),
+        next: AtomicUsize::new(0),
+        end: AtomicUsize::new(0),
+        sink,
+        tables,
+        turns: Turns::default(),
+        lines: AtomicU64::new(0),
+    };
+    let mut from = 0;
+    while from < alone.len() {
+        let many = alone[from..]
+            .iter()
+            .take_while(|space| space.is_none())
+            .count();
+        let (to, sizes, threads) = match alone[from] {
+            Some(space) => (from + 1, sizes.for_one(space), 1),
+            None => (from + many, sizes.for_many, context.crew.threads()),
+        };
+        leaves.end.store(to, Ordering::Release);
+        leaf::run(context, &leaves, sizes, threads)?;
+        from = to;
+    }
+    let lines = leaves.lines.load(Ordering::Relaxed);
+    let bytes = match takes_turns {
+        true => leaves.turns.placed().count,
+        false => bytes,
+    };
+    if let Some(writer) = &writer {
+        let mut port = context.volume.port()?;
+        writer.finish(context.volume, &mut port, bytes)?;
+    }
+    if let SortOutput::Pipe(pipe) = output {
+        let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+        pipe.flush()
+            .map_err(|e| Error::io("write to the pipe", &e))?;
+    }
+    Ok(Written { lines, bytes })
+}
+
+/// How much memory workers get for a bucket, and which buckets need more than that.
+struct LeafChoice {
+    for_many: LeafSizes,
+}
+
+impl LeafChoice {
+    /// Room for the largest bucket if there is as much for every thread, or as planned.
+    fn of(context: &Context<'_>, buckets: &[LineBucket]) -> Result<Self> {
+        let plan = context.plan;
+        let has_keys = !context.is_whole();
+        let mut largest = Space {
+            area_bytes: 0,
+            lines: 0,
+            key_bytes: 0,
+        };
+        for bucket in buckets {
+            let space = bucket.space(has_keys);
+            largest.area_bytes = largest.area_bytes.max(space.area_bytes);
+            largest.lines = largest.lines.max(space.lines);
+            largest.key_bytes = largest.key_bytes.max(space.key_bytes);
+        }
+        largest.area_bytes = largest.area_bytes.next_multiple_of(BLOCK_BYTES as u64);
+        let mut sizes = LeafSizes {
+            space: largest,
+            areas: plan.areas,
+            chunk_bytes: plan.chunk_bytes,
+            chunks: plan.chunks,
+        };
+        let is_enough = |sizes: &LeafSizes| {
+            sizes.bytes() * context.crew.threads() as u64 <= context.free_bytes()
+                && sizes.space.area_bytes <= u64::from(u32::MAX / 2)
+                && sizes.space.key_bytes <= u64::from(u32::MAX / 2)
+        };
+        while !is_enough(&sizes) && sizes.areas > 2 {
+            sizes.areas -= 1;
+        }
+        if !is_enough(&sizes) {
+            sizes.areas = plan.areas;
+            sizes.space = planned_space(plan);
+        }
+        Ok(LeafChoice { for_many: sizes })
+    }
+
+    fn is_alone(&self, context: &Context<'_>, bucket: &LineBucket) -> bool {
+        !self
+            .for_many
+            .space
+            .holds(&bucket.space(!context.is_whole()))
+    }
+
+    /// Memory for one bucket that is sorted alone.
+    fn for_one(&self, space: Space) -> LeafSizes {
+        LeafSizes {
+            space,
+            areas: 1,
+            chunk_bytes: self.for_many.chunk_bytes,
+            chunks: 2,
+        }
+    }
+}
+
+/// Memory for a bucket as planned.
+fn planned_space(plan: &LinePlan) -> Space {
+    Space {
+        area_bytes: plan.area_bytes() as u64,
+        lines: plan.leaf_lines_max,
+        key_bytes: plan.leaf_key_bytes_max,
+    }
+}
+
+/// Leaves in output order; copies of one line are cut into pieces that several threads write.
+fn make_leaves(
+    context: &Context<'_>,
+    mut buckets: Vec<LineBucket>,
+    takes_turns: bool,
+) -> Vec<LineLeaf> {
+    if context.order.is_descending() {
+        buckets.reverse();
+    }
+    let mut leaves = Vec::with_capacity(buckets.len());
+    let mut start_bytes = 0;
+    for mut bucket in buckets {
+        let (lines, bytes) = (bucket.counts.lines, bucket.counts.bytes);
+        let Some(line) = bucket.copies_of.clone().filter(|_| !takes_turns) else {
+            if bucket.lines_max() > 0 {
+                leaves.push(LineLeaf {
+                    bucket,
+                    start_bytes,
+                });
+                start_bytes += bytes;
+            }
+            continue;
+        };
+        let each = (context.plan.leaf_bytes_max / line.len()).max(1) as u64;
+        for first in (0..lines).step_by(each as usize) {
+            let mut piece = LineBucket {
+                copies_of: Some(line.clone()),
+                ..LineBucket::default()
+            };
+            piece.counts.lines = each.min(lines - first);
+            piece.counts.bytes = piece.counts.lines * line.len() as u64;
+            leaves.push(LineLeaf {
+                bucket: piece,
+                start_bytes: start_bytes + first * line.len() as u64,
+            });
+        }
+        start_bytes += bytes;
+        bucket.segments.clear();
+    }
+    leaves
+}

@@ -1,0 +1,117 @@
+//! Sorted as by definition: all orders and options on all kinds of text, at borders of blocks,
+//! segments and memory.
+
+use outcore::algo::lines::{LineSortOptions, OnNoKey};
+use outcore::data::lines::LineTie;
+use proptest::prelude::*;
+
+use crate::jobs::{LineJob, TestOrder};
+use crate::texts::{TEXTS, Text, text};
+
+const BYTES: TestOrder = TestOrder::Bytes { descending: false };
+
+fn any_order() -> impl Strategy<Value = TestOrder> {
+    let tie = prop_oneof![
+        Just(LineTie::Bytes),
+        Just(LineTie::BytesDescending),
+        Just(LineTie::Position),
+    ];
+    (0usize..3, any::<bool>(), tie).prop_map(|(which, descending, tie)| match which {
+        0 => TestOrder::Bytes { descending },
+        1 => TestOrder::Second { descending, tie },
+        _ => TestOrder::Length { descending, tie },
+    })
+}
+
+fn any_job() -> impl Strategy<Value = LineJob> {
+    let text_of = (0..TEXTS.len(), 0usize..400_000, any::<u64>(), any::<bool>());
+    let texts = prop::collection::vec(text_of, 1..4);
+    let options = (0u8..3, prop_oneof![Just(b'\n'), Just(0u8)]);
+    let machine = (
+        1usize..4,
+        1usize..9,
+        any::<u64>(),
+        any::<bool>(),
+        any::<bool>(),
+    );
+    (any_order(), texts, options, machine).prop_map(
+        |(order, texts, (which, terminator), (threads, drives, seed, to_pipe, has_room))| {
+            let inputs = texts.into_iter().map(|(kind, bytes, seed, is_cut)| {
+                let mut text = text(TEXTS[kind], bytes, terminator, seed);
+                if is_cut {
+                    text.pop();
+                }
+                text
+            });
+            let mut job = LineJob::of(order, Vec::new());
+            job.inputs = inputs.collect();
+            job.options = LineSortOptions {
+                terminator,
+                unique: which == 1,
+                count: which == 2,
+                on_no_key: OnNoKey::Skip,
+                ..LineSortOptions::default()
+            };
+            job.to_pipe = to_pipe;
+            (job.threads, job.drives, job.seed) = (threads, drives, seed);
+            job.memory_bytes = if has_room { 32 << 20 } else { 0 };
+            job
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn lines_are_sorted_as_by_definition(job in any_job()) {
+        job.check();
+    }
+}
+
+#[test]
+fn every_kind_of_text_is_sorted_through_scratch() {
+    for kind in TEXTS {
+        let mut job = LineJob::of(BYTES, text(kind, 1_000_000, b'\n', 3));
+        (job.threads, job.drives) = (2, 2);
+        let summary = job.check();
+        let is_counted = matches!(kind, Text::Same | Text::Empty);
+        assert_eq!(
+            summary.scratch_bytes == 0,
+            is_counted,
+            "{kind:?}: {:?}",
+            summary.plan
+        );
+    }
+}
+
+#[test]
+fn files_of_any_length_keep_all_their_lines() {
+    let whole = text(Text::Words, 10_000, b'\n', 5);
+    let lens = [0, 1, 2, 4095, 4096, 4097, 8191, 8192];
+    for len in lens {
+        let mut job = LineJob::of(BYTES, whole[..len].to_vec());
+        job.inputs.push(whole[len..].to_vec());
+        job.check();
+    }
+}
+
+#[test]
+fn lines_as_long_as_blocks_and_segments_are_sorted() {
+    for len in [4094, 4095, 4096, 65_535, 65_536, 200_000] {
+        let mut input = Vec::new();
+        for last in [b'c', b'a', b'b'] {
+            input.extend(std::iter::repeat_n(b'x', len));
+            input.push(last);
+            input.extend_from_slice(b"\nshort\n");
+        }
+        let mut job = LineJob::of(BYTES, input);
+        job.memory_bytes = 16 << 20;
+        job.check();
+        job.order = TestOrder::Length {
+            descending: true,
+            tie: LineTie::Position,
+        };
+        job.check();
+    }
+}
