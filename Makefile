@@ -18,6 +18,7 @@ help:
 	@echo 'make wheel     the Python package, into dist/'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs nightly, cargo-fuzz)'
 	@echo 'make bench-sort  other sorters and the drive itself, measured here (root; about 25 minutes)'
+	@echo 'make bench-primitives  shuffle, lines, map, filter, reduce, scan, gather (root; about 18 minutes)'
 	@echo 'make clean     remove what was built, .venv included'
 
 build:

@@ -3,8 +3,9 @@
 # make bench-sort BENCH_ARGS='--only 2g --rounds 5'.
 BENCH_PYTHON ?= python3
 BENCH_SORT := $(BENCH_PYTHON) benches/peers/bench_sort.py --outcore $(COMMAND)
+BENCH_PRIMITIVES := $(BENCH_PYTHON) benches/peers/bench_primitives.py --outcore $(COMMAND)
 
-.PHONY: bench-sort bench-sort-quick bench-drives bench-selftest
+.PHONY: bench-sort bench-sort-quick bench-drives bench-primitives bench-primitives-quick bench-selftest
 
 # Every case at full size: about 25 minutes, 45 GiB of disk, 10 GiB of memory for the drives' images.
 bench-sort: build
@@ -18,6 +19,15 @@ bench-sort-quick: build
 bench-drives: build
 	$(BENCH_SORT) --only drives $(BENCH_ARGS)
 
-# The benchmark's own tests; seconds, standard library only.
+# Shuffle, lines, map, filter, reduce, scan and gather at full size: about 18 minutes, 17 GiB of disk, 13 GiB of memory
+# for the drives' images. terashuf: see docs/benchmarks.md.
+bench-primitives: build
+	$(BENCH_PRIMITIVES) $(BENCH_ARGS)
+
+# The same at 1/16, once: does everything run?
+bench-primitives-quick: build
+	$(BENCH_PRIMITIVES) --quick $(BENCH_ARGS)
+
+# The benchmarks' own tests; seconds, standard library only.
 bench-selftest:
 	$(BENCH_PYTHON) -m unittest discover -s benches/peers/tests -t benches/peers

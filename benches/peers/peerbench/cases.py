@@ -10,29 +10,20 @@ so before anything is generated.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import sys
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Callable, Generator
 from pathlib import Path
 
-from . import floor, groups, tools
-from .install import PROGRAMS_DIR, VENV_PYTHON, Installed
-from .rounds import Case, CaseResult, Rounds
-from .tools import Job, Outcore
+from . import floor, tools
+from .install import PROGRAMS_DIR, VENV_PYTHON
+from .rounds import Case, CaseResult
+from .setting import TMPFS_NAMES, Array, Setting, directory, drive_array, need_drives, need_memory
+from .tools import Job
 from .units import GIB, MIB, format_size
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts"))
-import loop_drives  # noqa: E402  (a script beside the benchmark, usable on its own)
-
-MEMORY_BYTES_MIN = 64 * MIB
 KEYS_FULL = 1 << 28
 GENSORT_RECORDS_FULL = 10**7
 GENSORT_RECORD_BYTES = 100
-SLACK_BYTES = 64 * MIB
 DRIVE_RATE_BYTES_S = 50 * 10**6
 DRIVE_COUNTS = (1, 2, 4, 8)
 # Rate parameter for u64: mean 10^5, so that keys repeat about as often as in the sources' exponential inputs.
@@ -44,77 +35,6 @@ DISTRIBUTIONS = {
     "equal": "equal",
 }
 RSS_MEMORIES = (64 * MIB, 128 * MIB, 256 * MIB, 512 * MIB, 2 * GIB)
-
-
-# Names that cases use below `--tmpfs`; a run that was killed may have left them.
-TMPFS_NAMES = ("outcore-bench-tmpfs", "outcore-bench-work")
-DRIVES_NAME = "outcore-bench-drives"
-
-
-class Skipped(RuntimeError):
-    """A case that cannot run here; the text is the reason."""
-
-
-@dataclass
-class Setting:
-    """What all cases share: where files go, how large they are, how often each tool runs."""
-
-    outcore: Outcore
-    installed: Installed
-    hierarchies: groups.Hierarchies
-    rounds: Rounds
-    disk_dir: Path
-    tmpfs_dir: Path
-    scale: Fraction
-    count: int  # rounds
-    threads: int
-    limit_bytes: int | None
-    peers: frozenset[str]
-    all_peers: bool
-    log: Callable[[str], None]
-
-    def records(self, full: int) -> int:
-        return max(1, int(full * self.scale))
-
-    def memory(self, full_bytes: int) -> int:
-        return max(MEMORY_BYTES_MIN, int(full_bytes * self.scale))
-
-    def limit(self, memory_bytes: int) -> int:
-        """The group's limit for a case: twice the tools' memory, at least 256 MiB more (interpreters, libraries)."""
-        return self.limit_bytes or max(2 * memory_bytes, memory_bytes + 256 * MIB)
-
-    def generate(self, kind: str, count: int, path: Path, arguments: list[str]) -> None:
-        self.log(f"generating {path.name}: {count} x {kind} {' '.join(arguments)}")
-        self.outcore.generate(kind, count, path, arguments)
-
-
-@contextmanager
-def directory(parent: Path, name: str, need_bytes: int) -> Iterator[Path]:
-    """A directory for one case, removed with everything in it. Raises Skipped when the file system lacks the room."""
-    free_bytes = shutil.disk_usage(parent).free
-    if free_bytes < need_bytes + SLACK_BYTES:
-        raise Skipped(f"needs {format_size(need_bytes)} of free space, there are {format_size(free_bytes)}")
-    path = parent / name
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir(parents=True)
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def sweep(disk_dir: Path, tmpfs_dir: Path) -> list[str]:
-    """Removes what a killed run left: files, loop devices, mounts. Returns what it was, in words."""
-    left = [disk_dir / name for name in GROUPS] + [tmpfs_dir / name for name in TMPFS_NAMES]
-    swept = []
-    for path in left:
-        if path.exists():
-            shutil.rmtree(path)
-            swept.append(path.name)
-    if (tmpfs_dir / DRIVES_NAME).exists() and loop_drives.skip_reason() is None:
-        loop_drives.remove(tmpfs_dir / DRIVES_NAME)
-        swept.append(DRIVES_NAME)
-    return swept
 
 
 def _u64_job(setting: Setting, inputs: list[Path], keys: int, memory_bytes: int) -> Job:
@@ -139,7 +59,8 @@ def _against_peers(
             _to_parquet(source, job.parquet)
         title = f"{format_size(job.data_bytes)} of uniform u64 in {format_size(memory_bytes)}"
         limit = setting.limit(memory_bytes)
-        yield setting.rounds.run(Case(key, title, job, compared, path, setting.count, limit, with_floor=True))
+        lower = floor.of_sort(source, path / "floor.bin")
+        yield setting.rounds.run(Case(key, title, job, compared, path, setting.count, limit, lower))
 
 
 def _to_parquet(source: Path, target: Path) -> None:
@@ -184,8 +105,7 @@ def tmpfs(setting: Setting) -> Generator[CaseResult, None, None]:
     """Input, scratch and output on tmpfs: what is left of the time when the drives cost nothing."""
     keys, memory_bytes = setting.records(KEYS_FULL), setting.memory(512 * MIB)
     need_bytes = int(keys * 8 * 3.3) + memory_bytes
-    if _available_bytes() < need_bytes + GIB:
-        raise Skipped(f"needs {format_size(need_bytes)} of free memory")
+    need_memory(need_bytes)
     with directory(setting.tmpfs_dir, TMPFS_NAMES[0], need_bytes) as path:
         source = path / "input.bin"
         setting.generate("u64", keys, source, ["--seed", "1"])
@@ -194,13 +114,6 @@ def tmpfs(setting: Setting) -> Generator[CaseResult, None, None]:
         case = Case("tmpfs", title, job, [setting.outcore.tool()], path, setting.count, limit_bytes=None)
         case.notes.append("no memory limit: files on tmpfs are charged to whoever writes them")
         yield setting.rounds.run(case)
-
-
-def _available_bytes() -> int:
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 0
 
 
 def gensort(setting: Setting) -> Generator[CaseResult, None, None]:
@@ -213,7 +126,8 @@ def gensort(setting: Setting) -> Generator[CaseResult, None, None]:
         title = f"{records} ASCII gensort records of 100 bytes in {format_size(memory_bytes)}"
         compared = [setting.outcore.tool()] + ([tools.gnu_sort()] if "gnu" in setting.peers else [])
         limit = setting.limit(memory_bytes)
-        result = setting.rounds.run(Case("gensort", title, job, compared, path, setting.count, limit, with_floor=True))
+        lower = floor.of_sort(source, path / "floor.bin")
+        result = setting.rounds.run(Case("gensort", title, job, compared, path, setting.count, limit, lower))
         digests = {
             tool: run.extra["check"].get("sha256")
             for tool, runs in result.runs.items()
@@ -249,9 +163,7 @@ def rss(setting: Setting) -> Generator[CaseResult, None, None]:
 
 def drives(setting: Setting) -> Generator[CaseResult, None, None]:
     """1, 2, 4 and 8 throttled drives that hold input, scratch and output."""
-    reason = loop_drives.skip_reason()
-    if reason:
-        raise Skipped(f"throttled drives: {reason}")
+    need_drives()
     for count in DRIVE_COUNTS:
         yield from _drive_array(setting, count)
 
@@ -261,47 +173,25 @@ def _drive_array(setting: Setting, count: int) -> Generator[CaseResult, None, No
     keys = max(4096, setting.records(KEYS_FULL) // 4096 * 4096)
     memory_bytes = setting.memory(512 * MIB)
     share_keys = keys // count
-    share_bytes = share_keys * 8
     # Input, scratch and output, an eighth for an uneven spread, and the file system's own.
-    drive_bytes = int(share_bytes * 3.4) // MIB * MIB + 96 * MIB
-    if _available_bytes() < drive_bytes * count + memory_bytes + GIB:
-        raise Skipped(f"needs {format_size(drive_bytes * count)} of free memory for the drives' images")
-    array_dir = setting.tmpfs_dir / DRIVES_NAME
-    setting.log(f"building {count} drives of {format_size(drive_bytes)} at {DRIVE_RATE_BYTES_S // 10**6} MB/s")
-    try:
-        array = loop_drives.build(count, DRIVE_RATE_BYTES_S, drive_bytes, array_dir)
-        group = loop_drives.group_path(array_dir)
-        assert group is not None  # build saw the controller
-        joins = [group / "cgroup.procs"]
-        inputs = [drive.mount / "input.bin" for drive in array]
+    drive_bytes = int(share_keys * 8 * 3.4) // MIB * MIB + 96 * MIB
+    need_memory(drive_bytes * count + memory_bytes, " for the drives' images")
+    with drive_array(setting, count, drive_bytes, DRIVE_RATE_BYTES_S) as array:
+        inputs = array.shards("input.bin")
         for index, path in enumerate(inputs):
             setting.generate("u64", share_keys, path, ["--seed", str(index + 1)])
         with directory(setting.tmpfs_dir, TMPFS_NAMES[1], 0) as work:
-            yield _drive_case(setting, array, inputs, share_keys, memory_bytes, joins, work)
-    finally:
-        # The manifest of the shards may lie beside the drives, where the script would leave it and complain.
-        for manifest in array_dir.glob("*.outcore.json"):
-            manifest.unlink()
-        loop_drives.remove(array_dir)
+            yield _drive_case(setting, array, inputs, share_keys, memory_bytes, work)
 
 
 def _drive_case(
-    setting: Setting,
-    array: list[loop_drives.Drive],
-    inputs: list[Path],
-    share_keys: int,
-    memory_bytes: int,
-    joins: list[Path],
-    work: Path,
+    setting: Setting, array: Array, inputs: list[Path], share_keys: int, memory_bytes: int, work: Path
 ) -> CaseResult:
-    count, share_bytes = len(array), share_keys * 8
+    count, share_bytes = len(array.drives), share_keys * 8
     job = _u64_job(setting, inputs, share_keys * count, memory_bytes)
-    job.drives = [drive.mount for drive in array]
-    job.shards = [drive.mount / "sorted.bin" for drive in array]
-    # A drive is called like its directory, so the pattern names one shard on each.
-    job.pattern = str(array[0].mount.parent / "{drive}" / "sorted.bin") if count > 1 else str(job.shards[0])
-    allowed_s = 2 * share_bytes / DRIVE_RATE_BYTES_S
-    pairs = [(path, path.with_name("floor.bin")) for path in inputs]
+    job.drives = array.mounts
+    job.shards = array.shards("sorted.bin")
+    job.pattern = array.pattern("sorted.bin")
     case = Case(
         f"drives-{count}",
         f"{format_size(job.data_bytes)} of uniform u64 in {format_size(memory_bytes)} on {count} throttled drives",
@@ -310,14 +200,15 @@ def _drive_case(
         work,
         setting.count,
         setting.limit(memory_bytes),
-        joins=joins,
+        joins=array.joins,
     )
-    case.facts = {"drives": count, "rate_bytes_s": DRIVE_RATE_BYTES_S, "allowed_s": allowed_s}
+    case.facts = {
+        "drives": count,
+        "rate_bytes_s": DRIVE_RATE_BYTES_S,
+        "allowed_s": 2 * share_bytes / DRIVE_RATE_BYTES_S,
+    }
     if setting.installed.reason("fio") is None:
-        # Two seconds' worth says whether the throttle holds; reading and writing at once, as the sort does.
-        probe_bytes = min(2 * DRIVE_RATE_BYTES_S, share_bytes) // floor.DIRECT_BLOCK_BYTES * floor.DIRECT_BLOCK_BYTES
-        seconds = floor.pairs_seconds(pairs, probe_bytes, joins)
-        case.facts["measured_rate_bytes_s"] = probe_bytes / seconds
+        case.facts["measured_rate_bytes_s"] = floor.array_rate(inputs, share_bytes, DRIVE_RATE_BYTES_S, array.joins)
     return setting.rounds.run(case)
 
 

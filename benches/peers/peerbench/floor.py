@@ -6,6 +6,9 @@ blocks, depth 16, fsync at the end) reads a file of N bytes while another job wr
 twice that time. The serial sum is twice the time of reading alone plus writing alone: what the same drives need when
 the two never overlap.
 
+Primitives of one pass have a floor of their own: reading alone, reading while so much is written, or reading 4 KiB at
+random places. A `Floor` is what a case holds: how it is measured, to be called before and after each run.
+
 Bounds: the written file is as large as the data and removed at once. Times are fio's own run times, set-up excluded,
 which makes the floor lower and the ratio to it stricter than the wall of the fio command would.
 """
@@ -14,15 +17,28 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from .groups import joined
 from .measure import drop_caches
 
 # Jobs are threads, so that ending fio ends all of it.
-FIO_COMMON = ["--ioengine=io_uring", "--direct=1", "--bs=4M", "--iodepth=16", "--thread"]
+FIO_BLOCK_BYTES = 4 << 20
+FIO_COMMON = ["--ioengine=io_uring", "--direct=1", f"--bs={FIO_BLOCK_BYTES}", "--iodepth=16", "--thread"]
 DIRECT_BLOCK_BYTES = 4096
+# One job at this depth gave as many random reads a second as two or four, and more than depth 32.
+RANDOM_DEPTH = 128
 TIMEOUT_S = 3600
+
+
+@dataclass
+class Floor:
+    """What the drives alone need for a case: `measure` and, where reading and writing overlap, `serial` in seconds."""
+
+    measure: Callable[[], float]
+    serial: Callable[[], float] | None = None
 
 
 class FioFailure(RuntimeError):
@@ -79,6 +95,16 @@ def pairs_seconds(pairs: list[tuple[Path, Path]], size_bytes: int, joins: list[P
             path.unlink(missing_ok=True)
 
 
+def array_rate(inputs: list[Path], share_bytes: int, rate_bytes_s: int, joins: list[Path]) -> float:
+    """Bytes a second that each of an array's throttled drives gives each way, reading and writing at once.
+
+    Two seconds' worth says whether the throttle holds.
+    """
+    probe_bytes = min(2 * rate_bytes_s, share_bytes) // DIRECT_BLOCK_BYTES * DIRECT_BLOCK_BYTES
+    pairs = [(path, path.with_name("floor.bin")) for path in inputs]
+    return probe_bytes / pairs_seconds(pairs, probe_bytes, joins)
+
+
 def floor_seconds(source: Path, target: Path) -> float:
     """Twice the time of reading `source` while writing `target` (removed afterwards) of the same size."""
     return 2 * pairs_seconds([(source, target)], whole_blocks(source))
@@ -100,3 +126,38 @@ def serial_seconds(source: Path, target: Path) -> float:
 def whole_blocks(path: Path) -> int:
     """The size of a file rounded down to what direct I/O can move."""
     return path.stat().st_size // DIRECT_BLOCK_BYTES * DIRECT_BLOCK_BYTES
+
+
+def of_sort(source: Path, target: Path) -> Floor:
+    """Of everything that has to read and write its data twice."""
+    return Floor(lambda: floor_seconds(source, target), lambda: serial_seconds(source, target))
+
+
+def of_pass(source: Path, target: Path, write_bytes: int) -> Floor:
+    """Of one pass that reads `source` while it writes `write_bytes`."""
+    return Floor(lambda: pass_seconds(source, target, write_bytes))
+
+
+def of_random_reads(source: Path, count: int) -> Floor:
+    """Of `count` reads of 4 KiB at random places."""
+    return Floor(lambda: random_seconds(source, count))
+
+
+def pass_seconds(source: Path, target: Path, write_bytes: int) -> float:
+    """Seconds to read `source` while `target` (removed afterwards) of `write_bytes` is written; 0: reading alone."""
+    jobs = [_read_job(source, whole_blocks(source))]
+    if write_bytes >= DIRECT_BLOCK_BYTES:
+        jobs.append(_write_job(target, write_bytes // DIRECT_BLOCK_BYTES * DIRECT_BLOCK_BYTES))
+    try:
+        drop_caches()
+        return max(_fio(jobs, []))
+    finally:
+        target.unlink(missing_ok=True)
+
+
+def random_seconds(source: Path, count: int) -> float:
+    """Seconds for `count` reads of 4 KiB at random places of `source`."""
+    job = [f"--filename={source}", "--rw=randread", "--bs=4k", f"--iodepth={RANDOM_DEPTH}", "--norandommap"]
+    job += [f"--size={whole_blocks(source)}", f"--io_size={count * DIRECT_BLOCK_BYTES}"]
+    drop_caches()
+    return max(_fio([job], []))

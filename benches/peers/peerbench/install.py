@@ -1,8 +1,8 @@
 """Installs what the peers need and says which of them can run.
 
 Debian packages (fio, g++, libstxxl-dev, python3-venv where the interpreter has no ensurepip) through apt-get when root;
-Python packages into a private virtual environment under `build/`; the STXXL program compiled into `build/`. A second
-call does nothing when nothing changed. Whatever cannot be had is a reason (text) instead of an exception: a benchmark
+Python packages into a private virtual environment under `build/`; the STXXL program and the one that makes and checks
+the primitives' data compiled into `build/`. A benchmark names the parts it wants, and only those are had. A second call does nothing when nothing changed. Whatever cannot be had is a reason (text) instead of an exception: a benchmark
 with one peer missing says so and still runs.
 """
 
@@ -24,6 +24,11 @@ PROGRAMS_DIR = PEERS_DIR / "programs"
 VENV_PYTHON = BUILD_DIR / "venv" / "bin" / "python"
 STXXL_BINARY = BUILD_DIR / "stxxl_sort"
 STXXL_FLAGS = ["-std=c++14", "-O3", "-DNDEBUG", "-fopenmp", "-pthread", "-w"]
+PRIMITIVES_BINARY = BUILD_DIR / "primitives"
+PRIMITIVES_FLAGS = ["-std=c++17", "-O3"]
+TERASHUF_BINARY = BUILD_DIR / "terashuf"
+SORT_PARTS = frozenset({"fio", "g++", "stxxl", "venv"})
+PRIMITIVE_PARTS = frozenset({"fio", "g++"})
 
 Log = Callable[[str], None]
 
@@ -40,13 +45,17 @@ class Installed:
         return "; ".join(reasons) or None
 
 
-def install(log: Log, allow_install: bool = True) -> Installed:
-    """Installs and builds everything; `allow_install` False only looks. Takes a minute the first time."""
+def install(log: Log, parts: frozenset[str], allow_install: bool = True) -> Installed:
+    """Installs and builds what is wanted; `allow_install` False only looks. Takes a minute the first time."""
     BUILD_DIR.mkdir(parents=True, exist_ok=True)
     found = Installed()
-    _debian(found, log, allow_install)
-    _virtual_environment(found, log, allow_install)
-    _stxxl(found, log)
+    _debian(found, parts, log, allow_install)
+    if "venv" in parts:
+        _virtual_environment(found, log, allow_install)
+    if "stxxl" in parts and not found.reason("g++", "stxxl"):
+        _compile(found, log, "stxxl", PROGRAMS_DIR / "stxxl_sort.cpp", STXXL_BINARY, STXXL_FLAGS, ["-lstxxl"])
+    if parts == PRIMITIVE_PARTS and not found.reason("g++"):
+        _compile(found, log, "data", PROGRAMS_DIR / "primitives.cpp", PRIMITIVES_BINARY, PRIMITIVES_FLAGS, [])
     return found
 
 
@@ -74,14 +83,14 @@ def _has_program(name: str) -> Callable[[], bool]:
     return lambda: shutil.which(name) is not None
 
 
-def _debian(found: Installed, log: Log, allow_install: bool) -> None:
+def _debian(found: Installed, parts: frozenset[str], log: Log, allow_install: bool) -> None:
     wanted: dict[str, tuple[str, Callable[[], bool]]] = {
         "fio": ("fio", _has_program("fio")),
         "g++": ("g++", _has_program("g++")),
         "stxxl": ("libstxxl-dev", Path("/usr/include/stxxl/sorter").exists),
         "venv": ("python3-venv", lambda: importlib.util.find_spec("ensurepip") is not None),
     }
-    absent = {part: package for part, (package, present) in wanted.items() if not present()}
+    absent = {part: package for part, (package, present) in wanted.items() if part in parts and not present()}
     if not absent:
         return
     packages = sorted(absent.values())
@@ -125,13 +134,12 @@ def _virtual_environment(found: Installed, log: Log, allow_install: bool) -> Non
         found.missing["python"] = f"Python packages are missing ({failure})"
 
 
-def _stxxl(found: Installed, log: Log) -> None:
-    source = PROGRAMS_DIR / "stxxl_sort.cpp"
-    if found.reason("g++", "stxxl"):
+def _compile(
+    found: Installed, log: Log, part: str, source: Path, binary: Path, flags: list[str], libraries: list[str]
+) -> None:
+    if binary.exists() and binary.stat().st_mtime >= source.stat().st_mtime:
         return
-    if STXXL_BINARY.exists() and STXXL_BINARY.stat().st_mtime >= source.stat().st_mtime:
-        return
-    log("compiling the STXXL program")
-    failure = _run(["g++", *STXXL_FLAGS, str(source), "-o", str(STXXL_BINARY), "-lstxxl"], "stxxl")
+    log(f"compiling {source.name}")
+    failure = _run(["g++", *flags, str(source), "-o", str(binary), *libraries], part)
     if failure:
-        found.missing["stxxl"] = failure
+        found.missing[part] = failure

@@ -6,11 +6,13 @@ documentation.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from .install import PEERS_DIR, VENV_PYTHON
@@ -29,20 +31,28 @@ def describe(work_dir: Path) -> dict[str, str]:
     }
 
 
-def versions(outcore: Path) -> dict[str, str]:
-    """Tool to version; `absent` where the tool is."""
-    return {
-        "outcore": _outcore_version(outcore),
-        "STXXL": _first(["dpkg-query", "-W", "-f", "${Version}", "libstxxl-dev"]),
-        "DuckDB": _python_version("duckdb"),
-        "Polars": _python_version("polars"),
-        "pyarrow": _python_version("pyarrow"),
-        "numpy": _python_version("numpy"),
-        "GNU sort": _first(["sort", "--version"]),
-        "fio": _first(["fio", "--version"]),
-        "g++": _first(["g++", "-dumpfullversion"]),
-        "Python": sys.version.split()[0],
+def versions(outcore: Path, tools: Iterable[str], terashuf: Path | None = None) -> dict[str, str]:
+    """Tool to version, of those asked for; `absent` where the tool is."""
+    asked: dict[str, Callable[[], str]] = {
+        "STXXL": lambda: _first(["dpkg-query", "-W", "-f", "${Version}", "libstxxl-dev"]),
+        "DuckDB": lambda: _python_version("duckdb"),
+        "Polars": lambda: _python_version("polars"),
+        "pyarrow": lambda: _python_version("pyarrow"),
+        "numpy": lambda: _python_version("numpy"),
+        "GNU sort": lambda: _first(["sort", "--version"]),
+        "terashuf": lambda: _of_bytes(terashuf),
+        "fio": lambda: _first(["fio", "--version"]),
+        "g++": lambda: _first(["g++", "-dumpfullversion"]),
+        "Python": lambda: sys.version.split()[0],
     }
+    return {"outcore": _outcore_version(outcore), **{tool: asked[tool]() for tool in tools}}
+
+
+def _of_bytes(binary: Path | None) -> str:
+    """For a program that does not tell its version."""
+    if binary is None:
+        return "absent"
+    return f"program with SHA-256 {hashlib.sha256(binary.read_bytes()).hexdigest()[:16]}"
 
 
 def _output(command: list[str]) -> str | None:

@@ -6,15 +6,34 @@ everything outside them is left as it is.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import targets
+from . import primitive_targets, targets
 from .units import GIB, MIB, Json, format_count, format_size, median
 
-MARK_BEGIN = "<!-- bench-sort: begin (written by benches/peers/bench_sort.py --write-docs) -->"
-MARK_END = "<!-- bench-sort: end -->"
 NONE = "-"
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A benchmark by name: what it must reach, and its section of the documentation."""
+
+    name: str
+    verdicts: Callable[[list[Json]], Iterator[targets.Verdict]]
+
+    @property
+    def mark_begin(self) -> str:
+        return f"<!-- bench-{self.name}: begin (written by benches/peers/bench_{self.name}.py --write-docs) -->"
+
+    @property
+    def mark_end(self) -> str:
+        return f"<!-- bench-{self.name}: end -->"
+
+
+SORT = Judge("sort", targets.verdicts)
+PRIMITIVES = Judge("primitives", primitive_targets.verdicts)
 
 
 @dataclass
@@ -106,16 +125,16 @@ def case_table(case: Json) -> Table:
 def _case_line(case: Json) -> str:
     limit = format_size(case["limit_bytes"]) if case["limit_bytes"] else "none"
     parts = [
-        f"{format_count(case['records'])} records of {case['record_bytes']} bytes",
+        case["facts"].get("data") or f"{format_count(case['records'])} records of {case['record_bytes']} bytes",
         f"memory {format_size(case['memory_bytes'])}",
         f"limit of the group {limit}",
         f"median of {case['rounds']}",
     ]
     if case["floors_s"]:
         floors = case["floors_s"]
-        parts.append(
-            f"floor {median(floors):.2f} s ({min(floors):.2f}..{max(floors):.2f}), serial sum {case['serial_s']:.2f} s"
-        )
+        parts.append(f"floor {median(floors):.2f} s ({min(floors):.2f}..{max(floors):.2f})")
+    if case["serial_s"] is not None:
+        parts[-1] += f", serial sum {case['serial_s']:.2f} s"
     facts = case["facts"]
     if "allowed_s" in facts:
         measured = facts.get("measured_rate_bytes_s")
@@ -164,10 +183,10 @@ def _memory_notes(case: Json) -> list[str]:
     return notes
 
 
-def target_table(result: Json) -> Table:
+def target_table(result: Json, judge: Judge) -> Table:
     words = {True: "met", False: "MISSED", None: "not measured"}
     table = Table("What outcore must reach", ["measure", "reach", "measured", "verdict"], left=4)
-    table.rows = [[v.measure, v.reach, v.got, words[v.met]] for v in targets.verdicts(result["cases"])]
+    table.rows = [[v.measure, v.reach, v.got, words[v.met]] for v in judge.verdicts(result["cases"])]
     if result["scale"] != "1":
         table.before.append(f"Scale {result['scale']}: a smoke run, its verdicts say nothing about the targets.")
     table.after = [f"skipped: {group}: {reason}" for group, reason in result["skipped"].items()]
@@ -175,33 +194,33 @@ def target_table(result: Json) -> Table:
     return table
 
 
-def _losses(result: Json) -> list[str]:
-    return targets.losses(result["cases"]) or ["none in this run"]
+def _losses(result: Json, judge: Judge) -> list[str]:
+    return targets.losses(result["cases"], judge.verdicts) or ["none in this run"]
 
 
-def tables(result: Json) -> list[Table]:
-    return [machine_table(result), *[case_table(case) for case in result["cases"]], target_table(result)]
+def tables(result: Json, judge: Judge = SORT) -> list[Table]:
+    return [machine_table(result), *[case_table(case) for case in result["cases"]], target_table(result, judge)]
 
 
-def text(result: Json) -> str:
+def text(result: Json, judge: Judge = SORT) -> str:
     """The whole report for a terminal."""
-    lost = ["Losses", "======", *[f"- {line}" for line in _losses(result)]]
-    return "\n\n".join([*[table.text() for table in tables(result)], "\n".join(lost)]) + "\n"
+    lost = ["Losses", "======", *[f"- {line}" for line in _losses(result, judge)]]
+    return "\n\n".join([*[table.text() for table in tables(result, judge)], "\n".join(lost)]) + "\n"
 
 
-def markdown(result: Json) -> str:
+def markdown(result: Json, judge: Judge = SORT) -> str:
     """The whole report as Markdown, headings from the third level."""
-    lost = "\n".join(["### Losses", "", *[f"- {line}" for line in _losses(result)]])
-    return "\n\n".join([*[table.markdown() for table in tables(result)], lost]) + "\n"
+    lost = "\n".join(["### Losses", "", *[f"- {line}" for line in _losses(result, judge)]])
+    return "\n\n".join([*[table.markdown() for table in tables(result, judge)], lost]) + "\n"
 
 
-def write_docs(result: Json, path: Path) -> None:
+def write_docs(result: Json, path: Path, judge: Judge = SORT) -> None:
     """Replaces the marked section. Raises ValueError when the file has no such section."""
     page = path.read_text()
-    begin, end = page.find(MARK_BEGIN), page.find(MARK_END)
+    begin, end = page.find(judge.mark_begin), page.find(judge.mark_end)
     if begin < 0 or end < begin:
-        raise ValueError(f"{path} has no section between {MARK_BEGIN!r} and {MARK_END!r}")
-    path.write_text(page[: begin + len(MARK_BEGIN)] + "\n\n" + markdown(result) + "\n" + page[end:])
+        raise ValueError(f"{path} has no section between {judge.mark_begin!r} and {judge.mark_end!r}")
+    path.write_text(page[: begin + len(judge.mark_begin)] + "\n\n" + markdown(result, judge) + "\n" + page[end:])
 
 
 def merge(results: list[Json]) -> Json:
@@ -219,13 +238,16 @@ def merge(results: list[Json]) -> Json:
         order.update({case["key"]: case for case in result["cases"]})
         for name, reasons in left_out.items():
             reasons.update(result[name])
-    measured = {key.split("-")[0] for key in order}
+
+    def is_measured(group: str) -> bool:
+        return any(key == group or key.startswith(f"{group}-") for key in order)
+
     return {
         **results[-1],
         "when": ", ".join(sorted({result["when"] for result in results})),
         "cases": list(order.values()),
         **{
-            name: {group: reason for group, reason in reasons.items() if group not in measured}
+            name: {group: reason for group, reason in reasons.items() if not is_measured(group)}
             for name, reasons in left_out.items()
         },
     }

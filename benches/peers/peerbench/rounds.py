@@ -2,7 +2,7 @@
 
 A round is: floor, outcore, floor, peer, peer, ... Each tool's median over the rounds is compared. Caches are dropped
 before each run, every run has a fresh directory and a group of its own with the case's memory limit, and the first
-output of each tool is checked.
+output of each tool is checked. A tool with `rounds_max` stops after so many rounds.
 
 Bounds: beside the inputs a case holds one output, one tool's scratch, and, between runs, the floor's file.
 """
@@ -15,17 +15,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import floor, groups
+from . import groups
 from .checks import Checker, Wrong
+from .floor import Floor
 from .install import Installed
-from .measure import Run, drop_caches, measure
+from .measure import Command, Run, drop_caches, measure
 from .tools import Job, Outcore, Tool
 from .units import Json
 
 
 @dataclass
 class Case:
-    """What is measured: one job, some tools. `limit_bytes` None: no memory limit (files on tmpfs count as memory)."""
+    """What is measured: one job, some tools. `limit_bytes` None: no memory limit (files on tmpfs count as memory).
+
+    `check` looks at a tool's first output and returns who found it right and what else was seen, or raises Wrong;
+    None: it is a sorted output of the job.
+    """
 
     key: str
     title: str
@@ -34,7 +39,8 @@ class Case:
     work_dir: Path
     rounds: int
     limit_bytes: int | None
-    with_floor: bool = False
+    floor: Floor | None = None
+    check: Callable[[Command], tuple[str, Json]] | None = None
     joins: list[Path] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     facts: Json = field(default_factory=dict)
@@ -103,7 +109,8 @@ class Rounds:
         self._serial(case, result)
         for number in range(case.rounds):
             for tool in tools:
-                if not any(run.failure for run in result.runs[tool.name]):
+                is_done = tool.rounds_max is not None and number >= tool.rounds_max
+                if not is_done and not any(run.failure for run in result.runs[tool.name]):
                     self._one(case, result, tool, number)
         return result
 
@@ -116,8 +123,8 @@ class Rounds:
             result.notes.append(reason)
 
     def _serial(self, case: Case, result: CaseResult) -> None:
-        if case.with_floor and self._fio(result):
-            result.serial_s = floor.serial_seconds(case.job.inputs[0], case.work_dir / "floor.bin")
+        if case.floor and case.floor.serial and self._fio(result):
+            result.serial_s = case.floor.serial()
 
     def _fio(self, result: CaseResult) -> bool:
         reason = self._installed.reason("fio")
@@ -126,9 +133,9 @@ class Rounds:
         return reason is None
 
     def _floor(self, case: Case, result: CaseResult) -> float | None:
-        if not case.with_floor or not self._fio(result):
+        if case.floor is None or not self._fio(result):
             return None
-        seconds = floor.floor_seconds(case.job.inputs[0], case.work_dir / "floor.bin")
+        seconds = case.floor.measure()
         result.floors_s.append(seconds)
         return seconds
 
@@ -153,12 +160,16 @@ class Rounds:
             with groups.Group(self._hierarchies, case.limit_bytes) as group:
                 run = measure(command, group)
             if check and run.failure is None:
-                self._check(case.job, command.outputs, tool.check or case.job.kind, run)
+                self._check(case, tool, command, run)
             return run
 
-    def _check(self, job: Job, outputs: list[Path], mode: str, run: Run) -> None:
+    def _check(self, case: Case, tool: Tool, command: Command, run: Run) -> None:
         try:
-            run.checked, run.extra["check"] = self._checker.check(job, outputs, mode)
+            if case.check is not None:
+                run.checked, run.extra["check"] = case.check(command)
+            else:
+                mode = tool.check or case.job.kind
+                run.checked, run.extra["check"] = self._checker.check(case.job, command.outputs, mode)
         except Wrong as error:
             run.failure = f"wrong output: {error}"
 

@@ -1,4 +1,4 @@
-"""What outcore must reach, and whether a result reaches it.
+"""What outcore's sort must reach, and whether a result reaches it; the judging that other benchmarks share.
 
 Pure: cases as read from the JSON file go in, verdicts come out, so a stored run can be judged again. Medians are over
 the rounds whose run succeeded; a failed run of outcore misses its target whatever the others did.
@@ -6,7 +6,7 @@ the rounds whose run succeeded; a failed run of outcore misses its target whatev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from .units import MIB, Json, format_size, median
@@ -67,7 +67,7 @@ def speedup(case: Json, tool: str) -> float | None:
     return other / own if own and other else None
 
 
-def _verdict(
+def judged(
     case: Json,
     measure: str,
     reach: str,
@@ -76,6 +76,7 @@ def _verdict(
     met: bool | None,
     tool: str = "outcore",
 ) -> Verdict:
+    """A verdict on a case; failed where outcore failed, not measured where there is no value."""
     own = failure(case)
     if own and case["runs"].get("outcore"):
         return Verdict(measure, reach, f"failed: {own}", False)
@@ -84,21 +85,21 @@ def _verdict(
     return Verdict(measure, reach, form.format(value), met)
 
 
-def _floor(case: Json) -> Verdict:
+def over_floor(case: Json, most: float) -> Verdict:
     ratio = floor_ratio(case)
-    return _verdict(
+    return judged(
         case,
         f"{case['title']}: wall over the run's floor",
-        f"at most {FLOOR_RATIO_MAX}",
+        f"at most {most}",
         ratio,
         "{:.2f}",
-        ratio is not None and ratio <= FLOOR_RATIO_MAX,
+        ratio is not None and ratio <= most,
     )
 
 
-def _faster(case: Json, tool: str, least: float) -> Verdict:
+def faster(case: Json, tool: str, least: float) -> Verdict:
     times = speedup(case, tool)
-    return _verdict(
+    return judged(
         case,
         f"{case['title']}: against {tool}",
         f"at least {least:g} times faster",
@@ -111,7 +112,7 @@ def _faster(case: Json, tool: str, least: float) -> Verdict:
 
 def _per_key(case: Json, what: str, seconds: float | None, most_ns: float) -> Verdict:
     ns_key = seconds * 1e9 / case["records"] if seconds is not None else None
-    return _verdict(
+    return judged(
         case,
         f"{case['title']}: {what} a key",
         f"at most {most_ns:g} ns",
@@ -130,7 +131,7 @@ def rss_over_memory(case: Json) -> int | None:
 def _memory(case: Json) -> Verdict:
     over = rss_over_memory(case)
     got = None if over is None else (over + case["memory_bytes"]) / MIB
-    return _verdict(
+    return judged(
         case,
         f"peak RSS, --memory {format_size(case['memory_bytes'])}",
         f"at most {(case['memory_bytes'] + RSS_OVER_MEMORY_MAX_BYTES) / MIB:.0f} MiB",
@@ -144,7 +145,7 @@ def _drives(case: Json) -> Verdict:
     seconds, facts = wall(case), case["facts"]
     most_s = facts["allowed_s"] / DRIVE_EFFICIENCY_MIN
     count = facts["drives"]
-    return _verdict(
+    return judged(
         case,
         f"{count} throttled drive{'s' if count > 1 else ''} of {facts['rate_bytes_s'] / 1e6:g} MB/s",
         f"at most {most_s:.2f} s ({facts['allowed_s']:.2f} s by rating / {DRIVE_EFFICIENCY_MIN})",
@@ -159,38 +160,37 @@ def verdicts(cases: list[Json]) -> Iterator[Verdict]:
     for case in cases:
         key = case["key"]
         if key in ("2g", "8g"):
-            yield _floor(case)
+            yield over_floor(case, FLOOR_RATIO_MAX)
         if key == "2g":
-            yield _faster(case, "STXXL", STXXL_SPEEDUP_MIN)
+            yield faster(case, "STXXL", STXXL_SPEEDUP_MIN)
         if key.startswith("cpu-"):
             yield _per_key(case, "CPU", cpu(case), CPU_NS_KEY_MAX)
         if key == "tmpfs":
             yield _per_key(case, "wall", wall(case), TMPFS_NS_KEY_MAX)
         if key == "gensort":
-            yield _faster(case, "GNU sort", GNU_SPEEDUP_MIN)
+            yield faster(case, "GNU sort", GNU_SPEEDUP_MIN)
         if key.startswith("rss-"):
             yield _memory(case)
         if key.startswith("drives-"):
             yield _drives(case)
-    yield from _memory_everywhere(cases)
+    yield from memory_everywhere([case for case in cases if not case["key"].startswith("rss-")])
 
 
-def _memory_everywhere(cases: list[Json]) -> Iterator[Verdict]:
+def memory_everywhere(cases: list[Json], which: str = "all other cases") -> Iterator[Verdict]:
     """The memory target holds for every run of the benchmark, not only for the runs made to show it."""
-    others = [case for case in cases if not case["key"].startswith("rss-")]
-    over = [(excess, case) for case in others if (excess := rss_over_memory(case)) is not None]
+    over = [(excess, case) for case in cases if (excess := rss_over_memory(case)) is not None]
     if over:
         excess, case = max(over, key=lambda pair: pair[0])
         got = f"{excess / MIB:+.0f} MiB ({case['key']})"
         yield Verdict(
-            "peak RSS over --memory, worst of all other cases",
+            f"peak RSS over --memory, worst of {which}",
             "at most +64 MiB",
             got,
             excess <= RSS_OVER_MEMORY_MAX_BYTES,
         )
 
 
-def losses(cases: list[Json]) -> list[str]:
+def losses(cases: list[Json], judge: Callable[[list[Json]], Iterator[Verdict]] = verdicts) -> list[str]:
     """Every comparison that outcore lost, missed targets included, in words."""
     lost = []
     for case in cases:
@@ -203,7 +203,7 @@ def losses(cases: list[Json]) -> list[str]:
                 lost.append(f"{case['title']}: {tool} takes {other_cpu:.1f} s of CPU, outcore {own_cpu:.1f} s")
     lost += [
         f"missed: {verdict.measure}: {verdict.got}, {verdict.reach} wanted"
-        for verdict in verdicts(cases)
+        for verdict in judge(cases)
         if verdict.met is False
     ]
     return lost

@@ -42,12 +42,16 @@ class Job:
 
 @dataclass
 class Tool:
-    """A tool by name: `needs` are parts of the installation, `check` the mode of programs/check.py."""
+    """A tool by name: `needs` are parts of the installation, `check` the mode of programs/check.py.
+
+    `rounds_max` spares the time of slow tools.
+    """
 
     name: str
     needs: tuple[str, ...]
     check: str
     command: Callable[[Job, Path], Command]
+    rounds_max: int | None = None
 
 
 def environment(job: Job) -> dict[str, str]:
@@ -68,7 +72,7 @@ class Outcore:
         output = work / "sorted.bin"
         drives = job.drives or [work / "scratch"]
         argv = [str(self.binary), "sort", *map(str, job.inputs), "-o", job.pattern or str(output)]
-        argv += ["--type", job.kind, "--memory", _exact_size(job.memory_bytes), "--threads", str(job.threads)]
+        argv += ["--type", job.kind, "--memory", exact_size(job.memory_bytes), "--threads", str(job.threads)]
         for drive in drives:
             argv += ["--drive", str(drive)]
         argv += ["--force", "--json", *self.extra]
@@ -102,7 +106,8 @@ def last_line(output: str) -> str:
     return lines[-1][:300] if lines else "nothing said"
 
 
-def _exact_size(count_bytes: int) -> str:
+def exact_size(count_bytes: int) -> str:
+    """As the command reads it back."""
     return format_size(count_bytes) if count_bytes % MIB == 0 else str(count_bytes)
 
 

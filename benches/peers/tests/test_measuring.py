@@ -10,9 +10,9 @@ import unittest
 from pathlib import Path
 
 from peerbench import groups, measure
-from peerbench.cases import loop_drives
 from peerbench.groups import Group, Hierarchies
 from peerbench.measure import Command
+from peerbench.setting import loop_drives
 
 
 class Measuring(unittest.TestCase):

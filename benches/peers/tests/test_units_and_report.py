@@ -140,7 +140,7 @@ class Report(unittest.TestCase):
     def test_only_the_marked_section_of_the_documentation_changes(self) -> None:
         with tempfile.TemporaryDirectory() as directory:
             page = Path(directory) / "page.md"
-            page.write_text(f"head\n{report.MARK_BEGIN}\nold\n{report.MARK_END}\ntail\n")
+            page.write_text(f"head\n{report.SORT.mark_begin}\nold\n{report.SORT.mark_end}\ntail\n")
             report.write_docs(result(case()), page)
             once = page.read_text()
             self.assertTrue(once.startswith("head\n") and once.endswith("tail\n"))
@@ -153,8 +153,8 @@ class Report(unittest.TestCase):
 
     def test_the_documentation_in_this_repository_has_the_section(self) -> None:
         page = (Path(__file__).resolve().parents[3] / "docs" / "benchmarks.md").read_text()
-        self.assertIn(report.MARK_BEGIN, page)
-        self.assertIn(report.MARK_END, page)
+        self.assertIn(report.SORT.mark_begin, page)
+        self.assertIn(report.SORT.mark_end, page)
 
     def test_merging_keeps_the_latest_of_each_case_and_refuses_different_machines(self) -> None:
         first, second = result(case("2g"), case("tmpfs")), result(case("2g", title="again"))

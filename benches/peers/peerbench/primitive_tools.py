@@ -1,0 +1,182 @@
+"""How outcore's primitives and their peers are called, and who checks what comes out.
+
+The functions that the primitives compute are fixed here and, written anew, in programs/primitives.cpp, which makes the
+data and checks every output. A peer gets the memory, the threads and the scratch directory that outcore gets.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .checks import Wrong
+from .install import PRIMITIVES_BINARY
+from .measure import Command, last_json_line
+from .tools import Job, Outcore, Tool, environment, exact_size, last_line
+from .units import GIB, Json
+
+SLOW_ROUNDS_MAX = 2
+MAP = "x * 3 + 1"
+FILTER = "x % 2 == 0"
+REDUCE = "sum"
+SCAN = "sum"
+
+Check = Callable[[Command], tuple[str, Json]]
+
+
+def outcore_tool(outcore: Outcore, subcommand: Sequence[str], output: str | None, typed: bool = True) -> Tool:
+    """`outcore SUBCOMMAND... INPUTS -o OUTPUT`; `output` None: the result is a number on stdout."""
+
+    def command(job: Job, work: Path) -> Command:
+        argv = [str(outcore.binary), *subcommand, *map(str, job.inputs)]
+        if output is not None:
+            argv += ["-o", job.pattern or str(work / output), "--force"]
+        if typed:
+            argv += ["--type", job.kind]
+        argv += ["--memory", exact_size(job.memory_bytes), "--threads", str(job.threads)]
+        for drive in job.drives or [work / "scratch"]:
+            argv += ["--drive", str(drive)]
+        outputs = (job.shards or [work / output]) if output is not None else []
+        return Command("outcore", [*argv, "--json", *outcore.extra], outputs, work, environment(job))
+
+    return Tool("outcore", (), "", command)
+
+
+def _through_shell(script: str, *words: object) -> list[str]:
+    """The arguments arrive as $1, $2, ..., so that no path is ever part of the script."""
+    return ["/bin/sh", "-c", script, "sh", *map(str, words)]
+
+
+def terashuf(binary: Path) -> Tool:
+    """Shuffles lines from stdin to stdout. MEMORY is its buffer in GiB; an index of the lines comes on top."""
+
+    def command(job: Job, work: Path) -> Command:
+        output = work / "shuffled.txt"
+        argv = _through_shell('exec "$1" < "$2" > "$3"', binary, job.inputs[0], output)
+        settings = {"TMPDIR": str(work / "scratch"), "MEMORY": f"{job.memory_bytes / GIB:g}", "SEED": "1"}
+        return Command("terashuf", argv, [output], work, {**environment(job), **settings})
+
+    return Tool("terashuf", ("terashuf",), "", command, SLOW_ROUNDS_MAX)
+
+
+def _sort_words(job: Job, work: Path) -> list[str]:
+    memory = f"{job.memory_bytes // 1024}K"
+    return ["sort", "-S", memory, f"--parallel={job.threads}", "-T", str(work / "scratch")]
+
+
+def gnu_sort(name: str, *options: str) -> Tool:
+    def command(job: Job, work: Path) -> Command:
+        output = work / "sorted.txt"
+        argv = [*_sort_words(job, work), *options, "-o", str(output), *map(str, job.inputs)]
+        return Command(name, argv, [output], work, environment(job))
+
+    return Tool(name, (), "", command, SLOW_ROUNDS_MAX)
+
+
+def gnu_count() -> Tool:
+    def command(job: Job, work: Path) -> Command:
+        output = work / "counted.txt"
+        words = [*_sort_words(job, work), *map(str, job.inputs)]
+        argv = _through_shell('out=$1; shift; "$@" | uniq -c > "$out"', output, *words)
+        return Command("GNU sort | uniq -c", argv, [output], work, environment(job))
+
+    return Tool("GNU sort | uniq -c", (), "", command, SLOW_ROUNDS_MAX)
+
+
+class Data:
+    """programs/primitives.cpp: makes text and positions, and says whether outputs are right."""
+
+    def make(self, kind: str, *words: object) -> None:
+        """Writes a file. Raises RuntimeError with the program's own words."""
+        self._run(kind, *words)
+
+    def summary(self, kind: str, paths: Sequence[Path]) -> Json:
+        """Counts and checksums of `lines` or `keys`, whatever their order."""
+        found: Json = json.loads(self._run(kind, *paths))
+        return found
+
+    def right(self, primitive: str, before: Sequence[object], outputs: Sequence[Path]) -> Json:
+        """Raises Wrong unless the outputs are what the primitive makes of `before`."""
+        report: Json = json.loads(self._run(primitive, *before, "--", *outputs))
+        if not report["right"]:
+            raise Wrong(f"record {report['records']} is not what {primitive} should give")
+        return report
+
+    def _run(self, *words: object) -> str:
+        argv = [str(PRIMITIVES_BINARY), *map(str, words)]
+        done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            raise RuntimeError(f"{words[0]}: {last_line(done.stderr)}")
+        return done.stdout
+
+
+@dataclass
+class Checks:
+    """Checks of first outputs; each keeps what it has found out about its input."""
+
+    data: Data
+
+    def shuffled(self, kind: str, inputs: Sequence[Path]) -> Check:
+        """The same lines or keys, and not in the same order."""
+        known: list[Json] = []
+
+        def check(command: Command) -> tuple[str, Json]:
+            if not known:
+                known.append(self.data.summary(kind, inputs))
+            found = self.data.summary(kind, command.outputs)
+            if found != known[0]:
+                raise Wrong(f"not the input's {kind}: {found} instead of {known[0]}")
+            if _head(command.outputs[0]) == _head(inputs[0]):
+                raise Wrong("the output begins like the input")
+            return f"checksum of {found['records']} {kind}", found
+
+        return check
+
+    def sequence(self, primitive: str, inputs: Sequence[Path]) -> Check:
+        """A map, a filter or a scan."""
+
+        def check(command: Command) -> tuple[str, Json]:
+            report = self.data.right(primitive, inputs, command.outputs)
+            return f"all {report['records']} records", report
+
+        return check
+
+    def gathered(self, positions: Path, inputs: Sequence[Path]) -> Check:
+        def check(command: Command) -> tuple[str, Json]:
+            report = self.data.right("gather", [positions, *inputs], command.outputs)
+            return f"all {report['records']} records", report
+
+        return check
+
+    def reduced(self, inputs: Sequence[Path]) -> Check:
+        """The exact sum, as the summary on stdout has it."""
+
+        def check(command: Command) -> tuple[str, Json]:
+            summary = last_json_line(command.work_dir / "stdout.txt") or {}
+            found = [str(result.get("value")) for result in summary.get("results", [])]
+            wanted = str(self.data.summary("keys", inputs)["sum"])
+            if found != [wanted]:
+                raise Wrong(f"the sum is {wanted}, found {found}")
+            return "the sum", {"sum": wanted}
+
+        return check
+
+    def digested(self) -> Check:
+        """Keeps SHA-256 of the bytes, which `must_agree` compares among tools."""
+
+        def check(command: Command) -> tuple[str, Json]:
+            argv = ["sha256sum", "--", *map(str, command.outputs)]
+            done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+            if done.returncode != 0:
+                raise Wrong(f"sha256sum failed: {last_line(done.stderr)}")
+            return "SHA-256 beside the peer's", {"sha256": done.stdout.split()[0]}
+
+        return check
+
+
+def _head(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(1 << 20)
