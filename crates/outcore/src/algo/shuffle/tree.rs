@@ -13,7 +13,7 @@
 //! elements through several levels at once, no matter what others do, and whoever reads a bucket
 //! again needs to know only where chunks begin in it; no key is ever stored.
 //!
-//! Complexity: one hash an element and level. Memory: two words a node above the buckets.
+//! Complexity: one hash an element and level. Memory: a word a node above the buckets.
 
 /// Children of a node.
 pub(crate) const FAN_OUT: usize = 16;
@@ -113,9 +113,11 @@ pub(crate) struct Walk {
     root: Node,
     levels: u32,
     chunk: u64,
-    /// Of each node above the last level: its key, and how many elements have passed it.
-    keys: Vec<u64>,
-    counts: Vec<u64>,
+    /// Elements that have passed the root.
+    number: u64,
+    /// Of each node above the last level what the next element's hash is made from: the node's key
+    /// plus [`GOLDEN`] for each element that has passed it.
+    states: Vec<u64>,
 }
 
 impl Walk {
@@ -127,8 +129,8 @@ impl Walk {
             root,
             levels,
             chunk,
-            keys: vec![0; nodes],
-            counts: vec![0; nodes],
+            number: 0,
+            states: vec![0; nodes],
         };
         walk.begin(chunk);
         walk
@@ -137,20 +139,18 @@ impl Walk {
     /// Goes to the first element of a chunk.
     pub(crate) fn begin(&mut self, chunk: u64) {
         self.chunk = chunk;
-        self.counts.fill(0);
-        let mut at = 0;
-        for level in 0..self.levels {
-            for index in 0..fan_out(level) {
-                let node = self.root.below(level, index);
-                self.keys[at] = mix2(self.tree.node_key(node), self.chunk);
-                at += 1;
-            }
+        self.number = 0;
+        let nodes =
+            (0..self.levels).flat_map(|level| (0..fan_out(level)).map(move |index| (level, index)));
+        for (state, (level, index)) in self.states.iter_mut().zip(nodes) {
+            let node = self.root.below(level, index);
+            *state = mix2(self.tree.node_key(node), chunk);
         }
     }
 
     /// How many elements of the chunk have passed the root.
     pub(crate) fn number(&self) -> u64 {
-        self.counts.first().copied().unwrap_or(0)
+        self.number
     }
 
     /// Goes to element `number` of `chunk` in the root; for free if it is the next one.
@@ -158,10 +158,10 @@ impl Walk {
         if self.levels == 0 {
             return;
         }
-        if self.chunk != chunk || self.counts[0] > number {
+        if self.chunk != chunk || self.number > number {
             self.begin(chunk);
         }
-        while self.counts[0] < number {
+        while self.number < number {
             self.next();
         }
     }
@@ -170,15 +170,14 @@ impl Walk {
     /// level do not wait for those of another. Half the time of the same loop over `next`.
     pub(crate) fn fill(&mut self, nodes: &mut [u16]) {
         nodes.fill(0);
+        self.number += nodes.len() as u64;
         let (mut above, mut width) = (0, 1);
         for _ in 0..self.levels {
-            let keys = &self.keys[above..above + width];
-            let counts = &mut self.counts[above..above + width];
+            let states = &mut self.states[above..above + width];
             for node in &mut *nodes {
-                let at = usize::from(*node);
-                let number = counts[at];
-                counts[at] = number + 1;
-                let hash = mix(keys[at].wrapping_add(number.wrapping_mul(GOLDEN)));
+                let state = &mut states[usize::from(*node)];
+                let hash = mix(*state);
+                *state = state.wrapping_add(GOLDEN);
                 *node = *node * FAN_OUT as u16 + (hash >> (u64::BITS - FAN_OUT_BITS)) as u16;
             }
             above += width;
@@ -189,14 +188,12 @@ impl Walk {
     /// Where the next element goes: a node of the last level, counted from 0.
     #[inline]
     pub(crate) fn next(&mut self) -> usize {
-        let mut node = 0;
-        let mut above = 0;
-        let mut width = 1;
+        self.number += 1;
+        let (mut node, mut above, mut width) = (0, 0, 1);
         for _ in 0..self.levels {
-            let number = self.counts[above + node];
-            self.counts[above + node] = number + 1;
-            let key = self.keys[above + node];
-            let hash = mix(key.wrapping_add(number.wrapping_mul(GOLDEN)));
+            let state = &mut self.states[above + node];
+            let hash = mix(*state);
+            *state = state.wrapping_add(GOLDEN);
             above += width;
             width *= FAN_OUT;
             node = node * FAN_OUT + (hash >> (u64::BITS - FAN_OUT_BITS)) as usize;
