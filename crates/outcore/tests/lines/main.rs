@@ -11,4 +11,5 @@ mod support;
 mod faults;
 mod jobs;
 mod properties;
+mod streams;
 mod texts;

@@ -4,6 +4,7 @@
 //! than a segment is a *chain* of segments that hold nothing else. Lines that are their own keys and
 //! all equal are only counted.
 
+use super::emit::COUNT_BYTES_MAX;
 use super::plan::{KEY_HEAD_BYTES, REF_BYTES};
 use super::table::FromTable;
 use crate::algo::bucket::{Home, Segment};
@@ -78,6 +79,19 @@ impl Space {
 }
 
 impl LineBucket {
+    /// Bytes that it takes in the output if its lines are counted, at most.
+    pub(super) fn counted_bytes_max(&self) -> u64 {
+        match &self.copies_of {
+            Some(line) => line.len() as u64 + COUNT_BYTES_MAX as u64,
+            // Counts of lines from tables may be of any length, others grow with the lines.
+            None => {
+                let counts_bytes =
+                    8 * self.counts.lines + COUNT_BYTES_MAX as u64 * self.table_lines;
+                self.counts.bytes + self.table_bytes + counts_bytes
+            }
+        }
+    }
+
     /// Lines of it that may be written, at most.
     pub(super) fn lines_max(&self) -> u64 {
         self.counts.lines + self.table_lines

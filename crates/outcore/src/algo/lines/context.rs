@@ -150,18 +150,18 @@ pub(super) fn keyless(
     at_bytes: u64,
     why: &NoKey,
 ) -> Error {
-    let place = match line_number(job, volume, part, terminator, at_bytes) {
-        Ok(number) => format!("line {number}"),
-        Err(_) => format!("the line at byte {}", part.data_at_bytes + at_bytes),
-    };
-    Error::new(
-        Kind::Corrupt,
-        "read lines",
-        format!("{place} has no key: {}", why.0),
-    )
-    .path(&part.file.path)
-    .offset(part.data_at_bytes + at_bytes)
-    .hint("correct the line, or leave such lines out with --on-error skip")
+    match line_number(job, volume, part, terminator, at_bytes) {
+        Ok(number) => keyless_line(part, number, why),
+        Err(error) => error,
+    }
+}
+
+/// The same for a line whose number is known.
+pub(super) fn keyless_line(part: &InputPart, number: u64, why: &NoKey) -> Error {
+    let cause = format!("line {number} has no key: {}", why.0);
+    Error::new(Kind::Corrupt, "read lines", cause)
+        .path(&part.file.path)
+        .hint("correct the line, or leave such lines out with --on-error skip")
 }
 
 /// The number, from 1, of the line that begins at byte `at_bytes` of the data of `part`. Reads the

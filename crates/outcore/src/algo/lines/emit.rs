@@ -9,7 +9,7 @@ use std::io::Write;
 use super::refs::Ref;
 
 /// Room for a count: twenty digits and a blank.
-const COUNT_BYTES_MAX: usize = 21;
+pub(super) const COUNT_BYTES_MAX: usize = 21;
 
 /// Lines that are being written.
 pub(super) struct Gather<'a> {

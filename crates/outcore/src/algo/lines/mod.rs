@@ -8,11 +8,14 @@
 //! A last line that its file does not end is ended in the output, as the standard tools do it.
 
 mod bucket;
+mod check;
 mod context;
 mod cut;
 mod distribute;
 mod emit;
+mod files;
 mod leaf;
+mod merge;
 mod plan;
 mod refs;
 mod sample;
@@ -20,6 +23,8 @@ mod sort;
 mod split;
 mod table;
 
+pub use check::{Disorder, check_lines};
+pub use merge::merge_lines;
 pub use plan::{LinePlan, LineSize, plan_lines};
 pub use sort::{sample_lines, sort_lines};
 

@@ -114,8 +114,8 @@ pub fn sort_lines(
     let (buckets, splits) = split_oversized(&context, &tables, buckets)?;
     phases.end("distribute");
     if options.count {
-        let counts_bytes = 8 * buckets.iter().map(LineBucket::lines_max).sum::<u64>();
-        staged = stage(&volume, &output, options, most_bytes + counts_bytes)?;
+        let counted_bytes = buckets.iter().map(LineBucket::counted_bytes_max).sum();
+        staged = stage(&volume, &output, options, counted_bytes)?;
     }
     let written = sort_buckets(&context, &tables, buckets, staged.as_ref(), &output)?;
     phases.end("sort");
