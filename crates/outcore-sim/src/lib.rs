@@ -57,6 +57,7 @@ pub mod device;
 pub mod drive;
 mod event;
 pub mod gpu;
+mod hot;
 pub mod mqsim;
 pub mod plan;
 pub mod policies;

@@ -10,7 +10,7 @@ use super::tokens::UnsafeKind;
 use super::{Finding, Severity};
 
 /// Files and folders (ending in `/`) that may hold unsafe code, and what for.
-const PLACES: [(&str, &str); 10] = [
+const PLACES: [(&str, &str); 11] = [
     ("crates/outcore/src/memory.rs", "aligned buffers"),
     ("crates/outcore/src/memory/", "aligned buffers"),
     ("crates/outcore/src/drive/uring.rs", "io_uring's rings"),
@@ -37,6 +37,10 @@ const PLACES: [(&str, &str); 10] = [
     (
         "crates/outcore/tests/heap.rs",
         "an allocator that counts, for one test",
+    ),
+    (
+        "crates/outcore-sim/src/hot.rs",
+        "hints to the processor's caches",
     ),
     ("python/src/", "where PyO3 asks for it"),
 ];

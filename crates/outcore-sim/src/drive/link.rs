@@ -207,6 +207,9 @@ impl Drive {
             lost: false,
         });
         self.stats.submitted += 1;
+        let first = self.queues[usize::from(queue)].first_sector;
+        self.map
+            .prefetch_slot(&self.p, queue, lba.wrapping_sub(first));
         let bytes = u64::from(sectors) * u64::from(SECTOR_BYTES);
         let admitted = match op {
             Op::Read => self.throttle.read.admit(self.now, bytes),

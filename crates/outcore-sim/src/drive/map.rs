@@ -256,6 +256,15 @@ impl Mapping {
         self.slot_of[unit as usize].checked_sub(1)
     }
 
+    /// Begins to load what [`Mapping::slot`] will ask for: the unit of the sector `inside` the range
+    /// of `queue`.
+    #[inline]
+    pub(super) fn prefetch_slot(&self, p: &Params, queue: u16, inside: u64) {
+        let (unit, _) = p.unit_of_sector(inside);
+        let at = u64::from(self.base(queue)) + unit;
+        crate::hot::prefetch(&self.slot_of, at as usize);
+    }
+
     #[inline]
     pub(super) fn set_slot(&mut self, unit: u32, slot: Option<u32>) {
         self.slot_of[unit as usize] = slot.map_or(0, |slot| slot + 1);

@@ -49,9 +49,10 @@ pub(crate) mod event_kind {
     pub(crate) const COMMAND_IN: u32 = 3;
     pub(crate) const DATA_OUT: u32 = 4;
     pub(crate) const ARRAY_DONE: u32 = 5;
-    pub(crate) const HOST_TIMER: u32 = 6;
-    pub(crate) const PACK: u32 = 7;
-    pub(crate) const START: u32 = 8;
+    pub(crate) const START: u32 = 6;
+    // The queue keeps a lane for each of those above.
+    pub(crate) const HOST_TIMER: u32 = 7;
+    pub(crate) const PACK: u32 = 8;
     pub(crate) const ADMIT: u32 = 9;
     pub(crate) const SHIFT: u32 = 28;
     pub(crate) const ARG: u32 = (1 << SHIFT) - 1;
@@ -196,7 +197,7 @@ impl Drive {
         let queue_pairs = link::queue_pairs(&p, &resolved, &map);
         let blocks = blocks::Blocks::new(&p, queues.len(), shares, config.gc.policy)?;
         let mut drive = Drive {
-            events: EventQueue::with_capacity(256),
+            events: EventQueue::default(),
             reqs: Pool::new(),
             trs: Pool::new(),
             link: link::Link::new(&p),

@@ -204,8 +204,8 @@ impl Drive {
         self.place_write(tr, plane)
     }
 
-    // N.B. a quarter of the time of random reads is spent here, on the load of the entry. Loading it
-    // when the request is submitted, some events earlier, made the whole run a quarter slower.
+    // N.B. the load of the entry was a third of the time of random reads on a large drive, until the
+    // submission began to prefetch it. Loading it there (without use) made the run slower instead.
     fn translate_read(&mut self, tr: u32, queue: u16, unit: u32) -> bool {
         let slot = match self.map.slot(unit) {
             Some(slot) => slot,
