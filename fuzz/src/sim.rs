@@ -1,7 +1,8 @@
 //! What the fuzz targets of the simulator's parsers check, beyond that nothing panics.
 //!
 //! Contract: each function takes arbitrary bytes. A drive that is accepted can be written and read
-//! again; a workload that is accepted gives flows; a graph that is accepted has requests that can
+//! again; a workload that is accepted gives flows; an access pattern that is accepted gives requests of
+//! whole sectors; a graph that is accepted has requests that can
 //! be replayed (it is not: building a drive for each input would take too long).
 
 use std::path::Path;
@@ -9,6 +10,8 @@ use std::path::Path;
 use outcore_sim::array::read_trace;
 use outcore_sim::calibrate::read_targets;
 use outcore_sim::config::{Compat, DriveConfig};
+use outcore_sim::gpu::pattern::{parse_access, read_pages};
+use outcore_sim::gpu::{GpuConfig, Workload};
 use outcore_sim::mqsim::{drive_from_text, workload_from_text};
 use outcore_sim::workload_file::WorkloadFile;
 
@@ -54,5 +57,33 @@ pub fn graph(data: &[u8]) {
 pub fn probe(data: &[u8]) {
     if let Ok(targets) = read_targets(&text(data)) {
         assert!(!targets.is_empty());
+    }
+}
+
+/// A page-access trace.
+pub fn pages(data: &[u8]) {
+    if let Ok(pages) = read_pages(&text(data)) {
+        assert!(pages.is_sorted_by_key(|page| (page.kernel, page.block)));
+        assert!(pages.iter().all(|page| page.request().count > 0));
+    }
+}
+
+/// An access pattern as on the command line.
+pub fn access(data: &[u8]) {
+    if let Ok(access) = parse_access(&text(data)) {
+        for block in [0, 1, u64::from(u32::MAX)] {
+            for index in [0, access.count - 1] {
+                assert!(access.request(block, index, 7).count > 0);
+            }
+        }
+    }
+}
+
+/// A workload of a GPU.
+pub fn gpu(data: &[u8]) {
+    if let Ok(workload) = Workload::from_json(&text(data)) {
+        for kernel in &workload.kernels {
+            let _ = GpuConfig::default().block_ps(kernel);
+        }
     }
 }

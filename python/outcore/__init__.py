@@ -6,9 +6,10 @@
 `sort`, `shuffle`, `gen`, `verify` and `plan` are the subcommands of the command `outcore` with the
 same options and the same results; `shuffled` reads in the order of a shuffle without writing it. They release the interpreter while they work, stop within a second
 on Ctrl-C with nothing left behind, and raise an `OutcoreError` that names cause, place and next
-step.
+step. `outcore.sim` simulates drives.
 """
 
+from . import sim as sim
 from ._api import gen, plan, sort, verify
 from ._errors import (
     AccessError,

@@ -1,5 +1,7 @@
 """The native module: one function a job."""
 
+from typing import final
+
 from ._wire import (
     GenerateReply,
     GenerateRequest,
@@ -7,6 +9,9 @@ from ._wire import (
     PlanReply,
     ShuffleReply,
     ShuffleRequest,
+    SimPlanRequest,
+    SimReplayRequest,
+    SimRunRequest,
     SortReply,
     SortRequest,
     Tell,
@@ -14,7 +19,20 @@ from ._wire import (
     VerifyRequest,
 )
 
-__all__ = ["Order", "__version__", "generate", "plan", "shuffle", "sort", "verify"]
+__all__ = [
+    "Order",
+    "SimRun",
+    "__version__",
+    "generate",
+    "plan",
+    "shuffle",
+    "sim_plan",
+    "sim_presets",
+    "sim_replay",
+    "sim_run",
+    "sort",
+    "verify",
+]
 
 __version__: str
 
@@ -23,6 +41,10 @@ def plan(request: SortRequest) -> PlanReply: ...
 def shuffle(request: ShuffleRequest, tell: Tell | None) -> ShuffleReply: ...
 def generate(request: GenerateRequest, tell: Tell | None) -> GenerateReply: ...
 def verify(request: VerifyRequest, tell: Tell | None) -> VerifyReply: ...
+def sim_run(request: SimRunRequest) -> SimRun: ...
+def sim_replay(request: SimReplayRequest) -> str: ...
+def sim_plan(request: SimPlanRequest) -> str: ...
+def sim_presets() -> str: ...
 
 class Order:
     def __new__(cls, request: OrderRequest) -> Order: ...
@@ -35,3 +57,12 @@ class Order:
     @property
     def header(self) -> bytes | None: ...
     def read(self, start: int, count: int) -> bytearray: ...
+
+@final
+class SimRun:
+    @property
+    def summary(self) -> str: ...
+    @property
+    def request_count(self) -> int: ...
+    def requests(self) -> bytes: ...
+    def svg(self, view: str) -> str: ...

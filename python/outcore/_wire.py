@@ -99,6 +99,59 @@ class VerifyRequest(TypedDict):
     record_io: str | None
 
 
+class SimDriveRequest(TypedDict):
+    """A drive to simulate; one of `preset` and `file`."""
+
+    preset: str | None
+    file: str | None
+    size: str
+    settings: list[str]
+    mqsim: bool
+
+
+class SimRunRequest(TypedDict):
+    """A workload on one drive; at most one of `workload`, `flows` and `trace`."""
+
+    drive: SimDriveRequest
+    workload: str | None
+    flows: list[list[tuple[str, str]]]
+    trace: str | None
+    format: str | None
+    depth: int | None
+    keep: bool
+
+
+class SimReplayRequest(TypedDict):
+    """A trace on an array."""
+
+    drive: SimDriveRequest
+    trace: str
+    drives: int | None
+    shared: str | None
+    stripe: str | None
+    fill: float
+    window: float | None
+    cpu: float
+    format: str | None
+    speedup: float
+    depth: int | None
+    limit: int
+
+
+class SimPlanRequest(TypedDict):
+    """A sort to predict."""
+
+    drive: SimDriveRequest
+    size: str
+    memory: str
+    record_bytes: int
+    cores: int
+    drives: int
+    shared: str | None
+    distribute_ns: float
+    sort_ns: float
+
+
 class PhaseReply(TypedDict):
     """A part of a job."""
 

@@ -11,6 +11,7 @@
 //! | [`request`], [`reply`] | dictionaries in and out |
 //! | [`jobs`] | sort, plan, shuffle, generate, verify |
 //! | [`order`] | records in the order of a shuffle |
+//! | [`sim`] | the simulator |
 //! | [`run`] | a job on its thread: signals, progress, cancellation |
 //! | [`errors`] | failures as exceptions |
 
@@ -20,6 +21,7 @@ mod order;
 mod reply;
 mod request;
 mod run;
+mod sim;
 
 use pyo3::prelude::*;
 
@@ -27,10 +29,12 @@ use pyo3::prelude::*;
 mod _outcore {
     #[pymodule_export]
     use crate::order::Order;
+    #[pymodule_export]
+    use crate::sim::SimRun;
     use outcore::config::Environment;
     use pyo3::prelude::*;
 
-    use crate::{jobs, reply, request, run};
+    use crate::{errors, jobs, reply, request, run, sim};
 
     /// Sorts files.
     #[pyfunction]
@@ -96,6 +100,30 @@ mod _outcore {
         run::watch(py, tell, move |control| {
             jobs::verify(request, &environment, control)
         })
+    }
+
+    /// Simulates a drive.
+    #[pyfunction]
+    fn sim_run(py: Python<'_>, request: sim::RunRequest) -> PyResult<SimRun> {
+        run::watch(py, None, move |control| sim::run(request, control))
+    }
+
+    /// Replays a trace on simulated drives.
+    #[pyfunction]
+    fn sim_replay(py: Python<'_>, request: sim::ReplayRequest) -> PyResult<String> {
+        run::watch(py, None, move |control| sim::replay(&request, control))
+    }
+
+    /// Predicts a sort on simulated drives.
+    #[pyfunction]
+    fn sim_plan(py: Python<'_>, request: sim::PlanRequest) -> PyResult<String> {
+        run::watch(py, None, move |_| sim::plan(&request))
+    }
+
+    /// The drives known by name.
+    #[pyfunction]
+    fn sim_presets(py: Python<'_>) -> PyResult<String> {
+        sim::presets().map_err(|error| errors::raise(py, &error))
     }
 
     #[pymodule_init]

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import outcore
 from outcore import OutcoreError, Progress, SortSummary
+from outcore.sim import Simulator
 
 def look(progress: Progress) -> None:
     print(progress.phase, progress.fraction)
@@ -28,6 +29,9 @@ def run(src: Path) -> SortSummary:
     outcore.sort(src, "d", dtype=np.float32, memory=1 << 30, scratch_limit="1GiB")
     plan: str = str(outcore.plan(src, dtype="f32x32", memory="2GiB"))
     same: bool | None = outcore.verify("d", dtype="<u8", against=src).same_records
+    result = Simulator("p41", settings={"flash.channels": 4}).run([{"depth": 3}, {"read": 0.5}])
+    late: float = float(result.response_ns.max()) + result.percentile_ns(50, flow=0)
+    print(late, result.plot("a.svg", "iops").name, outcore.sim.presets()[0].toml)
     try:
         summary = outcore.sort(src, "e", dtype="u64", threads=2, progress=look)
     except OutcoreError as error:
@@ -44,6 +48,7 @@ outcore.sort("a", "b", record="100")
 outcore.sort("a", "b", progress=lambda: None)
 outcore.verify("a").recordz
 outcore.gen("u64", "a", "many")
+outcore.sim.Simulator("p41").run(3)
 """
 
 
@@ -67,4 +72,4 @@ def test_honest_programs_pass_and_dishonest_ones_do_not(here: Path) -> None:
     Path("dishonest.py").write_text(DISHONEST)
     done = mypy("dishonest.py")
     lines = {line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line}
-    assert lines == {"4", "5", "6", "7", "8", "9"}, done.stdout + done.stderr
+    assert lines == {"4", "5", "6", "7", "8", "9", "10"}, done.stdout + done.stderr

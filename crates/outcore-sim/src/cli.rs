@@ -15,7 +15,7 @@ use outcore::error::{Error, Result};
 
 use crate::config::{Compat, DriveConfig};
 use crate::mqsim::import_drive;
-use crate::plan::{SortJob, plan_sort};
+use crate::plan::{SortJob, cpu_ns_of, plan_sort};
 use crate::presets::preset;
 use crate::units::{parse_rate, parse_size};
 
@@ -100,6 +100,9 @@ fn warn_all(warnings: &[String]) {
 /// `sim plan`.
 #[derive(Debug, Args)]
 pub struct PlanArgs {
+    /// Which job.
+    #[arg(default_value = "sort", value_parser = ["sort"])]
+    pub job: String,
     /// Bytes to sort, such as 8TB.
     #[arg(long)]
     pub size: String,
@@ -121,12 +124,16 @@ pub struct PlanArgs {
     /// What all drives together can move, such as 146GB/s.
     #[arg(long)]
     pub shared: Option<String>,
-    /// Core nanoseconds to distribute a record.
-    #[arg(long, default_value_t = 15.0)]
-    pub distribute_ns: f64,
-    /// Core nanoseconds to sort a record.
-    #[arg(long, default_value_t = 60.0)]
-    pub sort_ns: f64,
+    /// Take the computation of a pass over a record from this trace of a sort on the machine in
+    /// question (`outcore sort --record-io`).
+    #[arg(long, value_name = "TRACE", conflicts_with_all = ["distribute_ns", "sort_ns"])]
+    pub cpu_from: Option<PathBuf>,
+    /// Core nanoseconds to distribute a record [default: 15, a guess].
+    #[arg(long)]
+    pub distribute_ns: Option<f64>,
+    /// Core nanoseconds to sort a record [default: 60, a guess].
+    #[arg(long)]
+    pub sort_ns: Option<f64>,
     /// Print JSON Lines.
     #[arg(long)]
     pub json: bool,
@@ -143,13 +150,19 @@ fn shared(text: Option<&String>) -> Result<u64> {
 
 fn plan_command(args: &PlanArgs) -> Result<u8> {
     let size = |text: &str| parse_size(text).map_err(usage("read options"));
+    let measured = args.cpu_from.as_ref();
+    let measured = measured.map(|path| cpu_ns_of(path, args.record_bytes));
+    let measured = measured.transpose()?;
+    if let Some(ns) = measured {
+        eprintln!("a pass costs {ns:.2} core nanoseconds a record, as recorded");
+    }
     let job = SortJob {
         size_bytes: size(&args.size)?,
         record_bytes: args.record_bytes,
         memory_bytes: size(&args.memory)?,
         cores: args.cores,
-        distribute_ns: args.distribute_ns,
-        sort_ns: args.sort_ns,
+        distribute_ns: measured.or(args.distribute_ns).unwrap_or(15.0),
+        sort_ns: measured.or(args.sort_ns).unwrap_or(60.0),
         bucket_buffer_bytes: 8 << 20,
     };
     let plan = plan_sort(

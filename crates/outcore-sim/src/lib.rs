@@ -9,7 +9,8 @@
 //! | [`drive`] | the model itself |
 //! | [`run`] | a drive and its flows from the first to the last event |
 //! | [`array`] | several drives, and the replay of a recorded trace on them |
-//! | [`sweep`] | any parameter over values, as table, CSV and SVG |
+//! | [`sweep`], [`plot`] | any parameter over values, as table, CSV and SVG; charts of one run |
+//! | [`requests`] | every request of a run as CSV or Parquet |
 //! | [`calibrate`] | a drive fitted to one that was measured |
 //! | [`workload_file`] | workloads as TOML |
 //! | [`device`] | simulated drives under the engine: real bytes, virtual time |
@@ -60,9 +61,11 @@ pub mod gpu;
 mod hot;
 pub mod mqsim;
 pub mod plan;
+pub mod plot;
 pub mod policies;
 pub mod presets;
 pub mod report;
+pub mod requests;
 pub mod rng;
 pub mod run;
 pub mod sweep;

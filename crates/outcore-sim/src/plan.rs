@@ -6,9 +6,13 @@
 //! do not fit, distribution is repeated. A phase takes the larger of its I/O time (bandwidth of
 //! one simulated drive times the drives, bounded by the shared ceiling) and its computation.
 //!
-//! Pure: nothing is measured here but the drive model; CPU cost a record is an input.
+//! Pure: nothing is measured here but the drive model; CPU cost a record is an input, which
+//! [`cpu_ns_of`] takes from a job that was recorded on the machine in question.
+
+use std::path::Path;
 
 use outcore::error::{Error, Result};
+use outcore_traces::io_trace::{Entry, IoOp, Reader};
 use serde::Serialize;
 
 use crate::config::DriveConfig;
@@ -59,6 +63,35 @@ pub struct SortPlan {
     pub write_bytes_per_s: f64,
     /// `io` or `cpu`, whichever takes longer in sum.
     pub bottleneck: &'static str,
+}
+
+/// Core nanoseconds that a pass over records of `record_bytes` costs on the machine where the job in
+/// the trace at `path` was recorded: its threads' computation over what it read.
+///
+/// # Errors
+/// No trace of the engine's, or one that read nothing.
+pub fn cpu_ns_of(path: &Path, record_bytes: u64) -> Result<f64> {
+    let (mut busy_sum_ns, mut read_bytes) = (0u64, 0u64);
+    for entry in Reader::open(path)? {
+        match entry? {
+            Entry::Request(record) => {
+                busy_sum_ns = busy_sum_ns.saturating_add(record.busy_ns);
+                if record.op == IoOp::Read {
+                    read_bytes += u64::from(record.len_bytes);
+                }
+            }
+            Entry::ThreadEnd { busy_ns, .. } => busy_sum_ns = busy_sum_ns.saturating_add(busy_ns),
+            Entry::Phase { .. } | Entry::End { .. } => {}
+        }
+    }
+    if read_bytes == 0 {
+        return Err(
+            Error::usage("plan sort", "the recorded job has read nothing")
+                .path(path)
+                .hint("record a sort: outcore sort … --record-io run.trace"),
+        );
+    }
+    Ok(busy_sum_ns as f64 / read_bytes as f64 * record_bytes as f64)
 }
 
 /// Predicts a sort on `drives` drives like `drive` with a shared ceiling (0: none).

@@ -4,6 +4,8 @@
 //! every event and checks that nothing is left over. The same inputs give the same
 //! [`Summary::digest`](crate::report::Summary) on every machine.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Instant;
 
 use outcore::error::Result;
@@ -13,6 +15,36 @@ use crate::drive::{Done, Drive};
 use crate::report::Summary;
 use crate::workload::{FlowConfig, Flows};
 
+/// Events between two questions whether to go on: less than a millisecond.
+pub(crate) const WATCH_EVENTS: u32 = 4096;
+
+/// Asks now and then whether a run is to go on, for callers that may be interrupted.
+#[derive(Clone)]
+pub struct Watch(Arc<dyn Fn() -> Result<()> + Send + Sync>);
+
+impl Watch {
+    /// Ends the run with the error that `go_on` returns.
+    pub fn new(go_on: impl Fn() -> Result<()> + Send + Sync + 'static) -> Self {
+        Watch(Arc::new(go_on))
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        (self.0)()
+    }
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Watch::new(|| Ok(()))
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watch")
+    }
+}
+
 /// What a run is to keep and say.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
@@ -20,6 +52,8 @@ pub struct RunOptions {
     pub keep_log: bool,
     /// Warnings that came up while the input was read.
     pub warnings: Vec<String>,
+    /// Asked while the events run.
+    pub watch: Watch,
 }
 
 /// The outcome of a run.
@@ -34,6 +68,10 @@ pub struct Outcome {
 }
 
 /// Simulates `flows` on one drive.
+///
+/// # Errors
+/// A configuration or flow that makes no sense; a run that cannot end, with the resource that
+/// blocks it; what [`RunOptions::watch`] says.
 pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> Result<Outcome> {
     let queues: Vec<_> = flows.iter().map(|flow| flow.queue.clone()).collect();
     let mut drive = Drive::new(config, &queues)?;
@@ -43,7 +81,14 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
     let mut host = Flows::new(flows, &drive, options.keep_log);
     host.start(&mut drive);
     let started = Instant::now();
-    while drive.step(&mut host)? {}
+    'events: loop {
+        options.watch.check()?;
+        for _ in 0..WATCH_EVENTS {
+            if !drive.step(&mut host)? {
+                break 'events;
+            }
+        }
+    }
     let loop_seconds = started.elapsed().as_secs_f64();
     let lost = drive.check_idle()?;
     let mut warnings = options.warnings.clone();

@@ -65,3 +65,30 @@ fn scheduling_and_allocation_order_change_the_figures_and_runs_repeat() {
         assert!(ends[5] > ends[0], "{row}: {ends:?}");
     }
 }
+
+#[test]
+fn a_sample_of_the_kernels_says_how_long_all_of_them_take() {
+    let sampled = PolicyOptions {
+        sample_eps: Some(0.05),
+        sample_check: true,
+        ..options(40_000)
+    };
+    let found = networks(&sampled).unwrap();
+    for point in &found.points {
+        let sample = point.sample.unwrap();
+        let error = sample.end_error.unwrap();
+        println!(
+            "{:<10} {:<16} {} of {} kernels, {error:+.3}",
+            point.row, point.column, sample.simulated, sample.kernels
+        );
+        assert!(sample.simulated <= sample.kernels);
+        // One kernel's time on the drive is not another's: the guide has the errors of longer runs.
+        assert!(error.abs() < 0.25, "{error}");
+    }
+    assert!(
+        found
+            .points
+            .iter()
+            .any(|p| p.sample.unwrap().simulated < p.sample.unwrap().kernels)
+    );
+}

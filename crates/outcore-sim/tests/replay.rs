@@ -17,6 +17,7 @@ use outcore_sim::array::block::{BlockOptions, Loop, load_list, replay_block};
 use outcore_sim::array::recorded::{RecordedOptions, replay_recorded};
 use outcore_sim::array::{ArrayConfig, Placement};
 use outcore_sim::config::DriveConfig;
+use outcore_sim::plan::cpu_ns_of;
 use outcore_sim::presets::preset;
 use outcore_traces::io_trace::{DriveInfo, Header, IoOp, Submission, ThreadClock, Writer};
 
@@ -195,6 +196,17 @@ fn a_chain_takes_the_sum_of_its_thoughts_and_reads() {
     assert_eq!(busy.requests, 200);
     assert!((busy.computation_seconds - 0.2).abs() < 1e-9);
     assert_eq!(idle.computation_seconds, 0.0);
+}
+
+#[test]
+fn the_computation_of_a_plan_is_that_of_the_recorded_job() {
+    let folder = Folder::new("plan");
+    let trace = folder.0.join("run.trace");
+    chain(&trace, 100, 1, 50_000);
+    // 100 reads of 4 KiB with 50 us each: 512 records of 8 bytes a read.
+    let ns = cpu_ns_of(&trace, 8).unwrap();
+    assert!((ns - 50_000.0 / 512.0).abs() < 1.0, "{ns}");
+    assert!(cpu_ns_of(&fixture("small.spc"), 8).is_err());
 }
 
 #[test]

@@ -205,7 +205,6 @@ fn graph(trace: &[TraceRequest]) -> Result<Vec<Node>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::Placement;
     use crate::config::DriveConfig;
 
     fn array(drives: u32, shared: u64) -> ArrayConfig {
@@ -214,13 +213,9 @@ mod tests {
         drive.flash.pages = 32;
         drive.flash.over_provisioning = 0.2;
         ArrayConfig {
-            drive,
-            drives,
             shared_bytes_per_s: shared,
-            placement: Placement::Striped {
-                stripe_bytes: 1 << 20,
-            },
             fill: 0.7,
+            ..ArrayConfig::new(drive, drives)
         }
     }
 

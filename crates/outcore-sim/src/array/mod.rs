@@ -13,6 +13,7 @@
 //! was touched.
 
 pub mod block;
+pub mod file;
 pub mod graph;
 mod layout;
 pub mod recorded;
@@ -26,6 +27,7 @@ use serde::Serialize;
 use crate::config::DriveConfig;
 use crate::drive::{Caching, Done, Drive, Host, Op, QueueConfig};
 use crate::report::FlowStats;
+use crate::run::{WATCH_EVENTS, Watch};
 use crate::units::{Ps, SECOND};
 
 use layout::{Layout, Part};
@@ -64,6 +66,8 @@ pub struct ArrayConfig {
     /// Share of each drive that holds data before the replay, written in one go: what the trace
     /// reads without having written it lies there. The rest is free, as after a trim.
     pub fill: f64,
+    /// Asked now and then whether to go on.
+    pub watch: Watch,
 }
 
 impl ArrayConfig {
@@ -77,6 +81,7 @@ impl ArrayConfig {
                 stripe_bytes: 1 << 20,
             },
             fill: 0.5,
+            watch: Watch::default(),
         }
     }
 }
@@ -214,6 +219,9 @@ pub(crate) struct Array {
     read_bytes: u64,
     write_bytes: u64,
     stats: FlowStats,
+    watch: Watch,
+    /// Steps until `watch` is asked again.
+    unwatched: u32,
 }
 
 impl Array {
@@ -263,6 +271,8 @@ impl Array {
             read_bytes: 0,
             write_bytes: 0,
             stats: FlowStats::new("array"),
+            watch: config.watch.clone(),
+            unwatched: 0,
         })
     }
 
@@ -339,6 +349,11 @@ impl Array {
     /// Executes events up to `until`, stopping after the first that finishes a request; false when
     /// nothing is left to do before.
     pub(crate) fn run_until(&mut self, until: Ps, finished: &mut Vec<Finished>) -> Result<bool> {
+        // One step takes microseconds: it ends with the first request that is finished.
+        self.unwatched = self.unwatched.wrapping_sub(1);
+        if self.unwatched.is_multiple_of(WATCH_EVENTS) {
+            self.watch.check()?;
+        }
         while let Some(Reverse((start, index))) = self.held.peek().copied() {
             let first = self.members.iter().filter_map(|m| m.drive.next_at()).min();
             if start > until || first.is_some_and(|first| first < start) {

@@ -3,18 +3,15 @@
 //! Contract: the kind of trace is told from its content (outcore's own, JSON Lines, or any format
 //! that `outcore-traces` reads); the report goes to standard output, warnings to standard error.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use outcore::error::{Error, Result};
-use outcore_traces::Format;
-use outcore_traces::io_trace::{MAGIC, Reader};
 
 use super::{DriveArgs, json, shared, usage};
-use crate::array::block::{BlockOptions, Loop, replay_block};
-use crate::array::recorded::{RecordedOptions, replay_recorded};
-use crate::array::{ArrayConfig, Placement, ReplayReport, read_trace, replay};
+use crate::array::ReplayReport;
+use crate::array::block::{BlockOptions, Loop};
+use crate::array::file::{FileOptions, replay_file};
 use crate::units::parse_size;
 
 /// `sim replay`.
@@ -63,72 +60,26 @@ pub struct ReplayArgs {
     pub json: bool,
 }
 
-/// What a file holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Recorded,
-    JsonLines,
-    Block,
-}
-
-fn kind_of(path: &Path) -> Result<Kind> {
-    let mut head = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(4096).read_to_end(&mut head))
-        .map_err(|error| Error::io("read trace", &error).path(path))?;
-    if head.starts_with(&MAGIC) {
-        return Ok(Kind::Recorded);
-    }
-    let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
-    Ok(if first == Some(&b'{') {
-        Kind::JsonLines
-    } else if outcore_traces::detect(&head, head.len() < 4096) == Some(Format::Outcore) {
-        Kind::Recorded
-    } else {
-        Kind::Block
-    })
-}
-
 pub(super) fn run(args: &ReplayArgs) -> Result<u8> {
-    let kind = kind_of(&args.trace)?;
-    let recorded = match kind {
-        Kind::Recorded => Reader::open(&args.trace)?.header().drives.len().max(1) as u32,
-        _ => 1,
+    let window_scale = match args.window.as_str() {
+        "auto" => None,
+        text => Some(text.parse().map_err(|_| {
+            Error::usage("read options", format!("--window {text} is no number"))
+                .hint("use auto, or a number of 1 and more")
+        })?),
     };
-    let drives = args.drives.unwrap_or(recorded);
-    let mut config = ArrayConfig::new(args.drive.config()?, drives);
-    config.shared_bytes_per_s = shared(args.shared.as_ref())?;
-    config.fill = args.fill;
-    config.placement = match &args.stripe {
-        Some(text) => Placement::Striped {
-            stripe_bytes: parse_size(text).map_err(usage("read options"))?,
-        },
-        None if kind == Kind::JsonLines || drives == recorded => Placement::Recorded,
-        None => config.placement,
+    let stripe = args.stripe.as_ref().map(|text| parse_size(text));
+    let options = FileOptions {
+        drives: args.drives,
+        shared_bytes_per_s: shared(args.shared.as_ref())?,
+        stripe_bytes: stripe.transpose().map_err(usage("read options"))?,
+        fill: args.fill,
+        window_scale,
+        cpu_scale: args.cpu,
+        block: block_options(args)?,
+        ..FileOptions::default()
     };
-    let report = match kind {
-        Kind::Recorded => {
-            let window_scale = match args.window.as_str() {
-                "auto" => (f64::from(drives) / f64::from(recorded)).max(1.0),
-                text => text.parse().map_err(|_| {
-                    Error::usage("read options", format!("--window {text} is no number"))
-                        .hint("use auto, or a number of 1 and more")
-                })?,
-            };
-            let options = RecordedOptions {
-                window_scale,
-                cpu_scale: args.cpu,
-            };
-            replay_recorded(&config, &args.trace, options)?
-        }
-        Kind::JsonLines => {
-            let text = std::fs::read_to_string(&args.trace)
-                .map_err(|error| Error::io("read trace", &error).path(&args.trace))?;
-            let trace = read_trace(&text).map_err(|error| error.path(&args.trace))?;
-            replay(&config, &trace)?
-        }
-        Kind::Block => replay_block(&config, &args.trace, &block_options(args)?)?,
-    };
+    let report = replay_file(&args.trace, args.drive.config()?, &options)?;
     for warning in &report.warnings {
         eprintln!("warning: {warning}");
     }

@@ -4,7 +4,6 @@
 //! error; files that are asked for are written whole and replaced only where they are asked for by
 //! name.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -13,12 +12,12 @@ use outcore::error::{Error, Result};
 use super::{DriveArgs, compat, json, warn_all};
 use crate::array::block::{BlockOptions, Loop, load_list};
 use crate::config::{Compat, DriveConfig, split_setting};
-use crate::drive::{Done, Op};
 use crate::mqsim::import_workload;
+use crate::plot::{View, run_svg};
 use crate::report::Summary;
+use crate::requests::{Table, write_requests};
 use crate::run::{RunOptions, run as run_flows};
 use crate::sweep::{Axis, Metric, sweep, to_csv, to_svg};
-use crate::units::NS;
 use crate::workload::{FlowConfig, Origin};
 use crate::workload_file::WorkloadFile;
 
@@ -46,9 +45,15 @@ pub struct RunArgs {
     /// Whose quirks to reproduce: none or mqsim.
     #[arg(long, default_value = "none")]
     pub compat: String,
-    /// Write every request as CSV to this file.
+    /// Write every request to this file: .csv, or .parquet where that is built in.
+    #[arg(long, value_name = "FILE", alias = "requests-csv")]
+    pub requests: Option<PathBuf>,
+    /// Draw the percentiles of the response time into this SVG file.
     #[arg(long, value_name = "FILE")]
-    pub requests_csv: Option<PathBuf>,
+    pub latency_svg: Option<PathBuf>,
+    /// Draw requests a second over time into this SVG file.
+    #[arg(long, value_name = "FILE")]
+    pub iops_svg: Option<PathBuf>,
     /// Print JSON Lines.
     #[arg(long)]
     pub json: bool,
@@ -160,14 +165,24 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
     let config = args.drive.config_for(compat, &mut warnings)?;
     let scenarios = scenarios(args, compat, &mut warnings)?;
     warn_all(&warnings);
-    let mut csv = String::new();
+    if let Some(path) = &args.requests {
+        // Known before the work is done.
+        Table::of(path)?;
+    }
+    let charts = [
+        (&args.latency_svg, View::Latency),
+        (&args.iops_svg, View::Iops),
+    ];
+    let keep_log = args.requests.is_some() || charts.iter().any(|(path, _)| path.is_some());
+    let mut log = Vec::new();
     for flows in &scenarios {
         let options = RunOptions {
-            keep_log: args.requests_csv.is_some(),
+            keep_log,
             warnings: warnings.clone(),
+            ..RunOptions::default()
         };
-        let outcome = run_flows(&config, flows, &options)?;
-        append_csv(&mut csv, &outcome.log);
+        let mut outcome = run_flows(&config, flows, &options)?;
+        log.append(&mut outcome.log);
         if args.time {
             eprintln!(
                 "event loop: {:.3} s, {:.0} requests/s, {:.1} ns an event",
@@ -182,36 +197,19 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
             print_summary(&outcome.summary);
         }
     }
-    if let Some(path) = &args.requests_csv {
-        write_file(path, &csv)?;
+    if let Some(path) = &args.requests {
+        write_requests(path, &log)?;
+    }
+    let names: Vec<String> = scenarios
+        .iter()
+        .flat_map(|flows| flows.iter().map(|flow| flow.name.clone()))
+        .collect();
+    for (path, view) in charts {
+        if let Some(path) = path {
+            write_file(path, &run_svg(&config.name, &names, &log, view)?)?;
+        }
     }
     Ok(0)
-}
-
-/// One line a request; times in nanoseconds, LBA and sectors in units of 512 bytes.
-fn append_csv(text: &mut String, log: &[Done]) {
-    if text.is_empty() {
-        text.push_str("flow,op,lba,sectors,arrival_ns,enqueue_ns,complete_ns\n");
-    }
-    for done in log {
-        let op = match done.op {
-            Op::Read => "read",
-            Op::Write => "write",
-            Op::Trim => "trim",
-        };
-        let ns = |ps: u64| ps as f64 / NS as f64;
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            text,
-            "{},{op},{},{},{:.3},{:.3},{:.3}",
-            done.queue,
-            done.lba,
-            done.sectors,
-            ns(done.arrival),
-            ns(done.enqueued),
-            ns(done.completed)
-        );
-    }
 }
 
 pub(super) fn sweep_command(args: &SweepArgs) -> Result<u8> {

@@ -162,8 +162,7 @@ fn named(name: &str, requests_max: u64) -> Result<Workload> {
     {
         let text = std::fs::read_to_string(path)
             .map_err(|error| Error::io("read workload", &error).path(path))?;
-        return serde_json::from_str(&text)
-            .map_err(|error| Error::usage("read workload", error.to_string()).path(path));
+        return Workload::from_json(&text).map_err(|error| error.path(path));
     }
     let names = Network::ALL.map(Network::name);
     let error = usage(format!("`{name}` is not one of {}", names.join(", ")));

@@ -10,7 +10,8 @@
 //! an error that names what is stuck; a core never holds more than it has room for; equal setups
 //! have equal digests on every machine.
 //!
-//! Bounds: memory for the blocks that run at a time and their requests, not for the grid.
+//! Bounds: memory for the blocks that run at a time and their requests, not for the grid; 8 bytes a
+//! kernel.
 
 use outcore::error::{Error, Result};
 
@@ -75,7 +76,15 @@ struct Progress {
     stats: FlowStats,
     wait_ps: u128,
     write_bytes: u64,
-    end: Ps,
+    /// When each kernel ended.
+    ends: Vec<Ps>,
+}
+
+impl Progress {
+    /// When the last kernel so far ended.
+    fn end(&self) -> Ps {
+        self.ends.last().copied().unwrap_or(0)
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -260,7 +269,7 @@ impl<'a> Gpu<'a> {
             stats: FlowStats::new(&workload.name),
             wait_ps: 0,
             write_bytes: 0,
-            end: 0,
+            ends: Vec::with_capacity(workload.kernels.len()),
         });
         let cpus = match setup.path {
             Path::InStorage => 0,
@@ -449,7 +458,7 @@ impl<'a> Gpu<'a> {
             return;
         }
         progress.kernel += 1;
-        progress.end = drive.now();
+        progress.ends.push(drive.now());
         if progress.kernel < self.setup.workloads[workload].kernels.len() {
             self.begin_kernel(workload);
         } else {
@@ -582,7 +591,7 @@ impl<'a> Gpu<'a> {
     }
 
     fn report(&self, drive: &Drive) -> GpuReport {
-        let end = self.progress.iter().map(|p| p.end).max().unwrap_or(0);
+        let end = self.progress.iter().map(Progress::end).max().unwrap_or(0);
         let mut total = FlowStats::new("total");
         let (mut wait_ps, mut write_bytes, mut blocks, mut kernels) = (0, 0, 0, 0);
         let mut workloads = Vec::new();
@@ -596,7 +605,7 @@ impl<'a> Gpu<'a> {
                 &progress.stats,
                 (progress.wait_ps, progress.write_bytes),
                 (progress.kernel as u64, progress.blocks_done),
-                progress.end,
+                progress.end(),
             ));
         }
         let host = self.host.as_ref();
@@ -610,6 +619,7 @@ impl<'a> Gpu<'a> {
             write_amplification: stats.write_amplification(),
             merge_reads: stats.merge_reads,
             digest: format!("{:016x}", total.digest),
+            kernel_ends: self.progress.iter().map(|p| p.ends.clone()).collect(),
         }
     }
 }

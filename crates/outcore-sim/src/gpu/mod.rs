@@ -19,6 +19,7 @@
 //! |---|---|
 //! | [`pattern`] | which bytes a block touches |
 //! | [`engine`] | the run: GPU, drive, host I/O beside, I/O through the CPU |
+//! | [`sampled`] | a sample of the kernels instead of all |
 //! | [`workloads`] | networks and Rodinia kernels |
 
 #[cfg(feature = "cli")]
@@ -26,6 +27,7 @@ pub mod command;
 pub mod engine;
 pub mod pattern;
 mod report;
+pub mod sampled;
 pub mod workloads;
 
 use outcore::error::{Error, Result};
@@ -228,6 +230,44 @@ pub struct Workload {
     pub name: String,
     /// The launches, in order.
     pub kernels: Vec<KernelSpec>,
+}
+
+impl Workload {
+    /// Reads a workload from JSON: `name` and `kernels`, each with name, grid, block, duration_ns,
+    /// registers, shared_bytes, io and pages.
+    ///
+    /// # Errors
+    /// No JSON, an unknown or missing key, with line and column; a kernel that no GPU could run.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let wrong = |cause: String| Error::usage("read workload", cause);
+        let workload: Workload =
+            serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        for (at, kernel) in workload.kernels.iter().enumerate() {
+            let product = |sides: [u32; 3]| {
+                sides
+                    .iter()
+                    .try_fold(1u64, |all, side| all.checked_mul(u64::from((*side).max(1))))
+                    .filter(|all| *all <= BLOCKS_MAX)
+            };
+            if product(kernel.grid).is_none() || product(kernel.block).is_none() {
+                return Err(wrong(format!(
+                    "kernel {at} (`{}`): a grid of {:?} blocks of {:?} threads; at most 2^32 of each are possible",
+                    kernel.name, kernel.grid, kernel.block
+                )));
+            }
+            for io in &kernel.io {
+                io.check()
+                    .map_err(|cause| wrong(format!("kernel {at} (`{}`): {cause}", kernel.name)))?;
+            }
+            if let Some(page) = kernel.pages.iter().find(|page| !page.is_sound()) {
+                return Err(wrong(format!(
+                    "kernel {at} (`{}`): an access of {} bytes at {}",
+                    kernel.name, page.bytes, page.offset_bytes
+                )));
+            }
+        }
+        Ok(workload)
+    }
 }
 
 /// How blocks are given to cores.

@@ -12,6 +12,10 @@ use serde::{Deserialize, Serialize};
 use crate::units::Size;
 
 const SECTOR_BYTES: u64 = 512;
+/// Offsets, lengths and distances at most: 256 TiB, more than any drive here.
+const BYTES_MAX: u64 = 1 << 48;
+/// Rows between tiles, and boxes along an edge, at most.
+const STEPS_MAX: u64 = 1 << 20;
 const OPERATION: &str = "read page-access trace";
 
 /// Read or write.
@@ -104,16 +108,60 @@ fn widened(first_byte: u64, bytes: u64) -> Sectors {
 }
 
 impl Access {
+    /// Says what about the pattern no drive could hold.
+    pub(super) fn check(&self) -> std::result::Result<(), String> {
+        let at_most = |name: &str, value: u64, most: u64| {
+            if value <= most {
+                Ok(())
+            } else {
+                Err(format!("{name} of {value} is more than {most}"))
+            }
+        };
+        at_most("start_bytes", self.start_bytes, BYTES_MAX)?;
+        at_most("region_bytes", self.region_bytes, BYTES_MAX)?;
+        if self.bytes == 0 || self.count == 0 {
+            return Err("a block's requests have at least one byte, and are at least one".into());
+        }
+        match self.pattern {
+            Pattern::Sequential | Pattern::Random => Ok(()),
+            Pattern::Strided {
+                stride_bytes,
+                block_step_bytes,
+            } => {
+                at_most("stride_bytes", stride_bytes, BYTES_MAX)?;
+                at_most("block_step_bytes", block_step_bytes, BYTES_MAX)
+            }
+            Pattern::Tile {
+                row_bytes,
+                step_x_bytes,
+                step_y_rows,
+                ..
+            } => {
+                at_most("row_bytes", row_bytes, BYTES_MAX)?;
+                at_most("step_x_bytes", step_x_bytes, BYTES_MAX)?;
+                at_most("step_y_rows", step_y_rows, STEPS_MAX)
+            }
+            Pattern::Neighbours { side, box_bytes } => {
+                at_most("side", side, STEPS_MAX)?;
+                at_most("box_bytes", box_bytes, BYTES_MAX)
+            }
+        }
+    }
+
     /// Request `index` of block `block`.
     pub fn request(&self, block: u64, index: u32, seed: u64) -> Sectors {
         let (bytes, i) = (u64::from(self.bytes.max(1)), u64::from(index));
         let region = self.region_bytes.max(bytes);
+        // 2^32 blocks, and what `check` lets pass, stay far below 2^128.
+        let wide = u128::from;
         let offset = match self.pattern {
-            Pattern::Sequential => (block * u64::from(self.count) + i) * bytes,
+            Pattern::Sequential => {
+                (wide(block) * wide(u64::from(self.count)) + wide(i)) * wide(bytes)
+            }
             Pattern::Strided {
                 stride_bytes,
                 block_step_bytes,
-            } => block * block_step_bytes + i * stride_bytes,
+            } => wide(block) * wide(block_step_bytes) + wide(i) * wide(stride_bytes),
             Pattern::Tile {
                 row_bytes,
                 blocks_x,
@@ -121,21 +169,25 @@ impl Access {
                 step_y_rows,
             } => {
                 let (x, y) = (block % blocks_x.max(1), block / blocks_x.max(1));
-                (y * step_y_rows + i) * row_bytes + x * step_x_bytes
+                let row = wide(y) * wide(step_y_rows) + wide(i);
+                row * wide(row_bytes) + wide(x) * wide(step_x_bytes)
             }
             Pattern::Neighbours { side, box_bytes } => {
                 let a_box = box_bytes.div_ceil(bytes).max(1);
                 let at = neighbour(block, i / a_box, side.max(1));
-                at * box_bytes + i % a_box * bytes
+                wide(at) * wide(box_bytes) + wide(i % a_box) * wide(bytes)
             }
             Pattern::Random => {
                 let key = mix(seed ^ mix(block.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ i << 40));
                 let places = (region / bytes).max(1);
                 // The high half of a product is an even choice of `places`.
-                ((u128::from(key) * u128::from(places)) >> 64) as u64 * bytes
+                ((wide(key) * wide(places)) >> 64) * wide(bytes)
             }
         };
-        let place = offset % region;
+        let place = match u64::try_from(offset) {
+            Ok(offset) => offset % region,
+            Err(_) => (offset % wide(region)) as u64,
+        };
         let place = place.min(region - bytes);
         widened(self.start_bytes + place, bytes)
     }
@@ -173,6 +225,11 @@ pub struct PageAccess {
 }
 
 impl PageAccess {
+    /// Whether a drive could hold it.
+    pub(super) fn is_sound(&self) -> bool {
+        (1..=1 << 24).contains(&self.bytes) && self.offset_bytes <= BYTES_MAX
+    }
+
     /// The request.
     pub fn request(&self) -> Sectors {
         widened(self.offset_bytes, u64::from(self.bytes))
@@ -191,13 +248,14 @@ pub fn read_pages(text: &str) -> Result<Vec<PageAccess>> {
         }
         let page: PageAccess = serde_json::from_str(line)
             .map_err(|error| Error::usage(OPERATION, format!("line {}: {error}", at + 1)))?;
-        if page.bytes == 0 || page.bytes > 1 << 24 {
+        if !page.is_sound() {
             return Err(Error::usage(
                 OPERATION,
                 format!(
-                    "line {}: {} bytes; 1 to 16 MiB are possible",
+                    "line {}: {} bytes at {}; 1 byte to 16 MiB below 2^48 are possible",
                     at + 1,
-                    page.bytes
+                    page.bytes,
+                    page.offset_bytes
                 ),
             ));
         }
@@ -244,17 +302,17 @@ pub fn parse_access(text: &str) -> Result<Access> {
         Some(text) => size(text)?,
         None => Size(1 << 30).0,
     };
-    if bytes == 0 || count == 0 {
-        return Err(wrong());
-    }
-    Ok(Access {
+    let access = Access {
         op,
         pattern,
         bytes,
         count,
         start_bytes: 0,
         region_bytes,
-    })
+    };
+    let checked = access.check();
+    checked.map_err(|cause| Error::usage("read access pattern", format!("`{text}`: {cause}")))?;
+    Ok(access)
 }
 
 #[cfg(test)]

@@ -54,6 +54,9 @@ pub struct GpuReport {
     pub merge_reads: u64,
     /// Digest of all completions.
     pub digest: String,
+    /// When each kernel of each workload ended.
+    #[serde(skip)]
+    pub kernel_ends: Vec<Vec<Ps>>,
 }
 
 /// The figures of a flow that ended at `end`.

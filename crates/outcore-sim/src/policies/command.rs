@@ -11,7 +11,8 @@ use outcore::error::{Error, Result};
 use serde_json::json;
 
 use super::{
-    Experiment, Metric, PolicyOptions, mechanisms, networks, schedules, to_csv, to_svg, to_table,
+    Experiment, Metric, PolicyOptions, mechanisms, networks, sampling_table, schedules, to_csv,
+    to_svg, to_table,
 };
 use crate::units::parse_size;
 
@@ -50,6 +51,13 @@ pub struct PolicyArgs {
     /// Leave out sustained writes, which take most of the time.
     #[arg(long)]
     pub burst: bool,
+    /// Simulate only a sample of a network's kernels, enough for this error of their total time,
+    /// such as 0.05 (Allegro); raise --requests with it.
+    #[arg(long, value_name = "EPS")]
+    pub sample: Option<f64>,
+    /// Simulate all kernels as well and say how far off the sample is.
+    #[arg(long, requires = "sample")]
+    pub check: bool,
     /// Seed.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -74,6 +82,8 @@ pub fn run(args: &PolicyArgs) -> Result<u8> {
         stride: args.stride,
         cached: args.cached,
         sustained: !args.burst,
+        sample_eps: args.sample,
+        sample_check: args.check,
         seed: args.seed,
     };
     let all = [Which::Networks, Which::Schedules, Which::Mechanisms];
@@ -101,6 +111,9 @@ pub fn run(args: &PolicyArgs) -> Result<u8> {
         println!("{}\n", experiment.title);
         for metric in Metric::ALL {
             println!("{}", to_table(experiment, metric));
+        }
+        if let Some(table) = sampling_table(experiment) {
+            println!("{table}");
         }
     }
     Ok(0)

@@ -18,16 +18,18 @@ use outcore::error::{Error, Result};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use crate::allegro::AllegroOptions;
 use crate::config::{Allocation, DriveConfig};
 use crate::drive::{Caching, QueueConfig};
+use crate::gpu::sampled::sample;
 use crate::gpu::workloads::Network;
-use crate::gpu::{GpuConfig, Path, Scheduling, Setup, run as run_gpu};
+use crate::gpu::{GpuConfig, GpuReport, Path, Scheduling, Setup, run as run_gpu};
 use crate::presets::preset;
 use crate::run::{RunOptions, run as run_flows};
 use crate::units::{SECOND, Size, US};
 use crate::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
 
-pub use show::{to_csv, to_svg, to_table};
+pub use show::{sampling_table, to_csv, to_svg, to_table};
 
 /// What is shown of a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -93,6 +95,19 @@ pub struct Point {
     pub write_amplification: f64,
     /// Digest of all completions.
     pub digest: String,
+    /// Where only a sample of the kernels was simulated.
+    pub sample: Option<Sampling>,
+}
+
+/// How a point was sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Sampling {
+    /// Kernels that the point stands for.
+    pub kernels: u64,
+    /// Kernels that were simulated.
+    pub simulated: u64,
+    /// How far the end time is off that of a whole run, where that was simulated too.
+    pub end_error: Option<f64>,
 }
 
 /// A comparison: the same rows under every column.
@@ -127,6 +142,10 @@ pub struct PolicyOptions {
     pub cached: bool,
     /// Measure sustained writes as well, which takes most of the time of [`mechanisms`].
     pub sustained: bool,
+    /// Simulate only a sample of a network's kernels, good for this error of their total time.
+    pub sample_eps: Option<f64>,
+    /// Simulate the whole as well and say how far off the sample is.
+    pub sample_check: bool,
     /// Seed.
     pub seed: u64,
 }
@@ -140,6 +159,8 @@ impl Default for PolicyOptions {
             stride: 8,
             cached: false,
             sustained: true,
+            sample_eps: None,
+            sample_check: false,
             seed: 1,
         }
     }
@@ -251,17 +272,45 @@ fn gpu_point(
     drive: DriveConfig,
     scheduling: Scheduling,
 ) -> Result<Point> {
-    let report = run_gpu(&Setup {
+    let whole = row.workload(options.requests);
+    let mut setup = Setup {
         gpu: GpuConfig::default(),
         drive,
-        workloads: vec![row.workload(options.requests)],
+        workloads: vec![whole],
         scheduling,
         path: Path::InStorage,
         caching: options.caching(),
         host: None,
         seed: options.seed,
-    })?;
-    Ok(Point {
+    };
+    let Some(eps) = options.sample_eps else {
+        return Ok(whole_point(row, column, &run_gpu(&setup)?));
+    };
+    let end_seconds = match options.sample_check {
+        true => Some(run_gpu(&setup)?.total.end_seconds),
+        false => None,
+    };
+    let allegro = AllegroOptions {
+        eps,
+        ..AllegroOptions::default()
+    };
+    let sample = sample(&setup.workloads[0], &allegro, options.seed)?;
+    setup.workloads = vec![sample.workload.clone()];
+    let report = run_gpu(&setup)?;
+    let estimate = sample.estimate(&report);
+    let mut point = whole_point(row, column, &report);
+    point.iops = estimate.iops;
+    point.end_ms = estimate.end_seconds * 1e3;
+    point.sample = Some(Sampling {
+        kernels: estimate.kernels,
+        simulated: estimate.simulated,
+        end_error: end_seconds.map(|end| estimate.end_seconds / end - 1.0),
+    });
+    Ok(point)
+}
+
+fn whole_point(row: Network, column: &str, report: &GpuReport) -> Point {
+    Point {
         row: row.name().to_owned(),
         column: column.to_owned(),
         requests: report.total.requests,
@@ -270,8 +319,9 @@ fn gpu_point(
         p99_us: report.total.p99_response_us,
         end_ms: report.total.end_seconds * 1e3,
         write_amplification: report.write_amplification,
-        digest: report.digest,
-    })
+        digest: report.digest.clone(),
+        sample: None,
+    }
 }
 
 /// What the drive has behind it when writes are measured.
@@ -377,6 +427,7 @@ fn write_point(
         end_ms: summary.total.sim_end_ns as f64 / 1e6,
         write_amplification: summary.write_amplification,
         digest: summary.digest,
+        sample: None,
     };
     let half = &log[log.len() / 2..];
     if let (Some(first), Some(last)) = (half.first(), half.last())

@@ -11,7 +11,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{Experiment, Metric};
+use super::{Experiment, Metric, Point};
 
 /// Largest over smallest value from which on an axis is logarithmic.
 const LOG_RATIO: f64 = 20.0;
@@ -54,6 +54,40 @@ pub fn to_table(experiment: &Experiment, metric: Metric) -> String {
     }
     text.push('\n');
     text
+}
+
+/// How many kernels of every point were simulated, and how far off that is where it is known; `None`
+/// where nothing was sampled.
+pub fn sampling_table(experiment: &Experiment) -> Option<String> {
+    let mut text = String::from("| kernels simulated");
+    if experiment.points.iter().all(|point| point.sample.is_none()) {
+        return None;
+    }
+    let has_error = |point: &Point| point.sample.is_some_and(|s| s.end_error.is_some());
+    if experiment.points.iter().any(has_error) {
+        text.push_str(", error of the end time");
+    }
+    text.push_str(" |");
+    for column in &experiment.columns {
+        let _ = write!(text, " {column} |");
+    }
+    text.push_str("\n|---|");
+    text.push_str(&"---|".repeat(experiment.columns.len()));
+    for row in &experiment.rows {
+        let _ = write!(text, "\n| {row} |");
+        for column in &experiment.columns {
+            let point = experiment.point(row, column);
+            if let Some(sample) = point.and_then(|point| point.sample) {
+                let _ = write!(text, " {} of {}", sample.simulated, sample.kernels);
+                if let Some(error) = sample.end_error {
+                    let _ = write!(text, ", {:+.1} %", error * 100.0);
+                }
+            }
+            text.push_str(" |");
+        }
+    }
+    text.push('\n');
+    Some(text)
 }
 
 /// All points of all experiments, with a header.
@@ -117,7 +151,7 @@ impl Scale {
         if low > 0.0 && high / low > LOG_RATIO {
             return Ok(Scale {
                 low: libm::pow(10.0, libm::floor(libm::log10(low * 0.9))),
-                high: libm::pow(10.0, libm::ceil(libm::log10(high * 1.3))),
+                high: high * 1.4,
                 is_log: true,
             });
         }
@@ -294,7 +328,6 @@ fn bars(
 
 #[cfg(test)]
 mod tests {
-    use super::super::Point;
     use super::*;
 
     fn experiment(values: [f64; 4]) -> Experiment {
@@ -308,6 +341,7 @@ mod tests {
             end_ms: 3.0,
             write_amplification: 1.0,
             digest: "0".to_owned(),
+            sample: None,
         };
         Experiment {
             name: "networks",

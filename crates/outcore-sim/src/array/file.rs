@@ -1,0 +1,122 @@
+//! Replay of a trace file of any kind: the engine's own, JSON Lines, or a block trace of others.
+//!
+//! Contract: the kind is told from the content; what an option does not apply to ignores it. Files
+//! stay on their drives where there are as many as were recorded, otherwise they are striped, and
+//! windows open with the number of drives, as the engine's do.
+
+use std::io::Read;
+use std::path::Path;
+
+use outcore::error::{Error, Result};
+use outcore_traces::Format;
+use outcore_traces::io_trace::{MAGIC, Reader};
+
+use super::block::{BlockOptions, replay_block};
+use super::recorded::{RecordedOptions, replay_recorded};
+use super::{ArrayConfig, OPERATION, Placement, ReplayReport, read_trace, replay};
+use crate::config::DriveConfig;
+use crate::run::Watch;
+
+/// How a trace file is replayed.
+#[derive(Debug, Clone)]
+pub struct FileOptions {
+    /// Drives of the array; without it as many as were recorded, or one.
+    pub drives: Option<u32>,
+    /// Bytes a second that all drives together can move; 0 means no limit.
+    pub shared_bytes_per_s: u64,
+    /// Stripes files over the drives in units of so many bytes; without it 1 MiB where the number
+    /// of drives differs from the recorded one.
+    pub stripe_bytes: Option<u64>,
+    /// Share of every drive that holds data before the replay.
+    pub fill: f64,
+    /// Requests in flight as a multiple of the recorded ones (the engine's traces); without it
+    /// drives by recorded drives.
+    pub window_scale: Option<f64>,
+    /// Computation as a multiple of the recorded one (the engine's traces).
+    pub cpu_scale: f64,
+    /// How a block trace is read and played.
+    pub block: BlockOptions,
+    /// Asked now and then whether to go on.
+    pub watch: Watch,
+}
+
+impl Default for FileOptions {
+    fn default() -> Self {
+        FileOptions {
+            drives: None,
+            shared_bytes_per_s: 0,
+            stripe_bytes: None,
+            fill: 0.5,
+            window_scale: None,
+            cpu_scale: 1.0,
+            block: BlockOptions::default(),
+            watch: Watch::default(),
+        }
+    }
+}
+
+/// What a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Recorded,
+    JsonLines,
+    Block,
+}
+
+fn kind_of(path: &Path) -> Result<Kind> {
+    let mut head = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(4096).read_to_end(&mut head))
+        .map_err(|error| Error::io("read trace", &error).path(path))?;
+    if head.starts_with(&MAGIC) {
+        return Ok(Kind::Recorded);
+    }
+    let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
+    Ok(if first == Some(&b'{') {
+        Kind::JsonLines
+    } else if outcore_traces::detect(&head, head.len() < 4096) == Some(Format::Outcore) {
+        Kind::Recorded
+    } else {
+        Kind::Block
+    })
+}
+
+/// Replays the trace at `path` on drives like `drive`.
+///
+/// # Errors
+/// A file that is no trace, with its place; options that make no sense; a replay that cannot end,
+/// with what is stuck; what [`FileOptions::watch`] says.
+pub fn replay_file(path: &Path, drive: DriveConfig, options: &FileOptions) -> Result<ReplayReport> {
+    let kind = kind_of(path)?;
+    let recorded = match kind {
+        Kind::Recorded => Reader::open(path)?.header().drives.len().max(1) as u32,
+        _ => 1,
+    };
+    let drives = options.drives.unwrap_or(recorded);
+    let mut config = ArrayConfig::new(drive, drives);
+    config.shared_bytes_per_s = options.shared_bytes_per_s;
+    config.fill = options.fill;
+    config.watch = options.watch.clone();
+    config.placement = match options.stripe_bytes {
+        Some(stripe_bytes) => Placement::Striped { stripe_bytes },
+        None if kind == Kind::JsonLines || drives == recorded => Placement::Recorded,
+        None => config.placement,
+    };
+    match kind {
+        Kind::Recorded => {
+            let by_drives = (f64::from(drives) / f64::from(recorded)).max(1.0);
+            let options = RecordedOptions {
+                window_scale: options.window_scale.unwrap_or(by_drives),
+                cpu_scale: options.cpu_scale,
+            };
+            replay_recorded(&config, path, options)
+        }
+        Kind::JsonLines => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| Error::io(OPERATION, &error).path(path))?;
+            let trace = read_trace(&text).map_err(|error| error.path(path))?;
+            replay(&config, &trace)
+        }
+        Kind::Block => replay_block(&config, path, &options.block),
+    }
+}

@@ -1,0 +1,324 @@
+"""The simulator: what drives would do, before they are bought.
+
+    >>> from outcore.sim import Simulator
+    >>> result = Simulator("pm9a3").run({"depth": 256, "requests": 20_000})
+    >>> result.summary["total"]["iops"] > 500_000
+    True
+
+A run gives the summary that `outcore sim run --json` prints, every request as a NumPy array, and
+charts as SVG. The interpreter is free meanwhile, and Ctrl-C stops a run at once. The same input
+gives the same result on every machine. What the model may be trusted with, and what not, is in
+the project's docs/sim/validity.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+from . import _outcore
+from ._errors import usage
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from ._wire import SimDriveRequest
+
+__all__ = ["Preset", "Result", "Simulator", "presets"]
+
+StrPath = Union[str, "os.PathLike[str]"]
+#: A setting of a drive or a flow: a number, a text with a unit, a truth value, a list of numbers.
+Setting = Union[str, int, float, bool, Sequence[int]]
+Flow = Mapping[str, Setting]
+#: A TOML file or MQSim's XML, the settings of one flow, or those of several.
+Workload = Union[StrPath, Flow, Sequence[Flow]]
+
+#: Operations, by the numbers that `Result.requests["op"]` has.
+OPERATIONS = ("read", "write", "trim")
+_FIELDS = [
+    ("arrival_ns", "f8"),
+    ("enqueue_ns", "f8"),
+    ("complete_ns", "f8"),
+    ("lba", "u8"),
+    ("sectors", "u4"),
+    ("flow", "u2"),
+    ("op", "u1"),
+    ("_unused", "u1"),
+]
+
+
+class Preset:
+    """A drive that is known by name."""
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        #: Its name.
+        self.name: str = facts["name"]
+        #: The product that it stands for.
+        self.product: str = facts["product"]
+        #: Every value with `table`, `key`, `value`, `provenance` (`datasheet`, `fitted`, `guessed`)
+        #: and `note`.
+        self.values: list[dict[str, str]] = facts["values"]
+        #: The file to start a drive of one's own from.
+        self.toml: str = facts["toml"]
+
+    def __repr__(self) -> str:
+        return f"<outcore.sim.Preset {self.name}: {self.product}>"
+
+
+def presets() -> list[Preset]:
+    """The drives that are known by name."""
+    return [Preset(facts) for facts in json.loads(_outcore.sim_presets())]
+
+
+class Result:
+    """What a run gave."""
+
+    def __init__(self, native: _outcore.SimRun) -> None:
+        self._native = native
+        self._requests: npt.NDArray[np.void] | None = None
+        #: The summary, as `outcore sim run --json` prints it.
+        self.summary: dict[str, Any] = json.loads(native.summary)
+
+    def __repr__(self) -> str:
+        total = self.summary["total"]
+        rate, mean = total["iops"], total["mean_response_ns"] / 1e3
+        count = total["requests"]
+        return f"<outcore.sim.Result: {count:,} requests, {rate:,.0f} IOPS, mean {mean:,.1f} us>"
+
+    @property
+    def warnings(self) -> list[str]:
+        """What one should know about the run."""
+        found: list[str] = self.summary["warnings"]
+        return found
+
+    @property
+    def requests(self) -> npt.NDArray[np.void]:
+        """Every completed request, in the order of completion; read-only.
+
+        A structured array: `arrival_ns` (the host wanted it), `enqueue_ns` (it entered the
+        submission queue), `complete_ns`; `lba` and `sectors` of 512 bytes; `flow`; `op`, an index
+        of `OPERATIONS`. Empty if the run was told `requests=False`.
+        """
+        if self._requests is None:
+            import numpy
+
+            self._requests = numpy.frombuffer(self._native.requests(), dtype=_FIELDS)
+        return self._requests
+
+    @property
+    def response_ns(self) -> npt.NDArray[np.float64]:
+        """Time of every request from the submission queue to its completion."""
+        times: npt.NDArray[np.float64] = self.requests["complete_ns"] - self.requests["enqueue_ns"]
+        return times
+
+    @property
+    def end_to_end_ns(self) -> npt.NDArray[np.float64]:
+        """Time of every request from the host's wish to its completion."""
+        times: npt.NDArray[np.float64] = self.requests["complete_ns"] - self.requests["arrival_ns"]
+        return times
+
+    def percentile_ns(self, percent: float, flow: int | None = None) -> float:
+        """The response time that so many percent of the requests do not exceed, of one flow or all.
+
+        It is one of the times that were seen; the summary's percentiles are of three digits.
+        """
+        import numpy
+
+        times = self.response_ns if flow is None else self.response_ns[self.requests["flow"] == flow]
+        if times.size == 0:
+            raise usage("percentile", "there are no requests", "run it with requests=True")
+        return float(numpy.percentile(times, percent, method="inverted_cdf"))
+
+    def histogram(
+        self, bins: int = 50
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Counts of response times and the `bins + 1` edges in nanoseconds, in equal ratios."""
+        import numpy
+
+        times = self.response_ns
+        if times.size == 0:
+            raise usage("histogram", "there are no requests", "run it with requests=True")
+        edges = numpy.geomspace(times.min(), max(times.max(), times.min() * 1.001), bins + 1)
+        # Rounding of the edges must lose neither end.
+        edges[0], edges[-1] = min(edges[0], times.min()), max(edges[-1], times.max())
+        counts, _ = numpy.histogram(times, edges)
+        return counts, edges
+
+    def svg(self, view: str = "latency") -> str:
+        """A chart as the text of an SVG file.
+
+        `latency` shows response time over percentiles, `iops` requests a second over time; a line
+        for every flow.
+        """
+        return self._native.svg(view)
+
+    def plot(self, path: StrPath, view: str = "latency") -> Path:
+        """Writes the chart that `svg` draws to a file; returns its name."""
+        path = Path(path)
+        path.write_text(self.svg(view), encoding="utf-8")
+        return path
+
+    def _repr_html_(self) -> str:
+        """Notebooks show the chart where there are requests."""
+        import html
+
+        text = html.escape(repr(self))
+        return f"<p>{text}</p>{self.svg()}" if self._native.request_count else f"<p>{text}</p>"
+
+
+class Simulator:
+    """A drive to simulate: one known by name, or from a file.
+
+    `drive` is a name of `presets()`, or a file (`.toml`, or MQSim's `.xml`). `size` is how much
+    flash of a named drive is simulated: smaller ones build and fill faster, at the same speed.
+    `settings` changes values: `{"flash.channels": 16, "gc.policy": "rga"}`. `mqsim=True` reproduces
+    MQSim's quirks.
+    """
+
+    def __init__(
+        self,
+        drive: StrPath = "p41",
+        *,
+        size: str = "16GiB",
+        settings: Mapping[str, Setting] | None = None,
+        mqsim: bool = False,
+    ) -> None:
+        name = os.fspath(drive)
+        is_file = not isinstance(drive, str) or os.sep in name or name.endswith((".toml", ".xml"))
+        self._drive: SimDriveRequest = {
+            "preset": None if is_file else name,
+            "file": name if is_file else None,
+            "size": size,
+            "settings": [f"{key}={_text(value)}" for key, value in (settings or {}).items()],
+            "mqsim": mqsim,
+        }
+
+    def __repr__(self) -> str:
+        return f"<outcore.sim.Simulator of {self._drive['file'] or self._drive['preset']}>"
+
+    def run(
+        self,
+        workload: Workload | None = None,
+        *,
+        trace: StrPath | None = None,
+        format: str | None = None,
+        depth: int | None = None,
+        requests: bool = True,
+    ) -> Result:
+        """Runs a workload: random reads of 4 KiB without one.
+
+        `workload` is a file (TOML, or MQSim's XML), or the settings of a flow (`{"read": 0.7,
+        "size": "16KiB", "depth": 32}`), or a list of such. `trace` is a block trace instead, at its
+        times, or with `depth` requests in flight. With `requests=False` only the summary is kept;
+        otherwise 80 bytes a request.
+        """
+        if workload is not None and trace is not None:
+            raise usage("run", "both a workload and a trace are given", "leave one out")
+        path: str | None = None
+        flows: list[Flow] = []
+        if isinstance(workload, (str, os.PathLike)):
+            path = os.fspath(workload)
+        elif isinstance(workload, Mapping):
+            flows = [workload]
+        elif workload is not None:
+            flows = list(workload)
+        settings = [[(key, _text(value)) for key, value in flow.items()] for flow in flows]
+        return Result(
+            _outcore.sim_run(
+                {
+                    "drive": self._drive,
+                    "workload": path,
+                    "flows": settings,
+                    "trace": None if trace is None else os.fspath(trace),
+                    "format": format,
+                    "depth": depth,
+                    "keep": requests,
+                }
+            )
+        )
+
+    def replay(
+        self,
+        trace: StrPath,
+        *,
+        drives: int | None = None,
+        shared: str | None = None,
+        stripe: str | None = None,
+        fill: float = 0.5,
+        window: float | None = None,
+        cpu: float = 1.0,
+        format: str | None = None,
+        speedup: float = 1.0,
+        depth: int | None = None,
+        limit: int = 0,
+    ) -> dict[str, Any]:
+        """Replays a job's I/O trace (`record_io=`) or a block trace on `drives` of this drive.
+
+        Returns the report of `outcore sim replay --json`: predicted seconds, load by drive,
+        bottleneck. `shared` is what all drives together can move (`"146GB/s"`), `speedup` the
+        command's `--speed`; the other arguments are those of the command.
+        """
+        report = _outcore.sim_replay(
+            {
+                "drive": self._drive,
+                "trace": os.fspath(trace),
+                "drives": drives,
+                "shared": shared,
+                "stripe": stripe,
+                "fill": fill,
+                "window": window,
+                "cpu": cpu,
+                "format": format,
+                "speedup": speedup,
+                "depth": depth,
+                "limit": limit,
+            }
+        )
+        found: dict[str, Any] = json.loads(report)
+        return found
+
+    def plan_sort(
+        self,
+        size: str,
+        memory: str,
+        *,
+        drives: int = 30,
+        cores: int = 64,
+        record_bytes: int = 8,
+        shared: str | None = None,
+        distribute_ns: float = 15.0,
+        sort_ns: float = 60.0,
+    ) -> dict[str, Any]:
+        """Predicts a sort of `size` in `memory` on `drives` of this drive, from the plan alone.
+
+        Returns the plan of `outcore sim plan --json`: phases, seconds, bottleneck. `distribute_ns`
+        and `sort_ns` are core nanoseconds a record; the defaults are guesses.
+        """
+        plan = _outcore.sim_plan(
+            {
+                "drive": self._drive,
+                "size": size,
+                "memory": memory,
+                "record_bytes": record_bytes,
+                "cores": cores,
+                "drives": drives,
+                "shared": shared,
+                "distribute_ns": distribute_ns,
+                "sort_ns": sort_ns,
+            }
+        )
+        found: dict[str, Any] = json.loads(plan)
+        return found
+
+
+def _text(value: Setting) -> str:
+    """A setting as the configuration has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    return f"[{', '.join(str(int(item)) for item in value)}]"
