@@ -111,6 +111,9 @@ fn latencies(responses: impl Iterator<Item = Ps>) -> Vec<(f64, f64)> {
 /// Requests a second over seconds.
 fn rates(completions: impl Iterator<Item = Ps>, end: Ps) -> Vec<(f64, f64)> {
     let all: Vec<Ps> = completions.collect();
+    if all.is_empty() {
+        return Vec::new();
+    }
     // Enough requests in a step that its count means something.
     let steps = (all.len() / 50).clamp(1, POINTS_MAX);
     let step_ps = (end / steps as u64 + 1).max(1);
