@@ -7,8 +7,14 @@
 //!
 //! | file | does |
 //! |---|---|
+//! | [`compress`] | gzip and Zstandard, by the ends of names |
+//! | [`csv`] | columns of CSV |
 //! | [`gnu`] | `sort(1)` of GNU coreutils, in the C locale |
+//! | [`json`] | fields of JSON |
 //! | [`keys`] | what keys are made of: escaped strings, decimal numbers, complements |
 
+pub mod compress;
+pub mod csv;
 pub mod gnu;
+pub mod json;
 pub mod keys;

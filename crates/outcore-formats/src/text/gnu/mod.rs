@@ -182,16 +182,23 @@ enum Kind {
 type Filter = Box<[u16; 256]>;
 const GONE: u16 = 0x100;
 
-/// A key, settled.
+/// How one key of several compares, settled.
 #[derive(Debug)]
-struct Part {
-    span: Span,
+pub struct Compare {
     kind: Kind,
     filter: Option<Filter>,
     /// Whether it runs against the order as a whole.
     is_turned: bool,
     /// Whether nothing of the key follows.
     is_last: bool,
+    seed: u64,
+}
+
+/// A key, settled.
+#[derive(Debug)]
+struct Part {
+    span: Span,
+    compare: Compare,
 }
 
 /// Lines in the order of GNU `sort`.
@@ -201,7 +208,6 @@ pub struct GnuOrder {
     separator: Separator,
     is_descending: bool,
     tie: LineTie,
-    seed: u64,
 }
 
 impl GnuOrder {
@@ -221,24 +227,24 @@ impl GnuOrder {
         if keys.is_empty() && !sort.global.is_plain() {
             keys.push(Key::whole(sort.global));
         }
-        for key in &keys {
-            key.ordering.check()?;
-        }
         // Without keys only the bytes of the line are left, which -s and -u do not change.
         let is_last_resort = !(sort.stable || sort.unique);
         let is_descending = match keys.first() {
             Some(first) => first.ordering.reverse,
             None => sort.global.reverse,
         };
-        let parts = keys.iter().enumerate().map(|(index, key)| Part {
-            span: key.span,
-            kind: key.ordering.kind(),
-            filter: filter_of(&key.ordering),
-            is_turned: key.ordering.reverse != is_descending,
-            is_last: index + 1 == keys.len(),
-        });
+        let part = |(index, key): (usize, &Key)| {
+            let is_turned = key.ordering.reverse != is_descending;
+            let is_last = index + 1 == keys.len();
+            let compare = Compare::new(&key.ordering, is_turned, is_last, sort.seed)?;
+            Ok(Part {
+                span: key.span,
+                compare,
+            })
+        };
+        let parts: Result<Vec<Part>> = keys.iter().enumerate().map(part).collect();
         Ok(GnuOrder {
-            parts: parts.collect(),
+            parts: parts?,
             separator: match sort.separator {
                 Some(byte) => Separator::Byte(byte),
                 None => Separator::Blanks,
@@ -249,7 +255,6 @@ impl GnuOrder {
                 (true, false) => LineTie::Bytes,
                 (true, true) => LineTie::BytesDescending,
             },
-            seed: sort.seed,
         })
     }
 }
@@ -260,12 +265,8 @@ impl LineOrder for GnuOrder {
             key.extend_from_slice(line);
         }
         for part in &self.parts {
-            let text = part.span.cut(line, self.separator);
-            let start = key.len();
-            part.append(text, self.seed, key);
-            if part.is_turned {
-                complement(&mut key[start..]);
-            }
+            part.compare
+                .append(part.span.cut(line, self.separator), key);
         }
         Ok(())
     }
@@ -273,7 +274,7 @@ impl LineOrder for GnuOrder {
     fn is_whole_line(&self) -> bool {
         match self.parts.as_slice() {
             [] => true,
-            [only] => only.kind == Kind::Text && only.filter.is_none() && only.span.is_whole_line(),
+            [only] => only.compare.is_plain() && only.span.is_whole_line(),
             _ => false,
         }
     }
@@ -287,24 +288,52 @@ impl LineOrder for GnuOrder {
     }
 }
 
-impl Part {
-    fn append(&self, text: &[u8], seed: u64, key: &mut Vec<u8>) {
+impl Compare {
+    /// Settles how a key compares. `is_turned` says whether it runs against the order as a whole,
+    /// `is_last` whether nothing follows it, `seed` chooses the order of `-R`.
+    ///
+    /// # Errors
+    /// Usage for options that do not go together.
+    pub fn new(ordering: &Ordering, is_turned: bool, is_last: bool, seed: u64) -> Result<Self> {
+        ordering.check()?;
+        Ok(Compare {
+            kind: ordering.kind(),
+            filter: filter_of(ordering),
+            is_turned,
+            is_last,
+            seed,
+        })
+    }
+
+    /// Whether the key is the text.
+    fn is_plain(&self) -> bool {
+        self.kind == Kind::Text && self.filter.is_none() && self.ends_key()
+    }
+
+    fn ends_key(&self) -> bool {
+        self.is_last && !self.is_turned
+    }
+
+    /// Appends the key of a text.
+    pub fn append(&self, text: &[u8], key: &mut Vec<u8>) {
+        let start = key.len();
         match (&self.filter, self.kind) {
-            (None, _) => self.append_text(text, seed, key),
-            (Some(filter), Kind::Text) if self.is_last && !self.is_turned => {
-                key.extend(filtered(text, filter));
-            }
+            (None, _) => self.append_text(text, key),
+            (Some(filter), Kind::Text) if self.ends_key() => key.extend(filtered(text, filter)),
             (Some(filter), Kind::Text) => append_filtered(text, filter, key),
             (Some(filter), _) => {
                 let text: Vec<u8> = filtered(text, filter).collect();
-                self.append_text(&text, seed, key);
+                self.append_text(&text, key);
             }
+        }
+        if self.is_turned {
+            complement(&mut key[start..]);
         }
     }
 
-    fn append_text(&self, text: &[u8], seed: u64, key: &mut Vec<u8>) {
+    fn append_text(&self, text: &[u8], key: &mut Vec<u8>) {
         match self.kind {
-            Kind::Text if self.is_last && !self.is_turned => key.extend_from_slice(text),
+            Kind::Text if self.ends_key() => key.extend_from_slice(text),
             Kind::Text => append_string(text, key),
             Kind::Numeric => append_decimal(&Decimal::at_front_of(past_blanks(text)), key),
             Kind::General => float::append_float(text, key),
@@ -312,7 +341,7 @@ impl Part {
             Kind::Month => key.push(month(past_blanks(text))),
             Kind::Version => version::append_version(text, key),
             Kind::Random => {
-                let hash = XxHash3_64::oneshot_with_seed(seed, text);
+                let hash = XxHash3_64::oneshot_with_seed(self.seed, text);
                 key.extend_from_slice(&hash.to_be_bytes());
                 // Different keys of one hash stay apart.
                 append_string(text, key);
