@@ -1,9 +1,11 @@
 //! Every flag of the command, defined once: parsing, help, man pages and completions come from here.
 //!
 //! Contract: pure definitions and readers of single values, no I/O. Sizes carry their unit
-//! (`4GiB`, `4GB`). In `sort` no short flag has a meaning that GNU sort gives another: `-h` and
-//! `-V` stay free there, help is `--help`. What a flag does not set is left to environment, file
+//! (`4GiB`, `4GB`). In `sort` short flags mean what GNU sort means by them: help is `--help`. What a flag does not set is left to environment, file
 //! and default (see [`outcore::config`]).
+
+pub(crate) mod commands;
+pub(crate) mod lines;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +16,9 @@ use outcore::data::{Distribution, RecordFormat};
 use outcore::{Error, Result, units};
 use outcore_formats::records::TypeRequest;
 use outcore_sim::cli::SimCommand;
+
+use commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
+use lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OrderArgs};
 
 const AFTER_HELP: &str = "\
 First steps:
@@ -39,7 +44,14 @@ Examples:
   outcore sort points.npy -o sorted.npy --descending
   outcore sort big.bin -o 'sorted-{drive}.bin' --type gensort --drive /mnt/a --drive /mnt/b
   outcore sort big.bin -o out.bin --type u64 --record-io out.iotrace
-  producer | outcore sort - -o - --type f64 | consumer";
+  producer | outcore sort - -o - --type f64 | consumer
+
+Lines, as GNU sort has them under LC_ALL=C:
+  outcore sort -t, -k2,2n big.csv -o by-second-column.csv --memory 2GiB
+  outcore sort -u names.txt > distinct.txt
+  outcore sort --csv --by country --by price:nr sales.csv -o by-price.csv
+  outcore sort --jsonl --by .user.id events.jsonl.zst -o by-user.jsonl.zst
+  zcat logs.gz | outcore sort -k4,4 -s | less";
 
 const GEN_EXAMPLES: &str = "\
 Examples:
@@ -115,6 +127,11 @@ pub(crate) enum ColorWhen {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Sort(Box<SortArgs>),
+    Shuffle(Box<ShuffleArgs>),
+    Unique(Box<UniqueArgs>),
+    Split(Box<SplitArgs>),
+    Head(HeadArgs),
+    Sample(SampleArgs),
     Gen(GenArgs),
     Verify(VerifyArgs),
     Demo(DemoArgs),
@@ -231,37 +248,53 @@ impl RecordArgs {
     }
 }
 
-/// Sort files of records that may be far larger than memory
+/// Sort files of lines or records that may be far larger than memory
 ///
-/// The order is by key, then by all bytes of the record, so the result depends on the input and
-/// these options alone. The output appears whole or not at all. Inputs are never changed, unless
-/// --replace or --delete-input asks for it.
-#[derive(Debug, Args)]
+/// What has a type (--type, --record, NumPy's .npy, a manifest) is sorted as records, by key, then by
+/// all bytes. Everything else is lines, and the options are those of GNU sort in the C locale: the
+/// output is the same to the byte. It appears whole or not at all. Inputs are never changed, unless
+/// --replace, --delete-input or, with lines, -o asks for it.
+#[derive(Debug, Default, Args)]
 #[command(disable_help_flag = true, after_long_help = SORT_EXAMPLES)]
 pub(crate) struct SortArgs {
-    /// Files to sort, in order: raw records, .npy, a manifest (.outcore.json) of shards, or - for
-    /// standard input
-    #[arg(required = true, value_name = "IN", value_hint = ValueHint::FilePath)]
+    /// Files to sort, in order: lines, raw records, .npy, a manifest (.outcore.json) of shards, or -
+    /// for standard input, which is also read where no file is named
+    #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
     /// Where the result goes: a file, - for standard output, or one shard a drive where the name
-    /// has {drive} in it, as in 'sorted-{drive}.bin'
+    /// has {drive} in it, as in 'sorted-{drive}.bin'. Lines go to standard output if it is left out,
+    /// and replace a file that exists, be it an input
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
     /// Largest first
-    #[arg(long, help_heading = "Order")]
+    #[arg(
+        short = 'r',
+        long,
+        alias = "reverse",
+        help_heading = "Order",
+        overrides_with = "descending"
+    )]
     pub(crate) descending: bool,
     /// Equal keys keep the order of the input
-    #[arg(long, help_heading = "Order")]
+    #[arg(short, long, help_heading = "Order", overrides_with = "stable")]
     pub(crate) stable: bool,
-    /// Keep only one record of each key: the first that the output would have
-    #[arg(long, help_heading = "Order")]
+    /// Keep only one record or line of each key: the first that the output would have
+    #[arg(short, long, help_heading = "Order", overrides_with = "unique")]
     pub(crate) unique: bool,
-    /// Only check whether the input is sorted; exit with 1 and name the first unordered record if
-    /// it is not
-    #[arg(long, help_heading = "Order", conflicts_with_all = ["output", "replace", "delete_input", "explain", "dry_run"])]
-    pub(crate) check: bool,
+    /// Only check whether the input is sorted; exit with 1 and name the first that is out of order
+    /// if it is not
+    #[arg(short, long, help_heading = "Order", value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "diagnose-first", conflicts_with_all = ["output", "replace", "delete_input", "explain", "dry_run"])]
+    pub(crate) check: Option<CheckHow>,
+    #[command(flatten)]
+    pub(crate) order: OrderArgs,
+    #[command(flatten)]
+    pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) text: FormatArgs,
+    #[command(flatten)]
+    pub(crate) gnu: GnuArgs,
     #[command(flatten)]
     pub(crate) means: MeansArgs,
     #[command(flatten)]
@@ -285,14 +318,21 @@ pub(crate) struct SortArgs {
     /// Print the plan and stop
     #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
     pub(crate) dry_run: bool,
-    /// Chooses samples and the first drive; never changes the output
+    /// Chooses samples, the first drive and the order of -R; never changes any other output
     #[arg(long, value_name = "N", help_heading = "Plan", default_value_t = 1)]
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
     /// Print help
     #[arg(long, action = ArgAction::Help, help_heading = "Messages")]
-    help: Option<bool>,
+    pub(crate) help: Option<bool>,
+}
+
+impl SortArgs {
+    /// Whether only the order is to be checked.
+    pub(crate) fn is_check(&self) -> bool {
+        self.check.is_some() || self.gnu.check_silently
+    }
 }
 
 /// Generate records to try things on
@@ -507,6 +547,8 @@ mod tests {
             .get_arguments()
             .filter_map(clap::Arg::get_short)
             .collect();
-        assert_eq!(shorts, ['o']);
+        for short in shorts {
+            assert!("bcCdfghikmMnorRsStTuVz".contains(short), "-{short}");
+        }
     }
 }

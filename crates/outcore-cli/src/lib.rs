@@ -9,15 +9,18 @@
 //! |---|---|
 //! | `cli`, `usage` | the flags, and what is said about wrong ones |
 //! | `means` | flags as what a job may use, and what is recorded of it |
-//! | `spool`, `pipe` | streams in and out |
+//! | `spool`, `pipe`, `blocks` | streams in and out |
+//! | `lines` | what the commands on lines share |
 //! | `report`, `progress`, `measure` | what is said, while and after |
 //! | `signals` | SIGINT, SIGTERM and SIGHUP |
 //! | `floor` | the drive's own speed |
 //! | `commands` | the subcommands |
 
+mod blocks;
 mod cli;
 mod commands;
 mod floor;
+mod lines;
 mod means;
 mod measure;
 mod pipe;
@@ -50,6 +53,10 @@ pub fn definition() -> clap::Command {
 /// Runs the command with these arguments, the first of which is its name; gives its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let arguments = match cli::lines::rewrite_old_keys(arguments) {
+        Ok(arguments) => arguments,
+        Err(wrong) => return finish(&Reporter::new("outcore", &common_of(&[])), Err(wrong)),
+    };
     match Cli::try_parse_from(&arguments) {
         Ok(cli) => dispatch(&cli),
         Err(error) => match usage::read(&error) {
@@ -82,9 +89,15 @@ fn common_of(arguments: &[OsString]) -> Common {
 fn dispatch(cli: &Cli) -> u8 {
     let (name, is_stdout_taken) = match &cli.command {
         Command::Sort(args) => {
-            let to_stdout = args.output.as_deref().is_some_and(is_stdout);
-            ("sort", to_stdout && !args.dry_run)
+            // Without a name lines go there.
+            let to_stdout = args.output.as_deref().map_or(!args.is_check(), is_stdout);
+            ("sort", to_stdout && !args.replace && !args.dry_run)
         }
+        Command::Shuffle(args) => ("shuffle", args.files.is_to_stdout()),
+        Command::Unique(args) => ("unique", args.files.is_to_stdout()),
+        Command::Split(_) => ("split", false),
+        Command::Head(args) => ("head", args.files.is_to_stdout()),
+        Command::Sample(args) => ("sample", args.files.is_to_stdout()),
         Command::Gen(args) => ("gen", is_stdout(&args.output)),
         Command::Verify(_) => ("verify", false),
         Command::Demo(_) => ("demo", false),
@@ -105,6 +118,11 @@ fn dispatch(cli: &Cli) -> u8 {
     };
     let result = match &cli.command {
         Command::Sort(args) => commands::sort::run(&context, args),
+        Command::Shuffle(args) => commands::shuffle::run(&context, args),
+        Command::Unique(args) => commands::unique::run(&context, args),
+        Command::Split(args) => commands::split::run(&context, args),
+        Command::Head(args) => commands::head::head(&context, args),
+        Command::Sample(args) => commands::head::sample(&context, args),
         Command::Gen(args) => commands::generate::run(&context, args),
         Command::Verify(args) => commands::verify::run(&context, args),
         Command::Demo(args) => commands::demo::run(&context, args),

@@ -9,8 +9,13 @@ pub(crate) mod demo;
 pub(crate) mod docs;
 pub(crate) mod drives;
 pub(crate) mod generate;
+pub(crate) mod head;
 pub(crate) mod scratch;
+pub(crate) mod shuffle;
 pub(crate) mod sort;
+mod sort_lines;
+pub(crate) mod split;
+pub(crate) mod unique;
 pub(crate) mod verify;
 
 use crate::report::Reporter;

@@ -23,7 +23,7 @@ use outcore_formats::records::{self, Decided, TypeRequest};
 use serde_json::{Value, json};
 
 use super::consumed::{self, Consumed};
-use super::{Context, verify};
+use super::{Context, sort_lines, verify};
 use crate::cli::SortArgs;
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::{Weight, watch};
@@ -51,9 +51,12 @@ struct Prepared {
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
     let started = Instant::now();
-    let limit_bytes = args.scratch_limit_bytes;
-    let means = means::load(&args.means, &args.drives, limit_bytes, args.seed)?;
-    if args.check {
+    let means = load_means(args)?;
+    if is_lines(args)? {
+        return sort_lines::run(context, args, means);
+    }
+    check_for_records(args)?;
+    if args.is_check() {
         return verify::check_only(context, args, means);
     }
     let mut prepared = prepare(context, args, means)?;
@@ -88,6 +91,67 @@ pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
     let told = trace.as_ref().ok().cloned().flatten();
     report(context, args, &prepared, (&summary, seconds), told);
     trace.map(|_| 0)
+}
+
+/// The settings; GNU sort's names for some of them mean the same.
+fn load_means(args: &SortArgs) -> Result<Means> {
+    let mut flags = args.means.clone();
+    flags.memory_bytes = flags.memory_bytes.or(args.gnu.buffer_bytes);
+    flags.threads = flags.threads.or(args.gnu.parallel);
+    let mut drives = args.drives.clone();
+    drives
+        .drives
+        .extend(args.gnu.temporary_dirs.iter().cloned());
+    means::load(&flags, &drives, args.scratch_limit_bytes, args.seed)
+}
+
+/// Whether the input is lines: everything that neither flags, nor names, nor what a file begins with
+/// say to be records.
+fn is_lines(args: &SortArgs) -> Result<bool> {
+    let is_of_array = |name: &Path| name.extension().is_some_and(|end| end == "npy");
+    let has_type = args.record.format.is_some() || args.record.record_bytes.is_some();
+    let has_record_key = args.record.keys.iter().any(|key| key.contains(':'));
+    if args.order.is_given()
+        || args.text.is_given()
+        || args.gnu.is_given()
+        || args.lines.zero_terminated
+    {
+        return match has_type {
+            false => Ok(true),
+            true => Err(Error::usage(
+                "read arguments",
+                "a type of records beside options for lines",
+            )
+            .hint("leave out --type and --record to sort lines, or the options of lines")),
+        };
+    }
+    let mut names = args.inputs.iter().chain(&args.output);
+    if has_type
+        || has_record_key
+        || names.any(|name| is_of_array(name) || inputs::is_manifest(name))
+    {
+        return Ok(false);
+    }
+    if args.inputs.is_empty() {
+        return Ok(true);
+    }
+    for source in inputs::find(&args.inputs, Streams::Taken)? {
+        if !source.is_stream() && inputs::look(source)?.npy.is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Fails for what records do not have.
+fn check_for_records(args: &SortArgs) -> Result<()> {
+    if args.inputs.is_empty() {
+        return Err(
+            Error::usage("read arguments", "no input is named: <IN> is missing")
+                .hint("name a file, or - for standard input; see --help"),
+        );
+    }
+    Ok(())
 }
 
 fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared> {
@@ -198,7 +262,7 @@ fn open_all(
 }
 
 /// The drive with the most room, or the place for scratch where none is named.
-fn spool_dir(means: &Means, target: &Target) -> Result<PathBuf> {
+pub(crate) fn spool_dir(means: &Means, target: &Target) -> Result<PathBuf> {
     let mut roomiest: Option<(u64, &Path)> = None;
     for drive in means.specs() {
         let free_bytes = free_bytes(&drive.dir)?;
@@ -213,7 +277,7 @@ fn spool_dir(means: &Means, target: &Target) -> Result<PathBuf> {
 }
 
 /// Says where scratch goes if that is neither a drive that was named nor beside the output.
-fn note_scratch(context: &Context, means: &Means, target: &Target, job: &Job) {
+pub(crate) fn note_scratch(context: &Context, means: &Means, target: &Target, job: &Job) {
     if let ([], [drive]) = (means.specs(), job.options.drives.as_slice()) {
         context.reporter.note(&format!(
             "scratch goes to {}, since {} is in memory; name another place with --drive",

@@ -44,29 +44,11 @@ fn a_size_that_is_no_multiple_of_the_record() {
 fn a_missing_type_is_asked_for_with_a_look_at_the_size() {
     let place = place_with_input();
     let wanted = "u64 (1,000 records)";
-    refused(
-        &place,
-        &["sort", "in", "-o", "out"],
-        2,
-        &["type", "(in)"],
-        wanted,
-    );
+    refused(&place, &["verify", "in"], 2, &["type", "(in)"], wanted);
     place.write("odd", &[0; 33]);
-    refused(
-        &place,
-        &["sort", "odd", "-o", "out"],
-        2,
-        &["(odd)"],
-        "--record SIZE",
-    );
+    refused(&place, &["verify", "odd"], 2, &["(odd)"], "--record SIZE");
     place.write("none", &[]);
-    refused(
-        &place,
-        &["sort", "none", "-o", "out"],
-        2,
-        &["(none)"],
-        "--type",
-    );
+    refused(&place, &["verify", "none"], 2, &["(none)"], "--type");
 }
 
 #[test]
@@ -368,15 +350,10 @@ fn wrong_arguments_are_one_line_with_a_hint() {
         &["unrecognized subcommand 'srot'"],
         "sort",
     );
-    refused(
-        &place,
-        &["sort", "in", "--reverse"],
-        2,
-        &["--reverse"],
-        "--help",
-    );
-    refused(&place, &["sort", "in", "-h"], 2, &["-h"], "--help");
-    refused(&place, &["sort", "in", "-V"], 2, &["-V"], "--help");
+    refused(&place, &["sort", "in", "-x"], 2, &["-x"], "--help");
+    refused(&place, &["gen", "-V"], 2, &["-V"], "--help");
+    let both = ["sort", "in", "-k1,1n", "--type", "u64", "-o", "out"];
+    refused(&place, &both, 2, &["type", "lines"], "--type");
     refused(
         &place,
         &["sort", "in", "--check", "-o", "out"],

@@ -30,7 +30,14 @@ fn is_event(event: &Value, command: &str) {
 fn every_command_ends_with_a_summary() {
     let place = Place::new();
     place.write("in", &random_u64(1000, 101));
-    let commands: [&[&str]; 10] = [
+    place.write("lines", b"b\na\n");
+    let commands: [&[&str]; 16] = [
+        &["sort", "lines", "-o", "sorted"],
+        &["unique", "lines", "--count", "-o", "counted"],
+        &["shuffle", "lines", "-o", "shuffled"],
+        &["split", "lines", "-n", "2", "-o", "part-{part}"],
+        &["head", "lines", "-o", "some"],
+        &["sample", "-n", "1", "lines", "-o", "one"],
         &["sort", "in", "-o", "out", "--type", "u64"],
         &["sort", "in", "--type", "u64", "--dry-run"],
         &["sort", "out", "--type", "u64", "--check"],
@@ -83,7 +90,14 @@ fn every_key_of_every_event_is_in_the_documentation() {
     let page = std::fs::read_to_string(page).unwrap();
     let place = Place::new();
     place.write("in", &random_u64(300_000, 105));
-    let commands: [&[&str]; 9] = [
+    place.write("lines", b"b\na\n");
+    let commands: [&[&str]; 15] = [
+        &["sort", "lines", "-o", "sorted"],
+        &["unique", "lines", "--count", "-o", "counted"],
+        &["shuffle", "lines", "-o", "shuffled"],
+        &["split", "lines", "-n", "2", "-o", "part-{part}"],
+        &["head", "lines", "-o", "some"],
+        &["sample", "-n", "1", "lines", "-o", "one"],
         &[
             "sort",
             "in",

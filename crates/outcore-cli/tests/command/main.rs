@@ -9,6 +9,7 @@ mod errors;
 mod faults;
 mod generate;
 mod json;
+mod lines;
 mod npy;
 mod other;
 mod record;

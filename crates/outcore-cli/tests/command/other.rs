@@ -112,7 +112,8 @@ fn help_and_version_are_no_errors() {
             .starts_with("outcore ")
     );
     for command in [
-        "sort", "gen", "verify", "demo", "scratch", "config", "drives",
+        "sort", "shuffle", "unique", "split", "head", "sample", "gen", "verify", "demo", "scratch",
+        "config", "drives",
     ] {
         assert!(
             place

@@ -83,18 +83,18 @@ fn a_removed_file_on_standard_input_can_still_be_sorted() {
 }
 
 #[test]
-fn the_type_is_asked_for_before_a_long_stream_is_copied() {
+fn an_array_is_not_taken_for_lines_before_a_long_stream_is_copied() {
     let place = Place::new();
     // More than is read before the first look, and never an end.
     let mut child = place.spawn(&["sort", "-", "-o", "out"]);
     let mut stdin = child.stdin.take().unwrap();
     let feeder = std::thread::spawn(move || {
-        let block = [7_u8; 1 << 16];
+        let block = [&b"\x93NUMPY"[..], &[7; 1 << 16]].concat();
         while std::io::Write::write_all(&mut stdin, &block).is_ok() {}
     });
     let answer = Answer::of(child.wait_with_output().unwrap());
     feeder.join().unwrap();
-    answer.fails(2, &["type", "standard input"], "--type");
+    answer.fails(2, &["NumPy", "standard input"], "--type");
     assert!(place.names().is_empty());
 }
 

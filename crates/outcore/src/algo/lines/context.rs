@@ -164,8 +164,8 @@ pub(super) fn keyless_line(part: &InputPart, number: u64, why: &NoKey) -> Error 
         .hint("correct the line, or leave such lines out with --on-error skip")
 }
 
-/// The number, from 1, of the line that begins at byte `at_bytes` of the data of `part`. Reads the
-/// file up to there; only what is about to fail asks.
+/// The number, from 1, of the line that begins at byte `at_bytes` of the data of `part`, counted in
+/// the whole file, a header included. Reads it up to there; only what is about to fail asks.
 pub(super) fn line_number(
     job: &Job,
     volume: &Volume,
@@ -184,7 +184,7 @@ pub(super) fn line_number(
     let mut port = volume.port()?;
     let mut finished = Vec::new();
     let mut number = 1;
-    let (mut at, end) = (part.data_at_bytes, part.data_at_bytes + at_bytes);
+    let (mut at, end) = (0, part.data_at_bytes + at_bytes);
     while at < end {
         job.control.check()?;
         let from = block_floor(at);

@@ -1,0 +1,275 @@
+//! Bytes in order into a new file, through the engine's [`Device`](outcore::drive::Device).
+//!
+//! Contract: a [`BlockWriter`] gathers what it is given into blocks of 1 MiB and has up to four of
+//! them in flight; [`BlockWriter::finish`] waits for all and cuts the file to length. A
+//! [`StagedFile`] grows in a private directory beside its place and appears by one rename, synced;
+//! dropped before, it leaves nothing. Both are [`Write`]; what went wrong underneath is kept whole
+//! and told by `finish` or [`StagedFile::publish`] where an `io::Error` would lose it.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use outcore::drive::{Access, Op, PrivateDir};
+use outcore::job::{Job, ScratchDrive};
+use outcore::memory::{Buf, Pool, block_ceil};
+use outcore::volume::output::parent_of;
+use outcore::volume::{Port, Transfer, Volume, VolumeFile};
+use outcore::{Error, Kind, Result, units};
+
+const BLOCK_BYTES: usize = 1 << 20;
+const BLOCKS: usize = 4;
+const STAGED: &str = "output";
+
+/// A file that is being written from front to end.
+pub(crate) struct BlockWriter {
+    job: Job,
+    volume: Volume,
+    pool: Pool,
+    port: Port,
+    file: VolumeFile,
+    block: Option<Buf>,
+    filled_bytes: usize,
+    len_bytes: u64,
+    limit_bytes: u64,
+    submitted_bytes: u64,
+    written_bytes: u64,
+    finished: Vec<Transfer>,
+    failure: Option<Error>,
+}
+
+/// What was written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Written {
+    /// The length of the file.
+    pub(crate) len_bytes: u64,
+    /// Bytes moved to the drive: whole blocks.
+    pub(crate) moved_bytes: u64,
+}
+
+impl BlockWriter {
+    /// A new file at `path`, of at most `limit_bytes`.
+    pub(crate) fn create(job: &Job, path: &Path, limit_bytes: u64) -> Result<Self> {
+        let volume = Volume::new(job.device.clone(), &[ScratchDrive::new(parent_of(path))])?;
+        Ok(BlockWriter {
+            pool: Pool::new(&job.budget, "file that is written", BLOCK_BYTES, BLOCKS)?,
+            port: volume.port()?,
+            file: volume.open(path, Access::Create)?,
+            volume,
+            job: job.clone(),
+            block: None,
+            filled_bytes: 0,
+            len_bytes: 0,
+            limit_bytes,
+            submitted_bytes: 0,
+            written_bytes: 0,
+            finished: Vec::new(),
+            failure: None,
+        })
+    }
+
+    /// Room for the next bytes, never empty.
+    pub(crate) fn room(&mut self) -> Result<&mut [u8]> {
+        while self.block.is_none() {
+            self.block = self.pool.take();
+            if self.block.is_none() {
+                self.job.control.check()?;
+                self.settle(true)?;
+            }
+        }
+        let filled_bytes = self.filled_bytes;
+        Ok(match &mut self.block {
+            Some(block) => &mut block[filled_bytes..],
+            None => &mut [],
+        })
+    }
+
+    /// Fails if the job has been asked to stop.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.job.control.check()
+    }
+
+    /// Takes the first bytes of the room as written.
+    ///
+    /// # Errors
+    /// [`Kind::NoSpace`] at the limit.
+    pub(crate) fn advance(&mut self, bytes: usize) -> Result<()> {
+        self.filled_bytes += bytes;
+        self.len_bytes += bytes as u64;
+        if self.len_bytes > self.limit_bytes {
+            let limit = units::bytes_exact(self.limit_bytes);
+            let cause = format!("a copy on scratch would be larger than the limit of {limit}");
+            return Err(Error::new(Kind::NoSpace, "read input", cause)
+                .hint("raise --scratch-limit, or sort a file instead of a pipe"));
+        }
+        if self.filled_bytes == BLOCK_BYTES {
+            self.submit()?;
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self) -> Result<()> {
+        let Some(mut block) = self.block.take() else {
+            return Ok(());
+        };
+        let filled_bytes = std::mem::take(&mut self.filled_bytes) as u64;
+        let whole = block.split_to(block_ceil(filled_bytes) as usize);
+        self.submitted_bytes += whole.len() as u64;
+        let at_bytes = self.len_bytes - filled_bytes;
+        self.port
+            .submit(&self.file, Op::Write, at_bytes, whole, filled_bytes);
+        self.settle(false)
+    }
+
+    /// Takes back what has been written.
+    pub(crate) fn settle(&mut self, wait: bool) -> Result<()> {
+        self.port.poll(wait, &mut self.finished)?;
+        for transfer in self.finished.drain(..) {
+            if let Some(fault) = &transfer.fault {
+                return Err(self.volume.explain(fault));
+            }
+            self.written_bytes += transfer.token;
+            self.job.control.advance(transfer.token);
+        }
+        self.job.control.set_traffic(0, self.written_bytes);
+        Ok(())
+    }
+
+    /// Writes what is left, waits for all of it, and cuts the file to length.
+    ///
+    /// # Errors
+    /// What went wrong first.
+    pub(crate) fn finish(mut self) -> Result<Written> {
+        let written = self.complete()?;
+        self.volume.close(&self.file);
+        Ok(written)
+    }
+
+    /// The same, with the bytes safe on the drive.
+    ///
+    /// # Errors
+    /// What went wrong first.
+    pub(crate) fn finish_synced(mut self) -> Result<Written> {
+        let written = self.complete()?;
+        self.volume.device().sync(self.file.id)?;
+        self.volume.close(&self.file);
+        Ok(written)
+    }
+
+    fn complete(&mut self) -> Result<Written> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        if self.filled_bytes > 0 {
+            self.submit()?;
+        }
+        while self.port.in_flight() > 0 {
+            self.job.control.check()?;
+            self.settle(true)?;
+        }
+        self.volume.device().set_len(self.file.id, self.len_bytes)?;
+        Ok(Written {
+            len_bytes: self.len_bytes,
+            moved_bytes: self.submitted_bytes,
+        })
+    }
+
+    /// Writes all of it.
+    ///
+    /// # Errors
+    /// As [`BlockWriter::advance`].
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            rest = &rest[self.take(rest)?..];
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.job.control.check()?;
+        let room = self.room()?;
+        let taken_bytes = bytes.len().min(room.len());
+        room[..taken_bytes].copy_from_slice(&bytes[..taken_bytes]);
+        self.advance(taken_bytes)?;
+        Ok(taken_bytes)
+    }
+}
+
+impl Write for BlockWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.take(bytes).map_err(|error| {
+            let told = match error.raw_errno() {
+                Some(errno) => io::Error::from_raw_os_error(errno),
+                None => io::Error::other(error.to_string()),
+            };
+            self.failure = Some(error);
+            told
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A file that appears at its place once it is whole.
+pub(crate) struct StagedFile {
+    writer: BlockWriter,
+    dir: PrivateDir,
+    path: PathBuf,
+    replace: bool,
+}
+
+impl StagedFile {
+    /// Begins the file that will be at `path`.
+    pub(crate) fn create(job: &Job, path: &Path, replace: bool) -> Result<Self> {
+        let parent = parent_of(path);
+        job.device.sweep_private_dirs(parent)?;
+        let dir = job.device.make_private_dir(parent)?;
+        Ok(StagedFile {
+            writer: BlockWriter::create(job, &dir.path().join(STAGED), u64::MAX)?,
+            dir,
+            path: path.to_path_buf(),
+            replace,
+        })
+    }
+
+    /// Why a write failed, once.
+    pub(crate) fn failure(&mut self) -> Option<Error> {
+        let failure = self.writer.failure.take();
+        failure.map(|error| match error.file_path() {
+            Some(_) => error,
+            None => error.path(&self.path),
+        })
+    }
+
+    /// Puts it in its place.
+    ///
+    /// # Errors
+    /// What went wrong first, since it was begun; nothing is there then.
+    pub(crate) fn publish(mut self) -> Result<Written> {
+        let place = |error: Error| match error.file_path() {
+            Some(_) => error,
+            None => error.path(&self.path),
+        };
+        let written = self.writer.complete().map_err(place)?;
+        let device = self.writer.volume.device().clone();
+        device.sync(self.writer.file.id).map_err(place)?;
+        let staged = self.dir.path().join(STAGED);
+        device
+            .rename(&staged, &self.path, self.replace)
+            .map_err(place)?;
+        self.writer.volume.close(&self.writer.file);
+        Ok(written)
+    }
+}
+
+impl Write for StagedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,367 @@
+//! The flags of lines: what they are, how GNU sort orders them, and the commands on them.
+//!
+//! Contract: as [`super`]. Letters and long names are those of GNU `sort` where it has them, so that a
+//! command line written for it means the same here.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+use outcore::{Error, Result};
+use outcore_formats::text::gnu::{GnuSort, Key, Ordering, Place};
+
+/// Keys of lines, and how they compare: for those with no letters of their own.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Order of lines")]
+pub(crate) struct OrderArgs {
+    /// A key from POS1 to the end of POS2, or of the line: F[.C][OPTS], field and byte from 1, OPTS
+    /// letters of [bdfghiMnRrV]. Repeat for more, the weightiest first
+    #[arg(short = 'k', value_name = "POS1[,POS2]")]
+    pub(crate) line_keys: Vec<String>,
+    /// The byte between fields (\0 for NUL). Without it a field begins with the blanks before it
+    #[arg(
+        short = 't',
+        long = "field-separator",
+        value_name = "SEP",
+        allow_hyphen_values = true
+    )]
+    separator: Option<OsString>,
+    /// Skip blanks in front of keys
+    #[arg(short = 'b', long, overrides_with = "ignore_leading_blanks")]
+    ignore_leading_blanks: bool,
+    /// Only blanks, letters and digits count
+    #[arg(short = 'd', long, overrides_with = "dictionary_order")]
+    dictionary_order: bool,
+    /// Small letters count as capitals
+    #[arg(short = 'f', long, overrides_with = "ignore_case")]
+    ignore_case: bool,
+    /// Numbers as strtold reads them: exponents, hexadecimal, inf, nan
+    #[arg(short = 'g', long, overrides_with = "general_numeric_sort")]
+    general_numeric_sort: bool,
+    /// Numbers with units: 2K before 1G
+    #[arg(short = 'h', long, overrides_with = "human_numeric_sort")]
+    human_numeric_sort: bool,
+    /// Only printable characters count
+    #[arg(short = 'i', long, overrides_with = "ignore_nonprinting")]
+    ignore_nonprinting: bool,
+    /// Months by their names, JAN to DEC
+    #[arg(short = 'M', long, overrides_with = "month_sort")]
+    month_sort: bool,
+    /// Decimal numbers of any length
+    #[arg(short = 'n', long, overrides_with = "numeric_sort")]
+    numeric_sort: bool,
+    /// A random order that keeps equal keys together; --seed chooses it
+    #[arg(short = 'R', long, overrides_with = "random_sort")]
+    random_sort: bool,
+    /// Version numbers within names
+    #[arg(short = 'V', long, overrides_with = "version_sort")]
+    version_sort: bool,
+    /// One of the above by its name
+    #[arg(long = "sort", value_name = "WORD", value_enum)]
+    word: Option<OrderWord>,
+}
+
+/// What `--sort` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OrderWord {
+    /// -g
+    GeneralNumeric,
+    /// -h
+    HumanNumeric,
+    /// -M
+    Month,
+    /// -n
+    Numeric,
+    /// -R
+    Random,
+    /// -V
+    Version,
+}
+
+impl OrderArgs {
+    /// The letters that are set.
+    fn letters(&self) -> impl Iterator<Item = u8> {
+        let word = |word| self.word == Some(word);
+        let letters = [
+            (b'b', self.ignore_leading_blanks),
+            (b'd', self.dictionary_order),
+            (b'f', self.ignore_case),
+            (
+                b'g',
+                self.general_numeric_sort || word(OrderWord::GeneralNumeric),
+            ),
+            (
+                b'h',
+                self.human_numeric_sort || word(OrderWord::HumanNumeric),
+            ),
+            (b'i', self.ignore_nonprinting),
+            (b'M', self.month_sort || word(OrderWord::Month)),
+            (b'n', self.numeric_sort || word(OrderWord::Numeric)),
+            (b'R', self.random_sort || word(OrderWord::Random)),
+            (b'V', self.version_sort || word(OrderWord::Version)),
+        ];
+        let set = letters.into_iter().filter(|(_, is_set)| *is_set);
+        set.map(|(letter, _)| letter)
+    }
+
+    /// Whether any of them is given, so that the input must be lines.
+    pub(crate) fn is_given(&self) -> bool {
+        !self.line_keys.is_empty() || self.separator.is_some() || self.letters().next().is_some()
+    }
+
+    /// The letters alone.
+    pub(crate) fn global(&self, reverse: bool) -> Ordering {
+        let mut global = Ordering::default();
+        for letter in self.letters() {
+            global.set(letter, Place::Both);
+        }
+        global.reverse = reverse;
+        global
+    }
+
+    /// As the rules about order want it.
+    ///
+    /// # Errors
+    /// Usage for keys and separators that are none.
+    pub(crate) fn to_sort(&self, reverse: bool) -> Result<GnuSort> {
+        let mut sort = GnuSort {
+            separator: self.separator()?,
+            global: self.global(reverse),
+            ..GnuSort::default()
+        };
+        let keys: Result<Vec<Key>> = self.line_keys.iter().map(|key| Key::parse(key)).collect();
+        sort.keys = keys?;
+        Ok(sort)
+    }
+
+    /// The byte between fields.
+    pub(crate) fn separator(&self) -> Result<Option<u8>> {
+        let Some(text) = &self.separator else {
+            return Ok(None);
+        };
+        match text.as_bytes() {
+            [byte] => Ok(Some(*byte)),
+            b"\\0" => Ok(Some(0)),
+            b"\\t" => Ok(Some(b'\t')),
+            [] => Err(Error::usage("read arguments", "-t: empty separator")
+                .hint("leave -t out for blanks")),
+            _ => Err(Error::usage(
+                "read arguments",
+                "-t: the separator is longer than one byte",
+            )
+            .hint("give one byte, or \\0 for NUL")),
+        }
+    }
+}
+
+/// What is taken and made without asking by those who know GNU sort.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "As GNU sort has them")]
+pub(crate) struct GnuArgs {
+    /// Merge files that are sorted already
+    #[arg(short = 'm', long)]
+    pub(crate) merge: bool,
+    /// Like -c, without saying where the first disorder is
+    #[arg(short = 'C', conflicts_with_all = ["check", "output"])]
+    pub(crate) check_silently: bool,
+    /// Memory to use as --memory, in KiB or with a suffix of [b%KMGT]
+    #[arg(short = 'S', long = "buffer-size", value_name = "SIZE", value_parser = parse_buffer_bytes, conflicts_with = "memory_bytes")]
+    pub(crate) buffer_bytes: Option<u64>,
+    /// Directory for scratch, as --drive
+    #[arg(short = 'T', long = "temporary-directory", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) temporary_dirs: Vec<PathBuf>,
+    /// Threads, as --threads
+    #[arg(long, value_name = "N", conflicts_with = "threads")]
+    pub(crate) parallel: Option<usize>,
+    /// Read the names of inputs, each ended by a NUL, from FILE
+    #[arg(long = "files0-from", value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "inputs")]
+    pub(crate) files0_from: Option<PathBuf>,
+    /// Choose the order of -R by the bytes of FILE
+    #[arg(long = "random-source", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) random_source: Option<PathBuf>,
+    /// Accepted; as many inputs are merged at once as there are
+    #[arg(long = "batch-size", value_name = "N")]
+    pub(crate) batch_count: Option<usize>,
+    /// Accepted; scratch is not compressed
+    #[arg(long = "compress-program", value_name = "PROG")]
+    pub(crate) compress_program: Option<OsString>,
+}
+
+impl GnuArgs {
+    /// Whether one of them is given that only lines have.
+    pub(crate) fn is_given(&self) -> bool {
+        self.merge || self.random_source.is_some() || self.files0_from.is_some()
+    }
+}
+
+/// CSV and JSON lines.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "CSV and JSON lines")]
+pub(crate) struct FormatArgs {
+    /// The input is CSV: quotes may hold separators and newlines, and the first line names the
+    /// columns and stays first. -t gives the separator (a comma; a tab for .tsv)
+    #[arg(long, requires = "by", conflicts_with = "jsonl")]
+    pub(crate) csv: bool,
+    /// Each line is a JSON value. The order of types is null, false, true, numbers, strings, arrays,
+    /// objects
+    #[arg(long, requires = "by")]
+    pub(crate) jsonl: bool,
+    /// What to sort by: the name of a column, or its number from 1; for JSON lines a path like
+    /// .user.id or .tags[0]. Letters of -k behind a colon, as in price:nr, say how it compares (for
+    /// JSON only r). Repeat for more, the weightiest first
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) by: Vec<String>,
+    /// CSV without a first line of names
+    #[arg(long, requires = "csv")]
+    pub(crate) no_header: bool,
+    /// What to do with lines that have no such field: fail, which names the first, or skip them and
+    /// say how many
+    #[arg(long, value_name = "WHAT", value_enum, requires = "by")]
+    pub(crate) on_error: Option<OnError>,
+}
+
+impl FormatArgs {
+    /// Whether any of them is given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.csv || self.jsonl || !self.by.is_empty()
+    }
+}
+
+/// What becomes of lines without a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnError {
+    /// The command fails and names the first
+    Fail,
+    /// They are left out and counted
+    Skip,
+}
+
+/// How lines end.
+#[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = "Lines")]
+pub(crate) struct LineArgs {
+    /// Lines end with NUL, not newline
+    #[arg(short = 'z', long, overrides_with = "zero_terminated")]
+    pub(crate) zero_terminated: bool,
+}
+
+impl LineArgs {
+    /// The byte that ends a line.
+    pub(crate) fn terminator(self) -> u8 {
+        if self.zero_terminated { 0 } else { b'\n' }
+    }
+}
+
+/// What a check says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CheckHow {
+    /// Where the first disorder is
+    DiagnoseFirst,
+    /// Nothing
+    #[value(alias = "silent")]
+    Quiet,
+}
+
+/// The smallest memory that jobs on lines get where less is asked for.
+const BUFFER_BYTES_MIN: u64 = 32 << 20;
+
+/// A size as `sort -S` takes it: KiB, or with a suffix; a share of the memory with `%`.
+fn parse_buffer_bytes(text: &str) -> Result<u64> {
+    let wrong = || {
+        Error::usage("read size", format!("`{text}` is no size"))
+            .hint("write it as for sort: 512M, 2G, 50%, or KiB without a suffix")
+    };
+    let end = text.find(|c: char| !c.is_ascii_digit());
+    let (digits, suffix) = text.split_at(end.unwrap_or(text.len()));
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    let bytes = match suffix {
+        "b" => Some(number),
+        "" | "k" | "K" => number.checked_mul(1 << 10),
+        "M" => number.checked_mul(1 << 20),
+        "G" => number.checked_mul(1 << 30),
+        "T" => number.checked_mul(1 << 40),
+        "%" if number <= 100 => Some(memory_total_bytes() / 100 * number),
+        _ => None,
+    };
+    // sort takes any size and uses what it needs.
+    bytes
+        .map(|bytes| bytes.max(BUFFER_BYTES_MIN))
+        .ok_or_else(wrong)
+}
+
+fn memory_total_bytes() -> u64 {
+    let facts = rustix::system::sysinfo();
+    facts.totalram as u64 * u64::from(facts.mem_unit)
+}
+
+/// Rewrites `+POS1 [-POS2]` among the arguments of `sort` as `-k`.
+///
+/// # Errors
+/// Usage for a second position that is none.
+pub(crate) fn rewrite_old_keys(arguments: Vec<OsString>) -> Result<Vec<OsString>> {
+    if arguments.get(1).is_none_or(|command| command != "sort") {
+        return Ok(arguments);
+    }
+    let mut rewritten = Vec::with_capacity(arguments.len());
+    let mut rest = arguments.into_iter().peekable();
+    while let Some(argument) = rest.next() {
+        if argument == "--" {
+            rewritten.push(argument);
+            break;
+        }
+        let is_end = |next: &OsString| matches!(next.as_bytes(), [b'-', digit, ..] if digit.is_ascii_digit());
+        let start = argument.to_str().filter(|text| text.starts_with('+'));
+        let Some(start) = start else {
+            rewritten.push(argument);
+            continue;
+        };
+        let end = rest.peek().filter(|next| is_end(next));
+        let end = end.map(|next| next.to_string_lossy().into_owned());
+        match outcore_formats::text::gnu::of_old_form(start, end.as_deref())? {
+            Some(key) => {
+                rewritten.push("-k".into());
+                rewritten.push(key.into());
+                if end.is_some() {
+                    rest.next();
+                }
+            }
+            None => rewritten.push(argument),
+        }
+    }
+    rewritten.extend(rest);
+    Ok(rewritten)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_sort_reads_them() {
+        assert_eq!(parse_buffer_bytes("1G").unwrap(), 1 << 30);
+        assert_eq!(parse_buffer_bytes("1048576").unwrap(), 1 << 30);
+        assert_eq!(parse_buffer_bytes("1").unwrap(), BUFFER_BYTES_MIN);
+        assert!(parse_buffer_bytes("100%").unwrap() >= parse_buffer_bytes("50%").unwrap());
+        for text in ["", "x", "1X", "101%", "99999999999999T"] {
+            assert!(parse_buffer_bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn old_keys_of_sort_become_new_ones_and_files_stay_files() {
+        let rewrite = |arguments: &[&str]| {
+            let arguments = arguments.iter().map(OsString::from).collect();
+            rewrite_old_keys(arguments).unwrap()
+        };
+        let wanted = |arguments: &[&str]| arguments.iter().map(OsString::from).collect::<Vec<_>>();
+        assert_eq!(
+            rewrite(&["outcore", "sort", "+1", "-2", "-u", "+x"]),
+            wanted(&["outcore", "sort", "-k", "2.1,2.0", "-u", "+x"])
+        );
+        let others = ["outcore", "sort", "--", "+1"];
+        assert_eq!(rewrite(&others), wanted(&others));
+        let others = ["outcore", "head", "+1"];
+        assert_eq!(rewrite(&others), wanted(&others));
+    }
+}

@@ -1,0 +1,150 @@
+//! `outcore shuffle`: lines or records in a uniformly random order.
+//!
+//! Contract: what the input is, is decided as for `sort`: a type that is named, or an array of NumPy,
+//! means records; all else is lines. The order comes from [`outcore::algo::shuffle`] and depends on
+//! seed, epoch and input alone.
+
+use outcore::Result;
+use outcore::algo::shuffle::{
+    ShuffleOptions, ShuffleSize, ShuffleSummary, Unit, plan_shuffle, shuffle,
+};
+use outcore::algo::sort::{SortInput, SortOutput};
+use outcore_formats::inputs::{Input, look};
+use outcore_formats::output::{check_room, header_for};
+use outcore_formats::records;
+use serde_json::{Value, json};
+
+use super::Context;
+use crate::cli::commands::ShuffleArgs;
+use crate::lines::output::{self, Dress, Pending};
+use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_of};
+use crate::{CLOSED_PIPE, means, pipe};
+
+/// What is shuffled, from where to where.
+struct Prepared {
+    unit: Unit,
+    inputs: Vec<SortInput>,
+    output: SortOutput,
+    pending: Option<Pending>,
+    what: String,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
+    let settings = means::load(
+        &args.means,
+        &args.drives,
+        args.scratch_limit_bytes,
+        args.seed,
+    )?;
+    let types = args.record.to_request();
+    let has_type = format_of(&types, &find(&args.files.inputs)?)?.is_some();
+    let request = LineRequest {
+        inputs: &args.files.inputs,
+        output: args.files.output.as_deref(),
+        overwrite: Overwrite::of(args.files.force),
+        record_io: &args.record_io,
+        force: args.files.force,
+        takes_records: has_type,
+    };
+    let job = LineJob::prepare(context, settings, &request)?;
+    let prepared = match has_type {
+        true => prepare_records(args, &job)?,
+        false => prepare_lines(args, &job)?,
+    };
+    if args.explain {
+        let plan = plan_shuffle(size_of(&job, prepared.unit))?;
+        context.reporter.human(&plan.to_string());
+    }
+    let options = ShuffleOptions {
+        unit: prepared.unit,
+        seed: args.seed,
+        epoch: args.epoch,
+        replace: job.replace,
+    };
+    job.begin(
+        context,
+        json!({"type": prepared.what, "seed": args.seed, "epoch": args.epoch}),
+    );
+    let done = job.watch(context, || {
+        let done = shuffle(&job.job, &prepared.inputs, prepared.output, options);
+        match prepared.pending {
+            Some(pending) => pending.finish(done),
+            None => done,
+        }
+    });
+    let summary = match done {
+        // A reader that has seen enough is no error.
+        Err(error) if pipe::is_closed(&job.target, &error) => return Ok(CLOSED_PIPE),
+        done => done?,
+    };
+    job.finish(context, told(summary))?;
+    Ok(0)
+}
+
+fn prepare_lines(args: &ShuffleArgs, job: &LineJob) -> Result<Prepared> {
+    let (output, pending) = output::open(&job.job, &job.target, job.replace, &Dress::default())?;
+    Ok(Prepared {
+        unit: Unit::Lines {
+            terminator: args.lines.terminator(),
+        },
+        inputs: job.inputs(),
+        output,
+        pending: Some(pending),
+        what: "lines".to_string(),
+    })
+}
+
+fn prepare_records(args: &ShuffleArgs, job: &LineJob) -> Result<Prepared> {
+    let inputs: Result<Vec<Input>> = job.files.iter().cloned().map(look).collect();
+    let inputs = inputs?;
+    let decided = records::decide(&args.record.to_request(), &inputs)?;
+    check_room(
+        &job.target,
+        inputs.iter().map(|input| input.data_bytes).sum(),
+    )?;
+    let header = header_for(&job.target, &inputs, &decided)?;
+    let control = &job.job.control;
+    Ok(Prepared {
+        unit: Unit::Records {
+            record_bytes: decided.format.record_bytes(),
+        },
+        inputs: inputs.iter().map(Input::to_sort).collect(),
+        output: job
+            .target
+            .to_sort(header, |path| pipe::open(path, control))?,
+        pending: None,
+        what: decided.format.to_string(),
+    })
+}
+
+fn size_of(job: &LineJob, unit: Unit) -> ShuffleSize {
+    ShuffleSize {
+        data_bytes: job.data_bytes,
+        record_bytes: match unit {
+            Unit::Records { record_bytes } => Some(record_bytes),
+            Unit::Lines { .. } => None,
+        },
+        memory_bytes: job.job.options.memory_bytes,
+        threads: job.job.options.threads,
+        drive_count: job.job.options.drives.len().max(1),
+    }
+}
+
+fn told(summary: ShuffleSummary) -> Done {
+    let phases: Vec<Value> = summary
+        .phases
+        .iter()
+        .map(|phase| json!({"name": phase.name, "seconds": phase.seconds}))
+        .collect();
+    Done {
+        what: "shuffled",
+        lines: summary.records,
+        read_bytes: summary.read_bytes,
+        written_bytes: summary.written_bytes,
+        scratch_bytes: summary.scratch_bytes,
+        passes: 1 + summary.plan.distributions,
+        drives: summary.drives,
+        more: vec![("phases", json!(phases))],
+    }
+}

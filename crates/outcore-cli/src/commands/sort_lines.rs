@@ -1,0 +1,316 @@
+//! `outcore sort` on lines: what GNU sort does with the same options, at the speed of the drives.
+//!
+//! Contract: options that do not go together are refused before anything is read. `-c` and `-C` read
+//! only; a disorder is exit code 1, with GNU's words on standard error. `-m` merges as it reads. The
+//! order is settled by [`GnuOrder`], the work done by the engine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use outcore::algo::lines::{
+    LineSortOptions, OnNoKey, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
+};
+use outcore::data::lines::LineOrder;
+use outcore::{Error, Kind, Result, units};
+use outcore_formats::inputs::Source;
+use outcore_formats::means::Means;
+use outcore_formats::text::csv::{ColumnOptions, Columns, names};
+use outcore_formats::text::gnu::{GnuOrder, Key};
+use outcore_formats::text::json::JsonFields;
+use serde_json::json;
+
+use super::Context;
+use crate::cli::SortArgs;
+use crate::cli::lines::{CheckHow, OnError};
+use crate::lines::csv;
+use crate::lines::output::{self, Dress};
+use crate::lines::{Done, LineJob, LineRequest, Overwrite};
+use crate::{CLOSED_PIPE, pipe};
+
+/// Bytes of a line that a message shows.
+const SHOWN_BYTES: usize = 4096;
+const READ: &str = "read arguments";
+
+/// Runs it.
+pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8> {
+    refuse_others(args)?;
+    // Told before anything is read.
+    let order = order_of(args)?;
+    let inputs = input_names(args)?;
+    if args.gnu.compress_program.is_some() {
+        context
+            .reporter
+            .note("--compress-program is not needed: scratch is not compressed");
+    }
+    let request = LineRequest {
+        inputs: &inputs,
+        output: args.output.as_deref(),
+        overwrite: Overwrite::Anything,
+        record_io: &args.record_io,
+        force: args.force,
+        takes_records: false,
+    };
+    let mut lines = LineJob::prepare(context, means, &request)?;
+    let (order, dress) = match args.text.csv {
+        true => by_columns(context, args, &mut lines)?,
+        false => (order, Dress::default()),
+    };
+    let order = order.as_ref();
+    let options = LineSortOptions {
+        terminator: if dress.is_framed {
+            0
+        } else {
+            args.lines.terminator()
+        },
+        unique: args.unique,
+        replace: lines.replace,
+        on_no_key: match args.text.on_error {
+            Some(OnError::Skip) => OnNoKey::Skip,
+            Some(OnError::Fail) | None => OnNoKey::Fail,
+        },
+        ..LineSortOptions::default()
+    };
+    if args.is_check() {
+        return check(context, args, lines, order, options);
+    }
+    if args.explain || args.dry_run {
+        let size = lines.watch(context, || {
+            sample_lines(&lines.job, &lines.inputs(), order, options)
+        })?;
+        let plan = plan_lines(size)?;
+        if args.dry_run {
+            context.reporter.data(&format!("{plan}\n"));
+            lines.finish(
+                context,
+                Done {
+                    what: "planned",
+                    ..Done::default()
+                },
+            )?;
+            return Ok(0);
+        }
+        context.reporter.human(&plan.to_string());
+    }
+    lines.begin(context, json!({}));
+    let (output, pending) = output::open(&lines.job, &lines.target, lines.replace, &dress)?;
+    let run = if args.gnu.merge {
+        merge_lines
+    } else {
+        sort_lines
+    };
+    let done = lines.watch(context, || {
+        pending.finish(run(&lines.job, &lines.inputs(), output, order, options))
+    });
+    let summary = match done {
+        // A reader that has seen enough is no error.
+        Err(error) if pipe::is_closed(&lines.target, &error) => return Ok(CLOSED_PIPE),
+        done => done?,
+    };
+    let what = if args.gnu.merge { "merged" } else { "sorted" };
+    if summary.skipped > 0 {
+        let skipped = units::count(summary.skipped);
+        context.reporter.note(&format!(
+            "{skipped} lines have no such field and were left out"
+        ));
+    }
+    lines.finish(context, Done::of_sort(what, summary))?;
+    Ok(0)
+}
+
+/// What records have and lines do not.
+fn refuse_others(args: &SortArgs) -> Result<()> {
+    let refuse = |flag: &str, hint: &str| {
+        let cause = format!("{flag} is for records, and the input is lines");
+        Err(Error::usage(READ, cause).hint(hint))
+    };
+    if args.delete_input {
+        return refuse(
+            "--delete-input",
+            "remove the inputs when the output is there; or name the --type of the records",
+        );
+    }
+    if args.gnu.merge && (args.explain || args.dry_run) {
+        return Err(
+            Error::usage(READ, "a merge has no plan: it reads and writes all once")
+                .hint("leave --explain and --dry-run out"),
+        );
+    }
+    if args.is_check() && args.gnu.merge {
+        return Err(Error::usage(READ, "options '-cm' are incompatible").hint("check, or merge"));
+    }
+    if args.is_check() && args.inputs.len() > 1 {
+        let cause = format!(
+            "extra operand '{}' not allowed with -c",
+            args.inputs[1].display()
+        );
+        return Err(Error::usage(READ, cause).hint("check one file at a time"));
+    }
+    Ok(())
+}
+
+/// The order of lines; that of CSV is only known with its header.
+fn order_of(args: &SortArgs) -> Result<Box<dyn LineOrder>> {
+    if args.text.is_given() && !args.order.line_keys.is_empty() {
+        return Err(
+            Error::usage(READ, "keys are given both with -k and with --by")
+                .hint("use --by alone for CSV and JSON lines"),
+        );
+    }
+    if !args.text.by.is_empty() && !args.text.csv && !args.text.jsonl {
+        return Err(
+            Error::usage(READ, "--by without --csv or --jsonl").hint("say what the input is")
+        );
+    }
+    if args.text.jsonl {
+        if args.order.is_given() {
+            return Err(
+                Error::usage(READ, "letters and separators are not for JSON lines")
+                    .hint("values compare by their types; descending is .price:r"),
+            );
+        }
+        let is_stable = args.stable || args.unique;
+        let order = JsonFields::new(&args.text.by, args.descending, is_stable)?;
+        return Ok(Box::new(order));
+    }
+    let mut sort = args.order.to_sort(args.descending)?;
+    if !args.record.keys.is_empty() {
+        if !sort.keys.is_empty() {
+            return Err(
+                Error::usage(READ, "keys are given both with -k and with --key")
+                    .hint("use -k for all of them"),
+            );
+        }
+        let keys: Result<Vec<Key>> = args.record.keys.iter().map(|key| Key::parse(key)).collect();
+        sort.keys = keys?;
+    }
+    sort.stable = args.stable;
+    sort.unique = args.unique;
+    sort.seed = random_seed(args)?;
+    Ok(Box::new(GnuOrder::new(&sort)?))
+}
+
+fn random_seed(args: &SortArgs) -> Result<u64> {
+    match &args.gnu.random_source {
+        Some(path) => seed_of(path),
+        None => Ok(args.seed),
+    }
+}
+
+/// The order of CSV, and its header.
+fn by_columns(
+    context: &Context,
+    args: &SortArgs,
+    lines: &mut LineJob,
+) -> Result<(Box<dyn LineOrder>, Dress)> {
+    let is_tsv = |source: &Source| source.name.to_string_lossy().contains(".tsv");
+    let separator = match args.order.separator()? {
+        Some(byte) => byte,
+        None if lines.sources.iter().all(is_tsv) => b'\t',
+        None => b',',
+    };
+    let dress = csv::settle(context, lines, !args.text.no_header)?;
+    let names = match args.text.no_header {
+        true => None,
+        false => Some(names(&dress.header, separator)?),
+    };
+    let order = Columns::new(&ColumnOptions {
+        by: &args.text.by,
+        names: names.as_deref(),
+        separator,
+        global: args.order.global(args.descending),
+        stable: args.stable || args.unique,
+        seed: random_seed(args)?,
+    })?;
+    Ok((Box::new(order), dress))
+}
+
+/// A number from the first bytes of a file.
+fn seed_of(path: &Path) -> Result<u64> {
+    use std::hash::{DefaultHasher, Hasher};
+    use std::io::Read;
+    const BYTES_MAX: u64 = 1 << 20;
+    let mut bytes = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes));
+    read.map_err(|error| {
+        Error::io("read random source", &error)
+            .path(path)
+            .hint("check the path")
+    })?;
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&bytes);
+    Ok(hasher.finish())
+}
+
+/// The names of the inputs, from arguments or a file of names.
+fn input_names(args: &SortArgs) -> Result<Vec<PathBuf>> {
+    let Some(list) = &args.gnu.files0_from else {
+        return match (args.replace, args.output.is_some()) {
+            (true, false) => Err(Error::usage(READ, "--replace without -o")
+                .hint("for lines, name the input again with -o")),
+            _ => Ok(args.inputs.clone()),
+        };
+    };
+    let wrong = |error: &std::io::Error| {
+        Error::io("read names of inputs", error)
+            .path(list)
+            .hint("check the path")
+    };
+    let bytes = match list.as_os_str() == "-" {
+        true => std::io::read_to_string(std::io::stdin()).map(String::into_bytes),
+        false => fs::read(list),
+    };
+    let bytes = bytes.map_err(|error| wrong(&error))?;
+    let whole = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+    let names: Vec<PathBuf> = whole
+        .split(|byte| *byte == 0)
+        .map(|name| {
+            PathBuf::from(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name))
+        })
+        .collect();
+    match names.iter().any(|name| name.as_os_str().is_empty()) {
+        false => Ok(names),
+        true => Err(Error::usage("read names of inputs", "a name is empty")
+            .path(list)
+            .hint("write names with a NUL behind each, as find -print0 does")),
+    }
+}
+
+fn check(
+    context: &Context,
+    args: &SortArgs,
+    lines: LineJob,
+    order: &dyn LineOrder,
+    options: LineSortOptions,
+) -> Result<u8> {
+    lines.begin(context, json!({}));
+    let found = lines.watch(context, || {
+        check_lines(&lines.job, &lines.inputs(), order, options)
+    })?;
+    let Some(disorder) = found else {
+        lines.finish(
+            context,
+            Done {
+                what: "checked",
+                passes: 1,
+                ..Done::default()
+            },
+        )?;
+        return Ok(0);
+    };
+    if args.gnu.check_silently || args.check == Some(CheckHow::Quiet) {
+        return Ok(1);
+    }
+    let name = lines.name_of(&disorder.path);
+    let name = match lines
+        .sources
+        .iter()
+        .any(|source| source.is_stream() && source.name == name)
+    {
+        true => "-".to_string(),
+        false => name.display().to_string(),
+    };
+    let shown = &disorder.line[..disorder.line.len().min(SHOWN_BYTES)];
+    let text = String::from_utf8_lossy(shown);
+    let cause = format!("{name}:{}: disorder: {text}", disorder.line_number);
+    Err(Error::new(Kind::CheckFailed, "sort", cause).hint("sort it with the same options"))
+}

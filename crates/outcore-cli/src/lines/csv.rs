@@ -1,0 +1,153 @@
+//! CSV as the engine can take it: without headers, and each record one line.
+//!
+//! Contract: [`settle`] reads every file once, by one thread, since only what stands before a newline
+//! says whether it ends a record. It takes the header off each file, and fails for a quote that does
+//! not end, with file, line and offset. Where a record spans lines, the files are copied to scratch
+//! with a NUL behind each record instead of a newline; else they are sorted where they are. Memory:
+//! a block of 1 MiB, and the header.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+
+use memchr::{memchr, memchr_iter};
+use outcore::job::Control;
+use outcore::{Error, Result};
+use outcore_formats::inputs::Source;
+use outcore_formats::text::csv::Framer;
+
+use super::LineJob;
+use super::output::Dress;
+use crate::blocks::BlockWriter;
+use crate::commands::Context;
+
+const BLOCK_BYTES: usize = 1 << 20;
+const READ: &str = "read CSV";
+
+/// What a look at a file has found.
+#[derive(Debug, Default)]
+struct Found {
+    header: Vec<u8>,
+    /// Whether a record spans lines.
+    has_inner_lines: bool,
+}
+
+/// Makes the files of a job ready; gives the header, and how lines look in the output. Records of
+/// the files then end with NUL if the answer is framed.
+///
+/// # Errors
+/// A quote that does not end, headers that differ, a NUL in records that span lines.
+pub(crate) fn settle(context: &Context, job: &mut LineJob, has_header: bool) -> Result<Dress> {
+    let mut dress = Dress::default();
+    let files = job.files.clone();
+    job.job
+        .control
+        .begin_phase("look at records", job.data_bytes);
+    for (index, file) in files.iter().enumerate() {
+        let control = job.job.control.clone();
+        let found = job.watch(context, || scan(&control, file, has_header, None))?;
+        dress.is_framed |= found.has_inner_lines;
+        if index > 0 && has_header && found.header != dress.header && !found.header.is_empty() {
+            return Err(
+                Error::usage(READ, "its header is not that of the first file")
+                    .path(&file.name)
+                    .hint("sort files of the same columns, or use --no-header"),
+            );
+        }
+        job.files[index].start_bytes += found.header.len() as u64;
+        if index == 0 || dress.header.is_empty() {
+            dress.header = found.header;
+        }
+    }
+    if !dress.header.is_empty() && !dress.header.ends_with(b"\n") {
+        dress.header.push(b'\n');
+    }
+    if dress.is_framed {
+        for index in 0..job.files.len() {
+            let file = job.files[index].clone();
+            let control = job.job.control.clone();
+            job.files[index] = job.copy(context, &file, |writer| {
+                scan(&control, &file, false, Some(writer)).map(|_| ())
+            })?;
+        }
+    }
+    Ok(dress)
+}
+
+/// Reads a file to its end; copies it with NULs behind its records if there is a writer.
+fn scan(
+    control: &Control,
+    source: &Source,
+    has_header: bool,
+    mut writer: Option<&mut BlockWriter>,
+) -> Result<Found> {
+    let failed = |error: std::io::Error| Error::io("read input", &error).path(&source.name);
+    let mut file = File::open(&source.path).map_err(failed)?;
+    file.seek(SeekFrom::Start(source.start_bytes))
+        .map_err(failed)?;
+    let mut found = Found::default();
+    let mut is_header = has_header;
+    let mut framer = Framer::default();
+    let mut block = vec![0; BLOCK_BYTES];
+    // Of the record that is being read: its first line and byte, and whether it has gone on.
+    let (mut line, mut begin, mut is_begun) = (1_u64, source.start_bytes, false);
+    let (mut lines, mut block_begin) = (0_u64, source.start_bytes);
+    loop {
+        control.check()?;
+        let got = file.read(&mut block).map_err(failed)?;
+        if got == 0 {
+            break;
+        }
+        let bytes = &mut block[..got];
+        if writer.is_some()
+            && let Some(nul) = memchr(0, bytes)
+        {
+            let cause =
+                "a record spans lines, and there is a NUL, which then cannot be told from its end";
+            return Err(Error::corrupt(READ, cause)
+                .path(&source.name)
+                .offset(block_begin + nul as u64)
+                .hint("remove NULs, for example with tr -d '\\0'"));
+        }
+        let mut at = 0;
+        while at < bytes.len() {
+            let end = framer.end_of_record(&bytes[at..]).map(|end| at + end);
+            let piece = &bytes[at..end.unwrap_or(got)];
+            let newlines = memchr_iter(b'\n', piece).count() as u64;
+            lines += newlines;
+            // Those inside, without the one that ends it.
+            found.has_inner_lines |= newlines > u64::from(end.is_some());
+            if is_header {
+                found.header.extend_from_slice(piece);
+            }
+            is_begun = true;
+            at = end.unwrap_or(got);
+            if let Some(end) = end {
+                if writer.is_some() {
+                    bytes[end - 1] = 0;
+                }
+                is_header = false;
+                (line, begin, is_begun) = (lines + 1, block_begin + end as u64, false);
+            }
+        }
+        if let Some(writer) = &mut writer {
+            writer.put(bytes)?;
+        }
+        block_begin += got as u64;
+        control.advance(got as u64);
+    }
+    if !framer.is_whole() {
+        return Err(Error::corrupt(
+            READ,
+            format!("the record at line {line} has a quote that does not end"),
+        )
+        .path(&source.name)
+        .offset(begin)
+        .hint("close the quote; or, if quotes mean nothing there, sort lines with -t, -k"));
+    }
+    if let Some(writer) = writer
+        && is_begun
+    {
+        writer.put(&[0])?;
+    }
+    Ok(found)
+}

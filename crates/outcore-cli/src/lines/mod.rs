@@ -1,0 +1,492 @@
+//! What the commands on lines share: inputs made into files, outputs of any kind, one job.
+//!
+//! Contract: [`LineJob::prepare`] does, in this order: inputs found; output chosen, with all that can
+//! be refused without work; streams copied and compressed files unpacked to scratch; a job made. On
+//! any failure nothing is left behind. Without a name, input is standard input and output standard
+//! output. The summary is told to people on a terminal, or where they ask for more: in a pipeline
+//! these commands are as silent as those whose place they take.
+
+pub(crate) mod csv;
+pub(crate) mod output;
+pub(crate) mod reader;
+
+use std::fs::File;
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use outcore::algo::lines::LineSummary;
+use outcore::algo::sort::SortInput;
+use outcore::data::{NpyHeader, RecordFormat};
+use outcore::job::{Job, ScratchDrive};
+use outcore::{Error, Result, units};
+use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
+use outcore_formats::inputs::{self, Source, Streams, key_of};
+use outcore_formats::means::{Means, default_scratch_dir};
+use outcore_formats::output::{self as targets, Consent, Target};
+use outcore_formats::record::Recording;
+use outcore_formats::records::{self, TypeRequest};
+use outcore_formats::text::compress::{Compression, Decoder};
+use serde_json::{Value, json};
+
+use self::reader::Frame;
+use crate::blocks::BlockWriter;
+use crate::cli::RecordArgs;
+use crate::commands::Context;
+use crate::commands::sort::{note_scratch, spool_dir};
+use crate::means;
+use crate::measure::{Summary, drives_json, rate_text};
+use crate::progress::watch;
+use crate::spool::Spool;
+
+/// What a command on lines is asked for.
+pub(crate) struct LineRequest<'a> {
+    /// Names of inputs; none for standard input.
+    pub(crate) inputs: &'a [PathBuf],
+    /// Name of the output; none for standard output.
+    pub(crate) output: Option<&'a Path>,
+    /// What the output may replace.
+    pub(crate) overwrite: Overwrite,
+    pub(crate) record_io: &'a RecordArgs,
+    /// Whether a trace that exists may be replaced.
+    pub(crate) force: bool,
+    /// Whether records are taken too: arrays from streams, and outputs in shards.
+    pub(crate) takes_records: bool,
+}
+
+/// What an output may replace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Overwrite {
+    /// Any file, inputs included, as GNU sort does.
+    Anything,
+    /// Files that are no inputs.
+    Others,
+    /// Nothing.
+    Nothing,
+}
+
+impl Overwrite {
+    /// As `--force` says.
+    pub(crate) fn of(force: bool) -> Self {
+        match force {
+            true => Overwrite::Others,
+            false => Overwrite::Nothing,
+        }
+    }
+}
+
+/// Everything that is settled before lines are read.
+pub(crate) struct LineJob {
+    pub(crate) means: Means,
+    recording: Option<Recording>,
+    /// Inputs as they were named.
+    pub(crate) sources: Vec<Source>,
+    /// Files with their text.
+    pub(crate) files: Vec<Source>,
+    pub(crate) data_bytes: u64,
+    pub(crate) target: Target,
+    /// Whether the output may take the place of another file.
+    pub(crate) replace: bool,
+    pub(crate) job: Job,
+    /// Copies; gone when dropped.
+    spool: Option<Spool>,
+    started: Instant,
+}
+
+impl LineJob {
+    /// Settles everything.
+    pub(crate) fn prepare(
+        context: &Context,
+        means: Means,
+        request: &LineRequest<'_>,
+    ) -> Result<Self> {
+        let started = Instant::now();
+        let sources = find(request.inputs)?;
+        let target = choose_target(request, &sources, &means)?;
+        // Wrong drives are told before a stream is waited for.
+        means.named_drives(0)?;
+        let trace =
+            means::record_request(request.record_io, request.force, &sources, Some(&target));
+        let (recording, means) = Recording::start(means, &trace)?;
+        let (files, spool) = to_files(context, &means, &sources, &target, request.takes_records)?;
+        let mut data_bytes = 0;
+        for file in &files {
+            let facts = std::fs::metadata(&file.path)
+                .map_err(|error| Error::io("open input", &error).path(&file.name))?;
+            data_bytes += facts.len().saturating_sub(file.start_bytes);
+        }
+        let mut job = means.job(scratch_drives(&means, &target, data_bytes)?);
+        note_scratch(context, &means, &target, &job);
+        let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
+        job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);
+        Ok(LineJob {
+            means,
+            recording,
+            sources,
+            files,
+            data_bytes,
+            target,
+            replace: request.overwrite != Overwrite::Nothing,
+            job,
+            spool,
+            started,
+        })
+    }
+
+    /// The files as the engine wants them.
+    pub(crate) fn inputs(&self) -> Vec<SortInput> {
+        let input = |file: &Source| SortInput {
+            path: file.path.clone(),
+            header_bytes: file.start_bytes,
+            data_bytes: None,
+        };
+        self.files.iter().map(input).collect()
+    }
+
+    /// Copies a file to scratch as `write` has it.
+    pub(crate) fn copy(
+        &mut self,
+        context: &Context,
+        file: &Source,
+        write: impl FnOnce(&mut BlockWriter) -> Result<()>,
+    ) -> Result<Source> {
+        let mut spool = match self.spool.take() {
+            Some(spool) => spool,
+            None => {
+                let dir = spool_dir(&self.means, &self.target)?;
+                Spool::make(&self.job, &dir, self.job.options.scratch_limit_bytes)?
+            }
+        };
+        let copied = self.watch(context, || spool.fill(&self.job, file, write));
+        self.spool = Some(spool);
+        copied
+    }
+
+    /// The name under which the user knows a file of [`LineJob::files`].
+    pub(crate) fn name_of<'a>(&'a self, path: &'a Path) -> &'a Path {
+        let file = self.files.iter().find(|file| file.path == path);
+        file.map_or(path, |file| &file.name)
+    }
+
+    /// The error with the name that the user knows.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        match error
+            .file_path()
+            .map(|path| self.name_of(path).to_path_buf())
+        {
+            Some(name) => error.path(name),
+            None => error,
+        }
+    }
+
+    /// Runs the work with progress, until a signal comes.
+    pub(crate) fn watch<T>(
+        &self,
+        context: &Context,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+        let done = watch(reporter, interrupt, &self.job.control, &[], work);
+        done.map_err(|error| self.explain(error))
+    }
+
+    /// Says what will be done.
+    pub(crate) fn begin(&self, context: &Context, more: Value) {
+        let names: Vec<String> = self
+            .sources
+            .iter()
+            .map(|source| source.name.display().to_string())
+            .collect();
+        let mut fields = json!({
+            "inputs": names,
+            "output": self.target.name().display().to_string(),
+            "type": "lines",
+            "data_bytes": self.data_bytes,
+            "memory_bytes": self.means.config.memory_bytes.value,
+            "threads": self.means.config.threads.value,
+            "io": self.means.config.io.value.name(),
+        });
+        if let (Some(fields), Value::Object(more)) = (fields.as_object_mut(), more) {
+            fields.extend(more);
+        }
+        context.reporter.event("begin", fields);
+    }
+
+    /// Ends the recording and tells what was done.
+    pub(crate) fn finish(mut self, context: &Context, done: Done) -> Result<()> {
+        let trace = means::finish(self.recording.take());
+        let told = trace.as_ref().ok().cloned().flatten();
+        let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
+        let seconds = self.started.elapsed().as_secs_f64();
+        let (spooled_bytes, copied_bytes) = self
+            .spool
+            .as_ref()
+            .map_or((0, 0), |spool| (spool.bytes, spool.written_bytes));
+        let summary = Summary {
+            records: done.lines,
+            seconds,
+            read_bytes: done.read_bytes,
+            written_bytes: done.written_bytes + copied_bytes,
+            passes: done.passes,
+            bandwidth_fraction: bandwidth_fraction(
+                &traffic,
+                seconds,
+                &self.means.config.drives.value,
+            ),
+            ..Summary::default()
+        };
+        let mut summary = summary
+            .with("output", json!(self.target.name().display().to_string()))
+            .with("scratch_bytes", json!(done.scratch_bytes + spooled_bytes))
+            .with("drives", drives_json(&traffic))
+            .with_trace(told.as_ref());
+        for (key, value) in done.more {
+            summary = summary.with(key, value);
+        }
+        context.reporter.summary(&summary);
+        if std::io::stderr().is_terminal() || context.reporter.is_verbose() {
+            context.reporter.human(&format!(
+                "{} {} lines, {}, in {}: {}",
+                done.what,
+                units::count(done.lines),
+                units::bytes(self.data_bytes),
+                units::seconds(seconds),
+                rate_text(self.data_bytes, seconds),
+            ));
+        }
+        means::tell_trace(&context.reporter, told.as_ref());
+        trace.map(|_| ())
+    }
+}
+
+/// Inputs that are read as they come, without copies: lines, or records of one length.
+pub(crate) struct Stream {
+    pub(crate) means: Means,
+    pub(crate) sources: Vec<Source>,
+    pub(crate) target: Target,
+    pub(crate) frame: Frame,
+    /// What is read, in words.
+    pub(crate) what: String,
+}
+
+impl Stream {
+    /// Settles what is read, and where the result goes.
+    pub(crate) fn prepare(
+        means: Means,
+        request: &LineRequest<'_>,
+        types: &TypeRequest,
+        terminator: u8,
+    ) -> Result<Self> {
+        let sources = find(request.inputs)?;
+        let target = choose_target(request, &sources, &means)?;
+        let format = format_of(types, &sources)?;
+        let (frame, what) = match &format {
+            Some(format) => (Frame::Bytes(format.record_bytes()), format.to_string()),
+            None => (Frame::Terminator(terminator), "lines".to_string()),
+        };
+        if format.is_some()
+            && let Target::File(path) = &target
+            && path.extension().is_some_and(|end| end == "npy")
+        {
+            return Err(Error::usage(
+                "create output",
+                "its header would hold another number of rows",
+            )
+            .path(path)
+            .hint("write raw records: name it .bin"));
+        }
+        Ok(Stream {
+            means,
+            sources,
+            target,
+            frame,
+            what,
+        })
+    }
+}
+
+/// The sources that names mean: standard input without any.
+pub(crate) fn find(names: &[PathBuf]) -> Result<Vec<Source>> {
+    let stdin = [PathBuf::from("-")];
+    inputs::find(
+        if names.is_empty() { &stdin } else { names },
+        Streams::Taken,
+    )
+}
+
+/// What the records are, where flags or the beginnings of files say so; none for lines.
+pub(crate) fn format_of(types: &TypeRequest, sources: &[Source]) -> Result<Option<RecordFormat>> {
+    if let Some(named) = records::named(types)? {
+        return Ok(Some(named.format));
+    }
+    let mut looked = Vec::with_capacity(sources.len());
+    for source in sources.iter().filter(|source| !source.is_stream()) {
+        looked.push(inputs::look(source.clone())?);
+    }
+    let is_array = !types.keys.is_empty() || looked.iter().any(|input| input.npy.is_some());
+    match is_array {
+        true => records::decide(types, &looked).map(|decided| Some(decided.format)),
+        false => Ok(None),
+    }
+}
+
+/// What a command did.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    /// In the past tense.
+    pub(crate) what: &'static str,
+    /// Lines of the result.
+    pub(crate) lines: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) written_bytes: u64,
+    pub(crate) scratch_bytes: u64,
+    pub(crate) passes: u32,
+    /// (name, bytes read, bytes written) of each drive.
+    pub(crate) drives: Vec<(String, u64, u64)>,
+    /// What only this command reports.
+    pub(crate) more: Vec<(&'static str, Value)>,
+}
+
+impl Done {
+    /// As the engine's sort of lines tells it.
+    pub(crate) fn of_sort(what: &'static str, summary: LineSummary) -> Self {
+        let phases: Vec<Value> = summary
+            .phases
+            .iter()
+            .map(|phase| json!({"name": phase.name, "seconds": phase.seconds}))
+            .collect();
+        Done {
+            what,
+            lines: summary.lines_out,
+            read_bytes: summary.read_bytes,
+            written_bytes: summary.written_bytes,
+            scratch_bytes: summary.scratch_bytes,
+            passes: summary.passes,
+            drives: summary.drives,
+            more: vec![
+                ("lines_in", json!(summary.lines_in)),
+                ("skipped", json!(summary.skipped)),
+                ("phases", json!(phases)),
+            ],
+        }
+    }
+}
+
+fn choose_target(request: &LineRequest<'_>, sources: &[Source], means: &Means) -> Result<Target> {
+    let Some(name) = request.output else {
+        return Ok(Target::Pipe(None));
+    };
+    let key = std::fs::metadata(name)
+        .ok()
+        .filter(std::fs::Metadata::is_file)
+        .map(|facts| key_of(&facts));
+    let is_input = key.is_some() && sources.iter().any(|source| source.key == key);
+    let consent = Consent {
+        force: request.overwrite != Overwrite::Nothing,
+        replace: is_input && request.overwrite == Overwrite::Anything,
+    };
+    let target = targets::choose(Some(name), sources, means.specs(), consent, Streams::Taken)?;
+    match &target {
+        Target::Shards { manifest, .. } if !request.takes_records => Err(Error::usage(
+            "create output",
+            "lines go into one file, not into shards",
+        )
+        .path(manifest)
+        .hint("leave {drive} out of the name; scratch is spread over the drives all the same")),
+        _ => Ok(target),
+    }
+}
+
+/// Drives for scratch: those named, or none where the engine's own choice, beside the output, is
+/// right.
+fn scratch_drives(means: &Means, target: &Target, data_bytes: u64) -> Result<Vec<ScratchDrive>> {
+    let named = means.named_drives(data_bytes)?;
+    if !named.is_empty() {
+        return Ok(named);
+    }
+    let beside = target.dir();
+    // So little needs none.
+    if data_bytes < means.config.memory_bytes.value / 8 {
+        return Ok(Vec::new());
+    }
+    let dir = default_scratch_dir(&beside)?;
+    Ok(match dir == beside {
+        true => Vec::new(),
+        false => vec![ScratchDrive::new(dir)],
+    })
+}
+
+/// Streams copied and compressed files unpacked; all else where it is.
+fn to_files(
+    context: &Context,
+    means: &Means,
+    sources: &[Source],
+    target: &Target,
+    takes_records: bool,
+) -> Result<(Vec<Source>, Option<Spool>)> {
+    let packed = |source: &Source| match source.is_stream() {
+        true => None,
+        false => Compression::of(&source.name),
+    };
+    if !sources
+        .iter()
+        .any(|source| source.is_stream() || packed(source).is_some())
+    {
+        return Ok((sources.to_vec(), None));
+    }
+    let job = means.job(Vec::new());
+    let mut spool = Spool::make(
+        &job,
+        &spool_dir(means, target)?,
+        means.scratch_limit_bytes(),
+    )?;
+    let mut files = Vec::with_capacity(sources.len());
+    for source in sources {
+        let copied = || match packed(source) {
+            Some(compression) => {
+                spool.fill(&job, source, |writer| unpack(source, compression, writer))
+            }
+            None if source.is_stream() => {
+                let check = |first: &[u8]| match takes_records {
+                    true => Ok(()),
+                    false => refuse_array(source, first),
+                };
+                spool.copy(&job, source, check)
+            }
+            None => Ok(source.clone()),
+        };
+        files.push(watch(
+            &context.reporter,
+            &context.interrupt,
+            &job.control,
+            &[],
+            copied,
+        )?);
+    }
+    Ok((files, Some(spool)))
+}
+
+fn refuse_array(source: &Source, first: &[u8]) -> Result<()> {
+    match NpyHeader::is_npy(first) {
+        false => Ok(()),
+        true => Err(
+            Error::usage("read lines", "it holds an array of NumPy, not lines")
+                .path(&source.name)
+                .hint("name an output that ends in .npy, or give --type"),
+        ),
+    }
+}
+
+fn unpack(source: &Source, compression: Compression, writer: &mut BlockWriter) -> Result<()> {
+    let opened = File::open(&source.path);
+    let file = opened.map_err(|error| Error::io("open input", &error).path(&source.name))?;
+    let mut decoder = Decoder::new(compression, file.take(u64::MAX))?;
+    loop {
+        let got_bytes = decoder.read(writer.room()?)?;
+        if got_bytes == 0 {
+            return Ok(());
+        }
+        writer.check()?;
+        writer.advance(got_bytes)?;
+    }
+}

@@ -1,0 +1,276 @@
+//! Where lines go when the engine does not write the file itself: pipes, compressed files, files that
+//! need a line in front.
+//!
+//! Contract: a [`LineWriter`] writes to standard output, to a named pipe, or to a file that appears
+//! whole by [`LineWriter::finish`], compressed if its name says so. [`open`] makes an output for the
+//! engine; a writer that it needs has a thread of its own, at most five pieces of 256 KiB behind.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use outcore::algo::sort::SortOutput;
+use outcore::job::Job;
+use outcore::{Error, Kind, Result};
+use outcore_formats::output::{Sink, Target};
+use outcore_formats::text::compress::{Compression, Encoder};
+
+use crate::blocks::StagedFile;
+use crate::pipe;
+
+const WRITE: &str = "write output";
+
+/// How lines look in the output.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Dress {
+    /// What stands before them.
+    pub(crate) header: Vec<u8>,
+    /// Whether NULs end lines that newlines are to end.
+    pub(crate) is_framed: bool,
+}
+
+enum Base {
+    Pipe(Sink),
+    File(Box<StagedFile>),
+}
+
+impl Write for Base {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Base::Pipe(sink) => sink.write(bytes),
+            Base::File(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Base::Pipe(sink) => sink.flush(),
+            Base::File(file) => file.flush(),
+        }
+    }
+}
+
+/// A stream of lines into a target.
+pub(crate) struct LineWriter {
+    encoder: Encoder<Base>,
+    is_framed: bool,
+}
+
+impl LineWriter {
+    /// Begins the output and writes what stands before the lines.
+    ///
+    /// # Errors
+    /// What opening or writing it fails with.
+    pub(crate) fn open(job: &Job, target: &Target, replace: bool, dress: &Dress) -> Result<Self> {
+        let (base, compression) = match target {
+            Target::Pipe(path) => (Base::Pipe(pipe::open(path.as_deref(), &job.control)?), None),
+            Target::File(path) => return Self::to_file(job, path, replace, dress),
+            Target::Shards { manifest, .. } => {
+                return Err(Error::usage("create output", "lines go into one file").path(manifest));
+            }
+        };
+        Self::on(base, compression, dress)
+    }
+
+    /// Begins one file.
+    ///
+    /// # Errors
+    /// What making or writing it fails with.
+    pub(crate) fn to_file(job: &Job, path: &Path, replace: bool, dress: &Dress) -> Result<Self> {
+        let file = StagedFile::create(job, path, replace)?;
+        Self::on(Base::File(Box::new(file)), Compression::of(path), dress)
+    }
+
+    fn on(base: Base, compression: Option<Compression>, dress: &Dress) -> Result<Self> {
+        let mut encoder = Encoder::new(compression, base)?;
+        encoder
+            .write_all(&dress.header)
+            .map_err(|error| Error::io(WRITE, &error))?;
+        Ok(LineWriter {
+            encoder,
+            is_framed: dress.is_framed,
+        })
+    }
+
+    /// Writes all of it.
+    ///
+    /// # Errors
+    /// Why it could not be written.
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = self.write_all(bytes);
+        written.map_err(|error| self.failure().unwrap_or_else(|| Error::io(WRITE, &error)))
+    }
+
+    /// Why a write to the file failed.
+    fn failure(&mut self) -> Option<Error> {
+        let base = match &mut self.encoder {
+            Encoder::Plain(base) => base,
+            Encoder::Gzip(encoder) => encoder.get_mut(),
+            Encoder::Zstd(encoder) => encoder.get_mut(),
+        };
+        match base {
+            Base::Pipe(_) => None,
+            Base::File(file) => file.failure(),
+        }
+    }
+
+    /// Writes the rest and puts a file in its place.
+    ///
+    /// # Errors
+    /// What went wrong first, since it was begun; a file is not there then.
+    pub(crate) fn finish(self) -> Result<()> {
+        let base = self
+            .encoder
+            .finish()
+            .map_err(|error| Error::io(WRITE, &error))?;
+        match base {
+            Base::Pipe(_) => Ok(()),
+            Base::File(file) => file.publish().map(|_| ()),
+        }
+    }
+}
+
+impl Write for LineWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.is_framed {
+            return self.encoder.write(bytes);
+        }
+        let mut lines = bytes.to_vec();
+        for byte in lines.iter_mut().filter(|byte| **byte == 0) {
+            *byte = b'\n';
+        }
+        self.encoder.write_all(&lines).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.encoder.flush()
+    }
+}
+
+/// Bytes that go to the writing thread at once, and how many of them may wait.
+const PIECE_BYTES: usize = 256 << 10;
+const PIECES_MAX: usize = 4;
+
+enum Message {
+    Bytes(Vec<u8>),
+    /// All of it has come.
+    End,
+}
+
+/// What the engine writes to where another thread does the writing.
+struct Feeder {
+    sender: SyncSender<Message>,
+    piece: Vec<u8>,
+}
+
+impl Feeder {
+    fn send(&mut self) -> io::Result<()> {
+        let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_BYTES));
+        let sent = self.sender.send(Message::Bytes(piece));
+        sent.map_err(|_| io::Error::other("the output could not be written"))
+    }
+}
+
+impl Write for Feeder {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.piece.extend_from_slice(bytes);
+        if self.piece.len() >= PIECE_BYTES {
+            self.send()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.piece.is_empty() {
+            true => Ok(()),
+            false => self.send(),
+        }
+    }
+}
+
+impl Drop for Feeder {
+    fn drop(&mut self) {
+        // Who fails here fails when the thread is asked for its result.
+        let _ = self.flush();
+    }
+}
+
+/// What is left to do when the engine is done.
+pub(crate) struct Pending {
+    thread: Option<(SyncSender<Message>, JoinHandle<Result<()>>)>,
+}
+
+/// An output for the engine. It writes plain files itself, which is fastest, and pipes too; for
+/// everything else a thread has a [`LineWriter`].
+///
+/// # Errors
+/// What opening it fails with.
+pub(crate) fn open(
+    job: &Job,
+    target: &Target,
+    replace: bool,
+    dress: &Dress,
+) -> Result<(SortOutput, Pending)> {
+    let itself = |output| Ok((output, Pending { thread: None }));
+    match target {
+        // The engine's files of lines have nothing in front.
+        Target::File(path)
+            if Compression::of(path).is_none() && !dress.is_framed && dress.header.is_empty() =>
+        {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            return itself(SortOutput::File { path, header: None });
+        }
+        Target::Pipe(path) if !dress.is_framed => {
+            let mut sink = pipe::open(path.as_deref(), &job.control)?;
+            let written = sink.write_all(&dress.header);
+            written.map_err(|error| Error::io(WRITE, &error).path(target.name()))?;
+            return itself(SortOutput::Pipe(Mutex::new(sink)));
+        }
+        _ => {}
+    }
+    let (sender, receiver) = sync_channel(PIECES_MAX);
+    let (job, target, dress) = (job.clone(), target.clone(), dress.clone());
+    let thread = std::thread::spawn(move || {
+        let mut writer = LineWriter::open(&job, &target, replace, &dress)?;
+        // Without an end the engine has failed, and nothing may appear.
+        while let Ok(message) = receiver.recv() {
+            match message {
+                Message::Bytes(bytes) => writer.put(&bytes)?,
+                Message::End => return writer.finish(),
+            }
+        }
+        Ok(())
+    });
+    let feeder = Feeder {
+        sender: sender.clone(),
+        piece: Vec::with_capacity(PIECE_BYTES),
+    };
+    let pending = Pending {
+        thread: Some((sender, thread)),
+    };
+    Ok((SortOutput::Pipe(Mutex::new(Box::new(feeder))), pending))
+}
+
+impl Pending {
+    /// Ends what the engine did not write itself. `done` is what the engine came to.
+    ///
+    /// # Errors
+    /// Why the output could not be written, or else what the engine failed with.
+    pub(crate) fn finish<T>(self, done: Result<T>) -> Result<T> {
+        let Some((sender, thread)) = self.thread else {
+            return done;
+        };
+        if done.is_ok() {
+            // A thread that is gone says why below.
+            let _ = sender.send(Message::End);
+        }
+        drop(sender);
+        match thread.join() {
+            Ok(Ok(())) => done,
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(Error::new(Kind::Io, WRITE, "the writing thread panicked")),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Lines or records of files and streams, one after another, as they come.
+//!
+//! Contract: a [`RecordReader`] gives each record of all inputs in order, without a copy to scratch,
+//! and reads no further than the block in which the last one ends. Compressed files are unpacked as
+//! they are read. A last line without its end counts as one; a last record that is not whole is an
+//! error. Memory: a block of 1 MiB, or the longest record where that is longer. A cancellation is
+//! noticed within 50 ms.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+
+use memchr::memchr;
+use outcore::job::Control;
+use outcore::{Error, Result};
+use outcore_formats::inputs::{Input, Source, look, open_stream};
+use outcore_formats::text::compress::{Compression, Decoder};
+use rustix::io::Errno;
+
+use crate::spool::is_ready;
+
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// Where a record ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Frame {
+    /// Behind this byte.
+    Terminator(u8),
+    /// After so many bytes.
+    Bytes(usize),
+}
+
+enum Stream {
+    File(File),
+    Packed(Box<Decoder<File>>),
+    Pipe(OwnedFd),
+}
+
+/// Records of inputs.
+pub(crate) struct RecordReader<'a> {
+    control: &'a Control,
+    sources: std::vec::IntoIter<Source>,
+    current: Option<(Source, Stream)>,
+    frame: Frame,
+    buffer: Vec<u8>,
+    /// What is left of the buffer.
+    from: usize,
+    to: usize,
+    /// How much of it is known to hold no end of a line.
+    searched: usize,
+    /// Bytes read so far, unpacked.
+    pub(crate) read_bytes: u64,
+}
+
+impl<'a> RecordReader<'a> {
+    pub(crate) fn new(control: &'a Control, sources: Vec<Source>, frame: Frame) -> Self {
+        RecordReader {
+            control,
+            sources: sources.into_iter(),
+            current: None,
+            frame,
+            buffer: vec![0; BLOCK_BYTES],
+            from: 0,
+            to: 0,
+            searched: 0,
+            read_bytes: 0,
+        }
+    }
+
+    /// The next record, without its terminator.
+    ///
+    /// # Errors
+    /// An input that cannot be read or unpacked; a last record that is not whole.
+    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
+        loop {
+            let found = self.find();
+            if let Some((len, end)) = found {
+                let start = self.from;
+                self.from += end;
+                self.searched = self.from;
+                return Ok(Some(&self.buffer[start..start + len]));
+            }
+            if self.current.is_none() {
+                match self.sources.next() {
+                    Some(source) => self.current = Some((source.clone(), open(&source)?)),
+                    None => return Ok(None),
+                }
+            }
+            if self.fill()? > 0 {
+                continue;
+            }
+            let Some((source, _)) = self.current.take() else {
+                continue;
+            };
+            let (start, len) = (self.from, self.to - self.from);
+            if len == 0 {
+                continue;
+            }
+            if let Frame::Bytes(record_bytes) = self.frame {
+                let cause = format!("the last record has {len} of {record_bytes} bytes");
+                return Err(Error::usage("read input", cause)
+                    .path(&source.name)
+                    .hint("complete the file, or give the right --type"));
+            }
+            self.from = self.to;
+            self.searched = self.to;
+            return Ok(Some(&self.buffer[start..start + len]));
+        }
+    }
+
+    /// The length of the first record in the buffer, without and with its end.
+    fn find(&mut self) -> Option<(usize, usize)> {
+        let rest = &self.buffer[self.from..self.to];
+        match self.frame {
+            Frame::Bytes(bytes) => (rest.len() >= bytes).then_some((bytes, bytes)),
+            Frame::Terminator(terminator) => {
+                let known = self.searched - self.from;
+                let end = memchr(terminator, &rest[known..]);
+                self.searched = end.map_or(self.to, |_| self.searched);
+                end.map(|end| (known + end, known + end + 1))
+            }
+        }
+    }
+
+    /// Reads more behind what is there; gives the bytes read.
+    fn fill(&mut self) -> Result<usize> {
+        if self.from > 0 {
+            self.buffer.copy_within(self.from..self.to, 0);
+            self.to -= self.from;
+            self.searched -= self.from;
+            self.from = 0;
+        }
+        if self.to == self.buffer.len() {
+            let longer = self.buffer.len() * 2;
+            self.buffer.resize(longer, 0);
+        }
+        let Some((source, stream)) = &mut self.current else {
+            return Ok(0);
+        };
+        let room = &mut self.buffer[self.to..];
+        let got =
+            read_some(self.control, stream, room).map_err(|error| match error.file_path() {
+                Some(_) => error,
+                None => error.path(&source.name),
+            })?;
+        self.to += got;
+        self.read_bytes += got as u64;
+        self.control.advance(got as u64);
+        self.control.set_traffic(self.read_bytes, 0);
+        Ok(got)
+    }
+}
+
+fn open(source: &Source) -> Result<Stream> {
+    if source.is_stream() {
+        return open_stream(source).map(Stream::Pipe);
+    }
+    let failed = |error: std::io::Error| Error::io("open input", &error).path(&source.name);
+    let mut file = File::open(&source.path).map_err(failed)?;
+    if let Some(compression) = Compression::of(&source.path) {
+        return Ok(Stream::Packed(Box::new(Decoder::new(compression, file)?)));
+    }
+    let Input { header_bytes, .. } = look(source.clone())?;
+    file.seek(SeekFrom::Start(header_bytes)).map_err(failed)?;
+    Ok(Stream::File(file))
+}
+
+fn read_some(control: &Control, stream: &mut Stream, room: &mut [u8]) -> Result<usize> {
+    loop {
+        control.check()?;
+        let got = match stream {
+            Stream::Packed(decoder) => return decoder.read(room),
+            Stream::File(file) => file.read(room),
+            Stream::Pipe(pipe) => {
+                if !is_ready(pipe)? {
+                    continue;
+                }
+                match rustix::io::read(&*pipe, &mut *room) {
+                    Err(Errno::AGAIN) => continue,
+                    other => other.map_err(std::io::Error::from),
+                }
+            }
+        };
+        match got {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            other => return other.map_err(|error| Error::io("read input", &error)),
+        }
+    }
+}

@@ -1,0 +1,435 @@
+//! Lines: `outcore sort` in the place of GNU `sort`, byte for byte; the other commands on lines.
+//!
+//! Contract: the orders are compared with GNU `sort` in depth where they are defined
+//! (`outcore-formats`); here the command lines are, some dozens. Without GNU sort they are skipped
+//! visibly.
+
+use std::process::{Command, Stdio};
+
+use crate::support::*;
+
+/// What GNU sort does with these arguments here: its output, or none if it fails.
+fn by_gnu(place: &Place, arguments: &[&str], input: &[u8]) -> Option<Vec<u8>> {
+    place.write("gnu-in", input);
+    let output = Command::new("sort")
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .current_dir(place.dir())
+        .stdin(std::fs::File::open(place.path("gnu-in")).unwrap())
+        .stderr(Stdio::null())
+        .output()
+        .unwrap();
+    output.status.success().then_some(output.stdout)
+}
+
+fn has_gnu_sort() -> bool {
+    let is_there = Command::new("sort").arg("--version").output();
+    let is_there = is_there.is_ok_and(|said| said.stdout.starts_with(b"sort (GNU"));
+    if !is_there {
+        println!("SKIP: there is no GNU sort to compare with");
+    }
+    is_there
+}
+
+const PEOPLE: &[u8] = b"bob,23,1.5K,mar\namy,9,2M,jan\ncat,100,900,Dec\nbob,9,1G,feb\nAmy,-3,0,x\n\n,,,\neve,23,1.5K,mar";
+
+#[test]
+fn the_command_lines_of_gnu_sort_give_its_output() {
+    if !has_gnu_sort() {
+        return;
+    }
+    let place = Place::in_memory();
+    place.write("a", PEOPLE);
+    place.write("b", b"10 x\n9 y\n\n9 a\r\n100");
+    place.write("names", b"a\0b\0");
+    let cases: &[&[&str]] = &[
+        &[],
+        &["-"],
+        &["a"],
+        &["a", "b"],
+        &["a", "-", "b"],
+        &["-t,", "-k2,2n", "a"],
+        &["-t", ",", "-k", "2,2n", "-k1,1r", "a"],
+        &["--field-separator=,", "--key=2,2n", "a"],
+        &["a", "-t,", "-k2n", "-s"],
+        &["-t,", "-k3,3h", "a"],
+        &["-t,", "-k4,4M", "-r", "a"],
+        &["-t,", "-nk2,2", "-u", "a"],
+        &["-fu", "-t,", "-k1,1", "a"],
+        &["-rn", "b"],
+        &["-rnu", "b"],
+        &["-n", "-n", "-r", "b"],
+        &["--reverse", "--numeric-sort", "--stable", "b"],
+        &["--sort=version", "a"],
+        &["--sort=human-numeric", "a"],
+        &["-V", "b"],
+        &["-g", "b"],
+        &["-b", "-d", "-f", "-i", "a"],
+        &["-z", "names"],
+        &["-z", "-r", "names"],
+        &["--files0-from=names"],
+        &["+1", "-2", "-t,", "a"],
+        &["-t,", "+1n", "a"],
+        &["-S", "1M", "-T", ".", "--parallel=2", "--batch-size=4", "a"],
+        &["-c", "b"],
+        &["-C", "b"],
+        &["-t\\0", "-k1,1", "names"],
+        &["--", "a"],
+        &["-k0", "a"],
+        &["-nM", "a"],
+        &["-t", "ab", "a"],
+        &["missing"],
+    ];
+    for arguments in cases {
+        let wanted = by_gnu(&place, arguments, PEOPLE);
+        let ours = [&["sort"], *arguments].concat();
+        let answer = place.run_with_input(&ours, PEOPLE);
+        match wanted {
+            Some(wanted) => {
+                let answer = answer.ok();
+                assert!(
+                    answer.stdout == wanted,
+                    "{arguments:?}: {:?}",
+                    String::from_utf8_lossy(&answer.stdout)
+                );
+                assert_eq!(answer.stderr, "", "{arguments:?}");
+            }
+            None => assert_ne!(answer.code, Some(0), "{arguments:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_input_can_be_sorted_onto_itself_and_nothing_is_left_behind() {
+    let place = Place::new();
+    place.write("in", b"b\na\nc");
+    place.run(&["sort", "in", "-o", "in"]).ok();
+    assert_eq!(place.read("in"), b"a\nb\nc\n");
+    place.write("out", b"old");
+    place.run(&["sort", "-r", "-o", "out", "in"]).ok();
+    assert_eq!(place.read("out"), b"c\nb\na\n");
+    assert_eq!(place.names(), ["in", "out"]);
+}
+
+#[test]
+fn disorder_is_told_in_the_words_of_sort() {
+    let place = Place::new();
+    place.write("in", b"a\nc\nb\n");
+    place.write("same", b"a\na\n");
+    let answer = place.run(&["sort", "-c", "in"]);
+    assert_eq!(answer.code, Some(1));
+    assert!(answer.stderr.contains("in:3: disorder: b"), "{answer:?}");
+    let quiet = place.run(&["sort", "--check=quiet", "in"]);
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (Some(1), ""));
+    assert_eq!(place.run(&["sort", "-C", "in"]).code, Some(1));
+    place.run(&["sort", "-c", "same"]).ok();
+    assert_eq!(place.run(&["sort", "-cu", "same"]).code, Some(1));
+    let piped = place.run_with_input(&["sort", "-c"], b"b\na\n");
+    assert!(piped.stderr.contains("-:2: disorder: a"), "{piped:?}");
+}
+
+#[test]
+fn sorted_files_are_merged_and_equal_keys_stay_in_the_order_of_the_files() {
+    let place = Place::new();
+    place.write("a", b"1 a\n3 a\n");
+    place.write("b", b"1 b\n2 b\n3 b");
+    let merged = place.run(&["sort", "-m", "-s", "-k1,1n", "a", "b"]).ok();
+    assert_eq!(merged.stdout, b"1 a\n1 b\n2 b\n3 a\n3 b\n");
+    let merged = place.run(&["sort", "-m", "-u", "-k1,1n", "b", "a"]).ok();
+    assert_eq!(merged.stdout, b"1 b\n2 b\n3 b\n");
+}
+
+#[test]
+fn compressed_files_go_in_and_out_and_torn_ones_are_named() {
+    let place = Place::new();
+    for (name, tool) in [("x.gz", "gzip"), ("x.zst", "zstd")] {
+        place.write("in", b"b\na\nc\n");
+        place.run(&["sort", "-r", "in", "-o", name]).ok();
+        let packed = place.read(name);
+        assert_ne!(packed, b"c\nb\na\n");
+        let unpacked = place.run(&["sort", name]).ok();
+        assert_eq!(unpacked.stdout, b"a\nb\nc\n");
+        let by_tool = Command::new(tool)
+            .args(["-dc", name])
+            .current_dir(place.dir())
+            .output();
+        match by_tool {
+            Ok(by_tool) if by_tool.status.success() => assert_eq!(by_tool.stdout, b"c\nb\na\n"),
+            _ => println!("SKIP: there is no {tool} to read what was written"),
+        }
+        place.write(&format!("torn-{name}"), &packed[..packed.len() - 3]);
+        let answer = place.run(&["sort", &format!("torn-{name}"), "-o", "none"]);
+        answer.fails(4, &["ends in the middle", &format!("torn-{name}")], "copy");
+    }
+    assert_eq!(
+        place.names(),
+        ["in", "torn-x.gz", "torn-x.zst", "x.gz", "x.zst"]
+    );
+}
+
+#[test]
+fn unique_is_sort_u_and_counts_are_those_of_uniq() {
+    let place = Place::new();
+    place.write("in", b"b\na\nb\n\nb\na");
+    let unique = place.run(&["unique", "in"]).ok();
+    assert_eq!(unique.stdout, b"\na\nb\n");
+    let counted = place.run(&["unique", "--count", "in"]).ok();
+    assert_eq!(counted.stdout, b"      1 \n      2 a\n      3 b\n");
+    let keyed = place
+        .run_with_input(&["unique", "-t,", "-k1,1"], b"x,2\nx,1\na,9\n")
+        .ok();
+    assert_eq!(keyed.stdout, b"a,9\nx,2\n");
+    let numbers = random_u64(100, 3);
+    place.write("numbers", &[&numbers[..], &numbers[..]].concat());
+    place
+        .run(&["unique", "numbers", "--type", "u64", "-o", "out"])
+        .ok();
+    assert_eq!(place.read("out"), sorted_u64(&numbers));
+    let both = ["unique", "numbers", "--type", "u64", "--count", "-o", "no"];
+    place.run(&both).fails(2, &["type", "lines"], "--count");
+}
+
+#[test]
+fn parts_are_whole_lines_and_together_the_input() {
+    let place = Place::new();
+    let text: String = (0..1000)
+        .map(|line| format!("{}\n", "x".repeat(line % 37)))
+        .collect();
+    place.write("in", text.as_bytes());
+    place
+        .run(&["split", "in", "-n", "7", "-o", "part-{part}.txt"])
+        .ok();
+    let parts: Vec<Vec<u8>> = (0..7)
+        .map(|part| place.read(&format!("part-{part:02}.txt")))
+        .collect();
+    assert!(parts.concat() == text.as_bytes());
+    for part in &parts {
+        assert!(part.ends_with(b"\n"));
+        assert!(part.len().abs_diff(text.len() / 7) < 100, "{}", part.len());
+    }
+    place
+        .run(&["split", "in", "--by-lines", "400", "-o", "by-{part}"])
+        .ok();
+    let lines = |name: &str| {
+        place
+            .read(name)
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count()
+    };
+    assert_eq!(
+        [lines("by-00"), lines("by-01"), lines("by-02")],
+        [400, 400, 200]
+    );
+    let again = ["split", "in", "-n", "7", "-o", "part-{part}.txt"];
+    place
+        .run(&again)
+        .fails(2, &["exists", "part-00.txt"], "--force");
+    place
+        .run(&["split", "in", "-n", "2", "-o", "same"])
+        .fails(2, &["same"], "{part}");
+    // More parts than lines: some are empty.
+    place.write("few", b"a\nb");
+    place
+        .run(&["split", "few", "-n", "3", "-o", "few-{part}"])
+        .ok();
+    assert_eq!(
+        [
+            place.read("few-00"),
+            place.read("few-01"),
+            place.read("few-02")
+        ]
+        .concat(),
+        b"a\nb\n"
+    );
+    assert_eq!(place.names().len(), 7 + 3 + 2 + 3);
+}
+
+#[test]
+fn head_and_sample_take_some_in_the_order_of_the_input() {
+    let place = Place::new();
+    let text: String = (0..5000).map(|line| format!("{line}\n")).collect();
+    place.write("in", text.as_bytes());
+    let head = place.run(&["head", "-n", "3", "in", "in"]).ok();
+    assert_eq!(head.stdout, b"0\n1\n2\n");
+    let all = place.run_with_input(&["head", "-n", "9"], b"a\nb").ok();
+    assert_eq!(all.stdout, b"a\nb\n");
+    let sample = ["sample", "-n", "100", "in", "--seed", "5"];
+    let first = place.run(&sample).ok().stdout;
+    let numbers: Vec<u32> = String::from_utf8(first.clone())
+        .unwrap()
+        .lines()
+        .map(|line| line.parse().unwrap())
+        .collect();
+    assert_eq!(numbers.len(), 100);
+    assert!(numbers.is_sorted());
+    let mean = numbers.iter().sum::<u32>() / 100;
+    // Eight standard deviations of the mean of so many.
+    assert!(mean.abs_diff(2500) < 1155, "{mean}");
+    assert_eq!(place.run(&sample).ok().stdout, first);
+    assert_ne!(place.run(&["sample", "-n", "100", "in"]).ok().stdout, first);
+    let few = place.run_with_input(&["sample", "-n", "9"], b"a\nb").ok();
+    assert_eq!(few.stdout, b"a\nb\n");
+    let values = random_u64(100, 3);
+    place.write("numbers", &values);
+    let head = place
+        .run(&["head", "-n", "2", "--type", "u64", "numbers"])
+        .ok();
+    assert_eq!(head.stdout, values[..16]);
+    place.write("odd", &values[..15]);
+    place
+        .run(&["head", "--type", "u64", "odd"])
+        .fails(2, &["7 of 8 bytes", "(odd)"], "--type");
+}
+
+#[test]
+fn a_shuffle_is_a_permutation_that_its_seed_repeats() {
+    let place = Place::new();
+    let text: String = (0..5000).map(|line| format!("line {line}\n")).collect();
+    place.write("in", text.trim_end().as_bytes());
+    let shuffled = |flags: &[&str]| {
+        let answer = place.run(&[&["shuffle", "in"], flags].concat()).ok();
+        String::from_utf8(answer.stdout).unwrap()
+    };
+    let first = shuffled(&[]);
+    let mut lines: Vec<&str> = first.lines().collect();
+    assert_ne!(lines, text.lines().collect::<Vec<_>>());
+    lines.sort_unstable();
+    let mut wanted: Vec<&str> = text.lines().collect();
+    wanted.sort_unstable();
+    assert_eq!(lines, wanted);
+    assert_eq!(shuffled(&["--threads", "1", "--memory", "64MiB"]), first);
+    assert_ne!(shuffled(&["--seed", "2"]), first);
+    assert_ne!(shuffled(&["--epoch", "1"]), first);
+    let values = random_u64(1000, 3);
+    place.write("numbers", &values);
+    place
+        .run(&["shuffle", "numbers", "--type", "u64", "-o", "out"])
+        .ok();
+    assert_ne!(place.read("out"), values);
+    assert_eq!(sorted_u64(&place.read("out")), sorted_u64(&values));
+}
+
+#[test]
+fn csv_is_sorted_by_columns_with_its_header_first() {
+    let place = Place::new();
+    place.write(
+        "in.csv",
+        b"name,\"the price\"\r\n\"b\",10\r\n\"a\nb, c\",9\r\nc,100",
+    );
+    let sorted = place
+        .run(&["sort", "--csv", "--by", "the price:n", "in.csv"])
+        .ok();
+    assert_eq!(
+        sorted.stdout,
+        b"name,\"the price\"\r\n\"a\nb, c\",9\r\n\"b\",10\r\nc,100\n"
+    );
+    let sorted = place
+        .run(&[
+            "sort", "--csv", "--by", "2", "-r", "in.csv", "-o", "out.csv",
+        ])
+        .ok();
+    assert_eq!(sorted.stdout, b"");
+    assert_eq!(
+        place.read("out.csv"),
+        b"name,\"the price\"\r\n\"a\nb, c\",9\r\nc,100\n\"b\",10\r\n"
+    );
+    place.write("plain.csv", b"k;v\n2;b\n1;a\n");
+    let sorted = place
+        .run(&[
+            "sort",
+            "--csv",
+            "-t;",
+            "--by",
+            "k",
+            "plain.csv",
+            "plain.csv",
+            "-o",
+            "both.csv",
+        ])
+        .ok();
+    assert_eq!(sorted.stderr, "");
+    assert_eq!(place.read("both.csv"), b"k;v\n1;a\n1;a\n2;b\n2;b\n");
+    let bare = place
+        .run(&[
+            "sort",
+            "--csv",
+            "--no-header",
+            "-t;",
+            "--by",
+            "1:r",
+            "plain.csv",
+        ])
+        .ok();
+    assert_eq!(bare.stdout, b"k;v\n2;b\n1;a\n");
+    place.write("torn.csv", b"k,v\n1,a\n2,\"b\n3,c\n");
+    let torn = place.run(&["sort", "--csv", "--by", "k", "torn.csv", "-o", "no"]);
+    torn.fails(4, &["line 3", "quote", "torn.csv"], "close");
+    let none = place.run(&["sort", "--csv", "--by", "x", "in.csv", "-o", "no"]);
+    none.fails(2, &["no column `x`"], "the price");
+    place.write("short.csv", b"k,v\n1\n0,a\n");
+    let short = place.run(&["sort", "--csv", "--by", "v", "short.csv", "-o", "no"]);
+    assert_eq!(short.code, Some(4), "{short:?}");
+    assert!(short.stderr.contains("short.csv"), "{short:?}");
+    let skipped = place
+        .run(&[
+            "sort",
+            "--csv",
+            "--by",
+            "v",
+            "--on-error",
+            "skip",
+            "short.csv",
+        ])
+        .ok();
+    assert_eq!(skipped.stdout, b"k,v\n0,a\n");
+    assert!(skipped.stderr.contains("1 lines"), "{skipped:?}");
+}
+
+#[test]
+fn json_lines_are_sorted_by_a_field_and_those_without_it_named_or_counted() {
+    let place = Place::new();
+    let lines: [&[u8]; 4] = [
+        b"{\"u\":{\"id\":10}}\n",
+        b"{\"u\":{\"id\":9}}\n",
+        b"{\"u\":{\"id\":\"9\"}}\n",
+        b"{\"u\":{\"id\":null}}\n",
+    ];
+    place.write("in.jsonl", &lines.concat());
+    let sorted = place
+        .run(&["sort", "--jsonl", "--by", ".u.id", "in.jsonl"])
+        .ok();
+    assert_eq!(
+        sorted.stdout,
+        [lines[3], lines[1], lines[0], lines[2]].concat()
+    );
+    let sorted = place
+        .run(&["sort", "--jsonl", "--by", ".u.id", "-r", "in.jsonl"])
+        .ok();
+    assert_eq!(
+        sorted.stdout,
+        [lines[2], lines[0], lines[1], lines[3]].concat()
+    );
+    place.write(
+        "odd.jsonl",
+        &[lines[0], b"{}\n", b"nonsense\n", lines[1]].concat(),
+    );
+    let failed = place.run(&["sort", "--jsonl", "--by", ".u.id", "odd.jsonl", "-o", "no"]);
+    assert_eq!(failed.code, Some(4), "{failed:?}");
+    assert!(
+        failed.stderr.contains("line 2") && failed.stderr.contains("odd.jsonl"),
+        "{failed:?}"
+    );
+    let skipped = place
+        .run(&[
+            "sort",
+            "--jsonl",
+            "--by",
+            ".u.id",
+            "--on-error=skip",
+            "odd.jsonl",
+        ])
+        .ok();
+    assert_eq!(skipped.stdout, [lines[1], lines[0]].concat());
+    assert!(skipped.stderr.contains("2 lines"), "{skipped:?}");
+}
