@@ -263,7 +263,7 @@ class PrimitiveCases:
             yield setting.rounds.run(case)
 
     def _gathering(self, positions: Path) -> Tool:
-        return outcore_tool(self._setting.outcore, ["gather", "--index", str(positions)], "gathered.bin")
+        return outcore_tool(self._setting.outcore, ["gather", "--at", str(positions)], "gathered.bin")
 
     # Drives.
 
