@@ -42,7 +42,7 @@
 //! | [`data`] | records and their order, generators, checkers, NumPy headers |
 //! | [`stream`] | blocks in, bytes out at their place, samples |
 //! | [`job`] | what a run may use, how it is watched and stopped |
-//! | [`algo`] | plan, sort, verify, generate |
+//! | [`algo`] | plan, sort, sorted views, verify, generate |
 //!
 //! A layer imports only from itself and from those above it in this table. `ARCHITECTURE.md` follows
 //! a block through all of them.

@@ -181,6 +181,16 @@ impl NpyHeader {
         RecordFormat::new(self.format.record_bytes(), keys?)
     }
 
+    /// The dtype, as the header's text has it: a Python literal.
+    pub fn descr(&self) -> &str {
+        &self.descr
+    }
+
+    /// The columns of a row, for arrays of two dimensions.
+    pub fn columns(&self) -> Option<u64> {
+        self.columns
+    }
+
     fn field(&self, name: &str) -> Result<&NpyField> {
         if self.fields.is_empty() {
             return Err(Error::usage(

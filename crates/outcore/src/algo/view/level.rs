@@ -1,0 +1,204 @@
+//! Runs that are being written: all of one generation, staged together.
+//!
+//! Contract: [`Level::stage`] reserves a place for every run, spread over the drives by weight: a file
+//! each for the runs of a view, one file a drive for runs that are merged once more. Until
+//! [`Level::publish`] they lie in private directories and are gone if the job is; it makes them
+//! durable and gives them their names, all or none. Nothing is written here.
+//!
+//! Memory: the indexes of the runs, which their writers hand in.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::manifest::ManifestRun;
+use super::runs::{Index, Run, RunSet, Shape};
+use crate::error::Result;
+use crate::job::ScratchDrive;
+use crate::volume::output::{Output, Room, ShardPlan};
+use crate::volume::{Volume, VolumeFile};
+
+/// Where runs may lie.
+pub(super) struct Places<'a> {
+    pub(super) volume: &'a Arc<Volume>,
+    pub(super) drives: &'a [ScratchDrive],
+    pub(super) dir: &'a Path,
+}
+
+impl Places<'_> {
+    /// The drive for each run: the one with the least for its weight.
+    fn spread(&self, stored_bytes: &[u64]) -> Vec<usize> {
+        let mut taken_bytes = vec![0u64; self.drives.len()];
+        let mut chosen = Vec::with_capacity(stored_bytes.len());
+        for &bytes in stored_bytes {
+            let load = |drive: usize| {
+                let after_bytes = taken_bytes[drive] + bytes;
+                let is_over = after_bytes > self.drives[drive].limit_bytes;
+                let weight = self.drives[drive].weight.max(f64::MIN_POSITIVE);
+                (is_over, after_bytes as f64 / weight)
+            };
+            let least = (0..self.drives.len()).min_by(|&a, &b| {
+                load(a)
+                    .partial_cmp(&load(b))
+                    .unwrap_or(std::cmp::Ordering::Equal)
+            });
+            let drive = least.unwrap_or(0);
+            taken_bytes[drive] += bytes;
+            chosen.push(drive);
+        }
+        chosen
+    }
+
+    /// The name of a run's file on a drive.
+    fn path_of(&self, drive: usize, id: u64, name: &str) -> PathBuf {
+        let home = &self.drives[drive].dir;
+        let short = id >> 32;
+        if home == self.dir {
+            return home.join(format!("{name}-{short:08x}"));
+        }
+        let view = self.dir.file_name().unwrap_or_default().to_string_lossy();
+        home.join(format!("{view}.{name}-{short:08x}"))
+    }
+}
+
+/// Runs that are being written, all of one generation.
+pub(super) struct Level {
+    pub(super) volume: Arc<Volume>,
+    pub(super) shape: Shape,
+    output: Output,
+    pub(super) runs: Vec<LevelRun>,
+}
+
+/// One of them.
+pub(super) struct LevelRun {
+    pub(super) file: VolumeFile,
+    pub(super) base_bytes: u64,
+    pub(super) number: u32,
+    pub(super) records: u64,
+    pub(super) index: Mutex<Index>,
+}
+
+impl Level {
+    /// Stages the files of runs of so many records: one for each if they are those of the view
+    /// (`is_last`), else one a drive.
+    pub(super) fn stage(
+        places: &Places<'_>,
+        shape: &Shape,
+        counts: &[u64],
+        (first_number, is_last): (u32, bool),
+    ) -> Result<Self> {
+        let stored: Vec<u64> = counts
+            .iter()
+            .map(|&count| shape.stored_bytes(count))
+            .collect();
+        let chosen = places.spread(&stored);
+        let mut plans: Vec<ShardPlan> = Vec::new();
+        let mut where_at: Vec<(usize, u64)> = Vec::with_capacity(counts.len());
+        let mut start_bytes = 0;
+        let mut add = |path: PathBuf, len_bytes: u64| {
+            plans.push(ShardPlan {
+                path,
+                header: Vec::new(),
+                start_bytes,
+                len_bytes,
+            });
+            start_bytes += len_bytes;
+        };
+        if is_last {
+            for (at, (&bytes, &drive)) in stored.iter().zip(&chosen).enumerate() {
+                let name = format!("run-{:04}", first_number as usize + at);
+                add(places.path_of(drive, shape.id, &name), bytes);
+                where_at.push((at, 0));
+            }
+        } else {
+            let mut ends = vec![0; places.drives.len()];
+            for (&bytes, &drive) in stored.iter().zip(&chosen) {
+                where_at.push((drive, ends[drive]));
+                ends[drive] += bytes;
+            }
+            for (drive, &bytes) in ends.iter().enumerate() {
+                add(places.path_of(drive, shape.id, "runs"), bytes);
+            }
+        }
+        let output = Output::stage(places.volume, plans, None, false, Room::Exactly)?;
+        let runs = counts.iter().zip(where_at).enumerate();
+        let runs = runs.map(|(at, (&records, (shard, base_bytes)))| LevelRun {
+            file: output.shards()[shard].file.clone(),
+            base_bytes,
+            number: first_number + at as u32,
+            records,
+            index: Mutex::default(),
+        });
+        Ok(Level {
+            volume: Arc::clone(places.volume),
+            shape: shape.clone(),
+            runs: runs.collect(),
+            output,
+        })
+    }
+
+    /// The runs, to be read.
+    pub(super) fn to_set(&self, range: std::ops::Range<usize>) -> RunSet {
+        let runs = self.runs[range].iter().map(|run| Run {
+            file: run.file.clone(),
+            number: run.number,
+            base_bytes: run.base_bytes,
+            records: run.records,
+            index: Arc::new(
+                run.index
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .clone(),
+            ),
+            resident: None,
+        });
+        RunSet {
+            volume: Arc::clone(&self.volume),
+            shape: self.shape.clone(),
+            runs: runs.collect(),
+        }
+    }
+
+    /// Makes the runs durable and gives them their names; gives what the manifest says of them.
+    pub(super) fn publish(self, volume: &Volume, dir: &Path) -> Result<Vec<ManifestRun>> {
+        let mut runs = Vec::with_capacity(self.runs.len());
+        for (run, shard) in self.runs.iter().zip(self.output.shards()) {
+            let path = &shard.plan.path;
+            let path = match path.strip_prefix(dir) {
+                Ok(inside) => inside.to_path_buf(),
+                Err(_) => std::path::absolute(path).unwrap_or_else(|_| path.clone()),
+            };
+            let index = run.index.lock().unwrap_or_else(PoisonError::into_inner);
+            runs.push(ManifestRun {
+                path,
+                number: run.number,
+                records: run.records,
+                index_checksum: format!("{:016x}", index.checksum()),
+            });
+        }
+        let total_bytes = self
+            .output
+            .shards()
+            .iter()
+            .map(|shard| shard.plan.len_bytes);
+        let total_bytes = total_bytes.sum();
+        let paths: Vec<PathBuf> = self
+            .output
+            .shards()
+            .iter()
+            .map(|shard| shard.plan.path.clone())
+            .collect();
+        self.output.publish(volume, total_bytes).inspect_err(|_| {
+            for path in &paths {
+                // Those that have their name already; the others are gone with their directory.
+                let _ = volume.device().remove(path);
+            }
+        })?;
+        Ok(runs)
+    }
+
+    pub(super) fn close(self) {
+        for shard in self.output.shards() {
+            self.volume.close(&shard.file);
+        }
+    }
+}

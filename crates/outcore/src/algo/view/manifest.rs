@@ -1,0 +1,256 @@
+//! The manifest of a view: what ties its runs together, and how they are found again.
+//!
+//! Contract: `view.json` in the view's directory names format, order, block size and every run with
+//! its place, length and the checksum of its index (what section 5 of the ActiveSort paper asks an
+//! interface to carry: key and record lengths, key type, sizes and places of runs). It appears by
+//! one rename after all runs are in place and durable, so a directory with a manifest is a whole
+//! view. Opening reads the manifest and the runs' indexes, and checks both; no record is read.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::runs::{ENTRY_BYTES, Index, Run, RunSet, Shape, ViewOrder};
+use crate::data::record::RecordFormat;
+use crate::drive::{Access, Op};
+use crate::error::{Error, Kind, Result};
+use crate::job::Job;
+use crate::memory::{Credit, Pool, block_ceil};
+use crate::volume::{Volume, VolumeFile};
+
+/// Name of the manifest in the view's directory.
+pub(super) const NAME: &str = "view.json";
+const FORMAT: &str = "outcore sorted view";
+const VERSION: u32 = 1;
+const READ_BYTES: usize = 1 << 20;
+const READS: usize = 4;
+const OPEN: &str = "open view";
+
+/// The manifest as it is written.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Manifest {
+    format: String,
+    version: u32,
+    pub(super) id: String,
+    /// As [`RecordFormat::parse_type`] reads it.
+    #[serde(rename = "type")]
+    record_type: String,
+    record_bytes: usize,
+    key_bytes: usize,
+    descending: bool,
+    stable: bool,
+    pub(super) records: u64,
+    pub(super) block_records: u64,
+    pub(super) runs: Vec<ManifestRun>,
+}
+
+/// One run in the manifest.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ManifestRun {
+    /// Relative to the view's directory if it lies there.
+    pub(super) path: PathBuf,
+    pub(super) number: u32,
+    pub(super) records: u64,
+    pub(super) index_checksum: String,
+}
+
+impl Manifest {
+    pub(super) fn of(shape: &Shape, runs: Vec<ManifestRun>) -> Self {
+        Manifest {
+            format: FORMAT.to_string(),
+            version: VERSION,
+            id: format!("{:016x}", shape.id),
+            record_type: shape.format.to_string(),
+            record_bytes: shape.record_bytes,
+            key_bytes: shape.order.key_bytes(),
+            descending: shape.view_order.descending,
+            stable: shape.view_order.stable,
+            records: runs.iter().map(|run| run.records).sum(),
+            block_records: shape.block_records,
+            runs,
+        }
+    }
+
+    /// What all runs have in common.
+    pub(super) fn shape(&self, path: &Path) -> Result<Shape> {
+        let format = RecordFormat::parse_type(&self.record_type)
+            .map_err(|error| broken(path, error.cause()))?;
+        let id = u64::from_str_radix(&self.id, 16).map_err(|_| broken(path, "its id"))?;
+        if self.block_records == 0 || format.record_bytes() != self.record_bytes {
+            return Err(broken(path, "its sizes do not agree"));
+        }
+        let order = ViewOrder {
+            descending: self.descending,
+            stable: self.stable,
+        };
+        Ok(Shape::new(&format, order, self.block_records, id))
+    }
+
+    /// Reads the manifest of the view in `dir`.
+    pub(super) fn read(job: &Job, volume: &Volume, dir: &Path) -> Result<Self> {
+        let path = dir.join(NAME);
+        let missing = rustix::io::Errno::NOENT.raw_os_error();
+        let file = volume.open(&path, Access::Read).map_err(|error| {
+            match error.raw_errno() == Some(missing) {
+                true => Error::errno(OPEN, missing)
+                    .path(&path)
+                    .hint("no view is there: make one with `outcore view build`"),
+                false => error,
+            }
+        })?;
+        let bytes = read_range(job, volume, &file, (0, file.facts.len_bytes))?;
+        volume.close(&file);
+        let manifest: Manifest =
+            serde_json::from_slice(&bytes).map_err(|error| broken(&path, &error.to_string()))?;
+        if manifest.format != FORMAT || manifest.version != VERSION {
+            let cause = format!("{} of version {}", manifest.format, manifest.version);
+            return Err(Error::usage(OPEN, cause)
+                .path(&path)
+                .hint("use the outcore that made it, or a newer one"));
+        }
+        let records: u64 = manifest.runs.iter().map(|run| run.records).sum();
+        if manifest.runs.is_empty() || records != manifest.records {
+            return Err(broken(&path, "its counts do not agree"));
+        }
+        Ok(manifest)
+    }
+
+    /// Whether both name the same runs.
+    pub(super) fn names_runs_of(&self, other: &Manifest) -> bool {
+        let paths = |manifest: &Manifest| -> Vec<PathBuf> {
+            manifest.runs.iter().map(|run| run.path.clone()).collect()
+        };
+        self.id == other.id && paths(self) == paths(other)
+    }
+
+    /// Puts the manifest into `dir`; durable on return.
+    pub(super) fn publish(&self, job: &Job, dir: &Path, replace: bool) -> Result<()> {
+        let text = serde_json::to_string_pretty(self)
+            .map_err(|error| Error::new(Kind::Io, "write view", error.to_string()))?;
+        let home = job.device.make_private_dir(dir)?;
+        home.write_file(NAME, text.as_bytes())?;
+        job.device
+            .rename(&home.path().join(NAME), &dir.join(NAME), replace)
+    }
+}
+
+fn broken(path: &Path, cause: &str) -> Error {
+    Error::corrupt(OPEN, format!("the manifest cannot be used: {cause}"))
+        .path(path)
+        .hint("restore it, or build the view again")
+}
+
+/// Opens all runs and reads their indexes; gives also the memory that these take.
+pub(super) fn open_runs(
+    job: &Job,
+    volume: Volume,
+    dir: &Path,
+    manifest: &Manifest,
+) -> Result<(RunSet, Credit)> {
+    let shape = manifest.shape(&dir.join(NAME))?;
+    let blocks: u64 = manifest
+        .runs
+        .iter()
+        .map(|run| shape.blocks_of(run.records))
+        .sum();
+    let credit = job
+        .budget
+        .reserve("the view's index", Index::memory_bytes(blocks))?;
+    let mut files = Vec::with_capacity(manifest.runs.len());
+    for run in &manifest.runs {
+        let path = dir.join(&run.path);
+        let file = volume.open(&path, Access::Read).map_err(|error| {
+            let cause = format!("run {} of the view: {}", run.number, error.cause());
+            let mut named = match error.raw_errno() {
+                Some(errno) => Error::errno(format!("open run {} of the view", run.number), errno),
+                None => Error::new(error.kind(), OPEN, cause),
+            };
+            named = named.path(&path);
+            named.hint("restore the run, or build the view again")
+        })?;
+        files.push(file);
+    }
+    let mut set = RunSet {
+        volume: Arc::new(volume),
+        shape,
+        runs: Vec::with_capacity(files.len()),
+    };
+    for (run, file) in manifest.runs.iter().zip(files) {
+        job.control.check()?;
+        set.runs.push(Run {
+            file,
+            number: run.number,
+            base_bytes: 0,
+            records: run.records,
+            index: Arc::default(),
+            resident: None,
+        });
+        let at = set.runs.len() - 1;
+        let index = read_index(job, &set, at, &run.index_checksum)?;
+        set.runs[at].index = Arc::new(index);
+    }
+    Ok((set, credit))
+}
+
+fn read_index(job: &Job, set: &RunSet, at: usize, checksum: &str) -> Result<Index> {
+    let (shape, run) = (&set.shape, &set.runs[at]);
+    let stored_bytes = run.base_bytes + shape.stored_bytes(run.records);
+    if run.file.facts.len_bytes < stored_bytes {
+        return Err(set.too_short(at, run.file.facts.len_bytes));
+    }
+    let blocks = shape.blocks_of(run.records);
+    let index_at = run.base_bytes + block_ceil(run.records * shape.record_bytes as u64);
+    let wanted = (index_at, blocks * ENTRY_BYTES as u64);
+    let bytes = read_range(job, &set.volume, &run.file, wanted)?;
+    let mut index = Index::default();
+    index.read_from(&bytes);
+    if format!("{:016x}", index.checksum()) != checksum {
+        return Err(set.fault(at, index_at, "its index is not what was written"));
+    }
+    Ok(index)
+}
+
+/// Reads `len_bytes` from `at_bytes` (a 4 KiB border) of a file.
+fn read_range(
+    job: &Job,
+    volume: &Volume,
+    file: &VolumeFile,
+    (at_bytes, len_bytes): (u64, u64),
+) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; len_bytes as usize];
+    let slot_bytes = (block_ceil(len_bytes) as usize).clamp(4096, READ_BYTES);
+    let pool = Pool::new(&job.budget, "reads of an index", slot_bytes, READS)?;
+    let mut port = volume.port()?;
+    let (mut next, mut finished) = (0, Vec::new());
+    loop {
+        job.control.check()?;
+        while next < len_bytes
+            && let Some(mut slot) = pool.take()
+        {
+            let want = block_ceil(len_bytes - next).min(slot.len() as u64) as usize;
+            let buf = slot.split_to(want);
+            port.submit(file, Op::Read, at_bytes + next, buf, next);
+            next += want as u64;
+        }
+        if port.in_flight() == 0 {
+            return Ok(bytes);
+        }
+        port.poll(true, &mut finished)?;
+        for transfer in finished.drain(..) {
+            if let Some(fault) = transfer.fault {
+                return Err(volume.explain(&fault));
+            }
+            let from = transfer.token as usize;
+            let want = transfer.buf.len().min(bytes.len() - from);
+            if transfer.len_bytes < want {
+                return Err(Error::corrupt(OPEN, "the file became shorter")
+                    .path(&file.path)
+                    .offset(at_bytes + transfer.token));
+            }
+            bytes[from..from + want].copy_from_slice(&transfer.buf[..want]);
+        }
+    }
+}

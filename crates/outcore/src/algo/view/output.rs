@@ -1,0 +1,412 @@
+//! Merged records on their way out of a view: to a longer run, a sorted file, shards, or a pipe.
+//!
+//! Contract: [`SortedView::write_to`] writes the sorted file as a sort would have written it: absent
+//! or whole, every byte at its final place, in parallel by as many threads as have memory for a
+//! reader. To a pipe one thread merges while another one writes. Runs that are merged beforehand go
+//! to the files of the next level, each by one thread.
+//!
+//! Memory: a reader a thread, and a few buffers of 1 MiB.
+
+use std::io::Write;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+use super::level::{Level, LevelRun};
+use super::manifest::{Manifest, ManifestRun};
+use super::runs::{ENTRY_BYTES, Index};
+use super::{SortedView, ViewReader};
+use crate::algo::crew::Crew;
+use crate::algo::ends::{stage_output, traffic_by_drive};
+use crate::algo::sort::SortOutput;
+use crate::drive::Op;
+use crate::error::{Error, Kind, Result};
+use crate::job::Job;
+use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
+use crate::stream::writer::Writer;
+use crate::volume::output::Room;
+use crate::volume::{Port, Transfer, Volume};
+
+/// Buffers of a writer, and their size if records are not longer.
+const BUFFERS: usize = 4;
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// What writing a view out did.
+#[derive(Debug, Clone)]
+pub struct WriteSummary {
+    /// Records written.
+    pub records: u64,
+    /// Wall time.
+    pub seconds: f64,
+    /// Bytes read from all drives.
+    pub read_bytes: u64,
+    /// Bytes written to all drives.
+    pub written_bytes: u64,
+    /// (name, bytes read, bytes written) of each drive.
+    pub drives: Vec<(String, u64, u64)>,
+}
+
+impl SortedView {
+    /// Writes the records of `range` to `output`.
+    ///
+    /// # Errors
+    /// As [`crate::algo::sort::sort`].
+    pub fn write_to(
+        &self,
+        range: Range<u64>,
+        output: &SortOutput,
+        replace: bool,
+    ) -> Result<WriteSummary> {
+        let started = Instant::now();
+        let (read_before, written_before) = self.traffic_bytes();
+        let record_bytes = self.record_bytes();
+        let records = range.end.min(self.len()).saturating_sub(range.start);
+        let data_bytes = records * record_bytes as u64;
+        let range = range.start..range.start + records;
+        self.job.control.begin_phase("merge", data_bytes);
+        let volume = &self.set.volume;
+        let staged = stage_output(
+            volume,
+            output,
+            replace,
+            Room::Exactly,
+            data_bytes,
+            record_bytes,
+        )?;
+        match (staged, output) {
+            (None, SortOutput::Pipe(pipe)) => {
+                let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+                self.copy_to(range, &mut **pipe)?;
+            }
+            (None, _) => {}
+            (Some(staged), _) => {
+                let edge_pool = Pool::new(&self.job.budget, "edge blocks", BLOCK_BYTES, 128)?;
+                let writer = Writer::new(&staged, edge_pool);
+                self.write_parts(range, &writer)?;
+                let mut port = volume.port()?;
+                if let SortOutput::File {
+                    header: Some(make), ..
+                } = output
+                {
+                    let mut header = make(records);
+                    header.resize(staged.shards()[0].plan.header.len(), b' ');
+                    writer.write_header(&mut port, &header);
+                }
+                writer.finish(volume, &mut port, data_bytes)?;
+                self.job.control.begin_phase("publish", 0);
+                staged.publish(volume, data_bytes)?;
+            }
+        }
+        let (read_bytes, written_bytes) = self.traffic_bytes();
+        Ok(WriteSummary {
+            records,
+            seconds: started.elapsed().as_secs_f64(),
+            read_bytes: read_bytes - read_before,
+            written_bytes: written_bytes - written_before,
+            drives: traffic_by_drive(volume),
+        })
+    }
+
+    /// Every thread merges a part and writes it to its place.
+    fn write_parts(&self, range: Range<u64>, writer: &Writer) -> Result<()> {
+        let record_bytes = self.record_bytes();
+        let records = range.end - range.start;
+        let buffer_bytes = BUFFER_BYTES.max(record_bytes) + BLOCK_BYTES;
+        let wanted = self.readers_that_fit(self.job.options.threads);
+        let crew = Crew::new(&self.job, (wanted as u64).min(records));
+        let threads = crew.threads();
+        let mut pools = Vec::with_capacity(threads);
+        for _ in 0..threads {
+            let budget = &self.job.budget;
+            pools.push(Pool::new(budget, "merged records", buffer_bytes, BUFFERS)?);
+        }
+        let memory_bytes = self.reader_bytes(threads);
+        crew.run(|thread| {
+            let border = |part: usize| {
+                let part = u128::from(records) * part as u128 / threads as u128;
+                range.start + part as u64
+            };
+            let mut reader = self.reader(memory_bytes)?;
+            let mut port = self.set.volume.port()?;
+            let (from, to) = (border(thread), border(thread + 1));
+            reader.seek(from..to)?;
+            let mut finished = Vec::new();
+            let mut at = from;
+            while at < to {
+                crew.check()?;
+                let mut buf = self.free_buffer(&pools[thread], &mut port, &mut finished)?;
+                let at_bytes = (at - range.start) * record_bytes as u64;
+                let phase = writer.phase(at_bytes);
+                let room = (buf.len() - phase).min(to_usize(writer.room(at_bytes)));
+                let room = room / record_bytes * record_bytes;
+                let len = reader.read(&mut buf[phase..phase + room])?;
+                writer.write(&mut port, buf, phase, len, at_bytes)?;
+                at += (len / record_bytes) as u64;
+                self.job.control.advance(len as u64);
+                self.job.control.watch(&self.set.volume);
+                self.settle(&mut port, false, &mut finished)?;
+            }
+            while port.in_flight() > 0 {
+                self.settle(&mut port, true, &mut finished)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn free_buffer(
+        &self,
+        pool: &Pool,
+        port: &mut Port,
+        finished: &mut Vec<Transfer>,
+    ) -> Result<Buf> {
+        loop {
+            if let Some(buf) = pool.take() {
+                return Ok(buf);
+            }
+            self.job.control.check()?;
+            self.settle(port, true, finished)?;
+        }
+    }
+
+    fn settle(&self, port: &mut Port, wait: bool, finished: &mut Vec<Transfer>) -> Result<()> {
+        settle(&self.set.volume, port, wait, finished)
+    }
+
+    /// Writes the records of `range` to a stream, in order, while the next ones are merged.
+    ///
+    /// # Errors
+    /// What reading the view or writing the stream fails with.
+    pub fn copy_to(&self, range: Range<u64>, out: &mut (dyn Write + Send)) -> Result<()> {
+        let record_bytes = self.record_bytes();
+        let buffer_bytes = BUFFER_BYTES.max(record_bytes) / record_bytes * record_bytes;
+        let memory_bytes = (BUFFERS * buffer_bytes) as u64;
+        let _credit = self.job.budget.reserve("merged records", memory_bytes)?;
+        let memory_bytes = self.reader_bytes(1);
+        std::thread::scope(|scope| {
+            let (full, to_write) = sync_channel::<Vec<u8>>(BUFFERS - 2);
+            let (written, empty) = sync_channel::<Vec<u8>>(BUFFERS);
+            for _ in 0..BUFFERS {
+                // There is room for all of them.
+                let _ = written.send(Vec::new());
+            }
+            let merging = scope.spawn(move || {
+                let mut reader = self.reader(memory_bytes)?;
+                reader.seek(range)?;
+                self.merge_into(&mut reader, buffer_bytes, (&full, &empty))
+            });
+            let mut wrote = Ok(());
+            for buffer in to_write {
+                wrote = out
+                    .write_all(&buffer)
+                    .map_err(|error| Error::io("write to the pipe", &error));
+                if wrote.is_err() || written.send(buffer).is_err() {
+                    break;
+                }
+            }
+            drop(written);
+            let merged = merging.join().unwrap_or_else(|_| {
+                Err(Error::new(Kind::Io, "merge", "a thread panicked")
+                    .hint("a bug: please report it"))
+            });
+            wrote.and(merged)?;
+            out.flush()
+                .map_err(|error| Error::io("write to the pipe", &error))
+        })
+    }
+
+    /// Merges into the buffers that come back empty; ends early if nobody wants more.
+    fn merge_into(
+        &self,
+        reader: &mut ViewReader,
+        buffer_bytes: usize,
+        (full, empty): (&SyncSender<Vec<u8>>, &Receiver<Vec<u8>>),
+    ) -> Result<()> {
+        for mut buffer in empty {
+            self.job.control.check()?;
+            buffer.resize(buffer_bytes, 0);
+            let len = reader.read(&mut buffer)?;
+            if len == 0 {
+                break;
+            }
+            buffer.truncate(len);
+            if full.send(buffer).is_err() {
+                break;
+            }
+            self.job.control.advance(len as u64);
+            self.job.control.watch(&self.set.volume);
+        }
+        Ok(())
+    }
+}
+
+fn to_usize(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+fn settle(
+    volume: &Volume,
+    port: &mut Port,
+    wait: bool,
+    finished: &mut Vec<Transfer>,
+) -> Result<()> {
+    port.poll(wait, finished)?;
+    let fault = finished.drain(..).find_map(|transfer| transfer.fault);
+    fault.map_or(Ok(()), |fault| Err(volume.explain(&fault)))
+}
+
+/// Merges each `group` runs of `level` into a run of `next`.
+pub(super) fn merge_groups(job: &Job, level: &Level, next: &Level, group: usize) -> Result<()> {
+    let groups = next.runs.len();
+    let shape = &level.shape;
+    let blocks: u64 = next
+        .runs
+        .iter()
+        .map(|run| shape.blocks_of(run.records))
+        .sum();
+    // Those of the runs that are read, and those of the runs that are written.
+    let index_bytes = 2 * Index::memory_bytes(blocks + level.runs.len() as u64);
+    let _index = job.budget.reserve("indexes of runs", index_bytes)?;
+    let crew = Crew::new(job, groups as u64);
+    let threads = crew.threads();
+    let block_bytes = shape.block_bytes();
+    let chunk_bytes = (BUFFER_BYTES / block_bytes).max(1) * block_bytes;
+    let slot_bytes = chunk_bytes + BLOCK_BYTES;
+    let pool = Pool::new(&job.budget, "merged runs", slot_bytes, BUFFERS * threads)?;
+    let left_bytes = job.budget.limit_bytes() - job.budget.used_bytes();
+    let reader_bytes = left_bytes / 16 * 15 / threads as u64;
+    let taken = AtomicUsize::new(0);
+    crew.run(|_| {
+        let mut port = next.volume.port()?;
+        loop {
+            let number = taken.fetch_add(1, Ordering::Relaxed);
+            if number >= groups {
+                return Ok(());
+            }
+            let from = number * group;
+            let to = (from + group).min(level.runs.len());
+            let set = Arc::new(level.to_set(from..to));
+            let mut reader = ViewReader::new(job, set, reader_bytes)?;
+            let run = &next.runs[number];
+            reader.seek(0..run.records)?;
+            let mut merged = RunWriter {
+                job,
+                level: next,
+                run,
+                pool: &pool,
+                port: &mut port,
+                finished: Vec::new(),
+                at_bytes: 0,
+            };
+            merged.write(&mut reader, chunk_bytes)?;
+        }
+    })
+}
+
+/// Writes one merged run.
+struct RunWriter<'a> {
+    job: &'a Job,
+    level: &'a Level,
+    run: &'a LevelRun,
+    pool: &'a Pool,
+    port: &'a mut Port,
+    finished: Vec<Transfer>,
+    /// Where in the run the next write goes: a 4 KiB border.
+    at_bytes: u64,
+}
+
+impl RunWriter<'_> {
+    fn write(&mut self, reader: &mut ViewReader, chunk_bytes: usize) -> Result<()> {
+        let shape = &self.level.shape;
+        let mut index = Index::default();
+        // Blocks need not end at 4 KiB borders: what is over goes in front of the next ones.
+        let mut over: Vec<u8> = Vec::new();
+        loop {
+            self.job.control.check()?;
+            let mut buf = self.buffer()?;
+            let carried = over.len();
+            buf[..carried].copy_from_slice(&over);
+            let len = reader.read(&mut buf[carried..carried + chunk_bytes])?;
+            index.add(shape, self.run.number, &buf[carried..carried + len]);
+            self.job.control.advance(len as u64);
+            let filled = carried + len;
+            let whole = match len == 0 {
+                true => block_ceil(filled as u64) as usize,
+                false => block_floor(filled as u64) as usize,
+            };
+            if len == 0 {
+                buf[filled..whole].fill(0);
+            } else {
+                over.clear();
+                over.extend_from_slice(&buf[whole..filled]);
+            }
+            self.submit(buf, whole)?;
+            if len == 0 {
+                break;
+            }
+        }
+        let entries_len = index.prefixes.len() * ENTRY_BYTES;
+        let mut entries = vec![0; block_ceil(entries_len as u64) as usize];
+        index.write_to(&mut entries);
+        let slot_len = self.pool.slot_bytes();
+        for part in entries.chunks(slot_len) {
+            let mut buf = self.buffer()?;
+            buf[..part.len()].copy_from_slice(part);
+            self.submit(buf, part.len())?;
+        }
+        let volume = &self.level.volume;
+        while self.port.in_flight() > 0 {
+            settle(volume, self.port, true, &mut self.finished)?;
+        }
+        *self
+            .run
+            .index
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = index;
+        self.job.control.watch(volume);
+        Ok(())
+    }
+
+    fn submit(&mut self, mut buf: Buf, len_bytes: usize) -> Result<()> {
+        if len_bytes > 0 {
+            let at_bytes = self.run.base_bytes + self.at_bytes;
+            let part = buf.split_to(len_bytes);
+            self.port
+                .submit(&self.run.file, Op::Write, at_bytes, part, 0);
+            self.at_bytes += len_bytes as u64;
+        }
+        settle(&self.level.volume, self.port, false, &mut self.finished)
+    }
+
+    fn buffer(&mut self) -> Result<Buf> {
+        loop {
+            if let Some(buf) = self.pool.take() {
+                return Ok(buf);
+            }
+            self.job.control.check()?;
+            settle(&self.level.volume, self.port, true, &mut self.finished)?;
+        }
+    }
+}
+
+/// The manifest of a view that is in `dir` already, if there is one.
+pub(super) fn look(job: &Job, dir: &Path) -> Result<Option<Manifest>> {
+    let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
+    match Manifest::read(job, &volume, dir) {
+        Ok(manifest) => Ok(Some(manifest)),
+        Err(error) if error.raw_errno() == Some(rustix::io::Errno::NOENT.raw_os_error()) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes runs that no manifest names any more.
+pub(super) fn remove_runs(job: &Job, dir: &Path, runs: &[ManifestRun]) {
+    for run in runs {
+        // What cannot be removed is only space.
+        let _ = job.device.remove(&dir.join(&run.path));
+    }
+}

@@ -1,0 +1,295 @@
+//! The plan of a view: runs, areas, blocks, merges beforehand, predicted traffic. Pure.
+//!
+//! Contract: [`plan_view`] turns sizes into a [`ViewPlan`] before anything is read; printing it is
+//! `--explain`. Every run fits an *area*, and each thread has an area that it fills and one that it
+//! sorts and writes; the sort's own space, the index and, where the runs are kept in memory for a
+//! first read, a reader are counted too. Runs that are more than a reader with most of the memory, or
+//! a process with its open files, can merge are merged beforehand, in groups.
+//!
+//! | in ActiveSort | here |
+//! |---|---|
+//! | N records | `data_bytes / record_bytes` |
+//! | M memory | `memory_bytes` |
+//! | N / M runs | `runs` |
+
+use std::fmt;
+
+use super::SPARE_SLOTS;
+use super::fetch::slack_bytes;
+use super::runs::{BLOCKS_WANTED, ENTRY_BYTES, block_records};
+use crate::error::{Error, Kind, Result};
+use crate::memory::{BLOCK_BYTES, block_ceil};
+use crate::units;
+
+/// Runs of one view at most: each is an open file.
+const RUNS_MAX: u64 = 512;
+/// Pieces of input files in one run at most.
+pub(super) const INPUT_PIECES_MAX: usize = 64;
+/// A run is at most so long: records in it are found by 32 bits.
+const AREA_BYTES_MAX: u64 = 1 << 30;
+/// Shorter areas are not worth a run.
+const AREA_BYTES_MIN: u64 = 64 << 10;
+
+/// What a view is made of and with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ViewSize {
+    /// Bytes of all inputs.
+    pub data_bytes: u64,
+    /// Size of a record.
+    pub record_bytes: usize,
+    /// Whether records are bare numbers.
+    pub is_bare: bool,
+    /// Memory of the job.
+    pub memory_bytes: u64,
+    /// Threads of the job.
+    pub threads: usize,
+    /// Keep in memory what fits, for who reads the view next.
+    pub keeps_runs: bool,
+    /// Runs of that size instead of the largest that fit.
+    pub run_bytes: Option<u64>,
+}
+
+/// How a view is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewPlan {
+    /// What was planned for.
+    pub size: ViewSize,
+    /// Records of a block.
+    pub block_records: u64,
+    /// Records of a run, as first sorted.
+    pub run_records: u64,
+    /// Runs, as first sorted, if the input is one file.
+    pub runs: u64,
+    /// Bytes of an area, of which a run fills one.
+    pub area_bytes: usize,
+    /// Areas.
+    pub areas: usize,
+    /// How many runs become one in each merge beforehand; nothing if there is none.
+    pub merges: Vec<u64>,
+    /// Predicted bytes read to make it.
+    pub predicted_read_bytes: u64,
+    /// Predicted bytes written to make it.
+    pub predicted_written_bytes: u64,
+}
+
+impl ViewSize {
+    /// Space that a sort of so many bytes needs beside them.
+    pub(super) fn sort_space_bytes(&self, run_bytes: u64) -> u64 {
+        match self.is_bare {
+            true => run_bytes,
+            false => 32 * (run_bytes / self.record_bytes as u64),
+        }
+    }
+}
+
+/// The plan for a view.
+///
+/// # Errors
+/// [`Kind::Memory`] if the memory is too little for records of that size.
+pub fn plan_view(size: ViewSize) -> Result<ViewPlan> {
+    let record_bytes = size.record_bytes as u64;
+    let threads = size.threads.max(1) as u64;
+    // The index of everything takes an eighth of the memory at most.
+    let eighth_bytes = size.memory_bytes / 8;
+    let blocks_max = (eighth_bytes / ENTRY_BYTES as u64).max(1);
+    let least_bytes = (size.data_bytes / blocks_max).next_power_of_two();
+    let wanted_bytes = least_bytes.saturating_mul(BLOCKS_WANTED);
+    let block_records = block_records(size.record_bytes, size.data_bytes.max(wanted_bytes));
+    let block_bytes = block_records * record_bytes;
+    let slot_bytes = slot_bytes(&size, block_records);
+    let index_bytes = (size.data_bytes / block_bytes + 1) * ENTRY_BYTES as u64;
+    let kept_bytes = match size.keeps_runs {
+        true => eighth_bytes.max((2 * 16 + SPARE_SLOTS as u64) * slot_bytes),
+        false => 0,
+    };
+    let fixed_bytes = size.memory_bytes / 32 + index_bytes + kept_bytes;
+    let usable_bytes = size.memory_bytes.saturating_sub(fixed_bytes);
+    let areas = threads + 2;
+    let space = |run_bytes: u64| size.sort_space_bytes(run_bytes);
+    // Areas and sort space for bytes of a run: both grow with it in proportion.
+    let mib_bytes = areas * (1 << 20) + threads * space(1 << 20).max(1);
+    let mut area_bytes = u128::from(usable_bytes) * (1 << 20) / u128::from(mib_bytes);
+    area_bytes = area_bytes.min(u128::from(AREA_BYTES_MAX));
+    let area_bytes = area_bytes as u64 / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
+    let slack_bytes = (INPUT_PIECES_MAX as u64 * 2 + 4) * BLOCK_BYTES as u64;
+    let index_share = ENTRY_BYTES as u64 * (area_bytes / block_bytes + 1);
+    let room_bytes = area_bytes.saturating_sub(slack_bytes + index_share);
+    if room_bytes < record_bytes.max(AREA_BYTES_MIN) {
+        let cause = format!(
+            "{} are too little for {threads} threads and records of {record_bytes} bytes",
+            units::bytes(size.memory_bytes)
+        );
+        return Err(Error::new(Kind::Memory, "plan view", cause)
+            .hint("allow more with --memory, or use fewer --threads"));
+    }
+    let mut run_records = room_bytes / record_bytes;
+    // Data that fit several areas are spread evenly, so that all threads have some.
+    let records = size.data_bytes / record_bytes;
+    if records <= run_records * areas {
+        run_records = records.div_ceil(areas).max(1).min(run_records);
+    }
+    if let Some(run_bytes) = size.run_bytes {
+        run_records = run_records.min((run_bytes / record_bytes).max(1));
+    }
+    let runs = records.div_ceil(run_records);
+    let merges = merges(size, slot_bytes, runs)?;
+    let moves = 1 + merges.len() as u64;
+    Ok(ViewPlan {
+        size,
+        block_records,
+        run_records,
+        runs,
+        area_bytes: area_bytes as usize,
+        areas: areas as usize,
+        merges,
+        predicted_read_bytes: moves * size.data_bytes,
+        predicted_written_bytes: moves * (block_ceil(size.data_bytes) + index_bytes),
+    })
+}
+
+/// A slot for one block.
+fn slot_bytes(size: &ViewSize, block_records: u64) -> u64 {
+    let block_bytes = block_records * size.record_bytes as u64;
+    let is_aligned = block_bytes.is_multiple_of(BLOCK_BYTES as u64);
+    block_bytes + slack_bytes(is_aligned) as u64
+}
+
+/// How many runs are merged into one in each pass beforehand, so that in the end one reader with
+/// most of the memory can merge them all.
+fn merges(size: ViewSize, slot_bytes: u64, runs: u64) -> Result<Vec<u64>> {
+    let reader_bytes = size.memory_bytes / 8 * 5;
+    let readable = |bytes: u64| (bytes / slot_bytes).saturating_sub(SPARE_SLOTS as u64) / 2;
+    let runs_max = readable(reader_bytes).min(RUNS_MAX);
+    let fan_in_max = readable(reader_bytes / size.threads.max(1) as u64).min(RUNS_MAX);
+    let mut left = runs;
+    let mut merges = Vec::new();
+    while left > runs_max {
+        if fan_in_max < 2 {
+            let cause = format!(
+                "{runs} runs in blocks of {} cannot be merged in {}",
+                units::bytes(slot_bytes),
+                units::bytes(size.memory_bytes)
+            );
+            return Err(Error::new(Kind::Memory, "plan view", cause)
+                .hint("allow more with --memory, or use fewer --threads"));
+        }
+        let group = left.div_ceil(runs_max.max(1)).clamp(2, fan_in_max);
+        merges.push(group);
+        left = left.div_ceil(group);
+    }
+    Ok(merges)
+}
+
+impl ViewPlan {
+    /// Bytes of a run, as first sorted.
+    pub fn run_bytes(&self) -> u64 {
+        self.run_records * self.size.record_bytes as u64
+    }
+
+    /// Plans for the runs that the input's files really make.
+    pub(super) fn set_runs(&mut self, runs: u64) -> Result<()> {
+        self.runs = runs;
+        self.merges = merges(self.size, slot_bytes(&self.size, self.block_records), runs)?;
+        Ok(())
+    }
+
+    /// Runs of the view that is made.
+    pub fn view_runs(&self) -> u64 {
+        let merged = |runs: u64, group: &u64| runs.div_ceil(*group);
+        self.merges.iter().fold(self.runs, merged)
+    }
+}
+
+impl fmt::Display for ViewPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = &self.size;
+        writeln!(
+            f,
+            "plan: {} of {}-byte records in {} of memory, {} threads",
+            units::bytes(size.data_bytes),
+            size.record_bytes,
+            units::bytes(size.memory_bytes),
+            size.threads
+        )?;
+        writeln!(
+            f,
+            "  sort {} runs of up to {}, in {} areas of {}",
+            self.runs,
+            units::bytes(self.run_bytes()),
+            self.areas,
+            units::bytes(self.area_bytes as u64)
+        )?;
+        if self.merges.is_empty() {
+            writeln!(f, "  no merge beforehand: a reader can merge them all")?;
+        }
+        for group in &self.merges {
+            writeln!(f, "  merge {group} runs at a time into one, beforehand")?;
+        }
+        writeln!(
+            f,
+            "  blocks of {}, an index of {}",
+            units::bytes(self.block_records * size.record_bytes as u64),
+            units::bytes(size.data_bytes / (self.block_records * size.record_bytes as u64) * 24)
+        )?;
+        write!(
+            f,
+            "  reads {}, writes {}; each full read of the view reads {} more",
+            units::bytes(self.predicted_read_bytes),
+            units::bytes(self.predicted_written_bytes),
+            units::bytes(size.data_bytes)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size(data_bytes: u64, memory_bytes: u64) -> ViewSize {
+        ViewSize {
+            data_bytes,
+            record_bytes: 8,
+            is_bare: true,
+            memory_bytes,
+            threads: 2,
+            keeps_runs: false,
+            run_bytes: None,
+        }
+    }
+
+    #[test]
+    fn areas_and_space_fit_the_memory_for_any_size() {
+        for shift in 20..44 {
+            for memory_shift in 26..34 {
+                for (record_bytes, is_bare) in [(4, true), (16, true), (100, false), (4096, false)]
+                {
+                    for keeps_runs in [false, true] {
+                        let size = ViewSize {
+                            record_bytes,
+                            is_bare,
+                            keeps_runs,
+                            ..size((1 << shift) / 400 * 400 * 4096, 1 << memory_shift)
+                        };
+                        let Ok(plan) = plan_view(size) else {
+                            assert!(shift > 28, "{size:?}");
+                            continue;
+                        };
+                        let areas = plan.areas as u64 * plan.area_bytes as u64;
+                        let space = 2 * size.sort_space_bytes(plan.run_bytes());
+                        assert!(areas + space <= size.memory_bytes, "{plan:?}");
+                        assert!(plan.run_records > 0 && plan.view_runs() <= 512, "{plan:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn more_runs_than_a_reader_can_merge_are_merged_beforehand() {
+        let few = plan_view(size(4 << 30, 1 << 30)).unwrap();
+        assert!(few.merges.is_empty());
+        let many = plan_view(size(100 << 30, 64 << 20)).unwrap();
+        assert!(!many.merges.is_empty() && many.view_runs() <= 512);
+        assert!(many.to_string().contains("beforehand"), "{many}");
+    }
+}

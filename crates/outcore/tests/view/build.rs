@@ -1,0 +1,166 @@
+//! How views are built: what moves, what is left, merges beforehand, further runs, a second look.
+//!
+//! Contract: traffic is counted at the drives, memory at the job's budget; contents are compared with
+//! the oracle's.
+
+use std::sync::Arc;
+
+use outcore::Kind;
+use outcore::algo::view::SortedView;
+
+use crate::kit::{Case, DIR, read_all};
+
+#[test]
+fn building_and_reading_once_moves_two_reads_and_one_write() {
+    for format in ["u64", "gensort", "4096/0:10"] {
+        let case = Case {
+            drives: 3,
+            threads: 2,
+            ..Case::of(format, 40_000_000 / format_bytes(format), 11)
+        };
+        let ram = case.ram();
+        let input = case.input();
+        ram.put("/d0/in", input.clone());
+        let job = case.job(Arc::new(ram));
+        let (view, summary) = case.build(&job).unwrap();
+        let before = view.traffic_bytes().0;
+        read_all(&view);
+        let read = summary.read_bytes + before + view.traffic_bytes().0 - before;
+        let data = input.len() as f64;
+        assert!(
+            read as f64 <= 2.02 * data,
+            "{format}: {} N",
+            read as f64 / data
+        );
+        let written = summary.written_bytes as f64 / data;
+        assert!(written <= 1.01, "{format}: {written} N");
+    }
+}
+
+fn format_bytes(format: &str) -> usize {
+    Case::of(format, 0, 1).format.record_bytes()
+}
+
+#[test]
+fn what_is_still_in_memory_is_not_read_again() {
+    let case = Case {
+        keeps_runs: true,
+        threads: 2,
+        ..Case::of("gensort", 200_000, 8)
+    };
+    let ram = case.ram();
+    let input = case.input();
+    ram.put("/d0/in", input.clone());
+    let job = case.job(Arc::new(ram));
+    let (view, summary) = case.build(&job).unwrap();
+    assert!(summary.resident_bytes as usize > input.len() / 3);
+    let before = view.traffic_bytes().0;
+    assert!(read_all(&view) == case.sorted(&input));
+    let read = view.traffic_bytes().0 - before;
+    let expected = input.len() as u64 - summary.resident_bytes;
+    assert!(
+        read < expected + expected / 20 + 200_000,
+        "{read} of {expected}"
+    );
+}
+
+#[test]
+fn more_runs_than_memory_can_merge_are_merged_beforehand() {
+    // 900 runs of records of 40 KB: 64 MiB have no room for two of each.
+    for order_is_stable in [false, true] {
+        let mut case = Case {
+            threads: 2,
+            drives: 2,
+            values: crate::support::patterns::Values::Few(40),
+            payload: crate::support::patterns::Payload::Random,
+            ..Case::of("40000/0:4", 900, 900)
+        };
+        case.order.stable = order_is_stable;
+        let ram = case.ram();
+        let input = case.input();
+        ram.put("/d0/in", input.clone());
+        let job = case.job(Arc::new(ram.clone()));
+        let (view, summary) = case.build(&job).unwrap();
+        assert!(!summary.plan.merges.is_empty());
+        assert!(summary.runs < 900, "{}", summary.runs);
+        assert!(read_all(&view) == case.sorted(&input));
+        view.verify().unwrap();
+        let names = ram.list();
+        assert_eq!(names.len() as u64, summary.runs + 2, "{names:?}");
+        assert!(job.budget.peak_bytes() <= case.memory_bytes);
+    }
+}
+
+#[test]
+fn further_runs_are_added_and_open_views_stay_as_they_were() {
+    let mut case = Case::of("24/4:4:i32", 5000, 6);
+    case.order.stable = true;
+    case.values = crate::support::patterns::Values::Few(9);
+    let ram = case.ram();
+    let input = case.input();
+    ram.put("/d0/in", input.clone());
+    let job = case.job(Arc::new(ram.clone()));
+    let (before, _) = case.build(&job).unwrap();
+    let more = Case {
+        seed: 99,
+        ..case.clone()
+    }
+    .input();
+    ram.put("/d0/more", more.clone());
+    let (view, summary) = case.append(&job).unwrap();
+    assert_eq!(summary.runs, 12);
+    let both = [input.clone(), more].concat();
+    assert!(read_all(&view) == case.sorted(&both));
+    assert!(read_all(&before) == case.sorted(&input));
+}
+
+#[test]
+fn a_view_that_is_there_is_only_replaced_when_asked_for() {
+    let case = Case::of("u32", 1000, 3);
+    let ram = case.ram();
+    ram.put("/d0/in", case.input());
+    let job = case.job(Arc::new(ram.clone()));
+    case.build(&job).unwrap();
+    let files = ram.list();
+    assert_eq!(files.len(), 5, "{files:?}");
+    let error = case.build(&job).err().unwrap();
+    assert_eq!(error.kind(), Kind::Usage);
+    assert!(error.to_string().contains("--force"), "{error}");
+    assert_eq!(ram.list(), files);
+    let other = Case {
+        seed: 8,
+        ..case.clone()
+    };
+    ram.put("/d0/in", other.input());
+    let options = outcore::algo::view::BuildOptions {
+        replace: true,
+        ..other.options()
+    };
+    let input = [outcore::algo::sort::SortInput::raw("/d0/in")];
+    let (view, _) =
+        outcore::algo::view::build(&job, &input, DIR.as_ref(), &case.format, options).unwrap();
+    assert!(read_all(&view) == other.sorted(&other.input()));
+    assert_eq!(ram.list().len(), 5, "the old runs are gone");
+    drop(view);
+    let view = SortedView::open(&job, DIR.as_ref()).unwrap();
+    assert_eq!(view.info().runs.len(), 3);
+}
+
+#[test]
+fn a_seek_reads_about_one_block_of_each_run() {
+    let case = Case::of("u64", 1 << 19, 16);
+    let ram = case.ram();
+    ram.put("/d0/in", case.input());
+    let job = case.job(Arc::new(ram));
+    let (view, _) = case.build(&job).unwrap();
+    let mut reader = view.reader(view.reader_bytes(1)).unwrap();
+    let before = reader.blocks_read();
+    let seeks = 100;
+    for seek in 0..seeks {
+        let rank = crate::support::patterns::random(1, 1, seek) % view.len();
+        reader.seek(rank..rank + 1).unwrap();
+        reader.read(&mut [0; 8]).unwrap();
+    }
+    let blocks = (reader.blocks_read() - before) as f64 / (seeks * 16) as f64;
+    assert!(blocks <= 2.0, "{blocks} blocks a run");
+}

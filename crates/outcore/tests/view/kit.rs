@@ -1,0 +1,138 @@
+//! Views for tests, on drives in memory.
+//!
+//! Contract: a [`Case`] says what is sorted and how; the view is in [`DIR`], further runs on `/d1` and
+//! up, its input in `/d0/in`, what is added to it in `/d0/more`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use outcore::Result;
+use outcore::algo::sort::{SortInput, SortOptions};
+use outcore::algo::view::{BuildOptions, BuildSummary, SortedView, ViewOrder, append, build};
+use outcore::data::RecordFormat;
+use outcore::drive::Device;
+use outcore::drive::ram::{RamDevice, RamOptions};
+use outcore::job::{Job, JobOptions, ScratchDrive};
+
+use crate::support::oracle;
+use crate::support::patterns::{Payload, Values, fill};
+
+/// Where the view is.
+pub(crate) const DIR: &str = "/d0/view";
+
+/// A view to be tested.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) format: RecordFormat,
+    pub(crate) order: ViewOrder,
+    pub(crate) values: Values,
+    pub(crate) payload: Payload,
+    pub(crate) records: usize,
+    /// How many runs are wanted.
+    pub(crate) runs: usize,
+    pub(crate) drives: usize,
+    pub(crate) threads: usize,
+    pub(crate) memory_bytes: u64,
+    pub(crate) keeps_runs: bool,
+    pub(crate) seed: u64,
+}
+
+impl Case {
+    /// One of `format` with moderate sizes.
+    pub(crate) fn of(format: &str, records: usize, runs: usize) -> Self {
+        Case {
+            format: RecordFormat::parse_type(format).unwrap(),
+            order: ViewOrder::default(),
+            values: Values::Uniform,
+            payload: Payload::Random,
+            records,
+            runs,
+            drives: 1,
+            threads: 1,
+            memory_bytes: 64 << 20,
+            keeps_runs: false,
+            seed: 5,
+        }
+    }
+
+    /// The data.
+    pub(crate) fn input(&self) -> Vec<u8> {
+        fill(
+            &self.format,
+            self.values,
+            self.payload,
+            self.seed,
+            self.records,
+        )
+    }
+
+    /// The data, sorted.
+    pub(crate) fn sorted(&self, input: &[u8]) -> Vec<u8> {
+        let options = SortOptions {
+            descending: self.order.descending,
+            stable: self.order.stable,
+            ..SortOptions::default()
+        };
+        oracle::sorted(input, &self.format, options)
+    }
+
+    /// How it is built.
+    pub(crate) fn options(&self) -> BuildOptions {
+        let run_bytes = self.records.div_ceil(self.runs.max(1)) * self.format.record_bytes();
+        BuildOptions {
+            order: self.order,
+            replace: false,
+            keeps_runs: self.keeps_runs,
+            run_bytes: Some(run_bytes.max(1) as u64),
+        }
+    }
+
+    /// Drives in memory.
+    pub(crate) fn ram(&self) -> RamDevice {
+        RamDevice::new(RamOptions {
+            seed: self.seed,
+            ..RamOptions::default()
+        })
+    }
+
+    /// A job on a device.
+    pub(crate) fn job(&self, device: Arc<dyn Device>) -> Job {
+        let drives = (0..self.drives).map(|drive| match drive {
+            0 => ScratchDrive::new(DIR),
+            drive => ScratchDrive::new(format!("/d{drive}")),
+        });
+        let options = JobOptions {
+            memory_bytes: self.memory_bytes,
+            threads: self.threads,
+            drives: drives.collect(),
+            ..JobOptions::default()
+        };
+        Job::on(options, device)
+    }
+
+    /// Builds the view of `/d0/in`.
+    pub(crate) fn build(&self, job: &Job) -> Result<(SortedView, BuildSummary)> {
+        let input = [SortInput::raw("/d0/in")];
+        build(job, &input, Path::new(DIR), &self.format, self.options())
+    }
+
+    /// Adds `/d0/more`.
+    pub(crate) fn append(&self, job: &Job) -> Result<(SortedView, BuildSummary)> {
+        let input = [SortInput::raw("/d0/more")];
+        append(job, &input, Path::new(DIR), self.options())
+    }
+}
+
+/// Everything, by one reader from the front.
+pub(crate) fn read_all(view: &SortedView) -> Vec<u8> {
+    let mut reader = view.reader(view.reader_bytes(1)).unwrap();
+    reader.seek(0..view.len()).unwrap();
+    let mut all = vec![0; view.len_bytes() as usize];
+    let mut done = 0;
+    while done < all.len() {
+        let step = (all.len() - done).min(10_000.max(view.record_bytes()));
+        done += reader.read(&mut all[done..done + step]).unwrap();
+    }
+    assert_eq!(reader.read(&mut [0; 100]).unwrap(), 0);
+    all
+}

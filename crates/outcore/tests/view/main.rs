@@ -1,0 +1,14 @@
+//! Views against a naive sort: whatever is read through one, by any interface, equals the sorted
+//! file, and what is broken is named.
+//!
+//! Contract: every expected byte comes from `support::oracle`, which shares no code with the engine.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod build;
+mod faults;
+mod kit;
+mod properties;
