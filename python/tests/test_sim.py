@@ -19,8 +19,9 @@ from outcore.sim import OPERATIONS, Result, Simulator, presets
 SMALL = """
 precondition = true
 [flash]
-blocks = 64
-pages = 64
+blocks = 128
+pages = 32
+over_provisioning = 0.25
 """
 
 
@@ -84,10 +85,10 @@ def test_drives_have_names_files_and_settings(here: Path) -> None:
     assert {"pm9a3", "p41", "mqsim-default", "throttled"} <= set(named)
     assert {value["provenance"] for value in named["pm9a3"].values} >= {"datasheet", "guessed"}
     Path("mine.toml").write_text(named["p41"].toml)
-    workload = {"requests": 500, "depth": 1}
-    small = {"flash.blocks": 64, "flash.pages": 64}
+    workload = {"requests": 200, "depth": 1, "read": 0, "caching": "off"}
+    small = {"flash.blocks": 64, "flash.pages": 64, "precondition": False}
     from_file = Simulator(Path("mine.toml"), settings=small).run(workload)
-    slow = Simulator("mine.toml", settings={**small, "flash.read": "900us"}).run(workload)
+    slow = Simulator("mine.toml", settings={**small, "host.command_overhead": "900us"}).run(workload)
     assert slow.summary["total"]["mean_response_ns"] > from_file.summary["total"]["mean_response_ns"]
     for wrong, says in (("p42", "p41"), ("gone.toml", "gone.toml")):
         with pytest.raises(outcore.OutcoreError, match=says):

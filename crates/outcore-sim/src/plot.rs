@@ -43,16 +43,11 @@ impl FromStr for View {
 /// # Errors
 /// Nothing was completed.
 pub fn run_svg(title: &str, names: &[String], log: &[Done], view: View) -> Result<String> {
-    let lines = |draw: &dyn Fn(&mut dyn Iterator<Item = &Done>) -> Vec<(f64, f64)>| {
-        let flow = |(at, name): (usize, &String)| {
-            let mut done = log.iter().filter(|done| usize::from(done.queue) == at);
-            Series::new(name, draw(&mut done))
-        };
-        names.iter().enumerate().map(flow).collect::<Vec<_>>()
-    };
     let chart = match view {
         View::Latency => {
-            let series = lines(&|done| latencies(done.map(|d| d.completed - d.enqueued)));
+            let series = by_flow(names, log, |done| {
+                latencies(done.iter().map(|d| d.completed - d.enqueued))
+            });
             let longest = series.iter().map(|line| line.points.len()).max();
             let shown = &PERCENTILES[..longest.unwrap_or(0).min(PERCENTILES.len())];
             let names = shown.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -68,7 +63,9 @@ pub fn run_svg(title: &str, names: &[String], log: &[Done], view: View) -> Resul
             Chart {
                 x: Axis::new("time", Unit::Seconds),
                 y: Axis::new("requests completed", Unit::Iops),
-                series: lines(&|done| rates(done.map(|d| d.completed), end)),
+                series: by_flow(names, log, |done| {
+                    rates(done.iter().map(|d| d.completed), end)
+                }),
                 ..Chart::default()
             }
         }
@@ -78,6 +75,19 @@ pub fn run_svg(title: &str, names: &[String], log: &[Done], view: View) -> Resul
         ..chart
     }
     .svg()
+}
+
+/// A line for each flow, from its requests.
+fn by_flow(
+    names: &[String],
+    log: &[Done],
+    points: impl Fn(&[&Done]) -> Vec<(f64, f64)>,
+) -> Vec<Series> {
+    let line = |(at, name): (usize, &String)| {
+        let done = log.iter().filter(|done| usize::from(done.queue) == at);
+        Series::new(name, points(&done.collect::<Vec<_>>()))
+    };
+    names.iter().enumerate().map(line).collect()
 }
 
 /// Percentiles that are drawn: what stands at the axis, and the share.
