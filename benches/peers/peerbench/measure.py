@@ -207,7 +207,9 @@ def _failure(run: Run, command: Command, group: Group, timed_out: bool, stderr_p
     if group.oom_kills() > 0:
         return "killed by the kernel: passed its memory limit"
     if run.exit_code != 0:
-        tail = stderr_path.read_bytes()[-OUTPUT_KEPT_BYTES:].decode(errors="replace").strip().splitlines()
+        said = stderr_path.read_bytes()[-OUTPUT_KEPT_BYTES:].decode(errors="replace").strip().splitlines()
+        # The cause stands before the hint.
+        tail = [line for line in said if not line.startswith("hint:")]
         return f"exit code {run.exit_code}: {tail[-1][:300] if tail else 'nothing on stderr'}"
     missing = [path.name for path in command.outputs if not path.exists()]
     return f"no output: {', '.join(missing)}" if missing else None
