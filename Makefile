@@ -7,7 +7,7 @@ COMMAND = $(TARGET_DIR)/release/outcore
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint wheel install uninstall fuzz mutations clean
+.PHONY: help build demo test lint wheel install uninstall fuzz clean
 
 help:
 	@echo 'make demo      generate 1 GiB, sort it in 256 MiB of memory, verify it, say how fast'
@@ -17,7 +17,6 @@ help:
 	@echo 'make install   the command, its man pages and completions, below PREFIX=$(PREFIX)'
 	@echo 'make wheel     the Python package, into dist/'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs nightly, cargo-fuzz)'
-	@echo 'make mutations damaged files through the simulator'"'"'s parsers, where there is no cargo-fuzz (a minute)'
 	@echo 'make bench-sort  other sorters and the drive itself, measured here (root; about 25 minutes)'
 	@echo 'make bench-primitives  shuffle, lines, map, filter, reduce, scan, gather (root; about 18 minutes)'
 	@echo 'make clean     remove what was built, .venv included'
@@ -51,9 +50,6 @@ uninstall:
 
 fuzz:
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
-
-mutations:
-	OUTCORE_MUTATIONS=30000 cargo test --release --package outcore-sim --test mutations
 
 clean:
 	cargo clean
