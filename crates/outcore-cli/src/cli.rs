@@ -19,6 +19,7 @@ use outcore_sim::cli::SimCommand;
 
 use commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
 use lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OrderArgs};
+use crate::commands::sequence::SequenceCommand;
 
 const AFTER_HELP: &str = "\
 First steps:
@@ -134,6 +135,8 @@ pub(crate) enum Command {
     Sample(SampleArgs),
     Gen(GenArgs),
     Verify(VerifyArgs),
+    #[command(flatten)]
+    Sequence(SequenceCommand),
     Demo(DemoArgs),
     /// List or remove what killed runs have left on drives
     #[command(subcommand)]
@@ -504,7 +507,7 @@ fn parse_record_bytes(text: &str) -> Result<usize> {
 }
 
 /// A number of records: `1000000`, `1_000_000` or `1e6`.
-fn parse_count(text: &str) -> Result<u64> {
+pub(crate) fn parse_count(text: &str) -> Result<u64> {
     let digits: String = text.chars().filter(|c| *c != '_').collect();
     let (mantissa, exponent) = digits
         .split_once(['e', 'E'])

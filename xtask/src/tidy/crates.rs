@@ -10,7 +10,7 @@ use super::tree::Tree;
 use super::{Finding, Severity};
 
 /// Each package, by its folder, and the packages of ours that it may use.
-const PACKAGES: [(&str, &[&str]); 11] = [
+const PACKAGES: [(&str, &[&str]); 12] = [
     ("crates/outcore", &[]),
     ("crates/outcore-chart", &["outcore"]),
     ("crates/outcore-formats", &["outcore"]),
@@ -23,6 +23,7 @@ const PACKAGES: [(&str, &[&str]); 11] = [
     ),
     ("crates/outcore-bench", BELOW_BENCH),
     ("crates/outcore-cli", BELOW_CLI),
+    ("examples", &["outcore"]),
     ("python", BELOW_CLI),
     ("xtask", &["outcore-cli"]),
 ];

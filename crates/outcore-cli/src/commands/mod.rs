@@ -12,6 +12,7 @@ pub(crate) mod generate;
 pub(crate) mod head;
 pub(crate) mod scratch;
 pub(crate) mod shuffle;
+pub(crate) mod sequence;
 pub(crate) mod sort;
 mod sort_lines;
 pub(crate) mod split;

@@ -97,10 +97,15 @@ impl<'a> Crew<'a> {
     }
 }
 
-fn panicked(panic: &(dyn Any + Send)) -> Error {
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    let what = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    let cause = format!("a thread panicked: {}", what.unwrap_or("it gave no reason"));
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("it gave no reason")
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+    let cause = format!("a thread panicked: {}", panic_text(panic));
     Error::new(Kind::Io, "compute", cause).hint("a bug: please report it")
 }
 

@@ -21,6 +21,7 @@ mod load;
 mod merge;
 mod place;
 pub mod plan;
+pub mod sequence;
 mod shared;
 pub mod shuffle;
 pub mod sort;

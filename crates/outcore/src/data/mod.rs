@@ -13,12 +13,14 @@
 //! | [`npy`] | [`NpyHeader`]: headers of NumPy files |
 //! | [`generate`], [`gensort`] | [`Generator`]: records by number, in many distributions |
 //! | [`lines`] | [`LineOrder`]: lines of text and the keys they are ordered by |
+//! | [`expr`] | [`Expr`](expr::Expr): expressions over the numbers of a record
 //! | [`check`] | [`Checker`]: order, duplicates and checksum of a stream |
 
 pub mod bare;
 pub mod check;
 pub mod distribution;
 mod dtype;
+pub mod expr;
 pub mod generate;
 pub mod gensort;
 pub mod lines;

@@ -5,6 +5,7 @@
 pub mod chunks;
 pub mod framing;
 pub mod regions;
+pub mod gather;
 pub mod sample;
 pub mod source;
 pub mod writer;

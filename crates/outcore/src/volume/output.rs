@@ -177,10 +177,19 @@ impl Output {
 
     /// Cuts the files to length (`len_bytes` of data in the last, where it turned out shorter
     /// than planned), syncs and publishes them.
-    pub fn publish(mut self, volume: &Volume, written_bytes: u64) -> Result<()> {
-        for shard in &mut self.shards {
+    pub fn publish(self, volume: &Volume, written_bytes: u64) -> Result<()> {
+        let len = |shard: &Shard| {
             let end_bytes = written_bytes.min(shard.plan.start_bytes + shard.plan.len_bytes);
-            shard.plan.len_bytes = end_bytes.saturating_sub(shard.plan.start_bytes);
+            end_bytes.saturating_sub(shard.plan.start_bytes)
+        };
+        let lens: Vec<u64> = self.shards.iter().map(len).collect();
+        self.publish_each(volume, &lens)
+    }
+
+    /// Cuts each file to its own length of data, syncs and publishes them.
+    pub fn publish_each(mut self, volume: &Volume, lens_bytes: &[u64]) -> Result<()> {
+        for (shard, len_bytes) in self.shards.iter_mut().zip(lens_bytes) {
+            shard.plan.len_bytes = *len_bytes;
             let full_bytes = shard.plan.header.len() as u64 + shard.plan.len_bytes;
             volume.device().set_len(shard.file.id, full_bytes)?;
         }

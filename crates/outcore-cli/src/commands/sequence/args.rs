@@ -1,0 +1,173 @@
+//! Flags of the primitives: `map`, `filter`, `reduce` and their like.
+//!
+//! Contract: pure definitions. What is read, what it is and what may be used is said in the same
+//! words as for `sort`; `--where` and `--map` refine the input of any of them in the same pass.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueHint};
+use outcore_formats::inputs::is_stdout;
+
+use crate::cli::{DriveArgs, MeansArgs, RecordArgs, TypeArgs, parse_count};
+
+const MAP_EXAMPLES: &str = "\
+Examples:
+  outcore map 'x * 2 + 1' keys.bin -o out.bin --type u64
+  outcore map 'f32(key1) / 100' log.bin -o seconds.bin --record 16 --key 0:8:u64 --key 8:8:u64
+  outcore map 'x * y' a.npy --zip b.npy -o products.npy
+  outcore map 'hash(index) % 100' --count 1e9 -o random.bin
+
+Expressions mean what they mean in Python with NumPy: + - * / // % ** & | ^ ~ << >>, comparisons, \
+and, or, not; abs, min, max, sqrt, exp, log, log2, floor, ceil, round, isnan, where, hash; casts \
+u8(x) to f64(x). A plain number is x, elements of a vector are x[0], x[1], keys of other records \
+key0, key1, fields of .npy have their names; index is the position. Integers wrap around.";
+
+const FILTER_EXAMPLES: &str = "\
+Examples:
+  outcore filter 'x > 10 and x % 2 == 0' keys.bin -o even.bin --type u64
+  outcore filter 'key0 >= 1700000000' log.bin -o recent.bin --record 64 --key 0:8:u64";
+
+const REDUCE_EXAMPLES: &str = "\
+Examples:
+  outcore reduce sum,min,max,mean keys.bin --type u64
+  outcore reduce count keys.bin --type u64 --where 'x % 2 == 0'
+  outcore reduce 'a ^ b' keys.bin --type u64
+  producer | outcore reduce mean - --type f64";
+
+/// The primitives.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SequenceCommand {
+    Map(Box<MapArgs>),
+    Filter(Box<FilterArgs>),
+    Zip(Box<ZipArgs>),
+    Reduce(Box<ReduceArgs>),
+}
+
+impl SequenceCommand {
+    /// Its name.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            SequenceCommand::Map(_) => "map",
+            SequenceCommand::Filter(_) => "filter",
+            SequenceCommand::Zip(_) => "zip",
+            SequenceCommand::Reduce(_) => "reduce",
+        }
+    }
+
+    /// Whether standard output carries data.
+    pub(crate) fn takes_stdout(&self) -> bool {
+        let to_stdout = |output: &Path, input: &InputArgs| is_stdout(output) && !input.dry_run;
+        match self {
+            SequenceCommand::Map(args) => to_stdout(&args.output.output, &args.input),
+            SequenceCommand::Filter(args) => to_stdout(&args.output.output, &args.input),
+            SequenceCommand::Zip(args) => to_stdout(&args.output.output, &args.input),
+            SequenceCommand::Reduce(_) => false,
+        }
+    }
+}
+
+/// What is read, and how it is refined on the way.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct InputArgs {
+    /// Files to read, in order, as if they were one: raw records, .npy, a manifest (.outcore.json)
+    /// of shards, or - for standard input
+    #[arg(value_name = "IN", value_hint = ValueHint::FilePath, required_unless_present = "count")]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Read another file side by side with IN: its numbers are y, those of a third z; fields of
+    /// records are x.key0, y.key0. All must have as many records
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) zip: Vec<PathBuf>,
+    /// Read nothing: the numbers 0 to N - 1, as x
+    #[arg(long, value_name = "N", value_parser = parse_count, conflicts_with_all = ["inputs", "zip", "format"])]
+    pub(crate) count: Option<u64>,
+    /// Only records for which this is true; repeat to ask for more
+    #[arg(long = "where", value_name = "EXPR", help_heading = "Steps")]
+    pub(crate) conditions: Vec<String>,
+    #[command(flatten)]
+    pub(crate) record: TypeArgs,
+    #[command(flatten)]
+    pub(crate) means: MeansArgs,
+    #[command(flatten)]
+    pub(crate) drives: DriveArgs,
+    /// Print the passes, then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
+    /// Print the passes and stop
+    #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
+    /// Replace files that exist
+    #[arg(long, help_heading = "Files")]
+    pub(crate) force: bool,
+}
+
+/// Where the result goes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct OutputArgs {
+    /// Where the result goes: a file (.npy gets a header), - for standard output, or one shard a
+    /// drive where the name has {drive} in it
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+}
+
+/// Compute a number from each record
+///
+/// The output has a number for each record of the input, in the same order; it appears whole or not
+/// at all.
+#[derive(Debug, Args)]
+#[command(after_long_help = MAP_EXAMPLES)]
+pub(crate) struct MapArgs {
+    /// What to compute
+    #[arg(value_name = "EXPR")]
+    pub(crate) expression: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Keep the records for which an expression is true
+///
+/// The output has whole records, in the order of the input; it appears whole or not at all.
+#[derive(Debug, Args)]
+#[command(after_long_help = FILTER_EXAMPLES)]
+pub(crate) struct FilterArgs {
+    /// The condition
+    #[arg(value_name = "EXPR")]
+    pub(crate) expression: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Write the records of several files side by side
+///
+/// Record i of the output is record i of each file, one after another.
+#[derive(Debug, Args)]
+pub(crate) struct ZipArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Fold all records to one number
+///
+/// Sums of integers are exact, whatever their size. Sums of floats depend on the input alone, never
+/// on threads or memory. What is folded are the numbers of the input, or what --map makes of each
+/// record.
+#[derive(Debug, Args)]
+#[command(after_long_help = REDUCE_EXAMPLES)]
+pub(crate) struct ReduceArgs {
+    /// What to compute: sum, count, min, max, mean, several with commas between, or an associative
+    /// expression of a and b
+    #[arg(value_name = "HOW")]
+    pub(crate) how: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Fold what this makes of each record
+    #[arg(long, value_name = "EXPR", help_heading = "Steps")]
+    pub(crate) map: Option<String>,
+}

@@ -1,0 +1,159 @@
+//! The input of a primitive, from flags to a [`Table`].
+//!
+//! Contract: files are found and looked at, streams are copied to scratch (they have no second
+//! look and no length), the type is decided as for `sort`. Nothing else is read.
+
+use std::path::{Path, PathBuf};
+
+use outcore::algo::sequence::Table;
+use outcore::algo::sort::SortInput;
+use outcore::data::NpyHeader;
+use outcore::data::expr::Schema;
+use outcore::job::Job;
+use outcore::{Error, Result};
+use outcore_formats::inputs::{self, Input, Source, Streams};
+use outcore_formats::means::{Means, default_scratch_dir};
+use outcore_formats::output::Target;
+use outcore_formats::record::Recording;
+use outcore_formats::records::{self, Decided};
+
+use super::args::InputArgs;
+use crate::commands::Context;
+use crate::means;
+use crate::progress::watch;
+use crate::spool::Spool;
+
+/// Everything that is settled before a pass starts.
+pub(super) struct Prepared {
+    pub(super) means: Means,
+    pub(super) recording: Option<Recording>,
+    pub(super) inputs: Vec<Input>,
+    pub(super) decided: Option<Decided>,
+    pub(super) table: Table,
+    pub(super) job: Job,
+    /// Copies of streams; gone when dropped.
+    _spool: Option<Spool>,
+}
+
+/// Where the input comes from, by name.
+pub(super) fn sources(args: &InputArgs) -> Result<Vec<Source>> {
+    if args.count.is_some() {
+        return Ok(Vec::new());
+    }
+    let mut sources = inputs::find(&args.inputs, Streams::Taken)?;
+    if !args.zip.is_empty() {
+        sources.extend(inputs::find(&args.zip, Streams::Taken)?);
+    }
+    Ok(sources)
+}
+
+/// Opens the input; `target` is where the result goes, if that is a file.
+pub(super) fn prepare(
+    context: &Context,
+    args: &InputArgs,
+    means: Means,
+    target: Option<&Target>,
+) -> Result<Prepared> {
+    let all = sources(args)?;
+    let trace = means::record_request(&args.record_io, args.force, &all, target);
+    let (recording, means) = Recording::start(means, &trace)?;
+    let job = means.job(means.named_drives(0)?);
+    if let Some(count) = args.count {
+        return Ok(Prepared {
+            table: refine(Table::count_up(count)?, args)?,
+            inputs: Vec::new(),
+            decided: None,
+            means,
+            recording,
+            job,
+            _spool: None,
+        });
+    }
+    let mut spool = None;
+    let mut look = |names: &[PathBuf]| -> Result<Vec<Input>> {
+        let sources = inputs::find(names, Streams::Taken)?;
+        let looked = sources.into_iter().map(|source| {
+            let source = match source.is_stream() {
+                false => source,
+                true => copy(context, &means, &job, args, &source, &mut spool)?,
+            };
+            inputs::look(source)
+        });
+        looked.collect()
+    };
+    let first = look(&args.inputs)?;
+    let decided = records::decide(&args.record.to_request(), &first)?;
+    let mut tables = vec![table_of(&first, &decided)];
+    let mut inputs = first;
+    for name in &args.zip {
+        let further = look(std::slice::from_ref(name))?;
+        let decided = records::decide(&args.record.to_request(), &further)?;
+        tables.push(table_of(&further, &decided));
+        inputs.extend(further);
+    }
+    Ok(Prepared {
+        table: refine(Table::zip(&tables)?, args)?,
+        inputs,
+        decided: (tables.len() == 1).then_some(decided),
+        means,
+        recording,
+        job,
+        _spool: spool,
+    })
+}
+
+fn refine(table: Table, args: &InputArgs) -> Result<Table> {
+    let conditions = args.conditions.iter();
+    conditions.into_iter().try_fold(table, |table, condition| table.filter(condition))
+}
+
+fn table_of(inputs: &[Input], decided: &Decided) -> Table {
+    let files: Vec<SortInput> = inputs.iter().map(Input::to_sort).collect();
+    let named = |header: &NpyHeader| Schema::of_npy(header, &decided.format);
+    let schema = match &decided.header {
+        Some(header) if header.format.record_bytes() == decided.format.record_bytes() => {
+            named(header)
+        }
+        _ => Schema::of_format(&decided.format),
+    };
+    Table::read(&files, &decided.format, schema)
+}
+
+/// Copies a stream to scratch.
+fn copy(
+    context: &Context,
+    means: &Means,
+    job: &Job,
+    args: &InputArgs,
+    source: &Source,
+    spool: &mut Option<Spool>,
+) -> Result<Source> {
+    if args.dry_run {
+        let cause = "the size of a stream is not known";
+        return Err(Error::usage("plan", cause)
+            .path(&source.name)
+            .hint("name a file"));
+    }
+    let is_known = records::named(&args.record.to_request())?.is_some();
+    let spool = match spool {
+        Some(spool) => spool,
+        None => {
+            let dir = match means.specs().first() {
+                Some(drive) => drive.dir.clone(),
+                None => default_scratch_dir(Path::new("."))?,
+            };
+            spool.insert(Spool::make(job, &dir, means.scratch_limit_bytes())?)
+        }
+    };
+    let check = |first: &[u8]| match is_known || NpyHeader::is_npy(first) {
+        true => Ok(()),
+        false => Err(records::unknown_of_stream(&source.name)),
+    };
+    watch(
+        &context.reporter,
+        &context.interrupt,
+        &job.control,
+        &[],
+        || spool.copy(job, source, check),
+    )
+}

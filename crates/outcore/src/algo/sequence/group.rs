@@ -1,0 +1,436 @@
+//! Distinct items and how often each occurs: `count_by`, `unique`.
+//!
+//! Contract: the result has each distinct item once, in the order in which `sort` puts such
+//! records, for `count_by` followed by its count (8 bytes, little endian). The bytes depend on the
+//! items alone. Whole items are compared; map to what is to be counted first.
+//!
+//! Two ways, one result. *By hash*: each thread counts in a table of its own, full tables are
+//! added to a shared one, and that is sorted at the end: one read of the input, nothing on
+//! scratch. Where the distinct items turn out to be more than the tables hold, *by sort*: the
+//! items are written and sorted, and runs of equal ones are counted in one pass in order.
+//!
+//! Bounds: by hash, half of the memory; by sort, what [`sort`](mod@crate::algo::sort) takes.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use bytemuck::Pod;
+use twox_hash::XxHash3_64;
+
+use super::append::Appender;
+use super::batch::{Leaf, Sequence};
+use super::gather::InMemory;
+use super::pass::{Demand, Loaded, Pass, PassSummary, shield};
+use super::pieces::Lanes;
+use super::producer::{Emit, Producer, Typed};
+use super::write::{chunk_bytes, header_of, produce};
+use crate::algo::ends::stage_output;
+use crate::algo::sort::{SortInput, SortOptions, SortOutput, sort};
+use crate::data::order::{Order, OrderOptions, TieBreak};
+use crate::data::record::RecordFormat;
+use crate::drive::PrivateDir;
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::memory::Budget;
+use crate::volume::output::{Room, parent_of};
+
+/// Bytes of a count.
+const COUNT_BYTES: usize = 8;
+/// Places of a table that are taken at most, in a hundred.
+const LOAD_PERCENT: usize = 70;
+/// Places of the smallest table.
+const PLACES_MIN: usize = 64;
+
+/// How distinct items were found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupedBy {
+    /// In tables, in memory.
+    Hash,
+    /// Through a sort.
+    Sort,
+}
+
+/// What the result has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grouping {
+    /// Items alone.
+    Unique,
+    /// Items and counts.
+    Counted,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupSummary {
+    /// The pass; `records` are distinct items.
+    pub pass: PassSummary,
+    /// The way that was taken.
+    pub by: GroupedBy,
+}
+
+/// Writes each distinct item of `sequence` and its count, in the order of `format`, to `output`.
+///
+/// # Errors
+/// [`crate::Kind::Usage`] for a format of another size; as [`write`](super::write()).
+pub fn count_by<S>(
+    job: &Job,
+    sequence: &S,
+    format: &RecordFormat,
+    (output, replace): (&SortOutput, bool),
+) -> Result<GroupSummary>
+where
+    S: Sequence,
+    S::Item: Pod,
+{
+    let typed = Typed(sequence);
+    group(job, &typed, format, Grouping::Counted, (output, replace))
+}
+
+/// Writes each distinct item of `sequence`, in the order of `format`, to `output`.
+///
+/// # Errors
+/// As [`count_by`].
+pub fn unique<S>(
+    job: &Job,
+    sequence: &S,
+    format: &RecordFormat,
+    (output, replace): (&SortOutput, bool),
+) -> Result<GroupSummary>
+where
+    S: Sequence,
+    S::Item: Pod,
+{
+    let typed = Typed(sequence);
+    group(job, &typed, format, Grouping::Unique, (output, replace))
+}
+
+/// [`count_by`] or [`unique`] of what `producer` makes.
+///
+/// # Errors
+/// As [`count_by`].
+pub fn group<P: Producer>(
+    job: &Job,
+    producer: &P,
+    format: &RecordFormat,
+    grouping: Grouping,
+    (output, replace): (&SortOutput, bool),
+) -> Result<GroupSummary> {
+    if format.record_bytes() != producer.item_bytes() {
+        let cause = format!("items of {} bytes are no {format}", producer.item_bytes());
+        return Err(Error::usage("group", cause).hint("give the format of the items"));
+    }
+    let order = Order::new(
+        format,
+        OrderOptions {
+            descending: false,
+            tie: TieBreak::Bytes,
+        },
+    );
+    if let Some((table, mut pass)) = by_hash(job, producer)? {
+        let mut groups: Vec<(&[u8], u64)> = table.iter().collect();
+        groups.sort_unstable_by(|a, b| order.compare(a.0, b.0));
+        let item_bytes = written_bytes(producer, grouping);
+        let mut bytes = Vec::with_capacity(groups.len() * item_bytes);
+        for (item, count) in &groups {
+            put(&mut bytes, item, *count, grouping);
+        }
+        pass.records = groups.len() as u64;
+        drop(groups);
+        drop(table);
+        let result = InMemory {
+            bytes: &bytes,
+            item_bytes,
+        };
+        let written = produce(job, &result, output, replace)?;
+        pass.written_bytes += written.written_bytes;
+        pass.seconds += written.seconds;
+        return Ok(GroupSummary {
+            pass,
+            by: GroupedBy::Hash,
+        });
+    }
+    let pass = by_sort(job, producer, format, grouping, (output, replace))?;
+    Ok(GroupSummary {
+        pass,
+        by: GroupedBy::Sort,
+    })
+}
+
+fn written_bytes<P: Producer>(producer: &P, grouping: Grouping) -> usize {
+    match grouping {
+        Grouping::Unique => producer.item_bytes(),
+        Grouping::Counted => producer.item_bytes() + COUNT_BYTES,
+    }
+}
+
+fn put(into: &mut Vec<u8>, item: &[u8], count: u64, grouping: Grouping) {
+    into.extend_from_slice(item);
+    if grouping == Grouping::Counted {
+        into.extend_from_slice(&count.to_le_bytes());
+    }
+}
+
+/// Counts of items, by open addressing: a place is an item and its count, 0 for none.
+#[derive(Debug)]
+struct Table {
+    item_bytes: usize,
+    items: Vec<u8>,
+    counts: Vec<u64>,
+    filled: usize,
+    filled_max: usize,
+}
+
+impl Table {
+    /// Bytes of a place.
+    fn place_bytes(item_bytes: usize) -> usize {
+        item_bytes + COUNT_BYTES
+    }
+
+    /// As many places, a power of two, as fit.
+    fn new(item_bytes: usize, memory_bytes: u64) -> Self {
+        let places = memory_bytes as usize / Self::place_bytes(item_bytes);
+        let places = 1 << places.max(PLACES_MIN).ilog2();
+        Table {
+            item_bytes,
+            items: vec![0; places * item_bytes],
+            counts: vec![0; places],
+            filled: 0,
+            filled_max: places * LOAD_PERCENT / 100,
+        }
+    }
+
+    /// Adds to the count of `item`; false if there is no place for it.
+    fn add(&mut self, item: &[u8], count: u64) -> bool {
+        let mask = self.counts.len() - 1;
+        let mut place = hash(item) as usize & mask;
+        loop {
+            let at = place * self.item_bytes;
+            if self.counts[place] == 0 {
+                if self.filled == self.filled_max {
+                    return false;
+                }
+                self.filled += 1;
+                self.counts[place] = count;
+                self.items[at..at + self.item_bytes].copy_from_slice(item);
+                return true;
+            }
+            if &self.items[at..at + self.item_bytes] == item {
+                self.counts[place] += count;
+                return true;
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        let all = self.items.chunks_exact(self.item_bytes).zip(&self.counts);
+        all.filter(|(_, count)| **count > 0)
+            .map(|(item, count)| (item, *count))
+    }
+
+    fn clear(&mut self) {
+        self.counts.fill(0);
+        self.filled = 0;
+    }
+}
+
+fn hash(item: &[u8]) -> u64 {
+    match <[u8; 8]>::try_from(item) {
+        // splitmix64's mixing: good in the low bits, which choose the place.
+        Ok(word) => crate::stream::sample::random(u64::from_ne_bytes(word), 0),
+        Err(_) => XxHash3_64::oneshot(item),
+    }
+}
+
+/// All counts, or nothing if there are more distinct items than places.
+fn by_hash<P: Producer>(job: &Job, producer: &P) -> Result<Option<(Table, PassSummary)>> {
+    let item_bytes = producer.item_bytes();
+    let threads = job.options.threads.max(1) as u64;
+    // The result is made from the shared table: as much again as that.
+    let share_bytes = job.budget.limit_bytes() / 2 / (threads + 3);
+    let demand = Demand {
+        out_bytes: item_bytes,
+        areas: 1,
+        thread_bytes: share_bytes + producer.space_bytes() as u64,
+        fixed_bytes: 3 * share_bytes,
+    };
+    let pass = Pass::open(job, &producer.leaves(), Lanes::Drives, demand)?;
+    let tables_bytes = share_bytes * (threads + 3);
+    let _tables = job.budget.reserve("tables of counts", tables_bytes)?;
+    job.control
+        .begin_phase("count", pass.pieces.sources.data_bytes());
+    let all = Mutex::new(Table::new(item_bytes, share_bytes));
+    let is_full = AtomicBool::new(false);
+    let merge = |table: &mut Table| {
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        if !table.iter().all(|(item, count)| all.add(item, count)) {
+            is_full.store(true, Ordering::Relaxed);
+        }
+        table.clear();
+    };
+    let fill_bytes = pass.sizes.area_bytes;
+    pass.each_piece(
+        || {
+            let table = Table::new(item_bytes, share_bytes);
+            let area = crate::memory::Pool::new(&job.budget, "items", fill_bytes, 1)?;
+            Ok((table, producer.space(), area))
+        },
+        |(table, space, pool), reader, loaded| {
+            if is_full.load(Ordering::Relaxed) {
+                reader.stop();
+                return Ok(());
+            }
+            let mut add = |items: &[u8]| {
+                for item in items.chunks_exact(item_bytes) {
+                    if !table.add(item, 1) {
+                        merge(table);
+                        table.add(item, 1);
+                    }
+                }
+                Ok(())
+            };
+            let mut area = reader.area(pool)?;
+            let mut emit = Emit::streaming(&mut area, &mut add);
+            shield(|| producer.produce(space, loaded.batch(), &mut emit))?;
+            emit.finish()
+        },
+        |(mut table, ..), _| {
+            merge(&mut table);
+            Ok(())
+        },
+    )?;
+    pass.check_sources()?;
+    if is_full.into_inner() {
+        return Ok(None);
+    }
+    let table = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(Some((table, pass.summary(0, 0))))
+}
+
+/// A directory of our own for what lies between two steps.
+fn make_dir(job: &Job, output: &SortOutput) -> Result<PrivateDir> {
+    let named = job.options.drives.first().map(|drive| drive.dir.clone());
+    let beside = match output {
+        SortOutput::File { path, .. } => parent_of(path).to_path_buf(),
+        SortOutput::Shards { paths, .. } => paths
+            .first()
+            .map_or(".".into(), |path| parent_of(path).to_path_buf()),
+        SortOutput::Pipe(_) => ".".into(),
+    };
+    let dir = named.unwrap_or(beside);
+    job.device.sweep_private_dirs(&dir)?;
+    job.device.make_private_dir(&dir)
+}
+
+fn by_sort<P: Producer>(
+    job: &Job,
+    producer: &P,
+    format: &RecordFormat,
+    grouping: Grouping,
+    (output, replace): (&SortOutput, bool),
+) -> Result<PassSummary> {
+    let dir = make_dir(job, output)?;
+    let file = |name: &str| SortOutput::File {
+        path: dir.path().join(name),
+        header: None,
+    };
+    let again = || Job {
+        budget: Budget::new(job.options.memory_bytes),
+        ..job.clone()
+    };
+    let mut total = produce(&again(), producer, &file("items"), true)?;
+    let items = SortInput::raw(dir.path().join("items"));
+    let options = SortOptions {
+        replace: true,
+        delete_input: true,
+        ..SortOptions::default()
+    };
+    let sorted = sort(&again(), &[items], file("sorted"), format, options)?;
+    job.device.remove(&dir.path().join("items"))?;
+    let sorted_file = SortInput::raw(dir.path().join("sorted"));
+    let counted = count_runs(&again(), &sorted_file, producer.item_bytes(), grouping, (output, replace))?;
+    total.records = counted.records;
+    total.passes += sorted.passes + counted.passes;
+    total.seconds += sorted.seconds + counted.seconds;
+    total.read_bytes += sorted.read_bytes + counted.read_bytes;
+    total.written_bytes += sorted.written_bytes + counted.written_bytes;
+    total.drives = counted.drives;
+    Ok(total)
+}
+
+/// Runs of equal items of a file, each once with its length; on one thread, since runs cross pieces.
+fn count_runs(
+    job: &Job,
+    sorted: &SortInput,
+    item_bytes: usize,
+    grouping: Grouping,
+    (output, replace): (&SortOutput, bool),
+) -> Result<PassSummary> {
+    let mut job = job.clone();
+    job.options.threads = 1;
+    let job = &job;
+    let leaf = Leaf {
+        inputs: vec![sorted.clone()],
+        element_bytes: item_bytes,
+        align_bytes: 1,
+        count: 0,
+    };
+    let result_bytes = match grouping {
+        Grouping::Unique => item_bytes,
+        Grouping::Counted => item_bytes + COUNT_BYTES,
+    };
+    let demand = Demand {
+        thread_bytes: Appender::memory_bytes(1, 1, chunk_bytes(job, 1)),
+        ..Demand::default()
+    };
+    let pass = Pass::open(job, &[leaf], Lanes::Stretches(1), demand)?;
+    let staged = stage_output(&pass.volume, output, replace, Room::AtMost, 0, result_bytes)?;
+    job.control
+        .begin_phase("count runs", pass.pieces.sources.data_bytes());
+    let appender = match (&staged, output) {
+        (Some(staged), _) => Appender::to_files(&pass, staged, 1, chunk_bytes(job, 1))?,
+        (None, SortOutput::Pipe(pipe)) => Appender::to_pipe(pipe),
+        (None, _) => return Ok(pass.summary(0, 0)),
+    };
+    let mut reader = pass.reader()?;
+    let mut waiting: BTreeMap<u64, Loaded> = BTreeMap::new();
+    let mut current: Option<(Vec<u8>, u64)> = None;
+    let mut results = Vec::new();
+    let mut next = 0;
+    while let Some(loaded) = reader.next()? {
+        waiting.insert(loaded.piece.order, loaded);
+        while let Some(loaded) = waiting.remove(&next) {
+            for item in loaded.batch().bytes(0).chunks_exact(item_bytes) {
+                match &mut current {
+                    Some((last, count)) if last == item => *count += 1,
+                    Some((last, count)) => {
+                        put(&mut results, last, *count, grouping);
+                        last.copy_from_slice(item);
+                        *count = 1;
+                    }
+                    None => current = Some((item.to_vec(), 1)),
+                }
+            }
+            appender.append(&mut reader, 0, &results)?;
+            results.clear();
+            reader.done(&loaded);
+            next += 1;
+        }
+    }
+    if let Some((last, count)) = current {
+        put(&mut results, &last, count, grouping);
+        appender.append(&mut reader, 0, &results)?;
+    }
+    reader.drain()?;
+    drop(reader);
+    let lens = appender.finish(&pass.volume, header_of(output), result_bytes)?;
+    let len_bytes: u64 = lens.iter().sum();
+    match staged {
+        Some(staged) => {
+            staged.publish_each(&pass.volume, &lens)?;
+            Ok(pass.summary(len_bytes / result_bytes as u64, 0))
+        }
+        None => Ok(pass.summary(len_bytes / result_bytes as u64, len_bytes)),
+    }
+}

@@ -1,0 +1,58 @@
+//! Parallel primitives on data larger than memory: map, filter, reduce and their like.
+//!
+//! What ParlayLib (Blelloch, Anderson, Dhulipala, SPAA 2020) gives for memory and PALID (SPAA 2025,
+//! section 4) for drives: a [`Sequence`] over files or generated values is refined lazily and then
+//! consumed by one of the functions below, in one pass that writes nothing in between.
+//!
+//! ```
+//! use outcore::algo::sequence::{Sequence, reduce, tabulate};
+//! use outcore::config::IoMode;
+//! use outcore::job::{Job, JobOptions};
+//!
+//! # fn main() -> outcore::Result<()> {
+//! let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
+//! let even = tabulate(1_000_000, |i| i).filter(|x| x % 2 == 0);
+//! assert_eq!(reduce(&job, &even.map(|x| x * x), 0, u64::wrapping_add)?, 166_666_166_667_000_000);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`batch`] | [`Sequence`]: sources, `map`, `filter`, `flat_map`, `zip` |
+//! | [`reduce`](mod@reduce) | any monoid; `count`, `sum`, `min`, `max`, `mean` |
+//! | [`write`](mod@write) | to a file, to shards, to a pipe |
+//! | [`scan`](mod@scan) | prefix sums, inclusive and exclusive |
+//! | [`select`] | `first`, `find_if`, `top_k`, `histogram` |
+//! | [`distribute`](mod@distribute) | files by bucket, `partition` |
+//! | [`group`] | `count_by`, `unique`: by hash or by sort |
+//! | [`gather`](mod@gather) | elements by position; all items in memory |
+//! | [`table`], [`aggregate`] | the same with types that are known when it runs: expressions |
+//! | `pieces`, `pass`, `append`, [`producer`] | how: what is read next, sizes, order |
+
+pub mod aggregate;
+mod append;
+pub mod batch;
+pub mod distribute;
+pub mod gather;
+pub mod group;
+mod pass;
+mod pieces;
+pub mod producer;
+pub mod reduce;
+pub mod scan;
+pub mod select;
+pub mod table;
+pub mod write;
+
+pub use aggregate::{Reduction, Scalar, reduce_table};
+pub use batch::{Batch, Sequence, read, tabulate};
+pub use distribute::{BucketFiles, distribute, partition};
+pub use gather::{collect, gather};
+pub use group::{GroupSummary, GroupedBy, Grouping, count_by, unique};
+pub use pass::{PassPlan, PassSummary};
+pub use reduce::{count, fold, max, mean, min, reduce, sum};
+pub use scan::{Inclusion, scan};
+pub use select::{find_if, first, histogram, top_k};
+pub use table::Table;
+pub use write::write;

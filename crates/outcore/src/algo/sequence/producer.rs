@@ -1,0 +1,203 @@
+//! What makes the bytes of results out of batches: typed sequences, and columns with expressions.
+//!
+//! Contract: a [`Producer`] writes the items of a batch, in order, through an [`Emit`]. An `Emit`
+//! has room for a piece; a producer of unknown length asks for room item by item and stops with
+//! [`Produced::Overflow`] where there is none, to be called again with one that hands its bytes
+//! on whenever it is full. Results are the same both times.
+
+use bytemuck::Pod;
+
+use super::batch::{Batch, Leaf, Sequence, Yield};
+use crate::error::Result;
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Produced {
+    /// Everything is in the area, or was handed on.
+    All,
+    /// There was no room.
+    Overflow,
+}
+
+/// Takes what is in a full area.
+type Flush<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
+
+/// Where a producer puts its items.
+pub struct Emit<'a> {
+    area: &'a mut [u8],
+    len: usize,
+    flush: Option<&'a mut Flush<'a>>,
+}
+
+impl<'a> Emit<'a> {
+    /// Room for `area` and no more.
+    pub fn bounded(area: &'a mut [u8]) -> Self {
+        Emit {
+            area,
+            len: 0,
+            flush: None,
+        }
+    }
+
+    /// Hands on what is in `area` whenever it is full.
+    pub(crate) fn streaming(area: &'a mut [u8], flush: &'a mut Flush<'a>) -> Self {
+        Emit {
+            area,
+            len: 0,
+            flush: Some(flush),
+        }
+    }
+
+    /// Bytes in the area.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is in the area.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// What is free of the area.
+    pub fn free(&mut self) -> &mut [u8] {
+        &mut self.area[self.len..]
+    }
+
+    /// Counts the first `bytes` of [`Emit::free`] as filled.
+    pub fn filled(&mut self, bytes: usize) {
+        self.len += bytes;
+    }
+
+    /// Makes room for `bytes` more; false if there is none.
+    ///
+    /// # Errors
+    /// What handing on fails with.
+    pub fn reserve(&mut self, bytes: usize) -> Result<bool> {
+        if self.area.len() - self.len >= bytes {
+            return Ok(true);
+        }
+        let Some(flush) = &mut self.flush else {
+            return Ok(false);
+        };
+        flush(&self.area[..self.len])?;
+        self.len = 0;
+        Ok(self.area.len() >= bytes)
+    }
+
+    /// Hands on what is left.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        match &mut self.flush {
+            Some(flush) if self.len > 0 => {
+                flush(&self.area[..self.len])?;
+                self.len = 0;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Makes results of batches; see the module.
+pub trait Producer: Sync {
+    /// What a thread needs for it.
+    type Space;
+
+    /// Its sources.
+    fn leaves(&self) -> Vec<Leaf>;
+
+    /// How many items a position yields.
+    fn yields(&self) -> Yield;
+
+    /// Bytes of an item.
+    fn item_bytes(&self) -> usize;
+
+    /// Alignment that its items need while they are made.
+    fn align_bytes(&self) -> usize;
+
+    /// Space for a thread.
+    fn space(&self) -> Self::Space;
+
+    /// Bytes of that space.
+    fn space_bytes(&self) -> usize {
+        0
+    }
+
+    /// Writes the items of `batch` to `out`. An area begins at an address that items of every
+    /// alignment can have.
+    ///
+    /// # Errors
+    /// What the user's functions fail with, and handing on.
+    fn produce(&self, space: &mut Self::Space, batch: Batch<'_>, out: &mut Emit<'_>)
+    -> Result<Produced>;
+
+    /// For a summary: what is done between source and consumer.
+    fn steps(&self) -> String;
+}
+
+/// A typed sequence whose items have bytes.
+pub(crate) struct Typed<'s, S>(pub(crate) &'s S);
+
+impl<S> Producer for Typed<'_, S>
+where
+    S: Sequence,
+    S::Item: Pod,
+{
+    type Space = ();
+
+    fn leaves(&self) -> Vec<Leaf> {
+        let mut leaves = Vec::new();
+        self.0.leaves(&mut leaves);
+        leaves
+    }
+
+    fn yields(&self) -> Yield {
+        S::YIELD
+    }
+
+    fn item_bytes(&self) -> usize {
+        size_of::<S::Item>()
+    }
+
+    fn align_bytes(&self) -> usize {
+        align_of::<S::Item>()
+    }
+
+    fn space(&self) -> Self::Space {}
+
+    fn produce(&self, _space: &mut (), batch: Batch<'_>, out: &mut Emit<'_>) -> Result<Produced> {
+        let item_bytes = size_of::<S::Item>();
+        if S::YIELD == Yield::Any {
+            for item in self.0.iter(batch) {
+                if !out.reserve(item_bytes)? {
+                    return Ok(Produced::Overflow);
+                }
+                out.free()[..item_bytes].copy_from_slice(bytemuck::bytes_of(&item));
+                out.filled(item_bytes);
+            }
+            return Ok(Produced::All);
+        }
+        if !out.reserve(batch.count * item_bytes)? {
+            return Ok(Produced::Overflow);
+        }
+        let area = &mut out.free()[..batch.count * item_bytes];
+        let items: &mut [S::Item] = bytemuck::cast_slice_mut(area);
+        let mut filled = 0;
+        if S::YIELD == Yield::One {
+            for (slot, item) in items.iter_mut().zip(self.0.iter(batch)) {
+                *slot = item;
+            }
+            filled = batch.count;
+        } else {
+            for item in self.0.iter(batch) {
+                items[filled] = item;
+                filled += 1;
+            }
+        }
+        out.filled(filled * item_bytes);
+        Ok(Produced::All)
+    }
+
+    fn steps(&self) -> String {
+        "read -> functions".to_string()
+    }
+}

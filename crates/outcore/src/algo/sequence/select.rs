@@ -1,0 +1,202 @@
+//! The first item, the largest items, and how many fall where.
+//!
+//! Contract: [`first`] and [`find_if`] give what stands first in the order of the sequence, on any
+//! number of threads, and stop reading soon after. [`top_k`] gives the largest `k`, largest first.
+//! [`histogram`] counts items by a number that a function gives each.
+//!
+//! Bounds: I/O is at most one read of the sources; memory is twice `k` items, or a counter a bin,
+//! a thread.
+
+use std::cmp::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering as Atomic};
+use std::sync::{Mutex, PoisonError};
+
+use super::batch::{Sequence, tabulate};
+use super::pass::{Demand, Pass, PassSummary, shield};
+use super::pieces::Lanes;
+use crate::error::{Error, Result};
+use crate::job::Job;
+
+/// The first item; nothing for an empty sequence. Filtered sequences are read as far as needed.
+///
+/// # Errors
+/// As [`reduce`](super::reduce()).
+pub fn first<S: Sequence>(job: &Job, sequence: &S) -> Result<Option<S::Item>> {
+    let mut leaves = Vec::new();
+    sequence.leaves(&mut leaves);
+    let pass = Pass::open(job, &leaves, Lanes::Stretches(1), Demand::default())?;
+    job.control
+        .begin_phase("find", pass.pieces.sources.data_bytes());
+    // Position of the first piece that has any, and its first item.
+    let nearest = AtomicU64::new(u64::MAX);
+    let found = Mutex::new(None);
+    pass.each_piece(
+        || Ok(()),
+        |(), reader, loaded| {
+            let place = loaded.piece.first;
+            if place > nearest.load(Atomic::Relaxed) {
+                // Pieces are handed out in order: none that follows comes before this one.
+                reader.stop();
+                return Ok(());
+            }
+            let Some(item) = shield(|| Ok(sequence.iter(loaded.batch()).next()))? else {
+                return Ok(());
+            };
+            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            if place < nearest.fetch_min(place, Atomic::Relaxed) {
+                *found = Some(item);
+            }
+            reader.stop();
+            Ok(())
+        },
+        |(), _| Ok(()),
+    )?;
+    Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The first item for which `wanted` is true, and its position.
+///
+/// # Errors
+/// As [`reduce`](super::reduce()).
+pub fn find_if<S: Sequence>(
+    job: &Job,
+    sequence: S,
+    wanted: impl Fn(&S::Item) -> bool + Sync,
+) -> Result<Option<(u64, S::Item)>> {
+    let mut leaves = Vec::new();
+    sequence.leaves(&mut leaves);
+    let volume = crate::volume::Volume::new(std::sync::Arc::clone(&job.device), &[])?;
+    let count = super::pieces::Sources::open(&volume, &leaves, Lanes::Drives)?.count;
+    let numbered = tabulate(count, |position| position).zip(sequence);
+    first(job, &numbered.filter(|(_, item)| wanted(item)))
+}
+
+/// The `k` largest items by `compare`, largest first; all of them if there are no more.
+///
+/// # Errors
+/// [`crate::Kind::Memory`] where they do not fit; as [`reduce`](super::reduce()).
+pub fn top_k<S>(
+    job: &Job,
+    sequence: &S,
+    k: usize,
+    compare: impl Fn(&S::Item, &S::Item) -> Ordering + Sync,
+) -> Result<Vec<S::Item>>
+where
+    S: Sequence,
+    S::Item: Clone,
+{
+    if k == 0 {
+        return Ok(Vec::new());
+    }
+    let item_bytes = size_of::<S::Item>() as u64;
+    let kept_bytes = (k as u64).saturating_mul(2 * item_bytes);
+    let demand = Demand {
+        thread_bytes: kept_bytes,
+        fixed_bytes: kept_bytes,
+        ..Demand::default()
+    };
+    let mut leaves = Vec::new();
+    sequence.leaves(&mut leaves);
+    let pass = Pass::open(job, &leaves, Lanes::Drives, demand).map_err(|error| {
+        match error.kind() {
+            crate::Kind::Memory => error.hint("allow more with --memory, or sort for so many"),
+            _ => error,
+        }
+    })?;
+    job.control
+        .begin_phase("top", pass.pieces.sources.data_bytes());
+    let shrink = |best: &mut Vec<S::Item>| {
+        if best.len() > k {
+            best.select_nth_unstable_by(k - 1, |a, b| compare(b, a));
+            best.truncate(k);
+        }
+    };
+    let all = Mutex::new(Vec::new());
+    pass.each_piece(
+        || Ok((Vec::new(), None)),
+        |(best, least): &mut (Vec<S::Item>, Option<S::Item>), _, loaded| {
+            shield(|| {
+                for item in sequence.iter(loaded.batch()) {
+                    if let Some(least) = least
+                        && compare(&item, least) != Ordering::Greater
+                    {
+                        continue;
+                    }
+                    best.push(item);
+                    if best.len() >= 2 * k {
+                        shrink(best);
+                        *least = best.get(k - 1).cloned();
+                    }
+                }
+                Ok(())
+            })
+        },
+        |(best, _), _| {
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            all.extend(best);
+            shield(|| {
+                shrink(&mut all);
+                Ok(())
+            })
+        },
+    )?;
+    pass.check_sources()?;
+    let mut best = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    shield(|| {
+        best.sort_by(|a, b| compare(b, a));
+        Ok(())
+    })?;
+    Ok(best)
+}
+
+/// How many items `bin` puts into each of `bins`; those for which it gives nothing are left out.
+///
+/// # Errors
+/// [`crate::Kind::Usage`] for a bin that there is none of; as [`reduce`](super::reduce()).
+pub fn histogram<S: Sequence>(
+    job: &Job,
+    sequence: &S,
+    bins: usize,
+    bin: impl Fn(&S::Item) -> Option<usize> + Sync,
+) -> Result<(Vec<u64>, PassSummary)> {
+    let demand = Demand {
+        thread_bytes: bins as u64 * 8,
+        fixed_bytes: bins as u64 * 8,
+        ..Demand::default()
+    };
+    let mut leaves = Vec::new();
+    sequence.leaves(&mut leaves);
+    let pass = Pass::open(job, &leaves, Lanes::Drives, demand)?;
+    job.control
+        .begin_phase("histogram", pass.pieces.sources.data_bytes());
+    let all = Mutex::new(vec![0_u64; bins]);
+    pass.each_piece(
+        || Ok(vec![0_u64; bins]),
+        |counts, _, loaded| {
+            shield(|| {
+                for item in sequence.iter(loaded.batch()) {
+                    let Some(bin) = bin(&item) else { continue };
+                    let count = counts.get_mut(bin).ok_or_else(|| no_bin(bin, bins))?;
+                    *count += 1;
+                }
+                Ok(())
+            })
+        },
+        |counts, _| {
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            for (sum, count) in all.iter_mut().zip(counts) {
+                *sum += count;
+            }
+            Ok(())
+        },
+    )?;
+    pass.check_sources()?;
+    let counts = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok((counts, pass.summary(pass.count(), 0)))
+}
+
+/// The error for a bin or bucket that is not there.
+pub(crate) fn no_bin(bin: usize, bins: usize) -> Error {
+    Error::usage("choose bucket", format!("number {bin} of {bins}"))
+        .hint("the function must give numbers below the number of buckets")
+}

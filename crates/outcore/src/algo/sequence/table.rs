@@ -1,0 +1,549 @@
+//! Sequences whose types are known when the program runs: records of files, refined by expressions.
+//!
+//! Contract: a [`Table`] is to the shell and to Python what a typed [`Sequence`] is to Rust: lazy,
+//! refined by [`filter`](Table::filter) and [`map`](Table::map), which fuse into one pass. Steps
+//! work on batches of some 1,000 rows, column by column ([`crate::data::expr`]), and hand on
+//! dense rows. A step of the caller's own ([`BatchStep`]) takes its place among them.
+//!
+//! Bounds: a few columns of a batch a step and thread.
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytemuck::Pod;
+
+use super::batch::{Batch, LEAVES_MAX, Leaf, Sequence, Yield};
+use super::producer::{Emit, Produced, Producer};
+use crate::algo::sort::SortInput;
+use crate::data::expr::{BATCH_ROWS, Expr, Program, Rows, Schema, Space};
+use crate::data::record::{Endian, KeyKind, Number, NumberType, RecordFormat};
+use crate::error::{Error, Result};
+
+/// A step of the caller's own: whole batches at once.
+pub trait BatchStep: Send + Sync {
+    /// What it makes of `count` items in `items`; `first` is the position of the first in the
+    /// input, where nothing was filtered before. The answer has whole items of the step's type: as
+    /// many as came in unless the step was said to filter.
+    ///
+    /// # Errors
+    /// What the caller's code fails with; the job fails with it.
+    fn run(&self, first: u64, items: &[u8]) -> Result<Vec<u8>>;
+}
+
+#[derive(Clone)]
+enum Step {
+    Where(Program),
+    Map(Program),
+    Own(Arc<dyn BatchStep>, usize),
+}
+
+/// Records, lazily refined; see the module.
+#[derive(Clone)]
+pub struct Table {
+    leaves: Vec<Leaf>,
+    /// What names mean after the steps so far.
+    schema: Schema,
+    format: RecordFormat,
+    steps: Vec<Step>,
+    texts: Vec<String>,
+    yields: Yield,
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Table({})", self.texts.join(" -> "))
+    }
+}
+
+impl Table {
+    /// The records of `inputs`, whose numbers have the names of `schema`.
+    pub fn read(inputs: &[SortInput], format: &RecordFormat, schema: Schema) -> Self {
+        let align_bytes = match format.bare() {
+            Some(number) => number.bytes(),
+            None => 1,
+        };
+        Table {
+            leaves: vec![Leaf {
+                inputs: inputs.to_vec(),
+                element_bytes: format.record_bytes(),
+                align_bytes,
+                count: 0,
+            }],
+            schema,
+            format: format.clone(),
+            steps: Vec::new(),
+            texts: vec![format!("read {format}")],
+            yields: Yield::One,
+        }
+    }
+
+    /// The numbers 0 to `count - 1`, of type `u64`, as `x`.
+    ///
+    /// # Errors
+    /// None that a caller could cause.
+    pub fn count_up(count: u64) -> Result<Self> {
+        let schema = Schema {
+            record_bytes: vec![0],
+            fields: Vec::new(),
+            has_index: true,
+        };
+        let table = Table {
+            leaves: vec![Leaf {
+                inputs: Vec::new(),
+                element_bytes: 0,
+                align_bytes: 1,
+                count,
+            }],
+            schema,
+            format: RecordFormat::numbers(Number::new(NumberType::U64, Endian::NATIVE), 1)?,
+            steps: Vec::new(),
+            texts: vec![format!("count to {count}")],
+            yields: Yield::One,
+        };
+        table.map("index")
+    }
+
+    /// Several tables side by side, before anything was done to them: plain numbers are `x`, `y`,
+    /// `z`, `w`, fields of records `x.key0`, `y.key0`.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for tables that have been refined, or too many.
+    pub fn zip(tables: &[Table]) -> Result<Self> {
+        if let [only] = tables {
+            return Ok(only.clone());
+        }
+        if tables.iter().any(|table| !table.steps.is_empty()) || tables.len() > LEAVES_MAX {
+            let cause = format!("at most {LEAVES_MAX} files can be zipped, before any step");
+            return Err(Error::usage("zip", cause).hint("zip first, then map"));
+        }
+        let schemas: Vec<Schema> = tables.iter().map(|table| table.schema.clone()).collect();
+        let mut offset_bytes = 0;
+        let mut keys = Vec::new();
+        for table in tables {
+            for key in table.format.keys() {
+                let mut key = *key;
+                key.offset_bytes += offset_bytes;
+                keys.push(key);
+            }
+            offset_bytes += table.format.record_bytes();
+        }
+        let numbers: Vec<Option<Number>> = tables.iter().map(|t| t.format.bare()).collect();
+        let format = match numbers[..] {
+            [Some(first), ..] if numbers.iter().all(|number| *number == Some(first)) => {
+                RecordFormat::numbers(first, numbers.len())?
+            }
+            _ => RecordFormat::new(offset_bytes, keys)?,
+        };
+        let texts = tables.iter().flat_map(|table| table.texts.clone());
+        let texts: Vec<String> = texts.collect();
+        Ok(Table {
+            leaves: tables.iter().flat_map(|table| table.leaves.clone()).collect(),
+            schema: Schema::zip(&schemas),
+            format,
+            steps: Vec::new(),
+            texts: vec![format!("zip({})", texts.join(", "))],
+            yields: Yield::One,
+        })
+    }
+
+    /// What its items are.
+    pub fn format(&self) -> &RecordFormat {
+        &self.format
+    }
+
+    /// What names mean in the next expression.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Only the records for which `condition` is true, in order.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for an expression without meaning.
+    pub fn filter(&self, condition: &str) -> Result<Self> {
+        let expr: Expr = condition.parse()?;
+        let program = Program::compile_condition(&expr, &self.schema)?;
+        let mut table = self.clone();
+        table.steps.push(Step::Where(program));
+        table.texts.push(format!("where {condition}"));
+        table.yields = table.yields.max(Yield::AtMostOne);
+        // What is left no longer stands where it stood.
+        table.schema.has_index = false;
+        Ok(table)
+    }
+
+    /// What `expression` makes of each record: numbers, called `x` from here on.
+    ///
+    /// # Errors
+    /// As [`Table::filter`].
+    pub fn map(&self, expression: &str) -> Result<Self> {
+        let program = Program::compile(&expression.parse()?, &self.schema)?;
+        let number = program.kind().number();
+        let mut table = self.clone();
+        table.steps.push(Step::Map(program));
+        table.texts.push(format!("map {expression}"));
+        table.become_numbers(number)?;
+        Ok(table)
+    }
+
+    /// What `step` makes of whole batches; items are of `format` then, and as many as before unless
+    /// it `filters`.
+    ///
+    /// # Errors
+    /// None that a caller could cause.
+    pub fn own(
+        &self,
+        step: Arc<dyn BatchStep>,
+        format: &RecordFormat,
+        schema: Schema,
+        filters: bool,
+    ) -> Result<Self> {
+        let mut table = self.clone();
+        table.steps.push(Step::Own(step, format.record_bytes()));
+        table.texts.push("function".to_string());
+        let has_index = self.schema.has_index && !filters;
+        table.format = format.clone();
+        table.schema = Schema {
+            has_index,
+            ..schema
+        };
+        if filters {
+            table.yields = table.yields.max(Yield::AtMostOne);
+        }
+        Ok(table)
+    }
+
+    fn become_numbers(&mut self, number: NumberType) -> Result<()> {
+        let has_index = self.schema.has_index;
+        self.schema = Schema {
+            has_index,
+            ..Schema::of_number(number)
+        };
+        self.format = RecordFormat::numbers(Number::new(number, Endian::NATIVE), 1)?;
+        Ok(())
+    }
+
+    /// The same with numbers in the byte order of this machine as items, and their type.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for records that are no single numbers.
+    pub fn numbers(&self) -> Result<(Self, NumberType)> {
+        match self.format.keys() {
+            [key] if key.len_bytes == self.format.record_bytes() => match key.kind {
+                KeyKind::Numbers(number) if number.bytes() == key.len_bytes => {
+                    let is_native = number == Number::new(number.kind, Endian::NATIVE);
+                    let table = match is_native && number.kind != NumberType::U128 {
+                        true => self.clone(),
+                        false => self.map("x")?,
+                    };
+                    return Ok((table, number.kind));
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+        let names: Vec<&str> = self.schema.fields.iter().map(|f| f.name.as_str()).collect();
+        let cause = format!("records of {} are no plain numbers", self.format);
+        Err(Error::usage("choose numbers", cause).hint(format!(
+            "say which with --map, for example --map {}",
+            names.first().unwrap_or(&"x")
+        )))
+    }
+
+    /// Runs all steps over a batch and calls `sink` with the rows that come out.
+    pub(crate) fn run(
+        &self,
+        space: &mut TableSpace,
+        batch: Batch<'_>,
+        sink: &mut dyn FnMut(&Rows<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut from = 0;
+        while from < batch.count {
+            let count = BATCH_ROWS.min(batch.count - from);
+            let part = batch.part(from, count);
+            let mut inputs: [&[u8]; LEAVES_MAX] = [&[]; LEAVES_MAX];
+            for (leaf, input) in inputs.iter_mut().enumerate().take(self.leaves.len()) {
+                *input = part.bytes(leaf);
+            }
+            let rows = Rows {
+                first: part.first,
+                count,
+                inputs: &inputs[..self.leaves.len()],
+            };
+            run_steps(&self.steps, &mut space.steps, &rows, sink)?;
+            from += count;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn make_space(&self) -> TableSpace {
+        let steps = self.steps.iter().map(|step| match step {
+            Step::Where(program) | Step::Map(program) => StepSpace {
+                program: Some(program.space()),
+                kept: vec![Vec::new(); self.leaves.len()],
+            },
+            Step::Own(..) => StepSpace {
+                program: None,
+                kept: vec![Vec::new()],
+            },
+        });
+        TableSpace {
+            steps: steps.collect(),
+        }
+    }
+
+    pub(crate) fn space_estimate_bytes(&self) -> usize {
+        let record_bytes: usize = self.leaves.iter().map(|leaf| leaf.element_bytes).sum();
+        let step = |step: &Step| match step {
+            Step::Where(program) => program.space_bytes() + BATCH_ROWS * record_bytes.max(8),
+            Step::Map(program) => program.space_bytes(),
+            Step::Own(_, item_bytes) => BATCH_ROWS * (item_bytes + record_bytes),
+        };
+        self.steps.iter().map(step).sum()
+    }
+
+    pub(crate) fn sources(&self) -> &[Leaf] {
+        &self.leaves
+    }
+}
+
+/// Space of one thread.
+pub struct TableSpace {
+    steps: Vec<StepSpace>,
+}
+
+struct StepSpace {
+    program: Option<Space>,
+    /// Rows that a filter keeps, of each input.
+    kept: Vec<Vec<u8>>,
+}
+
+fn run_steps(
+    steps: &[Step],
+    spaces: &mut [StepSpace],
+    rows: &Rows<'_>,
+    sink: &mut dyn FnMut(&Rows<'_>) -> Result<()>,
+) -> Result<()> {
+    if rows.count == 0 {
+        return Ok(());
+    }
+    let (Some((step, later)), Some((space, spaces))) =
+        (steps.split_first(), spaces.split_first_mut())
+    else {
+        return sink(rows);
+    };
+    match (step, &mut space.program) {
+        (Step::Map(program), Some(registers)) => {
+            let column = program.run(registers, rows);
+            let mapped = Rows {
+                inputs: &[column.bytes],
+                ..*rows
+            };
+            run_steps(later, spaces, &mapped, sink)
+        }
+        (Step::Where(program), Some(registers)) => {
+            let mask = program.run(registers, rows).bytes;
+            let mut count = 0;
+            for (kept, input) in space.kept.iter_mut().zip(rows.inputs) {
+                count = keep(mask, input, kept);
+            }
+            let mut inputs: [&[u8]; LEAVES_MAX] = [&[]; LEAVES_MAX];
+            for (input, kept) in inputs.iter_mut().zip(&space.kept) {
+                *input = kept;
+            }
+            let kept = Rows {
+                first: rows.first,
+                count,
+                inputs: &inputs[..rows.inputs.len()],
+            };
+            run_steps(later, spaces, &kept, sink)
+        }
+        (Step::Own(own, item_bytes), _) => {
+            let joined = match rows.inputs {
+                [only] => only,
+                inputs => {
+                    space.kept[0].clear();
+                    interleave(inputs, rows.count, &mut space.kept[0]);
+                    &space.kept[0][..]
+                }
+            };
+            let made = own.run(rows.first, joined)?;
+            let items = made.len() / item_bytes;
+            for (number, part) in made.chunks(BATCH_ROWS * item_bytes).enumerate() {
+                let rows = Rows {
+                    first: rows.first + (number * BATCH_ROWS) as u64,
+                    count: BATCH_ROWS.min(items - number * BATCH_ROWS),
+                    inputs: &[part],
+                };
+                run_steps(later, spaces, &rows, sink)?;
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Copies the records whose mask is 1 to `kept`; gives their number.
+fn keep(mask: &[u8], input: &[u8], kept: &mut Vec<u8>) -> usize {
+    let record_bytes = input.len() / mask.len().max(1);
+    kept.resize(input.len(), 0);
+    let count = match record_bytes {
+        1 => keep_sized::<1>(mask, input, kept),
+        2 => keep_sized::<2>(mask, input, kept),
+        4 => keep_sized::<4>(mask, input, kept),
+        8 => keep_sized::<8>(mask, input, kept),
+        0 => mask.iter().map(|kept| usize::from(*kept)).sum(),
+        _ => {
+            let mut count = 0;
+            for (record, is_kept) in input.chunks_exact(record_bytes).zip(mask) {
+                if *is_kept != 0 {
+                    let at = count * record_bytes;
+                    kept[at..at + record_bytes].copy_from_slice(record);
+                    count += 1;
+                }
+            }
+            count
+        }
+    };
+    kept.truncate(count * record_bytes);
+    count
+}
+
+/// Without branches: each record is written, and the next one over it unless it is kept.
+fn keep_sized<const N: usize>(mask: &[u8], input: &[u8], kept: &mut [u8]) -> usize {
+    let (input, kept) = (input.as_chunks::<N>().0, kept.as_chunks_mut::<N>().0);
+    let mut count = 0;
+    for (record, is_kept) in input.iter().zip(mask) {
+        kept[count] = *record;
+        count += usize::from(*is_kept & 1);
+    }
+    count
+}
+
+/// Records of several inputs side by side.
+fn interleave(inputs: &[&[u8]], count: usize, into: &mut Vec<u8>) {
+    for row in 0..count {
+        for input in inputs {
+            let record_bytes = input.len() / count;
+            into.extend_from_slice(&input[row * record_bytes..(row + 1) * record_bytes]);
+        }
+    }
+}
+
+impl Producer for Table {
+    type Space = (TableSpace, Vec<u8>);
+
+    fn leaves(&self) -> Vec<Leaf> {
+        self.leaves.clone()
+    }
+
+    fn yields(&self) -> Yield {
+        self.yields
+    }
+
+    fn item_bytes(&self) -> usize {
+        self.format.record_bytes()
+    }
+
+    fn align_bytes(&self) -> usize {
+        1
+    }
+
+    fn space(&self) -> Self::Space {
+        (self.make_space(), Vec::new())
+    }
+
+    fn space_bytes(&self) -> usize {
+        self.space_estimate_bytes()
+    }
+
+    fn produce(
+        &self,
+        space: &mut Self::Space,
+        batch: Batch<'_>,
+        out: &mut Emit<'_>,
+    ) -> Result<Produced> {
+        let (space, joined) = space;
+        let mut produced = Produced::All;
+        let item_bytes = self.item_bytes();
+        self.run(space, batch, &mut |rows| {
+            let bytes = match rows.inputs {
+                [only] => only,
+                inputs => {
+                    joined.clear();
+                    interleave(inputs, rows.count, joined);
+                    &joined[..]
+                }
+            };
+            let len = rows.count * item_bytes;
+            if !out.reserve(len)? {
+                produced = Produced::Overflow;
+                return Ok(());
+            }
+            out.free()[..len].copy_from_slice(&bytes[..len]);
+            out.filled(len);
+            Ok(())
+        })?;
+        Ok(produced)
+    }
+
+    fn steps(&self) -> String {
+        self.texts.join(" -> ")
+    }
+}
+
+/// The numbers of a table as a typed sequence, for the consumers of those.
+pub struct Numbers<T> {
+    table: Table,
+    spaces: Mutex<Vec<TableSpace>>,
+    item: PhantomData<fn() -> T>,
+}
+
+impl<T: Pod + Send> Numbers<T> {
+    /// The items of `table`, which are numbers of type `T` ([`Table::numbers`]).
+    pub fn of(table: &Table) -> Self {
+        assert_eq!(table.item_bytes(), size_of::<T>(), "the items are numbers of that type");
+        Numbers {
+            table: table.clone(),
+            spaces: Mutex::default(),
+            item: PhantomData,
+        }
+    }
+
+    fn spaces(&self) -> std::sync::MutexGuard<'_, Vec<TableSpace>> {
+        self.spaces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Pod + Send> Sequence for Numbers<T> {
+    type Item = T;
+    /// What is not filtered still goes the way of what may be.
+    const YIELD: Yield = Yield::AtMostOne;
+
+    fn leaves(&self, into: &mut Vec<Leaf>) {
+        into.extend_from_slice(&self.table.leaves);
+    }
+
+    fn leaf_count(&self) -> usize {
+        self.table.leaves.len()
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = T> {
+        let taken = self.spaces().pop();
+        let mut space = taken.unwrap_or_else(|| self.table.make_space());
+        let mut items: Vec<T> = Vec::with_capacity(batch.count);
+        let outcome = self.table.run(&mut space, batch, &mut |rows| {
+            items.extend_from_slice(bytemuck::cast_slice(&rows.inputs[0][..rows.count * size_of::<T>()]));
+            Ok(())
+        });
+        if let Err(error) = outcome {
+            // An iterator cannot fail: the error takes the way of the caller's own panics.
+            let error: Box<dyn Any + Send> = Box::new(error);
+            std::panic::resume_unwind(error);
+        }
+        self.spaces().push(space);
+        items.into_iter()
+    }
+}

@@ -1,0 +1,293 @@
+//! Expressions over the numbers of a record, as users write them: `x * 2 + 1`, `x > 10 and key0 != 3`.
+//!
+//! Contract: [`Expr`] is the parsed text; [`Program`] is that text compiled for a [`Schema`], which
+//! says what names mean. A program works on batches of at most [`BATCH_ROWS`] rows, one operation
+//! over a whole column at a time, so that the compiler's vector instructions do the work and the
+//! columns stay in the cache (Boncz, Zukowski, Nes, "MonetDB/X100", CIDR 2005).
+//!
+//! Meaning: that of Python and NumPy 2. Types are those of NumPy's promotion, literals take the
+//! type of what they meet (NEP 50). Integers wrap around; `/` gives floats, `//` rounds down, `%`
+//! has the sign of the divisor; an integer divided by zero gives 0; `and`, `or`, `not` work on
+//! truth values. Casts are written like calls: `u8(x)`, and cut integers and clamp floats.
+//!
+//! | from loose to tight | |
+//! |---|---|
+//! | `or` `and` `not` | also `\|\|`, `&&`, `!` |
+//! | `<` `<=` `>` `>=` `==` `!=` | exact between integers of all types |
+//! | `\|` `^` `&` `<<` `>>` | |
+//! | `+ -` then `* / // %` then `-x ~x` then `**` | |
+//! | `abs min max sqrt exp log log2 floor ceil round isnan where hash` | functions |
+//! | `u8` to `u64`, `i8` to `i64`, `f32`, `f64`, `bool` | casts |
+
+mod column;
+mod parse;
+mod program;
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::npy::NpyHeader;
+use super::record::{Endian, KeyKind, Number, NumberType, RecordFormat};
+use crate::error::{Error, Result};
+
+pub use column::{BATCH_ROWS, Column, Rows, Space};
+pub use program::Program;
+
+/// The position of a row in the whole input.
+pub const INDEX: &str = "index";
+/// Names of the numbers of inputs that are zipped.
+const INPUT_NAMES: [&str; 8] = ["x", "y", "z", "w", "x4", "x5", "x6", "x7"];
+
+/// An expression.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Expr {
+    /// A whole number.
+    Int(i128),
+    /// A number with a point.
+    Float(f64),
+    /// `true` or `false`.
+    Bool(bool),
+    /// A field, or one of its elements.
+    Name(String, usize),
+    /// `-x`, `~x`, `not x`.
+    Unary(Unary, Box<Expr>),
+    /// Two operands.
+    Binary(Binary, Box<Expr>, Box<Expr>),
+    /// A function or a cast.
+    Call(String, Vec<Expr>),
+}
+
+/// Operators with one operand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Unary {
+    Negate,
+    Invert,
+    Not,
+}
+
+/// Operators with two operands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Binary {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    FloorDivide,
+    Modulo,
+    Power,
+    BitAnd,
+    BitOr,
+    BitXor,
+    ShiftLeft,
+    ShiftRight,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    Equal,
+    NotEqual,
+    And,
+    Or,
+    Least,
+    Greatest,
+}
+
+impl FromStr for Expr {
+    type Err = Error;
+
+    /// Reads an expression.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] with the place where it stops making sense.
+    fn from_str(text: &str) -> Result<Self> {
+        parse::parse(text)
+    }
+}
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ColumnType {
+    /// Truth values, a byte each.
+    Bool,
+    /// Numbers in the byte order of this machine; never 128 bits.
+    Number(NumberType),
+}
+
+impl ColumnType {
+    /// Bytes of a value.
+    pub const fn bytes(self) -> usize {
+        match self {
+            ColumnType::Bool => 1,
+            ColumnType::Number(number) => number.bytes(),
+        }
+    }
+
+    /// The number type of a file of such values: truth values are bytes.
+    pub const fn number(self) -> NumberType {
+        match self {
+            ColumnType::Bool => NumberType::U8,
+            ColumnType::Number(number) => number,
+        }
+    }
+}
+
+impl fmt::Display for ColumnType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ColumnType::Bool => "bool",
+            ColumnType::Number(number) => number.name(),
+        })
+    }
+}
+
+/// A number, or an array of them, in the records of an input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaField {
+    /// Its name in expressions.
+    pub name: String,
+    /// The input it is of.
+    pub input: usize,
+    /// Where it is in the record.
+    pub offset_bytes: usize,
+    /// What it is; nothing for bytes, which expressions cannot use.
+    pub number: Option<Number>,
+    /// How many there are.
+    pub count: usize,
+}
+
+/// What names mean: the numbers in the records of one input, or of several that are zipped.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Schema {
+    /// Bytes of a record of each input.
+    pub record_bytes: Vec<usize>,
+    /// All fields.
+    pub fields: Vec<SchemaField>,
+    /// Whether `index` is known.
+    pub has_index: bool,
+}
+
+impl Schema {
+    /// The fields of records: `x` for a number or a vector (`x[0]`), `key0`, `key1`, ... for the
+    /// keys of other records.
+    pub fn of_format(format: &RecordFormat) -> Self {
+        let keys = format.keys();
+        let is_whole = |len_bytes| len_bytes == format.record_bytes();
+        let field = |(index, key): (usize, &super::KeyField)| {
+            let number = match key.kind {
+                KeyKind::Numbers(number) => Some(number),
+                KeyKind::Bytes => None,
+            };
+            let name = match keys {
+                [only] if is_whole(only.len_bytes) => INPUT_NAMES[0].to_string(),
+                _ => format!("key{index}"),
+            };
+            SchemaField {
+                name,
+                input: 0,
+                offset_bytes: key.offset_bytes,
+                number,
+                count: key.len_bytes / number.map_or(key.len_bytes, Number::bytes).max(1),
+            }
+        };
+        Schema {
+            record_bytes: vec![format.record_bytes()],
+            fields: keys.iter().enumerate().map(field).collect(),
+            has_index: true,
+        }
+    }
+
+    /// The fields of a structured array of NumPy by their own names, others as [`Schema::of_format`].
+    pub fn of_npy(header: &NpyHeader, format: &RecordFormat) -> Self {
+        let mut schema = Schema::of_format(format);
+        if header.fields.is_empty() {
+            return schema;
+        }
+        let field = |field: &super::NpyField| {
+            let number = match field.kind {
+                Some(KeyKind::Numbers(number)) => Some(number),
+                _ => None,
+            };
+            SchemaField {
+                name: field.name.clone(),
+                input: 0,
+                offset_bytes: field.offset_bytes,
+                number,
+                count: field.len_bytes / number.map_or(field.len_bytes, Number::bytes).max(1),
+            }
+        };
+        schema.fields = header.fields.iter().map(field).collect();
+        schema
+    }
+
+    /// Plain numbers called `x`.
+    pub fn of_number(number: NumberType) -> Self {
+        Schema::of_columns(&[(INPUT_NAMES[0], number)])
+    }
+
+    /// Plain numbers, an input each.
+    pub fn of_columns(columns: &[(&str, NumberType)]) -> Self {
+        let field = |(input, (name, kind)): (usize, &(&str, NumberType))| SchemaField {
+            name: (*name).to_string(),
+            input,
+            offset_bytes: 0,
+            number: Some(Number::new(*kind, Endian::NATIVE)),
+            count: 1,
+        };
+        Schema {
+            record_bytes: columns.iter().map(|(_, kind)| kind.bytes()).collect(),
+            fields: columns.iter().enumerate().map(field).collect(),
+            has_index: true,
+        }
+    }
+
+    /// Several side by side: plain numbers are called `x`, `y`, `z`, `w`; fields of records have
+    /// that and a point in front of their names.
+    pub fn zip(schemas: &[Schema]) -> Self {
+        let mut all = Schema {
+            has_index: true,
+            ..Schema::default()
+        };
+        if let [only] = schemas {
+            return only.clone();
+        }
+        for (schema, name) in schemas.iter().zip(INPUT_NAMES) {
+            let first = all.record_bytes.len();
+            all.record_bytes.extend(&schema.record_bytes);
+            for field in &schema.fields {
+                all.fields.push(SchemaField {
+                    name: match field.name == INPUT_NAMES[0] {
+                        true => name.to_string(),
+                        false => format!("{name}.{}", field.name),
+                    },
+                    input: first + field.input,
+                    ..field.clone()
+                });
+            }
+        }
+        all
+    }
+
+    /// Where element `element` of field `name` is.
+    fn find(&self, name: &str, element: usize) -> Result<(usize, usize, Number)> {
+        let Some(field) = self.fields.iter().find(|field| field.name == name) else {
+            let mut names: Vec<&str> = self.fields.iter().map(|f| f.name.as_str()).collect();
+            names.extend(self.has_index.then_some(INDEX));
+            return Err(Error::usage(COMPILE, format!("`{name}` is unknown"))
+                .hint(format!("known here: {}", names.join(", "))));
+        };
+        let Some(number) = field.number else {
+            return Err(Error::usage(COMPILE, format!("`{name}` is bytes, no number"))
+                .hint("give numbers a type with --key OFFSET:LEN:TYPE"));
+        };
+        if element >= field.count {
+            let cause = format!("`{name}` has {} elements", field.count);
+            return Err(Error::usage(COMPILE, cause).hint("they are counted from 0"));
+        }
+        let offset_bytes = field.offset_bytes + element * number.bytes();
+        Ok((field.input, offset_bytes, number))
+    }
+}
+
+const COMPILE: &str = "read expression";

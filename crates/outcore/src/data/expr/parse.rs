@@ -1,0 +1,292 @@
+//! Text to [`Expr`]: precedence climbing over a handful of tokens.
+//!
+//! Contract: one pass, no backtracking; nesting is limited, so that no text exhausts the stack.
+//! Errors name the place as a count of characters from 1.
+
+use super::{Binary, Expr, Unary};
+use crate::error::{Error, Result};
+
+/// Deepest nesting of brackets, operators and calls.
+const DEPTH_MAX: usize = 64;
+
+/// Binary operators: text, what it is, how tightly it binds.
+const BINARY: [(&str, Binary, u8); 23] = [
+    ("or", Binary::Or, 1),
+    ("||", Binary::Or, 1),
+    ("and", Binary::And, 2),
+    ("&&", Binary::And, 2),
+    ("<<", Binary::ShiftLeft, 8),
+    (">>", Binary::ShiftRight, 8),
+    ("<=", Binary::LessEqual, 4),
+    (">=", Binary::GreaterEqual, 4),
+    ("==", Binary::Equal, 4),
+    ("!=", Binary::NotEqual, 4),
+    ("<", Binary::Less, 4),
+    (">", Binary::Greater, 4),
+    ("=", Binary::Equal, 4),
+    ("|", Binary::BitOr, 5),
+    ("^", Binary::BitXor, 6),
+    ("&", Binary::BitAnd, 7),
+    ("+", Binary::Add, 9),
+    ("-", Binary::Subtract, 9),
+    ("**", Binary::Power, 12),
+    ("*", Binary::Multiply, 10),
+    ("//", Binary::FloorDivide, 10),
+    ("/", Binary::Divide, 10),
+    ("%", Binary::Modulo, 10),
+];
+const NOT: u8 = 3;
+const COMPARE: u8 = 4;
+const SIGN: u8 = 11;
+const POWER: u8 = 12;
+
+/// Reads a whole text.
+pub(super) fn parse(text: &str) -> Result<Expr> {
+    let mut parser = Parser {
+        text,
+        at: 0,
+        depth: 0,
+    };
+    let expr = parser.expression(0)?;
+    parser.skip_space();
+    if parser.at < text.len() {
+        return Err(parser.wrong("an operator is missing"));
+    }
+    Ok(expr)
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn skip_space(&mut self) {
+        self.at = self.text.len() - self.rest().trim_start().len();
+    }
+
+    fn wrong(&self, cause: &str) -> Error {
+        let place = self.text[..self.at].chars().count() + 1;
+        let found = match self.rest().chars().next() {
+            Some(found) => format!("at `{found}`, character {place} of `{}`", self.text),
+            None => format!("at the end of `{}`", self.text),
+        };
+        Error::usage("read expression", format!("{cause} {found}"))
+            .hint("write as in Python: x * 2 + 1, x > 10 and x % 2 == 0")
+    }
+
+    fn take(&mut self, token: &str) -> bool {
+        self.skip_space();
+        let is_there = self.rest().starts_with(token);
+        if is_there {
+            self.at += token.len();
+        }
+        is_there
+    }
+
+    /// The operator that comes next: the longest text that fits; words end where words end.
+    fn operator(&mut self) -> Option<(&'static str, Binary, u8)> {
+        self.skip_space();
+        let rest = self.rest();
+        let fits = |(text, _, _): &&(&'static str, Binary, u8)| {
+            let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic());
+            rest.strip_prefix(*text)
+                .is_some_and(|behind| !is_word || !behind.starts_with(is_name))
+        };
+        let found = BINARY.iter().filter(fits);
+        found.max_by_key(|(text, _, _)| text.len()).copied()
+    }
+
+    fn expression(&mut self, least: u8) -> Result<Expr> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(self.wrong("it is nested too deeply"));
+        }
+        let mut left = self.operand(least)?;
+        let mut compared = false;
+        while let Some((text, operator, binds)) = self.operator() {
+            if binds < least {
+                break;
+            }
+            if binds == COMPARE && std::mem::replace(&mut compared, true) {
+                return Err(self.wrong("comparisons cannot be chained, join them with `and`"));
+            }
+            self.at += text.len();
+            // Powers bind from the right: 2 ** 3 ** 2 is 2 ** 9.
+            let right = self.expression(if binds == POWER { SIGN } else { binds + 1 })?;
+            left = Expr::Binary(operator, Box::new(left), Box::new(right));
+        }
+        self.depth -= 1;
+        Ok(left)
+    }
+
+    fn operand(&mut self, least: u8) -> Result<Expr> {
+        self.skip_space();
+        let unary = |operator, inner| Ok(Expr::Unary(operator, Box::new(inner)));
+        if self.take("-") {
+            return match self.expression(SIGN)? {
+                Expr::Int(value) => Ok(Expr::Int(-value)),
+                Expr::Float(value) => Ok(Expr::Float(-value)),
+                inner => unary(Unary::Negate, inner),
+            };
+        }
+        if self.take("+") {
+            return self.expression(SIGN);
+        }
+        if self.take("~") {
+            let inner = self.expression(SIGN)?;
+            return unary(Unary::Invert, inner);
+        }
+        if self.rest().starts_with('!') && !self.rest().starts_with("!=") {
+            self.at += 1;
+            let inner = self.expression(NOT.max(least))?;
+            return unary(Unary::Not, inner);
+        }
+        if self.take("(") {
+            let inner = self.expression(0)?;
+            if !self.take(")") {
+                return Err(self.wrong("`)` is missing"));
+            }
+            return Ok(inner);
+        }
+        match self.rest().chars().next() {
+            Some(c) if c.is_ascii_digit() || c == '.' => self.number(),
+            Some(c) if is_name(c) => self.word(least),
+            _ => Err(self.wrong("a value is missing")),
+        }
+    }
+
+    fn word(&mut self, least: u8) -> Result<Expr> {
+        let rest = self.rest();
+        let len = rest
+            .find(|c: char| !is_name(c) && c != '.')
+            .unwrap_or(rest.len());
+        let word = &rest[..len];
+        self.at += len;
+        match word {
+            "not" => {
+                let inner = self.expression(NOT.max(least))?;
+                return Ok(Expr::Unary(Unary::Not, Box::new(inner)));
+            }
+            "true" | "True" => return Ok(Expr::Bool(true)),
+            "false" | "False" => return Ok(Expr::Bool(false)),
+            _ => {}
+        }
+        if self.take("(") {
+            let mut arguments = Vec::new();
+            while !self.take(")") {
+                if !arguments.is_empty() && !self.take(",") {
+                    return Err(self.wrong("`)` or `,` is missing"));
+                }
+                arguments.push(self.expression(0)?);
+            }
+            return Ok(Expr::Call(word.to_string(), arguments));
+        }
+        if !self.take("[") {
+            return Ok(Expr::Name(word.to_string(), 0));
+        }
+        self.skip_space();
+        match (self.number()?, self.take("]")) {
+            (Expr::Int(element), true) => {
+                let element = usize::try_from(element).map_err(|_| self.wrong("no such element"))?;
+                Ok(Expr::Name(word.to_string(), element))
+            }
+            _ => Err(self.wrong("an element is a number in brackets, as in x[0],")),
+        }
+    }
+
+    fn number(&mut self) -> Result<Expr> {
+        let rest = self.rest();
+        let mut len = 0;
+        let bytes = rest.as_bytes();
+        let is_hex = rest.starts_with("0x") || rest.starts_with("0X");
+        while len < bytes.len() {
+            let c = bytes[len];
+            let is_sign = matches!(c, b'+' | b'-')
+                && !is_hex
+                && len > 0
+                && matches!(bytes[len - 1], b'e' | b'E');
+            if !(c.is_ascii_alphanumeric() || c == b'_' || c == b'.' || is_sign) {
+                break;
+            }
+            len += 1;
+        }
+        let digits = rest[..len].replace('_', "");
+        let value = match digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
+            Some(hex) => i128::from_str_radix(hex, 16).ok().map(Expr::Int),
+            None => match digits.parse() {
+                Ok(value) => Some(Expr::Int(value)),
+                // Words such as `inf` begin with a letter and are no numbers here.
+                Err(_) => digits.parse().ok().map(Expr::Float),
+            },
+        };
+        let value = value.ok_or_else(|| self.wrong("no number that is understood"))?;
+        self.at += len;
+        Ok(value)
+    }
+}
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        fn show(expr: &Expr) -> String {
+            match expr {
+                Expr::Int(value) => value.to_string(),
+                Expr::Float(value) => format!("{value:?}"),
+                Expr::Bool(value) => value.to_string(),
+                Expr::Name(name, 0) => name.clone(),
+                Expr::Name(name, element) => format!("{name}[{element}]"),
+                Expr::Unary(operator, inner) => format!("({operator:?} {})", show(inner)),
+                Expr::Binary(operator, a, b) => format!("({} {operator:?} {})", show(a), show(b)),
+                Expr::Call(name, arguments) => {
+                    let arguments: Vec<String> = arguments.iter().map(show).collect();
+                    format!("{name}({})", arguments.join(","))
+                }
+            }
+        }
+        show(&parse(text).unwrap())
+    }
+
+    #[test]
+    fn operators_bind_as_in_python() {
+        assert_eq!(shown("1+2*x"), "(1 Add (2 Multiply x))");
+        assert_eq!(shown("-x ** 2"), "(Negate (x Power 2))");
+        assert_eq!(shown("2 ** 3 ** 2"), "(2 Power (3 Power 2))");
+        assert_eq!(shown("2 ** -1"), "(2 Power -1)");
+        assert_eq!(shown("a - b - c"), "((a Subtract b) Subtract c)");
+        assert_eq!(
+            shown("not x > 1 and y or z"),
+            "(((Not (x Greater 1)) And y) Or z)"
+        );
+        assert_eq!(shown("x & 3 == 1"), "((x BitAnd 3) Equal 1)");
+        assert_eq!(shown("x >> 2 + 1"), "(x ShiftRight (2 Add 1))");
+        assert_eq!(shown("orange or x"), "(orange Or x)");
+        assert_eq!(shown("!(x != 0x1F)"), "(Not (x NotEqual 31))");
+        assert_eq!(shown("max(x[2], 1e-3)"), "max(x[2],0.001)");
+        assert_eq!(shown("1_000 // pos.a"), "(1000 FloorDivide pos.a)");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named_with_its_place() {
+        for text in ["", "1 +", "(x", "x x", "1 < x < 3", "f(1 2)", "x[", "3q", "x[-1]", "@"] {
+            let error = parse(text).unwrap_err();
+            assert_eq!(error.kind(), crate::Kind::Usage, "{text}");
+            assert!(error.next_step().is_some(), "{text}");
+        }
+        let error = parse("x + )").unwrap_err();
+        assert!(error.cause().contains("character 5"), "{error}");
+        assert!(parse(&"(".repeat(100_000)).is_err());
+        assert!(parse(&"-".repeat(100_000)).is_err());
+    }
+}

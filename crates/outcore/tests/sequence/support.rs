@@ -1,0 +1,94 @@
+//! Jobs on drives in memory, and data cut into files over them.
+
+use std::sync::{Arc, Mutex};
+
+use outcore::algo::sort::{SortInput, SortOutput};
+use outcore::drive::ram::{RamDevice, RamOptions};
+use outcore::job::{Job, JobOptions};
+
+/// A job of `threads` with so much memory, and its drives.
+pub fn ram_job(threads: usize, memory_kib: u64, seed: u64) -> (RamDevice, Job) {
+    let device = RamDevice::new(RamOptions {
+        seed,
+        ..RamOptions::default()
+    });
+    let job = Job::on(options(threads, memory_kib), Arc::new(device.clone()));
+    (device, job)
+}
+
+pub fn options(threads: usize, memory_kib: u64) -> JobOptions {
+    JobOptions {
+        threads,
+        memory_bytes: memory_kib << 10,
+        ..JobOptions::default()
+    }
+}
+
+/// Puts `bytes`, cut at the records that `cuts` chooses, into files with headers over three drives.
+pub fn put(
+    device: &RamDevice,
+    name: &str,
+    bytes: &[u8],
+    record_bytes: usize,
+    cuts: &[proptest::sample::Index],
+    header_bytes: usize,
+) -> Vec<SortInput> {
+    let count = bytes.len() / record_bytes;
+    let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(count + 1)).collect();
+    ends.push(count);
+    ends.sort_unstable();
+    let mut from = 0;
+    let mut inputs = Vec::new();
+    for (number, end) in ends.into_iter().enumerate() {
+        let path = format!("/d{}/{name}-{number}", number % 3);
+        let mut file = vec![0xEE; header_bytes];
+        file.extend_from_slice(&bytes[from * record_bytes..end * record_bytes]);
+        device.put(&path, file);
+        inputs.push(SortInput {
+            path: path.into(),
+            header_bytes: header_bytes as u64,
+            data_bytes: None,
+        });
+        from = end;
+    }
+    inputs
+}
+
+pub fn file(path: &str) -> SortOutput {
+    SortOutput::File {
+        path: path.into(),
+        header: None,
+    }
+}
+
+/// A file whose header says how many items follow.
+pub fn file_with_header(path: &str, header_bytes: usize) -> SortOutput {
+    SortOutput::File {
+        path: path.into(),
+        header: Some(Arc::new(move |count| vec![count as u8; header_bytes])),
+    }
+}
+
+/// What comes out of a pipe that `work` writes to.
+pub fn piped(work: impl FnOnce(&SortOutput)) -> Vec<u8> {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let read = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        std::io::Read::read_to_end(&mut reader, &mut all).unwrap();
+        all
+    });
+    let output = SortOutput::Pipe(Mutex::new(Box::new(writer)));
+    work(&output);
+    drop(output);
+    read.join().unwrap()
+}
+
+pub fn bytes_of(items: &[u64]) -> Vec<u8> {
+    bytemuck::cast_slice(items).to_vec()
+}
+
+/// Numbers that depend on their place alone.
+pub fn numbers(count: usize, seed: u64) -> Vec<u64> {
+    let number = |i: u64| outcore::stream::sample::random(seed, i) >> (i % 3 * 20);
+    (0..count as u64).map(number).collect()
+}

@@ -1,0 +1,39 @@
+//! Breadth-first search over edges that do not fit in memory; the vertices do.
+//!
+//! Semi-external: a depth a vertex in memory, the edges on the drives in any order. Each level
+//! reads all edges once and keeps those that leave the frontier for a vertex that was not seen: a
+//! map, a filter and a collect in one pass.
+
+use std::path::Path;
+
+use outcore::Result;
+use outcore::algo::sequence::{Sequence, collect, read};
+use outcore::algo::sort::SortInput;
+use outcore::job::Job;
+
+/// The depth of each of `count` vertices below `source` along `edges`, pairs (from, to) of `u32`;
+/// nothing for those that cannot be reached.
+///
+/// # Errors
+/// What the passes fail with.
+pub fn bfs(job: &Job, edges: &Path, count: usize, source: u32) -> Result<Vec<Option<u32>>> {
+    let mut depths: Vec<Option<u32>> = vec![None; count];
+    let mut frontier = vec![source];
+    let mut depth = 0;
+    while !frontier.is_empty() {
+        for vertex in frontier.drain(..) {
+            depths[vertex as usize] = Some(depth);
+        }
+        let is_next = |[from, to]: &[u32; 2]| {
+            depths[*from as usize] == Some(depth) && depths[*to as usize].is_none()
+        };
+        let reached = read::<[u32; 2]>(&[SortInput::raw(edges)])
+            .filter(is_next)
+            .map(|[_, to]| to);
+        frontier = collect(job, &reached)?;
+        frontier.sort_unstable();
+        frontier.dedup();
+        depth += 1;
+    }
+    Ok(depths)
+}

@@ -1,0 +1,24 @@
+//! A histogram of equal bins: once for the range, once for the counts.
+
+use std::path::Path;
+
+use outcore::Result;
+use outcore::algo::sequence::{histogram, max, min, read};
+use outcore::algo::sort::SortInput;
+use outcore::job::Job;
+
+/// Least and greatest of the numbers (`f64`) in `from`, and how many lie in each of `bins` equal
+/// parts between.
+///
+/// # Errors
+/// What the passes fail with.
+pub fn histogram_of(job: &Job, from: &Path, bins: usize) -> Result<(f64, f64, Vec<u64>)> {
+    let numbers = read::<f64>(&[SortInput::raw(from)]);
+    let (Some(low), Some(high)) = (min(job, &numbers)?, max(job, &numbers)?) else {
+        return Ok((0.0, 0.0, vec![0; bins]));
+    };
+    let scale = bins as f64 / (high - low).max(f64::MIN_POSITIVE);
+    let bin = |x: &f64| Some((((x - low) * scale) as usize).min(bins - 1));
+    let (counts, _) = histogram(job, &numbers, bins, bin)?;
+    Ok((low, high, counts))
+}

@@ -1,0 +1,68 @@
+//! A join of two tables by their keys, with a sort and a scan.
+//!
+//! Rows of both sides, marked with their side, are sorted by key, left before right. A scan whose
+//! operator keeps the last left row then gives every right row its partner: the operator is
+//! associative, so the scan runs over any amount of data. Keys are unique on the left.
+
+use std::path::Path;
+
+use bytemuck::{Pod, Zeroable};
+use outcore::algo::sequence::{Inclusion, Sequence, read, scan, write};
+use outcore::algo::sort::{SortInput, SortOptions, sort};
+use outcore::data::RecordFormat;
+use outcore::job::Job;
+use outcore::Result;
+
+/// A row of either side on its way.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Row {
+    key: u64,
+    /// 0 for the left side, 1 for the right.
+    side: u64,
+    left_key: u64,
+    left: u64,
+    right: u64,
+}
+
+/// Writes (key, left value, right value) for each row of `right` whose key is in `left` to `to`, by
+/// key; rows are (key, value). Gives the number of rows.
+///
+/// # Errors
+/// What the passes fail with.
+pub fn join(job: &Job, left: &Path, right: &Path, to: &Path) -> Result<u64> {
+    let dir = job.device.make_private_dir(to.parent().unwrap_or(Path::new(".")))?;
+    let step = |name: &str| dir.path().join(name);
+    let rows = |path: &Path| read::<[u64; 2]>(&[SortInput::raw(path)]);
+
+    let lefts = rows(left).map(|[key, value]| row(key, 0, value, 0));
+    let rights = rows(right).map(|[key, value]| row(key, 1, 0, value));
+    write(job, &lefts, &crate::to_file(&step("left")), false)?;
+    write(job, &rights, &crate::to_file(&step("right")), false)?;
+    let both = [SortInput::raw(step("left")), SortInput::raw(step("right"))];
+    let format = RecordFormat::parse_record(size_of::<Row>(), &["0:8:u64", "8:8:u64", "32:8:u64"])?;
+    let sorted = crate::to_file(&step("sorted"));
+    sort(job, &both, sorted, &format, SortOptions::default())?;
+
+    let last_left = |before: Row, row: Row| match row.side {
+        0 => row,
+        _ => Row {
+            left_key: before.left_key,
+            left: before.left,
+            ..row
+        },
+    };
+    let sorted = read::<Row>(&[SortInput::raw(step("sorted"))]);
+    let scanned = crate::to_file(&step("scanned"));
+    scan(job, &sorted, Row::zeroed(), last_left, Inclusion::Inclusive, (&scanned, false))?;
+    let matched = read::<Row>(&[SortInput::raw(step("scanned"))])
+        .filter(|row| row.side == 1 && row.left_key == row.key)
+        .map(|row| [row.key, row.left, row.right]);
+    let done = write(job, &matched, &crate::to_file(to), false)?;
+    Ok(done.records)
+}
+
+fn row(key: u64, side: u64, left: u64, right: u64) -> Row {
+    let left_key = if side == 0 { key } else { !key };
+    Row { key, side, left_key, left, right }
+}

@@ -1,0 +1,20 @@
+//! Prefix sums: where each item of a variable length begins, say.
+//!
+//! One read and one write, whatever the size (PALID, SPAA 2025, section 4: scan).
+
+use std::path::Path;
+
+use outcore::Result;
+use outcore::algo::sequence::{Inclusion, PassSummary, read, scan};
+use outcore::algo::sort::SortInput;
+use outcore::job::Job;
+
+/// Number i of `to` is the sum of the first i numbers of `from`.
+///
+/// # Errors
+/// What the pass fails with.
+pub fn prefix_sums(job: &Job, from: &Path, to: &Path) -> Result<PassSummary> {
+    let lengths = read::<u64>(&[SortInput::raw(from)]);
+    let output = (&crate::to_file(to), false);
+    scan(job, &lengths, 0, u64::wrapping_add, Inclusion::Exclusive, output)
+}

@@ -1,0 +1,69 @@
+//! Samplesort, spelled out with the primitives (PALID, SPAA 2025, section 4).
+//!
+//! Sample, choose splitters, distribute, sort each bucket in memory, and put them one after the
+//! other. `outcore::algo::sort` does the same with its passes fused, buckets kept in memory and
+//! oversized ones split; this is what it does in a page.
+
+use std::path::Path;
+
+use outcore::algo::sequence::gather::InMemory;
+use outcore::algo::sequence::write::produce;
+use outcore::algo::sequence::{BucketFiles, PassSummary, collect, count, distribute, gather, read, write};
+use outcore::algo::sort::SortInput;
+use outcore::job::Job;
+use outcore::stream::sample::random;
+use outcore::{Error, Result};
+
+/// Sampled numbers for each splitter.
+const OVERSAMPLING: u64 = 32;
+
+/// Sorts the numbers (`u64`) of `from` into `to`.
+///
+/// # Errors
+/// What the passes fail with.
+pub fn samplesort(job: &Job, from: &Path, to: &Path) -> Result<PassSummary> {
+    let input = [SortInput::raw(from)];
+    let numbers = read::<u64>(&input);
+    let n = count(job, &numbers)?;
+    let buckets = (n * 8 / (job.options.memory_bytes / 16)).clamp(2, 256) as usize;
+
+    let places: Vec<u64> = (0..buckets as u64 * OVERSAMPLING)
+        .map(|i| random(1, i) % n.max(1))
+        .take(n as usize)
+        .collect();
+    let (bytes, _) = gather(job, &input, 8, &places)?;
+    let mut sample: Vec<u64> = bytemuck::pod_collect_to_vec(&bytes);
+    sample.sort_unstable();
+    let splitters: Vec<u64> = (1..buckets)
+        .filter_map(|i| sample.get(i * sample.len() / buckets).copied())
+        .collect();
+
+    let parent = to.parent().unwrap_or(Path::new("."));
+    let dir = job.device.make_private_dir(parent)?;
+    let path = |kind: &str, bucket: usize| dir.path().join(format!("{kind}-{bucket}"));
+    let files = BucketFiles {
+        paths: (0..buckets).map(|bucket| path("bucket", bucket)).collect(),
+        manifest: dir.path().join("buckets.outcore.json"),
+        replace: false,
+    };
+    let bucket_of = |x: &u64| splitters.partition_point(|splitter| splitter <= x);
+    distribute(job, &numbers, bucket_of, &files)?;
+
+    for bucket in 0..buckets {
+        let mut keys = collect(job, &read::<u64>(&[SortInput::raw(path("bucket", bucket))]))?;
+        keys.sort_unstable();
+        let sorted = InMemory {
+            bytes: bytemuck::cast_slice(&keys),
+            item_bytes: 8,
+        };
+        produce(job, &sorted, &crate::to_file(&path("sorted", bucket)), false)?;
+    }
+    let sorted: Vec<SortInput> = (0..buckets)
+        .map(|bucket| SortInput::raw(path("sorted", bucket)))
+        .collect();
+    let done = write(job, &read::<u64>(&sorted), &crate::to_file(to), false)?;
+    match done.records == n {
+        true => Ok(done),
+        false => Err(Error::corrupt("sort", "another number of records")),
+    }
+}

@@ -1,0 +1,27 @@
+//! A global shuffle for training: every epoch another order, the same on every machine.
+
+use std::path::Path;
+
+use outcore::Result;
+use outcore::algo::shuffle::{ShuffleOptions, ShuffleSummary, Unit, shuffle};
+use outcore::algo::sort::SortInput;
+use outcore::job::Job;
+
+/// Bytes of an example.
+const RECORD_BYTES: usize = 8;
+
+/// Writes the records (8 bytes) of `from` to `to`, in the order of epoch `epoch`.
+///
+/// # Errors
+/// What the shuffle fails with.
+pub fn global_shuffle(job: &Job, from: &Path, to: &Path, epoch: u64) -> Result<ShuffleSummary> {
+    let options = ShuffleOptions {
+        unit: Unit::Records {
+            record_bytes: RECORD_BYTES,
+        },
+        seed: 42,
+        epoch,
+        replace: false,
+    };
+    shuffle(job, &[SortInput::raw(from)], crate::to_file(to), options)
+}
