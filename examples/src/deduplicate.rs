@@ -1,4 +1,6 @@
 //! One record of each kind: deduplication of training data by the hash of a document, say.
+//!
+//! Contract: by hash while the distinct records fit in memory, by sort beyond.
 
 use std::path::Path;
 

@@ -1,4 +1,6 @@
 //! A histogram of equal bins: once for the range, once for the counts.
+//!
+//! Contract: two reads, nothing written.
 
 use std::path::Path;
 

@@ -18,12 +18,19 @@ use outcore::job::Job;
 /// # Errors
 /// What the passes fail with.
 pub fn inverted_index(job: &Job, pairs: &Path, terms: &Path, postings: &Path) -> Result<u64> {
-    let dir = job.device.make_private_dir(terms.parent().unwrap_or(Path::new(".")))?;
+    let dir = job
+        .device
+        .make_private_dir(terms.parent().unwrap_or(Path::new(".")))?;
     let step = |name: &str| dir.path().join(name);
 
     let all = read::<[u32; 2]>(&[SortInput::raw(pairs)]);
     let by_term = RecordFormat::parse_type("u32x2")?;
-    unique(job, &all, &by_term, (&crate::to_file(&step("pairs")), false))?;
+    unique(
+        job,
+        &all,
+        &by_term,
+        (&crate::to_file(&step("pairs")), false),
+    )?;
     let sorted = || read::<[u32; 2]>(&[SortInput::raw(step("pairs"))]);
     let documents = sorted().map(|[_, document]| document);
     write(job, &documents, &crate::to_file(postings), false)?;
@@ -36,7 +43,14 @@ pub fn inverted_index(job: &Job, pairs: &Path, terms: &Path, postings: &Path) ->
     // The counts of the terms before one say where its documents begin.
     let starts = crate::to_file(&step("starts"));
     let lengths = counts.map(|[_, count]| count);
-    scan(job, &lengths, 0, u64::wrapping_add, Inclusion::Exclusive, (&starts, false))?;
+    scan(
+        job,
+        &lengths,
+        0,
+        u64::wrapping_add,
+        Inclusion::Exclusive,
+        (&starts, false),
+    )?;
     let index = read::<[u64; 2]>(&[SortInput::raw(step("counts"))])
         .zip(read::<u64>(&[SortInput::raw(step("starts"))]))
         .map(|([term, _], start): ([u64; 2], u64)| [term, start]);

@@ -7,11 +7,11 @@
 use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
+use outcore::Result;
 use outcore::algo::sequence::{Inclusion, Sequence, read, scan, write};
 use outcore::algo::sort::{SortInput, SortOptions, sort};
 use outcore::data::RecordFormat;
 use outcore::job::Job;
-use outcore::Result;
 
 /// A row of either side on its way.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -31,7 +31,9 @@ struct Row {
 /// # Errors
 /// What the passes fail with.
 pub fn join(job: &Job, left: &Path, right: &Path, to: &Path) -> Result<u64> {
-    let dir = job.device.make_private_dir(to.parent().unwrap_or(Path::new(".")))?;
+    let dir = job
+        .device
+        .make_private_dir(to.parent().unwrap_or(Path::new(".")))?;
     let step = |name: &str| dir.path().join(name);
     let rows = |path: &Path| read::<[u64; 2]>(&[SortInput::raw(path)]);
 
@@ -54,7 +56,14 @@ pub fn join(job: &Job, left: &Path, right: &Path, to: &Path) -> Result<u64> {
     };
     let sorted = read::<Row>(&[SortInput::raw(step("sorted"))]);
     let scanned = crate::to_file(&step("scanned"));
-    scan(job, &sorted, Row::zeroed(), last_left, Inclusion::Inclusive, (&scanned, false))?;
+    scan(
+        job,
+        &sorted,
+        Row::zeroed(),
+        last_left,
+        Inclusion::Inclusive,
+        (&scanned, false),
+    )?;
     let matched = read::<Row>(&[SortInput::raw(step("scanned"))])
         .filter(|row| row.side == 1 && row.left_key == row.key)
         .map(|row| [row.key, row.left, row.right]);
@@ -64,5 +73,11 @@ pub fn join(job: &Job, left: &Path, right: &Path, to: &Path) -> Result<u64> {
 
 fn row(key: u64, side: u64, left: u64, right: u64) -> Row {
     let left_key = if side == 0 { key } else { !key };
-    Row { key, side, left_key, left, right }
+    Row {
+        key,
+        side,
+        left_key,
+        left,
+        right,
+    }
 }

@@ -47,26 +47,43 @@ fn run(job: &Job, arguments: &[String]) -> outcore::Result<String> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let path = |text: &str| PathBuf::from(text);
     match words[..] {
-        ["samplesort", from, to] => examples::samplesort(job, &path(from), &path(to)).map(|_| String::new()),
-        ["prefix-sums", from, to] => examples::prefix_sums(job, &path(from), &path(to)).map(|_| String::new()),
+        ["samplesort", from, to] => {
+            examples::samplesort(job, &path(from), &path(to)).map(|_| String::new())
+        }
+        ["prefix-sums", from, to] => {
+            examples::prefix_sums(job, &path(from), &path(to)).map(|_| String::new())
+        }
         ["histogram", from] => {
             let (low, high, counts) = examples::histogram_of(job, Path::new(from), 20)?;
             Ok(format!("{low} to {high}: {counts:?}\n"))
         }
-        ["kth-largest", from, k] => {
-            Ok(format!("{:?}\n", examples::kth_largest(job, Path::new(from), number(k)?)?))
+        ["kth-largest", from, k] => Ok(format!(
+            "{:?}\n",
+            examples::kth_largest(job, Path::new(from), number(k)?)?
+        )),
+        ["word-count", from, to] => {
+            examples::word_count(job, &path(from), &path(to)).map(|n| format!("{n}\n"))
         }
-        ["word-count", from, to] => examples::word_count(job, &path(from), &path(to)).map(|n| format!("{n}\n")),
-        ["deduplicate", from, to] => examples::deduplicate(job, &path(from), &path(to)).map(|n| format!("{n}\n")),
-        ["shuffle", from, to] => examples::global_shuffle(job, &path(from), &path(to), 1).map(|_| String::new()),
+        ["deduplicate", from, to] => {
+            examples::deduplicate(job, &path(from), &path(to)).map(|n| format!("{n}\n"))
+        }
+        ["shuffle", from, to] => {
+            examples::global_shuffle(job, &path(from), &path(to), 1).map(|_| String::new())
+        }
         ["join", left, right, to] => {
             examples::join(job, &path(left), &path(right), &path(to)).map(|n| format!("{n}\n"))
         }
         ["inverted-index", from, terms, postings] => {
-            examples::inverted_index(job, &path(from), &path(terms), &path(postings)).map(|n| format!("{n}\n"))
+            examples::inverted_index(job, &path(from), &path(terms), &path(postings))
+                .map(|n| format!("{n}\n"))
         }
         ["bfs", edges, count, source] => {
-            let depths = examples::bfs(job, Path::new(edges), number(count)? as usize, number(source)? as u32)?;
+            let depths = examples::bfs(
+                job,
+                Path::new(edges),
+                number(count)? as usize,
+                number(source)? as u32,
+            )?;
             Ok(format!("{} reached\n", depths.iter().flatten().count()))
         }
         _ => Err(Error::usage("read arguments", USAGE)),

@@ -16,5 +16,12 @@ use outcore::job::Job;
 pub fn prefix_sums(job: &Job, from: &Path, to: &Path) -> Result<PassSummary> {
     let lengths = read::<u64>(&[SortInput::raw(from)]);
     let output = (&crate::to_file(to), false);
-    scan(job, &lengths, 0, u64::wrapping_add, Inclusion::Exclusive, output)
+    scan(
+        job,
+        &lengths,
+        0,
+        u64::wrapping_add,
+        Inclusion::Exclusive,
+        output,
+    )
 }

@@ -8,7 +8,9 @@ use std::path::Path;
 
 use outcore::algo::sequence::gather::InMemory;
 use outcore::algo::sequence::write::produce;
-use outcore::algo::sequence::{BucketFiles, PassSummary, collect, count, distribute, gather, read, write};
+use outcore::algo::sequence::{
+    BucketFiles, PassSummary, collect, count, distribute, gather, read, write,
+};
 use outcore::algo::sort::SortInput;
 use outcore::job::Job;
 use outcore::stream::sample::random;
@@ -56,7 +58,12 @@ pub fn samplesort(job: &Job, from: &Path, to: &Path) -> Result<PassSummary> {
             bytes: bytemuck::cast_slice(&keys),
             item_bytes: 8,
         };
-        produce(job, &sorted, &crate::to_file(&path("sorted", bucket)), false)?;
+        produce(
+            job,
+            &sorted,
+            &crate::to_file(&path("sorted", bucket)),
+            false,
+        )?;
     }
     let sorted: Vec<SortInput> = (0..buckets)
         .map(|bucket| SortInput::raw(path("sorted", bucket)))

@@ -1,4 +1,6 @@
 //! A global shuffle for training: every epoch another order, the same on every machine.
+//!
+//! Contract: two reads and two writes of what does not fit in memory.
 
 use std::path::Path;
 

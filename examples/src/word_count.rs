@@ -17,7 +17,8 @@ use outcore::job::Job;
 /// # Errors
 /// What the passes fail with.
 pub fn word_count(job: &Job, from: &Path, to: &Path) -> Result<u64> {
-    let words = read::<[u8; 16]>(&[SortInput::raw(from)]).map(|word| word.map(|c| c.to_ascii_lowercase()));
+    let words =
+        read::<[u8; 16]>(&[SortInput::raw(from)]).map(|word| word.map(|c| c.to_ascii_lowercase()));
     let format = RecordFormat::parse_type("bytes16")?;
     let found = count_by(job, &words, &format, (&crate::to_file(to), false))?;
     Ok(found.pass.records)

@@ -73,7 +73,10 @@ fn prefix_sums_are_those_of_a_loop() {
     let mut sum = 0_u64;
     let expected: Vec<u64> = items
         .iter()
-        .map(|x| std::mem::replace(&mut sum, sum.wrapping_add(*x)))
+        .map(|x| {
+            let next = sum.wrapping_add(*x);
+            std::mem::replace(&mut sum, next)
+        })
         .collect();
     assert!(get::<u64>(&case.path("out")) == expected);
 }
@@ -81,7 +84,10 @@ fn prefix_sums_are_those_of_a_loop() {
 #[test]
 fn a_histogram_counts_everything_once() {
     let case = Case::new();
-    let items: Vec<f64> = numbers(300_000, 1000).iter().map(|x| *x as f64 / 8.0).collect();
+    let items: Vec<f64> = numbers(300_000, 1000)
+        .iter()
+        .map(|x| *x as f64 / 8.0)
+        .collect();
     let from = case.put("in", &items);
     let (low, high, counts) = examples::histogram_of(&job(), &from, 10).unwrap();
     assert_eq!((low, high), (0.0, 999.0 / 8.0));
@@ -90,7 +96,11 @@ fn a_histogram_counts_everything_once() {
         counts
     });
     assert_eq!(counts.iter().sum::<u64>(), 300_000);
-    let off = counts.iter().zip(&expected).map(|(a, b)| a.abs_diff(*b)).max();
+    let off = counts
+        .iter()
+        .zip(&expected)
+        .map(|(a, b)| a.abs_diff(*b))
+        .max();
     assert!(off <= Some(300), "{counts:?} {expected:?}");
 }
 
@@ -121,7 +131,9 @@ fn words_are_counted_and_records_deduplicated() {
     let from = case.put("in", &words);
     let mut counts = BTreeMap::new();
     for word in &words {
-        *counts.entry(word.map(|c| c.to_ascii_lowercase())).or_insert(0_u64) += 1;
+        *counts
+            .entry(word.map(|c| c.to_ascii_lowercase()))
+            .or_insert(0_u64) += 1;
     }
     let found = examples::word_count(&job(), &from, &case.path("counts")).unwrap();
     assert_eq!(found, counts.len() as u64);

@@ -4,13 +4,17 @@
     >>> summary = outcore.sort("keys.bin", "sorted.bin", dtype="u64", memory="2GiB")
 
 `sort`, `shuffle`, `gen`, `verify` and `plan` are the subcommands of the command `outcore` with the
-same options and the same results; `shuffled` reads in the order of a shuffle without writing it. They release the interpreter while they work, stop within a second
+same options and the same results; `shuffled` reads in the order of a shuffle without writing it, and
+`open` gives a lazy `Dataset` with map, filter and reductions. They release the interpreter while they
+work, stop within a second
 on Ctrl-C with nothing left behind, and raise an `OutcoreError` that names cause, place and next
 step. `outcore.sim` simulates drives.
 """
 
 from . import sim as sim
 from ._api import gen, plan, sort, verify
+from ._column import Column, col, index, x
+from ._dataset import Dataset, open
 from ._errors import (
     AccessError,
     CheckFailedError,
@@ -40,7 +44,9 @@ from ._summary import (
 __all__ = [
     "AccessError",
     "CheckFailedError",
+    "Column",
     "CorruptError",
+    "Dataset",
     "DriveTraffic",
     "GenSummary",
     "IoError",
@@ -59,16 +65,20 @@ __all__ = [
     "UsageError",
     "VerifyReport",
     "__version__",
+    "col",
     "gen",
+    "index",
+    "open",
     "plan",
     "shuffle",
     "shuffled",
     "sort",
     "verify",
+    "x",
 ]
 
 # Where users find them is where tracebacks and help should say they are.
 for _name in __all__:
-    if not _name.startswith("_"):
+    if not _name.startswith("_") and hasattr(globals()[_name], "__qualname__"):
         globals()[_name].__module__ = __name__
 del _name

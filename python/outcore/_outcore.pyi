@@ -1,8 +1,10 @@
 """The native module: one function a job."""
 
+from collections.abc import Iterator
 from typing import final
 
 from ._wire import (
+    DatasetRequest,
     GenerateReply,
     GenerateRequest,
     OrderRequest,
@@ -17,14 +19,20 @@ from ._wire import (
     Tell,
     VerifyReply,
     VerifyRequest,
+    WriteTo,
 )
 
 __all__ = [
+    "Batches",
     "Order",
     "SimRun",
     "__version__",
+    "batches",
+    "describe",
+    "explain",
     "generate",
     "plan",
+    "reduce",
     "shuffle",
     "sim_plan",
     "sim_presets",
@@ -32,6 +40,7 @@ __all__ = [
     "sim_run",
     "sort",
     "verify",
+    "write",
 ]
 
 __version__: str
@@ -66,3 +75,18 @@ class SimRun:
     def request_count(self) -> int: ...
     def requests(self) -> bytes: ...
     def svg(self, view: str) -> str: ...
+def describe(request: DatasetRequest) -> tuple[str, int, str]: ...
+def explain(request: DatasetRequest, consumer: str) -> str: ...
+def reduce(
+    request: DatasetRequest, how: list[str], tell: Tell | None
+) -> list[int | float | None]: ...
+def write(
+    request: DatasetRequest, to: WriteTo, how: str, tell: Tell | None
+) -> GenerateReply: ...
+def batches(request: DatasetRequest) -> Batches: ...
+
+class Batches:
+    """The bytes of batches, in order."""
+
+    def __iter__(self) -> Iterator[bytes]: ...
+    def __next__(self) -> bytes: ...

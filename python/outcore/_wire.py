@@ -152,6 +152,33 @@ class SimPlanRequest(TypedDict):
     sort_ns: float
 
 
+class StepRequest(TypedDict):
+    """A step of a dataset: an expression, or a function from the bytes of a batch to those of
+    another."""
+
+    kind: str
+    expression: str | None
+    function: Callable[[bytes], bytes] | None
+    records: RecordsRequest | None
+    filters: bool
+
+
+class DatasetRequest(TypedDict):
+    """Files and what is done to each record."""
+
+    inputs: list[str]
+    records: RecordsRequest
+    means: MeansRequest
+    steps: list[StepRequest]
+
+
+class WriteTo(TypedDict):
+    """Where a result goes."""
+
+    output: str
+    force: bool
+
+
 class PhaseReply(TypedDict):
     """A part of a job."""
 

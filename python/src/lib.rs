@@ -12,9 +12,11 @@
 //! | [`jobs`] | sort, plan, shuffle, generate, verify |
 //! | [`order`] | records in the order of a shuffle |
 //! | [`sim`] | the simulator |
+//! | [`dataset`] | lazy datasets: steps, reductions, writes, batches |
 //! | [`run`] | a job on its thread: signals, progress, cancellation |
 //! | [`errors`] | failures as exceptions |
 
+mod dataset;
 mod errors;
 mod jobs;
 mod order;
@@ -28,13 +30,15 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _outcore {
     #[pymodule_export]
+    use crate::dataset::Batches;
+    #[pymodule_export]
     use crate::order::Order;
     #[pymodule_export]
     use crate::sim::SimRun;
     use outcore::config::Environment;
     use pyo3::prelude::*;
 
-    use crate::{errors, jobs, reply, request, run, sim};
+    use crate::{dataset, errors, jobs, reply, request, run, sim};
 
     /// Sorts files.
     #[pyfunction]
@@ -124,6 +128,49 @@ mod _outcore {
     #[pyfunction]
     fn sim_presets(py: Python<'_>) -> PyResult<String> {
         sim::presets().map_err(|error| errors::raise(py, &error))
+    }
+
+    /// What the items of a dataset are, and its steps as text.
+    #[pyfunction]
+    fn describe(py: Python<'_>, request: dataset::Dataset) -> PyResult<(String, usize, String)> {
+        dataset::describe(py, request)
+    }
+
+    /// The passes of a consumer.
+    #[pyfunction]
+    fn explain(py: Python<'_>, request: dataset::Dataset, consumer: String) -> PyResult<String> {
+        dataset::explain(py, request, consumer)
+    }
+
+    /// Folds the items of a dataset.
+    #[pyfunction]
+    #[pyo3(signature = (request, how, tell))]
+    fn reduce(
+        py: Python<'_>,
+        request: dataset::Dataset,
+        how: Vec<String>,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<Py<PyAny>>> {
+        dataset::reduce(py, request, how, tell)
+    }
+
+    /// Writes the items of a dataset.
+    #[pyfunction]
+    #[pyo3(signature = (request, to, how, tell))]
+    fn write(
+        py: Python<'_>,
+        request: dataset::Dataset,
+        to: dataset::To,
+        how: String,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<reply::Generated> {
+        dataset::write(py, request, to, how, tell)
+    }
+
+    /// The items of a dataset in batches of bytes.
+    #[pyfunction]
+    fn batches(py: Python<'_>, request: dataset::Dataset) -> PyResult<Batches> {
+        Batches::start(py, request)
     }
 
     #[pymodule_init]

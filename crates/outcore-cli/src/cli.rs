@@ -17,9 +17,9 @@ use outcore::{Error, Result, units};
 use outcore_formats::records::TypeRequest;
 use outcore_sim::cli::SimCommand;
 
+use crate::commands::sequence::SequenceCommand;
 use commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
 use lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OrderArgs};
-use crate::commands::sequence::SequenceCommand;
 
 const AFTER_HELP: &str = "\
 First steps:

@@ -13,6 +13,7 @@ mod lines;
 mod npy;
 mod other;
 mod record;
+mod sequence;
 mod shards;
 mod signals;
 mod sim;

@@ -133,9 +133,10 @@ impl<'a> GatherPlan<'a> {
 
     /// Some runs of the drive that has the least to do for `port`.
     fn take(&self, port: &Port) -> &[Run] {
-        let open = self.drives.iter().enumerate().filter(|(index, (_, runs))| {
-            self.next[*index].load(Ordering::Relaxed) < runs.len()
-        });
+        let open =
+            self.drives.iter().enumerate().filter(|(index, (_, runs))| {
+                self.next[*index].load(Ordering::Relaxed) < runs.len()
+            });
         let least = open.min_by_key(|(_, (drive, _))| port.backlog(*drive));
         let Some((index, (_, runs))) = least else {
             return &[];
@@ -243,12 +244,13 @@ impl<'a> Gatherer<'a> {
             let at = part.data_at_bytes + (position - part.first_position) * element_bytes as u64;
             let from = (at - run.at_bytes) as usize;
             if from + element_bytes > transfer.len_bytes {
-                return Err(
-                    Error::corrupt("read input", "the file became shorter while it was read")
-                        .path(&part.file.path)
-                        .offset(at)
-                        .hint("work on a copy that nobody changes"),
-                );
+                return Err(Error::corrupt(
+                    "read input",
+                    "the file became shorter while it was read",
+                )
+                .path(&part.file.path)
+                .offset(at)
+                .hint("work on a copy that nobody changes"));
             }
             found(*place, &transfer.buf[from..from + element_bytes]);
         }

@@ -4,8 +4,8 @@
 
 pub mod chunks;
 pub mod framing;
-pub mod regions;
 pub mod gather;
+pub mod regions;
 pub mod sample;
 pub mod source;
 pub mod writer;

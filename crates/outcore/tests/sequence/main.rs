@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod consumers;
 mod passes;
 mod support;
 mod trouble;

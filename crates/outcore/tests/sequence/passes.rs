@@ -1,10 +1,12 @@
 //! Passes that come to their end.
+//!
+//! Contract: one pass each over files with headers, cut anywhere, over drives in memory.
 
+use outcore::algo::sequence::write::produce;
 use outcore::algo::sequence::{
     Reduction, Scalar, Sequence, Table, count, fold, max, mean, min, read, reduce, reduce_table,
     sum, tabulate, write,
 };
-use outcore::algo::sequence::write::produce;
 use outcore::data::RecordFormat;
 use outcore::data::expr::Schema;
 use proptest::prelude::*;
@@ -203,7 +205,10 @@ fn records_are_filtered_whole_and_their_fields_have_names() {
     let table = Table::read(&inputs, &records, Schema::of_format(&records));
     let kept = table.filter("key0 % 1000 == 7").unwrap();
     produce(&job, &kept, &file("/d0/out"), false).unwrap();
-    let expected: Vec<u8> = (0..40_000).filter(|i| i % 1000 == 7).flat_map(record).collect();
+    let expected: Vec<u8> = (0..40_000)
+        .filter(|i| i % 1000 == 7)
+        .flat_map(record)
+        .collect();
     assert!(device.get("/d0/out") == Some(expected));
     let unknown = table.filter("key1 > 0").unwrap_err();
     assert!(unknown.next_step().unwrap().contains("key0"), "{unknown}");

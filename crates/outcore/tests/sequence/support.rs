@@ -1,4 +1,6 @@
 //! Jobs on drives in memory, and data cut into files over them.
+//!
+//! Contract: what is put is found under `/d0`, `/d1`, `/d2`; a job ends with its budget unused.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +9,7 @@ use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions};
 
 /// A job of `threads` with so much memory, and its drives.
-pub fn ram_job(threads: usize, memory_kib: u64, seed: u64) -> (RamDevice, Job) {
+pub(crate) fn ram_job(threads: usize, memory_kib: u64, seed: u64) -> (RamDevice, Job) {
     let device = RamDevice::new(RamOptions {
         seed,
         ..RamOptions::default()
@@ -16,7 +18,7 @@ pub fn ram_job(threads: usize, memory_kib: u64, seed: u64) -> (RamDevice, Job) {
     (device, job)
 }
 
-pub fn options(threads: usize, memory_kib: u64) -> JobOptions {
+pub(crate) fn options(threads: usize, memory_kib: u64) -> JobOptions {
     JobOptions {
         threads,
         memory_bytes: memory_kib << 10,
@@ -25,7 +27,7 @@ pub fn options(threads: usize, memory_kib: u64) -> JobOptions {
 }
 
 /// Puts `bytes`, cut at the records that `cuts` chooses, into files with headers over three drives.
-pub fn put(
+pub(crate) fn put(
     device: &RamDevice,
     name: &str,
     bytes: &[u8],
@@ -54,7 +56,7 @@ pub fn put(
     inputs
 }
 
-pub fn file(path: &str) -> SortOutput {
+pub(crate) fn file(path: &str) -> SortOutput {
     SortOutput::File {
         path: path.into(),
         header: None,
@@ -62,7 +64,7 @@ pub fn file(path: &str) -> SortOutput {
 }
 
 /// A file whose header says how many items follow.
-pub fn file_with_header(path: &str, header_bytes: usize) -> SortOutput {
+pub(crate) fn file_with_header(path: &str, header_bytes: usize) -> SortOutput {
     SortOutput::File {
         path: path.into(),
         header: Some(Arc::new(move |count| vec![count as u8; header_bytes])),
@@ -70,7 +72,7 @@ pub fn file_with_header(path: &str, header_bytes: usize) -> SortOutput {
 }
 
 /// What comes out of a pipe that `work` writes to.
-pub fn piped(work: impl FnOnce(&SortOutput)) -> Vec<u8> {
+pub(crate) fn piped(work: impl FnOnce(&SortOutput)) -> Vec<u8> {
     let (mut reader, writer) = std::io::pipe().unwrap();
     let read = std::thread::spawn(move || {
         let mut all = Vec::new();
@@ -83,12 +85,12 @@ pub fn piped(work: impl FnOnce(&SortOutput)) -> Vec<u8> {
     read.join().unwrap()
 }
 
-pub fn bytes_of(items: &[u64]) -> Vec<u8> {
+pub(crate) fn bytes_of(items: &[u64]) -> Vec<u8> {
     bytemuck::cast_slice(items).to_vec()
 }
 
 /// Numbers that depend on their place alone.
-pub fn numbers(count: usize, seed: u64) -> Vec<u64> {
+pub(crate) fn numbers(count: usize, seed: u64) -> Vec<u64> {
     let number = |i: u64| outcore::stream::sample::random(seed, i) >> (i % 3 * 20);
     (0..count as u64).map(number).collect()
 }

@@ -1,4 +1,6 @@
 //! Passes that fail, are stopped, or are refused: named, and nothing left behind.
+//!
+//! Contract: the answer is an error that names its cause, or a right result; never a remnant.
 
 use std::sync::Arc;
 
@@ -23,15 +25,29 @@ fn a_failure_at_any_io_is_named_and_leaves_nothing() {
             let job = Job::on(options(2, 5000), Arc::clone(&device) as _);
             let input = [SortInput::raw("/d0/in")];
             let outcome = match is_filter {
-                true => write(&job, &read::<u64>(&input).filter(|x| x % 2 == 0), &file("/d0/out"), false),
-                false => write(&job, &read::<u64>(&input).map(|x| !x), &file("/d0/out"), false),
+                true => write(
+                    &job,
+                    &read::<u64>(&input).filter(|x| x % 2 == 0),
+                    &file("/d0/out"),
+                    false,
+                ),
+                false => write(
+                    &job,
+                    &read::<u64>(&input).map(|x| !x),
+                    &file("/d0/out"),
+                    false,
+                ),
             };
             if device.operations() < nth {
                 assert!(nth > 5, "a job has more operations");
                 outcome.unwrap();
                 break;
             }
-            let error = outcome.unwrap_err();
+            let Err(error) = outcome else {
+                // Room that could not be reserved is not needed in the end.
+                assert!(kind == "enospc" && ram.get("/d0/out").is_some());
+                continue;
+            };
             assert_eq!(error.kind() == Kind::NoSpace, kind == "enospc", "{error}");
             assert!(ram.get("/d0/out").is_none());
             assert_eq!(ram.list().len(), 1, "{:?}", ram.list());
@@ -50,12 +66,21 @@ fn a_function_that_panics_fails_the_job_in_its_own_words() {
     let numbers = || tabulate(300_000, |i| i);
     let outcomes = [
         write(&job, &numbers().map(check), &file("/d0/out"), false).map(|_| ()),
-        write(&job, &numbers().map(check).filter(|_| true), &file("/d0/out"), false).map(|_| ()),
+        write(
+            &job,
+            &numbers().map(check).filter(|_| true),
+            &file("/d0/out"),
+            false,
+        )
+        .map(|_| ()),
         count(&job, &numbers().map(check)).map(|_| ()),
     ];
     for outcome in outcomes {
         let error = outcome.unwrap_err();
-        assert!(error.cause().contains("77777 is no valid reading"), "{error}");
+        assert!(
+            error.cause().contains("77777 is no valid reading"),
+            "{error}"
+        );
         assert!(!error.to_string().contains("report"), "{error}");
         assert_eq!(error.kind(), Kind::Usage);
     }
@@ -90,7 +115,9 @@ fn what_cannot_be_done_is_refused_before_anything_is_read() {
 fn shards_of_a_filter_hold_stretches_and_appear_together() {
     let dir = tempfile::tempdir().unwrap();
     let job = Job::new(options(2, 30_000), IoMode::Auto);
-    let paths: Vec<_> = (0..3).map(|i| dir.path().join(format!("part-{i}"))).collect();
+    let paths: Vec<_> = (0..3)
+        .map(|i| dir.path().join(format!("part-{i}")))
+        .collect();
     let output = |replace_of: &str| SortOutput::Shards {
         paths: paths.clone(),
         manifest: dir.path().join(replace_of),

@@ -41,6 +41,12 @@ pub(crate) enum SequenceCommand {
     Filter(Box<FilterArgs>),
     Zip(Box<ZipArgs>),
     Reduce(Box<ReduceArgs>),
+    Scan(Box<ScanArgs>),
+    Histogram(Box<HistogramArgs>),
+    Top(Box<TopArgs>),
+    Find(Box<FindArgs>),
+    Partition(Box<PartitionArgs>),
+    Gather(Box<GatherArgs>),
 }
 
 impl SequenceCommand {
@@ -51,6 +57,12 @@ impl SequenceCommand {
             SequenceCommand::Filter(_) => "filter",
             SequenceCommand::Zip(_) => "zip",
             SequenceCommand::Reduce(_) => "reduce",
+            SequenceCommand::Scan(_) => "scan",
+            SequenceCommand::Histogram(_) => "histogram",
+            SequenceCommand::Top(_) => "top",
+            SequenceCommand::Find(_) => "find",
+            SequenceCommand::Partition(_) => "partition",
+            SequenceCommand::Gather(_) => "gather",
         }
     }
 
@@ -61,7 +73,13 @@ impl SequenceCommand {
             SequenceCommand::Map(args) => to_stdout(&args.output.output, &args.input),
             SequenceCommand::Filter(args) => to_stdout(&args.output.output, &args.input),
             SequenceCommand::Zip(args) => to_stdout(&args.output.output, &args.input),
-            SequenceCommand::Reduce(_) => false,
+            SequenceCommand::Scan(args) => to_stdout(&args.output.output, &args.input),
+            SequenceCommand::Gather(args) => to_stdout(&args.output.output, &args.input),
+            SequenceCommand::Reduce(_)
+            | SequenceCommand::Histogram(_)
+            | SequenceCommand::Top(_)
+            | SequenceCommand::Find(_)
+            | SequenceCommand::Partition(_) => false,
         }
     }
 }
@@ -170,4 +188,125 @@ pub(crate) struct ReduceArgs {
     /// Fold what this makes of each record
     #[arg(long, value_name = "EXPR", help_heading = "Steps")]
     pub(crate) map: Option<String>,
+}
+
+/// Write running sums, products, minima or maxima
+///
+/// Number i of the output is the fold of the numbers up to i, in their own type: integers wrap
+/// around, so that small ones want a cast: --map 'u64(x)'.
+#[derive(Debug, Args)]
+pub(crate) struct ScanArgs {
+    /// What to fold with
+    #[arg(value_name = "OP", value_enum)]
+    pub(crate) op: ScanOpArg,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Scan what this makes of each record
+    #[arg(long, value_name = "EXPR", help_heading = "Steps")]
+    pub(crate) map: Option<String>,
+    /// Start with the identity, and leave each number out of its own fold
+    #[arg(long)]
+    pub(crate) exclusive: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// What prefixes are taken of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ScanOpArg {
+    /// Running sums
+    Sum,
+    /// Running products
+    Product,
+    /// The smallest so far
+    Min,
+    /// The largest so far
+    Max,
+}
+
+/// Count numbers in equal bins
+///
+/// Prints the borders of each bin and its count, one bin a line. Without a range the input is read
+/// twice.
+#[derive(Debug, Args)]
+pub(crate) struct HistogramArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Count what this makes of each record
+    #[arg(long, value_name = "EXPR", help_heading = "Steps")]
+    pub(crate) map: Option<String>,
+    /// How many bins
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) bins: u32,
+    /// From where to where, as LOW:HIGH; what lies outside is not counted
+    #[arg(long, value_name = "LOW:HIGH", value_parser = parse_range, allow_hyphen_values = true)]
+    pub(crate) range: Option<(f64, f64)>,
+}
+
+fn parse_range(text: &str) -> outcore::Result<(f64, f64)> {
+    let numbers = text.split_once(':');
+    let numbers = numbers.and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
+    numbers.ok_or_else(|| {
+        outcore::Error::usage("read range", format!("`{text}` is no range")).hint("write 0:100")
+    })
+}
+
+/// Print the largest numbers, largest first
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// How many
+    #[arg(value_name = "K")]
+    pub(crate) k: usize,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Compare what this makes of each record
+    #[arg(long, value_name = "EXPR", help_heading = "Steps")]
+    pub(crate) map: Option<String>,
+    /// The smallest, smallest first
+    #[arg(long)]
+    pub(crate) smallest: bool,
+}
+
+/// Print the position of the first record for which an expression is true
+///
+/// Stops reading there; exits with 1 if there is none.
+#[derive(Debug, Args)]
+pub(crate) struct FindArgs {
+    /// The condition
+    #[arg(value_name = "EXPR")]
+    pub(crate) expression: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+}
+
+/// Write each record to one of several files
+///
+/// The expression gives the number of the file, from 0; a condition gives 1 where it is true. Files
+/// keep the order of the input, and appear together.
+#[derive(Debug, Args)]
+pub(crate) struct PartitionArgs {
+    /// The number of the file
+    #[arg(value_name = "EXPR")]
+    pub(crate) expression: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// How many files
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) parts: u32,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Write the records at given positions, in the order asked
+///
+/// Positions are read sorted, each block once, at the drives' full queue depth.
+#[derive(Debug, Args)]
+pub(crate) struct GatherArgs {
+    /// Positions, counted from 0: a file of u64, or .npy
+    #[arg(long = "at", visible_alias = "index", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) positions: PathBuf,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }

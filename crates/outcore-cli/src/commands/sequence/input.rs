@@ -104,7 +104,9 @@ pub(super) fn prepare(
 
 fn refine(table: Table, args: &InputArgs) -> Result<Table> {
     let conditions = args.conditions.iter();
-    conditions.into_iter().try_fold(table, |table, condition| table.filter(condition))
+    conditions
+        .into_iter()
+        .try_fold(table, |table, condition| table.filter(condition))
 }
 
 fn table_of(inputs: &[Input], decided: &Decided) -> Table {

@@ -6,111 +6,151 @@
 
 mod args;
 mod input;
+mod write;
 
 use outcore::algo::sequence::producer::Producer;
-use outcore::algo::sequence::write::{plan_of, produce};
+use outcore::algo::sequence::tables::{find_table, histogram_table, top_table};
+use outcore::algo::sequence::write::plan_of;
 use outcore::algo::sequence::{PassPlan, PassSummary, Reduction, Scalar, Table, reduce_table};
 use outcore::{Result, units};
 use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
-use outcore_formats::inputs::Streams;
-use outcore_formats::output::{self, Consent, Target};
-use outcore_formats::records::Decided;
+use outcore_formats::output::Target;
 use serde_json::{Value, json};
 
 pub(crate) use args::SequenceCommand;
-use args::{InputArgs, OutputArgs, ReduceArgs};
+use args::{FindArgs, HistogramArgs, InputArgs, ReduceArgs, TopArgs};
 use input::Prepared;
 
 use super::Context;
+use crate::means;
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::watch;
-use crate::{CLOSED_PIPE, means, pipe};
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
     match command {
         SequenceCommand::Map(args) => {
             let refine = |table: &Table| table.map(&args.expression);
-            write(context, &args.input, &args.output, "mapped", refine)
+            let to = (&args.input, &args.output);
+            write::write(context, to, "map", refine, write::items(args.input.force))
         }
         SequenceCommand::Filter(args) => {
             let refine = |table: &Table| table.filter(&args.expression);
-            write(context, &args.input, &args.output, "filtered", refine)
+            let to = (&args.input, &args.output);
+            write::write(
+                context,
+                to,
+                "filter",
+                refine,
+                write::items(args.input.force),
+            )
         }
         SequenceCommand::Zip(args) => {
             let refine = |table: &Table| Ok(table.clone());
-            write(context, &args.input, &args.output, "zipped", refine)
+            let to = (&args.input, &args.output);
+            write::write(context, to, "zip", refine, write::items(args.input.force))
         }
         SequenceCommand::Reduce(args) => reduce(context, args),
+        SequenceCommand::Scan(args) => write::scan(context, args),
+        SequenceCommand::Histogram(args) => histogram(context, args),
+        SequenceCommand::Top(args) => top(context, args),
+        SequenceCommand::Find(args) => find(context, args),
+        SequenceCommand::Partition(args) => write::partition(context, args),
+        SequenceCommand::Gather(args) => write::gather_at(context, args),
     }
 }
 
-/// One pass from files to an output.
-fn write(
+/// The input of a command that prints, refined by `--map`; nothing if only the plan was wanted.
+fn printing(
     context: &Context,
     input: &InputArgs,
-    to: &OutputArgs,
-    what: &str,
-    refine: impl Fn(&Table) -> Result<Table>,
-) -> Result<u8> {
+    map: Option<&String>,
+    consumer: &str,
+) -> Result<Option<Prepared>> {
     let means = means::load(&input.means, &input.drives, None, means::SEED)?;
-    let consent = Consent {
-        force: input.force,
-        replace: false,
-    };
-    let sources = input::sources(input)?;
-    let name = Some(to.output.as_path());
-    let target = output::choose(name, &sources, means.specs(), consent, Streams::Taken)?;
-    let mut prepared = input::prepare(context, input, means, Some(&target))?;
-    prepared.table = refine(&prepared.table)?;
-    if explain(context, input, &prepared, "write")? {
-        return Ok(0);
+    let mut prepared = input::prepare(context, input, means, None)?;
+    if let Some(map) = map {
+        prepared.table = prepared.table.map(map)?;
     }
-    let table = &prepared.table;
-    // A header of the input names fields that a mapped output no longer has.
-    let decided = match &prepared.decided {
-        Some(decided) if decided.format == *table.format() => decided.clone(),
-        _ => Decided::from(table.format().clone()),
+    if explain(context, input, &prepared, consumer)? {
+        return Ok(None);
+    }
+    begin(context, &prepared, None);
+    Ok(Some(prepared))
+}
+
+fn histogram(context: &Context, args: &HistogramArgs) -> Result<u8> {
+    let Some(mut prepared) = printing(context, &args.input, args.map.as_ref(), "histogram")? else {
+        return Ok(0);
     };
-    let header = output::header_for(&target, &prepared.inputs, &decided)?;
-    begin(context, &prepared, Some(&target));
-    let job = &prepared.job;
-    let to = target.to_sort(header, |path| pipe::open(path, &job.control))?;
+    let (job, table) = (&prepared.job, &prepared.table);
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
-    let weights = [("write", 1.0)];
-    let done = watch(reporter, interrupt, &job.control, &weights, || {
-        produce(job, table, &to, input.force)
-    });
-    let done = match done {
-        Ok(done) => done,
-        Err(error) if pipe::is_closed(&target, &error) => return Ok(CLOSED_PIPE),
-        Err(error) => return Err(error),
-    };
+    let weights = [("histogram", 1.0)];
+    let bins = args.bins as usize;
+    let (found, done) = watch(reporter, interrupt, &job.control, &weights, || {
+        histogram_table(job, table, bins, args.range)
+    })?;
+    let (low, high) = found.range;
     let told = finish(context, &mut prepared, &done, |summary| {
-        summary.with("output", json!(target.name().display().to_string()))
+        summary
+            .with("range", json!([low, high]))
+            .with("counts", json!(found.counts))
     });
-    context.reporter.human(&format!(
-        "{what} {} records to {}, {}, in {}: {}",
-        units::count(done.records_in),
-        units::count(done.records),
-        units::bytes(done.read_bytes),
-        units::seconds(done.seconds),
-        rate_text(done.read_bytes.max(done.written_bytes), done.seconds),
-    ));
+    let border = |bin: usize| low + (high - low) * bin as f64 / bins as f64;
+    for (bin, count) in found.counts.iter().enumerate() {
+        let line = format!("{}\t{}\t{count}\n", border(bin), border(bin + 1));
+        context.reporter.data(&line);
+    }
     told
 }
 
-fn reduce(context: &Context, args: &ReduceArgs) -> Result<u8> {
-    let input = &args.input;
-    let means = means::load(&input.means, &input.drives, None, means::SEED)?;
-    let mut prepared = input::prepare(context, input, means, None)?;
-    if let Some(map) = &args.map {
-        prepared.table = prepared.table.map(map)?;
-    }
-    if explain(context, input, &prepared, &format!("reduce {}", args.how))? {
+fn top(context: &Context, args: &TopArgs) -> Result<u8> {
+    let Some(mut prepared) = printing(context, &args.input, args.map.as_ref(), "top")? else {
         return Ok(0);
+    };
+    let (job, table) = (&prepared.job, &prepared.table);
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let weights = [("top", 1.0)];
+    let (best, done) = watch(reporter, interrupt, &job.control, &weights, || {
+        top_table(job, table, args.k, args.smallest)
+    })?;
+    let told = finish(context, &mut prepared, &done, |summary| {
+        let values: Vec<Value> = best.iter().map(|value| scalar_json(*value)).collect();
+        summary.with("results", json!(values))
+    });
+    for value in &best {
+        context.reporter.data(&format!("{value}\n"));
     }
-    begin(context, &prepared, None);
+    told
+}
+
+fn find(context: &Context, args: &FindArgs) -> Result<u8> {
+    let Some(mut prepared) = printing(context, &args.input, None, "find")? else {
+        return Ok(0);
+    };
+    let (job, table) = (&prepared.job, &prepared.table);
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let weights = [("find", 1.0)];
+    let (found, done) = watch(reporter, interrupt, &job.control, &weights, || {
+        find_table(job, table, &args.expression)
+    })?;
+    let told = finish(context, &mut prepared, &done, |summary| {
+        summary.with("position", json!(found))
+    });
+    if let Some(position) = found {
+        context.reporter.data(&format!("{position}\n"));
+    }
+    told.map(|code| match found {
+        Some(_) => code,
+        None => 1,
+    })
+}
+
+fn reduce(context: &Context, args: &ReduceArgs) -> Result<u8> {
+    let consumer = format!("reduce {}", args.how);
+    let Some(mut prepared) = printing(context, &args.input, args.map.as_ref(), &consumer)? else {
+        return Ok(0);
+    };
     let reductions = reductions_of(&args.how);
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (job, table) = (&prepared.job, &prepared.table);

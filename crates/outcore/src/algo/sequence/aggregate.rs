@@ -210,19 +210,50 @@ float_item!(f32, Scalar::Float32; f64, Scalar::Float);
 macro_rules! with_item {
     ($kind:expr, $t:ident => $body:expr) => {
         match $kind {
-            NumberType::U8 => { type $t = u8; $body }
-            NumberType::U16 => { type $t = u16; $body }
-            NumberType::U32 => { type $t = u32; $body }
-            NumberType::U64 | NumberType::U128 => { type $t = u64; $body }
-            NumberType::I8 => { type $t = i8; $body }
-            NumberType::I16 => { type $t = i16; $body }
-            NumberType::I32 => { type $t = i32; $body }
-            NumberType::I64 => { type $t = i64; $body }
-            NumberType::F32 => { type $t = f32; $body }
-            NumberType::F64 => { type $t = f64; $body }
+            NumberType::U8 => {
+                type $t = u8;
+                $body
+            }
+            NumberType::U16 => {
+                type $t = u16;
+                $body
+            }
+            NumberType::U32 => {
+                type $t = u32;
+                $body
+            }
+            NumberType::U64 | NumberType::U128 => {
+                type $t = u64;
+                $body
+            }
+            NumberType::I8 => {
+                type $t = i8;
+                $body
+            }
+            NumberType::I16 => {
+                type $t = i16;
+                $body
+            }
+            NumberType::I32 => {
+                type $t = i32;
+                $body
+            }
+            NumberType::I64 => {
+                type $t = i64;
+                $body
+            }
+            NumberType::F32 => {
+                type $t = f32;
+                $body
+            }
+            NumberType::F64 => {
+                type $t = f64;
+                $body
+            }
         }
     };
 }
+pub(crate) use with_item;
 
 /// Folds the numbers of `table`, all of `reductions` in one pass.
 ///
@@ -256,7 +287,9 @@ pub fn reduce_table(
         &|a, b| folder.combine(a, b),
     )?;
     let found = found.unwrap_or(Partial::EMPTY);
-    let scalars = reductions.iter().map(|wanted| folder.answer(&found, wanted));
+    let scalars = reductions
+        .iter()
+        .map(|wanted| folder.answer(&found, wanted));
     Ok((scalars.collect(), summary))
 }
 

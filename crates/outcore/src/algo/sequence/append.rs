@@ -279,7 +279,7 @@ fn drain(volume: &Volume, port: &mut crate::volume::Port) -> Result<()> {
 pub(crate) struct Run {
     pub(crate) out: usize,
     pub(crate) start: usize,
-    pub(crate) len: usize,
+    pub(crate) len_bytes: usize,
 }
 
 /// Sorts the results at the front of an area by output: gives the runs.
@@ -390,13 +390,14 @@ impl<P: Producer> Worker<'_, '_, P> {
             if !is_idle {
                 continue;
             }
-            let nothing_ready = self.ready().is_empty();
-            if !self.pending.is_empty() || !nothing_ready {
+            let is_waiting = !self.pending.is_empty() || !self.ready().is_empty();
+            if self.reader.port.in_flight() > 0 {
+                // What is being read may be the piece that all wait for.
+                self.reader.poll(true)?;
+            } else if is_waiting {
                 self.shared.appender.wait();
             } else if self.reader.is_done() {
                 return self.reader.drain();
-            } else {
-                self.reader.poll(true)?;
             }
         }
     }
@@ -417,7 +418,9 @@ impl<P: Producer> Worker<'_, '_, P> {
             let needs_turn = is_last_area || is_large;
             !needs_turn || self.shared.appender.is_turn_of(key.1, key.0)
         };
-        let found = ready.iter().find(|(key, (_, is_large))| may(key, *is_large));
+        let found = ready
+            .iter()
+            .find(|(key, (_, is_large))| may(key, *is_large));
         let key = *found?.0;
         ready.remove(&key)
     }
@@ -435,8 +438,12 @@ impl<P: Producer> Worker<'_, '_, P> {
             let mut flush = |items: &[u8]| {
                 behind[..items.len()].copy_from_slice(items);
                 for run in (placing.arrange)(behind, items.len(), lane)? {
-                    placing.finish(&mut behind[run.start..run.start + run.len], lane)?;
-                    appender.append(reader, run.out, &behind[run.start..run.start + run.len])?;
+                    placing.finish(&mut behind[run.start..run.start + run.len_bytes], lane)?;
+                    appender.append(
+                        reader,
+                        run.out,
+                        &behind[run.start..run.start + run.len_bytes],
+                    )?;
                 }
                 Ok(())
             };
@@ -481,7 +488,7 @@ impl<P: Producer> Worker<'_, '_, P> {
                 ..
             } = self.pending.swap_remove(index);
             for run in runs {
-                let results = &mut area[run.start..run.start + run.len];
+                let results = &mut area[run.start..run.start + run.len_bytes];
                 self.shared.placing.finish(results, lane)?;
                 appender.append(&mut self.reader, run.out, results)?;
             }

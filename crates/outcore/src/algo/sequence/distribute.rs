@@ -52,7 +52,11 @@ where
 {
     let bucket = |items: &[u8], into: &mut Vec<u32>| {
         let items: &[S::Item] = bytemuck::cast_slice(items);
-        into.extend(items.iter().map(|item| bucket(item).min(u32::MAX as usize) as u32));
+        into.extend(
+            items
+                .iter()
+                .map(|item| bucket(item).min(u32::MAX as usize) as u32),
+        );
         Ok(())
     };
     distribute_bytes(job, &Typed(sequence), &bucket, files)
@@ -96,7 +100,10 @@ pub(crate) fn distribute_bytes<P: Producer>(
         len_bytes: 0,
     });
     let names = files.paths.iter().chain([&files.manifest]);
-    if let Some(path) = names.into_iter().find(|path| !files.replace && path.exists()) {
+    if let Some(path) = names
+        .into_iter()
+        .find(|path| !files.replace && path.exists())
+    {
         return Err(Error::usage("create output", "it exists already")
             .path(path)
             .hint("allow overwriting with --force"));
@@ -154,7 +161,7 @@ fn scatter(
             runs.push(Run {
                 out,
                 start: sorted_at + start,
-                len,
+                len_bytes: len,
             });
         }
         start += len;

@@ -63,7 +63,8 @@ pub fn gather(
     check_unchanged(&volume, &parts, false)?;
     let (read_bytes, written_bytes) = volume.traffic_bytes();
     let summary = PassSummary {
-        records_in: parts.iter().map(|part| part.data_len_bytes).sum::<u64>() / element_bytes as u64,
+        records_in: parts.iter().map(|part| part.data_len_bytes).sum::<u64>()
+            / element_bytes as u64,
         records: positions.len() as u64,
         seconds: started.elapsed().as_secs_f64(),
         read_bytes,

@@ -349,7 +349,13 @@ fn by_sort<P: Producer>(
     let sorted = sort(&again(), &[items], file("sorted"), format, options)?;
     job.device.remove(&dir.path().join("items"))?;
     let sorted_file = SortInput::raw(dir.path().join("sorted"));
-    let counted = count_runs(&again(), &sorted_file, producer.item_bytes(), grouping, (output, replace))?;
+    let counted = count_runs(
+        &again(),
+        &sorted_file,
+        producer.item_bytes(),
+        grouping,
+        (output, replace),
+    )?;
     total.records = counted.records;
     total.passes += sorted.passes + counted.passes;
     total.seconds += sorted.seconds + counted.seconds;

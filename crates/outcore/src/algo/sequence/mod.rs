@@ -27,7 +27,7 @@
 //! | [`distribute`](mod@distribute) | files by bucket, `partition` |
 //! | [`group`] | `count_by`, `unique`: by hash or by sort |
 //! | [`gather`](mod@gather) | elements by position; all items in memory |
-//! | [`table`], [`aggregate`] | the same with types that are known when it runs: expressions |
+//! | [`table`], [`aggregate`], [`tables`] | the same with types that are known when it runs: expressions |
 //! | `pieces`, `pass`, `append`, [`producer`] | how: what is read next, sizes, order |
 
 pub mod aggregate;
@@ -43,6 +43,7 @@ pub mod reduce;
 pub mod scan;
 pub mod select;
 pub mod table;
+pub mod tables;
 pub mod write;
 
 pub use aggregate::{Reduction, Scalar, reduce_table};

@@ -30,7 +30,7 @@ use crate::volume::{Port, Transfer, Volume};
 /// Length of a piece on drives: larger reads gain nothing.
 const PIECE_BYTES: u64 = 1 << 20;
 /// Length of a piece in memory: what was copied is still in the cache when it is worked on.
-const PIECE_BYTES_IN_MEMORY: u64 = 256 << 10;
+const RAM_PIECE_BYTES: u64 = 256 << 10;
 /// Pieces in flight a thread: for one drive, and for each further one.
 const WINDOW: usize = 6;
 const WINDOW_A_DRIVE: usize = 3;
@@ -88,7 +88,7 @@ impl Geometry {
             .collect();
         let position_bytes = leaf_bytes.iter().sum::<u64>().max(demand.out_bytes as u64);
         let wanted_bytes = match sources.is_in_memory() {
-            true => PIECE_BYTES_IN_MEMORY,
+            true => RAM_PIECE_BYTES,
             false => PIECE_BYTES,
         };
         let files = sources.leaves.iter().flat_map(|leaf| &leaf.parts);
@@ -112,7 +112,8 @@ impl Geometry {
                 .iter()
                 .map(|bytes| block_ceil(sizes.items * bytes) + 2 * BLOCK_BYTES as u64)
                 .sum();
-            let area_bytes = block_ceil(sizes.items * demand.out_bytes as u64) + 2 * BLOCK_BYTES as u64;
+            let area_bytes =
+                block_ceil(sizes.items * demand.out_bytes as u64) + 2 * BLOCK_BYTES as u64;
             let each = sizes.window as u64 * slots + sizes.areas as u64 * area_bytes;
             (each + demand.thread_bytes) * threads as u64 + demand.fixed_bytes
         };
@@ -206,7 +207,12 @@ pub(crate) struct Pass<'a> {
 
 impl<'a> Pass<'a> {
     /// Opens `leaves` and chooses sizes. Outputs are opened before threads have their ports.
-    pub(crate) fn open(job: &'a Job, leaves: &[Leaf], lanes: Lanes, demand: Demand) -> Result<Self> {
+    pub(crate) fn open(
+        job: &'a Job,
+        leaves: &[Leaf],
+        lanes: Lanes,
+        demand: Demand,
+    ) -> Result<Self> {
         let started = Instant::now();
         let volume = Volume::new(Arc::clone(&job.device), &[])?;
         let sources = Sources::open(&volume, leaves, lanes)?;
@@ -317,9 +323,13 @@ pub(crate) struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(pass: &'a Pass<'a>) -> Result<Self> {
         let pool = |bytes: usize| {
-            let slot_bytes =
-                block_ceil(pass.sizes.items * bytes as u64) as usize + 2 * BLOCK_BYTES;
-            let pool = Pool::new(&pass.job.budget, "pieces to read", slot_bytes, pass.sizes.window);
+            let slot_bytes = block_ceil(pass.sizes.items * bytes as u64) as usize + 2 * BLOCK_BYTES;
+            let pool = Pool::new(
+                &pass.job.budget,
+                "pieces to read",
+                slot_bytes,
+                pass.sizes.window,
+            );
             pool.map(Some)
         };
         let pools = pass.pieces.sources.leaves.iter();
@@ -424,7 +434,8 @@ impl<'a> Reader<'a> {
             let front = buf.split_to(read.len_bytes);
             let token = (slot * LEAVES_MAX + leaf) as u64;
             let file = &sources.part_of(&piece, leaf).file;
-            self.port.submit(file, Op::Read, read.at_bytes, front, token);
+            self.port
+                .submit(file, Op::Read, read.at_bytes, front, token);
             loading.missing += 1;
         }
         if loading.missing == 0 {

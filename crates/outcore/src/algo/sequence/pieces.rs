@@ -215,7 +215,10 @@ pub(crate) fn lane_start(count: u64, lane: usize, lanes: usize) -> u64 {
 fn by_drive(segments: &[Segment]) -> Vec<Vec<usize>> {
     let mut drives: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
     for (index, segment) in segments.iter().enumerate() {
-        match drives.iter_mut().find(|(drive, _)| *drive == segment.drive_index) {
+        match drives
+            .iter_mut()
+            .find(|(drive, _)| *drive == segment.drive_index)
+        {
             Some((_, list)) => list.push(index),
             None => drives.push((segment.drive_index, vec![index])),
         }

@@ -25,7 +25,7 @@ type Flush<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
 /// Where a producer puts its items.
 pub struct Emit<'a> {
     area: &'a mut [u8],
-    len: usize,
+    len_bytes: usize,
     flush: Option<&'a mut Flush<'a>>,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Emit<'a> {
     pub fn bounded(area: &'a mut [u8]) -> Self {
         Emit {
             area,
-            len: 0,
+            len_bytes: 0,
             flush: None,
         }
     }
@@ -43,29 +43,29 @@ impl<'a> Emit<'a> {
     pub(crate) fn streaming(area: &'a mut [u8], flush: &'a mut Flush<'a>) -> Self {
         Emit {
             area,
-            len: 0,
+            len_bytes: 0,
             flush: Some(flush),
         }
     }
 
     /// Bytes in the area.
     pub fn len(&self) -> usize {
-        self.len
+        self.len_bytes
     }
 
     /// Whether nothing is in the area.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len_bytes == 0
     }
 
     /// What is free of the area.
     pub fn free(&mut self) -> &mut [u8] {
-        &mut self.area[self.len..]
+        &mut self.area[self.len_bytes..]
     }
 
     /// Counts the first `bytes` of [`Emit::free`] as filled.
     pub fn filled(&mut self, bytes: usize) {
-        self.len += bytes;
+        self.len_bytes += bytes;
     }
 
     /// Makes room for `bytes` more; false if there is none.
@@ -73,23 +73,23 @@ impl<'a> Emit<'a> {
     /// # Errors
     /// What handing on fails with.
     pub fn reserve(&mut self, bytes: usize) -> Result<bool> {
-        if self.area.len() - self.len >= bytes {
+        if self.area.len() - self.len_bytes >= bytes {
             return Ok(true);
         }
         let Some(flush) = &mut self.flush else {
             return Ok(false);
         };
-        flush(&self.area[..self.len])?;
-        self.len = 0;
+        flush(&self.area[..self.len_bytes])?;
+        self.len_bytes = 0;
         Ok(self.area.len() >= bytes)
     }
 
     /// Hands on what is left.
     pub(crate) fn finish(&mut self) -> Result<()> {
         match &mut self.flush {
-            Some(flush) if self.len > 0 => {
-                flush(&self.area[..self.len])?;
-                self.len = 0;
+            Some(flush) if self.len_bytes > 0 => {
+                flush(&self.area[..self.len_bytes])?;
+                self.len_bytes = 0;
                 Ok(())
             }
             _ => Ok(()),
@@ -127,8 +127,12 @@ pub trait Producer: Sync {
     ///
     /// # Errors
     /// What the user's functions fail with, and handing on.
-    fn produce(&self, space: &mut Self::Space, batch: Batch<'_>, out: &mut Emit<'_>)
-    -> Result<Produced>;
+    fn produce(
+        &self,
+        space: &mut Self::Space,
+        batch: Batch<'_>,
+        out: &mut Emit<'_>,
+    ) -> Result<Produced>;
 
     /// For a summary: what is done between source and consumer.
     fn steps(&self) -> String;

@@ -50,9 +50,8 @@ pub fn fold<S: Sequence, R: Clone + Send + Sync>(
 ) -> Result<R> {
     let mut leaves = Vec::new();
     sequence.leaves(&mut leaves);
-    let grain = |_: &mut (), batch: Batch<'_>| {
-        Ok(sequence.iter(batch).fold(identity.clone(), &step))
-    };
+    let grain =
+        |_: &mut (), batch: Batch<'_>| Ok(sequence.iter(batch).fold(identity.clone(), &step));
     let (found, _) = fold_grains(job, &leaves, 0, || (), grain, &combine)?;
     Ok(found.unwrap_or_else(|| identity.clone()))
 }
@@ -174,7 +173,8 @@ where
     S: Sequence,
     S::Item: Summand,
 {
-    let step = |(sum, count): (_, u64), item: S::Item| (S::Item::add(sum, item.to_sum()), count + 1);
+    let step =
+        |(sum, count): (_, u64), item: S::Item| (S::Item::add(sum, item.to_sum()), count + 1);
     let combine = |a: (_, u64), b: (_, u64)| (S::Item::add(a.0, b.0), a.1 + b.1);
     let (sum, count) = fold(job, sequence, (S::Item::ZERO, 0), step, combine)?;
     Ok((count > 0).then(|| S::Item::sum_to_f64(sum) / count as f64))

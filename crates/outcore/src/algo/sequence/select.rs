@@ -21,7 +21,7 @@ use crate::job::Job;
 ///
 /// # Errors
 /// As [`reduce`](super::reduce()).
-pub fn first<S: Sequence>(job: &Job, sequence: &S) -> Result<Option<S::Item>> {
+pub fn first<S: Sequence>(job: &Job, sequence: &S) -> Result<(Option<S::Item>, PassSummary)> {
     let mut leaves = Vec::new();
     sequence.leaves(&mut leaves);
     let pass = Pass::open(job, &leaves, Lanes::Stretches(1), Demand::default())?;
@@ -51,7 +51,9 @@ pub fn first<S: Sequence>(job: &Job, sequence: &S) -> Result<Option<S::Item>> {
         },
         |(), _| Ok(()),
     )?;
-    Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let records = u64::from(found.is_some());
+    Ok((found, pass.summary(records, 0)))
 }
 
 /// The first item for which `wanted` is true, and its position.
@@ -68,10 +70,11 @@ pub fn find_if<S: Sequence>(
     let volume = crate::volume::Volume::new(std::sync::Arc::clone(&job.device), &[])?;
     let count = super::pieces::Sources::open(&volume, &leaves, Lanes::Drives)?.count;
     let numbered = tabulate(count, |position| position).zip(sequence);
-    first(job, &numbered.filter(|(_, item)| wanted(item)))
+    let (found, _) = first(job, &numbered.filter(|(_, item)| wanted(item)))?;
+    Ok(found)
 }
 
-/// The `k` largest items by `compare`, largest first; all of them if there are no more.
+/// The `k` largest items (one at least) by `compare`, largest first; all if there are no more.
 ///
 /// # Errors
 /// [`crate::Kind::Memory`] where they do not fit; as [`reduce`](super::reduce()).
@@ -80,14 +83,12 @@ pub fn top_k<S>(
     sequence: &S,
     k: usize,
     compare: impl Fn(&S::Item, &S::Item) -> Ordering + Sync,
-) -> Result<Vec<S::Item>>
+) -> Result<(Vec<S::Item>, PassSummary)>
 where
     S: Sequence,
     S::Item: Clone,
 {
-    if k == 0 {
-        return Ok(Vec::new());
-    }
+    let k = k.max(1);
     let item_bytes = size_of::<S::Item>() as u64;
     let kept_bytes = (k as u64).saturating_mul(2 * item_bytes);
     let demand = Demand {
@@ -97,12 +98,11 @@ where
     };
     let mut leaves = Vec::new();
     sequence.leaves(&mut leaves);
-    let pass = Pass::open(job, &leaves, Lanes::Drives, demand).map_err(|error| {
-        match error.kind() {
+    let pass =
+        Pass::open(job, &leaves, Lanes::Drives, demand).map_err(|error| match error.kind() {
             crate::Kind::Memory => error.hint("allow more with --memory, or sort for so many"),
             _ => error,
-        }
-    })?;
+        })?;
     job.control
         .begin_phase("top", pass.pieces.sources.data_bytes());
     let shrink = |best: &mut Vec<S::Item>| {
@@ -146,7 +146,8 @@ where
         best.sort_by(|a, b| compare(b, a));
         Ok(())
     })?;
-    Ok(best)
+    let summary = pass.summary(best.len() as u64, 0);
+    Ok((best, summary))
 }
 
 /// How many items `bin` puts into each of `bins`; those for which it gives nothing are left out.

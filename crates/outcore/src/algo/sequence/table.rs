@@ -139,7 +139,10 @@ impl Table {
         let texts = tables.iter().flat_map(|table| table.texts.clone());
         let texts: Vec<String> = texts.collect();
         Ok(Table {
-            leaves: tables.iter().flat_map(|table| table.leaves.clone()).collect(),
+            leaves: tables
+                .iter()
+                .flat_map(|table| table.leaves.clone())
+                .collect(),
             schema: Schema::zip(&schemas),
             format,
             steps: Vec::new(),
@@ -260,8 +263,13 @@ impl Table {
         sink: &mut dyn FnMut(&Rows<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut from = 0;
+        // The caller's own code is dear to call and does not live in the cache.
+        let rows_max = match self.steps.first() {
+            Some(Step::Own(..)) => batch.count,
+            _ => BATCH_ROWS,
+        };
         while from < batch.count {
-            let count = BATCH_ROWS.min(batch.count - from);
+            let count = rows_max.min(batch.count - from);
             let part = batch.part(from, count);
             let mut inputs: [&[u8]; LEAVES_MAX] = [&[]; LEAVES_MAX];
             for (leaf, input) in inputs.iter_mut().enumerate().take(self.leaves.len()) {
@@ -371,10 +379,14 @@ fn run_steps(
             };
             let made = own.run(rows.first, joined)?;
             let items = made.len() / item_bytes;
-            for (number, part) in made.chunks(BATCH_ROWS * item_bytes).enumerate() {
+            let rows_max = match later.first() {
+                Some(Step::Own(..)) => items.max(1),
+                _ => BATCH_ROWS,
+            };
+            for (number, part) in made.chunks(rows_max * item_bytes).enumerate() {
                 let rows = Rows {
-                    first: rows.first + (number * BATCH_ROWS) as u64,
-                    count: BATCH_ROWS.min(items - number * BATCH_ROWS),
+                    first: rows.first + (number * rows_max) as u64,
+                    count: rows_max.min(items - number * rows_max),
                     inputs: &[part],
                 };
                 run_steps(later, spaces, &rows, sink)?;
@@ -469,6 +481,9 @@ impl Producer for Table {
         let mut produced = Produced::All;
         let item_bytes = self.item_bytes();
         self.run(space, batch, &mut |rows| {
+            if produced == Produced::Overflow {
+                return Ok(());
+            }
             let bytes = match rows.inputs {
                 [only] => only,
                 inputs => {
@@ -504,7 +519,11 @@ pub struct Numbers<T> {
 impl<T: Pod + Send> Numbers<T> {
     /// The items of `table`, which are numbers of type `T` ([`Table::numbers`]).
     pub fn of(table: &Table) -> Self {
-        assert_eq!(table.item_bytes(), size_of::<T>(), "the items are numbers of that type");
+        assert_eq!(
+            table.item_bytes(),
+            size_of::<T>(),
+            "the items are numbers of that type"
+        );
         Numbers {
             table: table.clone(),
             spaces: Mutex::default(),
@@ -535,7 +554,9 @@ impl<T: Pod + Send> Sequence for Numbers<T> {
         let mut space = taken.unwrap_or_else(|| self.table.make_space());
         let mut items: Vec<T> = Vec::with_capacity(batch.count);
         let outcome = self.table.run(&mut space, batch, &mut |rows| {
-            items.extend_from_slice(bytemuck::cast_slice(&rows.inputs[0][..rows.count * size_of::<T>()]));
+            items.extend_from_slice(bytemuck::cast_slice(
+                &rows.inputs[0][..rows.count * size_of::<T>()],
+            ));
             Ok(())
         });
         if let Err(error) = outcome {

@@ -245,7 +245,7 @@ pub(crate) fn append_in_lanes<P: Producer>(
         Ok(vec![Run {
             out: lane,
             start: 0,
-            len,
+            len_bytes: len,
         }])
     };
     let placing = Placing {

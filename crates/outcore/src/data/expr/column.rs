@@ -136,16 +136,46 @@ pub(super) const FUNCTIONS: [(&str, Function); 10] = [
 macro_rules! with_type {
     ($kind:expr, $t:ident => $body:expr) => {
         match $kind {
-            NumberType::U8 => { type $t = u8; $body }
-            NumberType::U16 => { type $t = u16; $body }
-            NumberType::U32 => { type $t = u32; $body }
-            NumberType::U64 | NumberType::U128 => { type $t = u64; $body }
-            NumberType::I8 => { type $t = i8; $body }
-            NumberType::I16 => { type $t = i16; $body }
-            NumberType::I32 => { type $t = i32; $body }
-            NumberType::I64 => { type $t = i64; $body }
-            NumberType::F32 => { type $t = f32; $body }
-            NumberType::F64 => { type $t = f64; $body }
+            NumberType::U8 => {
+                type $t = u8;
+                $body
+            }
+            NumberType::U16 => {
+                type $t = u16;
+                $body
+            }
+            NumberType::U32 => {
+                type $t = u32;
+                $body
+            }
+            NumberType::U64 | NumberType::U128 => {
+                type $t = u64;
+                $body
+            }
+            NumberType::I8 => {
+                type $t = i8;
+                $body
+            }
+            NumberType::I16 => {
+                type $t = i16;
+                $body
+            }
+            NumberType::I32 => {
+                type $t = i32;
+                $body
+            }
+            NumberType::I64 => {
+                type $t = i64;
+                $body
+            }
+            NumberType::F32 => {
+                type $t = f32;
+                $body
+            }
+            NumberType::F64 => {
+                type $t = f64;
+                $body
+            }
         }
     };
 }
@@ -365,7 +395,13 @@ impl Step {
                 record_bytes,
                 number,
                 ..
-            } => load(to, rows.inputs[input], (offset_bytes, record_bytes), number, n),
+            } => load(
+                to,
+                rows.inputs[input],
+                (offset_bytes, record_bytes),
+                number,
+                n,
+            ),
             Step::Index { .. } => {
                 for (offset, to) in to[..n].iter_mut().enumerate() {
                     *to = rows.first + offset as u64;

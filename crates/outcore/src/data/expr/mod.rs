@@ -278,8 +278,10 @@ impl Schema {
                 .hint(format!("known here: {}", names.join(", "))));
         };
         let Some(number) = field.number else {
-            return Err(Error::usage(COMPILE, format!("`{name}` is bytes, no number"))
-                .hint("give numbers a type with --key OFFSET:LEN:TYPE"));
+            return Err(
+                Error::usage(COMPILE, format!("`{name}` is bytes, no number"))
+                    .hint("give numbers a type with --key OFFSET:LEN:TYPE"),
+            );
         };
         if element >= field.count {
             let cause = format!("`{name}` has {} elements", field.count);

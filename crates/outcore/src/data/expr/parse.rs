@@ -193,7 +193,8 @@ impl<'a> Parser<'a> {
         self.skip_space();
         match (self.number()?, self.take("]")) {
             (Expr::Int(element), true) => {
-                let element = usize::try_from(element).map_err(|_| self.wrong("no such element"))?;
+                let element =
+                    usize::try_from(element).map_err(|_| self.wrong("no such element"))?;
                 Ok(Expr::Name(word.to_string(), element))
             }
             _ => Err(self.wrong("an element is a number in brackets, as in x[0],")),
@@ -279,7 +280,18 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_named_with_its_place() {
-        for text in ["", "1 +", "(x", "x x", "1 < x < 3", "f(1 2)", "x[", "3q", "x[-1]", "@"] {
+        for text in [
+            "",
+            "1 +",
+            "(x",
+            "x x",
+            "1 < x < 3",
+            "f(1 2)",
+            "x[",
+            "3q",
+            "x[-1]",
+            "@",
+        ] {
             let error = parse(text).unwrap_err();
             assert_eq!(error.kind(), crate::Kind::Usage, "{text}");
             assert!(error.next_step().is_some(), "{text}");

@@ -101,7 +101,9 @@ impl Program {
             count: BATCH_ROWS,
             inputs: &[],
         };
-        self.once.iter().for_each(|step| step.run(&mut space, &rows));
+        self.once
+            .iter()
+            .for_each(|step| step.run(&mut space, &rows));
         space
     }
 
@@ -124,8 +126,7 @@ impl Program {
     fn register(&mut self) -> Result<usize> {
         self.registers += 1;
         if self.registers > REGISTERS_MAX {
-            return Err(Error::usage(COMPILE, "it is too long")
-                .hint("split it into several steps"));
+            return Err(Error::usage(COMPILE, "it is too long").hint("split it into several steps"));
         }
         Ok(self.registers - 1)
     }
@@ -329,10 +330,14 @@ impl Compiler<'_> {
             _ => false,
         };
         if let Some(is_above) = beyond(a, b) {
-            return Ok(Operand::Constant(Constant::Bool(decided(is_above, !is_above))));
+            return Ok(Operand::Constant(Constant::Bool(decided(
+                is_above, !is_above,
+            ))));
         }
         if let Some(is_above) = beyond(b, a) {
-            return Ok(Operand::Constant(Constant::Bool(decided(!is_above, is_above))));
+            return Ok(Operand::Constant(Constant::Bool(decided(
+                !is_above, is_above,
+            ))));
         }
         if let Some((unsigned, signed, operator)) = mixed(operator, a, b) {
             let signed = self.as_kind(signed, ColumnType::Number(NumberType::I64))?;
@@ -534,7 +539,11 @@ fn promoted(a: NumberType, b: NumberType) -> NumberType {
     if a == b {
         return a;
     }
-    let (a, b) = if a.bytes() >= b.bytes() { (a, b) } else { (b, a) };
+    let (a, b) = if a.bytes() >= b.bytes() {
+        (a, b)
+    } else {
+        (b, a)
+    };
     match (a.is_float(), b.is_float()) {
         (true, true) => F64,
         (true, false) => match b.bytes() {

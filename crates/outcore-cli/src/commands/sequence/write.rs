@@ -1,0 +1,232 @@
+//! The primitives that write files: `map`, `filter`, `zip`, `scan`, `gather`, `partition`.
+//!
+//! Contract: each is one pass; the output appears whole or not at all, and what it would be is
+//! refused before anything is read where that can be.
+
+use std::path::{Path, PathBuf};
+
+use outcore::algo::sequence::gather::InMemory;
+use outcore::algo::sequence::tables::{ScanOp, distribute_table, scan_table};
+use outcore::algo::sequence::write::produce;
+use outcore::algo::sequence::{BucketFiles, Inclusion, PassSummary, Table, collect, gather, read};
+use outcore::algo::sort::{SortInput, SortOutput};
+use outcore::data::RecordFormat;
+use outcore::job::Job;
+use outcore::volume::output::MANIFEST_SUFFIX;
+use outcore::{Error, Result, units};
+use outcore_formats::inputs::{self, Input, Streams};
+use outcore_formats::output::{self, Consent, Target};
+use outcore_formats::records::{self, Decided, TypeRequest};
+use serde_json::json;
+
+use super::args::{GatherArgs, InputArgs, OutputArgs, PartitionArgs, ScanArgs, ScanOpArg};
+use super::input::{self, Prepared};
+use super::{begin, explain, finish};
+use crate::commands::Context;
+use crate::measure::rate_text;
+use crate::progress::watch;
+use crate::{CLOSED_PIPE, means, pipe};
+
+/// What stands for the number of a file in the name of a partition's output.
+const PART: &str = "{part}";
+
+/// One pass from files to an output: `refine` is what the command does to the table, `consume`
+/// writes it.
+pub(super) fn write(
+    context: &Context,
+    (input, to): (&InputArgs, &OutputArgs),
+    what: &str,
+    refine: impl Fn(&Table) -> Result<Table>,
+    consume: impl Fn(&Prepared, &Job, &SortOutput) -> Result<PassSummary>,
+) -> Result<u8> {
+    let means = means::load(&input.means, &input.drives, None, means::SEED)?;
+    let consent = Consent {
+        force: input.force,
+        replace: false,
+    };
+    let sources = input::sources(input)?;
+    let name = Some(to.output.as_path());
+    let target = output::choose(name, &sources, means.specs(), consent, Streams::Taken)?;
+    let mut prepared = input::prepare(context, input, means, Some(&target))?;
+    prepared.table = refine(&prepared.table)?;
+    if explain(context, input, &prepared, what)? {
+        return Ok(0);
+    }
+    let table = &prepared.table;
+    // A header of the input names fields that a mapped output no longer has.
+    let decided = match &prepared.decided {
+        Some(decided) if decided.format == *table.format() => decided.clone(),
+        _ => Decided::from(table.format().clone()),
+    };
+    let header = output::header_for(&target, &prepared.inputs, &decided)?;
+    begin(context, &prepared, Some(&target));
+    let job = &prepared.job;
+    let to = target.to_sort(header, |path| pipe::open(path, &job.control))?;
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let weights = [("write", 1.0)];
+    let done = watch(reporter, interrupt, &job.control, &weights, || {
+        consume(&prepared, job, &to)
+    });
+    let done = match done {
+        Ok(done) => done,
+        Err(error) if pipe::is_closed(&target, &error) => return Ok(CLOSED_PIPE),
+        Err(error) => return Err(error),
+    };
+    tell(context, &mut prepared, &target, what, &done)
+}
+
+fn tell(
+    context: &Context,
+    prepared: &mut Prepared,
+    target: &Target,
+    what: &str,
+    done: &PassSummary,
+) -> Result<u8> {
+    let told = finish(context, prepared, done, |summary| {
+        summary.with("output", json!(target.name().display().to_string()))
+    });
+    context.reporter.human(&format!(
+        "{what}: {} records in, {} out, {} in {}: {}",
+        units::count(done.records_in),
+        units::count(done.records),
+        units::bytes(done.read_bytes),
+        units::seconds(done.seconds),
+        rate_text(done.read_bytes.max(done.written_bytes), done.seconds),
+    ));
+    told
+}
+
+/// What most commands do: the items as they are.
+pub(super) fn items(force: bool) -> impl Fn(&Prepared, &Job, &SortOutput) -> Result<PassSummary> {
+    move |prepared, job, output| produce(job, &prepared.table, output, force)
+}
+
+/// Runs `outcore scan`.
+pub(super) fn scan(context: &Context, args: &ScanArgs) -> Result<u8> {
+    let op = match args.op {
+        ScanOpArg::Sum => ScanOp::Sum,
+        ScanOpArg::Product => ScanOp::Product,
+        ScanOpArg::Min => ScanOp::Min,
+        ScanOpArg::Max => ScanOp::Max,
+    };
+    let inclusion = match args.exclusive {
+        true => Inclusion::Exclusive,
+        false => Inclusion::Inclusive,
+    };
+    let refine = |table: &Table| match &args.map {
+        Some(map) => table.map(map),
+        None => Ok(table.numbers()?.0),
+    };
+    let force = args.input.force;
+    let consume = |prepared: &Prepared, job: &Job, output: &SortOutput| {
+        scan_table(job, &prepared.table, op, inclusion, (output, force))
+    };
+    write(
+        context,
+        (&args.input, &args.output),
+        "scan",
+        refine,
+        consume,
+    )
+}
+
+/// Runs `outcore gather`.
+pub(super) fn gather_at(context: &Context, args: &GatherArgs) -> Result<u8> {
+    if !args.input.conditions.is_empty() || !args.input.zip.is_empty() || args.input.count.is_some()
+    {
+        let cause = "gather takes records where they are: no --where, --zip or --count";
+        return Err(Error::usage("gather", cause).hint("gather first, then filter"));
+    }
+    let refine = |table: &Table| Ok(table.clone());
+    let force = args.input.force;
+    let consume = |prepared: &Prepared, job: &Job, output: &SortOutput| {
+        let positions = positions_of(job, &args.positions)?;
+        let files: Vec<SortInput> = prepared.inputs.iter().map(Input::to_sort).collect();
+        let item_bytes = prepared.table.format().record_bytes();
+        let (bytes, done) = gather(job, &files, item_bytes, &positions)?;
+        let result = InMemory {
+            bytes: &bytes,
+            item_bytes,
+        };
+        let written = produce(job, &result, output, force)?;
+        Ok(PassSummary {
+            written_bytes: written.written_bytes,
+            seconds: done.seconds + written.seconds,
+            ..done
+        })
+    };
+    write(
+        context,
+        (&args.input, &args.output),
+        "gather",
+        refine,
+        consume,
+    )
+}
+
+fn positions_of(job: &Job, path: &Path) -> Result<Vec<u64>> {
+    let inputs = inputs::open_files(std::slice::from_ref(&path.to_path_buf()))?;
+    let request = TypeRequest {
+        format: Some(RecordFormat::parse_type("u64")?),
+        ..TypeRequest::default()
+    };
+    records::decide(&request, &inputs)?;
+    let files: Vec<SortInput> = inputs.iter().map(Input::to_sort).collect();
+    collect(job, &read::<u64>(&files))
+}
+
+/// Runs `outcore partition`.
+pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
+    let input = &args.input;
+    let means = means::load(&input.means, &input.drives, None, means::SEED)?;
+    let pattern = args.output.output.to_string_lossy().into_owned();
+    if !pattern.contains(PART) {
+        return Err(
+            Error::usage("create output", "its name has no {part} in it")
+                .path(&args.output.output)
+                .hint("write for example 'part-{part}.bin'"),
+        );
+    }
+    let path = |part: &str| PathBuf::from(pattern.replace(PART, part));
+    let files = BucketFiles {
+        paths: (0..args.parts)
+            .map(|part| path(&part.to_string()))
+            .collect(),
+        manifest: PathBuf::from(manifest_name(&pattern)),
+        replace: input.force,
+    };
+    let target = Target::Shards {
+        paths: files.paths.clone(),
+        manifest: files.manifest.clone(),
+    };
+    let mut prepared = input::prepare(context, input, means, Some(&target))?;
+    if explain(context, input, &prepared, "partition")? {
+        return Ok(0);
+    }
+    begin(context, &prepared, Some(&target));
+    let (job, table) = (&prepared.job, &prepared.table);
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let weights = [("distribute", 1.0)];
+    let (counts, done) = watch(reporter, interrupt, &job.control, &weights, || {
+        distribute_table(job, table, &args.expression, &files)
+    })?;
+    let told = finish(context, &mut prepared, &done, |summary| {
+        let output = json!(target.name().display().to_string());
+        summary.with("output", output).with("counts", json!(counts))
+    });
+    for (path, count) in files.paths.iter().zip(&counts) {
+        context
+            .reporter
+            .data(&format!("{count}\t{}\n", path.display()));
+    }
+    told
+}
+
+/// The pattern's name without the placeholder and what ties it to the rest.
+fn manifest_name(pattern: &str) -> String {
+    let mut name = pattern.to_string();
+    for tie in ["-", "_", ".", ""] {
+        name = name.replace(&format!("{tie}{PART}"), "");
+    }
+    format!("{name}{MANIFEST_SUFFIX}")
+}

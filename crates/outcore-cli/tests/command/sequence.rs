@@ -1,0 +1,206 @@
+//! The primitives as commands: what they write and print, pipes, plans, refusals.
+//!
+//! Contract: expected results come from iterators over the whole data.
+
+use crate::support::*;
+
+const COUNT: usize = 200_000;
+
+fn keys(bytes: &[u8]) -> Vec<u64> {
+    let number = |chunk: &[u8]| u64::from_le_bytes(chunk.try_into().unwrap());
+    bytes.chunks(8).map(number).collect()
+}
+
+fn bytes(keys: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    keys.into_iter().flat_map(u64::to_le_bytes).collect()
+}
+
+fn place_with_keys() -> (Place, Vec<u64>) {
+    let place = Place::new();
+    let random = random_u64(COUNT, 5);
+    place.write("in", &random);
+    (place, keys(&random))
+}
+
+fn text(answer: Answer) -> String {
+    String::from_utf8(answer.ok().stdout).unwrap()
+}
+
+#[test]
+fn map_filter_and_zip_write_what_iterators_give() {
+    let (place, keys) = place_with_keys();
+    let u64s = ["--type", "u64", "--memory", "64MiB"];
+    let run = |arguments: &[&str]| place.run(&[arguments, &u64s[..]].concat());
+    run(&["map", "x * 2 + 1", "in", "-o", "mapped"]).ok();
+    let mapped = keys.iter().map(|x| x.wrapping_mul(2).wrapping_add(1));
+    assert!(place.read("mapped") == bytes(mapped));
+    run(&["filter", "x > 10 and x % 2 == 0", "in", "-o", "even"]).ok();
+    let even: Vec<u64> = keys
+        .iter()
+        .copied()
+        .filter(|x| *x > 10 && x % 2 == 0)
+        .collect();
+    assert!(place.read("even") == bytes(even.clone()));
+    run(&["zip", "in", "--zip", "mapped", "-o", "zipped"]).ok();
+    let zipped = keys
+        .iter()
+        .flat_map(|x| [*x, x.wrapping_mul(2).wrapping_add(1)]);
+    assert!(place.read("zipped") == bytes(zipped));
+    let piped = place.run_with_input(
+        &[
+            "map",
+            "x ^ 1",
+            "-",
+            "-o",
+            "-",
+            "--type",
+            "u64",
+            "--where",
+            "x % 2 == 0",
+        ],
+        &place.read("in"),
+    );
+    let expected = keys.iter().filter(|x| *x % 2 == 0).map(|x| x ^ 1);
+    assert!(piped.ok().stdout == bytes(expected));
+    place
+        .run(&["map", "index * index", "--count", "1000", "-o", "squares"])
+        .ok();
+    assert!(place.read("squares") == bytes((0..1000).map(|i| i * i)));
+    let names = place.names();
+    assert!(names.iter().all(|name| !name.starts_with('.')), "{names:?}");
+}
+
+#[test]
+fn folds_are_printed_exactly() {
+    let (place, keys) = place_with_keys();
+    let run = |arguments: &[&str]| text(place.run(&[arguments, &["in", "--type", "u64"]].concat()));
+    let sum: u128 = keys.iter().map(|x| u128::from(*x)).sum();
+    assert_eq!(run(&["reduce", "sum"]), format!("{sum}\n"));
+    let odd = keys.iter().filter(|x| *x % 2 == 1).count();
+    assert_eq!(
+        run(&["reduce", "count", "--where", "x % 2 == 1"]),
+        format!("{odd}\n")
+    );
+    let (least, greatest) = (keys.iter().min().unwrap(), keys.iter().max().unwrap());
+    assert_eq!(
+        run(&["reduce", "min,max"]),
+        format!("min\t{least}\nmax\t{greatest}\n")
+    );
+    let all = keys.iter().fold(0, |a, b| a ^ b);
+    assert_eq!(run(&["reduce", "a ^ b"]), format!("{all}\n"));
+    assert_eq!(run(&["reduce", "max", "--map", "x % 100"]), "99\n");
+    assert_eq!(run(&["reduce", "max", "--where", "x < 0"]), "none\n");
+    let answer = place.run(&["reduce", "sum", "in", "--type", "u64", "--json"]);
+    let summary = answer.event("summary");
+    assert_eq!(summary["results"][0]["value"], sum.to_string());
+    assert_eq!(summary["records"], COUNT);
+}
+
+#[test]
+fn scans_selections_and_buckets_match_naive_ones() {
+    let (place, keys) = place_with_keys();
+    let run = |arguments: &[&str]| place.run(&[arguments, &["in", "--type", "u64"]].concat());
+    run(&["scan", "sum", "-o", "sums"]).ok();
+    let sums = keys.iter().scan(0_u64, |sum, x| {
+        *sum = sum.wrapping_add(*x);
+        Some(*sum)
+    });
+    assert!(place.read("sums") == bytes(sums));
+    let mut sorted = keys.clone();
+    sorted.sort_unstable_by(|a, b| b.cmp(a));
+    let top: String = sorted[..3].iter().map(|x| format!("{x}\n")).collect();
+    assert_eq!(text(run(&["top", "3"])), top);
+    let wanted = format!("x == {}", keys[COUNT / 2]);
+    assert_eq!(text(run(&["find", &wanted])), format!("{}\n", COUNT / 2));
+    let answer = run(&["find", "x == 1 and x == 2"]);
+    assert_eq!((answer.code, answer.stdout.len()), (Some(1), 0));
+    let found = text(run(&[
+        "histogram",
+        "--map",
+        "x % 10",
+        "--bins",
+        "5",
+        "--range",
+        "0:10",
+    ]));
+    let counts: Vec<&str> = found
+        .lines()
+        .map(|line| line.rsplit('\t').next().unwrap())
+        .collect();
+    let expected = |bin: u64| {
+        keys.iter()
+            .filter(|x| *x % 10 / 2 == bin)
+            .count()
+            .to_string()
+    };
+    assert_eq!(counts, (0..5).map(expected).collect::<Vec<_>>());
+    run(&[
+        "partition",
+        "x % 3",
+        "--parts",
+        "3",
+        "-o",
+        "part-{part}.bin",
+    ])
+    .ok();
+    for part in 0..3 {
+        let expected = keys.iter().copied().filter(|x| x % 3 == part);
+        assert!(place.read(&format!("part-{part}.bin")) == bytes(expected));
+    }
+    assert!(place.path("part.bin.outcore.json").exists());
+    let positions: Vec<u64> = (0..5000).map(|i| i * 7919 % COUNT as u64).collect();
+    place.write("at", &bytes(positions.clone()));
+    run(&["gather", "--at", "at", "-o", "gathered"]).ok();
+    assert!(place.read("gathered") == bytes(positions.iter().map(|p| keys[*p as usize])));
+}
+
+#[test]
+fn npy_files_keep_their_types_and_names() {
+    let place = Place::new();
+    let dict = "{'descr': [('id', '<u4'), ('at', '<f4')], 'fortran_order': False, 'shape': (3,), }";
+    let header = format!("{dict:<85}\n");
+    let header = [&b"\x93NUMPY\x01\x00"[..], &[86, 0], header.as_bytes()].concat();
+    let rows: Vec<u8> = [(1_u32, 0.5_f32), (2, 8.0), (3, 2.0)]
+        .iter()
+        .flat_map(|(id, at)| [id.to_le_bytes(), at.to_le_bytes()].concat())
+        .collect();
+    place.write("rows.npy", &[header, rows.clone()].concat());
+    assert_eq!(
+        text(place.run(&["reduce", "sum", "rows.npy", "--map", "id * 2"])),
+        "12\n"
+    );
+    place
+        .run(&["filter", "at > 1", "rows.npy", "-o", "late.npy"])
+        .ok();
+    assert!(place.read("late.npy").ends_with(&rows[8..]));
+    assert_eq!(
+        text(place.run(&["reduce", "mean", "late.npy", "--map", "at"])),
+        "5.0\n"
+    );
+}
+
+#[test]
+fn plans_are_shown_and_nonsense_is_refused_with_a_hint() {
+    let (place, _) = place_with_keys();
+    let u64s = ["in", "--type", "u64"];
+    let run = |arguments: &[&str]| place.run(&[arguments, &u64s[..]].concat());
+    let plan = text(run(&["filter", "x > 1", "-o", "out", "--dry-run"]));
+    assert!(
+        plan.contains("where x > 1") && plan.contains("once"),
+        "{plan}"
+    );
+    for (arguments, wanted) in [
+        (&["map", "x +", "-o", "out"][..], "a value is missing"),
+        (&["map", "y", "-o", "out"][..], "`y` is unknown"),
+        (&["map", "x", "-o", "in"][..], "one of the inputs"),
+        (&["reduce", "a > b"][..], "cast it back"),
+        (&["partition", "x % 2", "-o", "plain"][..], "{part}"),
+        (&["partition", "x", "-o", "part-{part}"][..], "of 2"),
+    ] {
+        let answer = run(arguments);
+        assert_eq!(answer.code, Some(2), "{answer:?}");
+        assert!(answer.stderr.contains(wanted), "{answer:?}");
+        assert!(answer.stderr.contains("hint:"), "{answer:?}");
+    }
+    assert_eq!(place.names(), ["in"]);
+}

@@ -1,0 +1,250 @@
+//! Consumers of tables: the typed ones, chosen by the type that the items turn out to have.
+//!
+//! Contract: each does what the function of the same name does for typed sequences, for numbers of
+//! ten types ([`Table::numbers`]) or whole records. Floats are ordered as `f64::total_cmp` does.
+
+use std::cmp::Ordering;
+
+use super::aggregate::{Reduction, Scalar, reduce_table, with_item};
+use super::distribute::{BucketFiles, distribute_bytes};
+use super::pass::PassSummary;
+use super::producer::Producer;
+use super::scan::{Inclusion, scan};
+use super::select::{first, histogram, top_k};
+use super::table::{Numbers, Table};
+use crate::algo::sort::SortOutput;
+use crate::data::expr::{BATCH_ROWS, Expr, Program, Rows, Schema};
+use crate::data::record::NumberType;
+use crate::error::{Error, Result};
+use crate::job::Job;
+
+/// What prefixes are taken of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScanOp {
+    /// Sums, in the type of the items: integers wrap around.
+    Sum,
+    /// Products, likewise.
+    Product,
+    /// The smallest so far.
+    Min,
+    /// The largest so far.
+    Max,
+}
+
+/// Operators of prefixes for a type.
+trait Prefix: bytemuck::Pod + Send + Sync {
+    fn identity(op: ScanOp) -> Self;
+    fn apply(op: ScanOp, a: Self, b: Self) -> Self;
+    fn compare(a: &Self, b: &Self) -> Ordering;
+    fn to_f64(self) -> f64;
+    fn scalar(self) -> Scalar;
+}
+
+macro_rules! integer_prefix {
+    ($($t:ty),*) => {$(
+        impl Prefix for $t {
+            fn identity(op: ScanOp) -> Self {
+                match op {
+                    ScanOp::Sum => 0,
+                    ScanOp::Product => 1,
+                    ScanOp::Min => <$t>::MAX,
+                    ScanOp::Max => <$t>::MIN,
+                }
+            }
+            fn apply(op: ScanOp, a: Self, b: Self) -> Self {
+                match op {
+                    ScanOp::Sum => a.wrapping_add(b),
+                    ScanOp::Product => a.wrapping_mul(b),
+                    ScanOp::Min => a.min(b),
+                    ScanOp::Max => a.max(b),
+                }
+            }
+            fn compare(a: &Self, b: &Self) -> Ordering { a.cmp(b) }
+            fn to_f64(self) -> f64 { self as f64 }
+            fn scalar(self) -> Scalar { Scalar::Int(i128::from(self)) }
+        }
+    )*};
+}
+integer_prefix!(u8, u16, u32, u64, i8, i16, i32, i64);
+
+macro_rules! float_prefix {
+    ($($t:ty, $scalar:path);*) => {$(
+        impl Prefix for $t {
+            fn identity(op: ScanOp) -> Self {
+                match op {
+                    ScanOp::Sum => 0.0,
+                    ScanOp::Product => 1.0,
+                    ScanOp::Min => <$t>::INFINITY,
+                    ScanOp::Max => <$t>::NEG_INFINITY,
+                }
+            }
+            fn apply(op: ScanOp, a: Self, b: Self) -> Self {
+                match op {
+                    ScanOp::Sum => a + b,
+                    ScanOp::Product => a * b,
+                    ScanOp::Min if a.is_nan() || a < b => a,
+                    ScanOp::Max if a.is_nan() || a > b => a,
+                    ScanOp::Min | ScanOp::Max => b,
+                }
+            }
+            fn compare(a: &Self, b: &Self) -> Ordering { a.total_cmp(b) }
+            fn to_f64(self) -> f64 { f64::from(self) }
+            fn scalar(self) -> Scalar { $scalar(self) }
+        }
+    )*};
+}
+float_prefix!(f32, Scalar::Float32; f64, Scalar::Float);
+
+/// Writes the prefixes of the numbers of `table` to `output`.
+///
+/// # Errors
+/// As [`scan`](super::scan()), and usage for records that are no numbers.
+pub fn scan_table(
+    job: &Job,
+    table: &Table,
+    op: ScanOp,
+    inclusion: Inclusion,
+    output: (&SortOutput, bool),
+) -> Result<PassSummary> {
+    let (table, kind) = table.numbers()?;
+    with_item!(kind, T => {
+        let apply = |a: T, b: T| T::apply(op, a, b);
+        scan(job, &Numbers::<T>::of(&table), T::identity(op), apply, inclusion, output)
+    })
+}
+
+/// The `k` largest numbers of `table`, largest first; or the smallest.
+///
+/// # Errors
+/// As [`top_k`], and usage for records that are no numbers.
+pub fn top_table(
+    job: &Job,
+    table: &Table,
+    k: usize,
+    smallest: bool,
+) -> Result<(Vec<Scalar>, PassSummary)> {
+    let (table, kind) = table.numbers()?;
+    with_item!(kind, T => {
+        let compare = |a: &T, b: &T| match smallest {
+            true => T::compare(b, a),
+            false => T::compare(a, b),
+        };
+        let (best, summary) = top_k(job, &Numbers::<T>::of(&table), k, compare)?;
+        Ok((best.into_iter().map(T::scalar).collect(), summary))
+    })
+}
+
+/// The position of the first record of `table` for which `condition` is true. No step may have
+/// filtered before.
+///
+/// # Errors
+/// As [`first`], and usage for an expression without meaning.
+pub fn find_table(job: &Job, table: &Table, condition: &str) -> Result<(Option<u64>, PassSummary)> {
+    let positions = format!("where({condition}, index, {})", u64::MAX);
+    let table = table
+        .map(&positions)?
+        .filter(&format!("x != {}", u64::MAX))?;
+    first(job, &Numbers::<u64>::of(&table))
+}
+
+/// The range of a histogram and the counts of its equal bins.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Histogram {
+    /// Least and greatest value that is counted.
+    pub range: (f64, f64),
+    /// The counts; of a value on a border the bin above, but for the last.
+    pub counts: Vec<u64>,
+}
+
+/// Counts the numbers of `table` in `bins` equal bins of `range`, or of their own range.
+///
+/// # Errors
+/// As [`histogram`], and usage for records that are no numbers or a range that is none.
+pub fn histogram_table(
+    job: &Job,
+    table: &Table,
+    bins: usize,
+    range: Option<(f64, f64)>,
+) -> Result<(Histogram, PassSummary)> {
+    let (table, kind) = table.numbers()?;
+    let mut passes = 1;
+    let (low, high) = match range {
+        Some(range) => range,
+        None => {
+            passes = 2;
+            let both = [Reduction::Min, Reduction::Max];
+            let (found, _) = reduce_table(job, &table, &both)?;
+            (to_f64(found[0]), to_f64(found[1]))
+        }
+    };
+    if !(low <= high && low.is_finite() && high.is_finite()) {
+        let cause = format!("a range from {low} to {high}");
+        return Err(Error::usage("histogram", cause).hint("give one: --range 0:100"));
+    }
+    let scale = bins as f64 / (high - low);
+    let (counts, summary) = with_item!(kind, T => {
+        histogram(job, &Numbers::<T>::of(&table), bins, |item| {
+            let value = T::to_f64(*item);
+            let bin = match high > low {
+                true => ((value - low) * scale) as usize,
+                false => 0,
+            };
+            (low <= value && value <= high).then_some(bin.min(bins - 1))
+        })?
+    });
+    let range = (low, high);
+    let summary = PassSummary { passes, ..summary };
+    Ok((Histogram { range, counts }, summary))
+}
+
+fn to_f64(scalar: Scalar) -> f64 {
+    match scalar {
+        Scalar::Int(value) => value as f64,
+        Scalar::Float(value) => value,
+        Scalar::Float32(value) => f64::from(value),
+        Scalar::None => 0.0,
+    }
+}
+
+/// Writes each record of `table` to the file that `bucket`, an expression, numbers; gives the number
+/// of records in each. A condition is 0 or 1.
+///
+/// # Errors
+/// As [`distribute`](super::distribute()), and usage for an expression without meaning.
+pub fn distribute_table(
+    job: &Job,
+    table: &Table,
+    bucket: &str,
+    files: &BucketFiles,
+) -> Result<(Vec<u64>, PassSummary)> {
+    let expr = Expr::Call("i64".to_string(), vec![bucket.parse()?]);
+    let schema = Schema {
+        has_index: false,
+        ..table.schema().clone()
+    };
+    if schema.record_bytes.len() > 1 {
+        let cause = "records of several files side by side";
+        return Err(Error::usage("distribute", cause).hint("write them with zip first"));
+    }
+    let program = Program::compile(&expr, &schema)?;
+    let item_bytes = table.item_bytes();
+    let buckets_of = |items: &[u8], into: &mut Vec<u32>| {
+        let mut space = program.space();
+        for part in items.chunks(BATCH_ROWS * item_bytes) {
+            let rows = Rows {
+                first: 0,
+                count: part.len() / item_bytes,
+                inputs: &[part],
+            };
+            let column = program.run(&mut space, &rows);
+            let buckets: &[i64] = bytemuck::cast_slice(column.bytes);
+            into.extend(
+                buckets
+                    .iter()
+                    .map(|b| u32::try_from(*b).unwrap_or(u32::MAX)),
+            );
+        }
+        Ok(())
+    };
+    distribute_bytes(job, table, &buckets_of, files)
+}

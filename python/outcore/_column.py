@@ -1,0 +1,165 @@
+"""Expressions written as Python: `x * 2 + 1` with `x` a placeholder, run in Rust.
+
+`outcore.x` is the item of a dataset of plain numbers, `outcore.col("name")` a field. What Python's
+operators make of them is text that the engine compiles; `and`, `or` and `not` are written `&`, `|`
+and `~`, as in NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import Union
+
+Operand = Union["Column", bool, int, float]
+
+
+class Column:
+    """An expression over the fields of a record."""
+
+    __slots__ = ("_is_truth", "_text")
+
+    def __init__(self, text: str, is_truth: bool = False) -> None:
+        self._text = text
+        self._is_truth = is_truth
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"<outcore.Column: {self._text}>"
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        raise TypeError("an expression has no truth value: write & | ~ for and, or, not")
+
+    def __getitem__(self, element: int) -> Column:
+        return Column(f"{self._text}[{int(element)}]")
+
+    def astype(self, name: str) -> Column:
+        """The same cast to a type of outcore's: `"f64"`."""
+        return Column(f"{name}({self._text})")
+
+    def _binary(self, operator: str, other: Operand, is_truth: bool = False) -> Column:
+        return Column(f"({self._text} {operator} {text(other)})", is_truth)
+
+    def _reflected(self, operator: str, other: Operand) -> Column:
+        return Column(f"({text(other)} {operator} {self._text})")
+
+    def __add__(self, other: Operand) -> Column:
+        return self._binary("+", other)
+
+    def __radd__(self, other: Operand) -> Column:
+        return self._reflected("+", other)
+
+    def __sub__(self, other: Operand) -> Column:
+        return self._binary("-", other)
+
+    def __rsub__(self, other: Operand) -> Column:
+        return self._reflected("-", other)
+
+    def __mul__(self, other: Operand) -> Column:
+        return self._binary("*", other)
+
+    def __rmul__(self, other: Operand) -> Column:
+        return self._reflected("*", other)
+
+    def __truediv__(self, other: Operand) -> Column:
+        return self._binary("/", other)
+
+    def __rtruediv__(self, other: Operand) -> Column:
+        return self._reflected("/", other)
+
+    def __floordiv__(self, other: Operand) -> Column:
+        return self._binary("//", other)
+
+    def __rfloordiv__(self, other: Operand) -> Column:
+        return self._reflected("//", other)
+
+    def __mod__(self, other: Operand) -> Column:
+        return self._binary("%", other)
+
+    def __rmod__(self, other: Operand) -> Column:
+        return self._reflected("%", other)
+
+    def __pow__(self, other: Operand) -> Column:
+        return self._binary("**", other)
+
+    def __rpow__(self, other: Operand) -> Column:
+        return self._reflected("**", other)
+
+    def __and__(self, other: Operand) -> Column:
+        return self._binary("&", other, self._is_truth)
+
+    def __rand__(self, other: Operand) -> Column:
+        return self._reflected("&", other)
+
+    def __or__(self, other: Operand) -> Column:
+        return self._binary("|", other, self._is_truth)
+
+    def __ror__(self, other: Operand) -> Column:
+        return self._reflected("|", other)
+
+    def __xor__(self, other: Operand) -> Column:
+        return self._binary("^", other, self._is_truth)
+
+    def __rxor__(self, other: Operand) -> Column:
+        return self._reflected("^", other)
+
+    def __lshift__(self, other: Operand) -> Column:
+        return self._binary("<<", other)
+
+    def __rshift__(self, other: Operand) -> Column:
+        return self._binary(">>", other)
+
+    def __neg__(self) -> Column:
+        return Column(f"(-{self._text})")
+
+    def __invert__(self) -> Column:
+        return Column(f"(not {self._text})" if self._is_truth else f"(~{self._text})", self._is_truth)
+
+    def __abs__(self) -> Column:
+        return Column(f"abs({self._text})")
+
+    def __lt__(self, other: Operand) -> Column:
+        return self._binary("<", other, True)
+
+    def __le__(self, other: Operand) -> Column:
+        return self._binary("<=", other, True)
+
+    def __gt__(self, other: Operand) -> Column:
+        return self._binary(">", other, True)
+
+    def __ge__(self, other: Operand) -> Column:
+        return self._binary(">=", other, True)
+
+    def __eq__(self, other: object) -> Column:  # type: ignore[override]
+        return self._binary("==", other, True)  # type: ignore[arg-type]
+
+    def __ne__(self, other: object) -> Column:  # type: ignore[override]
+        return self._binary("!=", other, True)  # type: ignore[arg-type]
+
+
+def text(operand: Operand) -> str:
+    """An operand as the engine reads it."""
+    if isinstance(operand, Column):
+        return str(operand)
+    if isinstance(operand, bool):
+        return "true" if operand else "false"
+    if isinstance(operand, (int, float)):
+        return repr(operand) if operand >= 0 else f"({operand!r})"
+    # Numbers of NumPy.
+    item = getattr(operand, "item", None)
+    if callable(item):
+        return text(item())
+    raise TypeError(f"{operand!r} cannot stand in an expression")
+
+
+def col(name: str) -> Column:
+    """The field of that name; `outcore.x` is the item of a dataset of plain numbers."""
+    return Column(name)
+
+
+#: The item of a dataset of plain numbers.
+x = Column("x")
+#: The position of an item in the whole input.
+index = Column("index")
