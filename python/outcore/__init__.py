@@ -40,19 +40,25 @@ from ._summary import (
     SortSummary,
     VerifyReport,
 )
+from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
 
 __all__ = [
     "AccessError",
     "CheckFailedError",
     "Column",
     "CorruptError",
+    "Damage",
     "Dataset",
+    "DatasetEntry",
+    "DriveStatus",
     "DriveTraffic",
     "GenSummary",
     "IoError",
     "IoTrace",
     "JobSummary",
+    "Measured",
     "MemoryBudgetError",
+    "Moved",
     "NoSpaceError",
     "NotFoundError",
     "OutcoreError",
@@ -64,6 +70,7 @@ __all__ = [
     "SortSummary",
     "UsageError",
     "VerifyReport",
+    "Volume",
     "__version__",
     "col",
     "gen",

@@ -279,3 +279,48 @@ class VerifyReply(JobReply):
     against_checksum: str | None
     ok: bool
     text: str
+
+
+class MovedReply(TypedDict):
+    """What a transfer of a volume moved."""
+
+    bytes: int
+    files: int
+
+
+class EntryReply(TypedDict):
+    """A dataset, or a file packed in one."""
+
+    name: str
+    bytes: int
+    files: int
+    is_directory: bool
+
+
+class DriveReply(TypedDict):
+    """A drive of a volume."""
+
+    drive: str
+    dir: str
+    used_bytes: int
+    free_bytes: int
+
+
+class DamageReply(TypedDict):
+    """Bytes that are not what was written."""
+
+    dataset: str
+    drive: str
+    path: str
+    offset_bytes: int
+    len_bytes: int
+
+
+class MeasuredReply(TypedDict):
+    """What one thread reached."""
+
+    workload: str
+    bytes_per_s: float
+    requests_per_s: float
+    p50_us: float
+    p99_us: float

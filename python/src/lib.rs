@@ -13,6 +13,7 @@
 //! | [`order`] | records in the order of a shuffle |
 //! | [`sim`] | the simulator |
 //! | [`dataset`] | lazy datasets: steps, reductions, writes, batches |
+//! | [`volume`] | datasets on volumes |
 //! | [`run`] | a job on its thread: signals, progress, cancellation |
 //! | [`errors`] | failures as exceptions |
 
@@ -24,6 +25,7 @@ mod reply;
 mod request;
 mod run;
 mod sim;
+mod volume;
 
 use pyo3::prelude::*;
 
@@ -35,10 +37,12 @@ mod _outcore {
     use crate::order::Order;
     #[pymodule_export]
     use crate::sim::SimRun;
+    use std::path::PathBuf;
+
     use outcore::config::Environment;
     use pyo3::prelude::*;
 
-    use crate::{dataset, errors, jobs, reply, request, run, sim};
+    use crate::{dataset, errors, jobs, reply, request, run, sim, volume};
 
     /// Sorts files.
     #[pyfunction]
@@ -171,6 +175,150 @@ mod _outcore {
     #[pyfunction]
     fn batches(py: Python<'_>, request: dataset::Dataset) -> PyResult<Batches> {
         Batches::start(py, request)
+    }
+
+    /// Makes an empty volume.
+    #[pyfunction]
+    fn volume_create(py: Python<'_>, drives_file: PathBuf, stripe: String) -> PyResult<String> {
+        let environment = Environment::of_process();
+        run::watch(py, None, move |control| {
+            volume::create(&drives_file, &stripe, &environment, control)
+        })
+    }
+
+    /// Puts a file or a directory.
+    #[pyfunction]
+    #[pyo3(signature = (drives_file, name, source, force, tell))]
+    fn volume_put(
+        py: Python<'_>,
+        drives_file: PathBuf,
+        name: String,
+        source: PathBuf,
+        force: bool,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<volume::MovedReply> {
+        let environment = Environment::of_process();
+        run::watch(py, tell, move |control| {
+            let what = (drives_file.as_path(), name.as_str(), force);
+            let source = volume::Source::Path(source);
+            volume::put(what, &source, &environment, control)
+        })
+    }
+
+    /// Puts bytes.
+    #[pyfunction]
+    fn volume_write(
+        py: Python<'_>,
+        drives_file: PathBuf,
+        name: String,
+        data: pyo3::pybacked::PyBackedBytes,
+        force: bool,
+    ) -> PyResult<volume::MovedReply> {
+        let environment = Environment::of_process();
+        run::watch(py, None, move |control| {
+            let what = (drives_file.as_path(), name.as_str(), force);
+            let source = volume::Source::Bytes(data);
+            volume::put(what, &source, &environment, control)
+        })
+    }
+
+    /// Gets a dataset as a file or a directory.
+    #[pyfunction]
+    #[pyo3(signature = (drives_file, name, target, force, tell))]
+    fn volume_get(
+        py: Python<'_>,
+        drives_file: PathBuf,
+        name: String,
+        target: PathBuf,
+        force: bool,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<volume::MovedReply> {
+        let environment = Environment::of_process();
+        run::watch(py, tell, move |control| {
+            let what = (drives_file.as_path(), name.as_str(), force);
+            volume::get(what, &target, &environment, control)
+        })
+    }
+
+    /// Bytes of a dataset.
+    #[pyfunction]
+    #[pyo3(signature = (drives_file, name, offset_bytes, size_bytes))]
+    fn volume_read<'py>(
+        py: Python<'py>,
+        drives_file: PathBuf,
+        name: String,
+        offset_bytes: u64,
+        size_bytes: Option<u64>,
+    ) -> PyResult<Bound<'py, pyo3::types::PyBytes>> {
+        let environment = Environment::of_process();
+        let bytes = run::watch(py, None, move |control| {
+            let what = (drives_file.as_path(), name.as_str());
+            volume::read(what, (offset_bytes, size_bytes), &environment, control)
+        })?;
+        Ok(pyo3::types::PyBytes::new(py, &bytes))
+    }
+
+    /// The datasets, or the files packed in one.
+    #[pyfunction]
+    #[pyo3(signature = (drives_file, name))]
+    fn volume_list(
+        py: Python<'_>,
+        drives_file: PathBuf,
+        name: Option<String>,
+    ) -> PyResult<Vec<volume::EntryReply>> {
+        let environment = Environment::of_process();
+        run::watch(py, None, move |control| {
+            let what = (drives_file.as_path(), name.as_deref());
+            volume::list(what, &environment, control)
+        })
+    }
+
+    /// Removes a dataset.
+    #[pyfunction]
+    fn volume_remove(py: Python<'_>, drives_file: PathBuf, name: String) -> PyResult<()> {
+        let environment = Environment::of_process();
+        run::watch(py, None, move |control| {
+            let what = (drives_file.as_path(), name.as_str());
+            volume::remove(what, &environment, control)
+        })
+    }
+
+    /// Room and use of the drives.
+    #[pyfunction]
+    fn volume_status(py: Python<'_>, drives_file: PathBuf) -> PyResult<Vec<volume::DriveReply>> {
+        let environment = Environment::of_process();
+        run::watch(py, None, move |control| {
+            volume::status(&drives_file, &environment, control)
+        })
+    }
+
+    /// What is not what was written.
+    #[pyfunction]
+    fn volume_scrub(
+        py: Python<'_>,
+        drives_file: PathBuf,
+        names: Vec<String>,
+    ) -> PyResult<Vec<volume::DamageReply>> {
+        let environment = Environment::of_process();
+        run::watch(py, None, move |control| {
+            let what = (drives_file.as_path(), names.as_slice());
+            volume::scrub(what, &environment, control)
+        })
+    }
+
+    /// What one thread reaches on the drives.
+    #[pyfunction]
+    fn volume_bench(
+        py: Python<'_>,
+        drives_file: PathBuf,
+        seconds: f64,
+        size: String,
+    ) -> PyResult<Vec<volume::MeasuredReply>> {
+        let environment = Environment::of_process();
+        run::watch(py, None, move |control| {
+            let how = (seconds, size.as_str());
+            volume::bench(&drives_file, how, &environment, control)
+        })
     }
 
     #[pymodule_init]

@@ -18,6 +18,8 @@ use outcore_formats::records::TypeRequest;
 use outcore_sim::cli::SimCommand;
 
 use crate::commands::sequence::SequenceCommand;
+use crate::commands::store::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
+use crate::commands::volume::VolumeCommand;
 use commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
 use lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OrderArgs};
 
@@ -101,6 +103,17 @@ pub(crate) struct Common {
         help_heading = "Messages"
     )]
     pub(crate) verbose: bool,
+    /// Drives file of the volume that datasets (@NAME) are on, as `outcore drives probe` writes it
+    #[arg(
+        long,
+        global = true,
+        display_order = 899,
+        help_heading = "Volume",
+        value_name = "FILE",
+        env = outcore_formats::volumes::VOLUME_VARIABLE,
+        value_hint = ValueHint::FilePath
+    )]
+    pub(crate) volume: Option<PathBuf>,
     /// When to use colours
     #[arg(
         long,
@@ -147,6 +160,14 @@ pub(crate) enum Command {
     /// Measure drives, once, so that sort can use each by its speed
     #[command(subcommand)]
     Drives(DrivesCommand),
+    /// Make and check volumes of many drives that hold datasets
+    #[command(subcommand)]
+    Volume(VolumeCommand),
+    Put(PutArgs),
+    Get(GetArgs),
+    Ls(LsArgs),
+    Rm(RmArgs),
+    Cp(CpArgs),
     /// Simulate SSDs, arrays of them, and a GPU inside the storage
     #[command(subcommand)]
     Sim(Box<SimCommand>),

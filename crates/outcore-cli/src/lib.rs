@@ -11,6 +11,7 @@
 //! | `means` | flags as what a job may use, and what is recorded of it |
 //! | `spool`, `pipe`, `blocks` | streams in and out |
 //! | `lines` | what the commands on lines share |
+//! | `datasets` | `@name` where a command takes a file |
 //! | `report`, `progress`, `measure` | what is said, while and after |
 //! | `signals` | SIGINT, SIGTERM and SIGHUP |
 //! | `floor` | the drive's own speed |
@@ -19,6 +20,7 @@
 mod blocks;
 mod cli;
 mod commands;
+mod datasets;
 mod floor;
 mod lines;
 mod means;
@@ -58,7 +60,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Err(wrong) => return finish(&Reporter::new("outcore", &common_of(&[])), Err(wrong)),
     };
     match Cli::try_parse_from(&arguments) {
-        Ok(cli) => dispatch(&cli),
+        Ok(cli) => run_with_datasets(&cli, &arguments),
         Err(error) => match usage::read(&error) {
             usage::Parsed::Text(text) => {
                 let mut stdout = std::io::stdout();
@@ -75,6 +77,27 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
+/// Runs a command whose arguments may name datasets.
+fn run_with_datasets(cli: &Cli, arguments: &[OsString]) -> u8 {
+    let reporter = Reporter::new("outcore", &cli.common);
+    let staged = match datasets::stage(cli, arguments) {
+        Ok(Some(staged)) => staged,
+        Ok(None) => return dispatch(cli),
+        Err(error) => return finish(&reporter, Err(error)),
+    };
+    let code = match Cli::try_parse_from(&staged.arguments) {
+        Ok(cli) => dispatch(&cli),
+        Err(error) => {
+            let wrong = Error::usage("read arguments", error.to_string());
+            return finish(&reporter, Err(wrong));
+        }
+    };
+    match code {
+        0 => finish(&reporter, staged.finish().map(|()| 0)),
+        code => code,
+    }
+}
+
 /// The flags that matter for an error about arguments that could not be read.
 fn common_of(arguments: &[OsString]) -> Common {
     let mut flags = arguments.iter().take_while(|argument| *argument != "--");
@@ -82,6 +105,7 @@ fn common_of(arguments: &[OsString]) -> Common {
         json: flags.any(|argument| argument == "--json"),
         quiet: false,
         verbose: false,
+        volume: None,
         color: ColorWhen::Auto,
     }
 }
@@ -105,12 +129,19 @@ fn dispatch(cli: &Cli) -> u8 {
         Command::Scratch(_) => ("scratch", false),
         Command::Config(_) => ("config", false),
         Command::Drives(_) => ("drives", false),
+        Command::Volume(_) => ("volume", false),
+        Command::Put(_) => ("put", false),
+        Command::Get(args) => ("get", is_stdout(&args.target)),
+        Command::Ls(_) => ("ls", false),
+        Command::Rm(_) => ("rm", false),
+        Command::Cp(_) => ("cp", false),
         Command::Sim(_) => ("sim", false),
         Command::Completions { .. } => ("completions", true),
         Command::Man { dir, .. } => ("man", dir.is_none()),
     };
     let context = Context {
         reporter: Reporter::new(name, &cli.common).with_stdout_taken(is_stdout_taken),
+        volume: cli.common.volume.clone(),
         interrupt: match cli.command {
             // It has nothing to clean up, and nobody who would look at a flag.
             Command::Sim(_) => Interrupt::default(),
@@ -131,6 +162,12 @@ fn dispatch(cli: &Cli) -> u8 {
         Command::Scratch(command) => commands::scratch::run(&context, command),
         Command::Config(command) => commands::config::run(&context, command),
         Command::Drives(command) => commands::drives::run(&context, command),
+        Command::Volume(command) => commands::volume::run(&context, command),
+        Command::Put(args) => commands::store::put(&context, args),
+        Command::Get(args) => commands::store::get(&context, args),
+        Command::Ls(args) => commands::store::list(&context, args),
+        Command::Rm(args) => commands::store::remove(&context, args),
+        Command::Cp(args) => commands::store::copy(&context, args),
         Command::Sim(command) => outcore_sim::cli::run(command),
         Command::Completions { shell } => commands::docs::completions(&context, *shell),
         Command::Man { dir, force } => commands::docs::man(&context, dir.as_deref(), *force),

@@ -288,6 +288,7 @@ mod tests {
             json: false,
             quiet: true,
             verbose: false,
+            volume: None,
             color: crate::cli::ColorWhen::Never,
         };
         let reporter = Reporter::new("sort", &common);

@@ -181,6 +181,7 @@ mod tests {
                 name: "g".to_string(),
                 read_bytes_per_s: Some(100),
                 write_bytes_per_s: None,
+                depth: None,
             }],
         };
         let used = [traffic("a", 100, 0)];

@@ -19,6 +19,7 @@
 //! | [`record`] | the I/O of a run, recorded |
 //! | [`cost`] | what a run used, and how much of the drives' speed |
 //! | [`spelling`] | options in texts, the caller's way |
+//! | [`volumes`] | datasets on volumes: what `@name` means, `put`, `get`, `cp` |
 //! | [`text`] | lines and their orders: GNU sort's, a column of CSV, a field of JSON |
 
 pub mod cost;
@@ -30,5 +31,6 @@ pub mod record;
 pub mod records;
 pub mod spelling;
 pub mod text;
+pub mod volumes;
 
 pub use spelling::Spelling;

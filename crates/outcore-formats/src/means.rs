@@ -20,6 +20,8 @@ use outcore::{Error, Result};
 
 /// A variable that the command reads itself, for tests: known everywhere, so that it is no error.
 pub const FAULT_VARIABLE: &str = "OUTCORE_FAULT";
+/// The variables that the command reads itself.
+const KNOWN_VARIABLES: [&str; 2] = [FAULT_VARIABLE, crate::volumes::VOLUME_VARIABLE];
 /// File systems that live in memory, by the number that `statfs` gives them: tmpfs and ramfs.
 const IN_MEMORY: [rustix::fs::FsWord; 2] = [0x0102_1994, 0x8584_58F6];
 /// Where scratch goes if the place beside the output is in memory.
@@ -58,7 +60,7 @@ impl Means {
     /// Usage for impossible values, I/O for a configuration that cannot be read.
     pub fn load(request: &MeansRequest, environment: &Environment) -> Result<Self> {
         let defaults = Defaults::of_machine();
-        let config = Config::load(&request.flags, environment, &defaults, &[FAULT_VARIABLE])?;
+        let config = Config::load(&request.flags, environment, &defaults, &KNOWN_VARIABLES)?;
         let device = Arc::new(OsDevice::new(config.io.value));
         Ok(Means {
             config,

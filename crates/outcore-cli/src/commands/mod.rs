@@ -16,8 +16,12 @@ pub(crate) mod shuffle;
 pub(crate) mod sort;
 mod sort_lines;
 pub(crate) mod split;
+pub(crate) mod store;
 pub(crate) mod unique;
 pub(crate) mod verify;
+pub(crate) mod volume;
+
+use std::path::PathBuf;
 
 use crate::report::Reporter;
 use crate::signals::Interrupt;
@@ -25,6 +29,8 @@ use crate::signals::Interrupt;
 /// What every subcommand gets.
 #[derive(Debug, Clone)]
 pub(crate) struct Context {
+    /// Drives file of the volume, if one is named.
+    pub(crate) volume: Option<PathBuf>,
     /// How it talks.
     pub(crate) reporter: Reporter,
     /// Whether the user asked to stop.

@@ -21,3 +21,4 @@ mod sort;
 mod streams;
 mod support;
 mod verify;
+mod volume;

@@ -139,6 +139,9 @@ pub struct GroupSpec {
         with = "text::rate"
     )]
     pub write_bytes_per_s: Option<u64>,
+    /// Requests that all its drives together have in flight at most (a controller's own queue).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
 }
 
 /// All drives to use, in order, and their groups.
@@ -508,6 +511,7 @@ mod tests {
                 name: "g".to_string(),
                 read_bytes_per_s: rate.map(u64::from),
                 write_bytes_per_s: None,
+                depth: rate.map(|rate| rate / 2 + 1),
             };
             let set = DriveSet { drives, groups: vec![group] };
             prop_assert_eq!(parse(&set.to_text().unwrap()).unwrap(), set);

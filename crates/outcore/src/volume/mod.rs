@@ -9,12 +9,13 @@
 //! and short writes become errors that name drive, file and offset.
 
 pub mod batch;
+pub mod dataset;
+pub mod load;
 pub mod mapping;
 pub mod output;
 pub mod scratch;
 pub mod striped;
 
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +24,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::drive::private_dir;
+use crate::drive::queue::{Class, DriveQueue, Policy, Span, TagPool};
 use crate::drive::{Access, Completion, Device, FileFacts, FileId, Op, Queue, Request};
 use crate::error::{Error, Kind, Result};
 use crate::memory::Buf;
@@ -204,7 +206,7 @@ impl Volume {
             queue,
             lanes,
             done: Vec::new(),
-            waiting: 0,
+            cargo: Vec::new(),
         })
     }
 
@@ -295,16 +297,17 @@ pub struct TransferFault {
 
 struct Lane {
     drive: Arc<Drive>,
-    waiting: VecDeque<Request>,
-    in_flight: usize,
+    queue: DriveQueue<(Buf, u64)>,
 }
 
 impl Lane {
     fn new(drive: Arc<Drive>) -> Self {
+        // N.B. the requests of streams are as long as the drive takes them, and in order: sorting and
+        // merging them would cost and bring nothing.
+        let tags = Arc::new(TagPool::new(LANE_DEPTH));
         Lane {
             drive,
-            waiting: VecDeque::new(),
-            in_flight: 0,
+            queue: DriveQueue::new(Policy::AS_IT_COMES, tags, None),
         }
     }
 }
@@ -329,33 +332,27 @@ pub struct Port {
     queue: Box<dyn Queue>,
     lanes: Vec<Lane>,
     done: Vec<Completion>,
-    waiting: usize,
+    cargo: Vec<(Buf, u64)>,
 }
 
 impl Port {
     /// Hands in a transfer of the whole of `buf`; it waits in its drive's lane for a slot.
     pub fn submit(&mut self, file: &VolumeFile, op: Op, offset_bytes: u64, buf: Buf, token: u64) {
-        let request = Request {
-            token,
+        let span = Span {
             op,
+            class: Class::Foreground,
             file: file.id,
-            drive_index: file.drive_index,
             offset_bytes,
-            buf: buf.into(),
+            len_bytes: buf.len(),
         };
-        let lane = &mut self.lanes[request.drive_index];
+        let lane = &mut self.lanes[file.drive_index];
         lane.drive.pending.fetch_add(1, Ordering::Relaxed);
-        if lane.in_flight < LANE_DEPTH && lane.waiting.is_empty() {
-            lane.in_flight += 1;
-            self.queue.submit(request);
-        } else {
-            lane.waiting.push_back(request);
-            self.waiting += 1;
-        }
+        lane.queue.submit(span, (buf, token));
+        self.start(file.drive_index);
     }
 
-    /// Starts what has been handed in and moves what has finished to `finished`. With `wait`,
-    /// blocks up to 50 ms for the first.
+    /// Starts what is handed in and moves what has finished to `finished`. With `wait`, blocks up to
+    /// 50 ms for the first.
     pub fn poll(&mut self, wait: bool, finished: &mut Vec<Transfer>) -> Result<()> {
         let before = finished.len();
         let wait = wait && self.done.is_empty();
@@ -364,41 +361,57 @@ impl Port {
         for completion in self.done.drain(..) {
             let Completion { request, result } = completion;
             let lane = &mut self.lanes[request.drive_index];
-            lane.in_flight -= 1;
+            lane.queue.finish(&Span {
+                op: request.op,
+                class: Class::Foreground,
+                file: request.file,
+                offset_bytes: request.offset_bytes,
+                len_bytes: request.buf.len(),
+            });
             lane.drive.pending.fetch_sub(1, Ordering::Relaxed);
             finished.push(settle(&lane.drive, request, result));
         }
-        if self.waiting > 0 && finished.len() > before {
-            self.refill();
+        if finished.len() > before && self.waiting() > 0 {
+            for index in 0..self.lanes.len() {
+                self.start(index);
+            }
             // Start them now rather than at the next visit.
             self.queue.complete(None, &mut self.done)?;
         }
         Ok(())
     }
 
-    fn refill(&mut self) {
-        for lane in &mut self.lanes {
-            while lane.in_flight < LANE_DEPTH {
-                let Some(request) = lane.waiting.pop_front() else {
-                    break;
-                };
-                lane.in_flight += 1;
-                self.waiting -= 1;
-                self.queue.submit(request);
+    /// Hands what has a slot to the queue.
+    fn start(&mut self, drive_index: usize) {
+        let lane = &mut self.lanes[drive_index];
+        while let Some(span) = lane.queue.poll(&mut self.cargo) {
+            for (buf, token) in self.cargo.drain(..) {
+                self.queue.submit(Request {
+                    token,
+                    op: span.op,
+                    file: span.file,
+                    drive_index,
+                    offset_bytes: span.offset_bytes,
+                    buf: buf.into(),
+                });
             }
         }
     }
 
-    /// Transfers handed in and not yet returned.
-    pub fn in_flight(&self) -> usize {
-        self.queue.in_flight() + self.waiting + self.done.len()
+    fn waiting(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.queue.waiting()).sum()
     }
 
-    /// Transfers of one drive that have no slot yet.
+    /// Transfers handed in and not yet returned.
+    pub fn in_flight(&self) -> usize {
+        self.queue.in_flight() + self.waiting() + self.done.len()
+    }
+
+    /// Transfers of one drive that are not over.
     pub fn backlog(&self, drive_index: usize) -> usize {
         self.lanes
             .get(drive_index)
-            .map_or(0, |lane| lane.waiting.len() + lane.in_flight)
+            .map_or(0, |lane| lane.queue.waiting() + lane.queue.in_flight())
     }
 }
 

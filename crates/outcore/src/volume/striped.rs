@@ -35,6 +35,9 @@ pub struct Member {
     pub weight: f64,
     /// Bytes of it to use; all that there are if not given.
     pub capacity_bytes: Option<u64>,
+    /// Length that its file has, or is to have, where that is less: a sealed dataset fills only the
+    /// front of what its layout has room for.
+    pub file_bytes: Option<u64>,
     /// Its slots; [`TAGS_DEFAULT`] if not given.
     pub tags: Option<usize>,
     /// The controller that it hangs on, and the slots that all drives there share.
@@ -50,6 +53,7 @@ impl Member {
             path,
             weight: 1.0,
             capacity_bytes: None,
+            file_bytes: None,
             tags: None,
             controller: None,
         }
@@ -366,24 +370,26 @@ fn open_all(
 }
 
 fn room_of(device: &dyn Device, member: &Member, file: FileId, access: Access) -> Result<u64> {
+    let own_bytes = member.file_bytes.or(member.capacity_bytes);
     if access == Access::Create {
-        let capacity_bytes = member.capacity_bytes.ok_or_else(|| {
-            Error::usage("make volume", "a drive's capacity is not given").path(&member.path)
-        })?;
-        return device
-            .allocate(file, capacity_bytes)
-            .map(|()| capacity_bytes);
+        let Some((own_bytes, capacity_bytes)) = own_bytes.zip(member.capacity_bytes) else {
+            let error = Error::usage("make volume", "a drive's capacity is not given");
+            return Err(error.path(&member.path));
+        };
+        if own_bytes > 0 {
+            device.allocate(file, own_bytes)?;
+        }
+        return Ok(capacity_bytes);
     }
     let len_bytes = device.facts(file)?.len_bytes;
-    match member.capacity_bytes {
+    match own_bytes {
         Some(wanted_bytes) if wanted_bytes > len_bytes => Err(Error::corrupt(
             "open volume",
             format!("{len_bytes} bytes long, not {wanted_bytes}"),
         )
         .path(&member.path)
         .hint("it was cut after it was made: restore it, or make the volume again")),
-        Some(wanted_bytes) => Ok(wanted_bytes),
-        None => Ok(len_bytes),
+        _ => Ok(member.capacity_bytes.unwrap_or(len_bytes)),
     }
 }
 

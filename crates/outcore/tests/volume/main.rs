@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod datasets;
 mod faults;
 mod pressure;
 mod raw;

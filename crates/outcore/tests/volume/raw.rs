@@ -1,4 +1,6 @@
 //! Bytes of a raw volume: what is written is read, in any pattern, over any layout, and on real files.
+//!
+//! Contract: an array of bytes is the oracle; numbers of transfers are exact, as merging promises them.
 
 use outcore::config::IoMode;
 use outcore::drive::os::{Engine, OsDevice};

@@ -141,6 +141,7 @@ impl ProbeReport {
             name,
             read_bytes_per_s: Some(read_bytes_per_s),
             write_bytes_per_s: Some(write_bytes_per_s),
+            depth: None,
         });
     }
 

@@ -1,0 +1,347 @@
+#!/usr/bin/env python3
+"""outcore's volume benchmark: one submitting thread on eight drives, beside fio and btrfs raid0, alternately.
+
+Builds loop drives over images in memory (scripts/loop_drives.py), measures in rounds that take turns, and prints and
+stores medians with the ratios that issue and design ask for. `docs/benchmarks.md` explains every row.
+
+    bench_volume.py                          everything, about 15 minutes and 5 GiB of memory
+    bench_volume.py --rounds 1 --seconds 1   does everything run?
+    bench_volume.py --only unthrottled       one of: unthrottled, throttled, stripes, depth1, copy
+    bench_volume.py --write-docs             replace the section of docs/benchmarks.md
+
+Systems: `outcore` (one thread on a striped volume), `fio1` (one fio job over all files), `fioD` (one fio thread a
+drive), `btrfs` (fio on btrfs raid0 over drives of the same kind). Latency is measured at depth 1 only, and never under
+the throttle, which works in slices of 100 ms. Needs root, loop devices, cgroup v1's blkio, fio, mkfs.btrfs; what is
+missing is said and left out. Drives, mounts and groups are removed at the end, also after Ctrl-C; what a killed run
+left, the next one removes. Exit codes: 0 measured, 1 something failed, 77 this machine cannot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "scripts"))
+import loop_drives  # noqa: E402
+
+DRIVES = 8
+FILE_BYTES = 192 << 20
+IMAGE_BYTES = 256 << 20
+WORK = Path("/dev/shm/outcore-bench-volume")
+MARKS = ("<!-- bench-volume: begin -->", "<!-- bench-volume: end -->")
+WORKLOADS = ("random read 4k", "random write 4k", "sequential read 64k", "sequential write 64k")
+#: Limits of one throttled drive: requests a second and bytes a second, read and write.
+THROTTLE = {"read_iops": 8000, "write_iops": 6000, "read_bps": 64 << 20, "write_bps": 48 << 20}
+TARGETS_BTRFS = (1.5, 2.7, 1.4, 1.8)
+Rows = dict[str, dict[str, list[float]]]
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(*command: str, group: Path | None = None, env: dict[str, str] | None = None) -> str:
+    """Runs a program, in a control group if one is given; what it printed."""
+
+    def join() -> None:
+        if group is not None:
+            (group / "cgroup.procs").write_text(str(os.getpid()))
+
+    done = subprocess.run(
+        command, capture_output=True, text=True, preexec_fn=join, env={**os.environ, **(env or {})}, check=False
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command[:3])}...: {done.stderr.strip()[-500:]}")
+    return done.stdout
+
+
+class Workers:
+    """Counts the kernel's I/O worker threads of all processes while something runs."""
+
+    def __init__(self) -> None:
+        self.most = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    def _look(self) -> None:
+        while not self._over.wait(0.05):
+            count = 0
+            for comm in Path("/proc").glob("[0-9]*/task/*/comm"):
+                with contextlib.suppress(OSError):
+                    count += comm.read_text().startswith("iou-wrk")
+            self.most = max(self.most, count)
+
+    def __enter__(self) -> Workers:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+class Bench:
+    """The drives and what is run on them."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self.example = Path(arguments.example)
+        self.outcore = Path(arguments.outcore)
+        WORK.mkdir(parents=True, mode=0o700)
+        self.drives = loop_drives.build(DRIVES, 0, IMAGE_BYTES, WORK / "drives")
+        self.files = [str(drive.mount / "volume.bin") for drive in self.drives]
+        for file in self.files:
+            run("dd", "if=/dev/urandom", f"of={file}", "bs=1M", f"count={FILE_BYTES >> 20}", "oflag=direct")
+        found = loop_drives.group_path(WORK / "drives")
+        assert found is not None
+        self.group = found
+        self.btrfs = self._make_btrfs() if shutil.which("mkfs.btrfs") else None
+        self.workers = 0
+
+    def _make_btrfs(self) -> Path:
+        devices = []
+        for index in range(DRIVES):
+            image = WORK / f"btrfs-{index}.img"
+            with image.open("wb") as file:
+                os.posix_fallocate(file.fileno(), 0, IMAGE_BYTES)
+            devices.append(run("losetup", "--find", "--show", "--direct-io=on", str(image)).strip())
+        mount = WORK / "btrfs"
+        mount.mkdir()
+        run("mkfs.btrfs", "-q", "-f", "-d", "raid0", "-m", "raid0", *devices)
+        run("mount", "-o", "noatime,nodatasum", devices[0], str(mount))
+        total = FILE_BYTES * DRIVES * 7 // 8 >> 20
+        run("dd", "if=/dev/urandom", f"of={mount / 'file'}", "bs=1M", f"count={total}", "oflag=direct")
+        return mount
+
+    def throttle(self, is_on: bool) -> None:
+        for name, limit in THROTTLE.items():
+            for drive in self.drives:
+                path = self.group / f"blkio.throttle.{name}_device"
+                path.write_text(f"{drive.number} {limit if is_on else 0}")
+
+    def volume(self, group: Path | None, stripe: str = "64KiB", **env: str) -> dict[str, dict[str, float]]:
+        seconds = str(self.arguments.seconds)
+        with Workers() as workers:
+            text = run(str(self.example), seconds, stripe, *self.files, group=group, env={"FILL": "0", **env})
+        self.workers = max(self.workers, workers.most)
+        return {line["workload"]: line for line in map(json.loads, text.splitlines())}
+
+    def fio(self, workload: str, files: list[list[str]], depth: int, group: Path | None) -> dict[str, float]:
+        """One fio thread for each list of files; MB/s and the median latency."""
+        kind, op, block = workload.split()
+        pattern = ("rand" if kind == "random" else "") + op
+        command = ["fio", "--output-format=json", "--thread", "--direct=1", "--ioengine=io_uring", "--time_based"]
+        command += [f"--runtime={self.arguments.seconds}", f"--rw={pattern}", f"--bs={block}", f"--iodepth={depth}"]
+        command += ["--group_reporting", "--norandommap", "--randrepeat=0"]
+        for index, names in enumerate(files):
+            command += [f"--name=job{index}", f"--filename={':'.join(names)}"]
+        found = json.loads(run(*command, group=group))["jobs"][0][op]
+        return {"mb_s": found["bw_bytes"] / 1e6, "p50_us": found["clat_ns"]["percentile"]["50.000000"] / 1e3}
+
+    def systems(self, group: Path | None) -> dict[str, Callable[[], dict[str, float]]]:
+        alone = [[file] for file in self.files]
+
+        def fio(files: list[list[str]], depth: int) -> Callable[[], dict[str, float]]:
+            return lambda: {w: self.fio(w, files, depth, group)["mb_s"] for w in WORKLOADS}
+
+        made = {
+            "outcore": lambda: {w: line["mb_s"] for w, line in self.volume(group).items()},
+            "fioD": fio(alone, 32),
+        }
+        if group is None:
+            made["fio1"] = fio([self.files], 256)
+            if self.btrfs is not None:
+                made["btrfs"] = fio([[str(self.btrfs / "file")]], 256)
+        return made
+
+    def alternate(self, systems: dict[str, Callable[[], dict[str, float]]]) -> Rows:
+        rows: Rows = {name: {} for name in systems}
+        for number in range(self.arguments.rounds):
+            for name, measure in systems.items():
+                say(f"round {number + 1}: {name}")
+                for workload, value in measure().items():
+                    rows[name].setdefault(workload, []).append(value)
+        return rows
+
+    def close(self) -> None:
+        remove()
+
+
+def remove() -> None:
+    """Removes what this or an earlier run built."""
+    if (WORK / "btrfs").is_mount():
+        run("umount", str(WORK / "btrfs"))
+    for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with contextlib.suppress(OSError):
+            if Path(backing.read_text().strip()).parent == WORK:
+                run("losetup", "--detach", f"/dev/{backing.parts[3]}")
+    loop_drives.remove(WORK / "drives")
+    shutil.rmtree(WORK, ignore_errors=True)
+
+
+def median(rows: Rows, system: str, workload: str) -> float:
+    return statistics.median(rows[system][workload])
+
+
+def table(rows: Rows, against: str, wanted: tuple[float, ...]) -> list[str]:
+    """Medians, and outcore's ratio to another system round by round."""
+    systems = list(rows)
+    lines = [f"| MB/s | {' | '.join(systems)} | outcore / {against} | asked |", "|---" * (len(systems) + 3) + "|"]
+    for workload, least in zip(WORKLOADS, wanted, strict=True):
+        values = " | ".join(f"{median(rows, system, workload):.0f}" for system in systems)
+        pairs = zip(rows["outcore"][workload], rows[against][workload], strict=True)
+        ratio = statistics.median(own / other for own, other in pairs)
+        lines.append(f"| {workload} | {values} | {ratio:.3f} | {least} |")
+    return lines
+
+
+def unthrottled(bench: Bench) -> list[str]:
+    rows = bench.alternate(bench.systems(None))
+    against = "btrfs" if "btrfs" in rows else "fio1"
+    text = ["#### Unthrottled, one submitter", "", *table(rows, against, TARGETS_BTRFS)]
+    return [*text, "", f"Kernel worker threads (`iou-wrk`) seen: {bench.workers}; asked: 0."]
+
+
+def throttled(bench: Bench) -> list[str]:
+    bench.throttle(True)
+    try:
+        rows = bench.alternate(bench.systems(bench.group))
+    finally:
+        bench.throttle(False)
+    return ["#### Throttled, one submitter", "", *table(rows, "fioD", (0.98,) * 4)]
+
+
+def stripes(bench: Bench) -> list[str]:
+    """Sequential 64k over stripes of 4 KiB, merged and not, beside 64 KiB."""
+    kinds = {"64KiB": ("64KiB", "1"), "4KiB": ("4KiB", "1"), "4KiB, unmerged": ("4KiB", "0")}
+
+    def measure(stripe: str, merge: str) -> Callable[[], dict[str, float]]:
+        return lambda: {w: line["mb_s"] for w, line in bench.volume(None, stripe, MERGE=merge).items()}
+
+    rows = bench.alternate({name: measure(*kind) for name, kind in kinds.items()})
+    lines = ["#### Stripes", "", f"| MB/s | {' | '.join(kinds)} | 4KiB / 64KiB | asked |", "|---|---|---|---|---|---|"]
+    for workload in WORKLOADS[2:]:
+        values = " | ".join(f"{median(rows, kind, workload):.0f}" for kind in kinds)
+        pairs = zip(rows["4KiB"][workload], rows["64KiB"][workload], strict=True)
+        lines.append(f"| {workload} | {values} | {statistics.median(a / b for a, b in pairs):.3f} | 0.8 |")
+    return lines
+
+
+def depth1(bench: Bench) -> list[str]:
+    """Latency of one request at a time, beside a plain ring (fio's)."""
+    workload = WORKLOADS[0]
+    rows = bench.alternate(
+        {
+            "outcore": lambda: {workload: bench.volume(None, DEPTH="1")[workload]["p50_us"]},
+            "fio1": lambda: {workload: bench.fio(workload, [bench.files], 1, None)["p50_us"]},
+        }
+    )
+    own, ring = median(rows, "outcore", workload), median(rows, "fio1", workload)
+    text = f"Median of a 4 KiB read at depth 1: {own:.1f} us, a plain ring {ring:.1f} us; ratio {own / ring:.3f} (1.05)."
+    return ["#### Depth 1", "", text]
+
+
+def copy(bench: Bench) -> list[str]:
+    """`put` and `get` beside the sum of the throttled drives."""
+    drives = WORK / "drives.toml"
+    drives.write_text("".join(f'[[drive]]\ndir = "{drive.mount}"\n' for drive in bench.drives))
+    for file in bench.files:
+        os.truncate(file, 0)
+    source, target = WORK / "source", WORK / "target"
+    source.write_bytes(os.urandom(1 << 20) * 1024)
+    tool = [str(bench.outcore), "--quiet"]
+    run(*tool, "volume", "create", "--volume", str(drives))
+    bench.throttle(True)
+    rows: dict[str, list[float]] = {"put": [], "get": []}
+    try:
+        for _ in range(bench.arguments.rounds):
+            for name, words in (("put", (str(source), "@x")), ("get", ("@x", str(target)))):
+                start = time.monotonic()
+                run(*tool, name, *words, "--force", "--volume", str(drives), group=bench.group)
+                rows[name].append((1 << 30) / (time.monotonic() - start))
+    finally:
+        bench.throttle(False)
+    sums = {"put": THROTTLE["write_bps"] * DRIVES, "get": THROTTLE["read_bps"] * DRIVES}
+    lines = ["#### Datasets on throttled drives", "", "| | MB/s | of the drives' sum | asked |", "|---|---|---|---|"]
+    for name, rates in rows.items():
+        rate = statistics.median(rates)
+        lines.append(f"| {name} 1 GiB | {rate / 1e6:.0f} | {rate / sums[name]:.3f} | 0.95 |")
+    return lines
+
+
+CASES = {"unthrottled": unthrottled, "stripes": stripes, "depth1": depth1, "throttled": throttled, "copy": copy}
+
+
+@contextlib.contextmanager
+def drives(arguments: argparse.Namespace) -> Iterator[Bench]:
+    remove()
+    try:
+        yield Bench(arguments)
+    finally:
+        remove()
+
+
+def install() -> None:
+    """fio and btrfs-progs, where they are missing and apt-get is there."""
+    tools = {"fio": "fio", "mkfs.btrfs": "btrfs-progs"}
+    missing = [package for tool, package in tools.items() if shutil.which(tool) is None]
+    if missing and shutil.which("apt-get"):
+        with contextlib.suppress(RuntimeError):
+            run("apt-get", "install", "--yes", "--quiet", *missing)
+
+
+def parse() -> argparse.Namespace:
+    target = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target")) / "release"
+    made = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    made.add_argument("--rounds", type=int, default=5)
+    made.add_argument("--seconds", type=float, default=4)
+    made.add_argument("--only", type=lambda text: text.split(","), default=list(CASES))
+    made.add_argument("--example", default=str(target / "examples" / "volume_load"))
+    made.add_argument("--outcore", default=str(target / "outcore"))
+    made.add_argument("--no-install", action="store_true")
+    made.add_argument("--write-docs", action="store_true")
+    return made.parse_args()
+
+
+def write_docs(text: str) -> None:
+    page = REPOSITORY / "docs" / "benchmarks.md"
+    before = page.read_text()
+    begin, end = before.index(MARKS[0]), before.index(MARKS[1])
+    page.write_text(before[:begin] + MARKS[0] + "\n" + text + "\n" + before[end:])
+
+
+def main() -> int:
+    arguments = parse()
+    if os.geteuid() == 0 and not arguments.no_install:
+        install()
+    reason = loop_drives.skip_reason() or (None if shutil.which("fio") else "fio is not installed")
+    if reason:
+        say(f"skipped: {reason}")
+        return loop_drives.EXIT_SKIPPED
+    parts = []
+    try:
+        with drives(arguments) as bench:
+            for name in arguments.only:
+                parts.append("\n".join(CASES[name](bench)))
+                print(parts[-1] + "\n", flush=True)
+    except (RuntimeError, loop_drives.ArrayFailure) as error:
+        say(f"bench_volume: {error}")
+        return 1
+    if arguments.write_docs:
+        write_docs("\n\n".join(parts))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

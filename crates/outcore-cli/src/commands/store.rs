@@ -1,0 +1,233 @@
+//! `outcore put|get|ls|rm|cp`: datasets on a volume.
+//!
+//! Contract: what a name means stands in [`outcore_formats::volumes`]. A dataset appears whole or not at
+//! all and is checked when it is read. Names go to standard output, one a line with tabs.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::{Args, ValueHint};
+use outcore::job::Control;
+use outcore::volume::dataset::manifest::Contents;
+use outcore::volume::dataset::transfer::{self, Means};
+use outcore::volume::dataset::{DatasetVolume, Watch};
+use outcore::{Result, units};
+use outcore_formats::volumes::{self, Moved};
+use serde_json::json;
+
+use super::Context;
+use super::volume::open;
+use crate::means;
+use crate::measure::{Summary, rate_text};
+use crate::progress::watch;
+
+const PUT_EXAMPLES: &str = "\
+Examples:
+  outcore put keys.bin @keys --volume drives.toml
+  outcore put images/ @images --volume drives.toml
+  producer | outcore put - @log --volume drives.toml";
+
+const GET_EXAMPLES: &str = "\
+Examples:
+  outcore get @keys keys.bin --volume drives.toml
+  outcore get @images images --volume drives.toml
+  outcore get @images/cat/0001.png - --volume drives.toml | display";
+
+/// Put a file, a directory or standard input on a volume
+///
+/// The dataset is striped over all drives, checksummed and sealed. A directory is packed with an index,
+/// so that its files can be read by their names.
+#[derive(Debug, Args)]
+#[command(after_long_help = PUT_EXAMPLES)]
+pub(crate) struct PutArgs {
+    /// A file, a directory, or - for standard input
+    #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath)]
+    source: PathBuf,
+    /// The dataset
+    #[arg(value_name = "@NAME")]
+    name: PathBuf,
+    /// Replace a dataset of that name
+    #[arg(long)]
+    force: bool,
+}
+
+/// Get a dataset from a volume, or one file of a packed directory
+#[derive(Debug, Args)]
+#[command(after_long_help = GET_EXAMPLES)]
+pub(crate) struct GetArgs {
+    /// The dataset, or @NAME/FILE for a file packed in it
+    #[arg(value_name = "@NAME")]
+    name: PathBuf,
+    /// The file to write, the directory to make, or - for standard output
+    #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath)]
+    pub(crate) target: PathBuf,
+    /// Replace a file that exists
+    #[arg(long)]
+    force: bool,
+}
+
+/// List the datasets of a volume, or the files packed in one
+#[derive(Debug, Args)]
+pub(crate) struct LsArgs {
+    /// A packed directory to look into
+    #[arg(value_name = "@NAME")]
+    name: Option<PathBuf>,
+}
+
+/// Remove datasets from a volume
+#[derive(Debug, Args)]
+pub(crate) struct RmArgs {
+    /// The datasets
+    #[arg(required = true, value_name = "@NAME")]
+    names: Vec<PathBuf>,
+}
+
+/// Copy between files and datasets, or from one dataset to another
+#[derive(Debug, Args)]
+pub(crate) struct CpArgs {
+    /// A file, or @NAME
+    #[arg(value_name = "FROM", value_hint = ValueHint::AnyPath)]
+    from: PathBuf,
+    /// A file, or @NAME
+    #[arg(value_name = "TO", value_hint = ValueHint::AnyPath)]
+    to: PathBuf,
+    /// Replace what exists
+    #[arg(long)]
+    force: bool,
+}
+
+/// Runs `put`.
+pub(crate) fn put(context: &Context, args: &PutArgs) -> Result<u8> {
+    let name = volumes::named(&args.name)?;
+    run_transfer(context, &args.source, |volume, means| {
+        volumes::put(volume, &args.source, &name, args.force, means)
+    })
+}
+
+/// Runs `get`.
+pub(crate) fn get(context: &Context, args: &GetArgs) -> Result<u8> {
+    let name = volumes::named(&args.name)?;
+    run_transfer(context, &args.name, |volume, means| {
+        volumes::get(volume, &name, &args.target, args.force, means)
+    })
+}
+
+/// Runs `cp`.
+pub(crate) fn copy(context: &Context, args: &CpArgs) -> Result<u8> {
+    run_transfer(context, &args.from, |volume, means| {
+        volumes::copy(volume, &args.from, &args.to, args.force, means)
+    })
+}
+
+/// Does the work with progress, and says what was moved.
+fn run_transfer(
+    context: &Context,
+    source: &Path,
+    work: impl FnOnce(&DatasetVolume, Means<'_>) -> Result<Moved>,
+) -> Result<u8> {
+    let started = Instant::now();
+    let device = means::without_flags()?.device();
+    let volume = open(context, &device)?;
+    let control = Control::default();
+    let total_bytes = volumes::bytes_of(&volume, source);
+    control.begin_phase("copy", total_bytes);
+    context
+        .reporter
+        .event("begin", json!({"bytes": total_bytes}));
+    let budget = volumes::budget();
+    let weights = [("copy", 1.0)];
+    let moved = watch(
+        &context.reporter,
+        &context.interrupt,
+        &control,
+        &weights,
+        || {
+            let means = Means {
+                device: &device,
+                budget: &budget,
+                watch: Watch {
+                    check: &|| control.check(),
+                    advance: &|bytes| control.advance(bytes),
+                },
+            };
+            work(&volume, means)
+        },
+    )?;
+    let summary = Summary {
+        read_bytes: moved.bytes,
+        written_bytes: moved.bytes,
+        passes: 1,
+        ..Summary::since(started)
+    };
+    let seconds = summary.seconds;
+    context
+        .reporter
+        .summary(&summary.with("files", json!(moved.files)));
+    context.reporter.human(&format!(
+        "{} in {} file{}, {}: {}",
+        units::bytes(moved.bytes),
+        units::count(moved.files),
+        if moved.files == 1 { "" } else { "s" },
+        units::seconds(seconds),
+        rate_text(moved.bytes, seconds)
+    ));
+    Ok(0)
+}
+
+/// Runs `ls`.
+pub(crate) fn list(context: &Context, args: &LsArgs) -> Result<u8> {
+    let started = Instant::now();
+    let volume = open(context, &means::without_flags()?.device())?;
+    let mut count = 0;
+    let mut say = |name: &str, bytes: u64, files: u64, kind: &str| {
+        count += 1;
+        let fields = json!({"name": name, "bytes": bytes, "files": files, "contents": kind});
+        context.reporter.event("dataset", fields);
+        let size = units::bytes(bytes);
+        context.reporter.data(&format!("{name}\t{size}\t{kind}\n"));
+    };
+    match &args.name {
+        Some(path) => {
+            let named = volumes::named(path)?;
+            let manifest = volume.manifest(&named.dataset)?;
+            for entry in transfer::index_of(&volume, &manifest, &volumes::budget())? {
+                say(&entry.name, entry.len_bytes, 1, "file");
+            }
+        }
+        None => {
+            for found in volume.list()? {
+                let (name, bytes) = (format!("@{}", found.name), found.len_bytes);
+                match found.contents {
+                    Contents::File => say(&name, bytes, 1, "file"),
+                    Contents::Directory => {
+                        say(&name, bytes, found.files, &format!("{} files", found.files));
+                    }
+                }
+            }
+        }
+    }
+    let summary = Summary::since(started).with("entries", json!(count));
+    context.reporter.summary(&summary);
+    Ok(0)
+}
+
+/// Runs `rm`.
+pub(crate) fn remove(context: &Context, args: &RmArgs) -> Result<u8> {
+    let started = Instant::now();
+    let volume = open(context, &means::without_flags()?.device())?;
+    let names: Result<Vec<_>> = args.names.iter().map(|name| volumes::named(name)).collect();
+    let mut freed_bytes = 0;
+    for named in names? {
+        if let Some(inside) = named.inside {
+            let cause = format!("@{}/{inside}: a dataset is sealed", named.dataset);
+            return Err(outcore::Error::usage("remove", cause)
+                .hint("remove the whole dataset, or put the directory again with --force"));
+        }
+        freed_bytes += volume.remove(&named.dataset)?.full_bytes();
+    }
+    let summary = Summary::since(started).with("freed_bytes", json!(freed_bytes));
+    context.reporter.summary(&summary);
+    let text = format!("{} freed", units::bytes(freed_bytes));
+    context.reporter.human(&text);
+    Ok(0)
+}

@@ -1,0 +1,172 @@
+//! `outcore volume create|status|scrub`: directories on many drives as one place for datasets.
+//!
+//! Contract: `create` labels the directories of a drives file, `status` shows what is on each, `scrub`
+//! reads everything and names what is not what was written (exit code 4 if there is any); see
+//! [`outcore::volume::dataset`].
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Subcommand;
+use outcore::config::DriveSet;
+use outcore::drive::Device;
+use outcore::job::Control;
+use outcore::volume::dataset::{DatasetVolume, Watch, drives_of};
+use outcore::{Error, Result, units};
+use outcore_formats::volumes;
+use serde_json::json;
+
+use super::Context;
+use crate::means;
+use crate::measure::Summary;
+use crate::progress::watch;
+
+/// The drives file of the volume that is meant.
+fn drives_file(context: &Context) -> Result<&Path> {
+    context.volume.as_deref().ok_or_else(|| {
+        Error::usage("open volume", "no volume is named").hint(
+            "use --volume drives.toml, or set OUTCORE_VOLUME; `outcore volume create` makes one",
+        )
+    })
+}
+
+/// Opens it on `device`.
+pub(crate) fn open(context: &Context, device: &Arc<dyn Device>) -> Result<DatasetVolume> {
+    volumes::open(device, drives_file(context)?)
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum VolumeCommand {
+    /// Make an empty volume over the directories of a drives file
+    ///
+    /// A folder `outcore-volume` is made in each directory. For example:
+    /// outcore drives probe /mnt/nvme0 /mnt/nvme1 -o drives.toml;
+    /// outcore volume create --volume drives.toml
+    Create {
+        /// Bytes of a stripe: a power of two from 4KiB to 4MiB
+        #[arg(long = "stripe", value_name = "SIZE", default_value = "1MiB", value_parser = units::parse_bytes)]
+        stripe_bytes: u64,
+    },
+    /// Show the drives of a volume, their room and what is on them
+    Status,
+    /// Read every dataset, or those named, and name what is not what was written
+    ///
+    /// Exits with 4 if something is damaged: drive, file and offset are on standard output.
+    Scrub {
+        /// Datasets; all if none is named
+        #[arg(value_name = "@NAME")]
+        names: Vec<PathBuf>,
+    },
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(context: &Context, command: &VolumeCommand) -> Result<u8> {
+    let started = Instant::now();
+    let device = means::without_flags()?.device();
+    match command {
+        VolumeCommand::Create { stripe_bytes } => {
+            let set = DriveSet::read(drives_file(context)?)?;
+            let seed = volumes::fresh_seed();
+            let made = DatasetVolume::create(device, drives_of(&set), *stripe_bytes, seed)?;
+            let text = format!(
+                "volume {} over {} drives, stripes of {}",
+                made.id(),
+                made.drives().len(),
+                units::bytes(made.stripe_bytes())
+            );
+            context.reporter.human(&text);
+            let summary = Summary::since(started).with("volume", json!(made.id()));
+            context.reporter.summary(&summary);
+            Ok(0)
+        }
+        VolumeCommand::Status => status(context, &open(context, &device)?, started),
+        VolumeCommand::Scrub { names } => {
+            let volume = open(context, &device)?;
+            let names: Result<Vec<String>> = names
+                .iter()
+                .map(|name| volumes::named(name).map(|named| named.dataset))
+                .collect();
+            scrub(context, &volume, &names?, started)
+        }
+    }
+}
+
+fn status(context: &Context, volume: &DatasetVolume, started: Instant) -> Result<u8> {
+    let drives = volume.status()?;
+    for drive in &drives {
+        context.reporter.event("drive", json!(drive));
+        context.reporter.data(&format!(
+            "{}\t{}\t{} used\t{} free\n",
+            drive.drive,
+            drive.dir.display(),
+            units::bytes(drive.used_bytes),
+            units::bytes(drive.free_bytes)
+        ));
+    }
+    let datasets = volume.list()?.len();
+    let summary = Summary::since(started)
+        .with("volume", json!(volume.id()))
+        .with("datasets", json!(datasets));
+    context.reporter.summary(&summary);
+    context.reporter.human(&format!(
+        "volume {}: {datasets} datasets, stripes of {}",
+        volume.id(),
+        units::bytes(volume.stripe_bytes())
+    ));
+    Ok(0)
+}
+
+fn scrub(
+    context: &Context,
+    volume: &DatasetVolume,
+    names: &[String],
+    started: Instant,
+) -> Result<u8> {
+    let control = Control::default();
+    let manifests = volume.list()?;
+    let is_named = |name: &String| names.is_empty() || names.contains(name);
+    let bytes: u64 = manifests
+        .iter()
+        .filter(|manifest| is_named(&manifest.name))
+        .map(|manifest| manifest.payload_bytes())
+        .sum();
+    control.begin_phase("scrub", bytes);
+    let weights = [("scrub", 1.0)];
+    let damages = watch(
+        &context.reporter,
+        &context.interrupt,
+        &control,
+        &weights,
+        || {
+            let watched = Watch {
+                check: &|| control.check(),
+                advance: &|bytes| control.advance(bytes),
+            };
+            volume.scrub(names, &volumes::budget(), watched)
+        },
+    )?;
+    for damage in &damages {
+        context.reporter.event("damage", json!(damage));
+        context.reporter.data(&format!(
+            "@{}\tdrive {}\t{}\tat byte {}, {} bytes\n",
+            damage.dataset, damage.drive, damage.path, damage.offset_bytes, damage.len_bytes
+        ));
+    }
+    let summary = Summary {
+        read_bytes: bytes,
+        passes: 1,
+        ..Summary::since(started)
+    };
+    context
+        .reporter
+        .summary(&summary.with("damages", json!(damages.len())));
+    match damages.first() {
+        Some(damage) => Err(damage.to_error()),
+        None => {
+            let text = format!("{} read, all as it was written", units::bytes(bytes));
+            context.reporter.human(&text);
+            Ok(0)
+        }
+    }
+}

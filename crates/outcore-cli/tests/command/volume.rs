@@ -1,0 +1,126 @@
+//! `outcore volume`, `put`, `get`, `ls`, `rm`, `cp`, and `@name` as a file of other commands.
+//!
+//! Contract: directories stand for drives; what was put is got, errors name what is missing, and nothing
+//! stays behind on the drives.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::*;
+
+/// A place with three drives and a volume on them.
+fn place() -> Place {
+    let place = Place::new();
+    let mut text = String::new();
+    for drive in ["d0", "d1", "d2"] {
+        place.make_dir(drive);
+        text.push_str(&format!("[[drive]]\ndir = \"{drive}\"\n"));
+    }
+    place.write("drives.toml", text.as_bytes());
+    run(&place, &["volume", "create", "--stripe", "64KiB"]).ok();
+    place
+}
+
+fn run(place: &Place, words: &[&str]) -> Answer {
+    place.run(&[words, &["--volume", "drives.toml"]].concat())
+}
+
+#[test]
+fn datasets_go_in_and_out_and_are_listed_copied_and_removed() {
+    let place = place();
+    let bytes = random_u64(50_000, 3);
+    place.write("in", &bytes);
+    run(&place, &["put", "in", "@x"]).ok();
+    run(&place, &["cp", "@x", "@y"]).ok();
+    run(&place, &["get", "@y", "out"]).ok();
+    assert!(place.read("out") == bytes);
+    assert!(run(&place, &["get", "@x", "-"]).ok().stdout == bytes);
+    let again = run(&place, &["put", "in", "@x"]);
+    assert_eq!(again.code, Some(2));
+    assert!(again.stderr.contains("--force"), "{again:?}");
+    assert_eq!(run(&place, &["get", "@x", "out"]).code, Some(2));
+    run(&place, &["put", "in", "@x", "--force"]).ok();
+    let listed = String::from_utf8(run(&place, &["ls"]).ok().stdout).unwrap();
+    let names: Vec<&str> = listed
+        .lines()
+        .filter_map(|line| line.split('\t').next())
+        .collect();
+    assert_eq!(names, ["@x", "@y"]);
+    run(&place, &["rm", "@x", "@y"]).ok();
+    assert!(run(&place, &["ls"]).ok().stdout.is_empty());
+    assert_eq!(
+        names_in(&place.path("d1/outcore-volume/data")),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn a_packed_directory_gives_one_file_or_all() {
+    let place = place();
+    place.make_dir("tree/sub");
+    place.write("tree/sub/a", b"one");
+    place.write("tree/b", b"two");
+    run(&place, &["put", "tree", "@tree"]).ok();
+    assert_eq!(
+        run(&place, &["get", "@tree/sub/a", "-"]).ok().stdout,
+        b"one"
+    );
+    run(&place, &["get", "@tree", "back"]).ok();
+    assert_eq!(place.read("back/b"), b"two");
+    let listed = run(&place, &["ls", "@tree"]).ok().text();
+    let names: Vec<&str> = listed
+        .lines()
+        .filter_map(|line| line.split('\t').next())
+        .collect();
+    assert_eq!(names, ["b", "sub/a"]);
+}
+
+#[test]
+fn scrub_names_drive_file_and_offset_and_exits_with_4() {
+    let place = place();
+    place.write("in", &random_u64(50_000, 4));
+    run(&place, &["put", "in", "@x"]).ok();
+    run(&place, &["volume", "scrub"]).ok();
+    let data = place.path("d1/outcore-volume/data");
+    let name = names_in(&data).remove(0);
+    let path = data.join(&name);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[70_000] ^= 1;
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+    fs::write(&path, bytes).unwrap();
+    let answer = run(&place, &["volume", "scrub", "@x"]);
+    assert_eq!(answer.code, Some(4));
+    let text = String::from_utf8(answer.stdout.clone()).unwrap();
+    for part in ["@x\tdrive d1", name.as_str(), "at byte 65536"] {
+        assert!(text.contains(part), "{part}: {answer:?}");
+    }
+    assert_eq!(run(&place, &["get", "@x", "out"]).code, Some(4));
+    assert!(!place.path("out").exists());
+    fs::remove_dir_all(place.path("d2/outcore-volume")).unwrap();
+    let missing = run(&place, &["ls"]);
+    assert_eq!(missing.code, Some(3));
+    assert!(missing.stderr.contains("d2"), "{missing:?}");
+}
+
+#[test]
+fn other_commands_take_datasets_where_they_take_files() {
+    let place = place();
+    place.write("in", &random_u64(20_000, 5));
+    run(&place, &["put", "in", "@keys"]).ok();
+    run(&place, &["sort", "@keys", "-o", "@sorted", "--type", "u64"]).ok();
+    run(
+        &place,
+        &["verify", "@sorted", "--type", "u64", "--against", "@keys"],
+    )
+    .ok();
+    assert_eq!(
+        run(&place, &["sort", "@none", "-o", "out", "--type", "u64"]).code,
+        Some(2)
+    );
+    assert_eq!(
+        run(&place, &["sort", "@keys", "-o", "@sorted", "--type", "u64"]).code,
+        Some(2)
+    );
+    let names = names_in(&place.path("d0"));
+    assert_eq!(names, ["outcore-volume"]);
+}

@@ -1,0 +1,330 @@
+//! Datasets on volumes: which volume is meant, and `put`, `get` and `cp` by what their names say.
+//!
+//! Contract: `@name` is a dataset, `@name/inside` a file packed in one, `-` a pipe, all else a path. A
+//! volume is named by the drives file that it was made with. The rules of [`outcore::volume::dataset`]
+//! hold: whole or not at all, nothing overwritten unasked, every granule checked when it is read.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use outcore::config::DriveSet;
+use outcore::drive::{Device, Op};
+use outcore::memory::Budget;
+use outcore::volume::dataset::manifest::{Contents, Manifest};
+use outcore::volume::dataset::transfer::{self, Means};
+use outcore::volume::dataset::writer::NewDataset;
+use outcore::volume::dataset::{DatasetVolume, Named, drives_of};
+use outcore::volume::load::{self, VolumeLoad};
+use outcore::volume::striped::{StripeOptions, StripedVolume};
+use outcore::{Error, Result};
+
+/// Names the drives file of the volume where no option does.
+pub const VOLUME_VARIABLE: &str = "OUTCORE_VOLUME";
+
+/// Memory that a transfer takes: what its windows need, twice.
+pub const MEMORY_BYTES: u64 = 2 * transfer::MEMORY_BYTES_MIN;
+
+/// The budget of a transfer that has no setting of its own: buffers, and the checksums of much data.
+pub fn budget() -> Budget {
+    Budget::new(MEMORY_BYTES + (1 << 30))
+}
+
+/// A number that no other run has: identities of volumes and datasets are made of it.
+pub fn fresh_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_nanos() as u64) ^ (u64::from(std::process::id()) << 32)
+}
+
+/// The volume of a drives file.
+///
+/// # Errors
+/// The file cannot be read; a drive is missing, replaced or of another volume.
+pub fn open(device: &Arc<dyn Device>, drives_file: &Path) -> Result<DatasetVolume> {
+    let set = DriveSet::read(drives_file)?;
+    DatasetVolume::open(Arc::clone(device), drives_of(&set))
+}
+
+/// What was put, got or copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moved {
+    /// Bytes of data.
+    pub bytes: u64,
+    /// Files.
+    pub files: u64,
+}
+
+impl From<&Manifest> for Moved {
+    fn from(manifest: &Manifest) -> Self {
+        Moved {
+            bytes: manifest.len_bytes,
+            files: manifest.files,
+        }
+    }
+}
+
+fn new_dataset(name: &Named, replace: bool) -> Result<NewDataset> {
+    if let Some(inside) = &name.inside {
+        let cause = format!("@{}/{inside}: a dataset is sealed", name.dataset);
+        return Err(Error::usage("put", cause).hint("put the whole directory again, with --force"));
+    }
+    Ok(NewDataset {
+        name: name.dataset.clone(),
+        contents: Contents::File,
+        files: 1,
+        payload_bytes: None,
+        replace,
+        seed: fresh_seed(),
+    })
+}
+
+/// The dataset that `path` must name.
+///
+/// # Errors
+/// Usage: it names a file.
+pub fn named(path: &Path) -> Result<Named> {
+    Named::parse(path)?.ok_or_else(|| {
+        Error::usage("name dataset", "its name does not begin with @")
+            .path(path)
+            .hint("write @NAME for a dataset on the volume")
+    })
+}
+
+fn is_stdio(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Puts a file, a directory or standard input.
+///
+/// # Errors
+/// The source cannot be read, the name is taken, there is no room.
+pub fn put(
+    volume: &DatasetVolume,
+    source: &Path,
+    name: &Named,
+    replace: bool,
+    means: Means<'_>,
+) -> Result<Moved> {
+    let new = new_dataset(name, replace)?;
+    let manifest = if is_stdio(source) {
+        transfer::put_stream(volume, &mut io::stdin().lock(), &new, means)?
+    } else if source.is_dir() {
+        transfer::put_dir(volume, source, &new, means)?
+    } else {
+        transfer::put_file(volume, source, &new, means)?
+    };
+    Ok(Moved::from(&manifest))
+}
+
+/// Gets a dataset, or one file of it, as a file, a directory or on standard output.
+///
+/// # Errors
+/// There is no such dataset, damage, a target that exists and is not to be replaced.
+pub fn get(
+    volume: &DatasetVolume,
+    name: &Named,
+    target: &Path,
+    replace: bool,
+    means: Means<'_>,
+) -> Result<Moved> {
+    let manifest = volume.manifest(&name.dataset)?;
+    let is_tree = manifest.contents == Contents::Directory && name.inside.is_none();
+    if is_tree && is_stdio(target) {
+        let cause = format!(
+            "@{} is a directory of {} files",
+            manifest.name, manifest.files
+        );
+        return Err(Error::usage("get", cause).hint("name a directory, or one file: @NAME/FILE"));
+    }
+    if is_tree {
+        let files = transfer::get_dir(volume, &manifest, target, means)?;
+        let bytes = manifest.len_bytes;
+        return Ok(Moved { bytes, files });
+    }
+    let inside = name.inside.as_deref();
+    let (mut reader, bytes) = transfer::open(volume, &manifest, inside, means.budget)?;
+    if is_stdio(target) {
+        transfer::get_stream(&mut reader, &mut io::stdout().lock(), means.watch)?;
+    } else {
+        if target.exists() && !replace {
+            return Err(Error::usage("get", "it exists already")
+                .path(target)
+                .hint("allow overwriting with --force, or name another"));
+        }
+        transfer::get_file(&mut reader, bytes, target, replace, means)?;
+    }
+    Ok(Moved { bytes, files: 1 })
+}
+
+/// Copies between files and datasets, either way; between two datasets, inside the volume.
+///
+/// # Errors
+/// As [`put`] and [`get`]; usage if neither is a dataset.
+pub fn copy(
+    volume: &DatasetVolume,
+    from: &Path,
+    to: &Path,
+    replace: bool,
+    means: Means<'_>,
+) -> Result<Moved> {
+    match (Named::parse(from)?, Named::parse(to)?) {
+        (None, None) => Err(Error::usage("copy", "neither name begins with @")
+            .hint("write @NAME for a dataset; cp(1) copies files")),
+        (None, Some(to)) => put(volume, from, &to, replace, means),
+        (Some(from), None) => get(volume, &from, to, replace, means),
+        (Some(from), Some(_)) if from.inside.is_some() => Err(Error::usage(
+            "copy",
+            "a file inside a dataset is not copied into another",
+        )
+        .hint("get it, and put it")),
+        (Some(from), Some(to)) => {
+            let manifest = volume.manifest(&from.dataset)?;
+            let new = new_dataset(&to, replace)?;
+            let made = transfer::copy(volume, &manifest, volume, &new, means)?;
+            Ok(Moved::from(&made))
+        }
+    }
+}
+
+/// Bytes that a transfer of `path` will move, as far as that is known before.
+pub fn bytes_of(volume: &DatasetVolume, path: &Path) -> u64 {
+    match Named::parse(path) {
+        Ok(Some(named)) => volume
+            .manifest(&named.dataset)
+            .map_or(0, |manifest| manifest.len_bytes),
+        _ => std::fs::metadata(path)
+            .ok()
+            .filter(|facts| facts.is_file())
+            .map_or(0, |facts| facts.len()),
+    }
+}
+
+/// Puts bytes that are in memory.
+///
+/// # Errors
+/// As [`put`].
+pub fn put_bytes(
+    volume: &DatasetVolume,
+    bytes: &[u8],
+    name: &Named,
+    replace: bool,
+    means: Means<'_>,
+) -> Result<Moved> {
+    let mut new = new_dataset(name, replace)?;
+    new.payload_bytes = Some(bytes.len() as u64);
+    let mut source = bytes;
+    let manifest = transfer::put_stream(volume, &mut source, &new, means)?;
+    Ok(Moved::from(&manifest))
+}
+
+/// Bytes of a dataset, or of a file packed in it, from `from_bytes` on; fewer than `len_bytes` at its
+/// end, all to the end without a length.
+///
+/// # Errors
+/// There is no such dataset; it begins behind the end; damage.
+pub fn read(
+    volume: &DatasetVolume,
+    name: &Named,
+    from_bytes: u64,
+    len_bytes: Option<u64>,
+    means: Means<'_>,
+) -> Result<Vec<u8>> {
+    let manifest = volume.manifest(&name.dataset)?;
+    let (start_bytes, whole_bytes) = match &name.inside {
+        None => (0, manifest.len_bytes),
+        Some(inside) => {
+            let entries = transfer::index_of(volume, &manifest, means.budget)?;
+            let found = entries.iter().find(|entry| entry.name == *inside);
+            let found = found.ok_or_else(|| {
+                let cause = format!("there is no {inside} in @{}", name.dataset);
+                Error::usage("look into dataset", cause)
+            })?;
+            (found.offset_bytes, found.len_bytes)
+        }
+    };
+    let left_bytes = whole_bytes.checked_sub(from_bytes).ok_or_else(|| {
+        Error::usage("read dataset", format!("it has {whole_bytes} bytes"))
+            .hint("begin before its end")
+    })?;
+    let len_bytes = len_bytes.unwrap_or(left_bytes).min(left_bytes);
+    let mut bytes = Vec::with_capacity(len_bytes as usize);
+    let from_bytes = start_bytes + from_bytes;
+    let mut reader = volume.range_reader(&manifest, from_bytes, len_bytes, means.budget)?;
+    transfer::get_stream(&mut reader, &mut bytes, means.watch)?;
+    Ok(bytes)
+}
+
+/// One line of [`bench`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// What was done.
+    pub workload: &'static str,
+    /// Bytes a second.
+    pub bytes_per_s: f64,
+    /// Requests a second.
+    pub requests_per_s: f64,
+    /// Half of the requests took no longer.
+    pub p50_us: f64,
+    /// Ninety-nine in a hundred took no longer.
+    pub p99_us: f64,
+}
+
+/// What one thread reaches on the drives of a volume: random and sequential, reads and writes, each for
+/// `seconds`, on temporary files of `file_bytes` a drive.
+///
+/// # Errors
+/// No room; a transfer that fails; a stop.
+pub fn bench(
+    volume: &DatasetVolume,
+    seconds: f64,
+    file_bytes: u64,
+    means: Means<'_>,
+) -> Result<Vec<Measured>> {
+    let dirs: Vec<_> = volume
+        .drives()
+        .iter()
+        .map(|drive| drive.dir.clone())
+        .collect();
+    let options = StripeOptions::default();
+    let device = Arc::clone(means.device);
+    let striped = StripedVolume::temporary(device, &dirs, file_bytes, options)?;
+    let whole = VolumeLoad {
+        op: Op::Write,
+        block_bytes: 1 << 20,
+        depth: 64,
+        is_random: false,
+        limit_ns: u64::MAX,
+        limit_bytes: striped.len_bytes(),
+        seed: 1,
+    };
+    // Blocks that were never written are no measure of a drive.
+    load::run(&striped, &whole, means.watch.check)?;
+    let measure = |(workload, op, is_random, block_bytes): (_, Op, bool, usize)| -> Result<_> {
+        let wanted = VolumeLoad {
+            op,
+            is_random,
+            block_bytes,
+            depth: 32 * dirs.len(),
+            limit_ns: (seconds * 1e9) as u64,
+            limit_bytes: u64::MAX,
+            ..whole
+        };
+        let moved = load::run(&striped, &wanted, means.watch.check)?;
+        (means.watch.advance)(moved.bytes);
+        Ok(Measured {
+            workload,
+            bytes_per_s: moved.bytes_per_s(),
+            requests_per_s: moved.requests as f64 / moved.seconds.max(1e-9),
+            p50_us: moved.latency.percentile_ns(50.0) as f64 / 1e3,
+            p99_us: moved.latency.percentile_ns(99.0) as f64 / 1e3,
+        })
+    };
+    let workloads = [
+        ("random read 4KiB", Op::Read, true, 4096),
+        ("random write 4KiB", Op::Write, true, 4096),
+        ("sequential read 64KiB", Op::Read, false, 64 << 10),
+        ("sequential write 64KiB", Op::Write, false, 64 << 10),
+    ];
+    workloads.into_iter().map(measure).collect()
+}

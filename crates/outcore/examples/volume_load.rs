@@ -1,0 +1,85 @@
+//! One thread on a striped volume: `volume_load SECONDS STRIPE PATH...` measures random and sequential,
+//! reads and writes, and prints a line of JSON each. `make bench-volume` runs it.
+//!
+//! A path is a directory (temporary files of FILE_BYTES are made in it) or a block device, whose
+//! contents are lost. DEPTH and MERGE=0 are taken from the environment.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use outcore::config::IoMode;
+use outcore::drive::Op;
+use outcore::drive::os::OsDevice;
+use outcore::volume::load::{VolumeLoad, run};
+use outcore::volume::striped::{Member, StripeOptions, StripedVolume};
+use outcore::{Error, Result, units};
+
+fn setting(name: &str, default: &str) -> Result<u64> {
+    units::parse_bytes(&std::env::var(name).unwrap_or_else(|_| default.to_string()))
+}
+
+fn main() -> Result<()> {
+    let usage = || Error::usage("measure volume", "volume_load SECONDS STRIPE PATH...");
+    let mut words = std::env::args().skip(1);
+    let seconds: f64 = words
+        .next()
+        .and_then(|word| word.parse().ok())
+        .ok_or_else(usage)?;
+    let options = StripeOptions {
+        stripe_bytes: units::parse_bytes(&words.next().ok_or_else(usage)?)?,
+        is_merging: setting("MERGE", "1")? != 0,
+        ..StripeOptions::default()
+    };
+    let paths: Vec<PathBuf> = words.map(PathBuf::from).collect();
+    let device = Arc::new(OsDevice::new(IoMode::Auto));
+    let volume = if paths.iter().all(|path| path.is_dir()) {
+        StripedVolume::temporary(device, &paths, setting("FILE_BYTES", "64MiB")?, options)?
+    } else {
+        let members: Vec<Member> = paths.iter().map(Member::new).collect();
+        StripedVolume::open(device, &members, options)?
+    };
+    let load = VolumeLoad {
+        op: Op::Write,
+        block_bytes: 1 << 20,
+        depth: setting("DEPTH", "256")? as usize,
+        is_random: false,
+        limit_ns: (seconds * 1e9) as u64,
+        limit_bytes: u64::MAX,
+        seed: 1,
+    };
+    // Blocks that were never written are not read from the drive, nor written without the file system's
+    // journal: all of them once, first.
+    let fill = VolumeLoad {
+        depth: 64,
+        limit_ns: u64::MAX,
+        limit_bytes: volume.len_bytes(),
+        ..load
+    };
+    if setting("FILL", "1")? != 0 {
+        run(&volume, &fill, &|| Ok(()))?;
+    }
+    for (name, op, is_random, block_bytes) in [
+        ("random read 4k", Op::Read, true, 4096),
+        ("random write 4k", Op::Write, true, 4096),
+        ("sequential read 64k", Op::Read, false, 64 << 10),
+        ("sequential write 64k", Op::Write, false, 64 << 10),
+    ] {
+        let load = VolumeLoad {
+            op,
+            is_random,
+            block_bytes,
+            ..load
+        };
+        let moved = run(&volume, &load, &|| Ok(()))?;
+        println!(
+            "{{\"workload\":\"{name}\",\"mb_s\":{:.1},\"requests\":{},\"transfers\":{},\"p50_us\":{:.1},\"p99_us\":{:.1},\"cpu_s\":{:.2}}}",
+            moved.bytes_per_s() / 1e6,
+            moved.requests,
+            moved.transfers,
+            moved.latency.percentile_ns(50.0) as f64 / 1e3,
+            moved.latency.percentile_ns(99.0) as f64 / 1e3,
+            moved.cpu_seconds.unwrap_or(0.0),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! The manifest of a dataset: what it is, where it lies, and how to know that it is whole.
+//!
+//! Contract: JSON with a checksum over itself, so that a flipped bit in it is found too. It has all that
+//! reading needs: the layout as it was when the dataset was written (a volume's weights may change
+//! later), lengths, and where index and checksums lie. After the data comes the index of a packed
+//! directory, then, from the next granule on, a checksum of 8 bytes for each granule before.
+
+use serde::{Deserialize, Serialize};
+
+use super::GRANULE_BYTES_MAX;
+use crate::checksum::{BlockPlace, block_checksum, bytes_checksum};
+use crate::error::{Error, Result};
+use crate::memory::block_ceil;
+use crate::volume::mapping::{StripeMap, StripeMember};
+
+const READ: &str = "read manifest of a dataset";
+const VERSION: u32 = 1;
+
+/// What a dataset holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Contents {
+    /// The bytes of one file.
+    File,
+    /// Many files, and an index of them.
+    Directory,
+}
+
+/// A dataset's part on one drive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// The drive's name.
+    pub drive: String,
+    /// Its weight in the layout.
+    pub weight: f64,
+    /// Its room in the layout.
+    pub capacity_bytes: u64,
+    /// Length of the file there.
+    pub len_bytes: u64,
+}
+
+/// All about a sealed dataset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of this layout.
+    pub version: u32,
+    /// The dataset's name.
+    pub name: String,
+    /// Name of its files on the drives.
+    pub id: String,
+    /// What it holds.
+    pub contents: Contents,
+    /// Bytes of data, without index and checksums.
+    pub len_bytes: u64,
+    /// Packed files; 1 for a file.
+    pub files: u64,
+    /// Bytes of the index behind the data.
+    pub index_bytes: u64,
+    /// Bytes of a stripe.
+    pub stripe_bytes: u64,
+    /// Drive of the first stripe.
+    pub start_drive: usize,
+    /// Checksum of the checksums.
+    pub sums_checksum: u64,
+    /// Its part on each drive, in the volume's order.
+    pub shares: Vec<Share>,
+    /// Checksum of this manifest with 0 in this place.
+    pub checksum: u64,
+}
+
+impl Manifest {
+    /// Reads a manifest's text.
+    ///
+    /// # Errors
+    /// Corrupt: not what was written. Usage: a later version.
+    pub fn parse(text: &[u8]) -> Result<Self> {
+        let manifest: Manifest = serde_json::from_slice(text)
+            .map_err(|error| Error::corrupt(READ, error.to_string()))?;
+        if manifest.version != VERSION {
+            let cause = format!("version {} is unknown", manifest.version);
+            return Err(Error::usage(READ, cause).hint("use a newer outcore"));
+        }
+        if manifest.own_checksum()? != manifest.checksum {
+            return Err(
+                Error::corrupt(READ, "it is not what was written").hint("put the dataset again")
+            );
+        }
+        Ok(manifest)
+    }
+
+    /// The text to write, with the version and the checksum filled in.
+    ///
+    /// # Errors
+    /// None that is known: numbers and names are always text.
+    pub fn to_text(&mut self) -> Result<Vec<u8>> {
+        self.version = VERSION;
+        self.checksum = self.own_checksum()?;
+        to_json(self)
+    }
+
+    fn own_checksum(&self) -> Result<u64> {
+        let bare = Manifest {
+            checksum: 0,
+            ..self.clone()
+        };
+        Ok(bytes_checksum(&to_json(&bare)?))
+    }
+
+    /// Bytes under one checksum.
+    pub fn granule_bytes(&self) -> u64 {
+        self.stripe_bytes.min(GRANULE_BYTES_MAX)
+    }
+
+    /// Data and index.
+    pub fn payload_bytes(&self) -> u64 {
+        self.len_bytes + self.index_bytes
+    }
+
+    /// Granules of data and index.
+    pub fn granules(&self) -> u64 {
+        self.payload_bytes().div_ceil(self.granule_bytes())
+    }
+
+    /// Where the checksums begin.
+    pub fn sums_at_bytes(&self) -> u64 {
+        self.granules() * self.granule_bytes()
+    }
+
+    /// Data, index and checksums: what the shares hold, to the next block.
+    pub fn full_bytes(&self) -> u64 {
+        self.sums_at_bytes() + block_ceil(self.granules() * 8)
+    }
+
+    /// Bytes of a granule that count: the last one ends with the block in which the payload ends.
+    pub fn granule_len(&self, granule: u64) -> usize {
+        let start = granule * self.granule_bytes();
+        let end = block_ceil(self.payload_bytes());
+        end.saturating_sub(start).min(self.granule_bytes()) as usize
+    }
+
+    /// How it lies on the drives.
+    ///
+    /// # Errors
+    /// A layout that cannot be.
+    pub fn map(&self) -> Result<StripeMap> {
+        let member = |share: &Share| StripeMember {
+            capacity_bytes: share.capacity_bytes,
+            weight: share.weight,
+        };
+        let members: Vec<StripeMember> = self.shares.iter().map(member).collect();
+        StripeMap::new(&members, self.stripe_bytes, self.start_drive)
+    }
+
+    /// The seed of its checksums.
+    pub fn run(&self) -> u64 {
+        u64::from_str_radix(&self.id, 16).unwrap_or(0)
+    }
+}
+
+/// Checksum of the granule that lies at `offset_bytes` of the dataset with this run number.
+pub fn granule_checksum(run: u64, offset_bytes: u64, bytes: &[u8]) -> u64 {
+    let place = BlockPlace {
+        drive: 0,
+        address_bytes: offset_bytes,
+        run,
+    };
+    block_checksum(place, bytes)
+}
+
+fn to_json(manifest: &Manifest) -> Result<Vec<u8>> {
+    serde_json::to_vec_pretty(manifest)
+        .map_err(|error| Error::usage("write manifest of a dataset", error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        Manifest {
+            version: 0,
+            name: "x".into(),
+            id: "00ff".into(),
+            contents: Contents::File,
+            len_bytes: 100_000,
+            files: 1,
+            index_bytes: 0,
+            stripe_bytes: 1 << 20,
+            start_drive: 1,
+            sums_checksum: 5,
+            shares: vec![Share {
+                drive: "a".into(),
+                weight: 1.5,
+                capacity_bytes: 1 << 30,
+                len_bytes: 200_704,
+            }],
+            checksum: 0,
+        }
+    }
+
+    #[test]
+    fn a_manifest_is_read_back_and_any_changed_figure_is_found() {
+        let mut written = manifest();
+        let text = written.to_text().unwrap();
+        assert_eq!(Manifest::parse(&text).unwrap(), written);
+        let changed = String::from_utf8(text).unwrap().replace("100000", "100001");
+        assert_eq!(
+            Manifest::parse(changed.as_bytes()).unwrap_err().kind(),
+            crate::Kind::Corrupt
+        );
+        assert!(Manifest::parse(b"{").is_err());
+    }
+
+    #[test]
+    fn the_last_granule_ends_with_the_payloads_last_block() {
+        let manifest = manifest();
+        assert_eq!(manifest.granules(), 2);
+        assert_eq!(manifest.granule_len(0), 65536);
+        assert_eq!(manifest.granule_len(1), 102_400 - 65_536);
+        assert_eq!(
+            (manifest.sums_at_bytes(), manifest.full_bytes()),
+            (131_072, 135_168)
+        );
+        assert_eq!(manifest.run(), 255);
+    }
+}

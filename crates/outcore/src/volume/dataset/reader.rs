@@ -1,0 +1,317 @@
+//! Reading a sealed dataset: bytes in order, every granule checked on the way.
+//!
+//! Contract: a [`DatasetReader`] keeps a window of reads in flight on all drives and gives the bytes of
+//! a range in order. A granule that is not what was written ends the read with an error that names the
+//! drive, the file there and the offset in it; [`DatasetVolume::scrub`] goes on and lists them all. The
+//! checksums themselves are checked against the manifest when the reader is made.
+//!
+//! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes a granule, out of the caller's budget.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::manifest::{Manifest, granule_checksum};
+use super::writer::{CHUNK_BYTES, WINDOW_BYTES};
+use super::{DatasetVolume, Watch, open_shares};
+use crate::checksum::bytes_checksum;
+use crate::drive::Op;
+use crate::drive::queue::Class;
+use crate::error::{Error, Result};
+use crate::memory::{Budget, Buf, Credit, Pool, block_ceil};
+use crate::volume::WAIT_MAX;
+use crate::volume::batch::{Submitter, VolumeCompletion, VolumeRequest};
+use crate::volume::mapping::Piece;
+use crate::volume::striped::StripedVolume;
+
+const READ: &str = "read dataset";
+
+/// A granule that is not what was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Damage {
+    /// The dataset.
+    pub dataset: String,
+    /// The drive.
+    pub drive: String,
+    /// The file on it.
+    pub path: String,
+    /// First byte of the granule in that file.
+    pub offset_bytes: u64,
+    /// Bytes of the granule.
+    pub len_bytes: u64,
+    /// First byte of the granule in the dataset.
+    pub dataset_offset_bytes: u64,
+}
+
+impl Damage {
+    /// As the error of a read.
+    pub fn to_error(&self) -> Error {
+        Error::corrupt(READ, format!("@{} is not what was written", self.dataset))
+            .drive(&self.drive)
+            .path(&self.path)
+            .offset(self.offset_bytes)
+            .hint("`outcore volume scrub` lists all damage; put the dataset again")
+    }
+}
+
+/// A range of a dataset, being read.
+pub struct DatasetReader {
+    // Declared first: it is dropped first, and waits for what is in flight.
+    submitter: Submitter,
+    striped: StripedVolume,
+    volume: DatasetVolume,
+    manifest: Manifest,
+    pool: Pool,
+    sums: Vec<u64>,
+    _sums_credit: Credit,
+    /// Next chunk to ask for, next byte to give, end of the range.
+    ask_bytes: u64,
+    give_bytes: u64,
+    end_bytes: u64,
+    /// Bytes up to which the payload's blocks reach.
+    padded_bytes: u64,
+    batch: Vec<VolumeRequest>,
+    done: Vec<VolumeCompletion>,
+    arrived: BTreeMap<u64, Buf>,
+    damages: Vec<Damage>,
+}
+
+impl DatasetVolume {
+    /// A reader of all data of a dataset.
+    ///
+    /// # Errors
+    /// No such dataset; a share that is missing or cut; checksums that are not what was written.
+    pub fn reader(&self, manifest: &Manifest, budget: &Budget) -> Result<DatasetReader> {
+        self.range_reader(manifest, 0, manifest.len_bytes, budget)
+    }
+
+    /// A reader of `len_bytes` of data and index from `from_bytes` on.
+    ///
+    /// # Errors
+    /// As [`DatasetVolume::reader`]; usage for a range that the dataset does not have.
+    pub fn range_reader(
+        &self,
+        manifest: &Manifest,
+        from_bytes: u64,
+        len_bytes: u64,
+        budget: &Budget,
+    ) -> Result<DatasetReader> {
+        let end_bytes = from_bytes.checked_add(len_bytes);
+        let Some(end_bytes) = end_bytes.filter(|end| *end <= manifest.payload_bytes()) else {
+            return Err(Error::usage(
+                READ,
+                format!("it has {} bytes", manifest.payload_bytes()),
+            ));
+        };
+        let striped = open_shares(self, manifest).map_err(|error| {
+            error.hint("is the drive mounted and whole? `outcore volume status`")
+        })?;
+        let slots =
+            (len_bytes.div_ceil(CHUNK_BYTES as u64) + 1).min((WINDOW_BYTES / CHUNK_BYTES) as u64);
+        let mut reader = DatasetReader {
+            submitter: striped.submitter()?,
+            striped,
+            volume: self.clone(),
+            pool: Pool::new(budget, READ, CHUNK_BYTES, slots as usize)?,
+            sums: Vec::new(),
+            _sums_credit: budget.reserve("checksums", manifest.granules() * 8)?,
+            ask_bytes: 0,
+            give_bytes: 0,
+            end_bytes: 0,
+            padded_bytes: 0,
+            batch: Vec::new(),
+            done: Vec::new(),
+            arrived: BTreeMap::new(),
+            damages: Vec::new(),
+            manifest: manifest.clone(),
+        };
+        reader.read_sums()?;
+        let granule_bytes = manifest.granule_bytes();
+        reader.ask_bytes = from_bytes / granule_bytes * granule_bytes;
+        reader.give_bytes = from_bytes;
+        reader.end_bytes = end_bytes;
+        reader.padded_bytes = block_ceil(manifest.payload_bytes());
+        Ok(reader)
+    }
+
+    /// Reads all of every dataset in `names`, or of all; what is not what was written.
+    ///
+    /// # Errors
+    /// A read that fails; a stop.
+    pub fn scrub(
+        &self,
+        names: &[String],
+        budget: &Budget,
+        watch: Watch<'_>,
+    ) -> Result<Vec<Damage>> {
+        let manifests = match names {
+            [] => self.list()?,
+            names => names
+                .iter()
+                .map(|name| self.manifest(name))
+                .collect::<Result<_>>()?,
+        };
+        let mut damages = Vec::new();
+        for manifest in &manifests {
+            let mut reader = self.range_reader(manifest, 0, manifest.payload_bytes(), budget)?;
+            while let Some(part) = reader.next_part()? {
+                (watch.check)()?;
+                (watch.advance)(part.len() as u64);
+            }
+            damages.append(&mut reader.damages);
+        }
+        Ok(damages)
+    }
+}
+
+impl DatasetReader {
+    /// The dataset's manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The next bytes in order, at most a chunk; nothing at the end.
+    ///
+    /// # Errors
+    /// A read that failed, or a granule that is not what was written: drive, file and offset.
+    pub fn next_chunk(&mut self) -> Result<Option<Buf>> {
+        let part = self.next_part()?;
+        match self.damages.first() {
+            Some(damage) => Err(damage.to_error()),
+            None => Ok(part),
+        }
+    }
+
+    /// The same, noting damages instead of failing.
+    fn next_part(&mut self) -> Result<Option<Buf>> {
+        if self.give_bytes >= self.end_bytes {
+            return Ok(None);
+        }
+        loop {
+            self.ask();
+            let granule_bytes = self.manifest.granule_bytes();
+            let chunk = self.arrived.first_key_value().map(|(at, _)| *at);
+            if let Some(at_bytes) = chunk.filter(|at| *at <= self.give_bytes)
+                && let Some(mut buf) = self.arrived.remove(&at_bytes)
+            {
+                self.verify(at_bytes, &buf, granule_bytes);
+                let skip_bytes = (self.give_bytes - at_bytes) as usize;
+                let end_bytes = self.end_bytes.min(at_bytes + buf.len() as u64);
+                drop(buf.split_to(skip_bytes));
+                let part = buf.split_to((end_bytes - self.give_bytes) as usize);
+                self.give_bytes = end_bytes;
+                return Ok(Some(part));
+            }
+            self.submitter.submit(&mut self.batch);
+            if self.submitter.in_flight() == 0 {
+                // Whoever holds the buffers is at work on them.
+                std::thread::sleep(std::time::Duration::from_micros(200));
+                continue;
+            }
+            self.submitter.poll(Some(WAIT_MAX), &mut self.done)?;
+            for completion in self.done.drain(..) {
+                if let Some(fault) = completion.fault {
+                    return Err(self.striped.explain(&fault));
+                }
+                self.arrived.insert(completion.offset_bytes, completion.buf);
+            }
+        }
+    }
+
+    /// Asks for as many chunks as there are buffers.
+    fn ask(&mut self) {
+        let granule_bytes = self.manifest.granule_bytes();
+        let last_bytes = self
+            .end_bytes
+            .next_multiple_of(granule_bytes)
+            .min(self.padded_bytes);
+        while self.ask_bytes < last_bytes
+            && let Some(mut buf) = self.pool.take()
+        {
+            let len_bytes = (last_bytes - self.ask_bytes).min(CHUNK_BYTES as u64);
+            self.batch.push(VolumeRequest {
+                token: 0,
+                op: Op::Read,
+                class: Class::Foreground,
+                offset_bytes: self.ask_bytes,
+                buf: buf.split_to(len_bytes as usize),
+            });
+            self.ask_bytes += len_bytes;
+        }
+    }
+
+    fn verify(&mut self, at_bytes: u64, bytes: &[u8], granule_bytes: u64) {
+        let mut offset_bytes = at_bytes;
+        for granule in bytes.chunks(granule_bytes as usize) {
+            let wanted = self.sums.get((offset_bytes / granule_bytes) as usize);
+            let found = granule_checksum(self.manifest.run(), offset_bytes, granule);
+            if wanted != Some(&found) {
+                self.damages.push(self.damage(offset_bytes, granule.len()));
+            }
+            offset_bytes += granule.len() as u64;
+        }
+    }
+
+    fn damage(&self, offset_bytes: u64, len_bytes: usize) -> Damage {
+        let mut first: Option<Piece> = None;
+        self.striped
+            .map()
+            .split(offset_bytes, len_bytes, usize::MAX, |piece| {
+                first.get_or_insert(piece);
+            });
+        let (index, at_bytes) = first.map_or((0, 0), |p| (p.drive_index, p.offset_bytes));
+        let path = self.volume.share_path(&self.manifest.id, index);
+        Damage {
+            dataset: self.manifest.name.clone(),
+            drive: self.manifest.shares[index].drive.clone(),
+            path: path.display().to_string(),
+            offset_bytes: at_bytes,
+            len_bytes: len_bytes as u64,
+            dataset_offset_bytes: offset_bytes,
+        }
+    }
+
+    /// Reads the checksums, which are checked by the manifest's.
+    fn read_sums(&mut self) -> Result<()> {
+        let (start_bytes, end_bytes) = (self.manifest.sums_at_bytes(), self.manifest.full_bytes());
+        let mut sums: Vec<u8> = Vec::with_capacity((end_bytes - start_bytes) as usize);
+        let mut at_bytes = start_bytes;
+        while at_bytes < end_bytes {
+            let Some(mut buf) = self.pool.take() else {
+                unreachable!("a reader's pool has a slot while nothing is read");
+            };
+            let len_bytes = (end_bytes - at_bytes).min(CHUNK_BYTES as u64);
+            self.batch.push(VolumeRequest {
+                token: 0,
+                op: Op::Read,
+                class: Class::Foreground,
+                offset_bytes: at_bytes,
+                buf: buf.split_to(len_bytes as usize),
+            });
+            self.submitter.submit_all(&mut self.batch, &mut self.done)?;
+            self.submitter.drain(&mut self.done)?;
+            for completion in self.done.drain(..) {
+                if let Some(fault) = completion.fault {
+                    return Err(self.striped.explain(&fault));
+                }
+                sums.extend_from_slice(&completion.buf);
+            }
+            at_bytes += len_bytes;
+        }
+        sums.truncate(self.manifest.granules() as usize * 8);
+        if bytes_checksum(&sums) != self.manifest.sums_checksum {
+            let mut damage = self.damage(start_bytes, (end_bytes - start_bytes).max(1) as usize);
+            damage.dataset.push_str("'s checksums");
+            return Err(damage.to_error());
+        }
+        let words = sums.chunks_exact(8);
+        self.sums = words
+            .map(|word| {
+                u64::from_le_bytes([
+                    word[0], word[1], word[2], word[3], word[4], word[5], word[6], word[7],
+                ])
+            })
+            .collect();
+        Ok(())
+    }
+}

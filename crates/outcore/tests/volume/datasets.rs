@@ -1,0 +1,339 @@
+//! Datasets: what was put is got, whole or not at all; damage is named by drive, file and offset.
+//!
+//! Contract: directories of a temporary one stand for drives; faults are walked through a whole `put`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use outcore::Kind;
+use outcore::config::IoMode;
+use outcore::drive::fault::FaultDevice;
+use outcore::drive::os::OsDevice;
+use outcore::volume::dataset::manifest::{Contents, Manifest};
+use outcore::volume::dataset::transfer::{self, Means};
+use outcore::volume::dataset::writer::NewDataset;
+use outcore::volume::dataset::{DatasetVolume, FOLDER, VolumeDrive, Watch};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+
+/// Directories that stand for drives, and a place beside them.
+struct Place {
+    dir: TempDir,
+    device: Arc<dyn Device>,
+    budget: Budget,
+}
+
+impl Place {
+    fn new(drives: usize) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for drive in 0..drives {
+            fs::create_dir(dir.path().join(format!("d{drive}"))).unwrap();
+        }
+        Place {
+            dir,
+            device: Arc::new(OsDevice::new(IoMode::Auto)),
+            budget: Budget::new(1 << 30),
+        }
+    }
+
+    fn drives(&self) -> Vec<VolumeDrive> {
+        let dirs = fs::read_dir(self.dir.path()).unwrap().flatten();
+        let mut names: Vec<String> = dirs
+            .map(|entry| entry.file_name().into_string().unwrap())
+            .filter(|name| name.starts_with('d'))
+            .collect();
+        names.sort();
+        let drives = names
+            .into_iter()
+            .enumerate()
+            .map(|(index, name)| VolumeDrive {
+                dir: self.dir.path().join(&name),
+                name,
+                weight: 1.0 + index as f64 / 2.0,
+                limit_bytes: u64::MAX,
+                tags: 32,
+                controller: None,
+            });
+        drives.collect()
+    }
+
+    fn create(&self, stripe_bytes: u64) -> DatasetVolume {
+        DatasetVolume::create(Arc::clone(&self.device), self.drives(), stripe_bytes, 1).unwrap()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn means(&self) -> Means<'_> {
+        Means {
+            device: &self.device,
+            budget: &self.budget,
+            watch: Watch::NOBODY,
+        }
+    }
+
+    /// Puts `bytes` as a file.
+    fn put(&self, volume: &DatasetVolume, name: &str, bytes: &[u8]) -> outcore::Result<Manifest> {
+        let path = self.path("source");
+        fs::write(&path, bytes).unwrap();
+        transfer::put_file(volume, &path, &new(name), self.means())
+    }
+
+    fn get(&self, volume: &DatasetVolume, name: &str) -> outcore::Result<Vec<u8>> {
+        let manifest = volume.manifest(name)?;
+        let (mut reader, _) = transfer::open(volume, &manifest, None, &self.budget)?;
+        let mut bytes = Vec::new();
+        transfer::get_stream(&mut reader, &mut bytes, Watch::NOBODY)?;
+        Ok(bytes)
+    }
+
+    /// All files on the drives but labels, by their names.
+    fn files(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for drive in self.drives() {
+            let mut dirs = vec![drive.dir];
+            while let Some(dir) = dirs.pop() {
+                for entry in fs::read_dir(dir).unwrap().flatten() {
+                    match entry.path() {
+                        path if path.is_dir() => dirs.push(path),
+                        path if path.ends_with("volume.json") => {}
+                        path => found.push(path),
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+fn new(name: &str) -> NewDataset {
+    NewDataset {
+        name: name.to_string(),
+        contents: Contents::File,
+        files: 1,
+        payload_bytes: None,
+        replace: false,
+        seed: 7,
+    }
+}
+
+fn bytes(len: usize, seed: u64) -> Vec<u8> {
+    (0..len.div_ceil(8))
+        .flat_map(|i| random(seed, i as u64).to_le_bytes())
+        .take(len)
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn what_was_put_is_got_as_file_stream_and_copy(
+        len in prop_oneof![Just(0usize), 1usize..5000, Just(1 << 16), Just(1 << 20), 1usize..5 << 20],
+        drives in 1usize..6, shift in 12u32..=21, seed: u64,
+    ) {
+        let place = Place::new(drives);
+        let volume = place.create(1 << shift);
+        let wanted = bytes(len, seed);
+        place.put(&volume, "file", &wanted).unwrap();
+        let put = transfer::put_stream(&volume, &mut &wanted[..], &new("stream"), place.means());
+        prop_assert_eq!(put.unwrap().len_bytes, len as u64);
+        // As another process would see it.
+        let volume = DatasetVolume::open(Arc::clone(&place.device), place.drives()).unwrap();
+        let manifest = volume.manifest("file").unwrap();
+        transfer::copy(&volume, &manifest, &volume, &new("copy"), place.means()).unwrap();
+        for name in ["file", "stream", "copy"] {
+            prop_assert!(place.get(&volume, name).unwrap() == wanted, "{}", name);
+        }
+        let (mut reader, len_bytes) =
+            transfer::open(&volume, &manifest, None, &place.budget).unwrap();
+        let out = place.path("out");
+        transfer::get_file(&mut reader, len_bytes, &out, false, place.means()).unwrap();
+        prop_assert!(fs::read(&out).unwrap() == wanted);
+        prop_assert!(volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap().is_empty());
+        let names: Vec<String> = volume.list().unwrap().into_iter().map(|m| m.name).collect();
+        prop_assert_eq!(names, ["copy", "file", "stream"]);
+        for name in ["copy", "file", "stream"] {
+            volume.remove(name).unwrap();
+        }
+        prop_assert_eq!(place.files(), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn a_directory_comes_back_file_by_file_or_one_by_its_name() {
+    let place = Place::new(3);
+    let volume = place.create(1 << 16);
+    let tree = place.path("tree");
+    let files: Vec<(String, Vec<u8>)> = (0..200)
+        .map(|i| {
+            let len = random(1, i) as usize % 9000;
+            (format!("part{}/sub/file{i:03}", i % 7), bytes(len, i))
+        })
+        .chain([("empty".to_string(), Vec::new())])
+        .collect();
+    for (name, contents) in &files {
+        fs::create_dir_all(tree.join(name).parent().unwrap()).unwrap();
+        fs::write(tree.join(name), contents).unwrap();
+    }
+    let manifest = transfer::put_dir(&volume, &tree, &new("tree"), place.means()).unwrap();
+    assert_eq!(
+        (manifest.contents, manifest.files),
+        (Contents::Directory, 201)
+    );
+    let out = place.path("unpacked");
+    assert_eq!(
+        transfer::get_dir(&volume, &manifest, &out, place.means()).unwrap(),
+        201
+    );
+    for (name, contents) in &files {
+        assert!(fs::read(out.join(name)).unwrap() == *contents, "{name}");
+    }
+    let (name, contents) = &files[33];
+    let (mut reader, _) = transfer::open(&volume, &manifest, Some(name), &place.budget).unwrap();
+    let mut found = Vec::new();
+    transfer::get_stream(&mut reader, &mut found, Watch::NOBODY).unwrap();
+    assert!(found == *contents);
+    let missing = transfer::open(&volume, &manifest, Some("part9/x"), &place.budget);
+    assert_eq!(missing.err().unwrap().kind(), Kind::Usage);
+    let again = transfer::get_dir(&volume, &manifest, &out, place.means()).unwrap_err();
+    assert_eq!(again.kind(), Kind::Usage);
+}
+
+/// Flips a bit of a byte of a file.
+fn flip(path: &Path, at: usize) {
+    // Sealed files are read-only, for those who are not root.
+    fs::set_permissions(path, PermissionsExt::from_mode(0o644)).unwrap();
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 4;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_flipped_bit_is_named_by_drive_file_and_offset_and_is_never_handed_out() {
+    let place = Place::new(3);
+    let volume = place.create(1 << 16);
+    place.put(&volume, "other", &bytes(1 << 20, 2)).unwrap();
+    let manifest = place.put(&volume, "x", &bytes(3 << 20, 1)).unwrap();
+    let share = volume.share_path(&manifest.id, 1);
+    flip(&share, 3 * 65536 + 77);
+    let damages = volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap();
+    assert_eq!(damages.len(), 1, "{damages:?}");
+    assert_eq!(
+        (damages[0].dataset.as_str(), damages[0].drive.as_str()),
+        ("x", "d1")
+    );
+    assert_eq!(damages[0].path, share.display().to_string());
+    assert_eq!(
+        (damages[0].offset_bytes, damages[0].len_bytes),
+        (3 * 65536, 65536)
+    );
+    let error = place.get(&volume, "x").unwrap_err();
+    assert_eq!(
+        (error.kind(), error.drive_name()),
+        (Kind::Corrupt, Some("d1"))
+    );
+    assert_eq!(error.offset_bytes(), Some(3 * 65536));
+    assert!(place.get(&volume, "other").is_ok());
+    // In the manifest, too.
+    let path = volume.drives()[0].dir.join(FOLDER).join("datasets/x.json");
+    flip(&path, 40);
+    assert!(volume.manifest("x").is_err());
+}
+
+#[test]
+fn a_drive_that_is_missing_replaced_or_elsewhere_is_named() {
+    let place = Place::new(3);
+    place.create(1 << 16);
+    let device = &place.device;
+    let open = |drives: Vec<VolumeDrive>| DatasetVolume::open(Arc::clone(device), drives).err();
+    let all = place.drives();
+    let error = open(all[..2].to_vec()).unwrap();
+    assert!(error.to_string().contains("drive d2 is missing"), "{error}");
+    let mut swapped = all.clone();
+    swapped.swap(0, 1);
+    assert!(open(swapped).is_some());
+    let mut renamed = all.clone();
+    renamed[1].name = "e".into();
+    assert_eq!(open(renamed).unwrap().drive_name(), Some("e"));
+    let folder = all[1].dir.join(FOLDER);
+    fs::rename(&folder, place.path("away")).unwrap();
+    let error = open(all.clone()).unwrap();
+    assert_eq!(error.drive_name(), Some("d1"));
+    assert!(
+        error.to_string().contains("not mounted, or was replaced"),
+        "{error}"
+    );
+    let one = vec![all[1].clone()];
+    DatasetVolume::create(Arc::clone(device), one, 1 << 16, 99).unwrap();
+    let error = open(all.clone()).unwrap();
+    assert!(error.to_string().contains("belongs to volume"), "{error}");
+    let again = DatasetVolume::create(Arc::clone(device), all, 1 << 16, 3)
+        .err()
+        .unwrap();
+    assert_eq!(again.kind(), Kind::Usage);
+}
+
+#[test]
+fn whatever_fails_while_putting_a_dataset_is_whole_or_absent_and_nothing_stays() {
+    let wanted = bytes(300_000, 5);
+    for kind in ["", ":write", ":sync", ":control"] {
+        for nth in (1..).step_by(if kind.is_empty() { 3 } else { 1 }) {
+            let mut place = Place::new(2);
+            let volume = place.create(1 << 16);
+            place.put(&volume, "before", b"stays").unwrap();
+            let before = place.files().len();
+            let plan = format!("eio@{nth}{kind}").parse().unwrap();
+            let faulty = Arc::new(FaultDevice::new(Arc::clone(&place.device), plan));
+            place.device = Arc::clone(&faulty) as Arc<dyn Device>;
+            let opened = DatasetVolume::open(Arc::clone(&place.device), place.drives()).unwrap();
+            let put = place.put(&opened, "x", &wanted);
+            place.device = Arc::new(OsDevice::new(IoMode::Auto));
+            let volume = DatasetVolume::open(Arc::clone(&place.device), place.drives()).unwrap();
+            volume.sweep().unwrap();
+            match (&put, volume.contains("x")) {
+                (_, true) => assert!(place.get(&volume, "x").unwrap() == wanted),
+                (Ok(_), false) => panic!("eio@{nth}{kind}: put and not there"),
+                (Err(_), false) => assert_eq!(place.files().len(), before, "eio@{nth}{kind}"),
+            }
+            assert_eq!(place.get(&volume, "before").unwrap(), b"stays");
+            if put.is_ok() {
+                assert!(nth > 1);
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_name_is_taken_once_and_replaced_only_when_asked() {
+    let place = Place::new(2);
+    let volume = place.create(1 << 16);
+    place.put(&volume, "x", b"one").unwrap();
+    let files = place.files().len();
+    assert_eq!(
+        place.put(&volume, "x", b"two").unwrap_err().kind(),
+        Kind::Usage
+    );
+    assert_eq!(place.get(&volume, "x").unwrap(), b"one");
+    let replacing = NewDataset {
+        replace: true,
+        seed: 8,
+        ..new("x")
+    };
+    transfer::put_stream(&volume, &mut &b"two"[..], &replacing, place.means()).unwrap();
+    assert_eq!(place.get(&volume, "x").unwrap(), b"two");
+    assert_eq!(place.files().len(), files);
+    for name in ["", ".x", "a/b", "a b", "..", "ä"] {
+        assert_eq!(
+            volume.manifest(name).unwrap_err().kind(),
+            Kind::Usage,
+            "{name}"
+        );
+    }
+    assert_eq!(volume.remove("nothing").unwrap_err().kind(), Kind::Usage);
+}

@@ -1,0 +1,282 @@
+//! Volumes: datasets in, out, looked at and checked.
+//!
+//! Contract: as in [`crate::jobs`]: all of it runs on the job's own thread. Each call opens the volume
+//! anew, so a drive that was lost or replaced meanwhile is an error of the call that meets it. Names are
+//! without `@`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use outcore::config::{DriveSet, Environment};
+use outcore::drive::Device;
+use outcore::job::Control;
+use outcore::volume::dataset::manifest::Contents;
+use outcore::volume::dataset::transfer::{self, Means};
+use outcore::volume::dataset::{DatasetVolume, Named, Watch, drives_of};
+use outcore::{Result, units};
+use outcore_formats::means::{Means as Settings, MeansRequest};
+use outcore_formats::volumes::{self, Moved};
+use pyo3::IntoPyObject;
+use pyo3::pybacked::PyBackedBytes;
+
+/// What was moved.
+#[derive(Debug, IntoPyObject)]
+pub(crate) struct MovedReply {
+    bytes: u64,
+    files: u64,
+}
+
+impl From<Moved> for MovedReply {
+    fn from(moved: Moved) -> Self {
+        let Moved { bytes, files } = moved;
+        MovedReply { bytes, files }
+    }
+}
+
+/// A dataset, or a file packed in one.
+#[derive(Debug, IntoPyObject)]
+pub(crate) struct EntryReply {
+    name: String,
+    bytes: u64,
+    files: u64,
+    is_directory: bool,
+}
+
+/// A drive of a volume.
+#[derive(Debug, IntoPyObject)]
+pub(crate) struct DriveReply {
+    drive: String,
+    dir: PathBuf,
+    used_bytes: u64,
+    free_bytes: u64,
+}
+
+/// A granule that is not what was written.
+#[derive(Debug, IntoPyObject)]
+pub(crate) struct DamageReply {
+    dataset: String,
+    drive: String,
+    path: String,
+    offset_bytes: u64,
+    len_bytes: u64,
+}
+
+/// What one thread reached.
+#[derive(Debug, IntoPyObject)]
+pub(crate) struct MeasuredReply {
+    workload: &'static str,
+    bytes_per_s: f64,
+    requests_per_s: f64,
+    p50_us: f64,
+    p99_us: f64,
+}
+
+/// Runs `work` on the files of the system, or on the volume of `drives_file`, watched by `control`.
+fn with_means<T>(
+    environment: &Environment,
+    control: &Arc<Control>,
+    work: impl FnOnce(Means<'_>) -> Result<T>,
+) -> Result<T> {
+    let request = MeansRequest::default();
+    let device: Arc<dyn Device> = Settings::load(&request, environment)?.device();
+    work(Means {
+        device: &device,
+        budget: &volumes::budget(),
+        watch: Watch {
+            check: &|| control.check(),
+            advance: &|bytes| control.advance(bytes),
+        },
+    })
+}
+
+fn with_volume<T>(
+    drives_file: &Path,
+    environment: &Environment,
+    control: &Arc<Control>,
+    work: impl FnOnce(&DatasetVolume, Means<'_>) -> Result<T>,
+) -> Result<T> {
+    with_means(environment, control, |means| {
+        work(&volumes::open(means.device, drives_file)?, means)
+    })
+}
+
+fn named(name: &str) -> Result<Named> {
+    volumes::named(Path::new(&format!("@{name}")))
+}
+
+/// Makes an empty volume; its identity.
+pub(crate) fn create(
+    drives_file: &Path,
+    stripe: &str,
+    environment: &Environment,
+    control: &Arc<Control>,
+) -> Result<String> {
+    let stripe_bytes = units::parse_bytes(stripe)?;
+    with_means(environment, control, |means| {
+        let drives = drives_of(&DriveSet::read(drives_file)?);
+        let seed = volumes::fresh_seed();
+        let device = Arc::clone(means.device);
+        let made = DatasetVolume::create(device, drives, stripe_bytes, seed)?;
+        Ok(made.id().to_string())
+    })
+}
+
+/// What is to be put.
+pub(crate) enum Source {
+    /// A file or a directory.
+    Path(PathBuf),
+    /// Bytes in the interpreter's memory, which stay as they are meanwhile.
+    Bytes(PyBackedBytes),
+}
+
+/// Puts a dataset.
+pub(crate) fn put(
+    (drives_file, name, replace): (&Path, &str, bool),
+    source: &Source,
+    environment: &Environment,
+    control: &Arc<Control>,
+) -> Result<MovedReply> {
+    let name = named(name)?;
+    let moved = with_volume(
+        drives_file,
+        environment,
+        control,
+        |volume, means| match source {
+            Source::Path(path) => {
+                control.begin_phase("put", volumes::bytes_of(volume, path));
+                volumes::put(volume, path, &name, replace, means)
+            }
+            Source::Bytes(bytes) => {
+                control.begin_phase("put", bytes.len() as u64);
+                volumes::put_bytes(volume, bytes, &name, replace, means)
+            }
+        },
+    );
+    moved.map(MovedReply::from)
+}
+
+/// Gets a dataset as a file or a directory.
+pub(crate) fn get(
+    (drives_file, name, replace): (&Path, &str, bool),
+    target: &Path,
+    environment: &Environment,
+    control: &Arc<Control>,
+) -> Result<MovedReply> {
+    let named = named(name)?;
+    let moved = with_volume(drives_file, environment, control, |volume, means| {
+        let path = PathBuf::from(format!("@{name}"));
+        control.begin_phase("get", volumes::bytes_of(volume, &path));
+        volumes::get(volume, &named, target, replace, means)
+    });
+    moved.map(MovedReply::from)
+}
+
+/// Bytes of a dataset.
+pub(crate) fn read(
+    (drives_file, name): (&Path, &str),
+    (from_bytes, len_bytes): (u64, Option<u64>),
+    environment: &Environment,
+    control: &Arc<Control>,
+) -> Result<Vec<u8>> {
+    let name = named(name)?;
+    with_volume(drives_file, environment, control, |volume, means| {
+        volumes::read(volume, &name, from_bytes, len_bytes, means)
+    })
+}
+
+/// The datasets, or the files packed in one.
+pub(crate) fn list(
+    (drives_file, name): (&Path, Option<&str>),
+    environment: &Environment,
+    control: &Arc<Control>,
+) -> Result<Vec<EntryReply>> {
+    with_volume(drives_file, environment, control, |volume, means| {
+        let Some(name) = name else {
+            let entry = |found: outcore::volume::dataset::manifest::Manifest| EntryReply {
+                is_directory: found.contents == Contents::Directory,
+                bytes: found.len_bytes,
+                files: found.files,
+                name: found.name,
+            };
+            return Ok(volume.list()?.into_iter().map(entry).collect());
+        };
+        let manifest = volume.manifest(&named(name)?.dataset)?;
+        let entries = transfer::index_of(volume, &manifest, means.budget)?;
+        let entry = |found: outcore::volume::dataset::pack::Entry| EntryReply {
+            is_directory: false,
+            bytes: found.len_bytes,
+            files: 1,
+            name: found.name,
+        };
+        Ok(entries.into_iter().map(entry).collect())
+    })
+}
+
+/// Removes a dataset.
+pub(crate) fn remove(
+    (drives_file, name): (&Path, &str),
+    environment: &Environment,
+    control: &Arc<Control>,
+) -> Result<()> {
+    let dataset = named(name)?.dataset;
+    with_volume(drives_file, environment, control, |volume, _| {
+        volume.remove(&dataset).map(|_| ())
+    })
+}
+
+/// Room and use of the drives.
+pub(crate) fn status(
+    drives_file: &Path,
+    environment: &Environment,
+    control: &Arc<Control>,
+) -> Result<Vec<DriveReply>> {
+    with_volume(drives_file, environment, control, |volume, _| {
+        let drives = volume.status()?.into_iter().map(|drive| DriveReply {
+            drive: drive.drive,
+            dir: drive.dir,
+            used_bytes: drive.used_bytes,
+            free_bytes: drive.free_bytes,
+        });
+        Ok(drives.collect())
+    })
+}
+
+/// What is not what was written.
+pub(crate) fn scrub(
+    (drives_file, names): (&Path, &[String]),
+    environment: &Environment,
+    control: &Arc<Control>,
+) -> Result<Vec<DamageReply>> {
+    with_volume(drives_file, environment, control, |volume, means| {
+        let found = volume.scrub(names, means.budget, means.watch)?;
+        let damages = found.into_iter().map(|damage| DamageReply {
+            dataset: damage.dataset,
+            drive: damage.drive,
+            path: damage.path,
+            offset_bytes: damage.offset_bytes,
+            len_bytes: damage.len_bytes,
+        });
+        Ok(damages.collect())
+    })
+}
+
+/// What one thread reaches on the drives.
+pub(crate) fn bench(
+    drives_file: &Path,
+    (seconds, size): (f64, &str),
+    environment: &Environment,
+    control: &Arc<Control>,
+) -> Result<Vec<MeasuredReply>> {
+    let file_bytes = units::parse_bytes(size)?;
+    with_volume(drives_file, environment, control, |volume, means| {
+        let lines = volumes::bench(volume, seconds, file_bytes, means)?;
+        let replies = lines.into_iter().map(|line| MeasuredReply {
+            workload: line.workload,
+            bytes_per_s: line.bytes_per_s,
+            requests_per_s: line.requests_per_s,
+            p50_us: line.p50_us,
+            p99_us: line.p99_us,
+        });
+        Ok(replies.collect())
+    })
+}
