@@ -5,7 +5,7 @@ BENCH_PYTHON ?= python3
 BENCH_SORT := $(BENCH_PYTHON) benches/peers/bench_sort.py --outcore $(COMMAND)
 BENCH_PRIMITIVES := $(BENCH_PYTHON) benches/peers/bench_primitives.py --outcore $(COMMAND)
 
-.PHONY: bench-sort bench-sort-quick bench-drives bench-primitives bench-primitives-quick bench-sim bench-selftest
+.PHONY: bench-sort bench-sort-quick bench-drives bench-primitives bench-primitives-quick bench-sim bench-selftest bench-fio
 
 # Every case at full size: about 25 minutes, 45 GiB of disk, 10 GiB of memory for the drives' images.
 bench-sort: build
@@ -42,3 +42,9 @@ bench-selftest:
 bench-volume: build
 	cargo build --release --package outcore --example volume_load
 	$(BENCH_PYTHON) benches/volume/bench_volume.py --outcore $(COMMAND) $(BENCH_ARGS)
+
+# `outcore bench io` beside fio on one file, five rounds in turn: about five minutes. BENCH_DIR is where; fio 3 is needed
+# (Debian: fio).
+BENCH_DIR ?= .
+bench-fio: build
+	$(BENCH_PYTHON) benches/io/against_fio.py $(BENCH_DIR) --outcore $(COMMAND) $(BENCH_ARGS)

@@ -14,6 +14,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use outcore::config::IoMode;
 use outcore::data::{Distribution, RecordFormat};
 use outcore::{Error, Result, units};
+use outcore_bench::args::{BenchCommand, ReplayArgs};
 use outcore_formats::records::TypeRequest;
 use outcore_sim::cli::SimCommand;
 
@@ -168,6 +169,13 @@ pub(crate) enum Command {
     Ls(LsArgs),
     Rm(RmArgs),
     Cp(CpArgs),
+    /// Measure drives and outcore on them, as tables, charts and an HTML report
+    #[command(subcommand)]
+    Bench(Box<BenchCommand>),
+    /// Replay a block trace on drives, or say what is in it
+    ///
+    /// Requests go to own files in directories, which are removed again, or to an empty device.
+    Replay(Box<ReplayArgs>),
     /// Simulate SSDs, arrays of them, and a GPU inside the storage
     #[command(subcommand)]
     Sim(Box<SimCommand>),

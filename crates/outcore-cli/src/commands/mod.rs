@@ -3,6 +3,7 @@
 //!
 //! Contract: nothing here ends the process or prints past the [`Reporter`](crate::report::Reporter).
 
+pub(crate) mod bench;
 pub(crate) mod config;
 mod consumed;
 pub(crate) mod demo;
@@ -10,6 +11,7 @@ pub(crate) mod docs;
 pub(crate) mod drives;
 pub(crate) mod generate;
 pub(crate) mod head;
+pub(crate) mod replay;
 pub(crate) mod scratch;
 pub(crate) mod sequence;
 pub(crate) mod shuffle;

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod bench;
 mod errors;
 mod faults;
 mod generate;

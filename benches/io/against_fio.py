@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""`outcore bench io` beside fio: the same file, pattern, block and depth, alternately, medians of five.
+
+    benches/io/against_fio.py DIR [--outcore target/release/outcore] [--size 1GiB] [--seconds 5]
+
+Prints a table with both rates and their ratio for each load; the goal is within 10 %. Reads are of one
+file that lies in DIR while this runs; a write load writes a file of the same size, each program its own
+(outcore never writes to a file that is there). Needs fio 3 (Debian: fio). Ends with 1 if a ratio is
+further off than --tolerance.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+LOADS = [
+    ("read", "1MiB", 8),
+    ("read", "64KiB", 16),
+    ("randread", "4KiB", 1),
+    ("randread", "4KiB", 32),
+    ("write", "1MiB", 8),
+    ("randwrite", "4KiB", 32),
+]
+UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def to_bytes(text: str) -> int:
+    """`64KiB` as a number."""
+    for unit, size in UNITS.items():
+        if text.endswith(unit):
+            return int(text.removesuffix(unit)) * size
+    return int(text)
+
+
+def fio(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Namespace) -> float:
+    """Bytes a second that fio reports."""
+    pattern, block, depth = load
+    command = [
+        "fio", "--name=bench", f"--filename={path}", f"--rw={pattern}",
+        f"--bs={to_bytes(block)}", f"--iodepth={depth}", "--ioengine=io_uring", "--direct=1",
+        f"--size={to_bytes(options.size)}", f"--runtime={options.seconds}", "--time_based",
+        "--norandommap", "--randrepeat=0", "--end_fsync=1", "--thread", "--output-format=json",
+    ]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    job = json.loads(done.stdout)["jobs"][0]
+    return float(job["write" if "write" in pattern else "read"]["bw_bytes"])
+
+
+def outcore(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Namespace) -> float:
+    """Bytes a second that outcore reports."""
+    pattern, block, depth = load
+    is_write = "write" in pattern
+    command = [
+        options.outcore, "bench", "io", str(path.parent if is_write else path),
+        "--load", f"{pattern}:{block}:{depth}", "--time", f"{options.seconds}s",
+        "--size", options.size, "--json",
+    ]
+    done = subprocess.run(command + ["--write-ok"] * is_write, check=True, capture_output=True, text=True)
+    summary = json.loads(done.stdout.splitlines()[-1])
+    row = summary["report"]["sections"][0]["tables"][0]["rows"][0]
+    return float(row[1])
+
+
+def main() -> int:
+    """Measures all loads; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("dir", type=pathlib.Path)
+    parser.add_argument("--outcore", default="target/release/outcore")
+    parser.add_argument("--size", default="1GiB")
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--reads-only", action="store_true")
+    parser.add_argument("--tolerance", type=float, default=0.10)
+    options = parser.parse_args()
+    worst = 0.0
+    with tempfile.TemporaryDirectory(dir=options.dir, prefix="against-fio-") as home:
+        path = pathlib.Path(home) / "data"
+        block = os.urandom(1 << 20)
+        with path.open("wb") as file:
+            for _ in range(to_bytes(options.size) >> 20):
+                file.write(block)
+            os.fsync(file.fileno())
+        print("| load | fio MB/s | outcore MB/s | outcore / fio |\n|---|---|---|---|")
+        for load in LOADS:
+            if options.reads_only and "write" in load[0]:
+                continue
+            rates: dict[str, list[float]] = {"fio": [], "outcore": []}
+            for _ in range(options.rounds):
+                rates["fio"].append(fio(path, load, options) / 1e6)
+                rates["outcore"].append(outcore(path, load, options) / 1e6)
+            theirs, ours = (statistics.median(rates[name]) for name in ("fio", "outcore"))
+            worst = max(worst, abs(ours / theirs - 1))
+            name = f"{load[0]} {load[1]}, {load[2]} in flight"
+            print(f"| {name} | {theirs:.1f} | {ours:.1f} | {ours / theirs:.3f} |", flush=True)
+    print(f"furthest from fio: {worst:.1%}, goal {options.tolerance:.0%}")
+    return int(worst > options.tolerance)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,279 @@
+//! The flags of `outcore bench`, and where its reports go.
+//!
+//! Contract: definitions alone, and readers of single values; what they mean is said where they are
+//! used ([`crate::io`] and its like).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use outcore::config::IoMode;
+use outcore::data::Distribution;
+use outcore::units;
+
+use outcore_traces::{Format, OnError};
+
+use crate::io::{IoOptions, NamedLoad};
+use crate::replay::{FitTo, ReplayOptions, Speed};
+use crate::sort::SortBenchOptions;
+
+/// About how long `--quick` takes.
+const QUICK: Duration = Duration::from_secs(60);
+/// About how long `--full` takes.
+const FULL: Duration = Duration::from_secs(900);
+
+const IO_EXAMPLES: &str = "\
+Examples:
+  outcore bench io /mnt/nvme0 /mnt/nvme1 -o report.html     a minute, reads only
+  outcore bench io /mnt/nvme* --write-ok --full -o report.html -o report.json
+  outcore bench io drives.toml --time 5min --charts figures/
+  outcore bench io /mnt/nvme0 --load randread:4KiB:32 --load read:1MiB:8 --time 10s
+  outcore bench io /dev/nvme1n1                             a device that nothing uses, reads only";
+
+/// What can be measured.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Measure drives: rates, IOPS, latency, scaling, what bounds them, and a recommended setting
+    ///
+    /// Reads only, unless --write-ok. In a directory a file is made, and removed again however the
+    /// run ends; a device that is mounted or used otherwise is refused.
+    Io(IoArgs),
+    /// Sort larger than memory beside a sort in memory, over distributions, drives and sizes
+    ///
+    /// The tables and figures of PALID (SPAA 2025), Fig. 9 and 10, on these drives. Everything is made
+    /// in private directories there, and removed again.
+    Sort(SortBenchArgs),
+}
+
+/// Where a report goes besides the terminal.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Report")]
+pub struct ReportArgs {
+    /// Write the report to FILE, in the form that its name ends with: .html (one file with its
+    /// charts), .json, .csv or .txt; repeat for more
+    #[arg(short, long = "output", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub outputs: Vec<PathBuf>,
+    /// Write each chart as an SVG file into DIR
+    #[arg(long = "charts", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub charts_dir: Option<PathBuf>,
+    /// Replace files that exist
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// The flags of `bench io`.
+#[derive(Debug, Args)]
+#[command(after_long_help = IO_EXAMPLES)]
+pub struct IoArgs {
+    /// A directory on each drive, a drives file (.toml), a block device, or a file to read
+    #[arg(required = true, value_name = "DRIVE", value_hint = ValueHint::AnyPath)]
+    pub targets: Vec<PathBuf>,
+    /// Measure writes too: on own files in directories, and on devices whose first MiB is empty
+    #[arg(long)]
+    pub write_ok: bool,
+    /// Some block sizes, depths and threads, in about a minute (the default)
+    #[arg(long, conflicts_with = "full")]
+    pub quick: bool,
+    /// All block sizes, depths and threads, in about a quarter of an hour
+    #[arg(long)]
+    pub full: bool,
+    /// About how long it may take in all
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    pub time: Option<Duration>,
+    /// Measure just this load: PATTERN:BLOCK:DEPTH[:THREADS] with read, write, randread or
+    /// randwrite as PATTERN; repeat for more
+    #[arg(long = "load", value_name = "LOAD")]
+    pub loads: Vec<NamedLoad>,
+    /// Size of the file on each drive; a quarter of the free space at most
+    #[arg(long = "size", value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_bytes)]
+    pub file_bytes: u64,
+    /// How files are read and written: auto, direct (past the page cache), buffered
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub io: IoMode,
+    /// Where the report goes.
+    #[command(flatten)]
+    pub report: ReportArgs,
+}
+
+impl IoArgs {
+    /// As [`crate::io::run`] wants it.
+    pub fn options(&self) -> IoOptions {
+        let usual = if self.full { FULL } else { QUICK };
+        IoOptions {
+            targets: self.targets.clone(),
+            is_write_ok: self.write_ok,
+            budget_s: self.time.unwrap_or(usual).as_secs_f64(),
+            is_full: self.full,
+            file_bytes: self.file_bytes,
+            io: self.io,
+            loads: self.loads.clone(),
+        }
+    }
+}
+
+const SORT_EXAMPLES: &str = "\
+Examples:
+  outcore bench sort /mnt/a /mnt/b --size 8GiB --memory 2GiB -o sort.html
+  outcore bench sort . --size 1GiB --memory 256MiB --dist uniform --dist zipf:1.5";
+
+/// The flags of `bench sort`.
+#[derive(Debug, Args)]
+#[command(after_long_help = SORT_EXAMPLES)]
+pub struct SortBenchArgs {
+    /// A directory on each drive; needs three times the data on all of them together, and on the
+    /// first one alone
+    #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dirs: Vec<PathBuf>,
+    /// Size of the data
+    #[arg(long = "size", value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_bytes)]
+    pub data_bytes: u64,
+    /// Memory to use
+    #[arg(long = "memory", value_name = "SIZE", default_value = "256MiB", value_parser = units::parse_bytes)]
+    pub memory_bytes: u64,
+    /// Compute threads. By default all processors
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Distribution of the keys, as in `gen --dist`; repeat for more
+    #[arg(long = "dist", value_name = "DIST", default_values = ["uniform", "uniform:1e6", "exponential:0.001", "zipf:1.2"])]
+    pub distributions: Vec<Distribution>,
+    /// How files are read and written: auto, direct (past the page cache), buffered
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub io: IoMode,
+    /// Where the report goes.
+    #[command(flatten)]
+    pub report: ReportArgs,
+}
+
+impl SortBenchArgs {
+    /// As [`crate::sort::run`] wants it.
+    pub fn options(&self) -> SortBenchOptions {
+        let all = std::thread::available_parallelism().map_or(1, usize::from);
+        SortBenchOptions {
+            dirs: self.dirs.clone(),
+            data_bytes: self.data_bytes,
+            memory_bytes: self.memory_bytes,
+            threads: self.threads.unwrap_or(all).max(1),
+            distributions: self.distributions.clone(),
+            io: self.io,
+        }
+    }
+}
+
+const REPLAY_EXAMPLES: &str = "\
+Examples:
+  outcore replay Financial1.spc.gz --summary                 what is in it: Falcon's Table 2
+  outcore replay Financial1.spc.gz --on /mnt/a --on /mnt/b   as fast as the drives answer
+  outcore replay volume.csv --on drives.toml --speed 10 -o report.html
+  outcore replay sort.iotrace --on /mnt/a --speed 1          outcore's own, with its computation";
+
+/// The flags of `replay`.
+#[derive(Debug, Args)]
+#[command(after_long_help = REPLAY_EXAMPLES)]
+pub struct ReplayArgs {
+    /// The trace: SPC (UMass), FIU, MSR, fio iolog, blktrace, Alibaba, Tencent, vscsi, MQSim, or
+    /// outcore's own; packed with gzip or zstd or not; - for standard input
+    #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
+    pub trace: PathBuf,
+    /// A directory on each drive, a drives file (.toml), or an empty block device; repeat for more
+    #[arg(long = "on", value_name = "DRIVE", value_hint = ValueHint::AnyPath, required_unless_present = "summary")]
+    pub targets: Vec<PathBuf>,
+    /// Only say what is in the trace
+    #[arg(long, conflicts_with = "targets")]
+    pub summary: bool,
+    /// How fast: max (as fast as the drives answer), or how many times as fast as recorded
+    #[arg(
+        long,
+        value_name = "SPEED",
+        default_value = "max",
+        help_heading = "Pace"
+    )]
+    pub speed: Speed,
+    /// Requests in flight at most; 32 a drive where the speed is max. Outcore's own traces keep
+    /// their dependencies unless this is given
+    #[arg(long, value_name = "N", help_heading = "Pace")]
+    pub depth: Option<usize>,
+    /// Stop after so many requests of the trace
+    #[arg(long = "requests", value_name = "N", help_heading = "Pace")]
+    pub requests_max: Option<u64>,
+    /// Format of the trace, where it cannot be told from its content: spc, fiu, msr, fio, blktrace,
+    /// alibaba, tencent, vscsi, mqsim, outcore
+    #[arg(long, value_name = "FORMAT", help_heading = "Trace")]
+    pub format: Option<Format>,
+    /// What to do with lines that cannot be read: skip (counted and shown) or fail
+    #[arg(
+        long,
+        value_name = "skip|fail",
+        default_value = "skip",
+        help_heading = "Trace"
+    )]
+    pub on_error: OnError,
+    /// How offsets are brought into the drives: wrap (modulo their size) or scale (in proportion)
+    #[arg(
+        long,
+        value_enum,
+        value_name = "HOW",
+        default_value = "wrap",
+        help_heading = "Drives"
+    )]
+    pub fit: FitArg,
+    /// Equal parts of the drives that the devices of the trace take in turn
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Drives", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub regions: u32,
+    /// Stripe over the drives
+    #[arg(long = "stripe", value_name = "SIZE", default_value = "64KiB", value_parser = units::parse_bytes, help_heading = "Drives")]
+    pub stripe_bytes: u64,
+    /// Requests are split into pieces of at most this
+    #[arg(long = "max-request", value_name = "SIZE", default_value = "512KiB", value_parser = units::parse_bytes, help_heading = "Drives")]
+    pub request_bytes_max: u64,
+    /// Size of the file on each drive; a quarter of the free space at most
+    #[arg(long = "size", value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_bytes, help_heading = "Drives")]
+    pub file_bytes: u64,
+    /// How files are read and written: auto, direct (past the page cache), buffered
+    #[arg(
+        long,
+        value_name = "MODE",
+        default_value = "auto",
+        help_heading = "Drives"
+    )]
+    pub io: IoMode,
+    /// Allow writing to a block device whose first MiB is empty
+    #[arg(long, help_heading = "Drives")]
+    pub write_ok: bool,
+    /// Where the report goes.
+    #[command(flatten)]
+    pub report: ReportArgs,
+}
+
+/// How offsets are brought into the drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FitArg {
+    /// Modulo their size
+    Wrap,
+    /// In proportion
+    Scale,
+}
+
+impl ReplayArgs {
+    /// As [`crate::replay::run`] wants it.
+    pub fn options(&self) -> ReplayOptions {
+        ReplayOptions {
+            trace: self.trace.clone(),
+            format: self.format,
+            on_error: self.on_error,
+            targets: self.targets.clone(),
+            is_write_ok: self.write_ok,
+            file_bytes: self.file_bytes,
+            io: self.io,
+            speed: self.speed,
+            depth: self.depth,
+            fit: match self.fit {
+                FitArg::Wrap => FitTo::Wrap,
+                FitArg::Scale => FitTo::Scale,
+            },
+            regions: self.regions,
+            stripe_bytes: self.stripe_bytes,
+            request_bytes_max: self.request_bytes_max,
+            requests_max: self.requests_max.unwrap_or(u64::MAX),
+        }
+    }
+}

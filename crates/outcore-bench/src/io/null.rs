@@ -1,0 +1,192 @@
+//! What one submitting thread can hand over at most: the volume in front of drives that do nothing.
+//!
+//! Contract: in-process; every request goes through the volume: mapped, sorted into its drive's list,
+//! given a slot, and back at the next look with nothing moved. What is left is the processor's time for a request,
+//! which bounds what one thread can get out of any number of drives.
+//! Source: Falcon (ATC 2017) reports 3.7 GB/s of 4 KiB requests on a null block device.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use outcore::drive::{
+    Access, Completion, Device, FileFacts, FileId, Op, PrivateDir, Queue, Request,
+};
+use outcore::error::{Error, Result};
+use outcore::volume::striped::{Member, StripedVolume};
+use outcore_chart::Unit;
+
+use super::field::Field;
+use super::striped::{VolumeLoad, VolumeSeen, open_wide, run};
+use super::sweeps::{SMALL_BYTES, SMALL_DEPTH};
+use crate::Watch;
+use crate::report::{Cell, Section, Table};
+
+/// Of 4 KiB requests, in the paper.
+const PAPER_BYTES_PER_S: f64 = 3.7e9;
+const OPERATION: &str = "measure the submitter";
+/// Bytes of each file: whatever is asked for lies in it.
+const FILE_BYTES: u64 = 1 << 40;
+
+/// Drives that answer at once and move nothing. Each file is a drive of its own.
+#[derive(Debug)]
+struct NullDevice {
+    start: Instant,
+    files: Mutex<HashMap<PathBuf, FileId>>,
+}
+
+impl Default for NullDevice {
+    fn default() -> Self {
+        NullDevice {
+            start: Instant::now(),
+            files: Mutex::default(),
+        }
+    }
+}
+
+impl Device for NullDevice {
+    fn open(&self, path: &Path, _access: Access) -> Result<FileId> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = FileId(files.len() as u32);
+        Ok(*files.entry(path.to_path_buf()).or_insert(next))
+    }
+
+    fn close(&self, _file: FileId) {}
+
+    fn facts(&self, file: FileId) -> Result<FileFacts> {
+        Ok(FileFacts {
+            len_bytes: FILE_BYTES,
+            file_system: u64::from(file.0),
+            inode: u64::from(file.0),
+            modified_ns: 0,
+            is_direct: true,
+            is_in_memory: false,
+        })
+    }
+
+    fn set_len(&self, _file: FileId, _len_bytes: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn allocate(&self, _file: FileId, _len_bytes: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn punch(&self, _file: FileId, _offset_bytes: u64, _len_bytes: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn sync(&self, _file: FileId) -> Result<()> {
+        Ok(())
+    }
+
+    fn rename(&self, _from: &Path, _to: &Path, _replace: bool) -> Result<()> {
+        Ok(())
+    }
+
+    fn remove(&self, _path: &Path) -> Result<()> {
+        Ok(())
+    }
+
+    fn free_bytes(&self, _dir: &Path) -> Result<u64> {
+        Ok(FILE_BYTES)
+    }
+
+    fn file_system(&self, _dir: &Path) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir> {
+        Err(Error::usage(OPERATION, "a null device has no directories").path(parent))
+    }
+
+    fn sweep_private_dirs(&self, _parent: &Path) -> Result<Vec<PathBuf>> {
+        Ok(Vec::new())
+    }
+
+    fn queue(&self, _depth_max: usize) -> Result<Box<dyn Queue>> {
+        Ok(Box::new(NullQueue(Vec::new())))
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+}
+
+struct NullQueue(Vec<Completion>);
+
+impl Queue for NullQueue {
+    fn submit(&mut self, request: Request) {
+        let bytes = request.buf.len();
+        self.0.push(Completion {
+            request,
+            result: Ok(bytes),
+        });
+    }
+
+    fn complete(&mut self, _wait: Option<Duration>, done: &mut Vec<Completion>) -> Result<()> {
+        done.append(&mut self.0);
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// What one thread gets through a volume of `drives` that do nothing.
+fn submit_for(drives: usize, limit_s: f64, watch: Watch<'_>) -> Result<VolumeSeen> {
+    let members: Vec<Member> = (0..drives).map(|at| Member::new(at.to_string())).collect();
+    let in_flight = drives * SMALL_DEPTH as usize;
+    let device: Arc<dyn Device> = Arc::new(NullDevice::default());
+    let volume = StripedVolume::open(device, &members, open_wide(in_flight))?;
+    let load = VolumeLoad {
+        op: Op::Read,
+        is_random: true,
+        block_bytes: SMALL_BYTES as usize,
+        in_flight,
+        limit_s,
+    };
+    run(&volume, load, watch)
+}
+
+/// The section.
+pub(super) fn one_submitter(field: &Field<'_>) -> Result<Section> {
+    let mut section = Section::new(
+        "null",
+        "One submitting thread",
+        "4 KiB requests from one thread through the volume onto drives that do nothing: the ceiling \
+         that the processor sets. Falcon reports 3.7 GB/s on a null block device, kernel included.",
+    );
+    let mut table = Table::new(
+        "null",
+        "Drives that do nothing",
+        &[
+            ("drives", Unit::Count),
+            ("requests", Unit::Iops),
+            ("rate of 4 KiB", Unit::BytesPerS),
+            ("processor time a request", Unit::Seconds),
+            ("over the paper's", Unit::Times),
+        ],
+    );
+    for drives in [1, 8] {
+        if !field.step() {
+            continue;
+        }
+        field
+            .watch()
+            .say("one submitting thread on drives that do nothing");
+        let seen = submit_for(drives, field.step_s().min(1.0), field.watch())?;
+        let rate = seen.requests_per_s();
+        table.row([
+            Cell::from(drives as f64),
+            rate.into(),
+            (rate * SMALL_BYTES as f64).into(),
+            (1.0 / rate).into(),
+            (rate * SMALL_BYTES as f64 / PAPER_BYTES_PER_S).into(),
+        ]);
+    }
+    section.tables.push(table);
+    Ok(section)
+}

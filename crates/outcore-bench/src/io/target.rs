@@ -1,0 +1,413 @@
+//! What is measured: a file of our own in a directory, a file that is there, or a block device.
+//!
+//! Contract: in a directory a file is made inside a private one, and both go when the [`Target`] is
+//! dropped, however the run ends; what a killed run left is swept by the next. A file that was there
+//! is only ever read. A block device is refused while anything has it mounted, holds it or swaps on
+//! it; it is written to only where its first MiB is empty, and never in that MiB, so that nothing
+//! of anybody is lost. Writes everywhere need consent ([`Consent`]).
+//!
+//! Bounds: a file of our own is at most a quarter of the free space.
+
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use outcore::config::DriveSet;
+use outcore::drive::load::Place;
+use outcore::drive::{Access, Device, FileFacts, FileId, PrivateDir};
+use outcore::error::{Error, Kind, Result};
+
+const OPERATION: &str = "choose what to measure";
+/// What stays untouched at the beginning of a device that is written to.
+const DEVICE_HEAD_BYTES: u64 = 1 << 20;
+/// With less than this a measurement says nothing.
+const FILE_BYTES_MIN: u64 = 4 << 20;
+/// What tells whose a device is: name, place, bytes.
+const SIGNATURES: [(&str, usize, &[u8]); 9] = [
+    ("an ext file system", 1080, b"\x53\xef"),
+    ("an XFS file system", 0, b"XFSB"),
+    ("a btrfs file system", 65_600, b"_BHRfS_M"),
+    ("an encrypted volume (LUKS)", 0, b"LUKS\xba\xbe"),
+    ("an LVM volume", 512, b"LABELONE"),
+    ("a RAID member (md)", 4096, b"\xfc\x4e\x2b\xa9"),
+    ("swap space", 4086, b"SWAPSPACE2"),
+    ("a partition table (GPT)", 512, b"EFI PART"),
+    ("a partition table", 510, b"\x55\xaa"),
+];
+
+/// Whether data may be written to be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consent {
+    /// Only a file of our own is laid out, to be read.
+    ReadOnly,
+    /// Files of our own and empty devices are overwritten.
+    WriteOk,
+    /// The same, by somebody who opens them anew: a device that is open for writing is nobody
+    /// else's.
+    WriteElsewhere,
+}
+
+/// What a target is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// A file of our own.
+    Own,
+    /// A file that was there.
+    File,
+    /// A block device.
+    BlockDevice,
+}
+
+/// One drive that is measured.
+pub struct Target {
+    /// For people.
+    pub name: String,
+    /// The directory, file or device that was named.
+    pub named: PathBuf,
+    /// The file that is read and written.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub whose: Whose,
+    /// Length and so on.
+    pub facts: FileFacts,
+    /// Whether it may be written to.
+    pub is_writable: bool,
+    /// What of it is measured.
+    pub place: Place,
+    device: Arc<dyn Device>,
+    _dir: Option<PrivateDir>,
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        self.device.close(self.place.file);
+        if self.whose == Whose::Own {
+            // Where directories are more than names the file would go with its own anyway.
+            let _ = self.device.remove(&self.path);
+        }
+    }
+}
+
+/// The drives that `names` stand for: directories, files, block devices, drives files (`.toml`).
+///
+/// # Errors
+/// Usage: nothing named, a mounted device, a device that belongs to somebody; no space; I/O.
+pub fn open_all(
+    device: &Arc<dyn Device>,
+    names: &[PathBuf],
+    file_bytes: u64,
+    consent: Consent,
+) -> Result<Vec<Target>> {
+    let mut targets = Vec::new();
+    let mut add = |name: String, path: &Path| -> Result<()> {
+        let index = targets.len();
+        let target = open(device, path, (index, file_bytes), consent);
+        let mut target = target.map_err(|error| error.drive(&name))?;
+        target.name = name;
+        targets.push(target);
+        Ok(())
+    };
+    for name in names {
+        let kind = std::fs::metadata(name)
+            .map_err(|error| {
+                Error::io(OPERATION, &error)
+                    .path(name)
+                    .hint("name a directory on each drive, or a device")
+            })?
+            .file_type();
+        let is_drives_file = name.extension().is_some_and(|end| end == "toml");
+        if kind.is_dir() || is_drives_file {
+            for spec in DriveSet::from_arguments(std::slice::from_ref(name))?.drives {
+                add(spec.name.clone(), &spec.dir)?;
+            }
+        } else {
+            let last = name.file_name().unwrap_or(name.as_os_str());
+            add(last.to_string_lossy().into_owned(), name)?;
+        }
+    }
+    if targets.is_empty() {
+        return Err(Error::usage(OPERATION, "nothing was named")
+            .hint("name a directory on each drive, or a device"));
+    }
+    // Two of one name would be one line in every table.
+    for at in 1..targets.len() {
+        if targets[..at]
+            .iter()
+            .any(|other| other.name == targets[at].name)
+        {
+            targets[at].name = targets[at].named.display().to_string();
+        }
+    }
+    Ok(targets)
+}
+
+fn open(
+    device: &Arc<dyn Device>,
+    named: &Path,
+    (drive_index, file_bytes): (usize, u64),
+    consent: Consent,
+) -> Result<Target> {
+    let kind = std::fs::metadata(named)
+        .map_err(|error| Error::io(OPERATION, &error).path(named))?
+        .file_type();
+    let is_write_ok = consent != Consent::ReadOnly;
+    let mut dir = None;
+    let (path, whose, access) = if kind.is_dir() {
+        device.sweep_private_dirs(named)?;
+        let made = device.make_private_dir(named)?;
+        let path = made.path().join("bench");
+        dir = Some(made);
+        (path, Whose::Own, Access::Create)
+    } else if kind.is_block_device() {
+        refuse_if_in_use(named)?;
+        if is_write_ok {
+            refuse_if_not_empty(named)?;
+        }
+        let access = match consent {
+            Consent::WriteOk => Access::Update,
+            Consent::ReadOnly | Consent::WriteElsewhere => Access::Read,
+        };
+        (named.to_path_buf(), Whose::BlockDevice, access)
+    } else {
+        (named.to_path_buf(), Whose::File, Access::Read)
+    };
+    let file = device.open(&path, access)?;
+    let facts = device.facts(file)?;
+    let mut target = Target {
+        name: String::new(),
+        named: named.to_path_buf(),
+        path,
+        whose,
+        facts,
+        is_writable: is_write_ok && whose != Whose::File,
+        place: Place {
+            file,
+            drive_index,
+            start_bytes: 0,
+            span_bytes: 0,
+        },
+        device: Arc::clone(device),
+        _dir: dir,
+    };
+    match whose {
+        Whose::Own => target.allocate(file_bytes)?,
+        Whose::File => target.place.span_bytes = target.facts.len_bytes,
+        Whose::BlockDevice => {
+            let len_bytes = block_device_bytes(named).unwrap_or(target.facts.len_bytes);
+            target.place.start_bytes = DEVICE_HEAD_BYTES.min(len_bytes);
+            let span_bytes = len_bytes.saturating_sub(DEVICE_HEAD_BYTES);
+            target.place.span_bytes = match is_write_ok {
+                true => span_bytes.min(file_bytes),
+                false => span_bytes,
+            };
+        }
+    }
+    if target.place.span_bytes < FILE_BYTES_MIN {
+        let cause = format!(
+            "{} bytes are too few to measure with",
+            target.place.span_bytes
+        );
+        return Err(Error::usage(OPERATION, cause).path(named));
+    }
+    Ok(target)
+}
+
+impl Target {
+    /// Makes room for a file of our own.
+    fn allocate(&mut self, file_bytes: u64) -> Result<()> {
+        let free_bytes = self.device.free_bytes(&self.named)?;
+        let len_bytes = file_bytes.min(free_bytes / 4) / FILE_BYTES_MIN * FILE_BYTES_MIN;
+        if len_bytes < FILE_BYTES_MIN {
+            let cause = format!("{free_bytes} bytes are free, too few to measure with");
+            return Err(Error::new(Kind::NoSpace, OPERATION, cause)
+                .path(&self.named)
+                .hint("free some space there"));
+        }
+        // Writes inside a file of full length run side by side; those at its end take turns.
+        self.device.allocate(self.place.file, len_bytes)?;
+        self.place.span_bytes = len_bytes;
+        Ok(())
+    }
+
+    /// The same file for another device, which opens it in its own mode.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn open_with(&self, device: &dyn Device) -> Result<FileId> {
+        let access = match self.is_writable {
+            true => Access::Update,
+            false => Access::Read,
+        };
+        device.open(&self.path, access)
+    }
+}
+
+fn block_device_bytes(path: &Path) -> Option<u64> {
+    use std::io::{Seek, SeekFrom};
+    std::fs::File::open(path)
+        .and_then(|mut file| file.seek(SeekFrom::End(0)))
+        .ok()
+}
+
+/// Fails where the system has a block device mounted, swaps on it, or builds another one on it; so
+/// for its partitions.
+fn refuse_if_in_use(path: &Path) -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let stat = std::fs::metadata(path).map_err(|error| Error::io(OPERATION, &error).path(path))?;
+    let number = number_of(stat.rdev());
+    let mut numbers = vec![number.clone()];
+    let node = PathBuf::from(format!("/sys/dev/block/{number}"));
+    let entries = std::fs::read_dir(&node).into_iter().flatten().flatten();
+    for entry in entries {
+        if entry.path().join("partition").exists() {
+            let number = std::fs::read_to_string(entry.path().join("dev"));
+            numbers.push(number.unwrap_or_default().trim().to_owned());
+        }
+    }
+    let refuse = |cause: String| {
+        Err(Error::usage(OPERATION, cause)
+            .path(path)
+            .hint("name a directory on it, and a file is made there and removed again"))
+    };
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    if let Some(place) = mounted_at(&mounts, &numbers) {
+        return refuse(format!("the device is mounted at {place}"));
+    }
+    for number in &numbers {
+        let holders = PathBuf::from(format!("/sys/dev/block/{number}/holders"));
+        let holder = std::fs::read_dir(holders)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .next();
+        if let Some(holder) = holder {
+            let name = holder.file_name().to_string_lossy().into_owned();
+            return refuse(format!("the device is a part of {name}"));
+        }
+    }
+    let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let is_swap = swaps.lines().skip(1).any(|line| {
+        let name = line.split_whitespace().next().unwrap_or_default();
+        let known = std::fs::metadata(name).map(|stat| number_of(stat.rdev()));
+        known.is_ok_and(|known| numbers.contains(&known))
+    });
+    if is_swap {
+        return refuse("the system swaps on the device".to_owned());
+    }
+    Ok(())
+}
+
+/// `major:minor`, as the system writes it.
+pub(super) fn number_of(device: u64) -> String {
+    format!(
+        "{}:{}",
+        rustix::fs::major(device),
+        rustix::fs::minor(device)
+    )
+}
+
+/// Where one of the devices is mounted, by the text of `/proc/self/mountinfo`.
+fn mounted_at<'a>(mounts: &'a str, numbers: &[String]) -> Option<&'a str> {
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(2);
+        let number = fields.next()?;
+        numbers
+            .iter()
+            .any(|known| known == number)
+            .then(|| fields.nth(1))?
+    })
+}
+
+/// Fails where the beginning of a device holds anything at all.
+fn refuse_if_not_empty(path: &Path) -> Result<()> {
+    use std::io::Read;
+    let mut head = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(DEVICE_HEAD_BYTES).read_to_end(&mut head))
+        .map_err(|error| Error::io(OPERATION, &error).path(path))?;
+    match owner_of(&head) {
+        None => Ok(()),
+        Some(owner) => Err(
+            Error::usage(OPERATION, format!("the device holds {owner}, and writing would destroy it"))
+                .path(path)
+                .hint("leave out --write-ok to read only; or, if nothing on it is needed, empty it with `blkdiscard -z` or `wipefs -a`"),
+        ),
+    }
+}
+
+/// Whose the beginning of a device looks like; nothing if it is empty.
+fn owner_of(head: &[u8]) -> Option<&'static str> {
+    let is_there = |(_, at, bytes): &&(&str, usize, &[u8])| {
+        head.get(*at..*at + bytes.len())
+            .is_some_and(|found| found == *bytes)
+    };
+    match SIGNATURES.iter().find(is_there) {
+        Some((name, _, _)) => Some(name),
+        None => head.iter().any(|byte| *byte != 0).then_some("data"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outcore::config::IoMode;
+    use outcore::drive::os::OsDevice;
+
+    fn device() -> Arc<dyn Device> {
+        Arc::new(OsDevice::new(IoMode::Auto))
+    }
+
+    #[test]
+    fn a_mounted_device_is_found_by_its_number_or_that_of_a_partition() {
+        let mounts =
+            "22 1 254:1 / / rw - ext4 /dev/vda1 rw\n30 22 0:5 / /dev rw - devtmpfs none rw\n";
+        let at = |numbers: &[&str]| {
+            let numbers: Vec<String> = numbers.iter().map(|n| (*n).to_owned()).collect();
+            mounted_at(mounts, &numbers)
+        };
+        assert_eq!(at(&["254:0", "254:1"]), Some("/"));
+        assert_eq!(at(&["0:5"]), Some("/dev"));
+        assert_eq!(at(&["254:0", "25:1"]), None);
+    }
+
+    #[test]
+    fn an_empty_device_is_nobodys_and_every_other_has_an_owner() {
+        let mut head = vec![0_u8; 1 << 20];
+        assert_eq!(owner_of(&head), None);
+        head[4096 + 77] = 1;
+        assert_eq!(owner_of(&head), Some("data"));
+        head[1080..1082].copy_from_slice(b"\x53\xef");
+        assert_eq!(owner_of(&head), Some("an ext file system"));
+        head[..4].copy_from_slice(b"XFSB");
+        head[1080] = 0;
+        assert_eq!(owner_of(&head), Some("an XFS file system"));
+    }
+
+    #[test]
+    fn a_file_of_our_own_is_gone_afterwards_and_a_file_of_others_is_only_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("theirs");
+        std::fs::write(&file, vec![7_u8; 5 << 20]).unwrap();
+        let names = [dir.path().to_path_buf(), file.clone()];
+        let targets = open_all(&device(), &names, 8 << 20, Consent::WriteOk).unwrap();
+        let what: Vec<_> = targets.iter().map(|t| (t.whose, t.is_writable)).collect();
+        assert_eq!(what, [(Whose::Own, true), (Whose::File, false)]);
+        assert_eq!(targets[0].place.span_bytes, 8 << 20);
+        assert_eq!(targets[1].place.span_bytes, 5 << 20);
+        drop(targets);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert_eq!(std::fs::read(&file).unwrap(), vec![7_u8; 5 << 20]);
+    }
+
+    #[test]
+    fn nothing_named_missing_or_too_small_is_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let small = dir.path().join("small");
+        std::fs::write(&small, [1]).unwrap();
+        for names in [vec![], vec![dir.path().join("none")], vec![small]] {
+            let error = open_all(&device(), &names, 8 << 20, Consent::ReadOnly);
+            let error = error.err().unwrap();
+            assert!(matches!(error.kind(), Kind::Usage | Kind::Io), "{error}");
+        }
+    }
+}

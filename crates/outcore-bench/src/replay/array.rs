@@ -1,0 +1,341 @@
+//! Requests of a trace on the engine's striped volume.
+//!
+//! Contract: requests go in with a tag and come back with it, whole. The volume cuts them at stripe
+//! borders, serves each drive on its own and keeps the order of overlapping requests. A write that was
+//! widened to whole blocks reads them first ([`Array::submit`]'s `reads_first`), and nothing that
+//! overlaps with it goes in between. Latency counts from the time that the submitter gives.
+//!
+//! Bounds: as many buffers as may be in flight, each as long as the longest request; requests that
+//! wait for one hold no memory but themselves.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use outcore::drive::Op;
+use outcore::drive::queue::Class;
+use outcore::error::Result;
+use outcore::memory::{Budget, Pool};
+use outcore::volume::batch::{DriveMeter, Submitter, VolumeCompletion, VolumeRequest};
+use outcore::volume::striped::StripedVolume;
+use outcore_traces::Request as Traced;
+
+use crate::latencies;
+
+/// Requests in flight for each drive.
+pub(super) const DEPTH: usize = 32;
+const OPERATION: &str = "replay trace";
+
+/// A request that waits for a buffer.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    tag: u64,
+    released_ns: u64,
+    op: Op,
+    reads_first: bool,
+    offset_bytes: u64,
+    len_bytes: u64,
+}
+
+impl Waiting {
+    fn overlaps(&self, other: &Waiting) -> bool {
+        self.offset_bytes < other.offset_bytes + other.len_bytes
+            && other.offset_bytes < self.offset_bytes + self.len_bytes
+    }
+}
+
+/// A request that is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Done {
+    /// What its submitter wrote on it.
+    pub(super) tag: u64,
+    /// When, on the device's clock.
+    pub(super) at_ns: u64,
+}
+
+/// The volume and what is under way on it.
+pub(super) struct Array {
+    volume: StripedVolume,
+    submitter: Submitter,
+    pool: Pool,
+    /// What stays untouched at the volume's beginning.
+    base_bytes: u64,
+    waiting: VecDeque<Waiting>,
+    /// What the volume has not taken yet.
+    batch: Vec<VolumeRequest>,
+    finished: Vec<VolumeCompletion>,
+    /// What is under way, by token.
+    slots: Vec<Option<Waiting>>,
+    free: Vec<usize>,
+    /// Tokens of widened writes that still read.
+    widening: Vec<usize>,
+    /// From release to return, reads.
+    pub(super) read_ns: Histogram<u64>,
+    /// The same for writes.
+    pub(super) write_ns: Histogram<u64>,
+    /// Bytes read and written for the trace.
+    pub(super) bytes: u64,
+    /// Reads that only widened writes needed.
+    pub(super) extra_reads: u64,
+}
+
+impl Array {
+    /// On `volume`, behind its first `base_bytes`, for requests of at most `request_bytes_max`.
+    pub(super) fn new(
+        volume: StripedVolume,
+        base_bytes: u64,
+        request_bytes_max: u64,
+    ) -> Result<Self> {
+        let count = volume.drives().len() * DEPTH;
+        let budget = Budget::new(count as u64 * request_bytes_max);
+        Ok(Array {
+            submitter: volume.submitter()?,
+            volume,
+            pool: Pool::new(&budget, OPERATION, request_bytes_max as usize, count)?,
+            base_bytes,
+            waiting: VecDeque::new(),
+            batch: Vec::new(),
+            finished: Vec::new(),
+            slots: vec![None; count],
+            free: (0..count).rev().collect(),
+            widening: Vec::new(),
+            read_ns: latencies(),
+            write_ns: latencies(),
+            bytes: 0,
+            extra_reads: 0,
+        })
+    }
+
+    /// Bytes that requests may lie in.
+    pub(super) fn len_bytes(&self) -> u64 {
+        self.volume.len_bytes() - self.base_bytes
+    }
+
+    /// Drives.
+    pub(super) fn drives(&self) -> usize {
+        self.volume.drives().len()
+    }
+
+    /// What the volume saw of each drive.
+    pub(super) fn meters(&self) -> impl ExactSizeIterator<Item = &DriveMeter> {
+        self.submitter.meters()
+    }
+
+    /// Requests that wait for a buffer.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether nothing waits and nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.batch.is_empty() && self.submitter.in_flight() == 0
+    }
+
+    /// Takes a read or write of at most the longest length; `reads_first` says that it was widened.
+    pub(super) fn submit(
+        &mut self,
+        request: &Traced,
+        reads_first: bool,
+        tag: u64,
+        released_ns: u64,
+    ) {
+        let op = match request.op {
+            outcore_traces::Op::Write => Op::Write,
+            _ => Op::Read,
+        };
+        self.waiting.push_back(Waiting {
+            tag,
+            released_ns,
+            op,
+            reads_first: reads_first && op == Op::Write,
+            offset_bytes: self.base_bytes + request.offset_bytes,
+            len_bytes: request.len_bytes,
+        });
+    }
+
+    /// Hands over what there are buffers for, waits up to `wait` for the first to come back, and adds
+    /// the requests that are complete.
+    pub(super) fn poll(&mut self, wait: Duration, complete: &mut Vec<Done>) -> Result<()> {
+        self.feed();
+        if self.submitter.in_flight() == 0 && self.batch.is_empty() {
+            std::thread::sleep(wait);
+            return Ok(());
+        }
+        let mut finished = std::mem::take(&mut self.finished);
+        self.submitter.poll(Some(wait), &mut finished)?;
+        let now_ns = self.volume.device().now_ns();
+        for completion in finished.drain(..) {
+            self.settle(completion, now_ns, complete)?;
+        }
+        self.finished = finished;
+        self.feed();
+        Ok(())
+    }
+
+    fn feed(&mut self) {
+        while let Some(request) = self.waiting.front().copied() {
+            let mut widening = self.widening.iter().filter_map(|token| self.slots[*token]);
+            if widening.any(|other| other.overlaps(&request)) {
+                break;
+            }
+            let Some(mut slot) = self.pool.take() else {
+                break;
+            };
+            let Some(token) = self.free.pop() else {
+                break;
+            };
+            self.waiting.pop_front();
+            self.slots[token] = Some(request);
+            if request.reads_first {
+                self.widening.push(token);
+            }
+            self.batch.push(VolumeRequest {
+                token: token as u64,
+                op: if request.reads_first {
+                    Op::Read
+                } else {
+                    request.op
+                },
+                class: Class::Foreground,
+                offset_bytes: request.offset_bytes,
+                buf: slot.split_to(request.len_bytes as usize),
+            });
+        }
+        if !self.batch.is_empty() {
+            self.submitter.submit(&mut self.batch);
+        }
+    }
+
+    fn settle(
+        &mut self,
+        completion: VolumeCompletion,
+        now_ns: u64,
+        complete: &mut Vec<Done>,
+    ) -> Result<()> {
+        if let Some(fault) = &completion.fault {
+            return Err(self.volume.explain(fault));
+        }
+        let token = completion.token as usize;
+        let Some(request) = self.slots[token] else {
+            return Ok(());
+        };
+        if completion.op == Op::Read && request.op == Op::Write {
+            self.extra_reads += 1;
+            self.batch.push(VolumeRequest {
+                token: completion.token,
+                op: Op::Write,
+                class: Class::Foreground,
+                offset_bytes: completion.offset_bytes,
+                buf: completion.buf,
+            });
+            return Ok(());
+        }
+        self.widening.retain(|other| *other != token);
+        self.slots[token] = None;
+        self.free.push(token);
+        self.bytes += request.len_bytes;
+        let histogram = match request.op {
+            Op::Read => &mut self.read_ns,
+            Op::Write => &mut self.write_ns,
+        };
+        histogram.saturating_record(now_ns.saturating_sub(request.released_ns));
+        complete.push(Done {
+            tag: request.tag,
+            at_ns: now_ns,
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use outcore::drive::ram::{RamDevice, RamOptions};
+    use outcore::volume::striped::{Member, StripeOptions};
+
+    use super::*;
+
+    fn array(stripe_bytes: u64) -> (RamDevice, Array) {
+        let ram = RamDevice::new(RamOptions::default());
+        let names = ["/d0/a", "/d1/b"];
+        for (at, name) in names.iter().enumerate() {
+            ram.put(name, vec![at as u8 + 1; 1 << 20]);
+        }
+        let members = names.map(|name| Member::new(PathBuf::from(name)));
+        let options = StripeOptions {
+            stripe_bytes,
+            ..StripeOptions::default()
+        };
+        let volume = StripedVolume::open(Arc::new(ram.clone()), &members, options).unwrap();
+        let array = Array::new(volume, 0, 64 << 10).unwrap();
+        assert_eq!(array.len_bytes(), 2 << 20);
+        (ram, array)
+    }
+
+    fn request(op: outcore_traces::Op, offset_bytes: u64, len_bytes: u64) -> Traced {
+        Traced {
+            time_ns: 0,
+            device: 0,
+            op,
+            offset_bytes,
+            len_bytes,
+        }
+    }
+
+    fn drain(array: &mut Array) -> Vec<u64> {
+        let mut complete = Vec::new();
+        while !array.is_idle() {
+            array.poll(Duration::from_millis(1), &mut complete).unwrap();
+        }
+        complete.iter().map(|done| done.tag).collect()
+    }
+
+    #[test]
+    fn every_request_comes_back_once_whatever_it_is_cut_into() {
+        let (_, mut array) = array(16 << 10);
+        for tag in 0..300 {
+            let offset_bytes = tag * 12_288 % (1 << 20);
+            array.submit(
+                &request(outcore_traces::Op::Read, offset_bytes, 40_960),
+                false,
+                tag,
+                0,
+            );
+        }
+        let mut tags = drain(&mut array);
+        tags.sort_unstable();
+        assert_eq!(tags, (0..300).collect::<Vec<u64>>());
+        assert_eq!((array.bytes, array.read_ns.len()), (300 * 40_960, 300));
+        assert!(array.meters().all(|meter| meter.read_bytes > 4_000_000));
+    }
+
+    #[test]
+    fn a_widened_write_reads_first_and_leaves_its_neighbours_as_they_were() {
+        let (ram, mut array) = array(64 << 10);
+        for tag in 0..10 {
+            array.submit(
+                &request(outcore_traces::Op::Write, 8192, 4096),
+                true,
+                tag,
+                0,
+            );
+            array.submit(
+                &request(outcore_traces::Op::Read, 8192, 8192),
+                false,
+                100 + tag,
+                0,
+            );
+        }
+        let mut tags = drain(&mut array);
+        tags.retain(|tag| *tag < 100);
+        assert_eq!(tags, (0..10).collect::<Vec<u64>>());
+        assert_eq!((array.extra_reads, array.write_ns.len()), (10, 10));
+        assert_eq!(
+            ram.get("/d0/a").unwrap(),
+            vec![1; 1 << 20],
+            "what was there was written back"
+        );
+    }
+}

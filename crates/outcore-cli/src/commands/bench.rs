@@ -1,0 +1,85 @@
+//! `outcore bench`: what [`outcore_bench`] measures, shown on the terminal and written where it is
+//! wanted.
+//!
+//! Contract: the report goes to standard output as text, or with `--json` into the `summary` event;
+//! files that could not be written are refused before anything is measured. Ctrl-C stops a
+//! measurement within a step, and nothing of it stays on the drives.
+
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use outcore::Result;
+use outcore_bench::Watch;
+use outcore_bench::args::{BenchCommand, ReportArgs};
+use outcore_bench::report::{Report, Saver};
+use serde_json::json;
+
+use super::Context;
+use crate::measure::{Summary, moved_bytes};
+
+const TICK: Duration = Duration::from_millis(100);
+
+/// Runs the subcommand.
+pub(crate) fn run(context: &Context, command: &BenchCommand) -> Result<u8> {
+    match command {
+        BenchCommand::Io(args) => report(context, &args.report, |watch| {
+            outcore_bench::io::run(&args.options(), watch)
+        }),
+        BenchCommand::Sort(args) => report(context, &args.report, |watch| {
+            outcore_bench::sort::run(&args.options(), watch)
+        }),
+    }
+}
+
+/// Measures, with whoever watches told what is under way; then shows and writes what was found.
+pub(crate) fn report(
+    context: &Context,
+    args: &ReportArgs,
+    measure: impl FnOnce(Watch<'_>) -> Result<Report>,
+) -> Result<u8> {
+    let started = Instant::now();
+    let reporter = &context.reporter;
+    let saver = Saver::new(&args.outputs, args.charts_dir.as_deref(), args.force)?;
+    let spinner = reporter.shows_progress().then(ProgressBar::new_spinner);
+    if let Some(spinner) = &spinner {
+        spinner.enable_steady_tick(TICK);
+    }
+    let say = |what: &str| {
+        reporter.event("progress", json!({"phase": what}));
+        match &spinner {
+            Some(spinner) => spinner.set_message(what.to_string()),
+            None => reporter.detail(what),
+        }
+    };
+    let is_cancelled = || context.interrupt.is_set();
+    reporter.event("begin", json!({}));
+    let found = measure(Watch {
+        say: &say,
+        is_cancelled: &is_cancelled,
+    });
+    if let Some(spinner) = spinner {
+        spinner.finish_and_clear();
+    }
+    let found = found?;
+    reporter.result(&found.to_text());
+    let written = saver.write(&found)?;
+    for path in &written {
+        reporter.human(&format!("written: {}", path.display()));
+    }
+    let (read_bytes, written_bytes) = moved_bytes();
+    let summary = Summary {
+        read_bytes,
+        written_bytes,
+        passes: 1,
+        ..Summary::since(started)
+    };
+    let files: Vec<String> = written
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    let summary = summary
+        .with("report", found.to_json())
+        .with("files", json!(files));
+    reporter.summary(&summary);
+    Ok(0)
+}

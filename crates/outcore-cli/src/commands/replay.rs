@@ -1,0 +1,42 @@
+//! `outcore replay`: a trace on drives, or only what is in it.
+//!
+//! Contract: the report goes the way of all measurements (see [`super::bench`]); `--summary` prints
+//! the trace's own summary and Falcon's Table 2 row, and touches no drive.
+
+use std::time::Instant;
+
+use outcore::Result;
+use outcore_bench::args::ReplayArgs;
+use serde_json::json;
+
+use super::Context;
+use super::bench::report;
+use crate::measure::Summary;
+
+/// Runs the subcommand.
+pub(crate) fn run(context: &Context, args: &ReplayArgs) -> Result<u8> {
+    let options = args.options();
+    if !args.summary {
+        return report(context, &args.report, |watch| {
+            outcore_bench::replay::run(&options, watch)
+        });
+    }
+    let started = Instant::now();
+    let found = outcore_bench::replay::summary(&options)?;
+    let name = args.trace.file_name().unwrap_or(args.trace.as_os_str());
+    let row = found.table2_row(&name.to_string_lossy());
+    context.reporter.result(&format!(
+        "{found}\n\n| trace | read % | request size | GB |\n|---|---|---|---|\n{row}\n"
+    ));
+    for place in found.skipped.places() {
+        context.reporter.note(&format!("skipped: {place}"));
+    }
+    let summary = Summary {
+        passes: 1,
+        ..Summary::since(started)
+    };
+    context
+        .reporter
+        .summary(&summary.with("trace", json!(found)));
+    Ok(0)
+}
