@@ -48,3 +48,10 @@ bench-volume: build
 BENCH_DIR ?= .
 bench-fio: build
 	$(BENCH_PYTHON) benches/io/against_fio.py $(BENCH_DIR) --outcore $(COMMAND) $(BENCH_ARGS)
+
+.PHONY: bench-view
+
+# Sorted views: every measure beside its target, ActiveSort's figure 3; about 20 minutes, 20 GiB of disk, 13 GiB of tmpfs.
+bench-view: build
+	cargo build --release --package outcore --example view_rates
+	$(BENCH_PYTHON) benches/bench_view.py --outcore $(COMMAND) --rates $(TARGET_DIR)/release/examples/view_rates $(BENCH_ARGS)

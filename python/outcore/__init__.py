@@ -41,6 +41,7 @@ from ._summary import (
     VerifyReport,
 )
 from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
+from ._view import View, sort_view
 
 __all__ = [
     "AccessError",
@@ -71,6 +72,7 @@ __all__ = [
     "UsageError",
     "VerifyReport",
     "Volume",
+    "View",
     "__version__",
     "col",
     "gen",
@@ -80,6 +82,7 @@ __all__ = [
     "shuffle",
     "shuffled",
     "sort",
+    "sort_view",
     "verify",
     "x",
 ]

@@ -12,6 +12,7 @@ from ._wire import (
     GenerateRequest,
     MeasuredReply,
     MovedReply,
+    MeansRequest,
     OrderRequest,
     PlanReply,
     ShuffleReply,
@@ -25,12 +26,15 @@ from ._wire import (
     VerifyReply,
     VerifyRequest,
     WriteTo,
+    ViewBuildRequest,
+    ViewInfo,
 )
 
 __all__ = [
     "Batches",
     "Order",
     "SimRun",
+    "View",
     "__version__",
     "batches",
     "describe",
@@ -56,6 +60,7 @@ __all__ = [
     "volume_scrub",
     "volume_status",
     "volume_write",
+    "view_build",
 ]
 
 __version__: str
@@ -115,3 +120,13 @@ class Batches:
 
     def __iter__(self) -> Iterator[bytes]: ...
     def __next__(self) -> bytes: ...
+
+def view_build(request: ViewBuildRequest, tell: Tell | None) -> View: ...
+
+@final
+class View:
+    @staticmethod
+    def open(dir: str, means: MeansRequest) -> View: ...
+    def info(self) -> ViewInfo: ...
+    def read(self, start: int, stop: int) -> bytearray: ...
+    def search(self, key: str) -> int: ...

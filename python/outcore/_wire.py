@@ -179,6 +179,31 @@ class WriteTo(TypedDict):
     force: bool
 
 
+class ViewBuildRequest(TypedDict):
+    """A sorted view to build."""
+
+    inputs: list[str]
+    output: str
+    records: RecordsRequest
+    means: MeansRequest
+    descending: bool
+    stable: bool
+    force: bool
+
+
+class ViewInfo(TypedDict):
+    """What a view is."""
+
+    records: int
+    record_bytes: int
+    type: str
+    descr: str | None
+    columns: int | None
+    runs: int
+    descending: bool
+    stable: bool
+
+
 class PhaseReply(TypedDict):
     """A part of a job."""
 

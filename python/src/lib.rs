@@ -15,6 +15,7 @@
 //! | [`dataset`] | lazy datasets: steps, reductions, writes, batches |
 //! | [`volume`] | datasets on volumes |
 //! | [`run`] | a job on its thread: signals, progress, cancellation |
+//! | [`view`] | sorted views |
 //! | [`errors`] | failures as exceptions |
 
 mod dataset;
@@ -25,6 +26,7 @@ mod reply;
 mod request;
 mod run;
 mod sim;
+mod view;
 mod volume;
 
 use pyo3::prelude::*;
@@ -37,12 +39,14 @@ mod _outcore {
     use crate::order::Order;
     #[pymodule_export]
     use crate::sim::SimRun;
+    #[pymodule_export]
+    use crate::view::View;
     use std::path::PathBuf;
 
     use outcore::config::Environment;
     use pyo3::prelude::*;
 
-    use crate::{dataset, errors, jobs, reply, request, run, sim, volume};
+    use crate::{dataset, errors, jobs, reply, request, run, sim, view, volume};
 
     /// Sorts files.
     #[pyfunction]
@@ -318,6 +322,20 @@ mod _outcore {
         run::watch(py, None, move |control| {
             let how = (seconds, size.as_str());
             volume::bench(&drives_file, how, &environment, control)
+        })
+    }
+
+    /// Builds a sorted view.
+    #[pyfunction]
+    #[pyo3(signature = (request, tell))]
+    fn view_build(
+        py: Python<'_>,
+        request: request::ViewBuild,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<View> {
+        let environment = Environment::of_process();
+        run::watch(py, tell, move |control| {
+            view::build(request, &environment, control)
         })
     }
 

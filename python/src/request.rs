@@ -119,6 +119,19 @@ pub(crate) struct Order {
     pub(crate) epoch: u64,
 }
 
+/// A view to build.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ViewBuild {
+    pub(crate) inputs: Vec<PathBuf>,
+    pub(crate) output: PathBuf,
+    pub(crate) records: Records,
+    pub(crate) means: Means,
+    pub(crate) descending: bool,
+    pub(crate) stable: bool,
+    pub(crate) force: bool,
+}
+
 /// Records to generate.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]

@@ -6,6 +6,7 @@
 
 pub(crate) mod commands;
 pub(crate) mod lines;
+pub(crate) mod view;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -151,6 +152,8 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     #[command(flatten)]
     Sequence(SequenceCommand),
+    #[command(subcommand)]
+    View(Box<view::ViewCommand>),
     Demo(DemoArgs),
     /// List or remove what killed runs have left on drives
     #[command(subcommand)]

@@ -18,6 +18,7 @@
 //! | [`job`] | a sort settled: its job and its plan; the generator of a `gen`; what a check found |
 //! | [`record`] | the I/O of a run, recorded |
 //! | [`cost`] | what a run used, and how much of the drives' speed |
+//! | [`view`] | what users name of a sorted view |
 //! | [`spelling`] | options in texts, the caller's way |
 //! | [`volumes`] | datasets on volumes: what `@name` means, `put`, `get`, `cp` |
 //! | [`text`] | lines and their orders: GNU sort's, a column of CSV, a field of JSON |
@@ -32,5 +33,6 @@ pub mod records;
 pub mod spelling;
 pub mod text;
 pub mod volumes;
+pub mod view;
 
 pub use spelling::Spelling;

@@ -24,6 +24,7 @@ pub(crate) mod verify;
 pub(crate) mod volume;
 
 use std::path::PathBuf;
+pub(crate) mod view;
 
 use crate::report::Reporter;
 use crate::signals::Interrupt;

@@ -23,3 +23,4 @@ mod streams;
 mod support;
 mod verify;
 mod volume;
+mod view;

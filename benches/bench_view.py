@@ -1,0 +1,352 @@
+#!/usr/bin/env python3
+"""Measures sorted views: bytes moved, a throttled drive, merge and mount throughput, seeks, materializing.
+
+    bench_view.py                         everything, about 20 minutes and 20 GiB of disk, 13 GiB of memory for tmpfs
+    bench_view.py --only bytes,merge      some cases
+    bench_view.py --scale 16              everything at a sixteenth: does it run?
+
+Prints a table with a row a measure (seen, target), writes it as JSON, and ActiveSort's figure 3 (time against memory)
+as JSON and SVG, into `--results`. What is compared runs alternately, `--rounds` times, and medians are given. The case
+`drive` needs root and cgroup v1 (scripts/loop_drives.py), `mount` needs FUSE; without them they say so and are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Callable
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+MIB = 1 << 20
+GIB = 1 << 30
+CASES = ("bytes", "drive", "merge", "mount", "seek", "materialize", "figure3")
+Json = dict[str, Any]
+
+
+class Bench:
+    """The programs, the directories, and what has been seen."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.command = str(options.outcore)
+        self.rates = str(options.rates)
+        self.disk = Path(tempfile.mkdtemp(prefix="bench-view-", dir=options.dir))
+        self.memory = Path(tempfile.mkdtemp(prefix="bench-view-", dir="/dev/shm"))
+        self.scale: int = options.scale
+        self.rounds: int = options.rounds
+        self.rows: list[Json] = []
+        self.figure: list[Json] = []
+
+    def close(self) -> None:
+        shutil.rmtree(self.disk, ignore_errors=True)
+        shutil.rmtree(self.memory, ignore_errors=True)
+
+    def say(self, case: str, measure: str, seen: float, target: str, is_met: bool, **more: Any) -> None:
+        row = {"case": case, "measure": measure, "seen": seen, "target": target, "met": is_met, **more}
+        self.rows.append(row)
+        details = "  ".join(f"{key} {value}" for key, value in more.items())
+        print(f"{case:12} {measure:44} {seen:>14.4g}  {target:16} {'met' if is_met else 'MISSED'}  {details}", flush=True)
+
+    def skip(self, case: str, why: str) -> None:
+        self.rows.append({"case": case, "skipped": why})
+        print(f"{case:12} SKIP: {why}", flush=True)
+
+    def run(self, *arguments: str | Path, group: Path | None = None, stdout: int | Any = subprocess.PIPE) -> Json:
+        """Runs the command with --json; gives its summary and the wall time."""
+        words = [self.command, *map(str, arguments), "--json"]
+        join: Callable[[], Any] | None = None
+        if group is not None:
+            join = lambda: (group / "cgroup.procs").write_text(str(os.getpid()))  # noqa: E731
+        started = time.monotonic()
+        done = subprocess.run(words, stdout=stdout, stderr=subprocess.PIPE, preexec_fn=join, check=False)
+        wall = time.monotonic() - started
+        text = done.stdout if stdout == subprocess.PIPE else done.stderr
+        lines = [json.loads(line) for line in text.decode().splitlines() if line.startswith("{")]
+        summaries = [line for line in lines if line["event"] == "summary"]
+        if done.returncode != 0 or not summaries:
+            raise SystemExit(f"{' '.join(words)}: {done.returncode}\n{done.stderr.decode()}")
+        return {**summaries[-1], "wall": wall}
+
+    def to_nowhere(self, *arguments: str | Path, group: Path | None = None) -> Json:
+        with open(os.devnull, "wb") as nowhere:
+            return self.run(*arguments, group=group, stdout=nowhere)
+
+    def gen(self, kind: str, count: int, path: Path) -> None:
+        self.run("gen", kind, "-n", str(count), "-o", path)
+
+
+def read_direct(path: Path, group: Path | None = None) -> float:
+    """Seconds to read a file once, past the page cache."""
+    join: Callable[[], Any] | None = None
+    if group is not None:
+        join = lambda: (group / "cgroup.procs").write_text(str(os.getpid()))  # noqa: E731
+    started = time.monotonic()
+    words = ["dd", f"if={path}", "of=/dev/null", "bs=4M", "iflag=direct", "status=none"]
+    subprocess.run(words, check=True, preexec_fn=join)
+    return time.monotonic() - started
+
+
+def remove(*paths: Path) -> None:
+    for path in paths:
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def case_bytes(bench: Bench) -> None:
+    count = (2 << 30) // 8 // bench.scale
+    source, view, out = bench.disk / "in", bench.disk / "view", bench.disk / "out"
+    bench.gen("u64", count, source)
+    data = count * 8
+    memory = f"{512 // bench.scale + 64}MiB"
+    built = bench.run("view", "build", source, "-o", view, "--type", "u64", "--memory", memory)
+    read = bench.to_nowhere("view", "cat", view, "--memory", memory)
+    eager = bench.run("sort", source, "-o", out, "--type", "u64", "--memory", memory)
+    reads = (built["read_bytes"] + read["read_bytes"]) / data
+    writes = built["written_bytes"] / data
+    bench.say("bytes", "view: reads / N", reads, "<= 2.02", reads <= 2.02)
+    bench.say("bytes", "view: writes / N", writes, "<= 1.01", writes <= 1.01)
+    bench.say("bytes", "eager sort and one read: reads / N", eager["read_bytes"] / data + 1, "3", True)
+    bench.say("bytes", "eager sort: writes / N", eager["written_bytes"] / data, "2", True)
+    again = bench.to_nowhere("view", "cat", view, "--memory", memory)
+    bench.say("bytes", "second full read: s", again["wall"], "-", True, first=round(read["wall"], 3))
+    remove(source, view, out)
+
+
+def case_drive(bench: Bench) -> None:
+    """The paper's drive: 137 MB/s reading, 61 MB/s writing; 2 GB of 4 KiB records, 1 GB of memory."""
+    script = [sys.executable, str(REPOSITORY / "scripts" / "loop_drives.py")]
+    checked = subprocess.run([*script, "check"], capture_output=True, check=False)
+    if checked.returncode != 0:
+        return bench.skip("drive", checked.stderr.decode().strip())
+    count = 2_000_000_000 // 4096 // bench.scale
+    home = bench.memory / "drives"
+    size = str(7 * GIB // bench.scale + 256 * MIB)
+    up = subprocess.run([*script, "up", "1", "--rate", "137MB", "--size", size, "--dir", str(home)],
+                        capture_output=True, check=True)
+    try:
+        array = json.loads(up.stdout)
+        group, drive = Path(array["group"]), array["drives"][0]
+        (group / "blkio.throttle.write_bps_device").write_text(f"{drive['number']} 61000000")
+        mount = Path(drive["mount"])
+        source = mount / "in"
+        bench.gen("4096/0:10", count, source)
+        data = count * 4096
+        memory = str(max(1_000_000_000 // bench.scale, 64 * MIB))
+        means = ("--record", "4096", "--key", "0:10", "--memory", memory)
+        eager: list[float] = []
+        viewed: list[float] = []
+        moved: Json = {}
+        for _ in range(bench.rounds):
+            out, view = mount / "out", mount / "view"
+            done = bench.run("sort", source, "-o", out, *means, group=group)
+            eager.append(done["wall"] + read_direct(out, group))
+            moved["eager"] = (round(done["read_bytes"] / data + 1, 3), round(done["written_bytes"] / data, 3))
+            remove(out)
+            done = bench.to_nowhere("view", "build", source, "-o", view, *means, "--cat", group=group)
+            viewed.append(done["wall"])
+            moved["view"] = (round(done["read_bytes"] / data, 3), round(done["written_bytes"] / data, 3))
+            remove(view)
+        ratio = statistics.median(eager) / statistics.median(viewed)
+        bench.say("drive", "eager sort and read / view and read", ratio, ">= 1.5", ratio >= 1.5,
+                  eager_s=[round(s, 1) for s in eager], view_s=[round(s, 1) for s in viewed],
+                  reads_and_writes_of_N=moved)
+    finally:
+        subprocess.run([*script, "down", "--dir", str(home)], capture_output=True, check=False)
+
+
+def rates(bench: Bench, view: Path, memory: str, threads: int, seeks: int) -> Json:
+    words = [bench.rates, str(view), memory, str(threads), str(seeks)]
+    done = subprocess.run(words, capture_output=True, check=True)
+    result: Json = json.loads(done.stdout)
+    return result
+
+
+def case_merge(bench: Bench) -> None:
+    count = (1 << 28) // bench.scale
+    source, view = bench.memory / "in", bench.memory / "view"
+    bench.gen("u64", count, source)
+    bench.run("view", "build", source, "-o", view, "--type", "u64", "--memory", "1GiB",
+              "--run-size", str(count * 8 // 64))
+    source.unlink()
+    seen = [rates(bench, view, "512MiB", 2, 10) for _ in range(bench.rounds)]
+    rate = statistics.median(one["records_per_s"] for one in seen)
+    bench.say("merge", "u64, tmpfs, 2 threads: records/s", rate, ">= 6e7", rate >= 6e7, runs=seen[0]["runs"])
+    bench.say("merge", "first record: s", seen[0]["first_record_seconds"], "-", True,
+              open_s=seen[0]["open_seconds"])
+    remove(view)
+
+
+def case_mount(bench: Bench) -> None:
+    count = GIB // 1024 // bench.scale
+    source, view, mountpoint = bench.memory / "in", bench.memory / "view", bench.memory / "mount"
+    bench.gen("4096/0:10", count, source)
+    bench.run("view", "build", source, "-o", view, "--record", "4096", "--key", "0:10", "--memory", "1GiB")
+    source.unlink()
+    mountpoint.mkdir()
+    data = count * 4096
+    cat: list[float] = []
+    through: dict[str, list[float]] = {"page-cached": [], "--direct": []}
+    hashes = set()
+    for turn in range(bench.rounds):
+        cat.append(bench.to_nowhere("view", "cat", view, "--memory", "1GiB")["wall"])
+        for how, flags in (("page-cached", []), ("--direct", ["--direct"])):
+            words = [bench.command, "view", "mount", str(view), str(mountpoint), "--memory", "1GiB", *flags]
+            server = subprocess.Popen(words, stderr=subprocess.PIPE)
+            file = mountpoint / "sorted.bin"
+            try:
+                while not file.exists():
+                    if server.poll() is not None:
+                        assert server.stderr is not None
+                        return bench.skip("mount", server.stderr.read().decode().strip())
+                    time.sleep(0.01)
+                started = time.monotonic()
+                subprocess.run(["dd", f"if={file}", "of=/dev/null", "bs=1M", "status=none"], check=True)
+                through[how].append(time.monotonic() - started)
+                if turn == 0:
+                    hashes.add(sha256(file))
+            finally:
+                server.terminate()
+                server.wait()
+    base = data / statistics.median(cat)
+    for how, share, least in (("page-cached", 0.5, 0.6e9), ("--direct", 0.7, 1e9)):
+        rate = data / statistics.median(through[how])
+        bench.say("mount", f"{how}: bytes/s", rate, f">= {least:.1g}", rate >= least)
+        bench.say("mount", f"{how} / view cat", rate / base, f">= {share}", rate / base >= share, cat=f"{base:.3g}")
+    bench.say("mount", "different sha256 sums of the file", len(hashes), "1", len(hashes) == 1)
+    remove(view)
+
+
+def sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(4 * MIB):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def case_seek(bench: Bench) -> None:
+    count = (1 << 30) // bench.scale
+    source, view = bench.disk / "in", bench.disk / "view"
+    bench.gen("u64", count, source)
+    bench.run("view", "build", source, "-o", view, "--type", "u64", "--memory", "2GiB",
+              "--run-size", str(count * 8 // 64))
+    source.unlink()
+    os.sync()
+    if os.geteuid() == 0:
+        Path("/proc/sys/vm/drop_caches").write_text("3")
+    seen = rates(bench, view, "1GiB", 1, 400)
+    bench.say("seek", "2^30 u64: seeks/s", seen["seeks_per_s"], ">= 200", seen["seeks_per_s"] >= 200,
+              runs=seen["runs"], open_s=seen["open_seconds"])
+    bench.say("seek", "blocks a run", seen["blocks_per_run"], "<= 2", seen["blocks_per_run"] <= 2)
+    remove(view)
+
+
+def case_materialize(bench: Bench) -> None:
+    count = 10_000_000 // bench.scale
+    source, view, out = bench.disk / "in", bench.disk / "view", bench.disk / "out"
+    bench.gen("gensort", count, source)
+    means = ("--type", "gensort", "--memory", "256MiB")
+    bench.run("view", "build", source, "-o", view, *means)
+    eager: list[float] = []
+    viewed: list[float] = []
+    for _ in range(bench.rounds):
+        done = bench.run("sort", source, "-o", out, *means)
+        phases = {phase["name"]: phase["seconds"] for phase in done["phases"]}
+        eager.append(phases["sort"] + phases["publish"])
+        remove(out)
+        viewed.append(bench.run("view", "materialize", view, "-o", out, "--memory", "256MiB")["seconds"])
+        remove(out)
+    ratio = statistics.median(viewed) / statistics.median(eager)
+    bench.say("materialize", "10^7 gensort / eager second phase", ratio, "<= 1.15", ratio <= 1.15,
+              eager_s=[round(s, 2) for s in eager], view_s=[round(s, 2) for s in viewed])
+    remove(source, view)
+
+
+def case_figure3(bench: Bench) -> None:
+    """Time against memory, from half of the data to more than all of it."""
+    count = GIB // 8 // bench.scale
+    source, view, out = bench.disk / "in", bench.disk / "view", bench.disk / "out"
+    bench.gen("u64", count, source)
+    for share in (0.5, 0.75, 1.0, 1.5, 2.5):
+        memory = str(max(int(share * count * 8), 64 * MIB))
+        means = ("--type", "u64", "--memory", memory)
+        done = bench.run("sort", source, "-o", out, *means)
+        eager = done["wall"] + read_direct(out)
+        remove(out)
+        viewed = bench.to_nowhere("view", "build", source, "-o", view, *means, "--cat")["wall"]
+        remove(view)
+        point = {"memory_of_data": share, "eager": round(eager, 3), "view": round(viewed, 3)}
+        if done["passes"] == 1:
+            point["in_memory"] = round(eager, 3)
+        bench.figure.append(point)
+        print(f"figure3      {point}", flush=True)
+    remove(source)
+
+
+def chart(points: list[Json]) -> str:
+    """Figure 3 as SVG."""
+    width, height, left, bottom = 640, 400, 60, 50
+    top = max(max(point["eager"], point["view"]) for point in points) * 1.1
+    shares = [point["memory_of_data"] for point in points]
+
+    def place(share: float, seconds: float) -> str:
+        x = left + (share - shares[0]) / (shares[-1] - shares[0]) * (width - left - 120)
+        return f"{x:.1f},{(height - bottom) * (1 - seconds / top) + 10:.1f}"
+
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif">']
+    for line, color in (("eager", "#c44"), ("view", "#27c"), ("in_memory", "#282")):
+        known = [point for point in points if line in point]
+        path = " ".join(place(point["memory_of_data"], point[line]) for point in known)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>')
+        for point in known:
+            x, y = place(point["memory_of_data"], point[line]).split(",")
+            parts.append(f'<circle cx="{x}" cy="{y}" r="3" fill="{color}"><title>{line} {point[line]} s</title></circle>')
+        if known:
+            x, y = place(known[-1]["memory_of_data"], known[-1][line]).split(",")
+            parts.append(f'<text x="{float(x) + 8}" y="{y}" fill="{color}" font-size="13">{line}</text>')
+    for share in shares:
+        x = place(share, 0).split(",")[0]
+        parts.append(f'<text x="{x}" y="{height - 20}" font-size="12" text-anchor="middle">{share}</text>')
+    parts.append(f'<text x="{width / 2}" y="{height - 4}" font-size="12">memory / data</text>')
+    parts.append(f'<text x="4" y="20" font-size="12">{top:.0f} s</text></svg>')
+    return "\n".join(parts)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    target = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target")) / "release"
+    parser.add_argument("--outcore", type=Path, default=target / "outcore", help="the command")
+    parser.add_argument("--rates", type=Path, default=target / "examples" / "view_rates", help="the example")
+    parser.add_argument("--only", default=",".join(CASES), help=f"comma-separated: {', '.join(CASES)}")
+    parser.add_argument("--scale", type=int, default=1, help="divide all sizes by that")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--dir", type=Path, default=Path("/var/tmp"), help="where the drive's files go")
+    parser.add_argument("--results", type=Path, default=Path("bench-view"))
+    options = parser.parse_args()
+    wanted = options.only.split(",")
+    unknown = [name for name in wanted if name not in CASES]
+    if unknown:
+        parser.error(f"{', '.join(unknown)}: choose from {', '.join(CASES)}")
+    bench = Bench(options)
+    try:
+        for name in wanted:
+            globals()[f"case_{name}"](bench)
+    finally:
+        bench.close()
+        options.results.mkdir(exist_ok=True)
+        result = {"rows": bench.rows, "figure3": bench.figure}
+        (options.results / "view.json").write_text(json.dumps(result, indent=2) + "\n")
+        if bench.figure:
+            (options.results / "figure3.svg").write_text(chart(bench.figure))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,191 @@
+//! The flags of `outcore view`.
+//!
+//! Contract: as in [`super`]: pure definitions.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+use outcore::units;
+
+use super::{DriveArgs, MeansArgs, TypeArgs};
+
+const BUILD_EXAMPLES: &str = "\
+Examples:
+  outcore view build keys.bin -o keys.view --type u64 --memory 2GiB
+  outcore view build big.dat -o /mnt/a/big.view --type gensort --drive /mnt/a --drive /mnt/b
+  outcore view build keys.bin -o keys.view --type u64 --cat | consumer    # and read it once, at once";
+
+const CAT_EXAMPLES: &str = "\
+Examples:
+  outcore view cat keys.view > sorted.bin
+  outcore view cat keys.view --range 1000..2000 | od -t u8
+  outcore view cat keys.view --range -10..                 # the last ten
+  outcore view cat keys.view --from-key 5000 --to-key 6000";
+
+const MOUNT_EXAMPLES: &str = "\
+Examples:
+  mkdir sorted; outcore view mount keys.view sorted &
+  sha256sum sorted/sorted.bin
+  python3 -c 'import numpy; print(numpy.memmap(\"sorted/sorted.bin\", \"u8\")[:5])'
+  umount sorted       # or Ctrl-C";
+
+/// Sort without writing the result: it is merged while it is read
+///
+/// A view is a directory of sorted runs that reads as the sorted file: from any place, by many
+/// readers, again and again. Building one and reading it once moves two reads and one write of the
+/// data, where `sort` and reading its result move three and two.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ViewCommand {
+    Build(ViewBuildArgs),
+    Append(ViewAppendArgs),
+    Cat(ViewCatArgs),
+    /// Say what a view is: records, order, runs and where they lie
+    Info {
+        /// The view's directory
+        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+        dir: PathBuf,
+    },
+    Verify(ViewVerifyArgs),
+    Materialize(ViewMaterializeArgs),
+    Mount(ViewMountArgs),
+    /// Unmounts when its standard input ends: started by `view mount`
+    #[command(hide = true)]
+    Guard {
+        /// Where
+        mountpoint: PathBuf,
+        /// What
+        source: String,
+    },
+}
+
+/// Sort files into the runs of a new view
+///
+/// The order is that of `outcore sort`. The view appears whole or not at all; inputs are only read.
+#[derive(Debug, Args)]
+#[command(after_long_help = BUILD_EXAMPLES)]
+pub(crate) struct ViewBuildArgs {
+    /// Files to sort, in order: raw records, .npy, or a manifest (.outcore.json) of shards
+    #[arg(required = true, value_name = "IN", value_hint = ValueHint::FilePath)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// The view's directory; its last part is made
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) record: TypeArgs,
+    /// Largest first
+    #[arg(long, help_heading = "Order")]
+    pub(crate) descending: bool,
+    /// Equal keys keep the order of the input
+    #[arg(long, help_heading = "Order")]
+    pub(crate) stable: bool,
+    #[command(flatten)]
+    pub(crate) means: MeansArgs,
+    #[command(flatten)]
+    pub(crate) drives: DriveArgs,
+    /// Sort runs of that size, instead of the largest that fit the memory
+    #[arg(long = "run-size", value_name = "SIZE", help_heading = "Resources", value_parser = units::parse_bytes)]
+    pub(crate) run_bytes: Option<u64>,
+    /// Write the sorted data to standard output too, once the view is there; what is still in memory
+    /// is not read again
+    #[arg(long, help_heading = "Files")]
+    pub(crate) cat: bool,
+    /// Replace a view that exists
+    #[arg(long, help_heading = "Files")]
+    pub(crate) force: bool,
+    /// Print the plan (runs, blocks, merges beforehand, predicted traffic), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
+    /// Print the plan and stop
+    #[arg(long, help_heading = "Plan", conflicts_with = "cat")]
+    pub(crate) dry_run: bool,
+}
+
+/// Sort files into further runs of a view
+///
+/// Records, order and blocks are those of the view. In a stable view equal keys come behind those that
+/// were there. Who has the view open goes on seeing what was there.
+#[derive(Debug, Args)]
+pub(crate) struct ViewAppendArgs {
+    /// The view's directory
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    /// Files to add
+    #[arg(required = true, value_name = "IN", value_hint = ValueHint::FilePath)]
+    pub(crate) inputs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) means: MeansArgs,
+    #[command(flatten)]
+    pub(crate) drives: DriveArgs,
+}
+
+/// Write sorted records, or a range of them, to standard output
+#[derive(Debug, Args)]
+#[command(after_long_help = CAT_EXAMPLES)]
+pub(crate) struct ViewCatArgs {
+    /// The view's directory
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    /// Only records I to J (without J), counted from 0; I.., ..J and negative numbers as in Python
+    #[arg(long, value_name = "I..J", allow_hyphen_values = true, conflicts_with_all = ["from_key", "to_key"])]
+    pub(crate) range: Option<String>,
+    /// Only from the first record whose key is not before this one. Numbers in decimal, bytes as text
+    /// or as 0x and hexadecimal digits; several with commas
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub(crate) from_key: Option<String>,
+    /// Only up to the first record whose key is not before this one, without that
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub(crate) to_key: Option<String>,
+    #[command(flatten)]
+    pub(crate) means: MeansArgs,
+}
+
+/// Check every block of a view, and the order inside its runs, without merging
+#[derive(Debug, Args)]
+pub(crate) struct ViewVerifyArgs {
+    /// The view's directory
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) means: MeansArgs,
+}
+
+/// Write the sorted file of a view, in parallel
+#[derive(Debug, Args)]
+pub(crate) struct ViewMaterializeArgs {
+    /// The view's directory
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    /// Where the result goes: a file, or one shard a drive where the name has {drive} in it
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) means: MeansArgs,
+    #[command(flatten)]
+    pub(crate) drives: DriveArgs,
+    /// Replace an output that exists
+    #[arg(long, help_heading = "Files")]
+    pub(crate) force: bool,
+}
+
+/// Show the sorted data as a file, for any program
+///
+/// A read-only FUSE file system with one file. It is served until it is unmounted or the command is
+/// interrupted.
+#[derive(Debug, Args)]
+#[command(after_long_help = MOUNT_EXAMPLES)]
+pub(crate) struct ViewMountArgs {
+    /// The view's directory
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    /// An empty directory
+    #[arg(value_name = "MOUNTPOINT", value_hint = ValueHint::DirPath)]
+    pub(crate) mountpoint: PathBuf,
+    /// Past the page cache: faster for large reads, but no mmap
+    #[arg(long)]
+    pub(crate) direct: bool,
+    /// Name of the file
+    #[arg(long, value_name = "NAME", default_value = "sorted.bin")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) means: MeansArgs,
+}

@@ -1,0 +1,458 @@
+//! `outcore view`: sorted views from the command line.
+//!
+//! Contract: builds, reads, checks and serves views through [`outcore::algo::view`]; what users name
+//! is read by [`outcore_formats::view`]. A view that is not finished leaves nothing behind. `cat` ends
+//! quietly when its reader goes away; `mount` ends with 0 when it is interrupted, after it has
+//! unmounted.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+
+use outcore::algo::sort::{SortInput, SortOutput};
+use outcore::algo::view::{
+    BuildOptions, BuildSummary, SortedView, ViewOrder, ViewPlan, ViewSize, WriteSummary, append,
+    build, plan_view,
+};
+use outcore::job::Job;
+use outcore::{Error, Result, units};
+use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
+use outcore_formats::inputs::{self, Input, Streams};
+use outcore_formats::means::{Means, check_dir};
+use outcore_formats::output::{self, Consent, Target};
+use outcore_formats::records;
+use outcore_formats::view::{NewDir, key, range};
+use outcore_mount::{ServeOptions, serve};
+use serde_json::{Value, json};
+
+use super::Context;
+use crate::cli::view::{
+    ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewCommand, ViewMaterializeArgs, ViewMountArgs,
+    ViewVerifyArgs,
+};
+use crate::cli::{DriveArgs, MeansArgs};
+use crate::measure::{Summary, drives_json, rate_text};
+use crate::progress::{Weight, watch};
+use crate::{CLOSED_PIPE, means, pipe};
+
+const BUILD: [Weight; 2] = [("sort runs", 1.0), ("merge runs", 1.0)];
+const MERGE: [Weight; 1] = [("merge", 1.0)];
+
+/// Whether a command's data go to standard output.
+pub(crate) fn takes_stdout(command: &ViewCommand) -> bool {
+    match command {
+        ViewCommand::Cat(_) => true,
+        ViewCommand::Build(args) => args.cat,
+        _ => false,
+    }
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(context: &Context, command: &ViewCommand) -> Result<u8> {
+    match command {
+        ViewCommand::Build(args) => run_build(context, args),
+        ViewCommand::Append(args) => run_append(context, args),
+        ViewCommand::Cat(args) => run_cat(context, args),
+        ViewCommand::Info { dir } => run_info(context, dir),
+        ViewCommand::Verify(args) => run_verify(context, args),
+        ViewCommand::Materialize(args) => run_materialize(context, args),
+        ViewCommand::Mount(args) => run_mount(context, args),
+        ViewCommand::Guard { mountpoint, source } => {
+            outcore_mount::guard(mountpoint, source).map(|()| 0)
+        }
+    }
+}
+
+fn load(args: &MeansArgs, drives: &DriveArgs) -> Result<Means> {
+    means::load(args, drives, None, means::SEED)
+}
+
+/// The view in `dir` with what the flags allow.
+fn open(args: &MeansArgs, dir: &Path) -> Result<(Means, SortedView)> {
+    let means = load(args, &DriveArgs::default())?;
+    let view = SortedView::open(&means.job(Vec::new()), dir)?;
+    Ok((means, view))
+}
+
+fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
+    let started = Instant::now();
+    let means = load(&args.means, &args.drives)?;
+    let sources = inputs::find(&args.inputs, Streams::Refused)?;
+    let looked: Result<Vec<Input>> = sources.into_iter().map(inputs::look).collect();
+    let looked = looked?;
+    let decided = records::decide(&args.record.to_request(), &looked)?;
+    let data_bytes = looked.iter().map(|input| input.data_bytes).sum();
+    let job = means.job(means.named_drives(data_bytes)?);
+    let options = BuildOptions {
+        order: ViewOrder {
+            descending: args.descending,
+            stable: args.stable,
+        },
+        replace: args.force,
+        keeps_runs: args.cat,
+        run_bytes: args.run_bytes,
+    };
+    let plan = plan_view(ViewSize {
+        data_bytes,
+        record_bytes: decided.format.record_bytes(),
+        is_bare: decided.format.bare().is_some(),
+        memory_bytes: job.options.memory_bytes,
+        threads: job.options.threads,
+        keeps_runs: options.keeps_runs,
+        run_bytes: options.run_bytes,
+    })?;
+    if args.dry_run {
+        context.reporter.data(&format!("{plan}\n"));
+        context.reporter.event("plan", plan_json(&plan));
+        context.reporter.summary(&Summary {
+            records: data_bytes / decided.format.record_bytes() as u64,
+            passes: 1 + plan.merges.len() as u32,
+            ..Summary::default()
+        });
+        return Ok(0);
+    }
+    begin(context, &job, &args.inputs, &args.output);
+    if args.explain {
+        context.reporter.human(&plan.to_string());
+    }
+    let home = NewDir::make(&args.output)?;
+    let dir = std::path::absolute(&args.output).unwrap_or_else(|_| args.output.clone());
+    let files: Vec<SortInput> = looked.iter().map(Input::to_sort).collect();
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let (view, built) = watch(reporter, interrupt, &job.control, &BUILD, || {
+        build(&job, &files, &dir, &decided.format, options)
+    })?;
+    home.keep();
+    tell_built(context, started, &view, &built);
+    if !args.cat {
+        summarise_built(context, &means, started, &view, &built);
+        return Ok(0);
+    }
+    let records = view.len();
+    copy_out(context, &means, &view, 0..records, Some((&built, started)))
+}
+
+fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
+    let started = Instant::now();
+    check_dir("open view", &args.dir)?;
+    let means = load(&args.means, &args.drives)?;
+    let sources = inputs::find(&args.inputs, Streams::Refused)?;
+    let looked: Result<Vec<Input>> = sources.into_iter().map(inputs::look).collect();
+    let looked = looked?;
+    let data_bytes = looked.iter().map(|input| input.data_bytes).sum();
+    let job = means.job(means.named_drives(data_bytes)?);
+    begin(context, &job, &args.inputs, &args.dir);
+    let dir = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone());
+    let files: Vec<SortInput> = looked.iter().map(Input::to_sort).collect();
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let (view, built) = watch(reporter, interrupt, &job.control, &BUILD, || {
+        append(&job, &files, &dir, BuildOptions::default())
+    })?;
+    tell_built(context, started, &view, &built);
+    summarise_built(context, &means, started, &view, &built);
+    Ok(0)
+}
+
+fn begin(context: &Context, job: &Job, inputs: &[PathBuf], dir: &Path) {
+    let names = inputs.iter().map(|path| path.display().to_string());
+    context.reporter.event(
+        "begin",
+        json!({
+            "inputs": names.collect::<Vec<_>>(),
+            "output": dir.display().to_string(),
+            "memory_bytes": job.options.memory_bytes,
+            "threads": job.options.threads,
+        }),
+    );
+}
+
+fn plan_json(plan: &ViewPlan) -> Value {
+    json!({
+        "runs": plan.runs,
+        "run_bytes": plan.run_bytes(),
+        "block_bytes": plan.block_records * plan.size.record_bytes as u64,
+        "areas": plan.areas,
+        "area_bytes": plan.area_bytes,
+        "merges": plan.merges,
+        "predicted_read_bytes": plan.predicted_read_bytes,
+        "predicted_written_bytes": plan.predicted_written_bytes,
+    })
+}
+
+fn summarise_built(
+    context: &Context,
+    means: &Means,
+    started: Instant,
+    view: &SortedView,
+    built: &BuildSummary,
+) {
+    let seconds = started.elapsed().as_secs_f64();
+    let traffic: Vec<DriveTraffic> = built.drives.iter().map(DriveTraffic::of).collect();
+    let phases = built
+        .phases
+        .iter()
+        .map(|phase| json!({"name": phase.name, "seconds": phase.seconds}));
+    let phases: Vec<Value> = phases.collect();
+    let summary = Summary {
+        records: built.records,
+        seconds,
+        read_bytes: built.read_bytes,
+        written_bytes: built.written_bytes,
+        passes: 1 + built.plan.merges.len() as u32,
+        bandwidth_fraction: bandwidth_fraction(&traffic, seconds, &means.config.drives.value),
+        ..Summary::default()
+    }
+    .with("output", json!(view.info().dir.display().to_string()))
+    .with("runs", json!(built.runs))
+    .with("resident_bytes", json!(built.resident_bytes))
+    .with("phases", json!(phases))
+    .with("drives", drives_json(&traffic))
+    .with("plan", plan_json(&built.plan));
+    context.reporter.summary(&summary);
+}
+
+fn tell_built(context: &Context, started: Instant, view: &SortedView, built: &BuildSummary) {
+    let seconds = started.elapsed().as_secs_f64();
+    let data_bytes = built.records * view.record_bytes() as u64;
+    context.reporter.human(&format!(
+        "sorted {} records, {}, into {} runs in {}: {}",
+        units::count(built.records),
+        units::bytes(data_bytes),
+        built.plan.runs,
+        units::seconds(seconds),
+        rate_text(data_bytes, seconds),
+    ));
+    context.reporter.human(&format!(
+        "  read {}, wrote {}; the view has {} records in {} runs",
+        units::bytes(built.read_bytes),
+        units::bytes(built.written_bytes),
+        units::count(view.len()),
+        built.runs,
+    ));
+}
+
+fn run_cat(context: &Context, args: &ViewCatArgs) -> Result<u8> {
+    let (means, view) = open(&args.means, &args.dir)?;
+    let records = view.len();
+    let wanted = match &args.range {
+        Some(text) => range(text, records)?,
+        None => {
+            let rank = |text: &Option<String>, default: u64| -> Result<u64> {
+                let Some(text) = text else { return Ok(default) };
+                let record = key(text, view.format())?;
+                view.reader(view.reader_bytes(1))?.seek_key(&record)
+            };
+            let from = rank(&args.from_key, 0)?;
+            from..rank(&args.to_key, records)?.max(from)
+        }
+    };
+    copy_out(context, &means, &view, wanted, None)
+}
+
+/// Writes a range to standard output; what building the view took before counts too.
+fn copy_out(
+    context: &Context,
+    means: &Means,
+    view: &SortedView,
+    wanted: std::ops::Range<u64>,
+    built: Option<(&BuildSummary, Instant)>,
+) -> Result<u8> {
+    let control = &view.job().control;
+    let sink = pipe::open(None, control)?;
+    let output = SortOutput::Pipe(std::sync::Mutex::new(sink));
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let written = watch(reporter, interrupt, control, &MERGE, || {
+        view.write_to(wanted, &output, false)
+    });
+    match written {
+        Ok(written) => {
+            tell_written(context, means, view, &written, built);
+            Ok(0)
+        }
+        Err(error) if pipe::is_closed(&Target::Pipe(None), &error) => Ok(CLOSED_PIPE),
+        Err(error) => Err(error),
+    }
+}
+
+fn tell_written(
+    context: &Context,
+    means: &Means,
+    view: &SortedView,
+    written: &WriteSummary,
+    built: Option<(&BuildSummary, Instant)>,
+) {
+    let before = built.map_or(&[][..], |(built, _)| &built.drives);
+    let traffic: Vec<DriveTraffic> = before
+        .iter()
+        .chain(&written.drives)
+        .map(DriveTraffic::of)
+        .collect();
+    let (read_before, written_before) =
+        built.map_or((0, 0), |(built, _)| (built.read_bytes, built.written_bytes));
+    let seconds = built.map_or(written.seconds, |(_, started)| {
+        started.elapsed().as_secs_f64()
+    });
+    let summary = Summary {
+        records: written.records,
+        seconds,
+        read_bytes: read_before + written.read_bytes,
+        written_bytes: written_before + written.written_bytes,
+        passes: 1 + built.map_or(0, |(built, _)| 1 + built.plan.merges.len() as u32),
+        bandwidth_fraction: bandwidth_fraction(&traffic, seconds, &means.config.drives.value),
+        ..Summary::default()
+    }
+    .with("drives", drives_json(&traffic));
+    context.reporter.summary(&summary);
+    let data_bytes = written.records * view.record_bytes() as u64;
+    context.reporter.human(&format!(
+        "merged {} records, {}, in {}: {}; read {}, wrote {}",
+        units::count(written.records),
+        units::bytes(data_bytes),
+        units::seconds(written.seconds),
+        rate_text(data_bytes, written.seconds),
+        units::bytes(written.read_bytes),
+        units::bytes(written.written_bytes),
+    ));
+}
+
+fn run_info(context: &Context, dir: &Path) -> Result<u8> {
+    let started = Instant::now();
+    let (_, view) = open(&MeansArgs::default(), dir)?;
+    let info = view.info();
+    let order = match (info.order.descending, info.order.stable) {
+        (false, false) => "ascending",
+        (true, false) => "descending",
+        (false, true) => "ascending, stable",
+        (true, true) => "descending, stable",
+    };
+    let mut text = format!(
+        "{}: {} records of type {}, {}, {order}\n{} runs, blocks of {}, index of {}; opened in {:.1} ms\n",
+        dir.display(),
+        units::count(info.records),
+        info.format,
+        units::bytes(view.len_bytes()),
+        info.runs.len(),
+        units::bytes(info.block_bytes as u64),
+        units::bytes(info.index_bytes),
+        started.elapsed().as_secs_f64() * 1e3,
+    );
+    let mut runs = Vec::with_capacity(info.runs.len());
+    for (path, drive, records) in &info.runs {
+        text.push_str(&format!(
+            "  {} records in {} on drive {drive}\n",
+            units::count(*records),
+            path.display()
+        ));
+        runs.push(json!({"path": path.display().to_string(), "drive": drive, "records": records}));
+    }
+    context.reporter.data(&text);
+    let summary = Summary {
+        records: info.records,
+        ..Summary::since(started)
+    };
+    let summary = summary
+        .with("type", json!(info.format.to_string()))
+        .with("descending", json!(info.order.descending))
+        .with("stable", json!(info.order.stable))
+        .with("block_bytes", json!(info.block_bytes))
+        .with("index_bytes", json!(info.index_bytes))
+        .with("runs", Value::Array(runs));
+    context.reporter.summary(&summary);
+    Ok(0)
+}
+
+fn run_verify(context: &Context, args: &ViewVerifyArgs) -> Result<u8> {
+    let (_, view) = open(&args.means, &args.dir)?;
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let control = &view.job().control;
+    let report = watch(reporter, interrupt, control, &[("verify", 1.0)], || {
+        view.verify()
+    })?;
+    reporter.summary(
+        &Summary {
+            records: report.records,
+            seconds: report.seconds,
+            read_bytes: report.read_bytes,
+            passes: 1,
+            ..Summary::default()
+        }
+        .with("blocks", json!(report.blocks)),
+    );
+    reporter.human(&format!(
+        "{} records in {} blocks are what was written, and in order: {}",
+        units::count(report.records),
+        units::count(report.blocks),
+        rate_text(report.read_bytes, report.seconds),
+    ));
+    Ok(0)
+}
+
+fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> {
+    let means = load(&args.means, &args.drives)?;
+    let job = means.job(means.named_drives(0)?);
+    let view = SortedView::open(&job, &args.dir)?;
+    let consent = Consent {
+        force: args.force,
+        replace: false,
+    };
+    let name = Some(args.output.as_path());
+    let target = output::choose(name, &[], means.specs(), consent, Streams::Refused)?;
+    output::check_room(&target, view.len_bytes())?;
+    let header = output::header_for(&target, &[], &view.format().clone().into())?;
+    let output = target.to_sort(header, |path| pipe::open(path, &job.control))?;
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let written = watch(reporter, interrupt, &job.control, &MERGE, || {
+        view.write_to(0..view.len(), &output, args.force)
+    })?;
+    tell_written(context, &means, &view, &written, None);
+    Ok(0)
+}
+
+fn run_mount(context: &Context, args: &ViewMountArgs) -> Result<u8> {
+    let is_plain = !args.name.is_empty() && !args.name.contains('/') && !args.name.starts_with('.');
+    if !is_plain {
+        return Err(Error::usage(
+            "mount view",
+            format!("`{}` is no name for a file", args.name),
+        )
+        .hint("give a plain name with --name"));
+    }
+    let started = Instant::now();
+    let (means, view) = open(&args.means, &args.dir)?;
+    let program = std::env::current_exe().ok();
+    let reporter = context.reporter.clone();
+    let options = ServeOptions {
+        file_name: args.name.clone(),
+        is_direct: args.direct,
+        threads: means.config.threads.value,
+        guardian: program.map(|program| {
+            let mut command = Command::new(program);
+            command.args(["view", "guard"]);
+            command
+        }),
+        tell: Box::new(move |error| reporter.error(error)),
+    };
+    let place = args.mountpoint.join(&args.name);
+    let len_bytes = view.len_bytes();
+    let ready = || {
+        context.reporter.event(
+            "mounted",
+            json!({"path": place.display().to_string(), "bytes": len_bytes}),
+        );
+        context.reporter.human(&format!(
+            "{} has {}; Ctrl-C or umount ends it",
+            place.display(),
+            units::bytes(len_bytes)
+        ));
+    };
+    let interrupt = context.interrupt.clone();
+    let is_over = || interrupt.is_set();
+    let records = view.len();
+    serve(Arc::new(view), &args.mountpoint, options, ready, is_over)?;
+    context.reporter.summary(&Summary {
+        records,
+        ..Summary::since(started)
+    });
+    Ok(0)
+}

@@ -1,0 +1,152 @@
+//! A sorted view as a file: a read-only FUSE file system with one file, the sorted one.
+//!
+//! Contract: [`serve`] mounts the view and answers until it is asked to stop or somebody unmounts.
+//! The file has the size of the sorted data and its bytes, merged as they are asked for; merged
+//! blocks are kept as far as the job's memory goes, so small reads and steps back do not merge again.
+//! The page cache holds what was read, so that `mmap` works, unless [`ServeOptions::is_direct`].
+//! A fault in the view is `EIO` for who reads, and is told to the caller with run, drive and offset.
+//!
+//! No mount is left behind: the end of [`serve`] unmounts, lazily where files are open; a guardian
+//! process ([`guard`]) does so if the server is killed; and the next [`serve`] at the same place takes
+//! away what both could not.
+//!
+//! Memory: half of what the job has left for readers, the rest for merged blocks.
+
+mod blocks;
+mod files;
+mod mountpoint;
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+
+use fuser::{Config, MountOption, Session};
+use outcore::algo::view::SortedView;
+use outcore::{Error, Kind, Result};
+
+pub use mountpoint::guard;
+
+const MOUNT: &str = "mount view";
+/// How often the server looks whether it is to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long it waits for the kernel to let go of a mount.
+const LET_GO: Duration = Duration::from_millis(500);
+
+/// What is told of a fault.
+pub type Tell = Box<dyn Fn(&Error) + Send + Sync>;
+
+/// How a view is served.
+pub struct ServeOptions {
+    /// Name of the file in the mounted directory.
+    pub file_name: String,
+    /// Past the page cache: faster for large reads, no `mmap`.
+    pub is_direct: bool,
+    /// Threads that merge.
+    pub threads: usize,
+    /// A program that runs [`guard`] for the mountpoint and source that are added to its arguments.
+    pub guardian: Option<Command>,
+    /// Called with each fault that a reader got as `EIO`.
+    pub tell: Tell,
+}
+
+/// Why views cannot be mounted on this machine, if so.
+pub fn unavailable() -> Option<String> {
+    match File::options().read(true).write(true).open("/dev/fuse") {
+        Ok(_) => None,
+        Err(error) => Some(format!("/dev/fuse: {error}")),
+    }
+}
+
+/// Mounts `view` at `mountpoint`, calls `ready`, and answers until `is_over` says so or somebody
+/// unmounts.
+///
+/// # Errors
+/// [`Kind::Io`] without FUSE or the right to mount; [`Kind::Memory`] for too little of it.
+pub fn serve(
+    view: Arc<SortedView>,
+    mountpoint: &Path,
+    options: ServeOptions,
+    ready: impl FnOnce(),
+    is_over: impl Fn() -> bool,
+) -> Result<()> {
+    if let Some(why) = unavailable() {
+        return Err(
+            Error::new(Kind::Io, MOUNT, format!("there is no FUSE here: {why}")).hint(
+                "load the kernel module fuse; `outcore view cat` and `materialize` need none",
+            ),
+        );
+    }
+    let mountpoint = mountpoint::prepare(mountpoint)?;
+    let source = mountpoint::source_name(&view.info().dir);
+    let blocks = blocks::Blocks::start(&view, options.threads, options.tell)?;
+    let files = files::ViewFiles::new(&view, blocks, options.file_name, options.is_direct);
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::RO,
+        MountOption::NoSuid,
+        MountOption::NoDev,
+        MountOption::NoAtime,
+        MountOption::FSName(source.clone()),
+        MountOption::Subtype("outcore".to_string()),
+    ];
+    config.n_threads = Some(options.threads.clamp(1, 8) + 1);
+    config.clone_fd = true;
+    // Before the mount, so that there is none without it.
+    let guardian = options
+        .guardian
+        .map(|command| start_guardian(command, &mountpoint, &source))
+        .transpose()?;
+    let session = Session::new(files, &mountpoint, &config).and_then(Session::spawn);
+    let session = session.map_err(|error| {
+        Error::io(MOUNT, &error)
+            .path(&mountpoint)
+            .hint("mounting needs root, or fusermount3 (package fuse3)")
+    })?;
+    mountpoint::read_ahead(&mountpoint);
+    ready();
+    while !session.guard.is_finished() && !is_over() {
+        sleep(LOOK_EVERY);
+    }
+    let done = match session.guard.is_finished() {
+        true => Ok(()),
+        false => mountpoint::unmount(&mountpoint, &source),
+    };
+    let mut waited = Duration::ZERO;
+    while !session.guard.is_finished() && waited < LET_GO {
+        sleep(LOOK_EVERY);
+        waited += LOOK_EVERY;
+    }
+    drop(session);
+    drop(guardian);
+    done
+}
+
+/// A guardian process; it ends when this is dropped, after it has looked.
+struct Guardian(Child);
+
+impl Drop for Guardian {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        // It may have ended before.
+        let _ = self.0.wait();
+    }
+}
+
+fn start_guardian(mut command: Command, mountpoint: &Path, source: &str) -> Result<Guardian> {
+    use std::os::unix::process::CommandExt;
+    command
+        .arg(mountpoint)
+        .arg(source)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // Ctrl-C is for the server, which unmounts better.
+        .process_group(0);
+    let child = command
+        .spawn()
+        .map_err(|error| Error::io("start the mount's guardian", &error))?;
+    Ok(Guardian(child))
+}

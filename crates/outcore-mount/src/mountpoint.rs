@@ -1,0 +1,140 @@
+//! Mountpoints: taking away what a killed server left, unmounting, guarding.
+//!
+//! Contract: only mounts of our own kind are touched: [`unmount`] and [`guard`] look for the source
+//! name in `/proc/self/mounts`, which names process and view; [`prepare`] takes away a mount only if
+//! its server is gone (`ENOTCONN`). Without the right to unmount, `fusermount3` is asked.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use outcore::{Error, Result};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+
+/// Front of the source's name of every mount of ours.
+const SOURCE: &str = "outcore-view";
+/// What the kernel reads ahead of who reads on.
+const READ_AHEAD_KIB: &str = "1024";
+
+/// A name for the mount of this process.
+pub(crate) fn source_name(view: &Path) -> String {
+    let name = view.file_name().unwrap_or_default().to_string_lossy();
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || "-_.".contains(*c);
+    let name: String = name.chars().filter(is_plain).collect();
+    format!("{SOURCE}-{}-{name}", std::process::id())
+}
+
+/// The mountpoint as an absolute path, a directory, free of mounts whose server is gone.
+pub(crate) fn prepare(mountpoint: &Path) -> Result<PathBuf> {
+    const OPERATION: &str = "use mountpoint";
+    let absolute = std::path::absolute(mountpoint).unwrap_or_else(|_| mountpoint.into());
+    let mut facts = fs::metadata(&absolute);
+    let is_dead =
+        |error: &std::io::Error| error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error());
+    if facts.as_ref().is_err_and(is_dead) {
+        detach(&absolute)?;
+        facts = fs::metadata(&absolute);
+    }
+    match facts {
+        Ok(facts) if facts.is_dir() => fs::canonicalize(&absolute)
+            .map_err(|error| Error::io(OPERATION, &error).path(&absolute)),
+        Ok(_) => Err(Error::usage(OPERATION, "it is no directory")
+            .path(mountpoint)
+            .hint("name an empty directory")),
+        Err(error) => Err(Error::io(OPERATION, &error)
+            .path(mountpoint)
+            .hint("make the directory first")),
+    }
+}
+
+/// Unmounts, at once for all who look for files, and when the last file is closed for the rest.
+pub(crate) fn unmount(mountpoint: &Path, source: &str) -> Result<()> {
+    match is_mounted(mountpoint, source) {
+        true => detach(mountpoint),
+        false => Ok(()),
+    }
+}
+
+/// What a guardian process does: waits until its standard input ends, which happens when the server
+/// ends, however it does, and then unmounts if the mount is still there.
+///
+/// # Errors
+/// What unmounting fails with.
+pub fn guard(mountpoint: &Path, source: &str) -> Result<()> {
+    let mut ended = Vec::new();
+    // An error is an end, too.
+    let _ = std::io::stdin().read_to_end(&mut ended);
+    unmount(mountpoint, source)
+}
+
+/// Lets the kernel read further ahead, where it lets us say so.
+pub(crate) fn read_ahead(mountpoint: &Path) {
+    if let Ok(facts) = rustix::fs::stat(mountpoint) {
+        let (major, minor) = (
+            rustix::fs::major(facts.st_dev),
+            rustix::fs::minor(facts.st_dev),
+        );
+        let path = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
+        // Only slower without.
+        let _ = fs::write(path, READ_AHEAD_KIB);
+    }
+}
+
+fn is_mounted(mountpoint: &Path, source: &str) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let wanted = escaped(mountpoint);
+    mounts.lines().any(|line| {
+        let mut fields = line.split(' ');
+        fields.next() == Some(source) && fields.next() == Some(wanted.as_str())
+    })
+}
+
+/// A path as the kernel writes it in `/proc/self/mounts`.
+fn escaped(path: &Path) -> String {
+    let mut text = String::new();
+    for c in path.to_string_lossy().chars() {
+        match c {
+            ' ' | '\t' | '\n' | '\\' => text.push_str(&format!("\\{:03o}", c as u32)),
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+fn detach(mountpoint: &Path) -> Result<()> {
+    match rustix::mount::unmount(mountpoint, UnmountFlags::DETACH) {
+        Ok(()) | Err(Errno::INVAL) => Ok(()),
+        Err(errno) => {
+            let asked = Command::new("fusermount3")
+                .args(["-u", "-z", "--"])
+                .arg(mountpoint)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status();
+            match asked {
+                Ok(status) if status.success() => Ok(()),
+                _ => Err(Error::errno("unmount", errno.raw_os_error())
+                    .path(mountpoint)
+                    .hint("unmount it yourself: umount -l, or fusermount3 -u -z")),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_mounts_tell_process_and_view_and_paths_are_written_as_the_kernel_does() {
+        let name = source_name(Path::new("/a/my view,2"));
+        assert!(
+            name.starts_with("outcore-view-") && name.ends_with("-myview2"),
+            "{name}"
+        );
+        assert_eq!(escaped(Path::new("/a b\\c")), "/a\\040b\\134c");
+        assert!(!is_mounted(Path::new("/"), &name));
+    }
+}

@@ -1,0 +1,196 @@
+//! Views as mounted files: the bytes of the sorted file, from any place, for many readers; `EIO` and
+//! a named fault where a run is broken; no mount left behind.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use outcore::algo::sort::SortInput;
+use outcore::algo::view::{BuildOptions, SortedView, build};
+use outcore::config::IoMode;
+use outcore::data::RecordFormat;
+use outcore::job::{Job, JobOptions};
+use outcore_mount::{ServeOptions, serve, unavailable};
+
+const FORMAT: &str = "100/0:10";
+const RECORDS: usize = 60_000;
+
+/// Says why, where views cannot be mounted.
+fn is_skipped() -> bool {
+    let why = unavailable().or_else(|| {
+        let is_root = rustix::process::geteuid().is_root();
+        let helper = Path::new("/usr/bin/fusermount3");
+        (!is_root && !helper.exists()).then(|| "no right to mount".to_string())
+    });
+    if let Some(why) = &why {
+        println!("SKIP: {why}");
+    }
+    why.is_some()
+}
+
+fn random(n: u64) -> u64 {
+    let z = (n + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z ^ (z >> 29)
+}
+
+/// A view of random records in `dir`, and the sorted bytes.
+fn make(dir: &Path) -> (Arc<SortedView>, Vec<u8>) {
+    let mut records: Vec<Vec<u8>> = (0..RECORDS as u64)
+        .map(|n| {
+            let words = (0..13).flat_map(|word| random(n * 13 + word).to_be_bytes());
+            words.take(100).collect()
+        })
+        .collect();
+    let input = dir.join("in.bin");
+    fs::write(&input, records.concat()).unwrap();
+    records.sort();
+    let place = dir.join("a view");
+    fs::create_dir(&place).unwrap();
+    let options = JobOptions {
+        memory_bytes: 96 << 20,
+        threads: 2,
+        ..JobOptions::default()
+    };
+    let job = Job::new(options, IoMode::Auto);
+    let format = RecordFormat::parse_type(FORMAT).unwrap();
+    let options = BuildOptions {
+        run_bytes: Some(600_000),
+        ..BuildOptions::default()
+    };
+    let input = [SortInput::raw(&input)];
+    let (view, summary) = build(&job, &input, &place, &format, options).unwrap();
+    assert_eq!(summary.runs, 10);
+    drop(view);
+    let view = SortedView::open(&job, &place).unwrap();
+    (Arc::new(view), records.concat())
+}
+
+/// Serves the view while `work` runs with the file's path; gives what was told of faults.
+fn with_mount(
+    view: &Arc<SortedView>,
+    dir: &Path,
+    is_direct: bool,
+    work: impl FnOnce(&Path),
+) -> Vec<String> {
+    let mountpoint = dir.join("mounted here");
+    fs::create_dir_all(&mountpoint).unwrap();
+    let is_over = AtomicBool::new(false);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let telling = Arc::clone(&told);
+    let options = ServeOptions {
+        file_name: "sorted.bin".to_string(),
+        is_direct,
+        threads: 2,
+        guardian: None,
+        tell: Box::new(move |error| telling.lock().unwrap().push(error.to_string())),
+    };
+    std::thread::scope(|scope| {
+        let (ready, is_ready) = channel();
+        let (view, is_over, place) = (Arc::clone(view), &is_over, &mountpoint);
+        let server = scope.spawn(move || {
+            let ready = || ready.send(()).unwrap();
+            serve(view, place, options, ready, || {
+                is_over.load(Ordering::Relaxed)
+            })
+        });
+        if is_ready.recv_timeout(Duration::from_secs(20)).is_err() {
+            panic!("{:?}", server.join());
+        }
+        work(&mountpoint.join("sorted.bin"));
+        is_over.store(true, Ordering::Relaxed);
+        server.join().unwrap().unwrap();
+    });
+    assert_eq!(fs::read_dir(&mountpoint).unwrap().count(), 0, "unmounted");
+    let told = told.lock().unwrap();
+    told.clone()
+}
+
+#[test]
+fn the_mounted_file_is_the_sorted_file_for_many_readers_at_once() {
+    if is_skipped() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (view, sorted) = make(dir.path());
+    for is_direct in [false, true] {
+        let told = with_mount(&view, dir.path(), is_direct, |path| {
+            assert_eq!(fs::metadata(path).unwrap().len(), sorted.len() as u64);
+            assert!(fs::write(path, b"x").is_err(), "read only");
+            std::thread::scope(|scope| {
+                for reader in 0..64u64 {
+                    let sorted = &sorted;
+                    scope.spawn(move || {
+                        let file = File::open(path).unwrap();
+                        for turn in 0..20 {
+                            let at = random(reader * 100 + turn) % sorted.len() as u64;
+                            let len = (random(at) % 40_000) as usize;
+                            let mut bytes = vec![0; len];
+                            let end = (at as usize + len).min(sorted.len());
+                            let got = file.read_at(&mut bytes, at).unwrap();
+                            assert!(got > 0 || len == 0);
+                            assert!(bytes[..got] == sorted[at as usize..at as usize + got]);
+                            assert!(at as usize + got <= end);
+                        }
+                    });
+                }
+            });
+            assert!(fs::read(path).unwrap() == sorted);
+        });
+        assert!(told.is_empty(), "{told:?}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_eio_for_who_reads_it_and_names_run_and_offset() {
+    if is_skipped() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (view, sorted) = make(dir.path());
+    let run = view.info().runs[3].0.clone();
+    let file = File::options().read(true).write(true).open(&run).unwrap();
+    let mut byte = [0];
+    file.read_at(&mut byte, 300_000).unwrap();
+    file.write_at(&[byte[0] ^ 4], 300_000).unwrap();
+    drop(file);
+    let told = with_mount(&view, dir.path(), true, |path| {
+        let file = File::open(path).unwrap();
+        let mut right = 0;
+        for at in (0..sorted.len()).step_by(64 << 10) {
+            let mut bytes = vec![0; (64 << 10).min(sorted.len() - at)];
+            match file.read_exact_at(&mut bytes, at as u64) {
+                Ok(()) => {
+                    assert!(bytes == sorted[at..at + bytes.len()], "wrong data at {at}");
+                    right += 1;
+                }
+                Err(error) => assert_eq!(error.raw_os_error(), Some(5), "{error}"),
+            }
+        }
+        assert!(right > 5, "{right}");
+    });
+    let named = |text: &String| {
+        text.contains("run 3") && text.contains(&*run.to_string_lossy()) && text.contains("at byte")
+    };
+    assert!(!told.is_empty() && told.iter().all(named), "{told:?}");
+}
+
+#[test]
+fn an_open_file_does_not_hold_up_the_end() {
+    if is_skipped() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (view, _) = make(dir.path());
+    let mut kept = None;
+    with_mount(&view, dir.path(), false, |path| {
+        kept = Some(File::open(path).unwrap());
+    });
+    drop(kept);
+}
