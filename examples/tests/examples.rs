@@ -123,7 +123,7 @@ fn words_are_counted_and_records_deduplicated() {
     let case = Case::new();
     let word = |x: u64| {
         let mut word = [0_u8; 16];
-        let text = format!("{}{x}", if x % 2 == 0 { "Word" } else { "word" });
+        let text = format!("{}{x}", if x.is_multiple_of(2) { "Word" } else { "word" });
         word[..text.len()].copy_from_slice(text.as_bytes());
         word
     };

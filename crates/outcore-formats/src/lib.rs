@@ -32,7 +32,7 @@ pub mod record;
 pub mod records;
 pub mod spelling;
 pub mod text;
-pub mod volumes;
 pub mod view;
+pub mod volumes;
 
 pub use spelling::Spelling;

@@ -22,5 +22,5 @@ mod sort;
 mod streams;
 mod support;
 mod verify;
-mod volume;
 mod view;
+mod volume;
