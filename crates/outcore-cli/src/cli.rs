@@ -298,7 +298,7 @@ pub(crate) struct SortArgs {
     pub(crate) inputs: Vec<PathBuf>,
     /// Where the result goes: a file, - for standard output, or one shard a drive where the name
     /// has {drive} in it, as in 'sorted-{drive}.bin'. Lines go to standard output if it is left out,
-    /// and replace a file that exists, be it an input
+    /// and replace a file that exists, be it an input; CSV and JSON lines only with --force
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]

@@ -384,7 +384,8 @@ mod tests {
         assert_eq!(
             ids,
             [
-                "blocks", "depths", "drives", "buffered", "mixes", "each", "null", "limits"
+                "blocks", "depths", "drives", "stripes", "each", "buffered", "mixes", "null",
+                "limits"
             ]
         );
         assert!(!report.headlines.is_empty() && !report.verdict.is_empty());

@@ -45,7 +45,11 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
     let request = LineRequest {
         inputs: &inputs,
         output: args.output.as_deref(),
-        overwrite: Overwrite::Anything,
+        // What GNU sort knows nothing of keeps the habits of all other commands.
+        overwrite: match (args.text.csv || args.text.jsonl, args.force) {
+            (true, false) => Overwrite::Nothing,
+            _ => Overwrite::Anything,
+        },
         record_io: &args.record_io,
         force: args.force,
         takes_records: false,

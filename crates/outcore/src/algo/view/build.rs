@@ -168,6 +168,11 @@ fn finish(
     mut summary: BuildSummary,
 ) -> Result<(SortedView, BuildSummary)> {
     let mut view = SortedView::open(job, dir)?;
+    // Runs stay in memory as long as a reader has room beside them; the oldest go first.
+    let mut kept = VecDeque::from(kept);
+    while !kept.is_empty() && view.reader_bytes(1) < view.needed_bytes() {
+        kept.pop_front();
+    }
     if let Some(set) = Arc::get_mut(&mut view.set) {
         let record_bytes = set.shape.record_bytes as u64;
         for (number, buf) in kept {

@@ -180,6 +180,11 @@ impl SortedView {
         ViewReader::new(&self.job, Arc::clone(&self.set), memory_bytes)
     }
 
+    /// The least memory of a reader.
+    fn needed_bytes(&self) -> u64 {
+        needed_bytes(&self.set)
+    }
+
     /// Of `readers` readers side by side, those that fit the memory: at least one.
     pub fn readers_that_fit(&self, readers: usize) -> usize {
         let needed_bytes = needed_bytes(&self.set);
@@ -293,6 +298,8 @@ impl ViewReader {
         let wanted = range.end - range.start;
         let is_long = wanted >= 2 * shape.block_records * runs.len() as u64;
         self.next = None;
+        // Gives back the buffers of what was being merged: the selection may need all.
+        self.merge = MergeReader::new(&self.set);
         let mut selector = Selector::new(&self.set, &mut self.fetcher)?;
         let to = match is_long {
             true => selector.cut_at_rank(range.end)?,
@@ -359,6 +366,8 @@ impl ViewReader {
             return Err(Error::usage("seek key", cause));
         }
         self.next = None;
+        // Gives back the buffers of what was being merged: the selection may need all.
+        self.merge = MergeReader::new(&self.set);
         let mut selector = Selector::new(&self.set, &mut self.fetcher)?;
         let cut = selector.cut_at_key(record)?;
         Ok(cut.iter().sum())
@@ -415,6 +424,8 @@ impl ViewReader {
         }
         let runs = &self.set.runs;
         self.next = None;
+        // Gives back the buffers of what was being merged: the selection may need all.
+        self.merge = MergeReader::new(&self.set);
         let mut selector = Selector::new(&self.set, &mut self.fetcher)?;
         let from = selector.cut_at_rank(rank)?;
         let to: Vec<u64> = runs.iter().map(|run| run.records).collect();

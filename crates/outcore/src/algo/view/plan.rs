@@ -271,7 +271,9 @@ mod tests {
                             ..size((1 << shift) / 400 * 400 * 4096, 1 << memory_shift)
                         };
                         let Ok(plan) = plan_view(size) else {
-                            assert!(shift > 28, "{size:?}");
+                            // A tebibyte in 64 MiB is asked too much where runs stay in memory.
+                            assert!((shift, memory_shift) >= (28, 26), "{size:?}");
+                            assert!(shift > 28 || memory_shift == 26, "{size:?}");
                             continue;
                         };
                         let areas = plan.areas as u64 * plan.area_bytes as u64;
