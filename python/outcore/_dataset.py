@@ -96,7 +96,8 @@ class Dataset:
             import numpy
 
             items = numpy.frombuffer(data, dtype)
-            return items[numpy.asarray(mask_of(items), dtype=bool)].tobytes()
+            kept: bytes = items[numpy.asarray(mask_of(items), dtype=bool)].tobytes()
+            return kept
 
         return self._call(keep, dtype, filters=True)
 
@@ -266,5 +267,6 @@ def _dtype_named(name: str, item_bytes: int, request: DatasetRequest) -> np.dtyp
         code = f"{'>' if is_big else '<'}{number[0]}{int(number[1:]) // 8}"
         return numpy.dtype((code, (int(columns),))) if columns else numpy.dtype(code)
     if not request["steps"] and request["inputs"][0].endswith(".npy"):
-        return numpy.load(request["inputs"][0], mmap_mode="r").dtype
+        of_file: np.dtype[Any] = numpy.load(request["inputs"][0], mmap_mode="r").dtype
+        return of_file
     return numpy.dtype(f"V{item_bytes}")

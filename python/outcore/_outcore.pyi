@@ -4,15 +4,14 @@ from collections.abc import Iterator
 from typing import final
 
 from ._wire import (
-    DatasetRequest,
     DamageReply,
-    DriveReply,
+    DatasetRequest,
     EntryReply,
     GenerateReply,
     GenerateRequest,
+    MeansRequest,
     MeasuredReply,
     MovedReply,
-    MeansRequest,
     OrderRequest,
     PlanReply,
     ShuffleReply,
@@ -25,9 +24,10 @@ from ._wire import (
     Tell,
     VerifyReply,
     VerifyRequest,
-    WriteTo,
     ViewBuildRequest,
     ViewInfo,
+    VolumeDriveReply,
+    WriteTo,
 )
 
 __all__ = [
@@ -81,7 +81,7 @@ def volume_get(drives_file: str, name: str, target: str, force: bool, tell: Tell
 def volume_read(drives_file: str, name: str, offset_bytes: int, size_bytes: int | None) -> bytes: ...
 def volume_list(drives_file: str, name: str | None) -> list[EntryReply]: ...
 def volume_remove(drives_file: str, name: str) -> None: ...
-def volume_status(drives_file: str) -> list[DriveReply]: ...
+def volume_status(drives_file: str) -> list[VolumeDriveReply]: ...
 def volume_scrub(drives_file: str, names: list[str]) -> list[DamageReply]: ...
 def volume_bench(drives_file: str, seconds: float, size: str) -> list[MeasuredReply]: ...
 

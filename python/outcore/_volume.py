@@ -170,7 +170,13 @@ class Volume:
     def status(self) -> list[DriveStatus]:
         """Room and use of the drives."""
         return [
-            DriveStatus(**{**drive, "dir": os.fspath(drive["dir"])}) for drive in _outcore.volume_status(self.drives)
+            DriveStatus(
+                drive=drive["drive"],
+                dir=os.fspath(drive["dir"]),
+                used_bytes=drive["used_bytes"],
+                free_bytes=drive["free_bytes"],
+            )
+            for drive in _outcore.volume_status(self.drives)
         ]
 
     def scrub(self, *names: str) -> list[Damage]:

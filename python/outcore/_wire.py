@@ -322,7 +322,7 @@ class EntryReply(TypedDict):
     is_directory: bool
 
 
-class DriveReply(TypedDict):
+class VolumeDriveReply(TypedDict):
     """A drive of a volume."""
 
     drive: str

@@ -13,8 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
-from torch.utils.data import IterableDataset, get_worker_info
+import torch  # type: ignore[import-not-found, unused-ignore]
+from torch.utils.data import (  # type: ignore[import-not-found, unused-ignore]
+    IterableDataset,
+    get_worker_info,
+)
 
 from ._errors import usage
 from ._shuffle import Shuffled, shuffled
