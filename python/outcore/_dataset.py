@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    Array = npt.NDArray[Any]
-    BatchFunction = Callable[[Array], Array]
+    _Array = npt.NDArray[Any]
+    _BatchFunction = Callable[[_Array], _Array]
 
 Expression = Union[str, Column]
 Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
@@ -85,7 +85,7 @@ class Dataset:
     def __repr__(self) -> str:
         return f"<outcore.Dataset: {self._steps}>"
 
-    def filter(self, condition: Expression | BatchFunction) -> Dataset:
+    def filter(self, condition: Expression | _BatchFunction) -> Dataset:
         """The items for which `condition` is true: an expression, or a function from a batch to a
         mask. In order."""
         if isinstance(condition, (str, Column)):
@@ -101,7 +101,7 @@ class Dataset:
 
         return self._call(keep, dtype, filters=True)
 
-    def map(self, f: Expression | BatchFunction, dtype: npt.DTypeLike | None = None) -> Dataset:
+    def map(self, f: Expression | _BatchFunction, dtype: npt.DTypeLike | None = None) -> Dataset:
         """What `f` makes of each item: an expression, or a function from a batch to an array as
         long. A function's `dtype` is found out with an empty batch unless it is given."""
         if isinstance(f, (str, Column)):
@@ -196,7 +196,7 @@ class Dataset:
         """What a pass over it would do."""
         return _outcore.explain(self._request, "consume")
 
-    def __iter__(self) -> Iterator[Array]:
+    def __iter__(self) -> Iterator[_Array]:
         """All items in order, in batches."""
         import numpy
 

@@ -116,6 +116,7 @@ def write(
 ) -> GenerateReply: ...
 def batches(request: DatasetRequest) -> Batches: ...
 
+@final
 class Batches:
     """The bytes of batches, in order."""
 
