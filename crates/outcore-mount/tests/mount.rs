@@ -72,6 +72,15 @@ fn make(dir: &Path) -> (Arc<SortedView>, Vec<u8>) {
     (Arc::new(view), records.concat())
 }
 
+/// Ends the server also where the work panics, so that a test fails rather than waits.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Serves the view while `work` runs with the file's path; gives what was told of faults.
 fn with_mount(
     view: &Arc<SortedView>,
@@ -103,8 +112,9 @@ fn with_mount(
         if is_ready.recv_timeout(Duration::from_secs(20)).is_err() {
             panic!("{:?}", server.join());
         }
+        let end = End(is_over);
         work(&mountpoint.join("sorted.bin"));
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
         server.join().unwrap().unwrap();
     });
     assert_eq!(fs::read_dir(&mountpoint).unwrap().count(), 0, "unmounted");
