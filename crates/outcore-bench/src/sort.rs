@@ -15,6 +15,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -484,7 +485,8 @@ fn sort_with_threads(keys: &mut [u64], threads: usize) {
             .collect();
         sorting
             .into_iter()
-            .filter_map(|thread| thread.join().ok())
+            // Keys that a thread has lost must not look sorted.
+            .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
             .collect()
     });
     let mut rest = keys;

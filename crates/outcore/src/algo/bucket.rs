@@ -31,7 +31,7 @@ pub(crate) enum Home {
     Scratch { place: Place, checksum: u64 },
 }
 
-/// A piece of a bucket, at most one buffer long.
+/// A piece of a bucket: what was in one buffer, or one line that is longer than that.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) home: Home,

@@ -3,7 +3,7 @@
 //! Contract: [`Scatter`] owns one buffer a bucket and a write position in each. `scatter` copies
 //! keys (or records) to the positions of their buckets until the input is done or a buffer is
 //! full; the caller takes the full buffer, puts an empty one in its place, and goes on. The element's
-//! size divides all capacities.
+//! size divides all capacities. Records of any length are appended one by one instead.
 //!
 //! The one file of the engine outside memory and I/O with `unsafe`: indexing through slices costs
 //! three loads and two compares a key more than the one load, store and test of a pointer, and

@@ -115,3 +115,25 @@ fn lines_as_long_as_blocks_and_segments_are_sorted() {
         job.check();
     }
 }
+
+/// Lines that begin one another, going on below and above the terminator: one of them is kept.
+#[test]
+fn of_equal_keys_the_line_that_begins_the_others_is_the_first() {
+    for (tie, descending) in [
+        (LineTie::Bytes, false),
+        (LineTie::Bytes, true),
+        (LineTie::BytesDescending, false),
+    ] {
+        let mut input = Vec::new();
+        for _ in 0..20_000 {
+            for line in ["tab\tab", "", "tab", "tab\0", "\0\0\0", "tab\x0b\x0b\x0b"] {
+                input.extend_from_slice(line.as_bytes());
+                input.push(b'\n');
+            }
+        }
+        let mut job = LineJob::of(TestOrder::Length { descending, tie }, input);
+        job.options.unique = true;
+        (job.threads, job.drives) = (2, 2);
+        job.check();
+    }
+}

@@ -53,7 +53,8 @@ pub(super) enum By {
     Line,
 }
 
-/// The line of an equality bucket that is written, where that is one, and its place in the input.
+/// The line of an equality bucket that is written, with its terminator, where that is one, and its
+/// place in the input.
 struct Best {
     position: u64,
     line: Vec<u8>,
@@ -407,12 +408,14 @@ impl<'a> Scatter<'a> {
 }
 
 impl Best {
-    /// Whether a line comes before it.
+    /// Whether a line, with its terminator, comes before it. Terminators take no part: some bytes are
+    /// below them, and a line comes before those that it begins.
     fn is_behind(&self, tie: LineTie, line: &[u8], position: u64) -> bool {
+        let (line, best) = (&line[..line.len() - 1], &self.line[..self.line.len() - 1]);
         match tie {
             LineTie::Position => position < self.position,
-            LineTie::Bytes => line < &self.line[..],
-            LineTie::BytesDescending => line > &self.line[..],
+            LineTie::Bytes => line < best,
+            LineTie::BytesDescending => line > best,
         }
     }
 }

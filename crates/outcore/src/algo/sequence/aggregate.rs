@@ -10,6 +10,7 @@ use std::fmt;
 use super::pass::PassSummary;
 use super::reduce::fold_grains;
 use super::table::{Table, TableSpace};
+use crate::data::expr::with_type;
 use crate::data::expr::{BATCH_ROWS, ColumnType, Program, Rows, Schema, Space};
 use crate::data::record::NumberType;
 use crate::error::{Error, Result};
@@ -206,55 +207,6 @@ macro_rules! float_item {
 }
 float_item!(f32, Scalar::Float32; f64, Scalar::Float);
 
-/// Calls `$body` with `$t` as the type of `$kind`.
-macro_rules! with_item {
-    ($kind:expr, $t:ident => $body:expr) => {
-        match $kind {
-            NumberType::U8 => {
-                type $t = u8;
-                $body
-            }
-            NumberType::U16 => {
-                type $t = u16;
-                $body
-            }
-            NumberType::U32 => {
-                type $t = u32;
-                $body
-            }
-            NumberType::U64 | NumberType::U128 => {
-                type $t = u64;
-                $body
-            }
-            NumberType::I8 => {
-                type $t = i8;
-                $body
-            }
-            NumberType::I16 => {
-                type $t = i16;
-                $body
-            }
-            NumberType::I32 => {
-                type $t = i32;
-                $body
-            }
-            NumberType::I64 => {
-                type $t = i64;
-                $body
-            }
-            NumberType::F32 => {
-                type $t = f32;
-                $body
-            }
-            NumberType::F64 => {
-                type $t = f64;
-                $body
-            }
-        }
-    };
-}
-pub(crate) use with_item;
-
 /// Folds the numbers of `table`, all of `reductions` in one pass.
 ///
 /// # Errors
@@ -352,7 +304,7 @@ impl Folder {
             return;
         }
         let bytes = &rows.inputs[0][..rows.count * self.kind.bytes()];
-        with_item!(self.kind, T => {
+        with_type!(self.kind, T => {
             let items: &[T] = bytemuck::cast_slice(bytes);
             if self.wants_sums {
                 let (int_sum, float_sum) = T::sums(items);
@@ -408,7 +360,7 @@ impl Folder {
             Reduction::Max => found.greatest,
             Reduction::Expression(_) => found.folded.map_or(Scalar::None, |bits| {
                 let bytes = bits.to_ne_bytes();
-                with_item!(self.kind, T => {
+                with_type!(self.kind, T => {
                     bytemuck::pod_read_unaligned::<T>(&bytes[..size_of::<T>()]).scalar()
                 })
             }),

@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use super::aggregate::{Reduction, Scalar, reduce_table, with_item};
+use super::aggregate::{Reduction, Scalar, reduce_table};
 use super::distribute::{BucketFiles, distribute_bytes};
 use super::pass::PassSummary;
 use super::producer::Producer;
@@ -13,6 +13,7 @@ use super::scan::{Inclusion, scan};
 use super::select::{first, histogram, top_k};
 use super::table::{Numbers, Table};
 use crate::algo::sort::SortOutput;
+use crate::data::expr::with_type;
 use crate::data::expr::{BATCH_ROWS, Expr, Program, Rows, Schema};
 use crate::data::record::NumberType;
 use crate::error::{Error, Result};
@@ -107,7 +108,7 @@ pub fn scan_table(
     output: (&SortOutput, bool),
 ) -> Result<PassSummary> {
     let (table, kind) = table.numbers()?;
-    with_item!(kind, T => {
+    with_type!(kind, T => {
         let apply = |a: T, b: T| T::apply(op, a, b);
         scan(job, &Numbers::<T>::of(&table), T::identity(op), apply, inclusion, output)
     })
@@ -124,7 +125,7 @@ pub fn top_table(
     smallest: bool,
 ) -> Result<(Vec<Scalar>, PassSummary)> {
     let (table, kind) = table.numbers()?;
-    with_item!(kind, T => {
+    with_type!(kind, T => {
         let compare = |a: &T, b: &T| match smallest {
             true => T::compare(b, a),
             false => T::compare(a, b),
@@ -182,7 +183,7 @@ pub fn histogram_table(
         return Err(Error::usage("histogram", cause).hint("give one: --range 0:100"));
     }
     let scale = bins as f64 / (high - low);
-    let (counts, summary) = with_item!(kind, T => {
+    let (counts, summary) = with_type!(kind, T => {
         histogram(job, &Numbers::<T>::of(&table), bins, |item| {
             let value = T::to_f64(*item);
             let bin = match high > low {

@@ -9,8 +9,8 @@
 //!
 //! Complexity: opening throws every record once (a few nanoseconds a level), a read throws every
 //! record one level down and those near the stretch further; so stretches should be long
-//! ([`Shuffled::stretch_records`]). I/O is the stretch, in whole blocks. Memory: 4 bytes a leaf, and
-//! [`PLACE_BYTES`] a record of a stretch beside the records.
+//! ([`Shuffled::stretch_records`]). I/O is the stretch, in whole blocks. Memory: 8 bytes a leaf, once
+//! and for each thread, and [`PLACE_BYTES`] a record of a stretch beside the records.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -167,7 +167,7 @@ impl Walk {
     }
 
     /// Where the next elements go; as [`Walk::next`], but level by level, so that the hashes of one
-    /// level do not wait for those of another. Half the time of the same loop over `next`.
+    /// level do not wait for those of another.
     pub(crate) fn fill(&mut self, nodes: &mut [u16]) {
         nodes.fill(0);
         self.number += nodes.len() as u64;

@@ -179,6 +179,7 @@ macro_rules! with_type {
         }
     };
 }
+pub(crate) use with_type;
 
 /// Arithmetic of one type, as NumPy has it.
 trait Value: bytemuck::Pod + PartialOrd {

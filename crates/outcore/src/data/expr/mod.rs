@@ -33,6 +33,8 @@ use crate::error::{Error, Result};
 pub use column::{BATCH_ROWS, Column, Rows, Space};
 pub use program::Program;
 
+pub(crate) use column::with_type;
+
 /// The position of a row in the whole input.
 pub const INDEX: &str = "index";
 /// Names of the numbers of inputs that are zipped.
