@@ -50,6 +50,11 @@ impl<'a> Crew<'a> {
 
     /// Runs `work` on every thread, with its number; fails with the failure that came first.
     pub(crate) fn run(&self, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
+        self.run_one(&work)
+    }
+
+    /// As [`Crew::run`]; compiled once, not once for each kind of work.
+    fn run_one(&self, work: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
         let guarded = |index: usize| {
             let outcome = catch_unwind(AssertUnwindSafe(|| work(index)));
             if let Err(error) = outcome.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))) {
