@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from peerbench import groups, measure
+from peerbench import floor, groups, measure
 from peerbench.groups import Group, Hierarchies
 from peerbench.measure import Command
 from peerbench.setting import loop_drives
@@ -131,6 +131,18 @@ class ThrottledDrives(unittest.TestCase):
     def test_sizes_of_the_script_are_in_both_systems_of_units(self) -> None:
         self.assertEqual(loop_drives.parse_bytes("50MB"), 50_000_000)
         self.assertEqual(loop_drives.parse_bytes("2GiB"), 2 << 30)
+
+    def test_huge_pages_are_given_back_and_missing_ones_are_told(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            setting = Path(directory) / "nr_hugepages"
+            with floor.huge_pages(3, setting) as has_pages:
+                self.assertFalse(has_pages)
+            setting.write_text("5\n")
+            with self.assertRaises(KeyboardInterrupt), floor.huge_pages(3, setting) as has_pages:
+                self.assertTrue(has_pages)
+                self.assertEqual(setting.read_text(), "8")
+                raise KeyboardInterrupt
+            self.assertEqual(setting.read_text(), "5\n")
 
 
 if __name__ == "__main__":
