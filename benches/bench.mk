@@ -37,10 +37,10 @@ bench-selftest:
 	$(BENCH_PYTHON) -m unittest discover -s benches/peers/tests -t benches/peers
 
 # A striped volume of eight loop drives and one submitting thread, beside fio and btrfs raid0: about 15 minutes, 5 GiB of
-# memory.
+# memory. BENCH_ARGS=--quick: does everything run?
 .PHONY: bench-volume
 bench-volume: build
-	cargo build --release --package outcore --example volume_load
+	cargo build --release --package outcore --example volume_load --example volume_slow
 	$(BENCH_PYTHON) benches/volume/bench_volume.py --outcore $(COMMAND) $(BENCH_ARGS)
 
 # `outcore bench io` beside fio on one file, five rounds in turn: about five minutes. BENCH_DIR is where; fio 3 is needed

@@ -4,14 +4,15 @@
 Builds loop drives over images in memory (scripts/loop_drives.py), measures in rounds that take turns, and prints and
 stores medians with the ratios that issue and design ask for. `docs/benchmarks.md` explains every row.
 
-    bench_volume.py                          everything, about 15 minutes and 5 GiB of memory
-    bench_volume.py --rounds 1 --seconds 1   does everything run?
-    bench_volume.py --only unthrottled       one of: unthrottled, throttled, stripes, depth1, copy
+    bench_volume.py                          everything, about 13 minutes and 5 GiB of memory
+    bench_volume.py --quick                  does everything run? a minute
+    bench_volume.py --only unthrottled       some of: unthrottled, stripes, merging, depth1, slow, throttled, copy
     bench_volume.py --write-docs             replace the section of docs/benchmarks.md
 
-Systems: `outcore` (one thread on a striped volume), `fio1` (one fio job over all files), `fioD` (one fio thread a
-drive), `btrfs` (fio on btrfs raid0 over drives of the same kind). Latency is measured at depth 1 only, and never under
-the throttle, which works in slices of 100 ms. Needs root, loop devices, cgroup v1's blkio, fio, mkfs.btrfs; what is
+Ends with a table of what was asked and what was reached. Systems: `outcore` (one thread on a striped volume), `fio1`
+(one fio job over all files), `fioD` (one fio thread a drive), `btrfs` (fio on btrfs raid0 over drives of the same kind).
+Latency is measured at depth 1 only, and never under the throttle, which works in slices of 100 ms; a slow drive among
+fast ones on in-memory drives with a virtual clock. Needs root, loop devices, cgroup v1's blkio, fio, mkfs.btrfs; what is
 missing is said and left out. Drives, mounts and groups are removed at the end, also after Ctrl-C; what a killed run
 left, the next one removes. Exit codes: 0 measured, 1 something failed, 77 this machine cannot.
 """
@@ -45,6 +46,17 @@ WORKLOADS = ("random read 4k", "random write 4k", "sequential read 64k", "sequen
 THROTTLE = {"read_iops": 8000, "write_iops": 6000, "read_bps": 64 << 20, "write_bps": 48 << 20}
 TARGETS_BTRFS = (1.5, 2.7, 1.4, 1.8)
 Rows = dict[str, dict[str, list[float]]]
+
+
+class Target:
+    """A measure, what was asked of it and what was reached."""
+
+    def __init__(self, measure: str, asked: str, reached: str, is_met: bool) -> None:
+        self.cells = [measure, asked, reached, "yes" if is_met else "**no**"]
+
+
+def at_least(measure: str, least: float, reached: float) -> Target:
+    return Target(measure, f"at least {least:g}", f"{reached:.3f}", reached >= least)
 
 
 def say(text: str) -> None:
@@ -108,6 +120,7 @@ class Bench:
         self.group = found
         self.btrfs = self._make_btrfs() if shutil.which("mkfs.btrfs") else None
         self.workers = 0
+        self.targets: list[Target] = []
 
     def _make_btrfs(self) -> Path:
         devices = []
@@ -135,7 +148,9 @@ class Bench:
         with Workers() as workers:
             text = run(str(self.example), seconds, stripe, *self.files, group=group, env={"FILL": "0", **env})
         self.workers = max(self.workers, workers.most)
-        return {line["workload"]: line for line in map(json.loads, text.splitlines())}
+        lines = {line["workload"]: line for line in map(json.loads, text.splitlines())}
+        self.threads = max(line["threads"] for line in lines.values())
+        return lines
 
     def fio(self, workload: str, files: list[list[str]], depth: int, group: Path | None) -> dict[str, float]:
         """One fio thread for each list of files; MB/s and the median latency."""
@@ -180,7 +195,7 @@ class Bench:
 
 def remove() -> None:
     """Removes what this or an earlier run built."""
-    if (WORK / "btrfs").is_mount():
+    if (WORK / "btrfs").exists() and (WORK / "btrfs").is_mount():
         run("umount", str(WORK / "btrfs"))
     for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
         with contextlib.suppress(OSError):
@@ -194,8 +209,8 @@ def median(rows: Rows, system: str, workload: str) -> float:
     return statistics.median(rows[system][workload])
 
 
-def table(rows: Rows, against: str, wanted: tuple[float, ...]) -> list[str]:
-    """Medians, and outcore's ratio to another system round by round."""
+def table(bench: Bench, rows: Rows, against: str, wanted: tuple[float, ...], what: str) -> list[str]:
+    """Medians, and outcore's ratio to another system round by round, which go to the targets."""
     systems = list(rows)
     lines = [f"| MB/s | {' | '.join(systems)} | outcore / {against} | asked |", "|---" * (len(systems) + 3) + "|"]
     for workload, least in zip(WORKLOADS, wanted, strict=True):
@@ -203,14 +218,18 @@ def table(rows: Rows, against: str, wanted: tuple[float, ...]) -> list[str]:
         pairs = zip(rows["outcore"][workload], rows[against][workload], strict=True)
         ratio = statistics.median(own / other for own, other in pairs)
         lines.append(f"| {workload} | {values} | {ratio:.3f} | {least} |")
+        bench.targets.append(at_least(f"{what}: {workload}, outcore / {against}", least, ratio))
     return lines
 
 
 def unthrottled(bench: Bench) -> list[str]:
     rows = bench.alternate(bench.systems(None))
     against = "btrfs" if "btrfs" in rows else "fio1"
-    text = ["#### Unthrottled, one submitter", "", *table(rows, against, TARGETS_BTRFS)]
-    return [*text, "", f"Kernel worker threads (`iou-wrk`) seen: {bench.workers}; asked: 0."]
+    text = ["#### Unthrottled, one submitter", "", *table(bench, rows, against, TARGETS_BTRFS, "unthrottled")]
+    bench.targets.append(
+        Target("kernel worker threads (`iou-wrk`)", "none", str(bench.workers), bench.workers == 0)
+    )
+    return [*text, "", f"Kernel worker threads (`iou-wrk`) seen: {bench.workers}."]
 
 
 def throttled(bench: Bench) -> list[str]:
@@ -219,7 +238,7 @@ def throttled(bench: Bench) -> list[str]:
         rows = bench.alternate(bench.systems(bench.group))
     finally:
         bench.throttle(False)
-    return ["#### Throttled, one submitter", "", *table(rows, "fioD", (0.98,) * 4)]
+    return ["#### Throttled, one submitter", "", *table(bench, rows, "fioD", (0.98,) * 4, "throttled")]
 
 
 def stripes(bench: Bench) -> list[str]:
@@ -227,15 +246,35 @@ def stripes(bench: Bench) -> list[str]:
     kinds = {"64KiB": ("64KiB", "1"), "4KiB": ("4KiB", "1"), "4KiB, unmerged": ("4KiB", "0")}
 
     def measure(stripe: str, merge: str) -> Callable[[], dict[str, float]]:
-        return lambda: {w: line["mb_s"] for w, line in bench.volume(None, stripe, MERGE=merge).items()}
+        def run_once() -> dict[str, float]:
+            lines = bench.volume(None, stripe, MERGE=merge, ONLY="sequential")
+            return {workload: line["mb_s"] for workload, line in lines.items()}
+
+        return run_once
 
     rows = bench.alternate({name: measure(*kind) for name, kind in kinds.items()})
     lines = ["#### Stripes", "", f"| MB/s | {' | '.join(kinds)} | 4KiB / 64KiB | asked |", "|---|---|---|---|---|---|"]
     for workload in WORKLOADS[2:]:
         values = " | ".join(f"{median(rows, kind, workload):.0f}" for kind in kinds)
         pairs = zip(rows["4KiB"][workload], rows["64KiB"][workload], strict=True)
-        lines.append(f"| {workload} | {values} | {statistics.median(a / b for a, b in pairs):.3f} | 0.8 |")
+        ratio = statistics.median(a / b for a, b in pairs)
+        lines.append(f"| {workload} | {values} | {ratio:.3f} | 0.8 |")
+        bench.targets.append(at_least(f"{workload}: stripes of 4 KiB / of 64 KiB", 0.8, ratio))
     return lines
+
+
+def merging(bench: Bench) -> list[str]:
+    """Submissions that 64 sequential requests of 64 KiB become, by the longest merged transfer."""
+    asked = {"64KiB": 64, "128KiB": 32, "256KiB": 16, "512KiB": 8}
+    found = {}
+    for cap in asked:
+        settings = {"MERGE_BYTES": cap, "DEPTH": "64", "REQUESTS": "64", "ONLY": "sequential read"}
+        found[cap] = int(bench.volume(None, "4KiB", **settings)[WORKLOADS[2]]["transfers"])
+    reached = "/".join(map(str, found.values()))
+    wanted = "/".join(map(str, asked.values()))
+    measure = "64 sequential 64k requests over 4 KiB stripes, merged up to 64/128/256/512 KiB: submissions"
+    bench.targets.append(Target(measure, wanted, reached, found == asked))
+    return ["#### Merging", "", f"Submissions: {reached}; asked: {wanted}."]
 
 
 def depth1(bench: Bench) -> list[str]:
@@ -243,13 +282,35 @@ def depth1(bench: Bench) -> list[str]:
     workload = WORKLOADS[0]
     rows = bench.alternate(
         {
-            "outcore": lambda: {workload: bench.volume(None, DEPTH="1")[workload]["p50_us"]},
+            "outcore": lambda: {workload: bench.volume(None, DEPTH="1", ONLY=workload)[workload]["p50_us"]},
             "fio1": lambda: {workload: bench.fio(workload, [bench.files], 1, None)["p50_us"]},
         }
     )
     own, ring = median(rows, "outcore", workload), median(rows, "fio1", workload)
-    text = f"Median of a 4 KiB read at depth 1: {own:.1f} us, a plain ring {ring:.1f} us; ratio {own / ring:.3f} (1.05)."
+    pairs = zip(rows["outcore"][workload], rows["fio1"][workload], strict=True)
+    ratio = statistics.median(own / other for own, other in pairs)
+    measure = "depth 1: median latency of a 4 KiB read / a plain ring's"
+    bench.targets.append(Target(measure, "at most 1.05", f"{ratio:.3f}", ratio <= 1.05))
+    measure = "depth 1: threads that could be woken, beside the submitter"
+    bench.targets.append(Target(measure, "0", str(bench.threads - 1), bench.threads == 1))
+    text = f"Median of a 4 KiB read at depth 1: {own:.1f} us, a plain ring {ring:.1f} us; ratio {ratio:.3f}."
     return ["#### Depth 1", "", text]
+
+
+def slow(bench: Bench) -> list[str]:
+    """One drive of eight ten times slower, on in-memory drives with a virtual clock."""
+    found = json.loads(run(str(bench.example.with_name("volume_slow"))))
+    keep, stack, striped = found["others_keep"], found["stack_p99_us"], found["striped_keeps"]
+    bench.targets.append(at_least("one drive of 8 ten times slower: the others keep", 0.95, keep))
+    bench.targets.append(
+        Target("the same: stack latency of the others, p99", "under 1000 us", f"{stack:.1f} us", stack < 1000)
+    )
+    text = (
+        f"Eight streams from one thread, one drive ten times slower: the other seven keep {keep:.3f} of their "
+        f"throughput (asked: 0.95), their stack latency is {stack:.1f} us at p99 (asked: under 1000). The slow drive "
+        f"keeps {found['slow_keeps']:.3f}. Requests striped over all eight wait for it: they keep {striped:.3f}."
+    )
+    return ["#### A slow drive", "", text]
 
 
 def copy(bench: Bench) -> list[str]:
@@ -259,7 +320,8 @@ def copy(bench: Bench) -> list[str]:
     for file in bench.files:
         os.truncate(file, 0)
     source, target = WORK / "source", WORK / "target"
-    source.write_bytes(os.urandom(1 << 20) * 1024)
+    size = bench.arguments.copy_mib << 20
+    source.write_bytes(os.urandom(1 << 20) * (size >> 20))
     tool = [str(bench.outcore), "--quiet"]
     run(*tool, "volume", "create", "--volume", str(drives))
     bench.throttle(True)
@@ -269,18 +331,34 @@ def copy(bench: Bench) -> list[str]:
             for name, words in (("put", (str(source), "@x")), ("get", ("@x", str(target)))):
                 start = time.monotonic()
                 run(*tool, name, *words, "--force", "--volume", str(drives), group=bench.group)
-                rows[name].append((1 << 30) / (time.monotonic() - start))
+                rows[name].append(size / (time.monotonic() - start))
+            # A drive has room for one.
+            run(*tool, "rm", "@x", "--volume", str(drives))
     finally:
         bench.throttle(False)
     sums = {"put": THROTTLE["write_bps"] * DRIVES, "get": THROTTLE["read_bps"] * DRIVES}
     lines = ["#### Datasets on throttled drives", "", "| | MB/s | of the drives' sum | asked |", "|---|---|---|---|"]
     for name, rates in rows.items():
         rate = statistics.median(rates)
-        lines.append(f"| {name} 1 GiB | {rate / 1e6:.0f} | {rate / sums[name]:.3f} | 0.95 |")
+        lines.append(f"| {name} {size >> 20} MiB | {rate / 1e6:.0f} | {rate / sums[name]:.3f} | 0.95 |")
+        bench.targets.append(at_least(f"{name} on 8 throttled drives / their sum", 0.95, rate / sums[name]))
     return lines
 
 
-CASES = {"unthrottled": unthrottled, "stripes": stripes, "depth1": depth1, "throttled": throttled, "copy": copy}
+def targets(bench: Bench) -> str:
+    lines = ["#### Asked and reached", "", "| measure | asked | reached | met |", "|---|---|---|---|"]
+    return "\n".join([*lines, *(f"| {' | '.join(target.cells)} |" for target in bench.targets)])
+
+
+CASES = {
+    "unthrottled": unthrottled,
+    "stripes": stripes,
+    "merging": merging,
+    "depth1": depth1,
+    "slow": slow,
+    "throttled": throttled,
+    "copy": copy,
+}
 
 
 @contextlib.contextmanager
@@ -306,12 +384,20 @@ def parse() -> argparse.Namespace:
     made = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     made.add_argument("--rounds", type=int, default=5)
     made.add_argument("--seconds", type=float, default=4)
+    made.add_argument("--copy-mib", type=int, default=1024, help="data of put and get")
+    made.add_argument("--quick", action="store_true", help="one round of a second, 128 MiB to copy")
     made.add_argument("--only", type=lambda text: text.split(","), default=list(CASES))
     made.add_argument("--example", default=str(target / "examples" / "volume_load"))
     made.add_argument("--outcore", default=str(target / "outcore"))
     made.add_argument("--no-install", action="store_true")
     made.add_argument("--write-docs", action="store_true")
-    return made.parse_args()
+    arguments = made.parse_args()
+    if arguments.quick:
+        arguments.rounds, arguments.seconds, arguments.copy_mib = 1, 1, 128
+    unknown = [name for name in arguments.only if name not in CASES]
+    if unknown:
+        made.error(f"--only knows {', '.join(CASES)}, not {unknown[0]}")
+    return arguments
 
 
 def write_docs(text: str) -> None:
@@ -335,6 +421,8 @@ def main() -> int:
             for name in arguments.only:
                 parts.append("\n".join(CASES[name](bench)))
                 print(parts[-1] + "\n", flush=True)
+            parts.insert(0, targets(bench))
+            print(parts[0], flush=True)
     except (RuntimeError, loop_drives.ArrayFailure) as error:
         say(f"bench_volume: {error}")
         return 1

@@ -120,8 +120,14 @@ impl<'a> Bench<'a> {
         let device: Arc<dyn Device> = Arc::new(OsDevice::new(options.io));
         let mut homes = Vec::new();
         for dir in &options.dirs {
-            device.sweep_private_dirs(dir)?;
-            homes.push(device.make_private_dir(dir)?);
+            let to_dirs = |error: Error| match error.raw_errno() {
+                Some(errno) if errno == rustix::io::Errno::NOTDIR.raw_os_error() => {
+                    error.hint("name a directory on each drive")
+                }
+                _ => error,
+            };
+            device.sweep_private_dirs(dir).map_err(to_dirs)?;
+            homes.push(device.make_private_dir(dir).map_err(to_dirs)?);
         }
         Ok(Bench {
             options,

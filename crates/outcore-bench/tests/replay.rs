@@ -92,7 +92,7 @@ fn the_cloudphysics_head_replays_with_its_8000_requests() {
 }
 
 #[test]
-fn the_fio_log_replays_with_its_writes_and_leaves_out_its_trims() {
+fn the_fio_log_replays_with_its_writes_and_its_trims() {
     let Some(trace) = sample("fio-t0038.iolog") else {
         return;
     };
@@ -101,10 +101,15 @@ fn the_fio_log_replays_with_its_writes_and_leaves_out_its_trims() {
     let found = summary(&options).unwrap();
     assert_eq!((found.requests, found.writes, found.trims), (20, 10, 10));
     let report = run(&options, Watch::none()).unwrap();
-    assert_eq!(
-        count(&report, "changes", "flushes and trims left out"),
-        10.0
-    );
+    let refused = count(&report, "changes", "trims that the drives do not take");
+    if refused > 0.0 {
+        println!(
+            "SKIP: the file system of {} knows no holes",
+            home.0.path().display()
+        );
+    } else {
+        assert_eq!(count(&report, "requests", "trims"), 10.0);
+    }
     // Requests of 2 GiB are cut to the volume.
     assert!(count(&report, "changes", "cut to the volume") > 0.0);
     assert!(home.is_clean());
@@ -130,6 +135,27 @@ fn corrupt_lines_are_skipped_counted_and_shown_or_end_it() {
     let error = run(&options, Watch::none()).unwrap_err();
     assert_eq!(error.kind(), Kind::Corrupt);
     assert!(home.is_clean());
+}
+
+#[test]
+fn flushes_are_made_and_counted_in_both_loops() {
+    let home = Home::new();
+    let mut text = "fio version 2 iolog\n/dev/x add\n/dev/x open\n".to_owned();
+    for at in 0..40 {
+        text += &format!("/dev/x write {} 8192\n", at * 8192);
+        if at % 4 == 3 {
+            text += "/dev/x sync 0 0\n";
+        }
+    }
+    let mut options = home.options(home.write(&text));
+    for speed in [Speed::Max, Speed::Times(1.0)] {
+        options.speed = speed;
+        let report = run(&options, Watch::none()).unwrap();
+        assert_eq!(count(&report, "requests", "writes"), 40.0);
+        assert_eq!(count(&report, "requests", "flushes"), 10.0);
+        assert_eq!(count(&report, "changes", "given to the drives"), 50.0);
+        assert!(home.is_clean());
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::{Chart, Series, Shape};
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 78.0;
-const RIGHT: f64 = 20.0;
+const RIGHT: f64 = 30.0;
 const BOTTOM: f64 = 56.0;
 /// Baseline of the title.
 const TITLE_Y: f64 = 24.0;

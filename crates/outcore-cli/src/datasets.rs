@@ -6,7 +6,8 @@
 //! and is absent otherwise. The directory is removed at the end, or swept by the next run.
 //!
 //! N.B. the copy is the price for commands that read files by their names; `put`, `get` and `cp` go
-//! straight to the drives. Bounds: room for the copies on the first drive.
+//! straight to the drives. A signal stops a copy as it stops a command. Bounds: room for the copies on the
+//! first drive.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use outcore::Result;
 use outcore::drive::{Device, PrivateDir};
+use outcore::job::Control;
 use outcore::memory::Budget;
 use outcore::volume::dataset::transfer::Means;
 use outcore::volume::dataset::{DatasetVolume, Named, Watch};
@@ -22,6 +24,12 @@ use outcore_formats::volumes;
 
 use crate::cli::{Cli, Command};
 use crate::means;
+use crate::progress::watch;
+use crate::report::Reporter;
+use crate::signals::Interrupt;
+
+/// Who is told how far a copy is, and who may stop it.
+type Watcher<'a> = (&'a Reporter, &'a Interrupt);
 
 /// Copies of datasets, for the time of one command.
 pub(crate) struct Staged {
@@ -39,7 +47,11 @@ pub(crate) struct Staged {
 ///
 /// # Errors
 /// No volume of that name, no such dataset, damage, no room.
-pub(crate) fn stage(cli: &Cli, arguments: &[OsString]) -> Result<Option<Staged>> {
+pub(crate) fn stage(
+    cli: &Cli,
+    arguments: &[OsString],
+    watcher: Watcher<'_>,
+) -> Result<Option<Staged>> {
     let takes_files = !matches!(
         cli.command,
         Command::Volume(_)
@@ -68,7 +80,7 @@ pub(crate) fn stage(cli: &Cli, arguments: &[OsString]) -> Result<Option<Staged>>
     };
     for word in arguments {
         let replaced = match dataset_in(word) {
-            Some((prefix, name)) => staged.replace(prefix, name)?,
+            Some((prefix, name)) => staged.replace(prefix, name, watcher)?,
             None => word.clone(),
         };
         staged.arguments.push(replaced);
@@ -89,16 +101,41 @@ fn dataset_in(word: &OsStr) -> Option<(&[u8], &Path)> {
 }
 
 impl Staged {
-    fn means(&self) -> Means<'_> {
-        Means {
+    /// Copies `bytes`, showing how far it is and stopping when a signal comes.
+    fn copy(
+        &self,
+        (reporter, interrupt): Watcher<'_>,
+        bytes: u64,
+        work: impl FnOnce(Means<'_>) -> Result<volumes::Moved>,
+    ) -> Result<()> {
+        let control = Control::default();
+        control.begin_phase("copy", bytes);
+        // The events of a command begin with its own.
+        let is_stopped = || interrupt.check();
+        let is_cancelled = || control.check();
+        let check: &dyn Fn() -> Result<()> = match reporter.is_json() {
+            true => &is_stopped,
+            false => &is_cancelled,
+        };
+        let means = Means {
             device: &self.device,
             budget: &self.budget,
-            watch: Watch::NOBODY,
-        }
+            watch: Watch {
+                check,
+                advance: &|bytes| control.advance(bytes),
+            },
+        };
+        let moved = match reporter.is_json() {
+            true => work(means),
+            false => watch(reporter, interrupt, &control, &[("copy", 1.0)], || {
+                work(means)
+            }),
+        };
+        moved.map(|_| ())
     }
 
     /// The argument that stands for a dataset.
-    fn replace(&mut self, prefix: &[u8], name: &Path) -> Result<OsString> {
+    fn replace(&mut self, prefix: &[u8], name: &Path, watcher: Watcher<'_>) -> Result<OsString> {
         let named = volumes::named(name)?;
         let last = self.arguments.last();
         let is_output = !prefix.is_empty() || last.is_some_and(|w| w == "-o" || w == "--output");
@@ -119,7 +156,10 @@ impl Staged {
             }
             self.outputs.push((path.clone(), named));
         } else {
-            volumes::get(&self.volume, &named, &path, false, self.means())?;
+            let bytes = volumes::bytes_of(&self.volume, name);
+            self.copy(watcher, bytes, |means| {
+                volumes::get(&self.volume, &named, &path, false, means)
+            })?;
         }
         let mut word = prefix.to_vec();
         word.extend_from_slice(path.as_os_str().as_bytes());
@@ -130,10 +170,13 @@ impl Staged {
     ///
     /// # Errors
     /// The name is taken, no room.
-    pub(crate) fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self, watcher: Watcher<'_>) -> Result<()> {
         for (path, name) in &self.outputs {
             if path.exists() {
-                volumes::put(&self.volume, path, name, self.replace, self.means())?;
+                let bytes = volumes::bytes_of(&self.volume, path);
+                self.copy(watcher, bytes, |means| {
+                    volumes::put(&self.volume, path, name, self.replace, means)
+                })?;
             }
         }
         Ok(())

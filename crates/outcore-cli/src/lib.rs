@@ -79,21 +79,29 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 
 /// Runs a command whose arguments may name datasets.
 fn run_with_datasets(cli: &Cli, arguments: &[OsString]) -> u8 {
+    let interrupt = match cli.command {
+        // It has nothing to clean up, and nobody who would look at a flag.
+        Command::Sim(_) => Interrupt::default(),
+        _ => Interrupt::install(),
+    };
     let reporter = Reporter::new("outcore", &cli.common);
-    let staged = match datasets::stage(cli, arguments) {
+    let staged = match datasets::stage(cli, arguments, (&reporter, &interrupt)) {
         Ok(Some(staged)) => staged,
-        Ok(None) => return dispatch(cli),
+        Ok(None) => return dispatch(cli, interrupt),
         Err(error) => return finish(&reporter, Err(error)),
     };
     let code = match Cli::try_parse_from(&staged.arguments) {
-        Ok(cli) => dispatch(&cli),
+        Ok(cli) => dispatch(&cli, interrupt.clone()),
         Err(error) => {
             let wrong = Error::usage("read arguments", error.to_string());
             return finish(&reporter, Err(wrong));
         }
     };
     match code {
-        0 => finish(&reporter, staged.finish().map(|()| 0)),
+        0 => finish(
+            &reporter,
+            staged.finish((&reporter, &interrupt)).map(|()| 0),
+        ),
         code => code,
     }
 }
@@ -110,7 +118,7 @@ fn common_of(arguments: &[OsString]) -> Common {
     }
 }
 
-fn dispatch(cli: &Cli) -> u8 {
+fn dispatch(cli: &Cli, interrupt: Interrupt) -> u8 {
     let (name, is_stdout_taken) = match &cli.command {
         Command::Sort(args) => {
             // Without a name lines go there.
@@ -145,11 +153,7 @@ fn dispatch(cli: &Cli) -> u8 {
     let context = Context {
         reporter: Reporter::new(name, &cli.common).with_stdout_taken(is_stdout_taken),
         volume: cli.common.volume.clone(),
-        interrupt: match cli.command {
-            // It has nothing to clean up, and nobody who would look at a flag.
-            Command::Sim(_) => Interrupt::default(),
-            _ => Interrupt::install(),
-        },
+        interrupt,
     };
     let result = match &cli.command {
         Command::Sort(args) => commands::sort::run(&context, args),

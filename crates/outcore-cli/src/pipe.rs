@@ -1,4 +1,4 @@
-//! Output to a pipe, a terminal or whatever standard output is.
+//! Output to a pipe, a terminal or whatever standard output is, and input from it.
 //!
 //! Contract: a [`PipeWriter`] writes all it is given, in order, and gives up within 50 ms of a
 //! cancellation even if nobody reads. A pipe is opened a second time for that, so that it can be
@@ -6,7 +6,7 @@
 //! went away is `EPIPE`, which the command turns into a quiet end.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
@@ -17,6 +17,8 @@ use outcore::{Error, Result};
 use outcore_formats::output::{Sink, Target};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+
+use crate::spool::is_ready;
 
 /// The longest wait before the next look for a cancellation.
 const WAIT: Timespec = Timespec {
@@ -40,6 +42,43 @@ pub(crate) fn open(path: Option<&Path>, control: &Arc<Control>) -> Result<Sink> 
 /// Whether a job failed because the reader of its output went away.
 pub(crate) fn is_closed(target: &Target, error: &Error) -> bool {
     matches!(target, Target::Pipe(_)) && error.raw_errno() == Some(Errno::PIPE.raw_os_error())
+}
+
+/// Standard input, which gives up within 50 ms of a cancellation even if nobody writes to it.
+pub(crate) struct PipeReader {
+    stream: OwnedFd,
+    control: Arc<Control>,
+}
+
+impl PipeReader {
+    /// Standard input; others who share the descriptor notice nothing.
+    ///
+    /// # Errors
+    /// It is closed.
+    pub(crate) fn standard_input(control: &Arc<Control>) -> Result<Self> {
+        let stream = io::stdin().as_fd().try_clone_to_owned();
+        Ok(PipeReader {
+            stream: stream
+                .map_err(|error| Error::io("open input", &error).path("standard input"))?,
+            control: Arc::clone(control),
+        })
+    }
+}
+
+impl Read for PipeReader {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.control.is_cancelled() {
+                return Err(io::Error::other("interrupted"));
+            }
+            if is_ready(&self.stream).map_err(io::Error::other)? {
+                match rustix::io::read(&self.stream, &mut *bytes) {
+                    Err(Errno::INTR | Errno::AGAIN) => {}
+                    other => return Ok(other?),
+                }
+            }
+        }
+    }
 }
 
 /// Writes to a pipe until cancelled.

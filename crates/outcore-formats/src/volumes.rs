@@ -106,15 +106,56 @@ pub fn put(
     replace: bool,
     means: Means<'_>,
 ) -> Result<Moved> {
+    if is_stdio(source) {
+        return put_from(volume, &mut io::stdin().lock(), name, replace, means);
+    }
     let new = new_dataset(name, replace)?;
-    let manifest = if is_stdio(source) {
-        transfer::put_stream(volume, &mut io::stdin().lock(), &new, means)?
-    } else if source.is_dir() {
+    let manifest = if source.is_dir() {
         transfer::put_dir(volume, source, &new, means)?
     } else {
         transfer::put_file(volume, source, &new, means)?
     };
     Ok(Moved::from(&manifest))
+}
+
+/// Puts what a stream gives until its end.
+///
+/// # Errors
+/// As [`put`].
+pub fn put_from(
+    volume: &DatasetVolume,
+    source: &mut dyn io::Read,
+    name: &Named,
+    replace: bool,
+    means: Means<'_>,
+) -> Result<Moved> {
+    let new = new_dataset(name, replace)?;
+    let manifest = transfer::put_stream(volume, source, &new, means)?;
+    Ok(Moved::from(&manifest))
+}
+
+/// Gets a dataset, or one file of it, into a stream.
+///
+/// # Errors
+/// There is no such dataset, it is a whole directory, damage; the stream's own.
+pub fn get_into(
+    volume: &DatasetVolume,
+    name: &Named,
+    target: &mut dyn io::Write,
+    means: Means<'_>,
+) -> Result<Moved> {
+    let manifest = volume.manifest(&name.dataset)?;
+    if manifest.contents == Contents::Directory && name.inside.is_none() {
+        let cause = format!(
+            "@{} is a directory of {} files",
+            manifest.name, manifest.files
+        );
+        return Err(Error::usage("get", cause).hint("name a directory, or one file: @NAME/FILE"));
+    }
+    let inside = name.inside.as_deref();
+    let (mut reader, bytes) = transfer::open(volume, &manifest, inside, means.budget)?;
+    transfer::get_stream(&mut reader, target, means.watch)?;
+    Ok(Moved { bytes, files: 1 })
 }
 
 /// Gets a dataset, or one file of it, as a file, a directory or on standard output.
@@ -128,32 +169,23 @@ pub fn get(
     replace: bool,
     means: Means<'_>,
 ) -> Result<Moved> {
-    let manifest = volume.manifest(&name.dataset)?;
-    let is_tree = manifest.contents == Contents::Directory && name.inside.is_none();
-    if is_tree && is_stdio(target) {
-        let cause = format!(
-            "@{} is a directory of {} files",
-            manifest.name, manifest.files
-        );
-        return Err(Error::usage("get", cause).hint("name a directory, or one file: @NAME/FILE"));
+    if is_stdio(target) {
+        return get_into(volume, name, &mut io::stdout().lock(), means);
     }
-    if is_tree {
+    let manifest = volume.manifest(&name.dataset)?;
+    if manifest.contents == Contents::Directory && name.inside.is_none() {
         let files = transfer::get_dir(volume, &manifest, target, means)?;
         let bytes = manifest.len_bytes;
         return Ok(Moved { bytes, files });
     }
+    if target.exists() && !replace {
+        return Err(Error::usage("get", "it exists already")
+            .path(target)
+            .hint("allow overwriting with --force, or name another"));
+    }
     let inside = name.inside.as_deref();
     let (mut reader, bytes) = transfer::open(volume, &manifest, inside, means.budget)?;
-    if is_stdio(target) {
-        transfer::get_stream(&mut reader, &mut io::stdout().lock(), means.watch)?;
-    } else {
-        if target.exists() && !replace {
-            return Err(Error::usage("get", "it exists already")
-                .path(target)
-                .hint("allow overwriting with --force, or name another"));
-        }
-        transfer::get_file(&mut reader, bytes, target, replace, means)?;
-    }
+    transfer::get_file(&mut reader, bytes, target, replace, means)?;
     Ok(Moved { bytes, files: 1 })
 }
 

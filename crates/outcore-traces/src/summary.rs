@@ -9,6 +9,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use outcore::units;
 use serde::{Deserialize, Serialize};
 
 use crate::formats::DEVICES_MAX;
@@ -154,9 +155,9 @@ impl fmt::Display for Summary {
         )?;
         writeln!(
             f,
-            "data           {:.2} GB ({:.2} GiB)",
-            gb(bytes),
-            bytes as f64 / (1u64 << 30) as f64
+            "data           {}, {:.2} GB",
+            units::bytes(bytes),
+            gb(bytes)
         )?;
         write!(f, "duration       {seconds:.3} s")?;
         if seconds > 0.0 {
@@ -170,9 +171,9 @@ impl fmt::Display for Summary {
         writeln!(f)?;
         writeln!(
             f,
-            "footprint      about {:.2} GB in blocks of 4 KiB (estimate, +-0.8 %), span {:.2} GB",
-            gb(self.footprint_bytes),
-            gb(self.span_bytes)
+            "footprint      about {} in blocks of 4 KiB (estimate, +-0.8 %), span {}",
+            units::bytes(self.footprint_bytes),
+            units::bytes(self.span_bytes)
         )?;
         writeln!(
             f,
@@ -181,8 +182,8 @@ impl fmt::Display for Summary {
         )?;
         write!(
             f,
-            "lines          {}, {} ignored",
-            self.skipped, self.ignored
+            "lines          {} without a request, {}",
+            self.ignored, self.skipped
         )
     }
 }

@@ -2,7 +2,9 @@
 //! reads and writes, and prints a line of JSON each. `make bench-volume` runs it.
 //!
 //! A path is a directory (temporary files of FILE_BYTES are made in it) or a block device, whose
-//! contents are lost. DEPTH and MERGE=0 are taken from the environment.
+//! contents are lost. From the environment: DEPTH, requests in flight; MERGE=0, each piece for itself;
+//! MERGE_BYTES, the longest merged transfer; REQUESTS, how many at most; ONLY, the workloads whose names
+//! contain it; FILL=0, the files are full already.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,6 +20,11 @@ fn setting(name: &str, default: &str) -> Result<u64> {
     units::parse_bytes(&std::env::var(name).unwrap_or_else(|_| default.to_string()))
 }
 
+/// Threads that this process has, which are those that could be woken.
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+}
+
 fn main() -> Result<()> {
     let usage = || Error::usage("measure volume", "volume_load SECONDS STRIPE PATH...");
     let mut words = std::env::args().skip(1);
@@ -28,6 +35,7 @@ fn main() -> Result<()> {
     let options = StripeOptions {
         stripe_bytes: units::parse_bytes(&words.next().ok_or_else(usage)?)?,
         is_merging: setting("MERGE", "1")? != 0,
+        merge_bytes_max: Some(setting("MERGE_BYTES", "512KiB")? as usize),
         ..StripeOptions::default()
     };
     let paths: Vec<PathBuf> = words.map(PathBuf::from).collect();
@@ -58,27 +66,33 @@ fn main() -> Result<()> {
     if setting("FILL", "1")? != 0 {
         run(&volume, &fill, &|| Ok(()))?;
     }
+    let only = std::env::var("ONLY").unwrap_or_default();
     for (name, op, is_random, block_bytes) in [
         ("random read 4k", Op::Read, true, 4096),
         ("random write 4k", Op::Write, true, 4096),
         ("sequential read 64k", Op::Read, false, 64 << 10),
         ("sequential write 64k", Op::Write, false, 64 << 10),
     ] {
+        if !name.contains(&only) {
+            continue;
+        }
         let load = VolumeLoad {
             op,
             is_random,
             block_bytes,
+            limit_bytes: setting("REQUESTS", "1TiB")?.saturating_mul(block_bytes as u64),
             ..load
         };
         let moved = run(&volume, &load, &|| Ok(()))?;
         println!(
-            "{{\"workload\":\"{name}\",\"mb_s\":{:.1},\"requests\":{},\"transfers\":{},\"p50_us\":{:.1},\"p99_us\":{:.1},\"cpu_s\":{:.2}}}",
+            "{{\"workload\":\"{name}\",\"mb_s\":{:.1},\"requests\":{},\"transfers\":{},\"p50_us\":{:.1},\"p99_us\":{:.1},\"cpu_s\":{:.2},\"threads\":{}}}",
             moved.bytes_per_s() / 1e6,
             moved.requests,
             moved.transfers,
             moved.latency.percentile_ns(50.0) as f64 / 1e3,
             moved.latency.percentile_ns(99.0) as f64 / 1e3,
             moved.cpu_seconds.unwrap_or(0.0),
+            threads(),
         );
     }
     Ok(())

@@ -113,6 +113,7 @@ fn look(
     let medians: Vec<f64> = meters.iter().map(|meter| at(&meter.device, 50.0)).collect();
     let slow = slow_ones(&medians);
     let mut alarms = Vec::new();
+    let whole = meters.iter().map(|meter| meter.read_bytes).sum::<u64>() as f64 / seconds;
     for (index, meter) in meters.iter().enumerate() {
         let name = &field.targets[index].name;
         let transfers = meter.transfers as f64 / seconds;
@@ -134,9 +135,13 @@ fn look(
         if slow[index] {
             alarms.push(format!(
                 "Drive {name} is slow: a {what} takes it {} at the median, the median of all drives is \
-                 {}. What is striped over it waits for it.",
+                 {}. Striped requests wait for it, so it bounds the whole: all {} drives together do \
+                 {}, it does {}. A smaller weight in the drives file gives it fewer stripes.",
                 Unit::Seconds.show(medians[index]),
                 Unit::Seconds.show(usual(&medians)),
+                meters.len(),
+                Unit::BytesPerS.show(whole),
+                Unit::BytesPerS.show(meter.read_bytes as f64 / seconds),
             ));
         }
     }

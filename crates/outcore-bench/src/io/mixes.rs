@@ -1,6 +1,7 @@
 //! Writes through the page cache beside direct ones, and the mixes of requests of three servers.
 //!
-//! Contract: only where writing is allowed on all drives; else the sections are empty. Every time
+//! Contract: only where writing is allowed on all drives, buffered writes only in directories; else the
+//! sections are empty. Every time
 //! includes the sync at its end, so that what only reached the page cache is not counted as written;
 //! the stretch written to is at most 128 MiB a drive, so that this sync stays short.
 //! Source: Falcon Fig. 15 (buffered writes) and Fig. 19 (Filebench: fileserver, webserver, webproxy).
@@ -16,6 +17,7 @@ use outcore_chart::{Axis, Chart, Series, Shape, Unit};
 
 use super::field::{Field, Measured, Shot};
 use super::sweeps::{LARGE_BYTES, SMALL_BYTES};
+use super::target::{Target, Whose};
 use super::{IoOptions, LOAD_COLUMNS, load_row};
 use crate::report::{Cell, Section, Table};
 
@@ -74,7 +76,9 @@ pub(super) fn buffered_beside_direct(options: &IoOptions, field: &Field<'_>) -> 
         "The same writes past the page cache and through it, the sync at the end included, over at \
          most 128 MiB a drive, one thread, 16 in flight on each drive. Falcon Fig. 15.",
     );
-    if !may_write(options, field) {
+    // A device that we have open for writing is nobody else's, so it is not opened again buffered.
+    let is_own = |target: &Target| target.whose == Whose::Own;
+    if !may_write(options, field) || !field.targets.iter().all(is_own) {
         return Ok(section);
     }
     let modes = [IoMode::Auto, IoMode::Buffered];
@@ -148,10 +152,10 @@ pub(super) fn buffered_beside_direct(options: &IoOptions, field: &Field<'_>) -> 
 pub(super) fn filebench(options: &IoOptions, field: &Field<'_>) -> Result<Section> {
     let mut section = Section::new(
         "mixes",
-        "Server mixes",
+        "Mixes of requests",
         "Reads and writes at random places in the proportions, sizes and numbers in flight of \
-         Filebench's fileserver, webserver and webproxy. Requests alone: no files are made, opened \
-         or deleted. Falcon Fig. 19.",
+         Filebench's fileserver, webserver and webproxy, from one thread: the requests of these servers \
+         without their files, on devices too.",
     );
     if !may_write(options, field) {
         return Ok(section);

@@ -9,13 +9,16 @@
 //! | block sizes, threads and depth | LLNL poster ("Threading Opportunities in High-Performance Flash-Memory Storage"): block transfers, peak and speed-up |
 //! | number of drives | PALID (SPAA 2025) Fig. 8a, 8b; Falcon (ATC 2017) Fig. 16, 18 |
 //! | stripe sizes | Falcon Fig. 17 |
-//! | buffered beside direct, mixes | Falcon Fig. 15, 19 (Filebench: fileserver, webserver, webproxy) |
+//! | buffered beside direct, servers, mixes | Falcon Fig. 15, 19 (Filebench: fileserver, webserver, webproxy) |
+//! | distribution by number of buckets, with and without I/O | PALID's figure of it |
 //! | one submitter | Falcon's 3.7 GB/s of 4 KiB on a null device |
 //! | each drive | Falcon Fig. 5, 9: latency and requests in flight by drive |
 
 mod bound;
+mod distribution;
 mod each;
 mod field;
+mod files;
 mod mixes;
 mod null;
 pub(crate) mod striped;
@@ -194,6 +197,8 @@ fn sections(
     let stripes = striped::stripes(options, field, device)?;
     let buffered = mixes::buffered_beside_direct(options, field)?;
     let mixes = mixes::filebench(options, field)?;
+    let servers = files::servers(options, field)?;
+    let distribution = distribution::by_buckets(options, field, device)?;
     let null = null::one_submitter(field)?;
     let (each, alarms) = each::each_drive(field, device)?;
     let limits = bound::Limits::measure(field)?;
@@ -203,7 +208,18 @@ fn sections(
     let findings = sweep.into_findings();
     bound::conclude(&findings, &limits, field, report);
     report.verdict.extend(alarms);
-    for section in [blocks, depths, drives, stripes, each, buffered, mixes, null] {
+    for section in [
+        blocks,
+        depths,
+        drives,
+        stripes,
+        each,
+        distribution,
+        buffered,
+        servers,
+        mixes,
+        null,
+    ] {
         report.section(section);
     }
     report.section(limits.section(field));
@@ -384,7 +400,16 @@ mod tests {
         assert_eq!(
             ids,
             [
-                "blocks", "depths", "drives", "stripes", "each", "buffered", "mixes", "null",
+                "blocks",
+                "depths",
+                "drives",
+                "stripes",
+                "each",
+                "distribution",
+                "buffered",
+                "servers",
+                "mixes",
+                "null",
                 "limits"
             ]
         );

@@ -3,7 +3,8 @@
 //! Contract: requests go in with a tag and come back with it, whole. The volume cuts them at stripe
 //! borders, serves each drive on its own and keeps the order of overlapping requests. A write that was
 //! widened to whole blocks reads them first ([`Array::submit`]'s `reads_first`), and nothing that
-//! overlaps with it goes in between. Latency counts from the time that the submitter gives.
+//! overlaps with it goes in between. Flushes and trims go their own way ([`super::errands`]), side by
+//! side with the rest. Latency counts from the time that the submitter gives.
 //!
 //! Bounds: as many buffers as may be in flight, each as long as the longest request; requests that
 //! wait for one hold no memory but themselves.
@@ -20,11 +21,14 @@ use outcore::volume::batch::{DriveMeter, Submitter, VolumeCompletion, VolumeRequ
 use outcore::volume::striped::StripedVolume;
 use outcore_traces::Request as Traced;
 
+use super::errands::{Errand, Errands, Returned};
 use crate::latencies;
 
 /// Requests in flight for each drive.
 pub(super) const DEPTH: usize = 32;
 const OPERATION: &str = "replay trace";
+/// How often those who also wait for a flush look whether it is back.
+const ERRAND_LOOK: Duration = Duration::from_micros(200);
 
 /// A request that waits for a buffer.
 #[derive(Debug, Clone, Copy)]
@@ -69,10 +73,20 @@ pub(super) struct Array {
     free: Vec<usize>,
     /// Tokens of widened writes that still read.
     widening: Vec<usize>,
+    /// Flushes and trims that have no room yet: errand, tag, release.
+    errands_waiting: VecDeque<(Errand, u64, u64)>,
+    errands: Errands,
+    returned: Vec<Returned>,
     /// From release to return, reads.
     pub(super) read_ns: Histogram<u64>,
     /// The same for writes.
     pub(super) write_ns: Histogram<u64>,
+    /// The same for flushes.
+    pub(super) flush_ns: Histogram<u64>,
+    /// The same for trims that the drives took.
+    pub(super) trim_ns: Histogram<u64>,
+    /// Trims that they did not take.
+    pub(super) refused_trims: u64,
     /// Bytes read and written for the trace.
     pub(super) bytes: u64,
     /// Reads that only widened writes needed.
@@ -99,8 +113,14 @@ impl Array {
             slots: vec![None; count],
             free: (0..count).rev().collect(),
             widening: Vec::new(),
+            errands_waiting: VecDeque::new(),
+            errands: Errands::new(),
+            returned: Vec::new(),
             read_ns: latencies(),
             write_ns: latencies(),
+            flush_ns: latencies(),
+            trim_ns: latencies(),
+            refused_trims: 0,
             bytes: 0,
             extra_reads: 0,
         })
@@ -121,17 +141,21 @@ impl Array {
         self.submitter.meters()
     }
 
-    /// Requests that wait for a buffer.
+    /// Requests that wait for a buffer, flushes and trims for their turn.
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.len()
+        self.waiting.len() + self.errands_waiting.len()
     }
 
     /// Whether nothing waits and nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.batch.is_empty() && self.submitter.in_flight() == 0
+        self.waiting() == 0
+            && self.batch.is_empty()
+            && self.submitter.in_flight() == 0
+            && self.errands.under_way() == 0
     }
 
-    /// Takes a read or write of at most the longest length; `reads_first` says that it was widened.
+    /// Takes a request, which is at most of the longest length if it moves data; `reads_first` says
+    /// that it was widened.
     pub(super) fn submit(
         &mut self,
         request: &Traced,
@@ -139,28 +163,52 @@ impl Array {
         tag: u64,
         released_ns: u64,
     ) {
+        let offset_bytes = self.base_bytes + request.offset_bytes;
+        let len_bytes = request.len_bytes;
         let op = match request.op {
+            outcore_traces::Op::Read => Op::Read,
             outcore_traces::Op::Write => Op::Write,
-            _ => Op::Read,
+            outcore_traces::Op::Flush => {
+                self.errands_waiting
+                    .push_back((Errand::Flush, tag, released_ns));
+                return;
+            }
+            outcore_traces::Op::Trim => {
+                let errand = Errand::Trim {
+                    offset_bytes,
+                    len_bytes,
+                };
+                self.errands_waiting.push_back((errand, tag, released_ns));
+                return;
+            }
         };
         self.waiting.push_back(Waiting {
             tag,
             released_ns,
             op,
             reads_first: reads_first && op == Op::Write,
-            offset_bytes: self.base_bytes + request.offset_bytes,
-            len_bytes: request.len_bytes,
+            offset_bytes,
+            len_bytes,
         });
     }
 
     /// Hands over what there are buffers for, waits up to `wait` for the first to come back, and adds
     /// the requests that are complete.
     pub(super) fn poll(&mut self, wait: Duration, complete: &mut Vec<Done>) -> Result<()> {
-        self.feed();
+        self.feed()?;
+        let is_flushing = self.errands.under_way() > 0;
         if self.submitter.in_flight() == 0 && self.batch.is_empty() {
-            std::thread::sleep(wait);
+            match is_flushing {
+                true => self.run_errands(wait, complete)?,
+                false => std::thread::sleep(wait),
+            }
             return Ok(());
         }
+        let wait = if is_flushing {
+            wait.min(ERRAND_LOOK)
+        } else {
+            wait
+        };
         let mut finished = std::mem::take(&mut self.finished);
         self.submitter.poll(Some(wait), &mut finished)?;
         let now_ns = self.volume.device().now_ns();
@@ -168,11 +216,38 @@ impl Array {
             self.settle(completion, now_ns, complete)?;
         }
         self.finished = finished;
-        self.feed();
+        self.run_errands(Duration::ZERO, complete)?;
+        self.feed()
+    }
+
+    /// Takes back flushes and trims that are done.
+    fn run_errands(&mut self, wait: Duration, complete: &mut Vec<Done>) -> Result<()> {
+        self.errands.collect(wait, &mut self.returned)?;
+        for returned in self.returned.drain(..) {
+            let histogram = match returned.errand {
+                Errand::Flush => &mut self.flush_ns,
+                Errand::Trim { .. } => &mut self.trim_ns,
+            };
+            match returned.is_taken {
+                true => {
+                    histogram.saturating_record(returned.at_ns.saturating_sub(returned.released_ns))
+                }
+                false => self.refused_trims += 1,
+            }
+            complete.push(Done {
+                tag: returned.tag,
+                at_ns: returned.at_ns,
+            });
+        }
         Ok(())
     }
 
-    fn feed(&mut self) {
+    fn feed(&mut self) -> Result<()> {
+        while self.errands.has_room()
+            && let Some((errand, tag, released_ns)) = self.errands_waiting.pop_front()
+        {
+            self.errands.send(&self.volume, errand, tag, released_ns)?;
+        }
         while let Some(request) = self.waiting.front().copied() {
             let mut widening = self.widening.iter().filter_map(|token| self.slots[*token]);
             if widening.any(|other| other.overlaps(&request)) {
@@ -204,6 +279,7 @@ impl Array {
         if !self.batch.is_empty() {
             self.submitter.submit(&mut self.batch);
         }
+        Ok(())
     }
 
     fn settle(

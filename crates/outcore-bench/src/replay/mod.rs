@@ -5,8 +5,9 @@
 //! be read are skipped, counted and shown. They are released as fast as the drives answer, a fixed
 //! number in flight (closed loop), or at the times of the trace over a speed-up (open loop); outcore's
 //! own traces keep the dependencies of their threads. Written is only to own files, which are removed
-//! again, or to an empty device with consent. Flushes and trims are counted and left out: on own
-//! files they would measure the file system.
+//! again, or to an empty device with consent. A flush makes all drives durable, a trim gives the blocks
+//! back (a hole in a file, a discard on a device); what is read there later costs nothing until it is
+//! written again.
 //!
 //! In the open loop latency counts from the time at which a request was due, so that a drive that
 //! falls behind cannot hide it.
@@ -14,6 +15,7 @@
 //! Source: Kumar and Huang, "Falcon", ATC 2017: Table 2 and the replays of section 4.
 
 mod array;
+mod errands;
 mod pace;
 mod show;
 
@@ -178,8 +180,6 @@ pub(crate) struct Outcome {
     summary: Summary,
     /// What had to be changed.
     changes: Changes,
-    /// Flushes and trims that were left out.
-    left_out: u64,
     /// Requests that were due before their turn came, in an open loop.
     late: u64,
     /// From the first release to the last return.

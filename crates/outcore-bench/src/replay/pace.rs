@@ -71,30 +71,23 @@ impl Iterator for Tee {
     }
 }
 
-/// Reads and writes alone, and beside them which writes were widened.
+/// Requests, and beside them which writes were widened.
 struct Marked<'a, I> {
     inner: &'a mut Adapted<I>,
     widened: Rc<RefCell<VecDeque<bool>>>,
-    left_out: u64,
 }
 
 impl<I: Iterator<Item = Result<Request>>> Iterator for Marked<'_, I> {
     type Item = Result<Request>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let before = self.inner.changes().widened_writes;
-            let next = self.inner.next()?;
-            if let Ok(request) = &next {
-                if !request.op.moves_data() {
-                    self.left_out += 1;
-                    continue;
-                }
-                let is_widened = self.inner.changes().widened_writes > before;
-                self.widened.borrow_mut().push_back(is_widened);
-            }
-            return Some(next);
+        let before = self.inner.changes().widened_writes;
+        let next = self.inner.next()?;
+        if next.is_ok() {
+            let is_widened = self.inner.changes().widened_writes > before;
+            self.widened.borrow_mut().push_back(is_widened);
         }
+        Some(next)
     }
 }
 
@@ -175,16 +168,10 @@ impl<'a> Player<'a> {
         Ok(self.complete.len())
     }
 
-    fn outcome(
-        self,
-        summary: Summary,
-        changes: outcore_traces::adapt::Changes,
-        left_out: u64,
-    ) -> Outcome {
+    fn outcome(self, summary: Summary, changes: outcore_traces::adapt::Changes) -> Outcome {
         Outcome {
             summary,
             changes,
-            left_out,
             late: self.late,
             seconds: self.now_ns() as f64 / 1e9,
             timeline: (self.timeline.part_ns as f64 / 1e9, self.timeline.counts),
@@ -197,15 +184,13 @@ impl<'a> Player<'a> {
         let mut marked = Marked {
             inner: &mut adapted,
             widened: Rc::clone(&widened),
-            left_out: 0,
         };
         match self.options.speed {
             Speed::Max => self.closed(&mut marked, &widened)?,
             Speed::Times(_) => self.open(&mut marked, &widened)?,
         }
-        let left_out = marked.left_out;
         let (summary, changes) = (adapted.inner().summary(), *adapted.changes());
-        Ok(self.outcome(summary, changes, left_out))
+        Ok(self.outcome(summary, changes))
     }
 
     fn submit(&mut self, request: &Request, widened: &RefCell<VecDeque<bool>>, released_ns: u64) {
@@ -294,7 +279,6 @@ impl<'a> Player<'a> {
             ..adapt
         };
         let mut adapted = Adapted::new(feed, options)?;
-        let mut left_out = 0;
         // Pieces that are still out, by record.
         let mut owners: HashMap<u64, (u16, u32)> = HashMap::new();
         let mut owner = 0;
@@ -305,16 +289,12 @@ impl<'a> Player<'a> {
                 let before = adapted.changes().widened_writes;
                 let mut pieces = 0;
                 while let Some(request) = adapted.next().transpose()? {
-                    if !request.op.moves_data() {
-                        continue;
-                    }
                     let is_widened = adapted.changes().widened_writes > before;
                     let released_ns = self.start_ns + release_ns;
                     self.array.submit(&request, is_widened, owner, released_ns);
                     pieces += 1;
                 }
                 if pieces == 0 {
-                    left_out += u64::from(!record.request().op.moves_data());
                     plan.completed(record.thread, now_ns)?;
                 } else {
                     owners.insert(owner, (record.thread, pieces));
@@ -346,7 +326,7 @@ impl<'a> Player<'a> {
         let mut summary = builder.into_inner().finish();
         summary.format = outcore_traces::Format::Outcore.name().into();
         let changes = *adapted.changes();
-        Ok(self.outcome(summary, changes, left_out))
+        Ok(self.outcome(summary, changes))
     }
 }
 

@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use outcore::units;
 use outcore::volume::batch::DriveMeter;
 use outcore_chart::{Axis, Chart, Series, Shape, Unit};
+use outcore_traces::adapt::Changes;
 
 use super::array::Array;
 use super::{Outcome, ReplayOptions, Speed};
@@ -28,7 +29,9 @@ pub(super) fn report(
     let seconds = outcome.seconds.max(1e-9);
     let bytes = array.bytes;
     let mut all = array.read_ns.clone();
-    let _ = all.add(&array.write_ns);
+    for more in [&array.write_ns, &array.flush_ns, &array.trim_ns] {
+        let _ = all.add(more);
+    }
     let requests = all.len();
     let quantile = |q: f64| seconds_at(&all, q);
     let iops = requests as f64 / seconds;
@@ -60,7 +63,7 @@ pub(super) fn report(
         Unit::Seconds,
         format!("p99.9 {}", Unit::Seconds.show(quantile(0.999))),
     );
-    facts(options, outcome, &mut report);
+    facts(options, array, outcome, &mut report);
     report.section(drives(targets, array, seconds));
     report.section(timeline(outcome));
     report.section(trace(&name, array, outcome));
@@ -81,7 +84,7 @@ fn latency_note(options: &ReplayOptions) -> &'static str {
     }
 }
 
-fn facts(options: &ReplayOptions, outcome: &Outcome, report: &mut Report) {
+fn facts(options: &ReplayOptions, array: &Array, outcome: &Outcome, report: &mut Report) {
     report.option(
         "speed",
         match options.speed {
@@ -95,17 +98,17 @@ fn facts(options: &ReplayOptions, outcome: &Outcome, report: &mut Report) {
     report.option("stripe", units::bytes(options.stripe_bytes));
     report.option("pieces at most", units::bytes(options.request_bytes_max));
     let changes = &outcome.changes;
-    report.verdict.push(format!("Adapted: {changes}."));
+    report.verdict.push(adapted(changes));
     if changes.widened_writes > 0 {
         report.verdict.push(format!(
             "{} writes off the grid of 4 KiB were widened; each read its blocks first.",
             changes.widened_writes
         ));
     }
-    if outcome.left_out > 0 {
+    if array.refused_trims > 0 {
         report.verdict.push(format!(
-            "{} flushes, syncs and trims were left out.",
-            outcome.left_out
+            "{} trims were left out: the drives know none.",
+            array.refused_trims
         ));
     }
     if outcome.late > 0 {
@@ -121,6 +124,36 @@ fn facts(options: &ReplayOptions, outcome: &Outcome, report: &mut Report) {
             .verdict
             .push(format!("Lines that could not be read: {skipped}."));
     }
+}
+
+/// What was changed, as a sentence; what was not is left out.
+fn adapted(changes: &Changes) -> String {
+    let mut sentence = format!(
+        "{} requests of the trace became {}",
+        units::count(changes.taken),
+        units::count(changes.given)
+    );
+    for (count, what) in [
+        (changes.mapped, "moved into the volume"),
+        (
+            changes.widened_reads + changes.widened_writes,
+            "widened to blocks of 4 KiB",
+        ),
+        (changes.split, "split"),
+        (changes.cut, "cut to the volume"),
+        (changes.dropped, "dropped as empty"),
+        (changes.early, "earlier than the first"),
+    ] {
+        if count > 0 {
+            sentence.push_str(&format!(", {} {what}", units::count(count)));
+        }
+    }
+    if changes.widened_bytes > 0 {
+        let more = units::bytes(changes.widened_bytes);
+        sentence.push_str(&format!("; widening added {more}"));
+    }
+    sentence.push('.');
+    sentence
 }
 
 fn seconds_at(histogram: &Histogram<u64>, quantile: f64) -> f64 {
@@ -151,7 +184,12 @@ fn drives(targets: &[Target], array: &Array, seconds: f64) -> Section {
             ("max", Unit::Seconds),
         ],
     );
-    for (name, histogram) in [("reads", &array.read_ns), ("writes", &array.write_ns)] {
+    for (name, histogram) in [
+        ("reads", &array.read_ns),
+        ("writes", &array.write_ns),
+        ("flushes", &array.flush_ns),
+        ("trims", &array.trim_ns),
+    ] {
         if histogram.is_empty() {
             continue;
         }
@@ -299,7 +337,7 @@ fn trace(name: &str, array: &Array, outcome: &Outcome) -> Section {
         ("moved into the volume", changes.mapped),
         ("cut to the volume", changes.cut),
         ("dropped as empty", changes.dropped),
-        ("flushes and trims left out", outcome.left_out),
+        ("trims that the drives do not take", array.refused_trims),
         ("earlier than the first", changes.early),
         ("released late", outcome.late),
         ("reads of widened writes", array.extra_reads),

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::{Cell, Column, Report, Table};
+use super::{Cell, Column, Report, Section, Table};
 
 /// What a cell says.
 pub(super) fn show(cell: &Cell, column: &Column) -> String {
@@ -51,7 +51,9 @@ pub(super) fn report(report: &Report) -> String {
     for sentence in &report.verdict {
         let _ = writeln!(out, "  * {sentence}");
     }
-    for section in &report.sections {
+    // Charts alone have nothing for a terminal.
+    let has_text = |section: &&Section| !section.tables.is_empty() || !section.notes.is_empty();
+    for section in report.sections.iter().filter(has_text) {
         let _ = write!(out, "\n== {} ==\n", section.title);
         for table in &section.tables {
             out.push('\n');

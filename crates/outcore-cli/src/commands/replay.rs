@@ -28,9 +28,6 @@ pub(crate) fn run(context: &Context, args: &ReplayArgs) -> Result<u8> {
     context.reporter.result(&format!(
         "{found}\n\n| trace | read % | request size | GB |\n|---|---|---|---|\n{row}\n"
     ));
-    for place in found.skipped.places() {
-        context.reporter.note(&format!("skipped: {place}"));
-    }
     let summary = Summary {
         passes: 1,
         ..Summary::since(started)

@@ -4,6 +4,7 @@
 //! all and is checked when it is read. Names go to standard output, one a line with tabs.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{Args, ValueHint};
@@ -12,14 +13,16 @@ use outcore::volume::dataset::manifest::Contents;
 use outcore::volume::dataset::transfer::{self, Means};
 use outcore::volume::dataset::{DatasetVolume, Watch};
 use outcore::{Result, units};
+use outcore_formats::inputs::is_stdout;
+use outcore_formats::output::Target;
 use outcore_formats::volumes::{self, Moved};
 use serde_json::json;
 
 use super::Context;
 use super::volume::open;
-use crate::means;
 use crate::measure::{Summary, rate_text};
 use crate::progress::watch;
+use crate::{CLOSED_PIPE, means, pipe};
 
 const PUT_EXAMPLES: &str = "\
 Examples:
@@ -99,22 +102,34 @@ pub(crate) struct CpArgs {
 /// Runs `put`.
 pub(crate) fn put(context: &Context, args: &PutArgs) -> Result<u8> {
     let name = volumes::named(&args.name)?;
-    run_transfer(context, &args.source, |volume, means| {
-        volumes::put(volume, &args.source, &name, args.force, means)
+    run_transfer(context, &args.source, |volume, means, control| {
+        if args.source.as_os_str() != "-" {
+            return volumes::put(volume, &args.source, &name, args.force, means);
+        }
+        let mut input = pipe::PipeReader::standard_input(control)?;
+        volumes::put_from(volume, &mut input, &name, args.force, means)
     })
 }
 
 /// Runs `get`.
 pub(crate) fn get(context: &Context, args: &GetArgs) -> Result<u8> {
     let name = volumes::named(&args.name)?;
-    run_transfer(context, &args.name, |volume, means| {
-        volumes::get(volume, &name, &args.target, args.force, means)
-    })
+    let got = run_transfer(context, &args.name, |volume, means, control| {
+        if !is_stdout(&args.target) {
+            return volumes::get(volume, &name, &args.target, args.force, means);
+        }
+        let mut output = pipe::open(None, control)?;
+        volumes::get_into(volume, &name, &mut output, means)
+    });
+    match got {
+        Err(error) if pipe::is_closed(&Target::Pipe(None), &error) => Ok(CLOSED_PIPE),
+        other => other,
+    }
 }
 
 /// Runs `cp`.
 pub(crate) fn copy(context: &Context, args: &CpArgs) -> Result<u8> {
-    run_transfer(context, &args.from, |volume, means| {
+    run_transfer(context, &args.from, |volume, means, _| {
         volumes::copy(volume, &args.from, &args.to, args.force, means)
     })
 }
@@ -123,12 +138,12 @@ pub(crate) fn copy(context: &Context, args: &CpArgs) -> Result<u8> {
 fn run_transfer(
     context: &Context,
     source: &Path,
-    work: impl FnOnce(&DatasetVolume, Means<'_>) -> Result<Moved>,
+    work: impl FnOnce(&DatasetVolume, Means<'_>, &Arc<Control>) -> Result<Moved>,
 ) -> Result<u8> {
     let started = Instant::now();
     let device = means::without_flags()?.device();
     let volume = open(context, &device)?;
-    let control = Control::default();
+    let control = Arc::new(Control::default());
     let total_bytes = volumes::bytes_of(&volume, source);
     control.begin_phase("copy", total_bytes);
     context
@@ -150,7 +165,7 @@ fn run_transfer(
                     advance: &|bytes| control.advance(bytes),
                 },
             };
-            work(&volume, means)
+            work(&volume, means, &control)
         },
     )?;
     let summary = Summary {

@@ -161,9 +161,19 @@ fn scrub(
     context
         .reporter
         .summary(&summary.with("damages", json!(damages.len())));
-    match damages.first() {
-        Some(damage) => Err(damage.to_error()),
-        None => {
+    match damages.len() {
+        count @ 1.. => Err(Error::corrupt(
+            "scrub volume",
+            format!(
+                "{} not what was written",
+                match count {
+                    1 => "one place is".to_string(),
+                    _ => format!("{} places are", units::count(count as u64)),
+                }
+            ),
+        )
+        .hint("put these datasets again; a drive that is named twice should be replaced")),
+        0 => {
             let text = format!("{} read, all as it was written", units::bytes(bytes));
             context.reporter.human(&text);
             Ok(0)

@@ -5,6 +5,7 @@
 //! lines. [`shuffle::shuffle`] is Sanders' (1998), on the same buckets.
 
 mod bucket;
+pub mod bucketer;
 mod classify;
 mod crew;
 mod cut;

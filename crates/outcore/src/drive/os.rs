@@ -56,7 +56,9 @@ pub(crate) struct OpenFile {
 impl OpenFile {
     fn new(fd: OwnedFd, is_direct: bool, path: &Path) -> Self {
         let kind = rustix::fs::fstatfs(&fd).map_or(0, |stat| stat.f_type);
-        let is_in_memory = kind == TMPFS_MAGIC || kind == RAMFS_MAGIC;
+        // The name of a device lies in memory (/dev is a tmpfs), its data do not.
+        let is_device = rustix::fs::fstat(&fd).is_ok_and(|stat| is_block_device(&stat));
+        let is_in_memory = !is_device && (kind == TMPFS_MAGIC || kind == RAMFS_MAGIC);
         OpenFile {
             fd,
             is_direct: is_direct && !is_in_memory,

@@ -317,6 +317,38 @@ impl StripedVolume {
         })
     }
 
+    /// Gives the blocks of a range back, on all drives that it touches; reads find zeros there.
+    ///
+    /// # Errors
+    /// The first drive that cannot, by name; `EOPNOTSUPP` where its file system or device knows no holes.
+    ///
+    /// # Panics
+    /// When the range reaches beyond the volume.
+    pub fn punch(&self, offset_bytes: u64, len_bytes: u64) -> Result<()> {
+        // Stripes that follow each other here do so on each drive: one range a drive.
+        let mut ranges: Vec<Option<(u64, u64)>> = vec![None; self.drives().len()];
+        self.map()
+            .split(offset_bytes, len_bytes as usize, usize::MAX, |piece| {
+                let end_bytes = piece.offset_bytes + piece.len_bytes as u64;
+                let range = &mut ranges[piece.drive_index];
+                *range = Some((
+                    range.map_or(piece.offset_bytes, |(from, _)| from),
+                    end_bytes,
+                ));
+            });
+        for (drive, range) in self.drives().iter().zip(ranges) {
+            let Some((from_bytes, end_bytes)) = range else {
+                continue;
+            };
+            let punched = self
+                .0
+                .device
+                .punch(drive.file, from_bytes, end_bytes - from_bytes);
+            punched.map_err(|error| error.drive(&drive.name))?;
+        }
+        Ok(())
+    }
+
     /// Turns a failed transfer into an error with its place.
     pub fn explain(&self, fault: &TransferFault) -> Error {
         let drive = self.drives().get(fault.drive_index);
