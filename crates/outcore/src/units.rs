@@ -273,6 +273,12 @@ pub fn count(value: u64) -> String {
     grouped
 }
 
+/// A number of things: `1 drive`, `1,000 drives`.
+pub fn counted(value: u64, thing: &str) -> String {
+    let ending = if value == 1 { "" } else { "s" };
+    format!("{} {thing}{ending}", count(value))
+}
+
 /// The word of `known` that `word` most likely meant: at most a third of its letters differ.
 /// Ties go to a word of the same letters, then to the earlier one. Cost: `known.len()` edit distances.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {

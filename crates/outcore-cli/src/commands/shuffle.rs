@@ -78,7 +78,7 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
         Err(error) if pipe::is_closed(&job.target, &error) => return Ok(CLOSED_PIPE),
         done => done?,
     };
-    job.finish(context, told(summary))?;
+    job.finish(context, told(summary, options.unit))?;
     Ok(0)
 }
 
@@ -131,7 +131,7 @@ fn size_of(job: &LineJob, unit: Unit) -> ShuffleSize {
     }
 }
 
-fn told(summary: ShuffleSummary) -> Done {
+fn told(summary: ShuffleSummary, unit: Unit) -> Done {
     let phases: Vec<Value> = summary
         .phases
         .iter()
@@ -140,6 +140,10 @@ fn told(summary: ShuffleSummary) -> Done {
     Done {
         what: "shuffled",
         lines: summary.records,
+        unit: match unit {
+            Unit::Lines { .. } => "line",
+            Unit::Records { .. } => "record",
+        },
         read_bytes: summary.read_bytes,
         written_bytes: summary.written_bytes,
         scratch_bytes: summary.scratch_bytes,

@@ -88,6 +88,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
                 context,
                 Done {
                     what: "planned",
+                    unit: "line",
                     ..Done::default()
                 },
             )?;
@@ -295,6 +296,7 @@ fn check(
             context,
             Done {
                 what: "checked",
+                unit: "line",
                 passes: 1,
                 ..Done::default()
             },

@@ -246,13 +246,16 @@ impl LineJob {
         context.reporter.summary(&summary);
         if std::io::stderr().is_terminal() || context.reporter.is_verbose() {
             context.reporter.human(&format!(
-                "{} {} lines, {}, in {}: {}",
+                "{} {}, {}, in {}: {}",
                 done.what,
-                units::count(done.lines),
+                units::counted(done.lines, done.unit),
                 units::bytes(self.data_bytes),
                 units::seconds(seconds),
                 rate_text(self.data_bytes, seconds),
             ));
+            if let Some(text) = summary.bandwidth_text() {
+                context.reporter.human(&format!("  {text}"));
+            }
         }
         means::tell_trace(&context.reporter, told.as_ref());
         trace.map(|_| ())
@@ -335,8 +338,10 @@ pub(crate) fn format_of(types: &TypeRequest, sources: &[Source]) -> Result<Optio
 pub(crate) struct Done {
     /// In the past tense.
     pub(crate) what: &'static str,
-    /// Lines of the result.
+    /// Lines of the result, or records.
     pub(crate) lines: u64,
+    /// What one of them is called.
+    pub(crate) unit: &'static str,
     pub(crate) read_bytes: u64,
     pub(crate) written_bytes: u64,
     pub(crate) scratch_bytes: u64,
@@ -358,6 +363,7 @@ impl Done {
         Done {
             what,
             lines: summary.lines_out,
+            unit: "line",
             read_bytes: summary.read_bytes,
             written_bytes: summary.written_bytes,
             scratch_bytes: summary.scratch_bytes,

@@ -533,17 +533,18 @@ impl fmt::Display for SortPlan {
         let bytes = |value: usize| units::bytes(value as u64);
         writeln!(
             f,
-            "sort {} in {} of memory on {} threads, {} drives",
+            "sort {} in {} of memory on {}, {}",
             units::bytes(size.data_bytes),
             units::bytes(size.memory_bytes),
-            size.threads,
-            size.drive_count
+            units::counted(size.threads as u64, "thread"),
+            units::counted(size.drive_count as u64, "drive")
         )?;
         match self.levels {
             0 => writeln!(f, "  fits in memory: one pass, nothing goes to scratch")?,
             n => writeln!(
                 f,
-                "  {n} distribution(s) through scratch, then bucket by bucket"
+                "  {} through scratch, then bucket by bucket",
+                units::counted(u64::from(n), "distribution")
             )?,
         }
         writeln!(

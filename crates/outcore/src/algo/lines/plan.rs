@@ -433,11 +433,11 @@ impl fmt::Display for LinePlan {
         let bytes = |value: usize| units::bytes(value as u64);
         writeln!(
             f,
-            "sort {} of lines in {} of memory on {} threads, {} drives",
+            "sort {} of lines in {} of memory on {}, {}",
             units::bytes(size.data_bytes),
             units::bytes(size.memory_bytes),
-            size.threads,
-            size.drive_count
+            units::counted(size.threads as u64, "thread"),
+            units::counted(size.drive_count as u64, "drive")
         )?;
         let keys = match size.key_bytes {
             0.0 => "which are their own keys".to_string(),

@@ -359,23 +359,24 @@ impl fmt::Display for ShufflePlan {
         let bytes = |value: usize| units::bytes(value as u64);
         writeln!(
             f,
-            "shuffle {} in {} of memory on {} threads, {} drives",
+            "shuffle {} in {} of memory on {}, {}",
             units::bytes(size.data_bytes),
             units::bytes(size.memory_bytes),
-            size.threads,
-            size.drive_count
+            units::counted(size.threads as u64, "thread"),
+            units::counted(size.drive_count as u64, "drive")
         )?;
         match self.distributions {
             0 => writeln!(f, "  fits in memory: one pass, nothing goes to scratch")?,
             times => writeln!(
                 f,
-                "  {times} distribution(s) through scratch, then bucket by bucket"
+                "  {} through scratch, then bucket by bucket",
+                units::counted(u64::from(times), "distribution")
             )?,
         }
         writeln!(
             f,
-            "  throws: {} levels of {}, {} of them in one distribution: {} buckets",
-            self.tree_levels,
+            "  throws: {} of {}, {} of them in one distribution: {} buckets",
+            units::counted(u64::from(self.tree_levels), "level"),
             super::tree::FAN_OUT,
             self.levels,
             self.bucket_count()
