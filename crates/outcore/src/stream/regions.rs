@@ -27,6 +27,10 @@ use crate::volume::{Port, Transfer};
 /// Marks the tokens of reads made here; owners of the port use others.
 pub const REGION_TOKENS: u64 = 1 << 61;
 
+/// The longest line, however large the memory: offsets in memory have 32 bits, half of which a bucket
+/// of lines may take.
+pub const LINE_BYTES_LIMIT: usize = 1 << 30;
+
 /// Whole records, neighbours in one file, in order: `head`, then those in `body`, then `tail`.
 #[derive(Debug)]
 pub struct Region {
@@ -385,12 +389,19 @@ impl<'a, F: Framing> RegionReader<'a, F> {
             return Ok(());
         }
         let limit = units::bytes(self.sizes.record_bytes_max as u64);
-        let cause = format!("a record is longer than {limit}, the most that this memory allows");
+        let (whose, hint) = match self.sizes.record_bytes_max >= LINE_BYTES_LIMIT {
+            true => ("a line may have", "check what ends a record"),
+            false => (
+                "this memory allows",
+                "allow more --memory, or check what ends a record",
+            ),
+        };
+        let cause = format!("a record is longer than {limit}, the most that {whose}");
         let part = &self.chunks.parts()[region.part];
         Err(Error::new(Kind::Memory, "read input", cause)
             .path(&part.file.path)
             .offset(part.data_at_bytes + lane.begun_at)
-            .hint("allow more --memory, or check what ends a record"))
+            .hint(hint))
     }
 
     /// Ends a record that the file has not ended.

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use outcore::Kind;
-use outcore::algo::lines::{OnNoKey, check_lines, merge_lines};
-use outcore::algo::sort::SortOutput;
+use outcore::algo::lines::{OnNoKey, check_lines, merge_lines, sort_lines};
+use outcore::algo::sort::{SortInput, SortOutput};
 use outcore::data::lines::LineTie;
 use outcore::drive::ram::RamDevice;
 use outcore::job::{Job, JobOptions};
@@ -214,4 +214,26 @@ fn a_job_that_is_cancelled_leaves_nothing() {
     run.control.cancel();
     let ran = job.run(&device, &run);
     assert_eq!(ran.result.unwrap_err().kind(), Kind::Interrupted);
+}
+
+#[test]
+fn a_header_stands_in_front_of_the_lines() {
+    let job = LineJob::of(BYTES, text(Text::Words, 100_000, b'\n', 1));
+    let device = job.make_device();
+    let path = job.out_path();
+    let sorts = [sort_lines, merge_lines];
+    let expected = [b"the header\n".to_vec(), job.expected()].concat();
+    device.put(job.input_path(1), job.expected());
+    for (index, sort) in sorts.into_iter().enumerate() {
+        let output = SortOutput::File {
+            path: path.clone(),
+            header: Some(Arc::new(|_| b"the header\n".to_vec())),
+        };
+        let mut options = job.options;
+        options.replace = true;
+        let input = SortInput::raw(job.input_path(index));
+        let run = job_on(&device, 16 << 20);
+        sort(&run, &[input], output, &BYTES, options).unwrap();
+        assert!(device.get(&path) == Some(expected.clone()));
+    }
 }

@@ -13,7 +13,7 @@ use std::io::Write;
 use std::sync::{Arc, PoisonError};
 
 use super::files::{FileReader, FileSizes, LineFile};
-use super::sort::check_output;
+use super::sort::{check_output, write_header};
 use super::{LineSortOptions, LineSummary, OnNoKey};
 use crate::algo::ends::{
     check_unchanged, open_inputs, scratch_drives, stage_output, traffic_by_drive,
@@ -311,7 +311,9 @@ pub fn merge_lines(
     let (lines_out, bytes_out) = (out.lines, out.at_bytes);
     drop(out);
     if let Some(writer) = &writer {
-        writer.finish(&volume, &mut reader.port, bytes_out)?;
+        let port = &mut reader.port;
+        write_header(writer, port, staged.as_ref(), &output, lines_out);
+        writer.finish(&volume, port, bytes_out)?;
     }
     if let SortOutput::Pipe(pipe) = &output {
         let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);

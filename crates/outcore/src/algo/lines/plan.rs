@@ -3,7 +3,8 @@
 //! Contract: [`plan_lines`] does no I/O and gives the same plan for the same numbers, which a sample
 //! of the input tells (how long lines and keys are, how many differ). As for records
 //! ([`crate::algo::plan`]): data that fit are distributed in memory and written once, larger data go
-//! through scratch once; where a bucket turns out too large it is distributed again. Few distinct
+//! through scratch once, or, where that would take more buckets than memory has buffers for, as often
+//! as its buckets have to be distributed again; so does a bucket that turns out too large. Few distinct
 //! lines are counted in tables instead, and only what finds no place in them goes on.
 //!
 //! Memory of the first phase: input blocks in flight, the longest line that is being put together,
@@ -11,16 +12,24 @@
 //! which buckets are loaded, 32 bytes a line of references and their copy, keys, output chunks.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
+use super::bucket::Space;
 use crate::error::{Error, Kind, Result};
 use crate::memory::BLOCK_BYTES;
-use crate::stream::regions::RegionSizes;
+use crate::stream::regions::{LINE_BYTES_LIMIT, RegionSizes};
 use crate::units;
 
 /// Most buckets of one distribution: beyond them every store misses the caches.
 const BUCKETS_MAX: usize = 2048;
 /// Buffers a thread for splitting a bucket that turned out too large.
 pub(super) const SPLIT_BUCKETS: usize = 16;
+/// Parts that a split makes of a bucket, at least.
+const SPLIT_FACTOR: f64 = (SPLIT_BUCKETS / 2) as f64;
+/// Halvings of the number of buckets that are tried where memory is short.
+const BUCKET_SHIFTS: u32 = 10;
+/// Bytes that a bucket's description takes in memory.
+const BUCKET_META_BYTES: u64 = 256;
 const SEGMENT_BYTES_MAX: usize = 256 << 10;
 const SEGMENT_BYTES_MIN: usize = 4 << 10;
 /// Where a bucket's sort is fastest, keys and references included.
@@ -67,7 +76,7 @@ pub struct LineSize {
 pub struct LinePlan {
     /// What it is for.
     pub size: LineSize,
-    /// Times that data go to scratch: 0 or 1, more only where a bucket turns out too large.
+    /// Times that data go to scratch: 0 or 1, more where one distribution has too few buckets.
     pub levels: u32,
     /// Bytes a thread for a table of distinct lines; 0 for none.
     pub table_bytes: u64,
@@ -136,6 +145,15 @@ impl LinePlan {
         self.leaf_bytes_max + (segments + 3 * self.size.threads + 2) * BLOCK_BYTES
     }
 
+    /// Memory for a bucket that is loaded beside others.
+    pub(super) fn leaf_space(&self) -> Space {
+        Space {
+            area_bytes: self.area_bytes() as u64,
+            lines: self.leaf_lines_max,
+            key_bytes: self.leaf_key_bytes_max,
+        }
+    }
+
     /// How the input is read.
     pub(super) fn region_sizes(&self) -> RegionSizes {
         let lanes = match self.size.is_ordered {
@@ -186,6 +204,14 @@ impl LinePlan {
         self.size.threads * (self.bucket_count + self.writes_in_flight + SPLIT_BUCKETS)
     }
 
+    /// Buckets in the end, at most, where all are split as planned.
+    fn leaves_count(&self) -> u64 {
+        match self.levels {
+            0 | 1 => self.bucket_count as u64,
+            _ => 2 * self.size.data_bytes / self.leaf_bytes_max as u64,
+        }
+    }
+
     fn needed_bytes(&self) -> u64 {
         let segments = self.size.data_bytes / self.segment_bytes as u64 + 1;
         let pieces = match self.size.is_ordered {
@@ -196,6 +222,7 @@ impl LinePlan {
         let tables = self.size.threads as u64 * self.table_bytes;
         FIXED_BYTES
             + segments * SEGMENT_META_BYTES
+            + self.leaves_count() * BUCKET_META_BYTES
             + pieces
             + counts
             + tables
@@ -267,46 +294,86 @@ fn table_bytes(size: &LineSize) -> u64 {
 }
 
 fn best_plan(size: LineSize) -> Option<LinePlan> {
+    // Longer segments only where there would be too many of them to remember.
+    let shifts = [0..=6, -2..=-1];
+    let tables = [table_bytes(&size), 0];
+    let kinds = tables
+        .into_iter()
+        .flat_map(|table_bytes| shifts.clone().map(|shifts| (table_bytes, shifts)));
+    kinds
+        .filter_map(|(table_bytes, shifts)| best_of(size, table_bytes, shifts))
+        .next()
+}
+
+fn best_of(
+    size: LineSize,
+    table_bytes: u64,
+    segment_shifts: RangeInclusive<i32>,
+) -> Option<LinePlan> {
     let mut best: Option<LinePlan> = None;
-    for table_bytes in [table_bytes(&size), 0] {
-        for segment_shift in 0..=6 {
-            let segment_bytes = (SEGMENT_BYTES_MAX >> segment_shift).max(SEGMENT_BYTES_MIN);
-            for leaf_shift in -6..=8 {
-                let plan = candidate(size, table_bytes, segment_bytes, leaf_shift);
-                let is_better = |plan: &LinePlan| {
-                    let seconds = |plan: &LinePlan| plan.predicted_seconds;
-                    best.as_ref().is_none_or(|b| seconds(plan) < seconds(b))
-                };
-                if let Some(plan) = plan.filter(is_better) {
-                    best = Some(plan);
-                }
+    for segment_shift in segment_shifts {
+        let segment_bytes = (SEGMENT_BYTES_MAX as f64 * f64::from(-segment_shift).exp2()) as usize;
+        let segment_bytes = segment_bytes.max(SEGMENT_BYTES_MIN);
+        for (leaf_shift, bucket_shift) in
+            (-6..=8).flat_map(|leaf| (0..BUCKET_SHIFTS).map(move |bucket| (leaf, bucket)))
+        {
+            let choice = Choice {
+                table_bytes,
+                segment_bytes,
+                leaf_shift,
+                buckets_max: BUCKETS_MAX >> bucket_shift,
+            };
+            let is_better = |plan: &LinePlan| {
+                let seconds = |plan: &LinePlan| plan.predicted_seconds;
+                best.as_ref().is_none_or(|b| seconds(plan) < seconds(b))
+            };
+            if let Some(plan) = candidate(size, choice).filter(is_better) {
+                best = Some(plan);
             }
         }
-        if best.is_some() {
-            return best;
-        }
     }
-    None
+    best
+}
+
+/// What is tried.
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    table_bytes: u64,
+    segment_bytes: usize,
+    /// Halvings of the best bucket.
+    leaf_shift: i32,
+    buckets_max: usize,
 }
 
 /// A plan with these choices, if it fits the memory.
-fn candidate(
-    size: LineSize,
-    table_bytes: u64,
-    segment_bytes: usize,
-    leaf_shift: i32,
-) -> Option<LinePlan> {
+fn candidate(size: LineSize, choice: Choice) -> Option<LinePlan> {
+    let Choice {
+        table_bytes,
+        segment_bytes,
+        leaf_shift,
+        buckets_max,
+    } = choice;
     let best_bytes = LEAF_BYTES_BEST as f64 / (1.0 + size.overhead());
     let average_bytes = best_bytes * f64::from(-leaf_shift).exp2();
     let average_bytes = average_bytes.max(2.0 * segment_bytes as f64).max(4096.0);
     let leaves = (size.data_bytes as f64 / average_bytes).ceil() as usize;
-    let bucket_count = leaves.max(size.threads).clamp(1, BUCKETS_MAX);
-    let average_bytes = (size.data_bytes as f64 / bucket_count as f64).ceil();
+    if buckets_max < BUCKETS_MAX && leaves <= buckets_max {
+        // The same as with more.
+        return None;
+    }
+    let bucket_count = leaves.max(size.threads).clamp(1, buckets_max);
+    let reached_bytes = (size.data_bytes as f64 / bucket_count as f64).ceil();
+    // Too many for one distribution: each bucket is split until its parts are small enough.
+    let splits = match reached_bytes > 1.01 * average_bytes {
+        true => (reached_bytes / average_bytes).log(SPLIT_FACTOR).ceil() as u32,
+        false => 0,
+    };
+    let average_bytes = reached_bytes.min(average_bytes);
     let (read_block_bytes, reads_in_flight) = read_window(&size);
     let lines = average_bytes / size.line_bytes;
     let mut plan = LinePlan {
         size,
-        levels: 1,
+        levels: 1 + splits,
         table_bytes,
         bucket_count,
         segment_bytes,
@@ -315,7 +382,7 @@ fn candidate(
         reads_in_flight,
         writes_in_flight: ((4 << 20) / segment_bytes).clamp(4, 64),
         resident_segments: 0,
-        line_bytes_max: ((size.memory_bytes / 32) as usize).max(64 << 10),
+        line_bytes_max: ((size.memory_bytes / 32) as usize).clamp(64 << 10, LINE_BYTES_LIMIT),
         // A sample of hundreds a bucket leaves the largest within a third of the average; lines and
         // keys of a bucket may be shorter or longer than all others'.
         leaf_bytes_max: (average_bytes * 1.5) as usize + 2 * segment_bytes,
@@ -337,9 +404,11 @@ fn candidate(
     let spare_bytes = size.memory_bytes.checked_sub(plan.needed_bytes())?;
     let segments = size.data_bytes / segment_bytes as u64 + plan.slots_in_use() as u64;
     let affordable = spare_bytes / segment_bytes as u64;
-    plan.resident_segments = affordable.min(segments) as usize;
-    if affordable >= segments || size.data_bytes == 0 {
-        plan.levels = 0;
+    if splits == 0 {
+        plan.resident_segments = affordable.min(segments) as usize;
+        if affordable >= segments || size.data_bytes == 0 {
+            plan.levels = 0;
+        }
     }
     predict(&mut plan);
     let lack = |wanted: usize, got: usize| 1.0 - got as f64 / wanted.max(1) as f64;
@@ -404,11 +473,13 @@ fn predict(plan: &mut LinePlan) {
         (_, 0) => (data_bytes - resident - buffered).max(0.0),
         _ => 0.0,
     };
-    let read_bytes = data_bytes + scratch_bytes;
-    let written_bytes = kept + scratch_bytes;
+    let split_bytes = f64::from(plan.levels.saturating_sub(1)) * scratch_bytes;
+    let read_bytes = data_bytes + scratch_bytes + split_bytes;
+    let written_bytes = kept + scratch_bytes + split_bytes;
     let drives = size.drive_count as f64;
     let requests = data_bytes / plan.read_block_bytes as f64
-        + scratch_bytes / plan.segment_bytes as f64 * (1.0 + 1.0 / plan.extent_segments as f64)
+        + (scratch_bytes + split_bytes) / plan.segment_bytes as f64
+            * (1.0 + 1.0 / plan.extent_segments as f64)
         + data_bytes / plan.leaf_bytes_max as f64;
     let seconds = read_bytes.max(written_bytes) / (DRIVE_BYTES_PER_SECOND * drives)
         + requests / (DRIVE_REQUESTS_PER_SECOND * drives);
@@ -454,9 +525,9 @@ impl fmt::Display for LinePlan {
         }
         match (self.levels, self.table_bytes) {
             (0, _) => writeln!(f, "  fits in memory: one pass, nothing goes to scratch")?,
-            (_, 0) => writeln!(
+            (n, 0) => writeln!(
                 f,
-                "  one distribution through scratch, then bucket by bucket"
+                "  {n} distribution(s) through scratch, then bucket by bucket"
             )?,
             _ => writeln!(f, "  what finds no place in a table goes through scratch")?,
         }
@@ -486,5 +557,77 @@ impl fmt::Display for LinePlan {
             self.predicted_seconds,
             units::rate(DRIVE_BYTES_PER_SECOND),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size(data_bytes: u64, memory_bytes: u64) -> LineSize {
+        LineSize {
+            data_bytes,
+            line_bytes: 32.0,
+            key_bytes: 0.0,
+            distinct: None,
+            is_ordered: false,
+            is_unique: false,
+            memory_bytes,
+            threads: 2,
+            drive_count: 1,
+        }
+    }
+
+    #[test]
+    fn a_plan_fits_the_memory_from_kilobytes_to_terabytes() {
+        let most = [
+            (64 << 20, 100 << 30),
+            (512 << 20, 1 << 40),
+            (64 << 30, 8 << 40),
+        ];
+        for (memory_bytes, most_bytes) in most {
+            for data_bytes in [0, 1, 1 << 20, 1 << 31, most_bytes] {
+                for key_bytes in [0.0, 20.0] {
+                    let size = LineSize {
+                        key_bytes,
+                        ..size(data_bytes, memory_bytes)
+                    };
+                    let plan = plan_lines(size).unwrap();
+                    let held =
+                        plan.needed_bytes() + (plan.resident_segments * plan.segment_bytes) as u64;
+                    assert!(held <= memory_bytes, "{plan}");
+                    let fits = data_bytes <= memory_bytes / 4;
+                    assert!(plan.levels == 0 || !fits, "{plan}");
+                }
+            }
+        }
+        assert_eq!(plan_lines(size(1 << 31, 512 << 20)).unwrap().levels, 1);
+        assert!(plan_lines(size(100 << 30, 64 << 20)).unwrap().levels > 1);
+        let large = plan_lines(size(1 << 40, 200 << 30)).unwrap();
+        let offsets_max = u32::MAX as usize;
+        assert!(large.line_bytes_max <= offsets_max && large.area_bytes() <= offsets_max);
+    }
+
+    #[test]
+    fn too_little_memory_is_refused_with_what_would_do() {
+        let error = plan_lines(size(1 << 31, 2 << 20)).unwrap_err();
+        assert_eq!(error.kind(), Kind::Memory);
+        assert!(error.next_step().unwrap().contains("--memory"));
+    }
+
+    #[test]
+    fn few_distinct_lines_are_counted_in_tables() {
+        let few = LineSize {
+            distinct: Some(1_000_000),
+            is_unique: true,
+            ..size(1 << 31, 512 << 20)
+        };
+        let plan = plan_lines(few).unwrap();
+        assert!(plan.table_bytes > 70_000_000, "{plan}");
+        let many = LineSize {
+            distinct: Some(50_000_000),
+            ..few
+        };
+        assert_eq!(plan_lines(many).unwrap().table_bytes, 0);
     }
 }

@@ -18,7 +18,7 @@ use super::context::Context;
 use super::cut::{CutSize, LineCut};
 use super::distribute::distribute_input;
 use super::leaf::{self, LeafSizes, LineLeaf, LineLeaves};
-use super::plan::{LinePlan, LineSize, plan_lines};
+use super::plan::{LineSize, plan_lines};
 use super::sample::{LineSample, Lines, sample_input};
 use super::split::split_oversized;
 use super::table::{Tables, sort_tables};
@@ -38,9 +38,9 @@ use crate::job::Job;
 use crate::memory::{BLOCK_BYTES, Pool};
 use crate::stream::sample::random;
 use crate::stream::writer::Writer;
-use crate::volume::Volume;
 use crate::volume::output::{Output, Room};
 use crate::volume::scratch::Scratch;
+use crate::volume::{Port, Volume};
 
 /// Sorts the lines of `inputs`, one file after another, into `output`.
 ///
@@ -304,6 +304,7 @@ fn sort_buckets(
     };
     if let Some(writer) = &writer {
         let mut port = context.volume.port()?;
+        write_header(writer, &mut port, staged, output, lines);
         writer.finish(context.volume, &mut port, bytes)?;
     }
     if let SortOutput::Pipe(pipe) = output {
@@ -312,6 +313,28 @@ fn sort_buckets(
             .map_err(|e| Error::io("write to the pipe", &e))?;
     }
     Ok(Written { lines, bytes })
+}
+
+/// Writes the header of a file that has one, once the number of lines is known.
+pub(super) fn write_header(
+    writer: &Writer,
+    port: &mut Port,
+    staged: Option<&Output>,
+    output: &SortOutput,
+    lines: u64,
+) {
+    let shard = staged.and_then(|staged| staged.shards().first());
+    if let (
+        Some(shard),
+        SortOutput::File {
+            header: Some(make), ..
+        },
+    ) = (shard, output)
+    {
+        let mut header = make(lines);
+        header.resize(shard.plan.header.len(), b' ');
+        writer.write_header(port, &header);
+    }
 }
 
 /// How much memory workers get for a bucket, and which buckets need more than that.
@@ -352,7 +375,7 @@ impl LeafChoice {
         }
         if !is_enough(&sizes) {
             sizes.areas = plan.areas;
-            sizes.space = planned_space(plan);
+            sizes.space = plan.leaf_space();
         }
         Ok(LeafChoice { for_many: sizes })
     }
@@ -372,15 +395,6 @@ impl LeafChoice {
             chunk_bytes: self.for_many.chunk_bytes,
             chunks: 2,
         }
-    }
-}
-
-/// Memory for a bucket as planned.
-fn planned_space(plan: &LinePlan) -> Space {
-    Space {
-        area_bytes: plan.area_bytes() as u64,
-        lines: plan.leaf_lines_max,
-        key_bytes: plan.leaf_key_bytes_max,
     }
 }
 

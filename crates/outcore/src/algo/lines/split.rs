@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-use super::bucket::LineBucket;
+use super::bucket::{LineBucket, Space};
 use super::context::Context;
 use super::cut::{CutSize, LineCut};
 use super::distribute::{By, Scatter, Scattered, join};
-use super::plan::SPLIT_BUCKETS;
+use super::plan::{LinePlan, SPLIT_BUCKETS};
 use super::sample::{LineSample, Lines};
 use super::table::Tables;
 use crate::algo::bucket::{Home, Piece, Segment, verify_segment};
@@ -46,11 +46,13 @@ pub(super) fn split_oversized(
     let mut left: VecDeque<(LineBucket, u32)> = buckets.into_iter().map(|b| (b, 0)).collect();
     while let Some((bucket, splits)) = left.pop_front() {
         most_splits = most_splits.max(splits);
-        if fits(context, &bucket) {
+        let is_over = splits == SPLITS_MAX || bucket.counts.lines < 2;
+        let space = bucket.space(!context.is_whole());
+        if fits(context, &space) && (is_over || is_as_planned(context.plan, &space, splits)) {
             done.push(bucket);
             continue;
         }
-        if splits == SPLITS_MAX || bucket.counts.lines < 2 {
+        if is_over {
             return Err(too_long(context, &bucket));
         }
         let parts = split(context, tables, bucket)?;
@@ -64,8 +66,7 @@ pub(super) fn split_oversized(
 }
 
 /// Whether a bucket can be sorted in the memory that is left.
-fn fits(context: &Context<'_>, bucket: &LineBucket) -> bool {
-    let space = bucket.space(!context.is_whole());
+fn fits(context: &Context<'_>, space: &Space) -> bool {
     let chunks_bytes = 2 * context.plan.chunk_bytes as u64;
     let edges_bytes = 1 << 20;
     let needed = space.area_bytes + space.beside_bytes() + chunks_bytes + edges_bytes;
@@ -73,6 +74,24 @@ fn fits(context: &Context<'_>, bucket: &LineBucket) -> bool {
     needed <= context.free_bytes()
         && space.area_bytes <= offsets_max
         && space.key_bytes <= offsets_max
+}
+
+/// Where all buckets are to be split, they are split as far as planned, so that all threads can sort
+/// side by side; what does not get smaller is left as it is.
+fn is_as_planned(plan: &LinePlan, space: &Space, splits: u32) -> bool {
+    plan.levels < 2 || splits > plan.levels || plan.leaf_space().holds(space)
+}
+
+/// Parts that a bucket is split into: no smaller than they need be.
+fn parts_of(plan: &LinePlan, bucket: &LineBucket) -> usize {
+    let parts_max = SPLIT_BUCKETS / 2;
+    match plan.levels {
+        0 | 1 => parts_max,
+        _ => {
+            let wanted = bucket.counts.bytes.saturating_mul(2) / plan.leaf_bytes_max as u64;
+            (wanted as usize).clamp(2, parts_max)
+        }
+    }
 }
 
 fn too_long(context: &Context<'_>, bucket: &LineBucket) -> Error {
@@ -102,7 +121,7 @@ fn split(
         let by = if is_equal { By::Line } else { context.by() };
         let sample = sample_items(context, &items, by)?;
         let size = CutSize {
-            ranges: SPLIT_BUCKETS / 2,
+            ranges: parts_of(context.plan, &bucket),
             buckets_max: SPLIT_BUCKETS,
             heavy_share: if by == By::Line { 0.25 } else { 0.75 },
         };
