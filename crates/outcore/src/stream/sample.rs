@@ -22,6 +22,20 @@ pub fn random(seed: u64, index: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// About how many different items there are among `total`, if all are about as frequent and `seen`
+/// were different of `taken`. Solves `seen = all (1 - exp(-taken / all))`.
+pub fn distinct(seen: f64, taken: f64, total: f64) -> f64 {
+    let (mut low, mut high) = (seen, total.max(seen));
+    for _ in 0..60 {
+        let all = (low + high) / 2.0;
+        match all * -(-taken / all).exp_m1() < seen {
+            true => low = all,
+            false => high = all,
+        }
+    }
+    high
+}
+
 /// Where one read of a sample goes.
 struct Place {
     part: usize,

@@ -2,9 +2,10 @@
 //!
 //! Contract: every expected result comes from the standard library; nothing stays reserved.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use outcore::Kind;
+use outcore::algo::sequence::group::{Grouping, group, plan_group};
 use outcore::algo::sequence::tables::{
     ScanOp, distribute_table, find_table, histogram_table, scan_table, top_table,
 };
@@ -220,7 +221,43 @@ fn groups_are_the_same_by_hash_and_by_sort() {
 }
 
 #[test]
-fn shards_are_scanned_side_by_side_from_what_lies_before_them() {
+fn a_plan_says_from_a_sample_which_way_items_are_counted() {
+    let u64s = RecordFormat::parse_type("u64").unwrap();
+    for (distinct, memory_kib, by) in [
+        (1000, 4_000, GroupedBy::Hash),
+        (10_000, 12_000, GroupedBy::Hash),
+        (100_000, 12_000, GroupedBy::Sort),
+        (u64::MAX, 12_000, GroupedBy::Sort),
+        (u64::MAX, 100_000, GroupedBy::Hash),
+    ] {
+        let (device, job) = ram_job(2, memory_kib, 1);
+        let items: Vec<u64> = numbers(400_000, 9)
+            .iter()
+            .map(|x| (x >> 20) % distinct)
+            .collect();
+        let inputs = put(&device, "in", &bytes_of(&items), 8, &[], 64);
+        let table = Table::read(&inputs, &u64s, Schema::of_format(&u64s));
+        let table = table.filter("x % 4 != 0").unwrap();
+        let plan = plan_group(&job, &table, "unique").unwrap();
+        assert_eq!(plan.by, by, "{plan}");
+        let expected: BTreeSet<u64> = items.iter().copied().filter(|x| x % 4 != 0).collect();
+        let (low, high) = (expected.len() as u64 / 2, expected.len() as u64 * 2);
+        assert!(
+            (low..=high).contains(&plan.distinct),
+            "{plan}: {}",
+            expected.len()
+        );
+        assert!((250_000..350_000).contains(&plan.items), "{plan}");
+        let output = file("/d1/unique");
+        let done = group(&job, &table, &u64s, Grouping::Unique, (&output, false)).unwrap();
+        assert_eq!(done.by, by, "what was planned is done");
+        let expected: Vec<u64> = expected.into_iter().collect();
+        assert!(device.get("/d1/unique") == Some(bytes_of(&expected)));
+    }
+}
+
+#[test]
+fn shards_are_scanned_from_what_lies_before_them() {
     let dir = tempfile::tempdir().unwrap();
     let job = Job::new(options(2, 30_000), IoMode::Auto);
     let paths: Vec<_> = (0..4)
@@ -240,7 +277,7 @@ fn shards_are_scanned_side_by_side_from_what_lies_before_them() {
         (&output, false),
     )
     .unwrap();
-    assert_eq!(done.passes, 2);
+    assert_eq!(done.passes, 1);
     let all: Vec<u8> = paths
         .iter()
         .flat_map(|path| std::fs::read(path).unwrap())

@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod consumers;
+mod drives;
+mod faults;
 mod passes;
 mod support;
 mod trouble;

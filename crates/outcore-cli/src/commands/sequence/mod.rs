@@ -214,10 +214,21 @@ fn explain(
     prepared: &Prepared,
     consumer: &str,
 ) -> Result<bool> {
+    show(context, input, || {
+        plan_of(&prepared.job, &prepared.table, consumer)
+    })
+}
+
+/// Shows a plan where it is asked for; true if that is all.
+fn show(
+    context: &Context,
+    input: &InputArgs,
+    plan: impl FnOnce() -> Result<PassPlan>,
+) -> Result<bool> {
     if !input.explain && !input.dry_run {
         return Ok(false);
     }
-    let plan = plan_of(&prepared.job, &prepared.table, consumer)?;
+    let plan = plan()?;
     let reporter = &context.reporter;
     if input.dry_run {
         reporter.data(&format!("{plan}\n"));

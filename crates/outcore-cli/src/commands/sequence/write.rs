@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use outcore::algo::sequence::gather::InMemory;
 use outcore::algo::sequence::tables::{ScanOp, distribute_table, scan_table};
 use outcore::algo::sequence::write::produce;
-use outcore::algo::sequence::{BucketFiles, Inclusion, PassSummary, Table, collect, gather, read};
+use outcore::algo::sequence::{
+    BucketFiles, Inclusion, PassSummary, Table, collect, gather, plan_scan, read,
+};
 use outcore::algo::sort::{SortInput, SortOutput};
 use outcore::data::RecordFormat;
 use outcore::job::Job;
@@ -21,7 +23,7 @@ use serde_json::json;
 
 use super::args::{GatherArgs, InputArgs, OutputArgs, PartitionArgs, ScanArgs, ScanOpArg};
 use super::input::{self, Prepared};
-use super::{begin, explain, finish};
+use super::{begin, explain, finish, show};
 use crate::commands::Context;
 use crate::measure::rate_text;
 use crate::progress::watch;
@@ -49,7 +51,13 @@ pub(super) fn write(
     let target = output::choose(name, &sources, means.specs(), consent, Streams::Taken)?;
     let mut prepared = input::prepare(context, input, means, Some(&target))?;
     prepared.table = refine(&prepared.table)?;
-    if explain(context, input, &prepared, what)? {
+    let is_shown = match &target {
+        Target::Shards { paths, .. } if what == "scan" => show(context, input, || {
+            plan_scan(&prepared.job, &prepared.table, paths.len())
+        })?,
+        _ => explain(context, input, &prepared, what)?,
+    };
+    if is_shown {
         return Ok(0);
     }
     let table = &prepared.table;

@@ -15,7 +15,7 @@ use crate::drive::Op;
 use crate::error::Result;
 use crate::job::Job;
 use crate::memory::{BLOCK_BYTES, Pool, block_floor};
-use crate::stream::sample::random;
+use crate::stream::sample::{distinct, random};
 use crate::stream::source::InputPart;
 use crate::volume::Volume;
 
@@ -83,7 +83,7 @@ impl LineSample {
     }
 
     /// About how many different keys there are among `lines`, if all are about as frequent; the keys
-    /// are in order. Solves `seen = all (1 - exp(-taken / all))`.
+    /// are in order.
     fn distinct(&self, lines: f64) -> Option<u64> {
         let taken = self.keys.refs.len() as f64;
         if taken == 0.0 {
@@ -96,15 +96,7 @@ impl LineSample {
         if seen > 0.99 * taken {
             return None;
         }
-        let (mut low, mut high) = (seen, lines.max(seen));
-        for _ in 0..60 {
-            let all = (low + high) / 2.0;
-            match all * -(-taken / all).exp_m1() < seen {
-                true => low = all,
-                false => high = all,
-            }
-        }
-        Some(high.ceil() as u64)
+        Some(distinct(seen, taken, lines).ceil() as u64)
     }
 
     /// What a plan has to know; the keys are in order.

@@ -4,11 +4,15 @@
 //! the number of the piece whose results come next. The thread that holds that piece copies its
 //! results to the ends of the outputs and passes the turn on; whole chunks are written, directly,
 //! by the thread that fills them. So outputs hold their items in the order of the sequence, writes
-//! are large, and no length need be known before.
+//! are large, and no length need be known before. Where lanes follow each other into the same
+//! outputs, all but the one in front keep their results in memory ([`super::ahead`]); who places
+//! the last of a lane moves on those that the next one holds.
 //!
 //! No deadlock: results that came early wait in areas of their thread, and a thread's last free
-//! area is only used for the piece whose turn it is. A piece whose results overflow its area is
-//! put back and made again, straight into the outputs, when its turn has come.
+//! area is only used for a piece that can be placed at once. The first piece of all that are not
+//! placed can be, and each before whose results are claimed without credit is claimed as well.
+//! A piece whose results overflow its area is put back and made again, straight into the outputs,
+//! when its turn has come.
 //!
 //! N.B. one copy more than writing at offsets that a scan over the counts would give. That scan
 //! was not taken: a filter that keeps 1 % would write pieces of 10 KiB, each with two border blocks.
@@ -17,12 +21,14 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::ahead::{Hold, Lane};
 use super::batch::Yield;
 use super::pass::{Loaded, Pass, Reader, shield};
+use super::pieces::Piece;
 use super::producer::{Emit, Produced, Producer};
 use crate::algo::sort::MakeHeader;
 use crate::drive::Op;
@@ -69,7 +75,13 @@ enum Target<'a> {
 /// The ends of all outputs.
 pub(crate) struct Appender<'a> {
     outs: Vec<Out<'a>>,
+    lanes: Vec<Mutex<Lane>>,
+    /// Pieces placed or held of each lane.
     turns: Vec<AtomicU64>,
+    /// The last lane that places results where they belong.
+    front: AtomicUsize,
+    is_in_order: bool,
+    hold: Option<Hold>,
     chunks: Option<Pool>,
     lock: Mutex<()>,
     changed: Condvar,
@@ -82,12 +94,7 @@ impl<'a> Appender<'a> {
     }
 
     /// An appender to the files of `staged`.
-    pub(crate) fn to_files(
-        pass: &Pass<'_>,
-        staged: &Output,
-        lanes: usize,
-        chunk_bytes: usize,
-    ) -> Result<Self> {
+    pub(crate) fn to_files(pass: &Pass<'_>, staged: &Output, chunk_bytes: usize) -> Result<Self> {
         let outs: Vec<Out<'_>> = staged
             .shards()
             .iter()
@@ -104,37 +111,145 @@ impl<'a> Appender<'a> {
             .collect();
         let slots = outs.len() + pass.sizes.threads * CHUNKS_A_THREAD;
         let chunks = Pool::new(&pass.job.budget, "chunks to write", chunk_bytes, slots)?;
-        Ok(Appender {
-            outs,
-            turns: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
-            chunks: Some(chunks),
-            lock: Mutex::new(()),
-            changed: Condvar::new(),
-        })
+        Ok(Self::new(pass, outs, Some(chunks)))
     }
 
     /// An appender to a pipe.
-    pub(crate) fn to_pipe(pipe: &'a Pipe) -> Self {
+    pub(crate) fn to_pipe(pass: &Pass<'_>, pipe: &'a Pipe) -> Self {
+        let out = Out {
+            target: Target::Pipe(pipe),
+            end: Mutex::new(End::default()),
+        };
+        Self::new(pass, vec![out], None)
+    }
+
+    fn new(pass: &Pass<'_>, outs: Vec<Out<'a>>, chunks: Option<Pool>) -> Self {
+        let is_in_order = pass.pieces.is_in_order();
+        let lanes = 0..pass.pieces.lanes();
+        let lane = |index| Lane {
+            is_in_front: index == 0 || !is_in_order,
+            pieces: pass.pieces.len_of(index),
+            placed: 0,
+            held: Vec::new(),
+        };
         Appender {
-            outs: vec![Out {
-                target: Target::Pipe(pipe),
-                end: Mutex::new(End::default()),
-            }],
-            turns: vec![AtomicU64::new(0)],
-            chunks: None,
+            outs,
+            turns: lanes.clone().map(|_| AtomicU64::new(0)).collect(),
+            front: AtomicUsize::new(if is_in_order { 0 } else { lanes.end }),
+            lanes: lanes.map(|index| Mutex::new(lane(index))).collect(),
+            is_in_order,
+            hold: None,
+            chunks,
             lock: Mutex::new(()),
             changed: Condvar::new(),
         }
     }
 
-    fn is_turn_of(&self, lane: usize, order: u64) -> bool {
-        self.turns[lane].load(Ordering::Acquire) == order
+    /// Keeps results that come before their turn, items of `item_bytes`, as far as `pass` has memory
+    /// left. Only for results of which a piece has an area's at most.
+    pub(crate) fn holding(mut self, pass: &Pass<'_>, item_bytes: usize) -> Result<Self> {
+        self.hold = Hold::new(pass, item_bytes)?;
+        Ok(self)
     }
 
-    fn pass_on(&self, lane: usize) {
+    /// Whether the results of `piece` could be placed or held now.
+    fn is_turn_of(&self, piece: &Piece) -> bool {
+        let is_allowed = piece.credit_bytes > 0 || piece.lane <= self.front.load(Ordering::Acquire);
+        is_allowed && self.turns[piece.lane].load(Ordering::Acquire) == piece.order
+    }
+
+    fn lane(&self, index: usize) -> MutexGuard<'_, Lane> {
+        let lane = self.lanes[index].lock();
+        lane.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Places or holds the results of `piece`, whose turn it is: the `runs` of `area`.
+    fn place(
+        &self,
+        worker: (&mut Reader<'_>, &Placing<'_>),
+        piece: &Piece,
+        area: &mut [u8],
+        runs: &[Run],
+    ) -> Result<()> {
+        let (reader, placing) = worker;
+        let mut lane = self.lane(piece.lane);
+        if let (false, Some(hold)) = (lane.is_in_front, &self.hold) {
+            let mut held_bytes = 0;
+            for run in runs {
+                let items = &area[run.start..run.start + run.len_bytes];
+                hold.keep(&mut lane, run.out, items)?;
+                held_bytes += run.len_bytes as u64;
+            }
+            drop(lane);
+            reader.pieces().give_back(piece.credit_bytes - held_bytes);
+        } else {
+            drop(lane);
+            self.append_runs(reader, placing, area, runs)?;
+            reader.pieces().give_back(piece.credit_bytes);
+        }
+        self.pass_on(reader, placing, piece.lane)
+    }
+
+    fn append_runs(
+        &self,
+        reader: &mut Reader<'_>,
+        placing: &Placing<'_>,
+        area: &mut [u8],
+        runs: &[Run],
+    ) -> Result<()> {
+        for run in runs {
+            let results = &mut area[run.start..run.start + run.len_bytes];
+            placing.finish(results, run.out)?;
+            self.append(reader, run.out, results)?;
+        }
+        Ok(())
+    }
+
+    /// The next piece of `lane` may be placed; after the last, the next lane.
+    fn pass_on(&self, reader: &mut Reader<'_>, placing: &Placing<'_>, lane: usize) -> Result<()> {
+        let mut state = self.lane(lane);
+        state.placed += 1;
+        let is_last = state.is_in_front && state.placed == state.pieces;
+        drop(state);
         self.turns[lane].fetch_add(1, Ordering::AcqRel);
+        if is_last && self.is_in_order {
+            self.bring_to_front(reader, placing, lane + 1)?;
+        }
         drop(self.lock.lock());
         self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Places what `lane` holds, and the lanes behind it as far as they are complete.
+    fn bring_to_front(
+        &self,
+        reader: &mut Reader<'_>,
+        placing: &Placing<'_>,
+        lane: usize,
+    ) -> Result<()> {
+        for lane in lane..self.lanes.len() {
+            let is_complete = loop {
+                let mut state = self.lane(lane);
+                if state.held.is_empty() {
+                    state.is_in_front = true;
+                    break state.placed == state.pieces;
+                }
+                let held = std::mem::take(&mut state.held);
+                drop(state);
+                for mut held in held {
+                    let len_bytes = held.len_bytes() as u64;
+                    self.append_runs(reader, placing, &mut held.buf, &held.runs)?;
+                    drop(held);
+                    reader.pieces().give_back(len_bytes);
+                }
+            };
+            self.front.store(lane, Ordering::Release);
+            reader.pieces().set_front(lane);
+            if !is_complete {
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 
     fn wait(&self) {
@@ -282,10 +397,11 @@ pub(crate) struct Run {
     pub(crate) len_bytes: usize,
 }
 
-/// Sorts the results at the front of an area by output: gives the runs.
+/// Sorts the results at the front of an area by output: gives the runs. They are of the stretch
+/// that is named last.
 pub(crate) type Arrange<'a> = dyn Fn(&mut [u8], usize, usize) -> Result<Vec<Run>> + Sync + 'a;
 
-/// Changes results of a lane when their turn has come, one after another.
+/// Changes results that go to an output when their turn has come, one after another.
 pub(crate) type AtTurn<'a> = dyn Fn(&mut [u8], usize) -> Result<()> + Sync + 'a;
 
 /// What is done with results between producer and outputs.
@@ -299,9 +415,9 @@ pub(crate) struct Placing<'a> {
 }
 
 impl Placing<'_> {
-    fn finish(&self, results: &mut [u8], lane: usize) -> Result<()> {
+    fn finish(&self, results: &mut [u8], out: usize) -> Result<()> {
         match self.at_turn {
-            Some(at_turn) => shield(|| at_turn(results, lane)),
+            Some(at_turn) => shield(|| at_turn(results, out)),
             None => Ok(()),
         }
     }
@@ -309,8 +425,7 @@ impl Placing<'_> {
 
 /// Results that wait for their turn.
 struct Pending {
-    lane: usize,
-    order: u64,
+    piece: Piece,
     area: Buf,
     runs: Vec<Run>,
 }
@@ -390,14 +505,13 @@ impl<P: Producer> Worker<'_, '_, P> {
             if !is_idle {
                 continue;
             }
-            let is_waiting = !self.pending.is_empty() || !self.ready().is_empty();
             if self.reader.port.in_flight() > 0 {
                 // What is being read may be the piece that all wait for.
                 self.reader.poll(true)?;
-            } else if is_waiting {
-                self.shared.appender.wait();
-            } else if self.reader.is_done() {
+            } else if self.pending.is_empty() && self.ready().is_empty() && self.reader.is_done() {
                 return self.reader.drain();
+            } else {
+                self.shared.appender.wait();
             }
         }
     }
@@ -414,13 +528,13 @@ impl<P: Producer> Worker<'_, '_, P> {
             free => free == 1,
         };
         let mut ready = self.ready();
-        let may = |key: &(u64, usize), is_large: bool| {
+        let may = |loaded: &Loaded, is_large: bool| {
             let needs_turn = is_last_area || is_large;
-            !needs_turn || self.shared.appender.is_turn_of(key.1, key.0)
+            !needs_turn || self.shared.appender.is_turn_of(&loaded.piece)
         };
         let found = ready
             .iter()
-            .find(|(key, (_, is_large))| may(key, *is_large));
+            .find(|(_, (loaded, is_large))| may(loaded, *is_large));
         let key = *found?.0;
         ready.remove(&key)
     }
@@ -429,28 +543,20 @@ impl<P: Producer> Worker<'_, '_, P> {
         let Some(mut area) = self.areas.take() else {
             return Ok(());
         };
-        let (lane, order) = (loaded.piece.lane, loaded.piece.order);
         let (shared, reader, space) = (self.shared, &mut self.reader, &mut self.space);
         let (appender, placing) = (shared.appender, shared.placing);
-        let batch = loaded.batch();
+        let (batch, piece) = (loaded.batch(), loaded.piece);
         if is_large {
             let (front, behind) = area.split_at_mut(placing.fill_bytes);
             let mut flush = |items: &[u8]| {
                 behind[..items.len()].copy_from_slice(items);
-                for run in (placing.arrange)(behind, items.len(), lane)? {
-                    placing.finish(&mut behind[run.start..run.start + run.len_bytes], lane)?;
-                    appender.append(
-                        reader,
-                        run.out,
-                        &behind[run.start..run.start + run.len_bytes],
-                    )?;
-                }
-                Ok(())
+                let runs = (placing.arrange)(behind, items.len(), piece.stretch)?;
+                appender.append_runs(reader, placing, behind, &runs)
             };
             let mut emit = Emit::streaming(front, &mut flush);
             shield(|| shared.producer.produce(space, batch, &mut emit))?;
             emit.finish()?;
-            appender.pass_on(lane);
+            appender.pass_on(reader, placing, piece.lane)?;
             self.reader.done(&loaded);
             return Ok(());
         }
@@ -458,17 +564,13 @@ impl<P: Producer> Worker<'_, '_, P> {
         let produced = shield(|| shared.producer.produce(space, batch, &mut emit))?;
         let len = emit.len();
         if produced == Produced::Overflow {
-            self.ready().insert((order, lane), (loaded, true));
+            let key = (piece.order, piece.lane);
+            self.ready().insert(key, (loaded, true));
             return Ok(());
         }
-        let runs = shield(|| (placing.arrange)(&mut area, len, lane))?;
+        let runs = shield(|| (placing.arrange)(&mut area, len, piece.stretch))?;
         self.reader.done(&loaded);
-        self.pending.push(Pending {
-            lane,
-            order,
-            area,
-            runs,
-        });
+        self.pending.push(Pending { piece, area, runs });
         Ok(())
     }
 
@@ -477,22 +579,17 @@ impl<P: Producer> Worker<'_, '_, P> {
         let mut has_placed = false;
         loop {
             let appender = self.shared.appender;
-            let is_next = |pending: &Pending| appender.is_turn_of(pending.lane, pending.order);
+            let is_next = |pending: &Pending| appender.is_turn_of(&pending.piece);
             let Some(index) = self.pending.iter().position(is_next) else {
                 return Ok(has_placed);
             };
             let Pending {
-                lane,
+                piece,
                 mut area,
                 runs,
-                ..
             } = self.pending.swap_remove(index);
-            for run in runs {
-                let results = &mut area[run.start..run.start + run.len_bytes];
-                self.shared.placing.finish(results, lane)?;
-                appender.append(&mut self.reader, run.out, results)?;
-            }
-            appender.pass_on(lane);
+            let worker = (&mut self.reader, self.shared.placing);
+            appender.place(worker, &piece, &mut area, &runs)?;
             has_placed = true;
         }
     }

@@ -3,7 +3,7 @@
 //! Contract (PALID, SPAA 2025, section 3, bucketer): each bucket is a file that has its items in
 //! the order of the sequence; all files and the manifest that lists them appear together. Threads
 //! sort the results of a piece by bucket, counting first, and append each run when its turn has
-//! come.
+//! come; all drives are read side by side as far as the memory holds what came before its turn.
 //!
 //! Bounds: one read of the sources, one write of the results; a chunk for each bucket, a quarter
 //! of the memory in all.
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use bytemuck::Pod;
 
 use super::append::{self, Appender, Placing, Run};
-use super::batch::Sequence;
+use super::batch::{Sequence, Yield};
 use super::pass::{Pass, PassSummary};
 use super::pieces::Lanes;
 use super::producer::{Producer, Typed};
@@ -92,7 +92,7 @@ pub(crate) fn distribute_bytes<P: Producer>(
     let item_bytes = producer.item_bytes();
     let outs = files.paths.len();
     let demand = demand_of(producer, outs, job, true);
-    let pass = Pass::open(job, &producer.leaves(), Lanes::Stretches(1), demand)?;
+    let pass = Pass::open(job, &producer.leaves(), Lanes::InOrder(1), demand)?;
     let plans = files.paths.iter().map(|path| ShardPlan {
         path: path.clone(),
         header: Vec::new(),
@@ -117,7 +117,11 @@ pub(crate) fn distribute_bytes<P: Producer>(
     )?;
     job.control
         .begin_phase("distribute", pass.pieces.sources.data_bytes());
-    let appender = Appender::to_files(&pass, &staged, 1, chunk_bytes(job, outs))?;
+    let appender = Appender::to_files(&pass, &staged, chunk_bytes(job, outs))?;
+    let appender = match producer.yields() {
+        Yield::Any => appender,
+        _ => appender.holding(&pass, item_bytes)?,
+    };
     let arrange = |area: &mut [u8], len: usize, _: usize| {
         let mut buckets = Vec::with_capacity(len / item_bytes);
         buckets_of(&area[..len], &mut buckets)?;

@@ -6,12 +6,14 @@
 //!
 //! Two ways, one result. *By hash*: each thread counts in a table of its own, full tables are
 //! added to a shared one, and that is sorted at the end: one read of the input, nothing on
-//! scratch. Where the distinct items turn out to be more than the tables hold, *by sort*: the
-//! items are written and sorted, and runs of equal ones are counted in one pass in order.
+//! scratch. *By sort*: the items are written and sorted, and runs of equal ones are counted in one
+//! pass in order. [`plan_group`] estimates from a sample how many distinct items there are, and so
+//! which way is taken; where they turn out to be more than the tables hold, by sort in any case.
 //!
-//! Bounds: by hash, half of the memory; by sort, what [`sort`](mod@crate::algo::sort) takes.
+//! Bounds: the sample is [`SAMPLE_PIECES`] reads; by hash, half of the memory; by sort, what [`sort`](mod@crate::algo::sort) takes.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -19,12 +21,12 @@ use bytemuck::Pod;
 use twox_hash::XxHash3_64;
 
 use super::append::Appender;
-use super::batch::{Leaf, Sequence};
+use super::batch::{Leaf, Sequence, Yield};
 use super::gather::InMemory;
-use super::pass::{Demand, Loaded, Pass, PassSummary, shield};
+use super::pass::{Demand, Loaded, Pass, PassPlan, PassSummary, shield};
 use super::pieces::Lanes;
 use super::producer::{Emit, Producer, Typed};
-use super::write::{chunk_bytes, header_of, produce};
+use super::write::{chunk_bytes, header_of, plan_of, produce};
 use crate::algo::ends::stage_output;
 use crate::algo::sort::{SortInput, SortOptions, SortOutput, sort};
 use crate::data::order::{Order, OrderOptions, TieBreak};
@@ -32,7 +34,8 @@ use crate::data::record::RecordFormat;
 use crate::drive::PrivateDir;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::memory::Budget;
+use crate::memory::{Budget, Pool};
+use crate::stream::sample::distinct;
 use crate::volume::output::{Room, parent_of};
 
 /// Bytes of a count.
@@ -41,6 +44,10 @@ const COUNT_BYTES: usize = 8;
 const LOAD_PERCENT: usize = 70;
 /// Places of the smallest table.
 const PLACES_MIN: usize = 64;
+/// Places of the input that are looked at, and bytes and positions at each.
+const SAMPLE_PIECES: u64 = 256;
+const SAMPLE_BYTES: u64 = 16 << 10;
+const SAMPLE_POSITIONS: u64 = 512;
 
 /// How distinct items were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +65,43 @@ pub enum Grouping {
     Unique,
     /// Items and counts.
     Counted,
+}
+
+/// How distinct items will be found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupPlan {
+    /// The pass over the input.
+    pub pass: PassPlan,
+    /// The way.
+    pub by: GroupedBy,
+    /// Items that come out of the input, about.
+    pub items: u64,
+    /// Distinct ones, about, if all are about as frequent; at most that for few items.
+    pub distinct: u64,
+    /// Distinct items that the tables hold.
+    pub held: u64,
+    /// Bytes that were read to find that out.
+    pub sampled_bytes: u64,
+}
+
+impl fmt::Display for GroupPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.pass)?;
+        let GroupPlan {
+            items,
+            distinct,
+            held,
+            ..
+        } = self;
+        write!(
+            f,
+            "  about {distinct} distinct of {items} items, tables hold {held}: "
+        )?;
+        match self.by {
+            GroupedBy::Hash => write!(f, "counted by hash, nothing goes to scratch"),
+            GroupedBy::Sort => write!(f, "written and sorted, then counted in order"),
+        }
+    }
 }
 
 /// What was found.
@@ -127,7 +171,12 @@ pub fn group<P: Producer>(
             tie: TieBreak::Bytes,
         },
     );
-    if let Some((table, mut pass)) = by_hash(job, producer)? {
+    let plan = plan_group(job, producer, "group")?;
+    let counted = match plan.by {
+        GroupedBy::Hash => by_hash(job, producer)?,
+        GroupedBy::Sort => None,
+    };
+    if let Some((table, mut pass)) = counted {
         let mut groups: Vec<(&[u8], u64)> = table.iter().collect();
         groups.sort_unstable_by(|a, b| order.compare(a.0, b.0));
         let item_bytes = written_bytes(producer, grouping);
@@ -143,6 +192,7 @@ pub fn group<P: Producer>(
             item_bytes,
         };
         let written = produce(job, &result, output, replace)?;
+        pass.read_bytes += plan.sampled_bytes;
         pass.written_bytes += written.written_bytes;
         pass.seconds += written.seconds;
         return Ok(GroupSummary {
@@ -150,7 +200,8 @@ pub fn group<P: Producer>(
             by: GroupedBy::Hash,
         });
     }
-    let pass = by_sort(job, producer, format, grouping, (output, replace))?;
+    let mut pass = by_sort(job, producer, format, grouping, (output, replace))?;
+    pass.read_bytes += plan.sampled_bytes;
     Ok(GroupSummary {
         pass,
         by: GroupedBy::Sort,
@@ -188,9 +239,13 @@ impl Table {
     }
 
     /// As many places, a power of two, as fit.
-    fn new(item_bytes: usize, memory_bytes: u64) -> Self {
+    fn places(item_bytes: usize, memory_bytes: u64) -> usize {
         let places = memory_bytes as usize / Self::place_bytes(item_bytes);
-        let places = 1 << places.max(PLACES_MIN).ilog2();
+        1 << places.max(PLACES_MIN).ilog2()
+    }
+
+    fn new(item_bytes: usize, memory_bytes: u64) -> Self {
+        let places = Self::places(item_bytes, memory_bytes);
         Table {
             item_bytes,
             items: vec![0; places * item_bytes],
@@ -243,12 +298,120 @@ fn hash(item: &[u8]) -> u64 {
     }
 }
 
+/// Memory of each table; the result is made from the shared one: as much again as that.
+fn share_bytes(job: &Job) -> u64 {
+    let threads = job.options.threads.max(1) as u64;
+    job.budget.limit_bytes() / 2 / (threads + 3)
+}
+
+/// How [`group`] would go about it. Reads a sample, or nothing of an input that fits in any case.
+///
+/// # Errors
+/// As [`count_by`].
+pub fn plan_group<P: Producer>(job: &Job, producer: &P, consumer: &str) -> Result<GroupPlan> {
+    let pass = plan_of(job, producer, consumer)?;
+    let item_bytes = producer.item_bytes();
+    let held = (Table::places(item_bytes, share_bytes(job)) * LOAD_PERCENT / 100) as u64;
+    let sample = sample_items(job, producer, held)?;
+    let by = match sample.distinct <= held {
+        true => GroupedBy::Hash,
+        false => GroupedBy::Sort,
+    };
+    Ok(GroupPlan {
+        pass,
+        by,
+        items: sample.items,
+        distinct: sample.distinct,
+        held,
+        sampled_bytes: sample.read_bytes,
+    })
+}
+
+/// What a sample tells.
+struct Sampled {
+    items: u64,
+    distinct: u64,
+    read_bytes: u64,
+}
+
+/// What was looked at.
+#[derive(Default)]
+struct Seen {
+    positions: u64,
+    made: u64,
+    hashes: Vec<u64>,
+}
+
+/// Items, and distinct ones, that come out of the sources; without a look where they are `few`.
+fn sample_items<P: Producer>(job: &Job, producer: &P, few: u64) -> Result<Sampled> {
+    let item_bytes = producer.item_bytes();
+    let demand = Demand {
+        out_bytes: item_bytes,
+        areas: 1,
+        thread_bytes: producer.space_bytes() as u64,
+        fixed_bytes: job.budget.limit_bytes() / 8,
+    };
+    let leaves = producer.leaves();
+    let position_bytes: u64 = leaves.iter().map(|leaf| leaf.element_bytes as u64).sum();
+    let positions = (SAMPLE_BYTES / position_bytes.max(1)).clamp(1, SAMPLE_POSITIONS);
+    let room = demand.fixed_bytes / (SAMPLE_POSITIONS * size_of::<u64>() as u64);
+    let pieces = room.clamp(1, SAMPLE_PIECES);
+    let pass = Pass::open_sample(job, &leaves, demand, (pieces, positions))?;
+    let count = pass.count();
+    if producer.yields() != Yield::Any && count <= few {
+        return Ok(Sampled {
+            items: count,
+            distinct: count,
+            read_bytes: 0,
+        });
+    }
+    job.control.begin_phase("sample", 0);
+    let all = Mutex::new(Seen::default());
+    pass.each_piece(
+        || {
+            let bytes = pass.sizes.area_bytes;
+            let area = Pool::new(&job.budget, "items", bytes, 1)?;
+            Ok((producer.space(), area, Vec::new()))
+        },
+        |(space, pool, hashes), reader, loaded| {
+            let mut area = reader.area(pool)?;
+            let mut made = 0;
+            let mut add = |items: &[u8]| {
+                // Of a position that becomes many items, some are enough.
+                let room = (SAMPLE_POSITIONS as usize).saturating_sub(hashes.len());
+                hashes.extend(items.chunks_exact(item_bytes).take(room).map(hash));
+                made += items.len() / item_bytes;
+                Ok(())
+            };
+            let mut emit = Emit::streaming(&mut area, &mut add);
+            shield(|| producer.produce(space, loaded.batch(), &mut emit))?;
+            emit.finish()?;
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            all.positions += loaded.piece.count as u64;
+            all.made += made as u64;
+            all.hashes.append(hashes);
+            Ok(())
+        },
+        |_, _| Ok(()),
+    )?;
+    let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut hashes = all.hashes;
+    let taken = hashes.len() as f64;
+    hashes.sort_unstable();
+    hashes.dedup();
+    let items = count as f64 * all.made as f64 / all.positions.max(1) as f64;
+    Ok(Sampled {
+        items: items as u64,
+        distinct: distinct(hashes.len() as f64, taken, items) as u64,
+        read_bytes: pass.volume.traffic_bytes().0,
+    })
+}
+
 /// All counts, or nothing if there are more distinct items than places.
 fn by_hash<P: Producer>(job: &Job, producer: &P) -> Result<Option<(Table, PassSummary)>> {
     let item_bytes = producer.item_bytes();
     let threads = job.options.threads.max(1) as u64;
-    // The result is made from the shared table: as much again as that.
-    let share_bytes = job.budget.limit_bytes() / 2 / (threads + 3);
+    let share_bytes = share_bytes(job);
     let demand = Demand {
         out_bytes: item_bytes,
         areas: 1,
@@ -273,7 +436,7 @@ fn by_hash<P: Producer>(job: &Job, producer: &P) -> Result<Option<(Table, PassSu
     pass.each_piece(
         || {
             let table = Table::new(item_bytes, share_bytes);
-            let area = crate::memory::Pool::new(&job.budget, "items", fill_bytes, 1)?;
+            let area = Pool::new(&job.budget, "items", fill_bytes, 1)?;
             Ok((table, producer.space(), area))
         },
         |(table, space, pool), reader, loaded| {
@@ -395,8 +558,8 @@ fn count_runs(
     job.control
         .begin_phase("count runs", pass.pieces.sources.data_bytes());
     let appender = match (&staged, output) {
-        (Some(staged), _) => Appender::to_files(&pass, staged, 1, chunk_bytes(job, 1))?,
-        (None, SortOutput::Pipe(pipe)) => Appender::to_pipe(pipe),
+        (Some(staged), _) => Appender::to_files(&pass, staged, chunk_bytes(job, 1))?,
+        (None, SortOutput::Pipe(pipe)) => Appender::to_pipe(&pass, pipe),
         (None, _) => return Ok(pass.summary(0, 0)),
     };
     let mut reader = pass.reader()?;

@@ -28,9 +28,10 @@
 //! | [`group`] | `count_by`, `unique`: by hash or by sort |
 //! | [`gather`](mod@gather) | elements by position; all items in memory |
 //! | [`table`], [`aggregate`], [`tables`] | the same with types that are known when it runs: expressions |
-//! | `pieces`, `pass`, `append`, [`producer`] | how: what is read next, sizes, order |
+//! | `pieces`, `pass`, `append`, `ahead`, [`producer`] | how: what is read next, sizes, order |
 
 pub mod aggregate;
+mod ahead;
 mod append;
 pub mod batch;
 pub mod distribute;
@@ -50,10 +51,10 @@ pub use aggregate::{Reduction, Scalar, reduce_table};
 pub use batch::{Batch, Sequence, read, tabulate};
 pub use distribute::{BucketFiles, distribute, partition};
 pub use gather::{collect, gather};
-pub use group::{GroupSummary, GroupedBy, Grouping, count_by, unique};
+pub use group::{GroupPlan, GroupSummary, GroupedBy, Grouping, count_by, unique};
 pub use pass::{PassPlan, PassSummary};
 pub use reduce::{count, fold, max, mean, min, reduce, sum};
-pub use scan::{Inclusion, scan};
+pub use scan::{Inclusion, plan_scan, scan};
 pub use select::{find_if, first, histogram, top_k};
 pub use table::Table;
 pub use write::write;

@@ -74,6 +74,8 @@ pub(crate) struct Geometry {
     pub(crate) areas: usize,
     pub(crate) area_bytes: usize,
     pub(crate) threads: usize,
+    /// What is left of the memory.
+    pub(crate) spare_bytes: u64,
 }
 
 impl Geometry {
@@ -106,6 +108,7 @@ impl Geometry {
             },
             area_bytes: 0,
             threads,
+            spare_bytes: 0,
         };
         let needed = |sizes: &Geometry| {
             let slots: u64 = leaf_bytes
@@ -138,6 +141,7 @@ impl Geometry {
                     .hint("allow more with --memory, or use fewer --threads"));
             }
         }
+        sizes.spare_bytes = limit_bytes - needed(&sizes);
         sizes.area_bytes =
             (block_ceil(sizes.items * demand.out_bytes as u64) as usize) + 2 * BLOCK_BYTES;
         Ok(sizes)
@@ -213,11 +217,43 @@ impl<'a> Pass<'a> {
         lanes: Lanes,
         demand: Demand,
     ) -> Result<Self> {
+        Self::open_part(job, leaves, lanes, demand, None)
+    }
+
+    /// A pass over a sample: about `pieces` pieces of `positions` positions, evenly spread.
+    pub(crate) fn open_sample(
+        job: &'a Job,
+        leaves: &[Leaf],
+        demand: Demand,
+        (pieces, positions): (u64, u64),
+    ) -> Result<Self> {
+        Self::open_part(
+            job,
+            leaves,
+            Lanes::Drives,
+            demand,
+            Some((pieces, positions)),
+        )
+    }
+
+    fn open_part(
+        job: &'a Job,
+        leaves: &[Leaf],
+        lanes: Lanes,
+        demand: Demand,
+        sample: Option<(u64, u64)>,
+    ) -> Result<Self> {
         let started = Instant::now();
         let volume = Volume::new(Arc::clone(&job.device), &[])?;
         let sources = Sources::open(&volume, leaves, lanes)?;
-        let sizes = Geometry::new(job, &sources, demand)?;
-        let pieces = Pieces::new(sources, sizes.items);
+        let mut sizes = Geometry::new(job, &sources, demand)?;
+        let pieces = match sample {
+            None => Pieces::new(sources, sizes.items),
+            Some((pieces, positions)) => {
+                sizes.items = sizes.items.min(positions);
+                Pieces::new(sources, sizes.items).sampled(pieces)
+            }
+        };
         let crew = Crew::new(job, pieces.len());
         Ok(Pass {
             job,
@@ -346,6 +382,11 @@ impl<'a> Reader<'a> {
             is_over: false,
             pass,
         })
+    }
+
+    /// The pieces that it takes from.
+    pub(crate) fn pieces(&self) -> &Pieces {
+        &self.pass.pieces
     }
 
     /// Hands out no more pieces: what has been started is still finished.

@@ -269,21 +269,23 @@ impl<R> InOrder<R> {
     }
 }
 
-/// The fold of each of `lanes` equal stretches; nothing for an empty one.
+/// The fold of each of `stretches` equal stretches but the last, which is not read; nothing for an
+/// empty one.
 pub(crate) fn fold_stretches<R: Send>(
     job: &Job,
     leaves: &[Leaf],
-    lanes: usize,
+    stretches: usize,
     grain: impl Fn(Batch<'_>) -> Result<R> + Sync,
     combine: &(impl Fn(R, R) -> R + Sync),
 ) -> Result<Vec<Option<R>>> {
-    let pass = Pass::open(job, leaves, Lanes::Stretches(lanes), Demand::default())?;
+    let pass = Pass::open(job, leaves, Lanes::Stretches(stretches), Demand::default())?;
+    pass.pieces.leave_out_last();
     let found = fold_pass(&pass, || (), |(), batch| grain(batch), combine)?;
-    let mut folds: Vec<Option<R>> = (0..lanes).map(|_| None).collect();
+    let mut folds: Vec<Option<R>> = (0..stretches).map(|_| None).collect();
     for (segment, found) in found.segments.into_iter().enumerate() {
         let found = found.into_inner();
         let found = found.unwrap_or_else(PoisonError::into_inner).so_far;
-        let fold = &mut folds[pass.pieces.sources.lane_of(segment)];
+        let fold = &mut folds[pass.pieces.sources.stretch_of(segment)];
         *fold = shield(|| Ok(fold.take().into_iter().chain(found).reduce(combine)))?;
     }
     Ok(folds)

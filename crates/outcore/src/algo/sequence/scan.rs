@@ -2,28 +2,36 @@
 //!
 //! Contract (PALID, SPAA 2025, section 4: scan): item i of the result is the fold of the items up
 //! to i (inclusive), or before it (exclusive), from left to right, one by one: for floats the very
-//! bits that a loop over the data gives. One pass: pieces are read and mapped side by side, and
-//! each is scanned when its turn to be appended has come, from the value that the piece before it
-//! left. Where the output is several shards, stretches are folded first, in a pass over all drives
-//! at once, and then scanned side by side, each from the fold of those before it.
+//! bits that a loop over the data gives, as long as one pass is made. Pieces are read and mapped
+//! side by side, and each is scanned when its turn to be appended has come, from the value that the
+//! piece before it left: one read and one write, into one file or several.
 //!
-//! N.B. the other way, block sums first and then a second read of everything, moves 3 times the
-//! data instead of 2. It is taken where it lets all drives work, which one stretch in order cannot.
+//! Data that lie on three drives or more and are to become several shards are read twice, but for
+//! the last shard's: stretches are folded first, on all drives at once, and then scanned side by
+//! side, each from the fold of those before it. Twice is the least there: a drive has nothing to
+//! write before all that comes before its data has been read, and by then its own data should
+//! have been. On D drives that takes 2/D of what one reading in order does, which has one
+//! drive at work at a time.
 //!
-//! Bounds: I/O is one read and one write of the data; for shards two reads and one write.
+//! N.B. block sums first and a second read everywhere moves 3 times the data instead of 2: on one
+//! drive, and on two, that gains nothing.
+//!
+//! Bounds: I/O is one read and one write of the data, or two reads and one write.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::Pod;
 
-use super::batch::{Batch, Sequence};
-use super::pass::{PassSummary, shield};
-use super::producer::Typed;
+use super::batch::{Batch, Leaf, Sequence};
+use super::pass::{PassPlan, PassSummary, shield};
+use super::pieces::{Lanes, Sources};
+use super::producer::{Producer, Typed};
 use super::reduce::fold_stretches;
-use super::write::{append_in_lanes, lanes_of};
+use super::write::{append_in_lanes, outs_of, plan_of};
 use crate::algo::sort::SortOutput;
 use crate::error::Result;
 use crate::job::Job;
+use crate::volume::Volume;
 
 /// Whether an item counts for its own prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,15 +58,14 @@ where
     S: Sequence,
     S::Item: Pod + Sync,
 {
-    let lanes = lanes_of(output);
-    let mut passes = 1;
+    let outs = outs_of(output);
+    let mut leaves = Vec::new();
+    sequence.leaves(&mut leaves);
+    let is_folded = outs > 1 && is_faster_read_twice(job, &leaves)?;
     let mut starts = vec![identity];
-    if lanes > 1 {
-        passes = 2;
-        let mut leaves = Vec::new();
-        sequence.leaves(&mut leaves);
+    if is_folded {
         let grain = |batch: Batch<'_>| Ok(sequence.iter(batch).fold(identity, &op));
-        let folds = fold_stretches(job, &leaves, lanes, grain, &op)?;
+        let folds = fold_stretches(job, &leaves, outs, grain, &op)?;
         starts = shield(|| {
             let mut before = identity;
             let starts = folds.into_iter().map(|fold| {
@@ -71,9 +78,15 @@ where
             Ok(starts.collect())
         })?;
     }
+    let lanes = match is_folded {
+        true => Lanes::Stretches(outs),
+        false => Lanes::InOrder(outs),
+    };
     let states: Vec<Mutex<S::Item>> = starts.into_iter().map(Mutex::new).collect();
-    let at_turn = |results: &mut [u8], lane: usize| {
-        let mut state = states[lane].lock().unwrap_or_else(PoisonError::into_inner);
+    let at_turn = |results: &mut [u8], out: usize| {
+        // One value goes through all outputs where they are written one after another.
+        let state = &states[out.min(states.len() - 1)];
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         let items: &mut [S::Item] = bytemuck::cast_slice_mut(results);
         let mut so_far = *state;
         match inclusion {
@@ -92,6 +105,32 @@ where
         *state = so_far;
         Ok(())
     };
-    let done = append_in_lanes(job, &Typed(sequence), output, replace, Some(&at_turn))?;
-    Ok(PassSummary { passes, ..done })
+    let typed = Typed(sequence);
+    let done = append_in_lanes(job, &typed, (output, replace), lanes, Some(&at_turn))?;
+    Ok(PassSummary {
+        passes: 1 + u32::from(is_folded),
+        ..done
+    })
+}
+
+/// How [`scan`] into `outs` files would go about it. Opens the sources and reads nothing.
+///
+/// # Errors
+/// As [`scan`].
+pub fn plan_scan<P: Producer>(job: &Job, producer: &P, outs: usize) -> Result<PassPlan> {
+    let is_folded = outs > 1 && is_faster_read_twice(job, &producer.leaves())?;
+    Ok(PassPlan {
+        reads: 1 + u32::from(is_folded),
+        ..plan_of(job, producer, "scan")?
+    })
+}
+
+/// Whether so many drives hold the data that reading all at once, twice, takes less time than one
+/// after another: what memory can hold need not wait.
+fn is_faster_read_twice(job: &Job, leaves: &[Leaf]) -> Result<bool> {
+    let volume = Volume::new(Arc::clone(&job.device), &[])?;
+    let sources = Sources::open(&volume, leaves, Lanes::Drives)?;
+    let data_bytes = sources.data_bytes();
+    let is_held = data_bytes <= job.budget.limit_bytes() / 2;
+    Ok(!is_held && 2 * sources.fullest_drive_bytes() < data_bytes)
 }

@@ -5,7 +5,8 @@
 //! their final place, by any thread and without a copy ([`Writer`]). Where their number is known
 //! only afterwards (`filter`, `flat_map`), and for pipes, they are appended in order
 //! ([`super::append`]); an output of several shards then has in each what a stretch of the input
-//! became, so that all drives write at once.
+//! became, so that all drives write at once. Into one output all drives are read side by side as
+//! far as the memory holds the results ([`super::ahead`]).
 //!
 //! Bounds: I/O is one read of the sources and one write of the result.
 
@@ -199,29 +200,34 @@ fn write_appended<P: Producer>(
     output: &SortOutput,
     replace: bool,
 ) -> Result<PassSummary> {
-    append_in_lanes(job, producer, output, replace, None)
+    let lanes = match outs_of(output) {
+        1 => Lanes::InOrder(1),
+        outs => Lanes::Stretches(outs),
+    };
+    append_in_lanes(job, producer, (output, replace), lanes, None)
 }
 
 /// Number of files of `output`, each of which takes a stretch of the result.
-pub(crate) fn lanes_of(output: &SortOutput) -> usize {
+pub(crate) fn outs_of(output: &SortOutput) -> usize {
     match output {
         SortOutput::Shards { paths, .. } => paths.len(),
         _ => 1,
     }
 }
 
-/// Appends what `producer` makes, and `at_turn` makes of that in order, to `output`.
+/// Appends what `producer` makes, and `at_turn` makes of that in order, to `output`; each of its
+/// files takes one of the stretches of `lanes`.
 pub(crate) fn append_in_lanes<P: Producer>(
     job: &Job,
     producer: &P,
-    output: &SortOutput,
-    replace: bool,
+    (output, replace): (&SortOutput, bool),
+    lanes: Lanes,
     at_turn: Option<&AtTurn<'_>>,
 ) -> Result<PassSummary> {
     let item_bytes = producer.item_bytes();
-    let outs = lanes_of(output);
+    let outs = outs_of(output);
     let demand = demand_of(producer, outs, job, false);
-    let pass = Pass::open(job, &producer.leaves(), Lanes::Stretches(outs), demand)?;
+    let pass = Pass::open(job, &producer.leaves(), lanes, demand)?;
     let data_bytes = match producer.yields() {
         Yield::Any => 0,
         _ => pass.count() * item_bytes as u64,
@@ -237,13 +243,17 @@ pub(crate) fn append_in_lanes<P: Producer>(
     job.control
         .begin_phase("write", pass.pieces.sources.data_bytes());
     let appender = match (&staged, output) {
-        (Some(staged), _) => Appender::to_files(&pass, staged, outs, chunk_bytes(job, outs))?,
-        (None, SortOutput::Pipe(pipe)) => Appender::to_pipe(pipe),
+        (Some(staged), _) => Appender::to_files(&pass, staged, chunk_bytes(job, outs))?,
+        (None, SortOutput::Pipe(pipe)) => Appender::to_pipe(&pass, pipe),
         (None, _) => return Ok(pass.summary(0, 0)),
     };
-    let arrange = |_: &mut [u8], len: usize, lane: usize| {
+    let appender = match producer.yields() {
+        Yield::Any => appender,
+        _ => appender.holding(&pass, item_bytes)?,
+    };
+    let arrange = |_: &mut [u8], len: usize, stretch: usize| {
         Ok(vec![Run {
-            out: lane,
+            out: stretch,
             start: 0,
             len_bytes: len,
         }])
