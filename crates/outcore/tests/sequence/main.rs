@@ -7,6 +7,7 @@
 mod consumers;
 mod drives;
 mod faults;
+mod files;
 mod passes;
 mod support;
 mod trouble;

@@ -27,6 +27,7 @@
 //! | [`distribute`](mod@distribute) | files by bucket, `partition` |
 //! | [`group`] | `count_by`, `unique`: by hash or by sort |
 //! | [`gather`](mod@gather) | elements by position; all items in memory |
+//! | [`files`] | a function on each of many files |
 //! | [`table`], [`aggregate`], [`tables`] | the same with types that are known when it runs: expressions |
 //! | `pieces`, `pass`, `append`, `ahead`, [`producer`] | how: what is read next, sizes, order |
 
@@ -35,6 +36,7 @@ mod ahead;
 mod append;
 pub mod batch;
 pub mod distribute;
+pub mod files;
 pub mod gather;
 pub mod group;
 mod pass;
@@ -50,6 +52,7 @@ pub mod write;
 pub use aggregate::{Reduction, Scalar, reduce_table};
 pub use batch::{Batch, Sequence, read, tabulate};
 pub use distribute::{BucketFiles, distribute, partition};
+pub use files::{LoadedFile, map_files};
 pub use gather::{collect, gather};
 pub use group::{GroupPlan, GroupSummary, GroupedBy, Grouping, count_by, unique};
 pub use pass::{PassPlan, PassSummary};
