@@ -527,7 +527,8 @@ impl fmt::Display for LinePlan {
             (0, _) => writeln!(f, "  fits in memory: one pass, nothing goes to scratch")?,
             (n, 0) => writeln!(
                 f,
-                "  {n} distribution(s) through scratch, then bucket by bucket"
+                "  {} through scratch, then bucket by bucket",
+                units::counted(u64::from(n), "distribution")
             )?,
             _ => writeln!(f, "  what finds no place in a table goes through scratch")?,
         }
