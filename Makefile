@@ -7,7 +7,7 @@ COMMAND = $(TARGET_DIR)/release/outcore
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint wheel install uninstall fuzz clean
+.PHONY: help build demo test lint wheel install uninstall fuzz mutations test-parquet clean
 
 help:
 	@echo 'make demo      generate 1 GiB, sort it in 256 MiB of memory, verify it, say how fast'
@@ -17,6 +17,8 @@ help:
 	@echo 'make install   the command, its man pages and completions, below PREFIX=$(PREFIX)'
 	@echo 'make wheel     the Python package, into dist/'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs nightly, cargo-fuzz)'
+	@echo 'make mutations damaged files through the simulator'"'"'s parsers, where there is no cargo-fuzz (a minute)'
+	@echo 'make test-parquet  what --features parquet adds (its library takes a minute or two to compile)'
 	@echo 'make bench-sort  other sorters and the drive itself, measured here (root; about 25 minutes)'
 	@echo 'make bench-primitives  shuffle, lines, map, filter, reduce, scan, gather (root; about 18 minutes)'
 	@echo 'make bench-volume  a volume of eight drives beside fio and btrfs raid0 (root; about 15 minutes)'
@@ -52,6 +54,13 @@ uninstall:
 
 fuzz:
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+mutations:
+	OUTCORE_MUTATIONS=30000 cargo test --release --package outcore-sim --test mutations
+
+test-parquet:
+	cargo test --package outcore-sim --features parquet --lib requests
+	cargo check --package outcore-cli --features parquet
 
 clean:
 	cargo clean

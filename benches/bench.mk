@@ -5,7 +5,7 @@ BENCH_PYTHON ?= python3
 BENCH_SORT := $(BENCH_PYTHON) benches/peers/bench_sort.py --outcore $(COMMAND)
 BENCH_PRIMITIVES := $(BENCH_PYTHON) benches/peers/bench_primitives.py --outcore $(COMMAND)
 
-.PHONY: bench-sort bench-sort-quick bench-drives bench-primitives bench-primitives-quick bench-sim bench-selftest bench-fio
+.PHONY: bench-sort bench-sort-quick bench-drives bench-primitives bench-primitives-quick bench-sim bench-predict bench-selftest bench-fio
 
 # Every case at full size: about 25 minutes, 45 GiB of disk, 10 GiB of memory for the drives' images.
 bench-sort: build
@@ -31,6 +31,10 @@ bench-primitives-quick: build
 # The simulator's event loop beside MQSim's: MQSIM is a checkout of CMU-SAFARI/MQSim. Three minutes.
 bench-sim: build
 	$(BENCH_PYTHON) benches/sim_speed.py --mqsim '$(MQSIM)' --outcore $(COMMAND) $(BENCH_ARGS)
+
+# A sort on 2, 4 and 8 throttled drives, predicted from its trace on one: two minutes, 4 GiB of memory for the drives' images.
+bench-predict: build
+	$(BENCH_PYTHON) benches/sim_predict.py --outcore $(COMMAND) $(BENCH_ARGS)
 
 # The benchmarks' own tests; seconds, standard library only.
 bench-selftest:

@@ -2,8 +2,9 @@
 //!
 //! Contract: each function takes arbitrary bytes. A drive that is accepted can be written and read
 //! again; a workload that is accepted gives flows; an access pattern that is accepted gives requests of
-//! whole sectors; a graph that is accepted has requests that can
-//! be replayed (it is not: building a drive for each input would take too long).
+//! whole sectors; a graph that is accepted has requests that can be replayed (it is not: building a
+//! drive for each input would take too long). `crates/outcore-sim/tests/mutations.rs` checks the same on
+//! damaged files without a fuzzer.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use outcore_sim::calibrate::read_targets;
 use outcore_sim::config::{Compat, DriveConfig};
 use outcore_sim::gpu::pattern::{parse_access, read_pages};
 use outcore_sim::gpu::{GpuConfig, Workload};
-use outcore_sim::mqsim::{drive_from_text, workload_from_text};
+use outcore_sim::mqsim::{ascii_trace_from_text, drive_from_text, workload_from_text};
 use outcore_sim::workload_file::WorkloadFile;
 
 fn text(data: &[u8]) -> String {
@@ -35,7 +36,7 @@ pub fn workload(data: &[u8]) {
     }
 }
 
-/// MQSim's drive and workload.
+/// MQSim's drive, workload and trace.
 pub fn mqsim(data: &[u8]) {
     let text = text(data);
     for compat in [Compat::None, Compat::Mqsim] {
@@ -44,6 +45,7 @@ pub fn mqsim(data: &[u8]) {
         let _ = drive_from_text(path, &text, compat, &mut warnings);
         let _ = workload_from_text(path, &text, compat, &mut warnings);
     }
+    let _ = ascii_trace_from_text(&text);
 }
 
 /// A graph of requests.

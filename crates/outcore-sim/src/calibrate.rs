@@ -1,4 +1,5 @@
-//! A preset fitted to a drive that was measured: what `outcore drives probe` found, as a model.
+//! A preset fitted to a drive that was measured: what `outcore drives probe` or `outcore bench io`
+//! found, as a model.
 //!
 //! Model: geometry and policies are those of a base preset; five values are fitted, one after the
 //! other, in rounds: the read latency of the flash to random reads one at a time, the firmware's time
@@ -10,8 +11,11 @@
 //! What was not measured is left as it is. A measurement of a file in memory or through the page
 //! cache fits those, not a drive.
 
+use std::collections::BTreeMap;
+
 use outcore::error::{Error, Result};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::config::DriveConfig;
 use crate::presets::{Figure, depth_curve, measure};
@@ -75,10 +79,10 @@ struct DrivesFile {
 }
 
 /// Reads what `outcore drives probe` wrote: its drives file (TOML), or its JSON Lines, which has
-/// the rates by depth as well. One entry a drive.
+/// the rates by depth as well; or the report of `outcore bench io` (JSON). One entry a drive.
 ///
 /// # Errors
-/// Neither of the two, or no drive with a measured value in it.
+/// None of these, or no drive with a measured value in it.
 pub fn read_targets(text: &str) -> Result<Vec<Targets>> {
     let is_json = text.trim_start().starts_with('{');
     let found = if is_json {
@@ -93,8 +97,11 @@ pub fn read_targets(text: &str) -> Result<Vec<Targets>> {
         })
         .collect();
     if measured.is_empty() {
-        return Err(Error::usage(OPERATION, "no drive in it has been measured")
-            .hint("make it with `outcore drives probe DIR -o drives.toml`"));
+        return Err(
+            Error::usage(OPERATION, "no drive in it has been measured").hint(
+                "make it with `outcore drives probe DIR --json` or `outcore bench io DIR --json`",
+            ),
+        );
     }
     Ok(measured)
 }
@@ -132,12 +139,22 @@ fn from_toml(text: &str) -> Result<Vec<Targets>> {
 
 fn from_json(text: &str) -> Result<Vec<Targets>> {
     let mut found = Vec::new();
+    // A report's own file is one object over many lines.
+    if let Ok(report) = serde_json::from_str::<Value>(text)
+        && report["sections"].is_array()
+    {
+        return Ok(from_report(&report).into_iter().collect());
+    }
     for (number, line) in text.lines().enumerate() {
         if line.trim().is_empty() {
             continue;
         }
-        let value: serde_json::Value = serde_json::from_str(line)
+        let value: Value = serde_json::from_str(line)
             .map_err(|error| Error::usage(OPERATION, format!("line {}: {error}", number + 1)))?;
+        if value["report"]["sections"].is_array() {
+            found.extend(from_report(&value["report"]));
+            continue;
+        }
         // The event itself, or what it carries.
         let Some(drive) = [&value, &value["drive"], &value["data"]]
             .into_iter()
@@ -146,7 +163,7 @@ fn from_json(text: &str) -> Result<Vec<Targets>> {
             continue;
         };
         let rate = |key: &str| match &drive["spec"][key] {
-            serde_json::Value::String(text) => crate::units::parse_rate(text).unwrap_or(0) as f64,
+            Value::String(text) => crate::units::parse_rate(text).unwrap_or(0) as f64,
             other => other.as_f64().unwrap_or(0.0),
         };
         let curve = drive["iops_by_depth"].as_array();
@@ -165,6 +182,62 @@ fn from_json(text: &str) -> Result<Vec<Targets>> {
         });
     }
     Ok(found)
+}
+
+/// Requests in flight beyond this measure the machine that asks.
+const REPORTED_DEPTH_MAX: u64 = 1024;
+
+/// One drive out of a report of `outcore bench io`: its table by number of drives, and where it is
+/// about one drive alone, random reads by threads and depth.
+fn from_report(report: &Value) -> Option<Targets> {
+    let list = |value: &'_ Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
+    let tables: Vec<Value> = list(report, "sections")
+        .iter()
+        .flat_map(|section| list(section, "tables"))
+        .collect();
+    let table = |id: &str| tables.iter().find(|table| table["id"] == id);
+    let by_count = table("drives")?;
+    let alone = list(by_count, "rows")
+        .into_iter()
+        .find(|row| row[0] == 1.0)?;
+    let of_one = |name: &str| {
+        let columns = list(by_count, "columns");
+        let at = columns.iter().position(|column| column["name"] == name)?;
+        alone[at].as_f64()
+    };
+    let mut curve = BTreeMap::new();
+    if list(by_count, "rows").len() == 1
+        && let Some(table) = table("depths-random-read")
+    {
+        for row in list(table, "rows") {
+            let cells = row.as_array().into_iter().flatten();
+            for (column, rate) in list(table, "columns").iter().zip(cells) {
+                let name = column["name"].as_str().unwrap_or_default();
+                let depth = name
+                    .strip_suffix(" in flight")
+                    .and_then(|depth| depth.parse::<u64>().ok());
+                let threads = row[0].as_f64().map(|threads| threads as u64);
+                let Some((depth, (threads, rate))) = depth.zip(threads.zip(rate.as_f64())) else {
+                    continue;
+                };
+                let together = depth.saturating_mul(threads);
+                if (1..=REPORTED_DEPTH_MAX).contains(&together) && rate > 0.0 {
+                    let best = curve.entry(together as u32).or_insert(rate);
+                    *best = rate.max(*best);
+                }
+            }
+        }
+    }
+    if curve.is_empty() {
+        // What the table by number of drives keeps in flight.
+        curve.extend(of_one("random reader").map(|rate| (32, rate)));
+    }
+    Some(Targets {
+        name: "measured".to_owned(),
+        read_bytes_per_s: of_one("streamer").unwrap_or(0.0),
+        write_bytes_per_s: of_one("writer").unwrap_or(0.0),
+        iops_by_depth: curve.into_iter().collect(),
+    })
 }
 
 /// Fits `base` to `targets`. Takes some seconds: every round simulates every figure; `base` should
@@ -287,6 +360,8 @@ fn adjust(config: &mut DriveConfig, targets: &Targets, fits: &[Fit]) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::presets::preset;
 
@@ -326,5 +401,46 @@ mod tests {
                 .contains("probe")
         );
         assert!(read_targets("{\"x\":1}\n{\n").is_err());
+    }
+
+    #[test]
+    fn a_report_of_bench_io_is_read_as_its_file_and_as_a_summary() {
+        let head = |names: &[&str]| -> Vec<Value> {
+            names.iter().map(|name| json!({"name": name})).collect()
+        };
+        let report = |counts: Value| {
+            json!({"v": 1, "sections": [{"tables": [
+                {"id": "depths-random-read", "columns": head(&["threads", "1 in flight", "64 in flight", "peak"]),
+                 "rows": [[1.0, 9000.0, 90_000.0, 90_000.0], [2.0, 17_000.0, null, 17_000.0]]},
+                {"id": "drives", "columns": head(&["drives", "streamer", "of ideal", "writer", "random reader"]),
+                 "rows": counts},
+            ]}]})
+        };
+        let one = report(json!([[1.0, 3e9, 1.0, 2e9, 50_000.0]]));
+        let targets = &read_targets(&format!("{one:#}\n")).unwrap()[0];
+        assert_eq!(
+            (targets.read_bytes_per_s, targets.write_bytes_per_s),
+            (3e9, 2e9)
+        );
+        assert_eq!(
+            targets.iops_by_depth,
+            [(1, 9000.0), (2, 17_000.0), (64, 90_000.0)]
+        );
+        let lines = format!(
+            "{}\n{}\n",
+            json!({"event": "begin"}),
+            json!({"report": one})
+        );
+        assert_eq!(read_targets(&lines).unwrap()[0], *targets);
+        // Depths of several drives together are no drive's.
+        let two = report(json!([
+            [1.0, 3e9, 1.0, 2e9, 50_000.0],
+            [2.0, 6e9, 1.0, 4e9, 99_000.0]
+        ]));
+        assert_eq!(
+            read_targets(&two.to_string()).unwrap()[0].iops_by_depth,
+            [(32, 50_000.0)]
+        );
+        assert!(read_targets("{\"sections\":[]}").is_err());
     }
 }

@@ -15,7 +15,8 @@ use outcore::error::{Error, Result};
 
 use crate::config::{Compat, DriveConfig};
 use crate::mqsim::import_drive;
-use crate::plan::{SortJob, cpu_ns_of, plan_sort};
+use crate::plan::cpu::{CpuCost, measured_here, recorded};
+use crate::plan::{SortJob, plan_sort};
 use crate::presets::preset;
 use crate::units::{parse_rate, parse_size};
 
@@ -128,10 +129,10 @@ pub struct PlanArgs {
     /// question (`outcore sort --record-io`).
     #[arg(long, value_name = "TRACE", conflicts_with_all = ["distribute_ns", "sort_ns"])]
     pub cpu_from: Option<PathBuf>,
-    /// Core nanoseconds to distribute a record [default: 15, a guess].
+    /// Core nanoseconds to distribute a record [default: measured on this machine].
     #[arg(long)]
     pub distribute_ns: Option<f64>,
-    /// Core nanoseconds to sort a record [default: 60, a guess].
+    /// Core nanoseconds to sort a record [default: measured on this machine].
     #[arg(long)]
     pub sort_ns: Option<f64>,
     /// Print JSON Lines.
@@ -148,21 +149,35 @@ fn shared(text: Option<&String>) -> Result<u64> {
         .map_err(usage("read options"))
 }
 
+/// As said, as recorded, or as measured here; what was not said is told on standard error.
+fn cpu_cost(args: &PlanArgs) -> Result<CpuCost> {
+    if let (Some(distribute_ns), Some(sort_ns)) = (args.distribute_ns, args.sort_ns) {
+        return Ok(CpuCost {
+            distribute_ns,
+            sort_ns,
+        });
+    }
+    let (mut cost, source) = match &args.cpu_from {
+        Some(path) => (recorded(path, args.record_bytes)?, "as recorded"),
+        None => (measured_here(args.record_bytes)?, "as measured here"),
+    };
+    cost.distribute_ns = args.distribute_ns.unwrap_or(cost.distribute_ns);
+    cost.sort_ns = args.sort_ns.unwrap_or(cost.sort_ns);
+    eprintln!(
+        "a record costs {:.1} core nanoseconds to distribute and {:.1} to sort, {source}",
+        cost.distribute_ns, cost.sort_ns
+    );
+    Ok(cost)
+}
+
 fn plan_command(args: &PlanArgs) -> Result<u8> {
     let size = |text: &str| parse_size(text).map_err(usage("read options"));
-    let measured = args.cpu_from.as_ref();
-    let measured = measured.map(|path| cpu_ns_of(path, args.record_bytes));
-    let measured = measured.transpose()?;
-    if let Some(ns) = measured {
-        eprintln!("a pass costs {ns:.2} core nanoseconds a record, as recorded");
-    }
     let job = SortJob {
         size_bytes: size(&args.size)?,
         record_bytes: args.record_bytes,
         memory_bytes: size(&args.memory)?,
         cores: args.cores,
-        distribute_ns: measured.or(args.distribute_ns).unwrap_or(15.0),
-        sort_ns: measured.or(args.sort_ns).unwrap_or(60.0),
+        cpu: cpu_cost(args)?,
         bucket_buffer_bytes: 8 << 20,
     };
     let plan = plan_sort(

@@ -6,17 +6,17 @@
 //! do not fit, distribution is repeated. A phase takes the larger of its I/O time (bandwidth of
 //! one simulated drive times the drives, bounded by the shared ceiling) and its computation.
 //!
-//! Pure: nothing is measured here but the drive model; CPU cost a record is an input, which
-//! [`cpu_ns_of`] takes from a job that was recorded on the machine in question.
+//! Pure: nothing is measured here but the drive model; CPU cost a record is an input, which [`cpu`]
+//! measures on this machine or takes from a job that was recorded on another.
 
-use std::path::Path;
+pub mod cpu;
 
 use outcore::error::{Error, Result};
-use outcore_traces::io_trace::{Entry, IoOp, Reader};
 use serde::Serialize;
 
 use crate::config::DriveConfig;
 use crate::presets::{Figure, measure};
+use cpu::CpuCost;
 
 /// The job.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,10 +29,8 @@ pub struct SortJob {
     pub memory_bytes: u64,
     /// Cores.
     pub cores: u32,
-    /// Core time to distribute a record, in nanoseconds.
-    pub distribute_ns: f64,
-    /// Core time to sort a record, in nanoseconds.
-    pub sort_ns: f64,
+    /// Core time a record.
+    pub cpu: CpuCost,
     /// Bytes of one bucket's write buffer and of its read window, which bound the buckets a pass.
     pub bucket_buffer_bytes: u64,
 }
@@ -63,35 +61,6 @@ pub struct SortPlan {
     pub write_bytes_per_s: f64,
     /// `io` or `cpu`, whichever takes longer in sum.
     pub bottleneck: &'static str,
-}
-
-/// Core nanoseconds that a pass over records of `record_bytes` costs on the machine where the job in
-/// the trace at `path` was recorded: its threads' computation over what it read.
-///
-/// # Errors
-/// No trace of the engine's, or one that read nothing.
-pub fn cpu_ns_of(path: &Path, record_bytes: u64) -> Result<f64> {
-    let (mut busy_sum_ns, mut read_bytes) = (0u64, 0u64);
-    for entry in Reader::open(path)? {
-        match entry? {
-            Entry::Request(record) => {
-                busy_sum_ns = busy_sum_ns.saturating_add(record.busy_ns);
-                if record.op == IoOp::Read {
-                    read_bytes += u64::from(record.len_bytes);
-                }
-            }
-            Entry::ThreadEnd { busy_ns, .. } => busy_sum_ns = busy_sum_ns.saturating_add(busy_ns),
-            Entry::Phase { .. } | Entry::End { .. } => {}
-        }
-    }
-    if read_bytes == 0 {
-        return Err(
-            Error::usage("plan sort", "the recorded job has read nothing")
-                .path(path)
-                .hint("record a sort: outcore sort … --record-io run.trace"),
-        );
-    }
-    Ok(busy_sum_ns as f64 / read_bytes as f64 * record_bytes as f64)
 }
 
 /// Predicts a sort on `drives` drives like `drive` with a shared ceiling (0: none).
@@ -146,10 +115,10 @@ pub fn plan_sort(
         bucket /= buckets;
         phases.push(phase(
             format!("distribute into {buckets} buckets each"),
-            job.distribute_ns,
+            job.cpu.distribute_ns,
         ));
     }
-    phases.push(phase("sort buckets".to_owned(), job.sort_ns));
+    phases.push(phase("sort buckets".to_owned(), job.cpu.sort_ns));
     let seconds = phases.iter().map(|phase| phase.seconds).sum();
     let io_sum: f64 = phases.iter().map(|phase| phase.io_seconds).sum();
     let cpu_sum: f64 = phases.iter().map(|phase| phase.cpu_seconds).sum();
@@ -172,8 +141,10 @@ mod tests {
             record_bytes: 8,
             memory_bytes: 1 << 30,
             cores: 4,
-            distribute_ns: 10.0,
-            sort_ns: 30.0,
+            cpu: CpuCost {
+                distribute_ns: 10.0,
+                sort_ns: 30.0,
+            },
             bucket_buffer_bytes: 8 << 20,
         }
     }

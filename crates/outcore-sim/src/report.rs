@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::drive::stats::{DriveStats, Wear};
-use crate::drive::{Done, Op};
+use crate::drive::{Done, Drive, Op};
 use crate::units::{NS, Ps, SECOND};
 
 /// What one flow experienced.
@@ -192,7 +192,8 @@ pub struct Breakdown {
 }
 
 impl Breakdown {
-    fn of(counters: &DriveStats, end_ps: Ps) -> Self {
+    fn of(drive: &Drive, end_ps: Ps) -> Self {
+        let counters = drive.stats();
         let an_operation = |ps: Ps| ps as f64 / NS as f64 / counters.flash_operations.max(1) as f64;
         let link_ps = counters.link_to_host_ps + counters.link_to_drive_ps;
         let used_ps = counters.user_bus_ps + counters.user_array_ps;
@@ -204,7 +205,7 @@ impl Breakdown {
             array_ns: an_operation(counters.user_array_ps),
             flash_ns: an_operation(counters.service_ps),
             collection_share: counters.collection_share(end_ps),
-            utilisation: counters.utilisation(end_ps).to_vec(),
+            utilisation: drive.utilisation(end_ps),
         }
     }
 }
@@ -238,11 +239,10 @@ pub struct Summary {
 
 impl Summary {
     pub(crate) fn new<'a>(
-        drive: &str,
+        name: &str,
         end_ps: Ps,
         flows: impl Iterator<Item = &'a FlowStats>,
-        counters: &DriveStats,
-        wear: Wear,
+        drive: &Drive,
         lost: u64,
         warnings: Vec<String>,
     ) -> Self {
@@ -252,15 +252,16 @@ impl Summary {
             summaries.push(flow.summary(end_ps));
             total.absorb(flow);
         }
+        let counters = drive.stats();
         Summary {
-            drive: drive.to_owned(),
+            drive: name.to_owned(),
             flows: summaries,
             total: total.summary(end_ps),
             lost_requests: lost,
             write_amplification: counters.write_amplification(),
             energy_joules: counters.energy_joules(end_ps),
-            wear,
-            breakdown: Breakdown::of(counters, end_ps),
+            wear: drive.wear(),
+            breakdown: Breakdown::of(drive, end_ps),
             counters: counters.clone(),
             digest: format!("{:016x}", total.digest),
             warnings,

@@ -2,13 +2,14 @@
 //!
 //! Contract: [`run`] builds the drive, preconditions it when the configuration says so, executes
 //! every event and checks that nothing is left over. The same inputs give the same
-//! [`Summary::digest`](crate::report::Summary) on every machine.
+//! [`Summary::digest`](crate::report::Summary) on every machine. With a warm-up everything that is
+//! reported begins when it has ended: a drive in the steady state of its own load, made by writing.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use outcore::error::Result;
+use outcore::error::{Error, Result};
 
 use crate::config::DriveConfig;
 use crate::drive::{Done, Drive};
@@ -50,6 +51,9 @@ impl fmt::Debug for Watch {
 pub struct RunOptions {
     /// Keep every completed request.
     pub keep_log: bool,
+    /// Requests that are served before anything is counted, up to the next of the moments at which
+    /// `watch` is asked. Times are counted from there, requests in flight then are counted whole.
+    pub warm_up: u64,
     /// Warnings that came up while the input was read.
     pub warnings: Vec<String>,
     /// Asked while the events run.
@@ -71,7 +75,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// A configuration or flow that makes no sense; a run that cannot end, with the resource that
-/// blocks it; what [`RunOptions::watch`] says.
+/// blocks it; flows that end within the warm-up; what [`RunOptions::watch`] says.
 pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> Result<Outcome> {
     let queues: Vec<_> = flows.iter().map(|flow| flow.queue.clone()).collect();
     let mut drive = Drive::new(config, &queues)?;
@@ -81,8 +85,14 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
     let mut host = Flows::new(flows, &drive, options.keep_log);
     host.start(&mut drive);
     let started = Instant::now();
+    let mut measured_from = (options.warm_up == 0).then_some(0);
     'events: loop {
         options.watch.check()?;
+        if measured_from.is_none() && drive.stats().completed >= options.warm_up {
+            measured_from = Some(drive.now());
+            drive.restart_counters();
+            host.restart_counters();
+        }
         for _ in 0..WATCH_EVENTS {
             if !drive.step(&mut host)? {
                 break 'events;
@@ -91,6 +101,14 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
     }
     let loop_seconds = started.elapsed().as_secs_f64();
     let lost = drive.check_idle()?;
+    let measured_from = measured_from.ok_or_else(|| {
+        let served = drive.stats().completed;
+        Error::usage(
+            "run workload",
+            format!("the flows end within the warm-up, after {served} requests"),
+        )
+        .hint("more requests, or a shorter warm-up")
+    })?;
     let mut warnings = options.warnings.clone();
     if lost > 0 {
         warnings.push(format!(
@@ -99,10 +117,9 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
     }
     let summary = Summary::new(
         &config.name,
-        drive.now(),
+        drive.now() - measured_from,
         host.stats(),
-        drive.stats(),
-        drive.wear(),
+        &drive,
         lost,
         warnings,
     );

@@ -343,6 +343,18 @@ impl Flows {
         }
     }
 
+    /// Begins to count anew, with what is in flight as generated and nothing as completed.
+    pub fn restart_counters(&mut self) {
+        for flow in &mut self.flows {
+            let in_flight = flow.stats.generated - flow.stats.serviced;
+            flow.stats = FlowStats::new(&flow.stats.name);
+            flow.stats.generated = in_flight;
+        }
+        if let Some(log) = &mut self.log {
+            log.clear();
+        }
+    }
+
     /// Completed requests, when they are kept.
     pub fn take_log(&mut self) -> Vec<Done> {
         self.log.take().unwrap_or_default()

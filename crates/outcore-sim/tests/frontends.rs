@@ -151,3 +151,17 @@ fn directions_of_a_throttled_drive_do_not_share_their_limit() {
     let rate = total(&config, mixed).bytes_per_s;
     assert!(rate > 90e6 && rate < 102e6, "{rate}");
 }
+
+#[test]
+fn the_throttle_is_named_among_the_resources_of_a_drive_that_has_one() {
+    let used = |name: &str| {
+        let config = preset(name).unwrap().scaled(256, 64).unwrap();
+        let reads = flow(1.0, 32, 256, 2000);
+        let summary = run(&config, &[reads], &RunOptions::default()).unwrap();
+        let mut resources = summary.summary.breakdown.utilisation.into_iter();
+        resources.find(|(name, _)| *name == "throttle")
+    };
+    let share = used("throttled").unwrap().1;
+    assert!(share > 0.95 && share < 1.05, "{share}");
+    assert!(used("pm963").is_none());
+}

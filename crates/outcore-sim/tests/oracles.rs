@@ -202,6 +202,44 @@ fn greedy_collection_amplifies_uniform_writes_as_the_formula_says() {
     );
 }
 
+#[test]
+fn a_state_made_by_writing_is_measured_alone_and_amplifies_as_the_one_made_by_arithmetic() {
+    let mut config = small();
+    config.flash.channels = 2;
+    config.flash.chips = 1;
+    config.flash.blocks = 128;
+    config.flash.pages = 32;
+    config.flash.over_provisioning = 0.2;
+    let measured = |precondition: bool, warm_up: u64, requests: u64| {
+        let mut config = config.clone();
+        config.precondition = precondition;
+        let mut writes = flow(0.0, 8, 16, requests);
+        writes.queue.occupancy = 1.0;
+        let options = RunOptions {
+            warm_up,
+            keep_log: true,
+            ..RunOptions::default()
+        };
+        run(&config, &[writes], &options)
+    };
+    let (by_writing, all) = (measured(false, 100_000, 150_000).unwrap(), 150_000);
+    let total = &by_writing.summary.total;
+    assert_eq!(total.requests, total.generated);
+    assert!(total.requests < all - 90_000 && total.requests > all - 110_000);
+    assert_eq!(by_writing.log.len() as u64, total.requests);
+    let first = by_writing.log.first().unwrap().completed / NS;
+    let last = by_writing.log.last().unwrap().completed / NS;
+    assert!(total.sim_end_ns >= last - first && total.sim_end_ns < last);
+    let by_arithmetic = measured(true, 0, 50_000).unwrap();
+    let amplification = [&by_writing, &by_arithmetic].map(|run| run.summary.write_amplification);
+    assert!(
+        (amplification[0] / amplification[1] - 1.0).abs() < 0.15 && amplification[0] > 1.5,
+        "{amplification:?}"
+    );
+    let error = measured(true, 200_000, 150_000).unwrap_err().to_string();
+    assert!(error.contains("warm-up"), "{error}");
+}
+
 /// Greedy collection in a few lines: one unit a write, uniform, no time.
 fn naive_greedy(blocks: usize, pages: usize, load: f64, reserve: usize) -> f64 {
     let units = (blocks as f64 * pages as f64 * load) as usize;

@@ -34,6 +34,15 @@ fn both_mechanisms_together_give_ten_times_the_small_random_writes() {
 }
 
 #[test]
+fn a_write_of_half_a_sector_is_refused() {
+    let odd = PolicyOptions {
+        write_bytes: 768,
+        ..options(10_000)
+    };
+    assert!(mechanisms(&odd).unwrap_err().to_string().contains("512 B"));
+}
+
+#[test]
 fn networks_run_faster_on_dynamic_allocation_and_fine_mapping() {
     let found = networks(&options(5_000)).unwrap();
     for row in &found.rows {

@@ -17,7 +17,7 @@ use outcore_sim::array::block::{BlockOptions, Loop, load_list, replay_block};
 use outcore_sim::array::recorded::{RecordedOptions, replay_recorded};
 use outcore_sim::array::{ArrayConfig, Placement};
 use outcore_sim::config::DriveConfig;
-use outcore_sim::plan::cpu_ns_of;
+use outcore_sim::plan::cpu::recorded;
 use outcore_sim::presets::preset;
 use outcore_traces::io_trace::{DriveInfo, Header, IoOp, Submission, ThreadClock, Writer};
 
@@ -204,9 +204,11 @@ fn the_computation_of_a_plan_is_that_of_the_recorded_job() {
     let trace = folder.0.join("run.trace");
     chain(&trace, 100, 1, 50_000);
     // 100 reads of 4 KiB with 50 us each: 512 records of 8 bytes a read.
-    let ns = cpu_ns_of(&trace, 8).unwrap();
+    let cost = recorded(&trace, 8).unwrap();
+    let ns = cost.sort_ns;
+    assert_eq!(ns, cost.distribute_ns);
     assert!((ns - 50_000.0 / 512.0).abs() < 1.0, "{ns}");
-    assert!(cpu_ns_of(&fixture("small.spc"), 8).is_err());
+    assert!(recorded(&fixture("small.spc"), 8).is_err());
 }
 
 #[test]

@@ -470,7 +470,6 @@ impl Array {
             .map(|member| {
                 let resource = member
                     .drive
-                    .stats()
                     .utilisation(end)
                     .into_iter()
                     .max_by(|a, b| a.1.total_cmp(&b.1))

@@ -16,7 +16,8 @@ use crate::presets::preset;
 /// `sim calibrate`.
 #[derive(Debug, Args)]
 pub struct CalibrateArgs {
-    /// What `outcore drives probe` wrote: drives.toml, or its JSON Lines (--json), which fit better.
+    /// What `outcore drives probe` wrote: drives.toml, or its JSON Lines (--json), which fit better;
+    /// or the JSON report of `outcore bench io`.
     pub probe: PathBuf,
     /// The drive in it, by name; the first one without it.
     #[arg(long)]

@@ -42,6 +42,10 @@ pub struct RunArgs {
     /// Change a value of the flows, such as depth=32 (repeatable).
     #[arg(long = "flow", value_name = "KEY=VALUE", conflicts_with = "trace")]
     pub flows: Vec<String>,
+    /// Serve about so many requests before anything is counted: sustained rates, on a drive in the
+    /// steady state that its own load leaves.
+    #[arg(long, value_name = "REQUESTS", default_value_t = 0)]
+    pub warm_up: u64,
     /// Whose quirks to reproduce: none or mqsim.
     #[arg(long, default_value = "none")]
     pub compat: String,
@@ -178,6 +182,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
     for flows in &scenarios {
         let options = RunOptions {
             keep_log,
+            warm_up: args.warm_up,
             warnings: warnings.clone(),
             ..RunOptions::default()
         };

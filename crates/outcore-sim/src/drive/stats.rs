@@ -1,6 +1,7 @@
 //! What a drive counted during a run: operations, bytes, time by resource, energy and wear.
 //!
-//! Contract: plain counters that only grow; a run reads them when it has ended. No allocation.
+//! Contract: plain counters that only grow, unless a warm-up ends; a run reads them when it has
+//! ended. No allocation.
 
 use serde::Serialize;
 
@@ -131,7 +132,7 @@ impl DriveStats {
     }
 
     /// Share of `span_ps` that each resource was used, by name.
-    pub fn utilisation(&self, span_ps: Ps) -> [(&'static str, f64); 5] {
+    fn utilisation(&self, span_ps: Ps) -> [(&'static str, f64); 5] {
         let share = |ps: Ps, count: u32| ps as f64 / (span_ps.max(1) as f64 * f64::from(count));
         [
             ("link to host", share(self.link_to_host_ps, 1)),
@@ -155,6 +156,28 @@ pub struct Wear {
 }
 
 impl Drive {
+    /// Begins to count anew; what is in flight is counted when it ends.
+    pub fn restart_counters(&mut self) {
+        self.throttle.restart_counters();
+        let before = std::mem::take(&mut self.stats);
+        self.stats = DriveStats {
+            energy: before.energy,
+            channels: before.channels,
+            units: before.units,
+            slots: before.slots,
+            ..DriveStats::default()
+        };
+    }
+
+    /// Share of `span_ps` that each resource was used, by name; of the throttle the share of its rate.
+    pub fn utilisation(&self, span_ps: Ps) -> Vec<(&'static str, f64)> {
+        let throttle = self.throttle.share(span_ps);
+        let resources = self.stats.utilisation(span_ps).into_iter();
+        resources
+            .chain(throttle.map(|share| ("throttle", share)))
+            .collect()
+    }
+
     /// Wear so far.
     pub fn wear(&self) -> Wear {
         let mut wear = Wear {

@@ -26,6 +26,8 @@ pub(super) struct Bucket {
     used_bytes: u64,
     /// When the last request went on.
     last: Ps,
+    /// Bytes let through since the counters began.
+    passed_bytes: u64,
 }
 
 /// Buckets for reads and writes.
@@ -45,11 +47,26 @@ impl Throttle {
             slice_end: 0,
             used_bytes: 0,
             last: 0,
+            passed_bytes: 0,
         };
         Throttle {
             read: bucket(config.read.0),
             write: bucket(config.write.0),
         }
+    }
+
+    /// Share of what may pass in `span_ps` that has passed, in the direction where it is larger;
+    /// `None` without a limit.
+    pub(super) fn share(&self, span_ps: Ps) -> Option<f64> {
+        let limited = [&self.read, &self.write].into_iter().filter(|b| b.rate > 0);
+        limited
+            .map(|bucket| bucket.time_of(bucket.passed_bytes) as f64 / span_ps.max(1) as f64)
+            .max_by(f64::total_cmp)
+    }
+
+    pub(super) fn restart_counters(&mut self) {
+        self.read.passed_bytes = 0;
+        self.write.passed_bytes = 0;
     }
 }
 
@@ -59,6 +76,7 @@ impl Bucket {
         if self.rate == 0 {
             return now;
         }
+        self.passed_bytes += bytes;
         let mut at = now.max(self.last);
         let mut rest = bytes;
         while rest > 0 {

@@ -42,6 +42,9 @@ pub struct PolicyArgs {
     /// Fine mapping unit.
     #[arg(long, default_value = "4KiB")]
     pub fine: String,
+    /// Size of the small writes by which each mechanism is compared alone.
+    #[arg(long, default_value = "4KiB", value_name = "SIZE")]
+    pub write: String,
     /// Blocks of a large chunk.
     #[arg(long, default_value_t = 8)]
     pub stride: u32,
@@ -74,10 +77,11 @@ pub struct PolicyArgs {
 
 /// Runs the command.
 pub fn run(args: &PolicyArgs) -> Result<u8> {
-    let fine = parse_size(&args.fine).map_err(|cause| Error::usage("read options", cause))?;
+    let size = |text: &str| parse_size(text).map_err(|cause| Error::usage("read options", cause));
     let options = PolicyOptions {
         preset: args.preset.clone(),
-        fine_bytes: fine,
+        fine_bytes: size(&args.fine)?,
+        write_bytes: size(&args.write)?,
         requests: args.requests,
         stride: args.stride,
         cached: args.cached,
