@@ -347,12 +347,13 @@ enum State {
     Fresh,
     /// All is written; the run is short enough for the spare blocks.
     Full,
-    /// The spare blocks are used up: the second half of a run 50 times as long.
+    /// The spare blocks are used up, and the planes no longer collect in step: the second half of a
+    /// run of [`SUSTAINED`] requests.
     Sustained,
 }
 
-/// How much longer the run of [`State::Sustained`] is.
-const SUSTAINED: u64 = 50;
+/// Requests of [`State::Sustained`], at least.
+const SUSTAINED: u64 = 2_000_000;
 
 impl State {
     /// Blocks a plane and pages a block. Where collection decides, a plane of 128 short blocks misleads:
@@ -379,7 +380,7 @@ pub fn mechanisms(options: &PolicyOptions) -> Result<Experiment> {
         }
     }
     if options.sustained {
-        rows.push(("sustained, depth 1024".to_owned(), State::Sustained, 1024));
+        rows.push(("sustained, 1024".to_owned(), State::Sustained, 1024));
     }
     let mut jobs = Vec::new();
     for (row, state, depth) in &rows {
@@ -431,7 +432,7 @@ fn write_point(
         ));
     }
     let requests = match state {
-        State::Sustained => options.requests * SUSTAINED,
+        State::Sustained => options.requests.max(SUSTAINED),
         // Few requests in flight take long and vary little.
         _ => options.requests.min(u64::from(depth) * 500).max(2_000),
     };
