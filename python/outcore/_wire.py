@@ -148,8 +148,8 @@ class SimPlanRequest(TypedDict):
     cores: int
     drives: int
     shared: str | None
-    distribute_ns: float | None
-    sort_ns: float | None
+    distribute_ns: float
+    sort_ns: float
 
 
 class StepRequest(TypedDict):

@@ -290,14 +290,13 @@ class Simulator:
         cores: int = 64,
         record_bytes: int = 8,
         shared: str | None = None,
-        distribute_ns: float | None = None,
-        sort_ns: float | None = None,
+        distribute_ns: float = 15.0,
+        sort_ns: float = 60.0,
     ) -> dict[str, Any]:
         """Predicts a sort of `size` in `memory` on `drives` of this drive, from the plan alone.
 
         Returns the plan of `outcore sim plan --json`: phases, seconds, bottleneck. `distribute_ns`
-        and `sort_ns` are core nanoseconds a record; left out, a sort in memory measures them on
-        this machine, which takes a second or two.
+        and `sort_ns` are core nanoseconds a record; the defaults are guesses.
         """
         plan = _outcore.sim_plan(
             {

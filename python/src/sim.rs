@@ -15,7 +15,7 @@ use outcore_sim::array::file::{FileOptions, replay_file};
 use outcore_sim::config::{Compat, DriveConfig};
 use outcore_sim::drive::{Done, Op};
 use outcore_sim::mqsim::{import_drive, import_workload};
-use outcore_sim::plan::cpu::{CpuCost, measured_here};
+use outcore_sim::plan::cpu::CpuCost;
 use outcore_sim::plan::{SortJob, plan_sort};
 use outcore_sim::plot::run_svg;
 use outcore_sim::presets::{PRESETS, preset};
@@ -87,8 +87,8 @@ pub(crate) struct PlanRequest {
     cores: u32,
     drives: u32,
     shared: Option<String>,
-    distribute_ns: Option<f64>,
-    sort_ns: Option<f64>,
+    distribute_ns: f64,
+    sort_ns: f64,
 }
 
 /// A run that has ended.
@@ -313,18 +313,9 @@ pub(crate) fn plan(request: &PlanRequest) -> Result<String> {
         record_bytes: request.record_bytes,
         memory_bytes: size(&request.memory)?,
         cores: request.cores,
-        cpu: match (request.distribute_ns, request.sort_ns) {
-            (Some(distribute_ns), Some(sort_ns)) => CpuCost {
-                distribute_ns,
-                sort_ns,
-            },
-            (distribute_ns, sort_ns) => {
-                let here = measured_here(request.record_bytes)?;
-                CpuCost {
-                    distribute_ns: distribute_ns.unwrap_or(here.distribute_ns),
-                    sort_ns: sort_ns.unwrap_or(here.sort_ns),
-                }
-            }
+        cpu: CpuCost {
+            distribute_ns: request.distribute_ns,
+            sort_ns: request.sort_ns,
         },
         bucket_buffer_bytes: 8 << 20,
     };

@@ -15,7 +15,7 @@ use outcore::error::{Error, Result};
 
 use crate::config::{Compat, DriveConfig};
 use crate::mqsim::import_drive;
-use crate::plan::cpu::{CpuCost, measured_here, recorded};
+use crate::plan::cpu::{CpuCost, recorded};
 use crate::plan::{SortJob, plan_sort};
 use crate::presets::preset;
 use crate::units::{parse_rate, parse_size};
@@ -129,10 +129,10 @@ pub struct PlanArgs {
     /// question (`outcore sort --record-io`).
     #[arg(long, value_name = "TRACE", conflicts_with_all = ["distribute_ns", "sort_ns"])]
     pub cpu_from: Option<PathBuf>,
-    /// Core nanoseconds to distribute a record [default: measured on this machine].
+    /// Core nanoseconds to distribute a record [default: 15, a guess].
     #[arg(long)]
     pub distribute_ns: Option<f64>,
-    /// Core nanoseconds to sort a record [default: measured on this machine].
+    /// Core nanoseconds to sort a record [default: 60, a guess].
     #[arg(long)]
     pub sort_ns: Option<f64>,
     /// Print JSON Lines.
@@ -159,7 +159,10 @@ fn cpu_cost(args: &PlanArgs) -> Result<CpuCost> {
     }
     let (mut cost, source) = match &args.cpu_from {
         Some(path) => (recorded(path, args.record_bytes)?, "as recorded"),
-        None => (measured_here(args.record_bytes)?, "as measured here"),
+        None => (
+            CpuCost::GUESSED,
+            "a guess (--cpu-from takes it from a recorded sort)",
+        ),
     };
     cost.distribute_ns = args.distribute_ns.unwrap_or(cost.distribute_ns);
     cost.sort_ns = args.sort_ns.unwrap_or(cost.sort_ns);
