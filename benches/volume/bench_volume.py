@@ -10,10 +10,10 @@ stores medians with the ratios that issue and design ask for. `docs/benchmarks.m
     bench_volume.py --write-docs             replace the section of docs/benchmarks.md
 
 Ends with a table of what was asked and what was reached. Systems: `outcore` (one thread on a striped volume), `fio1`
-(one fio job over all files), `fioD` (one fio thread a drive), `btrfs` (fio on btrfs raid0 over drives of the same kind).
+(one fio job over all files), `fioD` (one fio thread a drive), `btrfs` (fio on btrfs raid0 over drives of that kind).
 Latency is measured at depth 1 only, and never under the throttle, which works in slices of 100 ms; a slow drive among
-fast ones on in-memory drives with a virtual clock. Needs root, loop devices, cgroup v1's blkio, fio, mkfs.btrfs; what is
-missing is said and left out. Drives, mounts and groups are removed at the end, also after Ctrl-C; what a killed run
+fast ones on in-memory drives with a virtual clock. Needs root, loop devices, cgroup v1's blkio, fio, mkfs.btrfs;
+what is missing is said. Drives, mounts and groups are removed at the end, also after Ctrl-C; what a killed run
 left, the next one removes. Exit codes: 0 measured, 1 something failed, 77 this machine cannot.
 """
 
@@ -63,44 +63,58 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def run(*command: str, group: Path | None = None, env: dict[str, str] | None = None) -> str:
-    """Runs a program, in a control group if one is given; what it printed."""
+def run(
+    *command: str, group: Path | None = None, env: dict[str, str] | None = None, workers: Workers | None = None
+) -> str:
+    """Runs a program, in a control group if one is given; what it printed. Its kernel threads go to `workers`."""
 
     def join() -> None:
         if group is not None:
             (group / "cgroup.procs").write_text(str(os.getpid()))
 
-    done = subprocess.run(
-        command, capture_output=True, text=True, preexec_fn=join, env={**os.environ, **(env or {})}, check=False
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command[:3])}...: {done.stderr.strip()[-500:]}")
-    return done.stdout
+    settings = {**os.environ, **(env or {})}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=join, env=settings
+    ) as child:
+        try:
+            with workers.of(child.pid) if workers else contextlib.nullcontext():
+                out, err = child.communicate()
+        except BaseException:
+            child.kill()
+            raise
+    if child.returncode != 0:
+        raise RuntimeError(f"{' '.join(command[:3])}...: {err.strip()[-500:]}")
+    return out
 
 
 class Workers:
-    """Counts the kernel's I/O worker threads of all processes while something runs."""
+    """The most kernel worker threads that a process had for its I/O; the kernel names them after it."""
 
     def __init__(self) -> None:
         self.most = 0
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look)
 
-    def _look(self) -> None:
-        while not self._over.wait(0.05):
-            count = 0
-            for comm in Path("/proc").glob("[0-9]*/task/*/comm"):
+    @contextlib.contextmanager
+    def of(self, pid: int) -> Iterator[None]:
+        over = threading.Event()
+
+        def look() -> None:
+            while not over.wait(0.02):
+                names = [comm.read_text() for comm in Path(f"/proc/{pid}/task").glob("*/comm") if comm.exists()]
+                self.most = max(self.most, sum(name.startswith("iou-wrk") for name in names))
+
+        def look_while_there() -> None:
+            # Threads may end between being listed and being read.
+            while not over.is_set():
                 with contextlib.suppress(OSError):
-                    count += comm.read_text().startswith("iou-wrk")
-            self.most = max(self.most, count)
+                    look()
 
-    def __enter__(self) -> Workers:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
+        thread = threading.Thread(target=look_while_there)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
 
 class Bench:
@@ -119,7 +133,8 @@ class Bench:
         assert found is not None
         self.group = found
         self.btrfs = self._make_btrfs() if shutil.which("mkfs.btrfs") else None
-        self.workers = 0
+        self.workers = Workers()
+        self.threads = 0
         self.targets: list[Target] = []
 
     def _make_btrfs(self) -> Path:
@@ -145,15 +160,14 @@ class Bench:
 
     def volume(self, group: Path | None, stripe: str = "64KiB", **env: str) -> dict[str, dict[str, float]]:
         seconds = str(self.arguments.seconds)
-        with Workers() as workers:
-            text = run(str(self.example), seconds, stripe, *self.files, group=group, env={"FILL": "0", **env})
-        self.workers = max(self.workers, workers.most)
+        command = (str(self.example), seconds, stripe, *self.files)
+        text = run(*command, group=group, env={"FILL": "0", **env}, workers=self.workers)
         lines = {line["workload"]: line for line in map(json.loads, text.splitlines())}
         self.threads = max(line["threads"] for line in lines.values())
         return lines
 
     def fio(self, workload: str, files: list[list[str]], depth: int, group: Path | None) -> dict[str, float]:
-        """One fio thread for each list of files; MB/s and the median latency."""
+        """One fio thread for each list of files; MB/s and the mean latency, submission included."""
         kind, op, block = workload.split()
         pattern = ("rand" if kind == "random" else "") + op
         command = ["fio", "--output-format=json", "--thread", "--direct=1", "--ioengine=io_uring", "--time_based"]
@@ -162,7 +176,7 @@ class Bench:
         for index, names in enumerate(files):
             command += [f"--name=job{index}", f"--filename={':'.join(names)}"]
         found = json.loads(run(*command, group=group))["jobs"][0][op]
-        return {"mb_s": found["bw_bytes"] / 1e6, "p50_us": found["clat_ns"]["percentile"]["50.000000"] / 1e3}
+        return {"mb_s": found["bw_bytes"] / 1e6, "mean_us": found["lat_ns"]["mean"] / 1e3}
 
     def systems(self, group: Path | None) -> dict[str, Callable[[], dict[str, float]]]:
         alone = [[file] for file in self.files]
@@ -227,9 +241,9 @@ def unthrottled(bench: Bench) -> list[str]:
     against = "btrfs" if "btrfs" in rows else "fio1"
     text = ["#### Unthrottled, one submitter", "", *table(bench, rows, against, TARGETS_BTRFS, "unthrottled")]
     bench.targets.append(
-        Target("kernel worker threads (`iou-wrk`)", "none", str(bench.workers), bench.workers == 0)
+        Target("kernel worker threads (`iou-wrk`)", "none", str(bench.workers.most), bench.workers.most == 0)
     )
-    return [*text, "", f"Kernel worker threads (`iou-wrk`) seen: {bench.workers}."]
+    return [*text, "", f"Kernel worker threads (`iou-wrk`) seen: {bench.workers.most}."]
 
 
 def throttled(bench: Bench) -> list[str]:
@@ -282,18 +296,18 @@ def depth1(bench: Bench) -> list[str]:
     workload = WORKLOADS[0]
     rows = bench.alternate(
         {
-            "outcore": lambda: {workload: bench.volume(None, DEPTH="1", ONLY=workload)[workload]["p50_us"]},
-            "fio1": lambda: {workload: bench.fio(workload, [bench.files], 1, None)["p50_us"]},
+            "outcore": lambda: {workload: bench.volume(None, DEPTH="1", ONLY=workload)[workload]["mean_us"]},
+            "fio1": lambda: {workload: bench.fio(workload, [bench.files], 1, None)["mean_us"]},
         }
     )
     own, ring = median(rows, "outcore", workload), median(rows, "fio1", workload)
     pairs = zip(rows["outcore"][workload], rows["fio1"][workload], strict=True)
     ratio = statistics.median(own / other for own, other in pairs)
-    measure = "depth 1: median latency of a 4 KiB read / a plain ring's"
+    measure = "depth 1: mean latency of a 4 KiB read / a plain ring's"
     bench.targets.append(Target(measure, "at most 1.05", f"{ratio:.3f}", ratio <= 1.05))
     measure = "depth 1: threads that could be woken, beside the submitter"
     bench.targets.append(Target(measure, "0", str(bench.threads - 1), bench.threads == 1))
-    text = f"Median of a 4 KiB read at depth 1: {own:.1f} us, a plain ring {ring:.1f} us; ratio {ratio:.3f}."
+    text = f"Mean of a 4 KiB read at depth 1: {own:.1f} us, a plain ring {ring:.1f} us; ratio {ratio:.3f}."
     return ["#### Depth 1", "", text]
 
 

@@ -12,8 +12,8 @@
 //! reads and writes under way of [`LARGE_BYTES`] and a buffer each, [`LARGE_DEPTH`] and twice that a drive.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use outcore::algo::bucketer::Bucketer;
@@ -152,13 +152,14 @@ impl Pass<'_> {
         if has_io && half_bytes.unwrap_or(0) < LARGE_BYTES {
             return Ok(None);
         }
-        let started = Instant::now();
-        let results: Vec<Result<u64>> = std::thread::scope(|scope| {
+        let gate = Barrier::new(self.threads);
+        let results: Vec<Result<(u64, f64)>> = std::thread::scope(|scope| {
             let running: Vec<_> = (0..self.threads)
                 .map(|number| {
+                    let gate = &gate;
                     scope.spawn(move || match has_io {
-                        true => self.between_drives(number as u64),
-                        false => self.in_memory(number as u64),
+                        true => self.between_drives(number as u64, gate),
+                        false => self.in_memory(number as u64, gate),
                     })
                 })
                 .collect();
@@ -168,13 +169,20 @@ impl Pass<'_> {
                 .map(|thread| thread.join().unwrap_or_else(panicked))
                 .collect()
         });
-        let bytes = results.into_iter().sum::<Result<u64>>()?;
+        let (mut bytes, mut seconds) = (0, 0_f64);
+        for result in results {
+            let (of_thread_bytes, of_thread_s) = result?;
+            bytes += of_thread_bytes;
+            seconds = seconds.max(of_thread_s);
+        }
         if has_io {
+            let syncing = Instant::now();
             for place in &self.places {
                 self.device.sync(place.file)?;
             }
+            seconds += syncing.elapsed().as_secs_f64();
         }
-        Ok(Some(bytes as f64 / started.elapsed().as_secs_f64()))
+        Ok(Some(bytes as f64 / seconds.max(1e-9)))
     }
 
     fn is_over(&self, started: Instant) -> Result<bool> {
@@ -188,34 +196,44 @@ impl Pass<'_> {
         Bucketer::new(sample.collect(), self.buckets, pool)
     }
 
+    /// Buffers for the buckets and `more`, which the system has given memory to already.
     fn pool(&self, more: usize) -> Result<Pool> {
         let count = self.buckets + 1 + more;
         let budget = Budget::new((count * self.buffer_bytes) as u64);
-        Pool::new(&budget, OPERATION, self.buffer_bytes, count)
+        let pool = Pool::new(&budget, OPERATION, self.buffer_bytes, count)?;
+        let mut touched: Vec<Buf> = std::iter::from_fn(|| pool.take()).collect();
+        touched.iter_mut().for_each(|buf| buf.fill(0));
+        Ok(pool)
     }
 
-    fn in_memory(&self, number: u64) -> Result<u64> {
-        let pool = self.pool(0)?;
-        let mut bucketer = self.bucketer(number, &pool)?;
+    fn in_memory(&self, number: u64, gate: &Barrier) -> Result<(u64, f64)> {
+        let ready = self.pool(0).and_then(|pool| self.bucketer(number, &pool));
         let mut random = number + 1;
         let keys: Vec<u64> = (0..LARGE_BYTES / 8)
             .map(|_| next_random(&mut random))
             .collect();
+        // Everybody is here before anybody fails, or the others would wait for ever.
+        gate.wait();
+        let mut bucketer = ready?;
         let started = Instant::now();
         let mut bytes = 0;
         while !self.is_over(started)? {
             bucketer.distribute(&keys, &mut |_, buf| Ok(buf))?;
             bytes += LARGE_BYTES;
         }
-        Ok(bytes)
+        Ok((bytes, started.elapsed().as_secs_f64()))
     }
 
-    fn between_drives(&self, number: u64) -> Result<u64> {
+    fn between_drives(&self, number: u64, gate: &Barrier) -> Result<(u64, f64)> {
         let drives = self.places.len();
         let reads = (LARGE_DEPTH as usize * drives).div_ceil(self.threads);
         let writes = 2 * reads;
-        let pool = self.pool(writes)?;
-        let mut bucketer = self.bucketer(number, &pool)?;
+        let ready = self.pool(writes).and_then(|pool| {
+            let bucketer = self.bucketer(number, &pool)?;
+            Ok((pool, bucketer))
+        });
+        gate.wait();
+        let (pool, mut bucketer) = ready?;
         let budget = Budget::new(reads as u64 * LARGE_BYTES);
         let read_pool = Pool::new(&budget, OPERATION, LARGE_BYTES as usize, reads)?;
         let mut lane = Lane {
@@ -256,7 +274,7 @@ impl Pass<'_> {
         while lane.queue.in_flight() > 0 {
             lane.poll()?;
         }
-        Ok(bytes)
+        Ok((bytes, started.elapsed().as_secs_f64()))
     }
 }
 

@@ -57,9 +57,13 @@ fn headlines(out: &mut String, report: &Report) {
     if !report.headlines.is_empty() {
         out.push_str("<div class=\"cards\">");
         for headline in &report.headlines {
+            let unit = match headline.unit.title() {
+                "" => String::new(),
+                title => format!(" <small>{}</small>", escape(title)),
+            };
             let _ = write!(
                 out,
-                "<div class=\"card\"><span class=\"n\">{}</span><b>{}</b><span>{}</span></div>",
+                "<div class=\"card\"><span class=\"n\">{}</span><b>{}{unit}</b><span>{}</span></div>",
                 escape(&headline.name),
                 escape(&headline.unit.show(headline.value)),
                 escape(&headline.note)

@@ -10,8 +10,10 @@
 //! the reasons of docs/decisions/0001, not by a measurement of this path.
 //!
 //! Back-pressure counts per drive: from [`BackPressure::high`](super::striped::BackPressure) requests on, those that touch the
-//! drive stay in the batch, until it is down to `low`; the others go on. The volume as a whole has the
-//! same pair of marks. An error belongs to the request it hit: a merged transfer that fails is done
+//! drive stay in the batch, until it is down to `low`; the others go on. What follows right behind the
+//! request before it, and can be one transfer with it, counts once with that one: else small stripes would
+//! fill a drive's mark with the pieces of a single transfer, and leave its slots empty. The volume as a whole has a
+//! pair of marks too. An error belongs to the request it hit: a merged transfer that fails is done
 //! again piece by piece.
 //!
 //! Bounds: requests in flight by the volume's mark, pieces by the requests' length; buffers are the
@@ -130,7 +132,27 @@ struct Lane {
     is_full: bool,
     /// The last request that touched it.
     last_parent: u64,
+    /// What came last, as far as it can be one transfer.
+    run: Span,
     meter: DriveMeter,
+}
+
+impl Lane {
+    /// Whether `span` can go out in one transfer with what came before it, of at most `bytes_max`.
+    fn continues(&mut self, span: Span, bytes_max: usize) -> bool {
+        let run = &mut self.run;
+        let is_next = run.op == span.op
+            && run.class == span.class
+            && run.offset_bytes + run.len_bytes as u64 == span.offset_bytes
+            && run.len_bytes + span.len_bytes <= bytes_max;
+        // What is over is no run any more.
+        if is_next && self.pending > 0 {
+            run.len_bytes += span.len_bytes;
+            return true;
+        }
+        *run = span;
+        false
+    }
 }
 
 /// A slab: slots that are handed out by number.
@@ -212,6 +234,13 @@ impl Submitter {
             pending: 0,
             is_full: false,
             last_parent: 0,
+            run: Span {
+                op: Op::Read,
+                class: Class::Foreground,
+                file: drive.file,
+                offset_bytes: 0,
+                len_bytes: 0,
+            },
             meter: DriveMeter::default(),
         };
         Ok(Submitter {
@@ -323,7 +352,7 @@ impl Submitter {
         self.parents.len() + self.ready.len()
     }
 
-    /// Requests that touch a drive and are not over.
+    /// Requests that touch a drive and are not over; what can be one transfer counts once.
     pub fn pending(&self, drive_index: usize) -> usize {
         self.lanes.get(drive_index).map_or(0, |lane| lane.pending)
     }
@@ -390,18 +419,24 @@ impl Submitter {
         let loan = &mut self.parents.get_mut(parent)?.loan;
         for piece in &self.pieces {
             let lane = &mut self.lanes[piece.drive_index];
-            let counts = lane.last_parent != self.requests_seen;
+            let span = Span {
+                op: request.op,
+                class: request.class,
+                file: lane.file,
+                offset_bytes: piece.offset_bytes,
+                len_bytes: piece.len_bytes,
+            };
+            let run_bytes_max = match self.shared.options.is_merging {
+                true => self.shared.drives[piece.drive_index].transfer_bytes_max,
+                false => 0,
+            };
+            let is_more = lane.continues(span, run_bytes_max);
+            let counts = !is_more && lane.last_parent != self.requests_seen;
             lane.last_parent = self.requests_seen;
             lane.pending += usize::from(counts);
             lane.is_full |= lane.pending >= self.shared.options.drive_pressure.high;
             lane.queue.submit(
-                Span {
-                    op: request.op,
-                    class: request.class,
-                    file: lane.file,
-                    offset_bytes: piece.offset_bytes,
-                    len_bytes: piece.len_bytes,
-                },
+                span,
                 Cargo {
                     parent,
                     counts,

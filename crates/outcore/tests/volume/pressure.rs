@@ -144,6 +144,30 @@ fn a_drive_at_its_mark_blocks_its_own_requests_alone_and_goes_on_at_the_low_one(
 }
 
 #[test]
+fn pieces_that_become_one_transfer_count_once() {
+    let options = StripeOptions {
+        stripe_bytes: 4096,
+        drive_pressure: BackPressure { high: 8, low: 4 },
+        volume_pressure: Some(BackPressure { high: 100, low: 50 }),
+        ..StripeOptions::default()
+    };
+    // Each request touches both drives; 64 of them are one transfer of 512 KiB on each.
+    let volume = volume(ram(0), &members(2, 4 << 20), options);
+    let pool = pool(16_384, 64);
+    let mut submitter = volume.submitter().unwrap();
+    let mut batch: Vec<_> = (0..64)
+        .map(|i| request(&pool, Op::Read, i * 16_384, 16_384, i))
+        .collect();
+    assert_eq!(submitter.submit(&mut batch).taken, 64);
+    assert_eq!((submitter.pending(0), submitter.pending(1)), (1, 1));
+    let transfers: u64 = submitter.meters().map(|meter| meter.transfers).sum();
+    assert_eq!(transfers, 2);
+    let mut done = Vec::new();
+    submitter.drain(&mut done).unwrap();
+    assert_eq!((done.len(), submitter.pending(0)), (64, 0));
+}
+
+#[test]
 fn the_volume_as_a_whole_has_marks_too() {
     let options = StripeOptions {
         volume_pressure: Some(BackPressure { high: 6, low: 2 }),
