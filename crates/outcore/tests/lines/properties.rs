@@ -118,6 +118,35 @@ fn lines_as_long_as_blocks_and_segments_are_sorted() {
     }
 }
 
+/// Lines of `len` bytes `x`, a blank and a number.
+fn long_lines(len: usize, count: usize) -> Vec<u8> {
+    let mut input = Vec::new();
+    for number in 0..count as u64 {
+        input.extend(std::iter::repeat_n(b'x', len));
+        let key = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+        input.extend_from_slice(format!(" {key}\n").as_bytes());
+    }
+    input
+}
+
+/// More than fit the memory: no block holds a whole line, and what begins lines is all the same.
+#[test]
+fn long_lines_are_told_apart_by_what_stands_at_their_ends() {
+    let tie = LineTie::Position;
+    for len in [1500, 6000, 40_000] {
+        for order in [
+            TestOrder::Bytes { descending: false },
+            TestOrder::Second {
+                descending: true,
+                tie,
+            },
+        ] {
+            let summary = LineJob::of(order, long_lines(len, 6_000_000 / len)).check();
+            assert!(summary.scratch_bytes > 0, "{len}: {:?}", summary.plan);
+        }
+    }
+}
+
 /// Lines that begin one another, going on below and above the terminator: one of them is kept.
 #[test]
 fn of_equal_keys_the_line_that_begins_the_others_is_the_first() {

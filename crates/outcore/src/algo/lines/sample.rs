@@ -4,9 +4,12 @@
 //! Contract: the input is cut into equal stretches and each read is a block at a seeded place inside
 //! its stretch, of which a few whole lines are taken; lines are met in proportion to their bytes.
 //! One that does not end in its block counts with the bytes that are there, which only makes
-//! splitters less exact; one without a key is left out.
+//! splitters less exact; one without a key is left out. Each stretch gives as many bytes of keys, so
+//! that those of an input in order are not taken from its front. Where most blocks hold no line,
+//! fewer and longer reads are made instead.
 //!
-//! Bounds: at most [`READS_MAX`] blocks, and a sixteenth of the input.
+//! Bounds: for each length of reads, 4 KiB and, where that is too short, 32 and 256 KiB: at most
+//! [`READS_MAX`] reads, and a sixteenth of the input but for a few.
 
 use super::cut::Keys;
 use super::plan::LineSize;
@@ -19,15 +22,22 @@ use crate::stream::sample::{distinct, random};
 use crate::stream::source::InputPart;
 use crate::volume::Volume;
 
-/// Most blocks that are read.
+/// Most reads of a block each, and of more.
 const READS_MAX: u64 = 4096;
+const LONG_READS_MAX: u64 = 1024;
+/// Fewest reads of a block each, and of more.
+const READS_MIN: u64 = 16;
+const LONG_READS_MIN: u64 = 8;
+/// Longest read, and how much longer than the one before.
+const READ_BYTES_MAX: usize = 256 << 10;
+const READ_GROWTH: usize = 8;
 /// Reads in flight.
 const WINDOW: usize = 128;
 /// Lines taken of a block.
 const LINES_A_READ: usize = 32;
 /// Most bytes of a key that are kept.
 const KEY_BYTES_MAX: usize = 1024;
-/// Most bytes of all of them.
+/// Most bytes of all of them, about.
 const SAMPLE_BYTES_MAX: usize = 8 << 20;
 
 /// A sample of lines.
@@ -40,6 +50,25 @@ pub(super) struct LineSample {
     key_bytes: u64,
 }
 
+/// How much is taken of one read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Share {
+    /// Bytes of all keys; one key is taken in any case.
+    pub(super) bytes_max: usize,
+    /// Bytes of a key that are kept.
+    pub(super) key_bytes_max: usize,
+}
+
+impl Share {
+    /// That of each of so many reads.
+    pub(super) fn of(reads: usize, key_bytes_max: usize) -> Self {
+        Share {
+            bytes_max: SAMPLE_BYTES_MAX / reads.max(1),
+            key_bytes_max,
+        }
+    }
+}
+
 /// What lines are, for a sample.
 #[derive(Clone, Copy)]
 pub(super) struct Lines<'a> {
@@ -49,7 +78,8 @@ pub(super) struct Lines<'a> {
 
 impl LineSample {
     /// Takes the lines of `bytes`; `is_begin` if a line begins at the front.
-    pub(super) fn take(&mut self, lines: Lines<'_>, bytes: &[u8], is_begin: bool) {
+    pub(super) fn take(&mut self, lines: Lines<'_>, bytes: &[u8], is_begin: bool, share: Share) {
+        let bytes_max = self.keys.area.len() + share.bytes_max;
         let mut rest = bytes;
         if !is_begin {
             let end = memchr::memchr(lines.terminator, bytes);
@@ -59,7 +89,7 @@ impl LineSample {
         self.lines += ends;
         self.line_bytes += bytes.len() as u64;
         for _ in 0..LINES_A_READ {
-            if rest.is_empty() || self.keys.area.len() >= SAMPLE_BYTES_MAX {
+            if rest.is_empty() || self.keys.area.len() >= bytes_max {
                 return;
             }
             let end = memchr::memchr(lines.terminator, rest);
@@ -68,7 +98,7 @@ impl LineSample {
             match lines.order.append_key(line, &mut self.keys.area) {
                 Ok(()) => {
                     self.key_bytes += (self.keys.area.len() - at) as u64;
-                    self.keys.area.truncate(at + KEY_BYTES_MAX);
+                    self.keys.area.truncate(at + share.key_bytes_max);
                     self.keys.note(at);
                 }
                 Err(_) => self.keys.area.truncate(at),
@@ -146,11 +176,33 @@ pub(super) fn sample_input(
     parts: &[InputPart],
     lines: Lines<'_>,
 ) -> Result<LineSample> {
+    let mut read_bytes = BLOCK_BYTES;
+    loop {
+        let (sample, reads) = sample_by_reads(job, volume, parts, lines, read_bytes)?;
+        let longer_bytes = READ_GROWTH * read_bytes;
+        if 2 * sample.keys.refs.len() >= reads || longer_bytes > READ_BYTES_MAX {
+            return Ok(sample);
+        }
+        read_bytes = longer_bytes;
+    }
+}
+
+/// The same by reads of one length; gives how many there were.
+fn sample_by_reads(
+    job: &Job,
+    volume: &Volume,
+    parts: &[InputPart],
+    lines: Lines<'_>,
+    read_bytes: usize,
+) -> Result<(LineSample, usize)> {
     let total_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
-    let block = BLOCK_BYTES as u64;
-    let reads = (total_bytes / 16 / block)
-        .clamp(16, READS_MAX)
-        .min(total_bytes.div_ceil(block));
+    let (reads_min, reads_max) = match read_bytes > BLOCK_BYTES {
+        true => (LONG_READS_MIN, LONG_READS_MAX),
+        false => (READS_MIN, READS_MAX),
+    };
+    let reads = (total_bytes / 16 / read_bytes as u64)
+        .clamp(reads_min, reads_max)
+        .min(total_bytes.div_ceil(read_bytes as u64));
     let mut places = Vec::with_capacity(reads as usize);
     for index in 0..reads {
         let border =
@@ -158,12 +210,14 @@ pub(super) fn sample_input(
         let (from, to) = (border(index), border(index + 1));
         if from < to {
             let at = from + random(job.options.seed, index) % (to - from);
-            places.extend(place(parts, at));
+            places.extend(place(parts, at, read_bytes as u64));
         }
     }
     let mut sampled = LineSample::default();
-    let slots = WINDOW.min(places.len()).max(1);
-    let pool = Pool::new(&job.budget, "sample", BLOCK_BYTES, slots)?;
+    let share = Share::of(places.len(), KEY_BYTES_MAX);
+    let window = (job.options.memory_bytes / 8 / read_bytes as u64).max(1) as usize;
+    let slots = WINDOW.min(window).min(places.len()).max(1);
+    let pool = Pool::new(&job.budget, "sample", read_bytes, slots)?;
     let mut port = volume.port()?;
     let (mut finished, mut next) = (Vec::new(), 0);
     // Answers are looked at in the order of the questions, so that the same seed gives the same.
@@ -201,27 +255,53 @@ pub(super) fn sample_input(
             if let Some(buf) = buf {
                 let data_at_bytes = parts[place.part].data_at_bytes;
                 let is_begin = place.read_at_bytes + place.from as u64 == data_at_bytes;
-                sampled.take(lines, &buf[place.from..place.to], is_begin);
+                sampled.take(lines, &buf[place.from..place.to], is_begin, share);
             }
         }
         next += batch.len();
     }
-    Ok(sampled)
+    Ok((sampled, places.len()))
 }
 
-/// The block that holds byte `at` of all data.
-fn place(parts: &[InputPart], at: u64) -> Option<Place> {
+/// A read of so many bytes from the block on that holds byte `at` of all data.
+fn place(parts: &[InputPart], at: u64, read_bytes: u64) -> Option<Place> {
     let after = parts.partition_point(|part| part.first_position <= at);
     let index = (0..after).rev().find(|&i| parts[i].data_len_bytes > 0)?;
     let part = &parts[index];
     let file_at = part.data_at_bytes + (at - part.first_position);
     let read_at_bytes = block_floor(file_at);
     let from = part.data_at_bytes.max(read_at_bytes) - read_at_bytes;
-    let end = (part.data_at_bytes + part.data_len_bytes).min(read_at_bytes + BLOCK_BYTES as u64);
+    let end = (part.data_at_bytes + part.data_len_bytes).min(read_at_bytes + read_bytes);
     Some(Place {
         part: index,
         read_at_bytes,
         from: from as usize,
         to: (end - read_at_bytes) as usize,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::lines::ByteOrder;
+
+    #[test]
+    fn every_read_gives_keys_however_long_lines_are() {
+        let lines = Lines {
+            order: &ByteOrder,
+            terminator: b'\n',
+        };
+        let mut sample = LineSample::default();
+        let share = Share::of(READS_MAX as usize, KEY_BYTES_MAX);
+        for read in 0..READS_MAX {
+            let line = format!("{read:>0127}\n");
+            sample.take(lines, line.repeat(32).as_bytes(), true, share);
+        }
+        sample.sort();
+        let refs = sample.keys.refs.iter();
+        let mut reads: Vec<&[u8]> = refs.map(|key| key.bytes(&sample.keys.area)).collect();
+        reads.dedup();
+        assert_eq!(reads.len() as u64, READS_MAX);
+        assert!(sample.keys.area.len() <= SAMPLE_BYTES_MAX + (READS_MAX as usize) * 127);
+    }
 }

@@ -14,7 +14,7 @@ use super::context::Context;
 use super::cut::{CutSize, LineCut};
 use super::distribute::{By, Scatter, Scattered, join};
 use super::plan::{LinePlan, SPLIT_BUCKETS};
-use super::sample::{LineSample, Lines};
+use super::sample::{LineSample, Lines, Share};
 use super::table::Tables;
 use crate::algo::bucket::{Home, Piece, Segment, verify_segment};
 use crate::algo::spill::{SpillSizes, place_bytes};
@@ -26,8 +26,10 @@ use crate::units;
 
 /// Segments that are looked at to split a bucket.
 const SAMPLE_SEGMENTS: usize = 64;
-/// Bytes of each.
-const SAMPLE_BYTES: usize = 16 << 10;
+/// Places in each from which on lines are taken.
+const SAMPLE_PLACES: usize = 4;
+/// Bytes of a key that are kept: keys of a bucket may begin with many that are the same.
+const KEY_BYTES_MAX: usize = 64 << 10;
 /// Times that a bucket may be split: more mean that one line is too long.
 const SPLITS_MAX: u32 = 12;
 
@@ -185,7 +187,7 @@ fn split_by_position(context: &Context<'_>, items: Vec<Item>) -> Result<Vec<Line
     distribute_items(context, (&cut, By::Line), items, Some(&starts))
 }
 
-/// Lines from some of the segments; long lines with their fronts.
+/// Lines from some of the segments.
 fn sample_items(context: &Context<'_>, items: &[Item], by: By) -> Result<LineSample> {
     let pool = Pool::new(&context.job.budget, "sample", context.plan.segment_bytes, 1)?;
     let mut reader = ItemReader::new(context, pool)?;
@@ -199,14 +201,12 @@ fn sample_items(context: &Context<'_>, items: &[Item], by: By) -> Result<LineSam
         terminator: context.options.terminator,
     };
     let chosen = items.len().min(SAMPLE_SEGMENTS);
+    let share = Share::of(chosen * SAMPLE_PLACES, KEY_BYTES_MAX);
     for index in 0..chosen {
-        let Some(segment) = items[index * items.len() / chosen].first() else {
-            continue;
-        };
-        reader.with_segment(segment, |payload| {
-            for part in payload.chunks(SAMPLE_BYTES).take(4) {
-                let is_begin = part.as_ptr() == payload.as_ptr();
-                sample.take(lines, part, is_begin);
+        reader.with_item(&items[index * items.len() / chosen], |payload| {
+            for place in 0..SAMPLE_PLACES {
+                let at = place * payload.len() / SAMPLE_PLACES;
+                sample.take(lines, &payload[at..], at == 0, share);
             }
             Ok(())
         })?;
@@ -280,24 +280,11 @@ impl<'a> ItemReader<'a> {
         item: Item,
         starts: Option<&[u64]>,
     ) -> Result<()> {
-        if let [segment] = &item[..] {
-            let pieces = segment.pieces.clone();
-            self.with_segment(segment, |payload| {
-                distribute_pieces(scatter, payload, &pieces, starts)
-            })?;
-        } else {
-            let mut joined = std::mem::take(&mut self.joined);
-            joined.clear();
-            for segment in &item {
-                self.with_segment(segment, |payload| {
-                    joined.extend_from_slice(payload);
-                    Ok(())
-                })?;
-            }
-            let pieces = item.first().map(|segment| segment.pieces.clone());
-            distribute_pieces(scatter, &joined, &pieces.unwrap_or_default(), starts)?;
-            self.joined = joined;
-        }
+        let pieces = item.first().map(|segment| segment.pieces.clone());
+        let pieces = pieces.unwrap_or_default();
+        self.with_item(&item, |payload| {
+            distribute_pieces(scatter, payload, &pieces, starts)
+        })?;
         item.into_iter().try_for_each(|segment| self.free(segment))
     }
 
@@ -315,6 +302,28 @@ impl<'a> ItemReader<'a> {
             self.context.resident_credit.fetch_add(1, Ordering::AcqRel);
         }
         Ok(())
+    }
+
+    /// Shows the lines of an item; a long one put together.
+    fn with_item(
+        &mut self,
+        item: &[Segment],
+        mut show: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        if let [segment] = item {
+            return self.with_segment(segment, show);
+        }
+        let mut joined = std::mem::take(&mut self.joined);
+        joined.clear();
+        for segment in item {
+            self.with_segment(segment, |payload| {
+                joined.extend_from_slice(payload);
+                Ok(())
+            })?;
+        }
+        let shown = show(&joined);
+        self.joined = joined;
+        shown
     }
 
     /// Shows the payload of a segment, read and verified if it lies on scratch.
