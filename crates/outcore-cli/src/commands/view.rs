@@ -15,6 +15,7 @@ use outcore::algo::view::{
     BuildOptions, BuildSummary, SortedView, ViewOrder, ViewPlan, ViewSize, WriteSummary, append,
     build, plan_view,
 };
+use outcore::data::RecordFormat;
 use outcore::job::Job;
 use outcore::{Error, Result, units};
 use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
@@ -142,8 +143,12 @@ fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
     let looked = looked?;
     let data_bytes = looked.iter().map(|input| input.data_bytes).sum();
     let job = means.job(means.named_drives(data_bytes)?);
-    begin(context, &job, &args.inputs, &args.dir);
     let dir = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone());
+    let format = SortedView::open(&job, &dir)?.format().clone();
+    looked
+        .iter()
+        .try_for_each(|input| check_type(input, &format))?;
+    begin(context, &job, &args.inputs, &args.dir);
     let files: Vec<SortInput> = looked.iter().map(Input::to_sort).collect();
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (view, built) = watch(reporter, interrupt, &job.control, &BUILD, || {
@@ -152,6 +157,29 @@ fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
     tell_built(context, started, &view, &built);
     summarise_built(context, &means, started, &view, &built);
     Ok(0)
+}
+
+/// Fails if an array of NumPy holds other records than a view. Keys at places of a record may be any
+/// part of a dtype; a type of whole records is one type.
+fn check_type(input: &Input, format: &RecordFormat) -> Result<()> {
+    let Some(header) = &input.npy else {
+        return Ok(());
+    };
+    let is_whole = matches!(format.keys(), [key] if key.len_bytes == format.record_bytes());
+    let is_same = match is_whole {
+        true => header.format == *format,
+        false => header.format.record_bytes() == format.record_bytes(),
+    };
+    if is_same {
+        return Ok(());
+    }
+    let cause = format!(
+        "its header says {}, and the view has {format}",
+        header.format
+    );
+    Err(Error::usage("append to view", cause)
+        .path(&input.source.name)
+        .hint("build another view for records of another type"))
 }
 
 fn begin(context: &Context, job: &Job, inputs: &[PathBuf], dir: &Path) {

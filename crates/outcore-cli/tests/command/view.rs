@@ -75,6 +75,16 @@ fn a_build_can_be_read_at_once_and_further_files_be_added() {
     place.run(&["view", "append", "v", "more.bin"]).ok();
     let both = sorted_by(&[data, more].concat(), 8, number);
     assert_eq!(place.run(&["view", "cat", "v"]).ok().stdout, both);
+    let dict = "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }";
+    let header = format!("{dict:<117}\n");
+    let header = [&b"\x93NUMPY\x01\x00"[..], &[118, 0], header.as_bytes()].concat();
+    place.write("f8.npy", &[header, vec![0; 8]].concat());
+    place.run(&["view", "append", "v", "f8.npy"]).fails(
+        2,
+        &["f64", "i64", "f8.npy"],
+        "another view",
+    );
+    assert_eq!(place.run(&["view", "cat", "v"]).ok().stdout, both);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use outcore::Kind;
+use outcore::algo::sort::SortOutput;
 use outcore::algo::view::SortedView;
 
 use crate::kit::{Case, DIR, read_all};
@@ -163,4 +164,37 @@ fn a_seek_reads_about_one_block_of_each_run() {
     }
     let blocks = (reader.blocks_read() - before) as f64 / (seeks * 16) as f64;
     assert!(blocks <= 2.0, "{blocks} blocks a run");
+}
+
+#[test]
+fn more_threads_need_no_more_memory_to_write_a_view_out() {
+    let case = Case::of("u64", 60_000, 60);
+    let ram = case.ram();
+    let input = case.input();
+    let sorted = case.sorted(&input);
+    ram.put("/d0/in", input);
+    case.build(&case.job(Arc::new(ram.clone()))).unwrap();
+    let mut written = [0, 0];
+    for memory_mib in 5..16 {
+        let write = |threads| {
+            let case = Case {
+                threads,
+                memory_bytes: memory_mib << 20,
+                ..case.clone()
+            };
+            let view = SortedView::open(&case.job(Arc::new(ram.clone())), DIR.as_ref())?;
+            let output = SortOutput::File {
+                path: "/d0/out".into(),
+                header: None,
+            };
+            view.write_to(0..view.len(), &output, true)
+        };
+        for (count, threads) in written.iter_mut().zip([1, 4]) {
+            if write(threads).is_ok() {
+                *count += 1;
+                assert!(ram.get("/d0/out").unwrap() == sorted);
+            }
+        }
+    }
+    assert!(written[0] > 0 && written[0] == written[1], "{written:?}");
 }

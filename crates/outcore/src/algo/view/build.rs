@@ -20,7 +20,7 @@ use super::SortedView;
 use super::level::{Level, Places};
 use super::manifest::{Manifest, ManifestRun, NAME};
 use super::output::merge_groups;
-use super::plan::{INPUT_PIECES_MAX, ViewPlan, ViewSize, plan_view};
+use super::plan::{INPUT_PIECES_MAX, ViewPlan, ViewSize, plan_in_blocks, plan_view};
 use super::runs::{Index, Shape, ViewOrder};
 use super::sort_run::sort_run;
 use crate::algo::crew::Crew;
@@ -224,7 +224,10 @@ impl Request<'_> {
             keeps_runs: self.options.keeps_runs,
             run_bytes: self.options.run_bytes,
         };
-        let mut plan = plan_view(size)?;
+        let mut plan = match &shape {
+            Some(shape) => plan_in_blocks(size, shape.block_records)?,
+            None => plan_view(size)?,
+        };
         let shape = match shape {
             Some(shape) => shape,
             None => Shape::new(

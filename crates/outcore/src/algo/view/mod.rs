@@ -187,7 +187,12 @@ impl SortedView {
 
     /// Of `readers` readers side by side, those that fit the memory: at least one.
     pub fn readers_that_fit(&self, readers: usize) -> usize {
-        let needed_bytes = needed_bytes(&self.set);
+        self.readers_beside(readers, 0)
+    }
+
+    /// The same, where each takes so much besides.
+    fn readers_beside(&self, readers: usize, each_bytes: u64) -> usize {
+        let needed_bytes = needed_bytes(&self.set) + each_bytes;
         let fit = self.reader_bytes(1) / needed_bytes.max(1);
         usize::try_from(fit)
             .unwrap_or(readers)

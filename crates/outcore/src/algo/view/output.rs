@@ -115,7 +115,8 @@ impl SortedView {
         let record_bytes = self.record_bytes();
         let records = range.end - range.start;
         let buffer_bytes = BUFFER_BYTES.max(record_bytes) + BLOCK_BYTES;
-        let wanted = self.readers_that_fit(self.job.options.threads);
+        let buffers_bytes = (BUFFERS * block_ceil(buffer_bytes as u64) as usize) as u64;
+        let wanted = self.readers_beside(self.job.options.threads, buffers_bytes);
         let crew = Crew::new(&self.job, (wanted as u64).min(records));
         let threads = crew.threads();
         let mut pools = Vec::with_capacity(threads);

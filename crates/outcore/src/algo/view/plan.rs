@@ -87,14 +87,19 @@ impl ViewSize {
 /// # Errors
 /// [`Kind::Memory`] if the memory is too little for records of that size.
 pub fn plan_view(size: ViewSize) -> Result<ViewPlan> {
-    let record_bytes = size.record_bytes as u64;
-    let threads = size.threads.max(1) as u64;
     // The index of everything takes an eighth of the memory at most.
-    let eighth_bytes = size.memory_bytes / 8;
-    let blocks_max = (eighth_bytes / ENTRY_BYTES as u64).max(1);
+    let blocks_max = (size.memory_bytes / 8 / ENTRY_BYTES as u64).max(1);
     let least_bytes = (size.data_bytes / blocks_max).next_power_of_two();
     let wanted_bytes = least_bytes.saturating_mul(BLOCKS_WANTED);
     let block_records = block_records(size.record_bytes, size.data_bytes.max(wanted_bytes));
+    plan_in_blocks(size, block_records)
+}
+
+/// The plan for further runs of a view that has blocks of so many records.
+pub(super) fn plan_in_blocks(size: ViewSize, block_records: u64) -> Result<ViewPlan> {
+    let record_bytes = size.record_bytes as u64;
+    let threads = size.threads.max(1) as u64;
+    let eighth_bytes = size.memory_bytes / 8;
     let block_bytes = block_records * record_bytes;
     let slot_bytes = slot_bytes(&size, block_records);
     let index_bytes = (size.data_bytes / block_bytes + 1) * ENTRY_BYTES as u64;
@@ -283,6 +288,24 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn further_runs_fit_their_areas_in_the_blocks_of_a_small_view() {
+        for record_bytes in [4, 100, 4096] {
+            let large = ViewSize {
+                record_bytes,
+                threads: 1,
+                ..size(1 << 40, 8 << 30)
+            };
+            let blocks_of_small = block_records(record_bytes, 1 << 20);
+            assert!(plan_view(large).unwrap().block_records > blocks_of_small);
+            let plan = plan_in_blocks(large, blocks_of_small).unwrap();
+            let blocks = plan.run_records.div_ceil(plan.block_records);
+            let index_bytes = block_ceil(blocks * ENTRY_BYTES as u64);
+            let stored_bytes = block_ceil(plan.run_bytes()) + index_bytes;
+            assert!(stored_bytes <= plan.area_bytes as u64, "{plan:?}");
         }
     }
 
