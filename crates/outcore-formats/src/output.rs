@@ -151,7 +151,7 @@ pub fn choose(
                 .hint("add -o OUT, -o - for standard output, or --replace to sort in place"));
         }
     };
-    check_target(&target, sources, consent)?;
+    check(&target, sources, consent)?;
     Ok(target)
 }
 
@@ -277,7 +277,11 @@ fn manifest_name(pattern: &Path) -> String {
     format!("{name}{MANIFEST_SUFFIX}")
 }
 
-fn check_target(target: &Target, sources: &[Source], consent: Consent) -> Result<()> {
+/// Refuses what must not be written, as [`choose`] does.
+///
+/// # Errors
+/// Usage for an input, a file that exists, a directory; I/O if the directory is not there.
+pub fn check(target: &Target, sources: &[Source], consent: Consent) -> Result<()> {
     let is_input = |key: FileKey| sources.iter().any(|source| source.key == Some(key));
     if target.is_standard_output() {
         let facts = fs::metadata("/proc/self/fd/1")

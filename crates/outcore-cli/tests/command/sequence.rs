@@ -177,6 +177,15 @@ fn npy_files_keep_their_types_and_names() {
         text(place.run(&["reduce", "mean", "late.npy", "--map", "at"])),
         "5.0\n"
     );
+    let dict = "{'descr': [('value', '>f8')], 'fortran_order': False, 'shape': (3,), }";
+    let header = format!("{dict:<85}\n");
+    let header = [&b"\x93NUMPY\x01\x00"[..], &[86, 0], header.as_bytes()].concat();
+    let values: Vec<u8> = [1.0_f64, 2.0, 3.0]
+        .iter()
+        .flat_map(|v| v.to_be_bytes())
+        .collect();
+    place.write("swapped.npy", &[header, values].concat());
+    assert_eq!(text(place.run(&["reduce", "sum", "swapped.npy"])), "6.0\n");
 }
 
 #[test]
@@ -203,4 +212,42 @@ fn plans_are_shown_and_nonsense_is_refused_with_a_hint() {
         assert!(answer.stderr.contains("hint:"), "{answer:?}");
     }
     assert_eq!(place.names(), ["in"]);
+}
+
+#[test]
+fn what_stands_on_a_border_of_bins_counts_for_the_bin_above() {
+    let place = Place::new();
+    let values = (0..=49).map(|number| f64::from(number) / 49.0);
+    let values: Vec<u8> = values.flat_map(f64::to_le_bytes).collect();
+    place.write("in", &values);
+    let counted = place.run(&["histogram", "--bins", "49", "in", "--type", "f64"]);
+    let counts = text(counted);
+    let counts: Vec<&str> = counts
+        .lines()
+        .filter_map(|l| l.rsplit('\t').next())
+        .collect();
+    // The last bin has both of its borders.
+    assert_eq!(counts, [vec!["1"; 48], vec!["2"]].concat());
+}
+
+#[test]
+fn a_partition_does_not_take_the_place_of_its_input() {
+    let place = Place::new();
+    let data = bytes(0..100_u64);
+    place.write("part-0.bin", &data);
+    let partition = [
+        "partition",
+        "x % 2",
+        "part-0.bin",
+        "--type",
+        "u64",
+        "--parts",
+        "2",
+    ];
+    for more in [&[] as &[&str], &["--force"]] {
+        let refused = place.run(&[&partition[..], &["-o", "part-{part}.bin"], more].concat());
+        refused.fails(2, &["one of the inputs", "part-0.bin"], "another name");
+    }
+    assert!(place.read("part-0.bin") == data);
+    assert_eq!(place.names(), ["part-0.bin"]);
 }

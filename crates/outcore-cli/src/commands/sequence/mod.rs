@@ -96,9 +96,9 @@ fn histogram(context: &Context, args: &HistogramArgs) -> Result<u8> {
             .with("range", json!([low, high]))
             .with("counts", json!(found.counts))
     });
-    let border = |bin: usize| low + (high - low) * bin as f64 / bins as f64;
     for (bin, count) in found.counts.iter().enumerate() {
-        let line = format!("{}\t{}\t{count}\n", border(bin), border(bin + 1));
+        let (from, to) = (found.border(bin), found.border(bin + 1));
+        let line = format!("{from}\t{to}\t{count}\n");
         context.reporter.data(&line);
     }
     told

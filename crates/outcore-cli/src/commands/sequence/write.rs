@@ -207,6 +207,11 @@ pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
         paths: files.paths.clone(),
         manifest: files.manifest.clone(),
     };
+    let consent = Consent {
+        force: input.force,
+        replace: false,
+    };
+    output::check(&target, &input::sources(input)?, consent)?;
     let mut prepared = input::prepare(context, input, means, Some(&target))?;
     if explain(context, input, &prepared, "partition")? {
         return Ok(0);

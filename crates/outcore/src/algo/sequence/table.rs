@@ -182,11 +182,15 @@ impl Table {
     /// # Errors
     /// As [`Table::filter`].
     pub fn map(&self, expression: &str) -> Result<Self> {
-        let program = Program::compile(&expression.parse()?, &self.schema)?;
+        self.mapped(&expression.parse()?, expression)
+    }
+
+    fn mapped(&self, expr: &Expr, text: &str) -> Result<Self> {
+        let program = Program::compile(expr, &self.schema)?;
         let number = program.kind().number();
         let mut table = self.clone();
         table.steps.push(Step::Map(program));
-        table.texts.push(format!("map {expression}"));
+        table.texts.push(format!("map {text}"));
         table.become_numbers(number)?;
         Ok(table)
     }
@@ -237,9 +241,13 @@ impl Table {
             [key] if key.len_bytes == self.format.record_bytes() => match key.kind {
                 KeyKind::Numbers(number) if number.bytes() == key.len_bytes => {
                     let is_native = number == Number::new(number.kind, Endian::NATIVE);
-                    let table = match is_native && number.kind != NumberType::U128 {
-                        true => self.clone(),
-                        false => self.map("x")?,
+                    let table = match (is_native, self.schema.fields.first()) {
+                        (true, _) if number.kind != NumberType::U128 => self.clone(),
+                        // A structured array calls it what it likes.
+                        (_, Some(field)) => {
+                            self.mapped(&Expr::Name(field.name.clone(), 0), &field.name)?
+                        }
+                        (_, None) => self.map("x")?,
                     };
                     return Ok((table, number.kind));
                 }

@@ -157,6 +157,17 @@ pub struct Histogram {
     pub counts: Vec<u64>,
 }
 
+impl Histogram {
+    /// Where a bin begins, and the one before it ends.
+    pub fn border(&self, bin: usize) -> f64 {
+        border(self.range, self.counts.len(), bin)
+    }
+}
+
+fn border((low, high): (f64, f64), bins: usize, bin: usize) -> f64 {
+    low + (high - low) * bin as f64 / bins as f64
+}
+
 /// Counts the numbers of `table` in `bins` equal bins of `range`, or of their own range.
 ///
 /// # Errors
@@ -186,11 +197,20 @@ pub fn histogram_table(
     let (counts, summary) = with_type!(kind, T => {
         histogram(job, &Numbers::<T>::of(&table), bins, |item| {
             let value = T::to_f64(*item);
-            let bin = match high > low {
-                true => ((value - low) * scale) as usize,
-                false => 0,
-            };
-            (low <= value && value <= high).then_some(bin.min(bins - 1))
+            if !(low <= value && value <= high) {
+                return None;
+            }
+            if low == high {
+                return Some(0);
+            }
+            let near = (((value - low) * scale) as usize).min(bins - 1);
+            // Rounding may have led to a neighbour.
+            let begins = |bin: usize| border((low, high), bins, bin) <= value;
+            Some(match near {
+                bin if !begins(bin) => bin.saturating_sub(1),
+                bin if bin + 1 < bins && begins(bin + 1) => bin + 1,
+                bin => bin,
+            })
         })?
     });
     let range = (low, high);

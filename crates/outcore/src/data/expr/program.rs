@@ -243,8 +243,14 @@ impl Compiler<'_> {
             let a = self.as_kind(operand, ColumnType::Bool)?;
             return self.single(operator, ColumnType::Bool, a);
         }
-        if let (Operand::Constant(Constant::Int(value)), Unary::Invert) = (operand, operator) {
-            return Ok(Operand::Constant(Constant::Int(!value)));
+        if let Operand::Constant(Constant::Int(value)) = operand {
+            let folded = match operator {
+                Unary::Negate => value.checked_neg(),
+                _ => Some(!value),
+            };
+            if let Some(value) = folded {
+                return Ok(Operand::Constant(Constant::Int(value)));
+            }
         }
         let (a, kind) = self.settle(operand)?;
         match (operator, kind) {
@@ -473,8 +479,27 @@ fn folded(operator: Binary, a: i128, b: i128) -> Option<i128> {
             .ok()
             .filter(|b| *b < 100)
             .and_then(|b| a.checked_mul(1 << b)),
+        Binary::ShiftRight => u32::try_from(b).ok().and_then(|b| a.checked_shr(b)),
+        Binary::FloorDivide => a.checked_div(b).map(|quotient| match floored(a, b) {
+            true => quotient - 1,
+            false => quotient,
+        }),
+        Binary::Modulo => a.checked_rem(b).map(|rest| match floored(a, b) {
+            true => rest + b,
+            false => rest,
+        }),
+        Binary::BitAnd => Some(a & b),
+        Binary::BitOr => Some(a | b),
+        Binary::BitXor => Some(a ^ b),
+        Binary::Least => Some(a.min(b)),
+        Binary::Greatest => Some(a.max(b)),
         _ => None,
     }
+}
+
+/// Whether a quotient that is cut lies above the one that is rounded down.
+fn floored(a: i128, b: i128) -> bool {
+    a % b != 0 && (a < 0) != (b < 0)
 }
 
 fn check_fits(value: i128, kind: ColumnType) -> Result<()> {
@@ -563,5 +588,44 @@ fn promoted(a: NumberType, b: NumberType) -> NumberType {
                 _ => F64,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Type and values of an expression over bytes 0 to 3.
+    fn run(text: &str) -> (ColumnType, Vec<u8>) {
+        let schema = Schema::of_number(NumberType::U8);
+        let program = Program::compile(&text.parse().unwrap(), &schema).unwrap();
+        let mut space = program.space();
+        let rows = Rows {
+            first: 0,
+            count: 4,
+            inputs: &[&[0, 1, 2, 3]],
+        };
+        let column = program.run(&mut space, &rows);
+        (column.kind, column.bytes.to_vec())
+    }
+
+    #[test]
+    fn whole_numbers_are_exact_and_without_a_type_until_they_meet_a_column() {
+        let u8 = ColumnType::Number(NumberType::U8);
+        for (text, expected) in [
+            ("x + 7 // 2", [3, 4, 5, 6]),
+            ("x + -7 % 4", [1, 2, 3, 4]),
+            ("x + -(1 - 3)", [2, 3, 4, 5]),
+            ("x + (2 ** 70 >> 69)", [2, 3, 4, 5]),
+            ("x + max(-7 // 2, 3 & 6)", [2, 3, 4, 5]),
+            ("x + (5 ^ 6 | 1)", [3, 4, 5, 6]),
+        ] {
+            assert_eq!(run(text), (u8, expected.to_vec()), "{text}");
+        }
+        let least = [i64::MIN.to_ne_bytes(); 4].concat();
+        let i64 = ColumnType::Number(NumberType::I64);
+        assert_eq!(run("-(2 ** 63)"), (i64, least));
+        // Nothing to divide by: as columns have it.
+        assert_eq!(run("x + 1 // 0").1[..8], [0; 8]);
     }
 }
