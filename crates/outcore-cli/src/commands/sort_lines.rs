@@ -5,6 +5,7 @@
 //! order is settled by [`GnuOrder`], the work done by the engine.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use outcore::algo::lines::{
@@ -66,6 +67,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
         } else {
             args.lines.terminator()
         },
+        inner_end: dress.is_framed.then_some(b'\n'),
         unique: args.unique,
         replace: lines.replace,
         on_no_key: match args.text.on_error {
@@ -161,6 +163,11 @@ fn order_of(args: &SortArgs) -> Result<Box<dyn LineOrder>> {
                 .hint("use --by alone for CSV and JSON lines"),
         );
     }
+    if args.text.csv && args.lines.zero_terminated {
+        return Err(
+            Error::usage(READ, "-z with --csv: its records end with newlines").hint("leave -z out"),
+        );
+    }
     if !args.text.by.is_empty() && !args.text.csv && !args.text.jsonl {
         return Err(
             Error::usage(READ, "--by without --csv or --jsonl").hint("say what the input is")
@@ -213,7 +220,7 @@ fn by_columns(
         None if lines.sources.iter().all(is_tsv) => b'\t',
         None => b',',
     };
-    let dress = csv::settle(context, lines, !args.text.no_header)?;
+    let dress = csv::settle(context, lines, separator, !args.text.no_header)?;
     let names = match args.text.no_header {
         true => None,
         false => Some(names(&dress.header, separator)?),
@@ -232,7 +239,6 @@ fn by_columns(
 /// A number from the first bytes of a file.
 fn seed_of(path: &Path) -> Result<u64> {
     use std::hash::{DefaultHasher, Hasher};
-    use std::io::Read;
     const BYTES_MAX: u64 = 1 << 20;
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes));
@@ -261,7 +267,10 @@ fn input_names(args: &SortArgs) -> Result<Vec<PathBuf>> {
             .hint("check the path")
     };
     let bytes = match list.as_os_str() == "-" {
-        true => std::io::read_to_string(std::io::stdin()).map(String::into_bytes),
+        true => {
+            let mut bytes = Vec::new();
+            std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+        }
         false => fs::read(list),
     };
     let bytes = bytes.map_err(|error| wrong(&error))?;

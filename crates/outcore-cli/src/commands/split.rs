@@ -13,6 +13,7 @@ use outcore::drive::PrivateDir;
 use outcore::job::Job;
 use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
+use outcore_formats::inputs::{FileKey, key_of};
 use outcore_formats::text::compress::{Compression, Encoder};
 use serde_json::json;
 
@@ -53,14 +54,15 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     let job = LineJob::prepare(context, settings, &request)?;
     job.begin(context, json!({"output": args.output}));
     let (records, parts) = job.watch(context, || {
-        let mut parts = Parts::new(&job.job, args)?;
+        let inputs = job.sources.iter().filter_map(|source| source.key);
+        let mut parts = Parts::new(&job.job, args, inputs.collect())?;
         let mut reader = RecordReader::new(&job.job.control, job.files.clone(), frame);
         job.job.control.begin_phase(SPLIT, job.data_bytes);
         let records = match (args.parts, args.part_lines) {
             (Some(count), _) => by_place(&mut reader, frame, job.data_bytes, count, &mut parts)?,
             (None, lines) => by_count(&mut reader, frame, lines.unwrap_or(1), &mut parts)?,
         };
-        Ok((records, parts.publish(args.force)?))
+        Ok((records, parts.publish()?))
     })?;
     let summary = Summary {
         records,
@@ -146,6 +148,9 @@ fn by_count(
 struct Parts<'a> {
     job: &'a Job,
     pattern: &'a str,
+    /// Whether parts may take the place of files that are none of the inputs.
+    replace: bool,
+    inputs: Vec<FileKey>,
     digits: usize,
     dir: PrivateDir,
     current: Option<Encoder<BlockWriter>>,
@@ -153,7 +158,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn new(job: &'a Job, args: &'a SplitArgs) -> Result<Self> {
+    fn new(job: &'a Job, args: &'a SplitArgs, inputs: Vec<FileKey>) -> Result<Self> {
         let parent = parent_of(Path::new(&args.output));
         if parent.to_string_lossy().contains(PLACEHOLDER) {
             return Err(Error::usage(SPLIT, "all parts go into one directory")
@@ -162,14 +167,37 @@ impl<'a> Parts<'a> {
         }
         job.device.sweep_private_dirs(parent)?;
         let count = args.parts.unwrap_or(0).max(100);
-        Ok(Parts {
+        let parts = Parts {
             job,
             pattern: &args.output,
+            replace: args.force,
+            inputs,
             digits: (count - 1).to_string().len(),
             dir: job.device.make_private_dir(parent)?,
             current: None,
             staged: Vec::new(),
-        })
+        };
+        // Told before the work where all names are known.
+        (0..args.parts.unwrap_or(0)).try_for_each(|part| parts.check(part as usize))?;
+        Ok(parts)
+    }
+
+    /// Fails if a part cannot have its name.
+    fn check(&self, part: usize) -> Result<()> {
+        let name = self.name(part);
+        let Ok(facts) = std::fs::metadata(&name) else {
+            return Ok(());
+        };
+        let (cause, hint) = if facts.is_dir() {
+            ("it is a directory", "give another name")
+        } else if self.inputs.contains(&key_of(&facts)) {
+            ("a part is one of the inputs", "give another name")
+        } else if !self.replace {
+            ("a part exists already", "allow overwriting with --force")
+        } else {
+            return Ok(());
+        };
+        Err(Error::usage(SPLIT, cause).path(name).hint(hint))
     }
 
     fn name(&self, part: usize) -> PathBuf {
@@ -180,6 +208,7 @@ impl<'a> Parts<'a> {
     /// Ends the part that is being written and begins the next.
     fn begin(&mut self) -> Result<()> {
         self.end()?;
+        self.check(self.staged.len())?;
         let path = self.dir.path().join(format!("part-{}", self.staged.len()));
         let writer = BlockWriter::create(self.job, &path, u64::MAX)?;
         let compression = Compression::of(Path::new(self.pattern));
@@ -213,21 +242,30 @@ impl<'a> Parts<'a> {
     }
 
     /// Puts all parts in their places; gives their names.
-    fn publish(mut self, replace: bool) -> Result<Vec<PathBuf>> {
+    fn publish(mut self) -> Result<Vec<PathBuf>> {
         self.end()?;
+        (0..self.staged.len()).try_for_each(|part| self.check(part))?;
         let names: Vec<PathBuf> = (0..self.staged.len()).map(|part| self.name(part)).collect();
-        if let Some(there) = names.iter().find(|name| !replace && name.exists()) {
-            return Err(Error::usage(SPLIT, "a part exists already")
-                .path(there)
-                .hint("allow overwriting with --force"));
-        }
         let renames: Vec<(PathBuf, PathBuf)> =
             self.staged.iter().cloned().zip(names.clone()).collect();
         let dirs = [self.dir];
         PrivateDir::commit(&dirs, &renames)?;
-        for (staged, name) in &renames {
-            self.job.device.rename(staged, name, replace)?;
+        // From here on the parts exist: one that fails does not hold up the others, and whoever
+        // sweeps the directory tries again.
+        let rename = |(from, to): &(PathBuf, PathBuf)| self.job.device.rename(from, to, true);
+        let failures: Vec<Error> = renames
+            .iter()
+            .filter_map(|pair| rename(pair).err())
+            .collect();
+        match failures.into_iter().next() {
+            None => Ok(names),
+            Some(error) => {
+                dirs.into_iter().for_each(PrivateDir::leave);
+                Err(error.hint(
+                    "the parts are whole: a run of outcore with outputs in the same directory puts \
+                     the rest in place",
+                ))
+            }
         }
-        Ok(names)
     }
 }

@@ -4,7 +4,7 @@
 //! says whether it ends a record. It takes the header off each file, and fails for a quote that does
 //! not end, with file, line and offset. Where a record spans lines, the files are copied to scratch
 //! with a NUL behind each record instead of a newline; else they are sorted where they are. Memory:
-//! a block of 1 MiB, and the header.
+//! a block of 1 MiB, and the header, of at most 16 MiB.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -21,6 +21,8 @@ use crate::blocks::BlockWriter;
 use crate::commands::Context;
 
 const BLOCK_BYTES: usize = 1 << 20;
+/// A longer header is one with a quote that does not end.
+const HEADER_BYTES_MAX: usize = 16 << 20;
 const READ: &str = "read CSV";
 
 /// What a look at a file has found.
@@ -36,25 +38,37 @@ struct Found {
 ///
 /// # Errors
 /// A quote that does not end, headers that differ, a NUL in records that span lines.
-pub(crate) fn settle(context: &Context, job: &mut LineJob, has_header: bool) -> Result<Dress> {
+pub(crate) fn settle(
+    context: &Context,
+    job: &mut LineJob,
+    separator: u8,
+    has_header: bool,
+) -> Result<Dress> {
     let mut dress = Dress::default();
+    let framer = Framer::new(separator);
+    // Of each file, in a copy: ended if its file did not.
+    let mut headers_bytes = Vec::new();
     let files = job.files.clone();
     job.job
         .control
         .begin_phase("look at records", job.data_bytes);
     for (index, file) in files.iter().enumerate() {
         let control = job.job.control.clone();
-        let found = job.watch(context, || scan(&control, file, has_header, None))?;
+        let found = job.watch(context, || scan(&control, file, framer, has_header, None))?;
         dress.is_framed |= found.has_inner_lines;
-        if index > 0 && has_header && found.header != dress.header && !found.header.is_empty() {
+        let is_empty = dress.header.is_empty() || found.header.is_empty();
+        if !is_empty && names_of(&found.header) != names_of(&dress.header) {
             return Err(
                 Error::usage(READ, "its header is not that of the first file")
                     .path(&file.name)
                     .hint("sort files of the same columns, or use --no-header"),
             );
         }
-        job.files[index].start_bytes += found.header.len() as u64;
-        if index == 0 || dress.header.is_empty() {
+        let header_bytes = found.header.len() as u64;
+        job.files[index].start_bytes += header_bytes;
+        let is_open = !matches!(found.header.last(), None | Some(b'\n'));
+        headers_bytes.push(header_bytes + u64::from(is_open));
+        if dress.header.is_empty() {
             dress.header = found.header;
         }
     }
@@ -62,21 +76,29 @@ pub(crate) fn settle(context: &Context, job: &mut LineJob, has_header: bool) -> 
         dress.header.push(b'\n');
     }
     if dress.is_framed {
-        for index in 0..job.files.len() {
-            let file = job.files[index].clone();
+        for (index, (file, header_bytes)) in files.iter().zip(headers_bytes).enumerate() {
             let control = job.job.control.clone();
-            job.files[index] = job.copy(context, &file, |writer| {
-                scan(&control, &file, false, Some(writer)).map(|_| ())
+            // Headers are copied too, so that lines have the numbers that they have in the file.
+            job.files[index] = job.copy(context, file, |writer| {
+                scan(&control, file, framer, false, Some(writer)).map(|_| ())
             })?;
+            job.files[index].start_bytes = header_bytes;
         }
     }
     Ok(dress)
+}
+
+/// A header without its end of line, which the only line of a file may lack.
+fn names_of(header: &[u8]) -> &[u8] {
+    let header = header.strip_suffix(b"\n").unwrap_or(header);
+    header.strip_suffix(b"\r").unwrap_or(header)
 }
 
 /// Reads a file to its end; copies it with NULs behind its records if there is a writer.
 fn scan(
     control: &Control,
     source: &Source,
+    mut framer: Framer,
     has_header: bool,
     mut writer: Option<&mut BlockWriter>,
 ) -> Result<Found> {
@@ -86,7 +108,6 @@ fn scan(
         .map_err(failed)?;
     let mut found = Found::default();
     let mut is_header = has_header;
-    let mut framer = Framer::default();
     let mut block = vec![0; BLOCK_BYTES];
     // Of the record that is being read: its first line and byte, and whether it has gone on.
     let (mut line, mut begin, mut is_begun) = (1_u64, source.start_bytes, false);
@@ -118,6 +139,11 @@ fn scan(
             found.has_inner_lines |= newlines > u64::from(end.is_some());
             if is_header {
                 found.header.extend_from_slice(piece);
+                if found.header.len() > HEADER_BYTES_MAX {
+                    return Err(Error::corrupt(READ, "its header is longer than 16 MiB")
+                        .path(&source.name)
+                        .hint("close the quote in its first line, or use --no-header"));
+                }
             }
             is_begun = true;
             at = end.unwrap_or(got);

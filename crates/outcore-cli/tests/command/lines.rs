@@ -311,6 +311,26 @@ fn a_shuffle_is_a_permutation_that_its_seed_repeats() {
 }
 
 #[test]
+fn parts_take_the_place_of_all_old_ones_or_of_none_and_never_of_an_input() {
+    let place = Place::new();
+    place.write("in", b"1\n2\n3\n");
+    place.write("part-00", b"old");
+    std::fs::create_dir(place.path("part-01")).unwrap();
+    let split = ["split", "in", "--force", "-o", "part-{part}"];
+    for how in [["-n", "3"], ["--by-lines", "1"]] {
+        let refused = place.run(&[&split[..], &how].concat());
+        refused.fails(2, &["directory", "part-01"], "another name");
+        assert_eq!(place.names(), ["in", "part-00", "part-01"]);
+        assert_eq!(place.read("part-00"), b"old");
+    }
+    place.write("own-01", b"1\n2\n3\n");
+    std::fs::hard_link(place.path("own-01"), place.path("own-02")).unwrap();
+    let own = place.run(&["split", "own-01", "--force", "-n", "3", "-o", "own-{part}"]);
+    own.fails(2, &["input", "own-01"], "another name");
+    assert_eq!(place.read("own-02"), b"1\n2\n3\n");
+}
+
+#[test]
 fn csv_is_sorted_by_columns_with_its_header_first() {
     let place = Place::new();
     place.write(
@@ -387,6 +407,42 @@ fn csv_is_sorted_by_columns_with_its_header_first() {
 }
 
 #[test]
+fn quotes_inside_fields_of_csv_are_bytes_and_headers_need_no_newline() {
+    let place = Place::new();
+    place.write("in.csv", b"id,size\n2,5\" disk\n1,6\" disk\n");
+    place.write("empty.csv", b"");
+    place.write("header.csv", b"id,size");
+    let inputs = ["empty.csv", "in.csv", "header.csv"];
+    let sorted = place.run(&[&["sort", "--csv", "--by", "id"], &inputs[..]].concat());
+    assert_eq!(sorted.ok().stdout, b"id,size\n1,6\" disk\n2,5\" disk\n");
+    place.write("inner.csv", b"id,size\n3,\"a\nb\"\n");
+    let inputs = ["header.csv", "inner.csv", "in.csv"];
+    let sorted = place.run(&[&["sort", "--csv", "--by", "id"], &inputs[..]].concat());
+    let wanted = b"id,size\n1,6\" disk\n2,5\" disk\n3,\"a\nb\"\n";
+    assert_eq!(sorted.ok().stdout, wanted);
+    let both = place.run(&["sort", "--csv", "--by", "id", "-z", "in.csv"]);
+    both.fails(2, &["-z"], "leave -z out");
+}
+
+#[test]
+fn errors_name_the_line_of_the_file_behind_headers_and_records_of_several_lines() {
+    let place = Place::new();
+    place.write("short.csv", b"id,n\n2,\"a\nb\"\n1,c\nshort\n");
+    place.write("disorder.csv", b"id,n\n2,a\n1,b\n");
+    place.write("inner.csv", b"id,n\n2,\"a\n\nb\"\n1,b\n");
+    for how in [&["--by", "n"][..], &["--by", "n", "-m"]] {
+        let failed = place.run(&[&["sort", "--csv", "short.csv"], how].concat());
+        failed.fails(4, &["line 5", "short.csv"], "correct the line");
+    }
+    for (file, line) in [("disorder.csv", 3), ("inner.csv", 5)] {
+        let checked = place.run(&["sort", "--csv", "--by", "id", "-c", file]);
+        assert_eq!(checked.code, Some(1), "{checked:?}");
+        let told = format!("{file}:{line}: disorder: 1,b");
+        assert!(checked.stderr.contains(&told), "{checked:?}");
+    }
+}
+
+#[test]
 fn json_lines_are_sorted_by_a_field_and_those_without_it_named_or_counted() {
     let place = Place::new();
     let lines: [&[u8]; 4] = [
@@ -432,4 +488,74 @@ fn json_lines_are_sorted_by_a_field_and_those_without_it_named_or_counted() {
         .ok();
     assert_eq!(skipped.stdout, [lines[1], lines[0]].concat());
     assert!(skipped.stderr.contains("2 lines"), "{skipped:?}");
+}
+
+#[test]
+fn more_files_than_may_be_open_at_first_are_sorted_and_merged() {
+    let place = Place::new();
+    let names: Vec<String> = (0..200).map(|number| format!("in-{number:03}")).collect();
+    for name in &names {
+        place.write(name, format!("{name}\n").as_bytes());
+    }
+    place.write("names", names.join("\0").as_bytes());
+    for how in ["", "-m"] {
+        let limited = format!("ulimit -Sn 100; exec \"$0\" sort {how} --files0-from=- < names");
+        let sorted = Command::new("sh")
+            .args(["-c", &limited, env!("CARGO_BIN_EXE_outcore")])
+            .current_dir(place.dir())
+            .env("OUTCORE_CONFIG", "")
+            .output()
+            .unwrap();
+        assert!(sorted.status.success(), "{sorted:?}");
+        assert_eq!(
+            sorted.stdout,
+            format!("{}\n", names.join("\n")).into_bytes()
+        );
+    }
+}
+
+#[test]
+fn names_of_inputs_are_bytes() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::new();
+    let name = std::ffi::OsStr::from_bytes(b"a\xff");
+    std::fs::write(place.dir().join(name), b"b\na\n").unwrap();
+    let sorted = place.run_with_input(&["sort", "--files0-from=-"], b"a\xff\0");
+    assert_eq!(sorted.ok().stdout, b"a\nb\n");
+}
+
+#[test]
+fn a_pipe_is_sorted_where_nothing_may_be_written() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    let place = Place::new();
+    let locked = place.path("locked");
+    std::fs::create_dir(&locked).unwrap();
+    place.write("in", b"b\na\n");
+    for path in [place.dir(), locked.as_path()] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o555)).unwrap();
+    }
+    let mut by_pipe = Command::new("sh");
+    by_pipe
+        .args([
+            "-c",
+            "cat ../in | \"$0\" sort",
+            env!("CARGO_BIN_EXE_outcore"),
+        ])
+        .current_dir(&locked)
+        .env("OUTCORE_CONFIG", "");
+    if rustix::process::geteuid().is_root() {
+        // Nothing is locked for the superuser.
+        by_pipe.uid(65_534).gid(65_534);
+    }
+    let sorted = by_pipe.output();
+    std::fs::set_permissions(place.dir(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let sorted = match sorted {
+        Ok(sorted) if sorted.status.code() != Some(126) => sorted,
+        refused => {
+            println!("SKIP: another user may not run the command here: {refused:?}");
+            return;
+        }
+    };
+    assert_eq!(sorted.stdout, b"a\nb\n", "{sorted:?}");
 }

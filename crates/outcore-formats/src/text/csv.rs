@@ -1,8 +1,8 @@
 //! CSV: records that may span lines, and a column of them as a key.
 //!
 //! Contract: RFC 4180, with any separator. A field that begins with a quote goes on to the quote that
-//! ends it; two quotes within are one; separators and newlines within belong to the field. Lines end
-//! with `\n` or `\r\n`. [`Framer`] finds where records end, whatever pieces the text comes in;
+//! ends it; two quotes within are one; separators and newlines within belong to the field. Quotes
+//! inside other fields are bytes like any other (`5" disk`). Lines end with `\n` or `\r\n`. [`Framer`] finds where records end, whatever pieces the text comes in;
 //! [`Columns`] orders records by columns. Records are never changed, only their keys are read without
 //! quotes.
 
@@ -15,27 +15,56 @@ use super::gnu::{Compare, Ordering, Place};
 const CHOOSE: &str = "choose column";
 
 /// Finds the ends of records in text that comes in pieces.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Framer {
-    /// An odd number of quotes has been seen in the record.
+    separator: u8,
     is_quoted: bool,
+    /// Whether a quote that comes next is inside quotes from there on: a field begins, or quotes
+    /// ended right before.
+    may_open: bool,
 }
 
 impl Framer {
+    /// At the begin of a record, with `separator` between fields.
+    pub fn new(separator: u8) -> Self {
+        Framer {
+            separator,
+            is_quoted: false,
+            may_open: true,
+        }
+    }
+
     /// How many bytes at the front of `text` finish the record that was begun; none if it goes on.
     ///
-    /// Quotes within quotes come in pairs, so that their number alone says what is inside.
+    /// Quotes within quotes come in pairs, so that each but the first of a field ends quotes, or
+    /// begins them again right behind their end. One that stands inside a field that began without
+    /// is a byte like any other.
     pub fn end_of_record(&mut self, text: &[u8]) -> Option<usize> {
         let mut at = 0;
         loop {
-            at += match self.is_quoted {
-                true => memchr(b'"', &text[at..])?,
-                false => memchr2(b'"', b'\n', &text[at..])?,
-            } + 1;
-            if text[at - 1] == b'\n' {
+            let found = match self.is_quoted {
+                true => memchr(b'"', &text[at..]),
+                false => memchr2(b'"', b'\n', &text[at..]),
+            };
+            let Some(found) = found else {
+                if let Some(last) = text[at..].last() {
+                    self.may_open = *last == self.separator;
+                }
+                return None;
+            };
+            let place = at + found;
+            at = place + 1;
+            if text[place] == b'\n' {
+                self.may_open = true;
                 return Some(at);
             }
-            self.is_quoted = !self.is_quoted;
+            let opens = match found {
+                0 => self.may_open,
+                _ => text[place - 1] == self.separator,
+            };
+            // A quote that ends quotes may turn out to be the first of a pair.
+            self.may_open = self.is_quoted;
+            self.is_quoted = !self.is_quoted && opens;
         }
     }
 
@@ -65,26 +94,30 @@ impl<'a> Iterator for Fields<'a> {
 
     fn next(&mut self) -> Option<&'a [u8]> {
         let rest = self.rest?;
-        let (mut at, mut is_quoted) = (0, false);
-        loop {
-            let found = match is_quoted {
-                true => memchr(b'"', &rest[at..]),
-                false => memchr2(b'"', self.separator, &rest[at..]),
-            };
-            let Some(found) = found else {
-                self.rest = None;
-                return Some(rest);
-            };
-            at += found + 1;
-            match rest[at - 1] == b'"' {
-                true => is_quoted = !is_quoted,
-                false => {
-                    self.rest = Some(&rest[at..]);
-                    return Some(&rest[..at - 1]);
-                }
-            }
-        }
+        let quoted = quoted_len(rest);
+        let Some(found) = memchr(self.separator, &rest[quoted..]) else {
+            self.rest = None;
+            return Some(rest);
+        };
+        self.rest = Some(&rest[quoted + found + 1..]);
+        Some(&rest[..quoted + found])
     }
+}
+
+/// How far the quotes reach with which a text begins; 0 if it begins with none.
+fn quoted_len(text: &[u8]) -> usize {
+    if text.first() != Some(&b'"') {
+        return 0;
+    }
+    let mut at = 1;
+    while let Some(found) = memchr(b'"', &text[at..]) {
+        at += found + 1;
+        if text.get(at) != Some(&b'"') {
+            return at;
+        }
+        at += 1;
+    }
+    text.len()
 }
 
 /// What a field says, without its quotes; `unquoted` holds it where it is not said in one piece.
@@ -285,6 +318,7 @@ mod tests {
         assert_eq!(values(""), [""]);
         assert_eq!(values(",,"), ["", "", ""]);
         assert_eq!(values("\"\",x"), ["", "x"]);
+        assert_eq!(values("5\" disk,\"a\"b\",c\""), ["5\" disk", "ab\"", "c\""]);
     }
 
     #[test]
@@ -310,11 +344,31 @@ mod tests {
         assert!(settle("price:x").is_err());
     }
 
+    /// By definition, byte by byte: where records end, and whether the last quote has ended.
+    fn ends_by_bytes(text: &[u8]) -> (Vec<usize>, bool) {
+        let (mut ends, mut is_begin, mut is_quoted) = (Vec::new(), true, false);
+        let mut at = 0;
+        while at < text.len() {
+            let byte = text[at];
+            at += 1;
+            match (is_quoted, byte) {
+                (true, b'"') if text.get(at) == Some(&b'"') => at += 1,
+                (true, b'"') => is_quoted = false,
+                (true, _) => {}
+                (false, b'"') => is_quoted = is_begin,
+                (false, b'\n') => ends.push(at),
+                (false, _) => {}
+            }
+            is_begin = !is_quoted && matches!(byte, b',' | b'\n');
+        }
+        (ends, !is_quoted)
+    }
+
     proptest! {
         #[test]
         fn records_end_at_the_same_places_whatever_pieces_they_come_in(text in "[a\",\n]{0,60}", cut in 0_usize..60) {
             let ends = |pieces: &[&[u8]]| {
-                let (mut framer, mut ends, mut at) = (Framer::default(), Vec::new(), 0);
+                let (mut framer, mut ends, mut at) = (Framer::new(b','), Vec::new(), 0);
                 for piece in pieces {
                     let mut rest = *piece;
                     while let Some(end) = framer.end_of_record(rest) {
@@ -327,7 +381,34 @@ mod tests {
                 (ends, framer.is_whole())
             };
             let (first, second) = text.as_bytes().split_at(cut.min(text.len()));
-            prop_assert_eq!(ends(&[first, second]), ends(&[text.as_bytes()]));
+            let wanted = ends_by_bytes(text.as_bytes());
+            // Quotes that end with a piece may be the first of a pair: only the next piece tells.
+            prop_assert_eq!(ends(&[first, second]), wanted.clone());
+            prop_assert_eq!(ends(&[text.as_bytes()]), wanted);
+        }
+
+        #[test]
+        fn fields_are_cut_where_a_reader_byte_by_byte_cuts_them(record in "[a\",]{0,30}") {
+            let (mut cut, mut from, mut is_begin, mut is_quoted) = (Vec::new(), 0, true, false);
+            let bytes = record.as_bytes();
+            let mut at = 0;
+            while at < bytes.len() {
+                let byte = bytes[at];
+                at += 1;
+                match (is_quoted, byte) {
+                    (true, b'"') if bytes.get(at) == Some(&b'"') => at += 1,
+                    (true, b'"') => is_quoted = false,
+                    (false, b'"') => is_quoted = is_begin,
+                    (false, b',') => {
+                        cut.push(&bytes[from..at - 1]);
+                        from = at;
+                    }
+                    _ => {}
+                }
+                is_begin = !is_quoted && byte == b',';
+            }
+            cut.push(&bytes[from..]);
+            prop_assert_eq!(fields(bytes, b',').collect::<Vec<_>>(), cut);
         }
     }
 }

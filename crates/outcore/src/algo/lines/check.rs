@@ -66,7 +66,7 @@ pub fn check_lines(
             if !is_whole && let Err(why) = reader.key(file, order, &mut key) {
                 match options.on_no_key {
                     OnNoKey::Skip => continue,
-                    OnNoKey::Fail => return Err(file.no_key(&why)),
+                    OnNoKey::Fail => return Err(reader.no_key(file, &why)),
                 }
             }
             let line = file.line();
@@ -81,7 +81,7 @@ pub fn check_lines(
             if !is_behind {
                 return Ok(Some(Disorder {
                     path: file.part().file.path.to_path_buf(),
-                    line_number: file.number,
+                    line_number: reader.line_number(file)?,
                     line: line[..line.len().min(SHOWN_BYTES)].to_vec(),
                 }));
             }

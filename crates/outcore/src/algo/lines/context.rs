@@ -134,7 +134,7 @@ impl Context<'_> {
             self.job,
             self.volume,
             &self.parts[part],
-            self.options.terminator,
+            self.options,
             at_bytes,
             why,
         ))
@@ -146,11 +146,11 @@ pub(super) fn keyless(
     job: &Job,
     volume: &Volume,
     part: &InputPart,
-    terminator: u8,
+    options: LineSortOptions,
     at_bytes: u64,
     why: &NoKey,
 ) -> Error {
-    match line_number(job, volume, part, terminator, at_bytes) {
+    match line_number(job, volume, part, options, at_bytes) {
         Ok(number) => keyless_line(part, number, why),
         Err(error) => error,
     }
@@ -170,7 +170,7 @@ pub(super) fn line_number(
     job: &Job,
     volume: &Volume,
     part: &InputPart,
-    terminator: u8,
+    options: LineSortOptions,
     at_bytes: u64,
 ) -> Result<u64> {
     const READ_BYTES: u64 = 256 << 10;
@@ -203,7 +203,10 @@ pub(super) fn line_number(
             let here = (at - from) as usize;
             let there = ((to.min(end) - from) as usize).min(transfer.len_bytes);
             let bytes = &transfer.buf[here.min(there)..there];
-            number += memchr::memchr_iter(terminator, bytes).count() as u64;
+            let (end, inner_end) = (options.terminator, options.inner_end);
+            number += memchr::memchr_iter(end, bytes).count() as u64;
+            let inner_end = inner_end.filter(|inner_end| *inner_end != end);
+            number += inner_end.map_or(0, |end| memchr::memchr_iter(end, bytes).count() as u64);
         }
         at = to;
     }

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::LineSortOptions;
-use super::context::keyless_line;
+use super::context::{keyless_line, line_number};
 use crate::algo::ends::became_shorter;
 use crate::data::lines::{LineOrder, NoKey};
 use crate::drive::Op;
@@ -45,7 +45,7 @@ pub(super) struct FileReader<'a> {
 pub(super) struct LineFile<'a> {
     part: &'a InputPart,
     token: u64,
-    terminator: u8,
+    options: LineSortOptions,
     /// Where the next read begins, in bytes of the data.
     read_at: u64,
     is_reading: bool,
@@ -57,8 +57,10 @@ pub(super) struct LineFile<'a> {
     /// The line, in the block or, if there is none, in `carry`.
     line: Option<Range<usize>>,
     is_carry_done: bool,
-    /// Number of the line, from 1.
-    pub(super) number: u64,
+    /// Number of the line among those of the data, from 1, and where it begins and ends in them.
+    number: u64,
+    begins_at: u64,
+    ends_at: u64,
 }
 
 impl<'a> FileReader<'a> {
@@ -150,6 +152,23 @@ impl<'a> FileReader<'a> {
         key.clear();
         order.append_key(file.line(), key)
     }
+
+    /// The number, from 1, of a file's line in the whole file; only what ends here asks.
+    pub(super) fn line_number(&self, file: &LineFile<'_>) -> Result<u64> {
+        let (part, options) = (file.part, file.options);
+        match part.data_at_bytes == 0 && options.inner_end.is_none() {
+            true => Ok(file.number),
+            false => line_number(self.job, self.volume, part, options, file.begins_at),
+        }
+    }
+
+    /// The error for a file's line having no key.
+    pub(super) fn no_key(&self, file: &LineFile<'_>, why: &NoKey) -> Error {
+        match self.line_number(file) {
+            Ok(number) => keyless_line(file.part, number, why),
+            Err(error) => error,
+        }
+    }
 }
 
 impl<'a> LineFile<'a> {
@@ -158,7 +177,7 @@ impl<'a> LineFile<'a> {
         LineFile {
             part,
             token,
-            terminator: options.terminator,
+            options,
             read_at: 0,
             is_reading: false,
             next: None,
@@ -167,6 +186,8 @@ impl<'a> LineFile<'a> {
             line: None,
             is_carry_done: false,
             number: 0,
+            begins_at: 0,
+            ends_at: 0,
         }
     }
 
@@ -206,7 +227,7 @@ impl<'a> LineFile<'a> {
         }
         self.line = None;
         if let Some((buf, left)) = &mut self.current {
-            let end = memchr::memchr(self.terminator, &buf[left.clone()]);
+            let end = memchr::memchr(self.options.terminator, &buf[left.clone()]);
             let to = end.map_or(left.end, |end| left.start + end);
             if end.is_some() && self.carry.is_empty() {
                 self.line = Some(left.start..to);
@@ -219,7 +240,7 @@ impl<'a> LineFile<'a> {
                 return Err(self.too_long(line_bytes_max));
             }
             if end.is_some() {
-                self.number += 1;
+                self.count();
                 return Ok(Some(true));
             }
             self.current = None;
@@ -229,8 +250,16 @@ impl<'a> LineFile<'a> {
         }
         let is_there = !self.carry.is_empty();
         self.is_carry_done = true;
-        self.number += u64::from(is_there);
+        if is_there {
+            self.count();
+        }
         Ok(Some(is_there))
+    }
+
+    fn count(&mut self) {
+        self.number += 1;
+        self.begins_at = self.ends_at;
+        self.ends_at += self.line().len() as u64 + 1;
     }
 
     fn too_long(&self, line_bytes_max: usize) -> Error {
@@ -242,10 +271,5 @@ impl<'a> LineFile<'a> {
         Error::new(Kind::Memory, "read lines", cause)
             .path(&self.part.file.path)
             .hint("allow more --memory, or check what ends a line")
-    }
-
-    /// The error for its line having no key.
-    pub(super) fn no_key(&self, why: &NoKey) -> Error {
-        keyless_line(self.part, self.number, why)
     }
 }

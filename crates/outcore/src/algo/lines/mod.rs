@@ -45,6 +45,9 @@ pub enum OnNoKey {
 pub struct LineSortOptions {
     /// What ends a line.
     pub terminator: u8,
+    /// What ends the lines that people count in messages, where those that are sorted may hold
+    /// several of them; the terminator ends one, too.
+    pub inner_end: Option<u8>,
     /// One line a key: the first of them in the order.
     pub unique: bool,
     /// The same, with the number of lines of that key in front, as `uniq -c` writes it.
@@ -59,6 +62,7 @@ impl Default for LineSortOptions {
     fn default() -> Self {
         LineSortOptions {
             terminator: b'\n',
+            inner_end: None,
             unique: false,
             count: false,
             replace: false,
