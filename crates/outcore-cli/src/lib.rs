@@ -118,7 +118,22 @@ fn common_of(arguments: &[OsString]) -> Common {
     }
 }
 
+/// As many files open at once as the system lets this user have: data often come in thousands.
+fn allow_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    // Where it is refused, fewer will do for most.
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: maximum,
+            maximum,
+        },
+    );
+}
+
 fn dispatch(cli: &Cli, interrupt: Interrupt) -> u8 {
+    allow_open_files();
     let (name, is_stdout_taken) = match &cli.command {
         Command::Sort(args) => {
             // Without a name lines go there.

@@ -216,25 +216,33 @@ fn is_in_memory(dir: &Path) -> bool {
     facts.is_ok_and(|facts| IN_MEMORY.contains(&facts.f_type))
 }
 
+/// Whether something can be made in `dir`.
+fn is_writable(dir: &Path) -> bool {
+    use rustix::fs::{Access, access};
+    access(dir, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+}
+
 /// The directory for scratch where none was named: `beside`, or `/var/tmp` if that one is in
-/// memory.
+/// memory or must not be written to.
 ///
 /// # Errors
-/// Usage if both are in memory, or `/var/tmp` is missing.
+/// Usage if neither will do.
 pub fn default_scratch_dir(beside: &Path) -> Result<PathBuf> {
-    if !is_in_memory(beside) {
+    let will_do = |dir: &Path| !is_in_memory(dir) && is_writable(dir);
+    if will_do(beside) {
         return Ok(beside.to_path_buf());
     }
     let fallback = Path::new(FALLBACK_DIR);
-    if fallback.is_dir() && !is_in_memory(fallback) {
+    if fallback.is_dir() && will_do(fallback) {
         return Ok(fallback.to_path_buf());
     }
-    Err(Error::usage(
-        "choose scratch directory",
-        "the directory of the output is in memory (tmpfs)",
-    )
-    .path(beside)
-    .hint("name a directory on a drive with --drive, or this one to use memory all the same"))
+    let cause = match is_in_memory(beside) {
+        true => "the directory of the output is in memory (tmpfs)",
+        false => "the directory of the output is not writable",
+    };
+    Err(Error::usage("choose scratch directory", cause)
+        .path(beside)
+        .hint("name a directory on a drive with --drive; one in memory is taken if it is named"))
 }
 
 /// Fails unless `dir` is a directory; `operation` names what wants it.
