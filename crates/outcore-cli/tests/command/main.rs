@@ -10,6 +10,7 @@ mod errors;
 mod faults;
 mod generate;
 mod json;
+mod kills;
 mod lines;
 mod npy;
 mod other;
