@@ -110,6 +110,10 @@ fn scans_selections_and_buckets_match_naive_ones() {
     sorted.sort_unstable_by(|a, b| b.cmp(a));
     let top: String = sorted[..3].iter().map(|x| format!("{x}\n")).collect();
     assert_eq!(text(run(&["top", "3"])), top);
+    let small = ["--memory", "4MiB", "--threads", "1"];
+    let many = text(run(&[&["top", "150000"], &small[..]].concat()));
+    let expected: String = sorted[..150_000].iter().map(|x| format!("{x}\n")).collect();
+    assert!(many == expected, "more than memory holds come from a sort");
     let wanted = format!("x == {}", keys[COUNT / 2]);
     assert_eq!(text(run(&["find", &wanted])), format!("{}\n", COUNT / 2));
     let answer = run(&["find", "x == 1 and x == 2"]);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use outcore::Kind;
 use outcore::algo::sequence::group::{Grouping, group, plan_group};
 use outcore::algo::sequence::tables::{
-    ScanOp, distribute_table, find_table, histogram_table, scan_table, top_table,
+    ScanOp, distribute_table, find_table, histogram_table, scan_table, top_by_sort, top_table,
 };
 use outcore::algo::sequence::{
     BucketFiles, GroupedBy, Inclusion, Scalar, Sequence, Table, collect, count_by, distribute,
@@ -18,6 +18,7 @@ use outcore::config::IoMode;
 use outcore::data::RecordFormat;
 use outcore::data::expr::Schema;
 use outcore::job::Job;
+use outcore::volume::ScratchDrive;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -254,6 +255,49 @@ fn a_plan_says_from_a_sample_which_way_items_are_counted() {
         let expected: Vec<u64> = expected.into_iter().collect();
         assert!(device.get("/d1/unique") == Some(bytes_of(&expected)));
     }
+}
+
+#[test]
+fn more_of_the_largest_than_memory_holds_come_from_a_sort() {
+    let (device, mut job) = ram_job(2, 5_000, 1);
+    let f64s = RecordFormat::parse_type("f64").unwrap();
+    let items: Vec<f64> = numbers(300_000, 3)
+        .iter()
+        .map(|x| *x as f64 - 1e12)
+        .collect();
+    let inputs = put(&device, "in", bytemuck::cast_slice(&items), 8, &[], 64);
+    let table = Table::read(&inputs, &f64s, Schema::of_format(&f64s));
+    job.options.drives = vec![ScratchDrive::new("/d2")];
+    let mut sorted = items;
+    sorted.sort_unstable_by(f64::total_cmp);
+    for (k, smallest) in [(200_000, true), (200_000, false), (1 << 40, false)] {
+        let mut found = Vec::new();
+        let fits = top_table(&job, &table, k, smallest).map_err(|error| error.kind());
+        assert_eq!(fits.unwrap_err(), Kind::Memory);
+        let done = top_by_sort(&job, &table, k as u64, smallest, &mut |value| {
+            found.push(value);
+            Ok(())
+        });
+        let count = k.min(sorted.len());
+        let expected: Vec<Scalar> = match smallest {
+            true => sorted
+                .iter()
+                .take(count)
+                .map(|x| Scalar::Float(*x))
+                .collect(),
+            false => sorted
+                .iter()
+                .rev()
+                .take(count)
+                .map(|x| Scalar::Float(*x))
+                .collect(),
+        };
+        assert!(found == expected, "{k}");
+        let done = done.unwrap();
+        assert_eq!(done.records, count as u64);
+    }
+    assert_eq!(device.list().len(), inputs.len());
+    assert_eq!(job.budget.used_bytes(), 0);
 }
 
 #[test]

@@ -9,10 +9,10 @@ mod input;
 mod write;
 
 use outcore::algo::sequence::producer::Producer;
-use outcore::algo::sequence::tables::{find_table, histogram_table, top_table};
+use outcore::algo::sequence::tables::{find_table, histogram_table, top_by_sort, top_table};
 use outcore::algo::sequence::write::plan_of;
 use outcore::algo::sequence::{PassPlan, PassSummary, Reduction, Scalar, Table, reduce_table};
-use outcore::{Result, units};
+use outcore::{Error, Kind, Result, units};
 use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_formats::output::Target;
 use serde_json::{Value, json};
@@ -111,9 +111,20 @@ fn top(context: &Context, args: &TopArgs) -> Result<u8> {
     let (job, table) = (&prepared.job, &prepared.table);
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let weights = [("top", 1.0)];
-    let (best, done) = watch(reporter, interrupt, &job.control, &weights, || {
-        top_table(job, table, args.k, args.smallest)
-    })?;
+    // Numbers that go to standard output need no memory; in a summary they would.
+    let may_sort = |error: &Error| error.kind() == Kind::Memory && !reporter.is_json();
+    let find = || match top_table(job, table, args.k, args.smallest) {
+        Err(error) if may_sort(&error) => {
+            let print = &mut |value: Scalar| {
+                reporter.data(&format!("{value}\n"));
+                job.control.check()
+            };
+            let k = args.k as u64;
+            top_by_sort(job, table, k, args.smallest, print).map(|done| (Vec::new(), done))
+        }
+        found => found,
+    };
+    let (best, done) = watch(reporter, interrupt, &job.control, &weights, find)?;
     let told = finish(context, &mut prepared, &done, |summary| {
         let values: Vec<Value> = best.iter().map(|value| scalar_json(*value)).collect();
         summary.with("results", json!(values))

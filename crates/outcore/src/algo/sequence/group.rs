@@ -472,7 +472,7 @@ fn by_hash<P: Producer>(job: &Job, producer: &P) -> Result<Option<(Table, PassSu
 }
 
 /// A directory of our own for what lies between two steps.
-fn make_dir(job: &Job, output: &SortOutput) -> Result<PrivateDir> {
+pub(super) fn make_dir(job: &Job, output: &SortOutput) -> Result<PrivateDir> {
     let named = job.options.drives.first().map(|drive| drive.dir.clone());
     let beside = match output {
         SortOutput::File { path, .. } => parent_of(path).to_path_buf(),
@@ -486,6 +486,45 @@ fn make_dir(job: &Job, output: &SortOutput) -> Result<PrivateDir> {
     job.device.make_private_dir(&dir)
 }
 
+/// The same job for a next step, its memory unused.
+fn again(job: &Job) -> Job {
+    Job {
+        budget: Budget::new(job.options.memory_bytes),
+        ..job.clone()
+    }
+}
+
+/// Writes the items of `producer` to `dir` and sorts them; gives the file and what that took.
+pub(super) fn sort_items<P: Producer>(
+    job: &Job,
+    producer: &P,
+    format: &RecordFormat,
+    descending: bool,
+    dir: &PrivateDir,
+) -> Result<(SortInput, PassSummary)> {
+    let path = |name: &str| dir.path().join(name);
+    let file = |name: &str| SortOutput::File {
+        path: path(name),
+        header: None,
+    };
+    let mut total = produce(&again(job), producer, &file("items"), true)?;
+    let items = [SortInput::raw(path("items"))];
+    let options = SortOptions {
+        descending,
+        replace: true,
+        delete_input: true,
+        ..SortOptions::default()
+    };
+    let sorted = sort(&again(job), &items, file("sorted"), format, options)?;
+    job.device.remove(&path("items"))?;
+    total.passes += sorted.passes;
+    total.seconds += sorted.seconds;
+    total.read_bytes += sorted.read_bytes;
+    total.written_bytes += sorted.written_bytes;
+    total.drives = sorted.drives;
+    Ok((SortInput::raw(path("sorted")), total))
+}
+
 fn by_sort<P: Producer>(
     job: &Job,
     producer: &P,
@@ -494,36 +533,19 @@ fn by_sort<P: Producer>(
     (output, replace): (&SortOutput, bool),
 ) -> Result<PassSummary> {
     let dir = make_dir(job, output)?;
-    let file = |name: &str| SortOutput::File {
-        path: dir.path().join(name),
-        header: None,
-    };
-    let again = || Job {
-        budget: Budget::new(job.options.memory_bytes),
-        ..job.clone()
-    };
-    let mut total = produce(&again(), producer, &file("items"), true)?;
-    let items = SortInput::raw(dir.path().join("items"));
-    let options = SortOptions {
-        replace: true,
-        delete_input: true,
-        ..SortOptions::default()
-    };
-    let sorted = sort(&again(), &[items], file("sorted"), format, options)?;
-    job.device.remove(&dir.path().join("items"))?;
-    let sorted_file = SortInput::raw(dir.path().join("sorted"));
+    let (sorted, mut total) = sort_items(job, producer, format, false, &dir)?;
     let counted = count_runs(
-        &again(),
-        &sorted_file,
+        &again(job),
+        &sorted,
         producer.item_bytes(),
         grouping,
         (output, replace),
     )?;
     total.records = counted.records;
-    total.passes += sorted.passes + counted.passes;
-    total.seconds += sorted.seconds + counted.seconds;
-    total.read_bytes += sorted.read_bytes + counted.read_bytes;
-    total.written_bytes += sorted.written_bytes + counted.written_bytes;
+    total.passes += counted.passes;
+    total.seconds += counted.seconds;
+    total.read_bytes += counted.read_bytes;
+    total.written_bytes += counted.written_bytes;
     total.drives = counted.drives;
     Ok(total)
 }

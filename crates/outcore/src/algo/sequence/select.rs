@@ -90,7 +90,8 @@ where
 {
     let k = k.max(1);
     let item_bytes = size_of::<S::Item>() as u64;
-    let kept_bytes = (k as u64).saturating_mul(2 * item_bytes);
+    // Beyond any memory, and sums of it do not overflow.
+    let kept_bytes = (k as u64).saturating_mul(2 * item_bytes).min(1 << 48);
     let demand = Demand {
         thread_bytes: kept_bytes,
         fixed_bytes: kept_bytes,

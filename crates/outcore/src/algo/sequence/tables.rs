@@ -4,9 +4,12 @@
 //! ten types ([`Table::numbers`]) or whole records. Floats are ordered as `f64::total_cmp` does.
 
 use std::cmp::Ordering;
+use std::sync::Mutex;
 
 use super::aggregate::{Reduction, Scalar, reduce_table};
 use super::distribute::{BucketFiles, distribute_bytes};
+use super::gather::gather;
+use super::group::{make_dir, sort_items};
 use super::pass::PassSummary;
 use super::producer::Producer;
 use super::scan::{Inclusion, scan};
@@ -18,6 +21,9 @@ use crate::data::expr::{BATCH_ROWS, Expr, Program, Rows, Schema};
 use crate::data::record::NumberType;
 use crate::error::{Error, Result};
 use crate::job::Job;
+
+/// Of so many numbers at once those that came from a sort are read back.
+const TOP_CHUNK: u64 = 1 << 14;
 
 /// What prefixes are taken of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,6 +138,41 @@ pub fn top_table(
         };
         let (best, summary) = top_k(job, &Numbers::<T>::of(&table), k, compare)?;
         Ok((best.into_iter().map(T::scalar).collect(), summary))
+    })
+}
+
+/// The numbers that [`top_table`] finds, one after another, through a sort: for more of them than the
+/// memory holds. Leaves nothing behind.
+///
+/// # Errors
+/// As [`top_table`] and [`sort`](mod@crate::algo::sort); what `each` fails with.
+pub fn top_by_sort(
+    job: &Job,
+    table: &Table,
+    k: u64,
+    smallest: bool,
+    each: &mut dyn FnMut(Scalar) -> Result<()>,
+) -> Result<PassSummary> {
+    let (table, kind) = table.numbers()?;
+    let pipe = SortOutput::Pipe(Mutex::new(Box::new(std::io::sink())));
+    let dir = make_dir(job, &pipe)?;
+    let (sorted, mut total) = sort_items(job, &table, table.format(), !smallest, &dir)?;
+    let k = k.clamp(1, total.records.max(1)).min(total.records);
+    let item_bytes = table.item_bytes();
+    for from in (0..k).step_by(TOP_CHUNK as usize) {
+        let positions: Vec<u64> = (from..k.min(from + TOP_CHUNK)).collect();
+        let inputs = std::slice::from_ref(&sorted);
+        let (bytes, read) = gather(job, inputs, item_bytes, &positions)?;
+        total.seconds += read.seconds;
+        total.read_bytes += read.read_bytes;
+        for item in bytes.chunks_exact(item_bytes) {
+            each(with_type!(kind, T => T::scalar(bytemuck::pod_read_unaligned(item))))?;
+        }
+    }
+    total.passes += 1;
+    Ok(PassSummary {
+        records: k,
+        ..total
     })
 }
 
