@@ -112,7 +112,7 @@ proptest! {
         threads in 1usize..4, seed: u64, cuts in prop::collection::vec(any::<Index>(), 0..4), header in 0usize..300,
     ) {
         let n = (n / record_bytes).max(1);
-        let (device, job) = ram_job(threads, 20_000, seed);
+        let (device, job) = ram_job(threads, 40_000, seed);
         let bytes: Vec<u8> = numbers(n * record_bytes / 8 + 1, seed).iter().flat_map(|x| x.to_le_bytes()).take(n * record_bytes).collect();
         let inputs = put(&device, "in", &bytes, record_bytes, &cuts, header);
         let positions: Vec<u64> = wanted.iter().map(|index| index.index(n) as u64).collect();
