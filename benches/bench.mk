@@ -55,7 +55,7 @@ bench-fio: build
 
 .PHONY: bench-view
 
-# Sorted views: every measure beside its target, ActiveSort's figure 3; about 20 minutes, 20 GiB of disk, 13 GiB of tmpfs.
+# Sorted views: every measure beside its target, ActiveSort's figure 3; about 14 minutes, 20 GiB of disk, 13 GiB of tmpfs.
 bench-view: build
 	cargo build --release --package outcore --example view_rates
 	$(BENCH_PYTHON) benches/bench_view.py --outcore $(COMMAND) --rates $(TARGET_DIR)/release/examples/view_rates $(BENCH_ARGS)

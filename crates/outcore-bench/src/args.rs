@@ -16,6 +16,7 @@ use outcore_traces::{Format, OnError};
 use crate::io::{IoOptions, NamedLoad};
 use crate::replay::{FitTo, ReplayOptions, Speed};
 use crate::sort::SortBenchOptions;
+use crate::view::ViewBenchOptions;
 
 /// About how long `--quick` takes.
 const QUICK: Duration = Duration::from_secs(60);
@@ -43,6 +44,12 @@ pub enum BenchCommand {
     /// The tables and figures of PALID (SPAA 2025), Fig. 9 and 10, on these drives. Everything is made
     /// in private directories there, and removed again.
     Sort(SortBenchArgs),
+    /// Sorted views beside sorts that write their result, and a sort in memory, by memory
+    ///
+    /// Table 2 and Fig. 3 of ActiveSort on these drives: bytes moved and time until all sorted data
+    /// have been read once; then what a view is to read, beside the sorted file. Everything is made in
+    /// private directories there, and removed again.
+    View(ViewBenchArgs),
 }
 
 /// Where a report goes besides the terminal.
@@ -154,6 +161,54 @@ impl SortBenchArgs {
             memory_bytes: self.memory_bytes,
             threads: self.threads.unwrap_or(all).max(1),
             distributions: self.distributions.clone(),
+            io: self.io,
+        }
+    }
+}
+
+const VIEW_EXAMPLES: &str = "\
+Examples:
+  outcore bench view /mnt/a --size 4GiB -o view.html
+  outcore bench view /mnt/a /mnt/b --size 2GB --memory 1GB --memory 3GB --rounds 5";
+
+/// The flags of `bench view`.
+#[derive(Debug, Args)]
+#[command(after_long_help = VIEW_EXAMPLES)]
+pub struct ViewBenchArgs {
+    /// A directory on each drive; needs three times the data on all of them together, and on the
+    /// first one alone
+    #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dirs: Vec<PathBuf>,
+    /// Size of the data: records of 4 KiB with keys of 10 bytes
+    #[arg(long = "size", value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_bytes)]
+    pub data_bytes: u64,
+    /// Memory to use; repeat for more. By default six sizes from half of the data to twice as much
+    #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub memory_bytes: Vec<u64>,
+    /// Compute threads. By default all processors
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// How often each way takes its turn; medians are shown
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub rounds: u8,
+    /// How files are read and written: auto, direct (past the page cache), buffered
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub io: IoMode,
+    /// Where the report goes.
+    #[command(flatten)]
+    pub report: ReportArgs,
+}
+
+impl ViewBenchArgs {
+    /// As [`crate::view::run`] wants it.
+    pub fn options(&self) -> ViewBenchOptions {
+        let all = std::thread::available_parallelism().map_or(1, usize::from);
+        ViewBenchOptions {
+            dirs: self.dirs.clone(),
+            data_bytes: self.data_bytes,
+            memory_bytes: self.memory_bytes.clone(),
+            threads: self.threads.unwrap_or(all).max(1),
+            rounds: usize::from(self.rounds),
             io: self.io,
         }
     }

@@ -11,6 +11,7 @@
 //! | [`io`] | `bench io`: drives under load |
 //! | [`replay`] | `replay`: traces of requests on drives |
 //! | [`sort`] | `bench sort`: a sort larger than memory beside one in memory |
+//! | [`view`] | `bench view`: sorted views beside sorts that write their result |
 //! | [`report`] | tables, charts and findings, and how they are shown |
 #![forbid(unsafe_code)]
 
@@ -19,9 +20,17 @@ pub mod io;
 pub mod replay;
 pub mod report;
 pub mod sort;
+pub mod view;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use outcore::error::{Error, Result};
+use outcore::job::Job;
+
+/// How often a watched job looks whether it is to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Who watches a measurement.
 #[derive(Clone, Copy)]
@@ -55,6 +64,32 @@ impl Watch<'_> {
             return Err(Error::interrupted());
         }
         Ok(())
+    }
+
+    /// Runs a job and cancels it when asked to.
+    fn over<T>(&self, job: &Job, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.check()?;
+        let is_over = AtomicBool::new(false);
+        let is_cancelled = self.is_cancelled;
+        let done = std::thread::scope(|scope| {
+            let looker = scope.spawn(|| {
+                while !is_over.load(Ordering::Acquire) {
+                    if is_cancelled() {
+                        job.control.cancel();
+                        return;
+                    }
+                    std::thread::park_timeout(LOOK_EVERY);
+                }
+            });
+            let done = work();
+            is_over.store(true, Ordering::Release);
+            looker.thread().unpark();
+            done
+        });
+        match done {
+            Err(_) if job.control.is_cancelled() => Err(Error::interrupted()),
+            other => other,
+        }
     }
 }
 

@@ -18,8 +18,7 @@ use std::io::{Read, Write};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use outcore::algo::generate::{GenerateRequest, generate};
 use outcore::algo::sort::{SortInput, SortOptions, SortOutput, sort};
@@ -41,7 +40,6 @@ const TYPE: &str = "u64";
 const RECORD_BYTES: u64 = 8;
 /// Keys looked at to cut the range of keys.
 const SAMPLES_PER_THREAD: usize = 256;
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What to sort, on what, with what.
 #[derive(Debug, Clone)]
@@ -205,7 +203,9 @@ impl<'a> Bench<'a> {
             replace: true,
         };
         let job = self.job(drives);
-        self.watched(&job, || generate(&job, &request)).map(|_| ())
+        self.watch
+            .over(&job, || generate(&job, &request))
+            .map(|_| ())
     }
 
     /// Seconds that the engine takes; the input is there.
@@ -221,7 +221,9 @@ impl<'a> Bench<'a> {
             ..SortOptions::default()
         };
         let output = self.output(drives, "sorted");
-        let done = self.watched(&job, || sort(&job, &inputs, output, &self.format, options));
+        let done = self
+            .watch
+            .over(&job, || sort(&job, &inputs, output, &self.format, options));
         self.remove(drives, "sorted");
         Ok(done?.seconds)
     }
@@ -242,32 +244,6 @@ impl<'a> Bench<'a> {
         written?;
         self.watch.check()?;
         Ok(InMemory { sort_s, all_s })
-    }
-
-    /// Runs a job and cancels it when asked to.
-    fn watched<T>(&self, job: &Job, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.watch.check()?;
-        let is_over = AtomicBool::new(false);
-        let is_cancelled = self.watch.is_cancelled;
-        let done = std::thread::scope(|scope| {
-            let looker = scope.spawn(|| {
-                while !is_over.load(Ordering::Acquire) {
-                    if is_cancelled() {
-                        job.control.cancel();
-                        return;
-                    }
-                    std::thread::park_timeout(LOOK_EVERY);
-                }
-            });
-            let done = work();
-            is_over.store(true, Ordering::Release);
-            looker.thread().unpark();
-            done
-        });
-        match done {
-            Err(_) if job.control.is_cancelled() => Err(Error::interrupted()),
-            other => other,
-        }
     }
 
     /// 1, 2, 4 and so on up to all of them.

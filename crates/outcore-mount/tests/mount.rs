@@ -20,6 +20,9 @@ use outcore_mount::{ServeOptions, serve, unavailable};
 
 const FORMAT: &str = "100/0:10";
 const RECORDS: usize = 60_000;
+/// More than the blocks that are kept.
+const MANY_RECORDS: usize = 480_000;
+const RUNS: usize = 10;
 
 /// Says why, where views cannot be mounted.
 fn is_skipped() -> bool {
@@ -40,9 +43,9 @@ fn random(n: u64) -> u64 {
     z ^ (z >> 29)
 }
 
-/// A view of random records in `dir`, and the sorted bytes.
-fn make(dir: &Path) -> (Arc<SortedView>, Vec<u8>) {
-    let mut records: Vec<Vec<u8>> = (0..RECORDS as u64)
+/// A view of so many random records in `dir`, and the sorted bytes.
+fn make(dir: &Path, count: usize) -> (Arc<SortedView>, Vec<u8>) {
+    let mut records: Vec<Vec<u8>> = (0..count as u64)
         .map(|n| {
             let words = (0..13).flat_map(|word| random(n * 13 + word).to_be_bytes());
             words.take(100).collect()
@@ -61,12 +64,12 @@ fn make(dir: &Path) -> (Arc<SortedView>, Vec<u8>) {
     let job = Job::new(options, IoMode::Auto);
     let format = RecordFormat::parse_type(FORMAT).unwrap();
     let options = BuildOptions {
-        run_bytes: Some(600_000),
+        run_bytes: Some((count * 100 / RUNS) as u64),
         ..BuildOptions::default()
     };
     let input = [SortInput::raw(&input)];
     let (view, summary) = build(&job, &input, &place, &format, options).unwrap();
-    assert_eq!(summary.runs, 10);
+    assert_eq!(summary.runs as usize, RUNS);
     drop(view);
     let view = SortedView::open(&job, &place).unwrap();
     (Arc::new(view), records.concat())
@@ -128,7 +131,7 @@ fn the_mounted_file_is_the_sorted_file_for_many_readers_at_once() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (view, sorted) = make(dir.path());
+    let (view, sorted) = make(dir.path(), RECORDS);
     for is_direct in [false, true] {
         let told = with_mount(&view, dir.path(), is_direct, |path| {
             assert_eq!(fs::metadata(path).unwrap().len(), sorted.len() as u64);
@@ -163,7 +166,7 @@ fn a_flipped_bit_is_eio_for_who_reads_it_and_names_run_and_offset() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (view, sorted) = make(dir.path());
+    let (view, sorted) = make(dir.path(), RECORDS);
     let run = view.info().runs[3].0.clone();
     let file = File::options().read(true).write(true).open(&run).unwrap();
     let mut byte = [0];
@@ -192,12 +195,66 @@ fn a_flipped_bit_is_eio_for_who_reads_it_and_names_run_and_offset() {
 }
 
 #[test]
+fn a_run_that_is_cut_while_mounted_is_eio_and_named_and_one_that_is_removed_is_still_read() {
+    if is_skipped() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (view, sorted) = make(dir.path(), RECORDS);
+    let runs = view.info().runs;
+    let (cut, removed) = (runs[4].0.clone(), runs[5].0.clone());
+    fs::remove_file(&removed).unwrap();
+    let told = with_mount(&view, dir.path(), true, |path| {
+        assert!(
+            fs::read(path).unwrap() == sorted,
+            "who has a run open reads it"
+        );
+    });
+    assert!(told.is_empty(), "{told:?}");
+    let told = with_mount(&view, dir.path(), true, |path| {
+        let file = File::options().write(true).open(&cut).unwrap();
+        file.set_len(4096).unwrap();
+        let error = fs::read(path).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(5), "{error}");
+    });
+    let named = |text: &String| text.contains("run 4") && text.contains("at byte");
+    assert!(!told.is_empty() && told.iter().all(named), "{told:?}");
+}
+
+#[test]
+fn a_file_larger_than_the_blocks_that_are_kept_is_read_from_any_place() {
+    if is_skipped() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (view, sorted) = make(dir.path(), MANY_RECORDS);
+    let told = with_mount(&view, dir.path(), true, |path| {
+        std::thread::scope(|scope| {
+            for reader in 0..4 {
+                let sorted = &sorted;
+                scope.spawn(move || {
+                    let file = File::open(path).unwrap();
+                    let mut bytes = vec![0; 300_000];
+                    for turn in 0..30 {
+                        let at = random(reader * 100 + turn) as usize % (sorted.len() - 300_000);
+                        file.read_exact_at(&mut bytes, at as u64).unwrap();
+                        assert!(bytes == sorted[at..at + bytes.len()], "at {at}");
+                    }
+                });
+            }
+        });
+        assert!(fs::read(path).unwrap() == sorted);
+    });
+    assert!(told.is_empty(), "{told:?}");
+}
+
+#[test]
 fn an_open_file_does_not_hold_up_the_end() {
     if is_skipped() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (view, _) = make(dir.path());
+    let (view, _) = make(dir.path(), RECORDS);
     let mut kept = None;
     with_mount(&view, dir.path(), false, |path| {
         kept = Some(File::open(path).unwrap());

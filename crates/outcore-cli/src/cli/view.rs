@@ -13,7 +13,8 @@ const BUILD_EXAMPLES: &str = "\
 Examples:
   outcore view build keys.bin -o keys.view --type u64 --memory 2GiB
   outcore view build big.dat -o /mnt/a/big.view --type gensort --drive /mnt/a --drive /mnt/b
-  outcore view build keys.bin -o keys.view --type u64 --cat | consumer    # and read it once, at once";
+  outcore view build keys.bin -o keys.view --type u64 --cat | consumer    # and read it once, at once
+  producer | outcore view build - -o keys.view --type u64";
 
 const CAT_EXAMPLES: &str = "\
 Examples:
@@ -64,7 +65,8 @@ pub(crate) enum ViewCommand {
 #[derive(Debug, Args)]
 #[command(after_long_help = BUILD_EXAMPLES)]
 pub(crate) struct ViewBuildArgs {
-    /// Files to sort, in order: raw records, .npy, or a manifest (.outcore.json) of shards
+    /// Files to sort, in order: raw records, .npy, or a manifest (.outcore.json) of shards; - for
+    /// standard input, which is copied to scratch first
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
     /// The view's directory; its last part is made
@@ -109,7 +111,7 @@ pub(crate) struct ViewAppendArgs {
     /// The view's directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
-    /// Files to add
+    /// Files to add, or - for standard input
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
     #[command(flatten)]

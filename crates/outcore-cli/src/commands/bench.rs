@@ -28,6 +28,9 @@ pub(crate) fn run(context: &Context, command: &BenchCommand) -> Result<u8> {
         BenchCommand::Sort(args) => report(context, &args.report, |watch| {
             outcore_bench::sort::run(&args.options(), watch)
         }),
+        BenchCommand::View(args) => report(context, &args.report, |watch| {
+            outcore_bench::view::run(&args.options(), watch)
+        }),
     }
 }
 

@@ -215,7 +215,7 @@ fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared>
 
 /// Opens the inputs: files first, so that a wrong one is told before a stream is waited for; then
 /// copies of the streams.
-fn open_all(
+pub(crate) fn open_all(
     context: &Context,
     request: &TypeRequest,
     means: &Means,

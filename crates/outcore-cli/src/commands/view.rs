@@ -22,12 +22,13 @@ use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_formats::inputs::{self, Input, Streams};
 use outcore_formats::means::{Means, check_dir};
 use outcore_formats::output::{self, Consent, Target};
-use outcore_formats::records;
+use outcore_formats::records::{self, TypeRequest};
 use outcore_formats::view::{NewDir, key, range};
 use outcore_mount::{ServeOptions, serve};
 use serde_json::{Value, json};
 
 use super::Context;
+use super::sort::open_all;
 use crate::cli::view::{
     ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewCommand, ViewMaterializeArgs, ViewMountArgs,
     ViewVerifyArgs,
@@ -35,6 +36,7 @@ use crate::cli::view::{
 use crate::cli::{DriveArgs, MeansArgs};
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::{Weight, watch};
+use crate::spool::Spool;
 use crate::{CLOSED_PIPE, means, pipe};
 
 const BUILD: [Weight; 2] = [("sort runs", 1.0), ("merge runs", 1.0)];
@@ -79,9 +81,18 @@ fn open(args: &MeansArgs, dir: &Path) -> Result<(Means, SortedView)> {
 fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
     let started = Instant::now();
     let means = load(&args.means, &args.drives)?;
-    let sources = inputs::find(&args.inputs, Streams::Refused)?;
-    let looked: Result<Vec<Input>> = sources.into_iter().map(inputs::look).collect();
-    let looked = looked?;
+    let sources = inputs::find(&args.inputs, Streams::Taken)?;
+    if args.dry_run
+        && let Some(stream) = sources.iter().find(|source| source.is_stream())
+    {
+        return Err(
+            Error::usage("plan view", "the size of a stream is not known")
+                .path(&stream.name)
+                .hint("name a file"),
+        );
+    }
+    let beside = Target::File(args.output.clone());
+    let (looked, spool) = open_all(context, &args.record.to_request(), &means, sources, &beside)?;
     let decided = records::decide(&args.record.to_request(), &looked)?;
     let data_bytes = looked.iter().map(|input| input.data_bytes).sum();
     let job = means.job(means.named_drives(data_bytes)?);
@@ -121,10 +132,11 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
     let dir = std::path::absolute(&args.output).unwrap_or_else(|_| args.output.clone());
     let files: Vec<SortInput> = looked.iter().map(Input::to_sort).collect();
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
-    let (view, built) = watch(reporter, interrupt, &job.control, &BUILD, || {
+    let (view, mut built) = watch(reporter, interrupt, &job.control, &BUILD, || {
         build(&job, &files, &dir, &decided.format, options)
     })?;
     home.keep();
+    count_copies(&mut built, spool);
     tell_built(context, started, &view, &built);
     if !args.cat {
         summarise_built(context, &means, started, &view, &built);
@@ -138,22 +150,29 @@ fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
     let started = Instant::now();
     check_dir("open view", &args.dir)?;
     let means = load(&args.means, &args.drives)?;
-    let sources = inputs::find(&args.inputs, Streams::Refused)?;
-    let looked: Result<Vec<Input>> = sources.into_iter().map(inputs::look).collect();
-    let looked = looked?;
+    let sources = inputs::find(&args.inputs, Streams::Taken)?;
+    let format = SortedView::open(&means.job(Vec::new()), &args.dir)?
+        .format()
+        .clone();
+    let request = TypeRequest {
+        format: Some(format.clone()),
+        ..TypeRequest::default()
+    };
+    let beside = Target::File(args.dir.clone());
+    let (looked, spool) = open_all(context, &request, &means, sources, &beside)?;
     let data_bytes = looked.iter().map(|input| input.data_bytes).sum();
     let job = means.job(means.named_drives(data_bytes)?);
     let dir = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone());
-    let format = SortedView::open(&job, &dir)?.format().clone();
     looked
         .iter()
         .try_for_each(|input| check_type(input, &format))?;
     begin(context, &job, &args.inputs, &args.dir);
     let files: Vec<SortInput> = looked.iter().map(Input::to_sort).collect();
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
-    let (view, built) = watch(reporter, interrupt, &job.control, &BUILD, || {
+    let (view, mut built) = watch(reporter, interrupt, &job.control, &BUILD, || {
         append(&job, &files, &dir, BuildOptions::default())
     })?;
+    count_copies(&mut built, spool);
     tell_built(context, started, &view, &built);
     summarise_built(context, &means, started, &view, &built);
     Ok(0)
@@ -180,6 +199,11 @@ fn check_type(input: &Input, format: &RecordFormat) -> Result<()> {
     Err(Error::usage("append to view", cause)
         .path(&input.source.name)
         .hint("build another view for records of another type"))
+}
+
+/// Streams that were copied to scratch are written once more; they go now.
+fn count_copies(built: &mut BuildSummary, spool: Option<Spool>) {
+    built.written_bytes += spool.map_or(0, |spool| spool.written_bytes);
 }
 
 fn begin(context: &Context, job: &Job, inputs: &[PathBuf], dir: &Path) {

@@ -88,6 +88,31 @@ fn a_build_can_be_read_at_once_and_further_files_be_added() {
 }
 
 #[test]
+fn standard_input_becomes_a_view_and_further_runs_and_is_copied_nowhere_for_good() {
+    let place = Place::new();
+    let (data, more) = (random_u64(20_000, 3), random_u64(3000, 4));
+    let words = ["view", "build", "-", "-o", "v", "--memory", "64MiB"];
+    place
+        .run_with_input(&words, &data)
+        .fails(2, &["standard input"], "--type");
+    place
+        .run_with_input(
+            &[&words[..], &["--type", "u64", "--dry-run"]].concat(),
+            &data,
+        )
+        .fails(2, &["size of a stream"], "file");
+    assert!(place.names().is_empty());
+    let words = [&words[..], &["--type", "u64"]].concat();
+    place.run_with_input(&words, &data).ok();
+    place
+        .run_with_input(&["view", "append", "v", "-"], &more)
+        .ok();
+    let both = sorted_u64(&[data, more].concat());
+    assert_eq!(place.run(&["view", "cat", "v"]).ok().stdout, both);
+    assert_eq!(place.names(), ["v"]);
+}
+
+#[test]
 fn what_is_wrong_is_said_and_leaves_nothing() {
     let place = Place::new();
     place.write("in.bin", &random_u64(100, 3));
@@ -114,6 +139,153 @@ fn what_is_wrong_is_said_and_leaves_nothing() {
     place
         .run(&["view", "cat", "v"])
         .fails(3, &["run 3", "run-0003"], "build");
+}
+
+/// Two files of numbers, two drives, and how a view of them is made and read while it is being
+/// killed.
+struct Small {
+    place: Place,
+    old: Vec<u8>,
+    new: Vec<u8>,
+}
+
+impl Small {
+    fn new() -> Self {
+        let place = Place::in_memory();
+        place.make_dir("a");
+        place.make_dir("b");
+        let (old, new) = (random_u64(1500, 1), random_u64(1200, 2));
+        place.write("old.bin", &old);
+        place.write("new.bin", &new);
+        Small { place, old, new }
+    }
+
+    /// Changes the view; with a fault, if one is given.
+    fn change(&self, words: &[&str], fault: &str) -> Answer {
+        let means = ["--memory", "64MiB", "--threads", "1"];
+        let drives = ["--drive", "a", "--drive", "b"];
+        let words = [&["view"], words, &means, &drives].concat();
+        let mut command = self.place.command(&words);
+        if !fault.is_empty() {
+            command.env("OUTCORE_FAULT", fault);
+        }
+        Answer::of(command.output().unwrap())
+    }
+
+    fn build(&self, input: &str, fault: &str) -> Answer {
+        let words = ["build", input, "-o", "v", "--type", "u64", "--force"];
+        self.change(&[&words[..], &["--run-size", "5KB"]].concat(), fault)
+    }
+
+    /// What the view has; nothing if it is not there.
+    fn cat(&self) -> Option<Vec<u8>> {
+        let answer = self.place.run(&["view", "cat", "v"]);
+        match answer.code {
+            Some(0) => Some(answer.stdout),
+            _ => {
+                answer.fails(3, &["open view"], "view build");
+                None
+            }
+        }
+    }
+
+    /// Only so many runs, and the manifest, are there.
+    #[track_caller]
+    fn has_only_runs(&self, runs: usize) {
+        assert_eq!(names_in(&self.place.path("v")), ["view.json"]);
+        let on_drives = ["a", "b"].map(|drive| names_in(&self.place.path(drive)));
+        assert_eq!(on_drives.concat().len(), runs, "{on_drives:?}");
+    }
+}
+
+/// Kills a change after each operation that makes, cuts, renames or removes a file; calls `check`
+/// after each. Gives how often it was killed.
+fn kill_each(change: impl Fn(&str) -> Answer, mut check: impl FnMut()) -> u32 {
+    for nth in 1..200 {
+        let answer = change(&format!("kill@{nth}:control"));
+        check();
+        if answer.code == Some(0) {
+            return nth - 1;
+        }
+        assert_eq!(answer.code, None, "{answer:?}");
+    }
+    panic!("it does not end");
+}
+
+#[test]
+fn a_view_whose_making_is_killed_is_there_whole_or_not_at_all() {
+    let small = Small::new();
+    let sorted = sorted_u64(&small.old);
+    let mut whole = 0;
+    let killed = kill_each(
+        |fault| small.build("old.bin", fault),
+        || {
+            if let Some(bytes) = small.cat() {
+                assert!(bytes == sorted);
+                whole += 1;
+            }
+            // Nobody needs to clean up.
+            small.build("old.bin", "").ok();
+            small.has_only_runs(3);
+            std::fs::remove_dir_all(small.place.path("v")).unwrap();
+            for drive in ["a", "b"] {
+                std::fs::remove_dir_all(small.place.path(drive)).unwrap();
+                small.place.make_dir(drive);
+            }
+        },
+    );
+    assert!(killed > 10 && whole > 2, "{killed} {whole}");
+}
+
+#[test]
+fn a_view_whose_replacing_is_killed_is_the_old_one_or_the_new_one_without_debris() {
+    let small = Small::new();
+    let (old, new) = (sorted_u64(&small.old), sorted_u64(&small.new));
+    small.build("old.bin", "").ok();
+    let mut replaced = 0;
+    let killed = kill_each(
+        |fault| small.build("new.bin", fault),
+        || {
+            let bytes = small.cat().unwrap();
+            replaced += u32::from(bytes == new);
+            assert!(bytes == new || bytes == old);
+            small.build("old.bin", "").ok();
+            small.has_only_runs(3);
+        },
+    );
+    assert!(killed > 10 && replaced > 1, "{killed} {replaced}");
+}
+
+#[test]
+fn further_runs_that_were_added_before_a_kill_are_kept_by_the_next_addition() {
+    let small = Small::new();
+    let (old, both) = (
+        sorted_u64(&small.old),
+        sorted_u64(&[&small.old[..], &small.new].concat()),
+    );
+    small.build("old.bin", "").ok();
+    let mut added = 0;
+    kill_each(
+        |fault| small.change(&["append", "v", "new.bin"], fault),
+        || {
+            let before = small.cat().unwrap();
+            assert!(before == old || before == both);
+            small.change(&["append", "v", "old.bin"], "").ok();
+            let after = small.cat().unwrap();
+            // The addition may have been finished by the next one.
+            let is_with_new = after.len() == both.len() + old.len();
+            let all = match is_with_new {
+                true => [&both[..], &old].concat(),
+                false => [&old[..], &old].concat(),
+            };
+            assert!(after == sorted_u64(&all));
+            assert!(is_with_new || before == old);
+            added += u32::from(is_with_new);
+            small.build("old.bin", "").ok();
+            small.has_only_runs(3);
+        },
+    );
+    assert!(added > 1, "{added}");
 }
 
 /// The server of a mount, once the file is there; nothing where views cannot be mounted.
@@ -161,5 +333,21 @@ fn a_mount_goes_with_its_server_however_that_ends() {
     let mut child = mount(&place).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
+    wait_unmounted(&place.path("m"));
+
+    // Where its guardian is killed with it, the next mount takes the dead one away.
+    let mut child = mount(&place).unwrap();
+    let pid = child.id();
+    let guardian = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let guardian: i32 = guardian.trim().parse().unwrap();
+    kill_process(Pid::from_raw(guardian).unwrap(), Signal::KILL).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let dead = fs::metadata(place.path("m")).unwrap_err();
+    assert_eq!(dead.raw_os_error(), Some(107), "{dead}");
+    let mut child = mount(&place).unwrap();
+    assert_eq!(place.read("m/sorted.bin"), sorted);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(wait_for(&mut child).code(), Some(0));
     wait_unmounted(&place.path("m"));
 }

@@ -11,6 +11,7 @@
 //! order string, ties by the rest of it. No I/O; memory: two words a run and a small batch.
 
 use std::cmp::Ordering;
+use std::hint::select_unpredictable;
 
 use super::classify::Key;
 use super::elements::{as_keys, as_keys_mut};
@@ -77,8 +78,18 @@ impl<K: Copy> LoserTree<K> {
         while inner > 0 {
             let met = &mut self.nodes[inner];
             let is_beaten = beats(met, &winner);
-            let lost = if is_beaten { winner } else { *met };
-            winner = if is_beaten { *met } else { winner };
+            // Who wins is a coin's toss: a branch would be missed every other time.
+            let (won, lost) = (
+                Node {
+                    key: select_unpredictable(is_beaten, met.key, winner.key),
+                    run: select_unpredictable(is_beaten, met.run, winner.run),
+                },
+                Node {
+                    key: select_unpredictable(is_beaten, winner.key, met.key),
+                    run: select_unpredictable(is_beaten, winner.run, met.run),
+                },
+            );
+            winner = won;
             *met = lost;
             inner /= 2;
         }
@@ -149,7 +160,7 @@ impl<K> Numbers<K> {
     }
 }
 
-/// Equal numbers are the same; the run decides, so that one that has ended never wins.
+/// Of equal numbers that of a run that has not ended comes first.
 #[inline(always)]
 fn is_before<K: Ord>(a: &Node<K>, b: &Node<K>) -> bool {
     (a.key < b.key) | ((a.key == b.key) & (a.run < b.run))
@@ -241,7 +252,8 @@ fn number_head<K: Key>(pieces: &Pieces<'_>, run: usize) -> Result<Node<K>> {
     }))
 }
 
-/// The hot loop: fills `out`, or stops behind the last key that a run has in memory.
+/// The hot loop: fills `out`, or stops behind the last key that a run has in memory. Equal numbers are
+/// the same, so the key alone is compared: what moves up is a key, which nothing that has ended beats.
 #[inline(always)]
 fn merge_batch<K: Key>(
     tree: &mut LoserTree<K>,
@@ -256,7 +268,7 @@ fn merge_batch<K: Key>(
         match rest.get_mut(run).and_then(Iterator::next) {
             Some(&key) => {
                 let run = winner.run;
-                tree.replace(Node { key, run }, is_before);
+                tree.replace(Node { key, run }, |met, moving| met.key < moving.key);
             }
             None => return (count + 1, Some(run)),
         }

@@ -188,14 +188,10 @@ impl Output {
 
     /// Cuts each file to its own length of data, syncs and publishes them.
     pub fn publish_each(mut self, volume: &Volume, lens_bytes: &[u64]) -> Result<()> {
-        for (shard, len_bytes) in self.shards.iter_mut().zip(lens_bytes) {
-            shard.plan.len_bytes = *len_bytes;
-            let full_bytes = shard.plan.header.len() as u64 + shard.plan.len_bytes;
-            volume.device().set_len(shard.file.id, full_bytes)?;
-        }
-        self.sync_all(volume)?;
+        self.cut(volume, lens_bytes)?;
         if let Some(manifest) = self.manifest.clone() {
-            return self.publish_set(volume, &manifest);
+            let text = self.shards_text()?;
+            return self.publish_set(volume, &manifest, &text);
         }
         for shard in &self.shards {
             volume
@@ -204,6 +200,27 @@ impl Output {
             volume.close(&shard.file);
         }
         Ok(())
+    }
+
+    /// As [`Output::publish`], with a manifest of the caller's own in place of the list of shards.
+    pub fn publish_under(mut self, volume: &Volume, manifest: &str) -> Result<()> {
+        let len = |shard: &Shard| shard.plan.len_bytes;
+        let lens: Vec<u64> = self.shards.iter().map(len).collect();
+        self.cut(volume, &lens)?;
+        match self.manifest.clone() {
+            Some(path) => self.publish_set(volume, &path, manifest),
+            None => Err(Error::usage("publish output", "no manifest was staged")),
+        }
+    }
+
+    /// Cuts each file to its own length of data, and syncs them all.
+    fn cut(&mut self, volume: &Volume, lens_bytes: &[u64]) -> Result<()> {
+        for (shard, len_bytes) in self.shards.iter_mut().zip(lens_bytes) {
+            shard.plan.len_bytes = *len_bytes;
+            let full_bytes = shard.plan.header.len() as u64 + shard.plan.len_bytes;
+            volume.device().set_len(shard.file.id, full_bytes)?;
+        }
+        self.sync_all(volume)
     }
 
     fn sync_all(&self, volume: &Volume) -> Result<()> {
@@ -224,7 +241,8 @@ impl Output {
         })
     }
 
-    fn publish_set(self, volume: &Volume, manifest_path: &Path) -> Result<()> {
+    /// The list of shards as JSON.
+    fn shards_text(&self) -> Result<String> {
         let shards: Vec<ManifestShard> = self
             .shards
             .iter()
@@ -234,8 +252,11 @@ impl Output {
                 len_bytes: shard.plan.header.len() as u64 + shard.plan.len_bytes,
             })
             .collect();
-        let text = serde_json::to_string_pretty(&Manifest { version: 1, shards })
-            .map_err(|e| Error::new(Kind::Io, "write manifest", e.to_string()))?;
+        serde_json::to_string_pretty(&Manifest { version: 1, shards })
+            .map_err(|e| Error::new(Kind::Io, "write manifest", e.to_string()))
+    }
+
+    fn publish_set(self, volume: &Volume, manifest_path: &Path, text: &str) -> Result<()> {
         let Some(first) = self.dirs.first() else {
             return Ok(());
         };

@@ -147,6 +147,76 @@ fn a_view_that_is_there_is_only_replaced_when_asked_for() {
     assert_eq!(view.info().runs.len(), 3);
 }
 
+/// Takes bytes, and fails when it has so many.
+struct Taker {
+    taken: Vec<u8>,
+    enough_bytes: usize,
+}
+
+impl std::io::Write for Taker {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.taken.len() >= self.enough_bytes {
+            return Err(std::io::ErrorKind::BrokenPipe.into());
+        }
+        self.taken.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn several_threads_merge_short_records_into_one_pipe_in_order_until_nobody_reads() {
+    let case = Case {
+        threads: 2,
+        drives: 2,
+        memory_bytes: 128 << 20,
+        ..Case::of("u64", 4_300_000, 4)
+    };
+    let ram = case.ram();
+    let input = case.input();
+    ram.put("/d0/in", input.clone());
+    let job = case.job(Arc::new(ram.clone()));
+    let (view, _) = case.build(&job).unwrap();
+    // The oracle would take its time for so many.
+    let keys = input
+        .chunks_exact(8)
+        .map(|key| u64::from_le_bytes(key.try_into().unwrap()));
+    let mut keys: Vec<u64> = keys.collect();
+    keys.sort_unstable();
+    let sorted: Vec<u8> = keys.into_iter().flat_map(u64::to_le_bytes).collect();
+    let copy = |from: u64, enough_bytes: usize| {
+        let mut taker = Taker {
+            taken: Vec::new(),
+            enough_bytes,
+        };
+        let outcome = view.copy_to(from..view.len(), &mut taker);
+        (outcome, taker.taken)
+    };
+    let before = view.traffic_bytes().0;
+    let (outcome, taken) = copy(0, usize::MAX);
+    outcome.unwrap();
+    assert!(taken == sorted);
+    // A block of each run, of 16 KiB, is read twice at the border between the threads' parts.
+    let read = view.traffic_bytes().0 - before;
+    let once = input.len() as u64;
+    let twice = once + 3 * (16 << 10)..once + once / 50;
+    assert!(twice.contains(&read), "{read} of {once}");
+    let (outcome, taken) = copy(12_345, usize::MAX);
+    outcome.unwrap();
+    assert!(taken == sorted[8 * 12_345..]);
+    let (outcome, taken) = copy(0, 9 << 20);
+    assert_eq!(outcome.unwrap_err().kind(), Kind::Io);
+    assert!(taken == sorted[..taken.len()]);
+    ram.flip_bit(&view.info().runs[1].0, 8 * 6_000_000);
+    let (outcome, taken) = copy(0, usize::MAX);
+    assert_eq!(outcome.unwrap_err().kind(), Kind::Corrupt);
+    assert!(taken == sorted[..taken.len()]);
+    assert!(job.budget.peak_bytes() <= case.memory_bytes);
+}
+
 #[test]
 fn a_seek_reads_about_one_block_of_each_run() {
     let case = Case::of("u64", 1 << 19, 16);

@@ -5,6 +5,9 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::io::Errno;
 
 use outcore::algo::view::SortedView;
 use outcore::drive::fault::{FaultDevice, FaultPlan};
@@ -12,6 +15,7 @@ use outcore::drive::ram::RamDevice;
 use outcore::{Error, Kind};
 
 use crate::kit::{Case, DIR};
+use crate::support::devices::HookDevice;
 
 fn built(case: &Case) -> (RamDevice, Vec<PathBuf>, Vec<u8>) {
     let ram = case.ram();
@@ -104,6 +108,49 @@ fn a_run_that_is_cut_while_it_is_read_is_named() {
     assert_eq!(error.file_path(), Some(runs[1].as_path()), "{error}");
     // Still an error, and still no wrong data.
     assert!(reader.read_at(1_500_000, &mut out).is_err());
+}
+
+#[test]
+fn a_drive_that_is_lost_while_reading_is_named_and_read_again_once_it_is_back() {
+    let case = Case {
+        drives: 3,
+        ..Case::of("u64", 300_000, 9)
+    };
+    let (ram, _, sorted) = built(&case);
+    let is_lost = Arc::new(AtomicBool::new(false));
+    let switch = Arc::clone(&is_lost);
+    let device = HookDevice::new(Arc::new(ram), move |path, completion| {
+        if path.starts_with("/d2") && switch.load(Ordering::Relaxed) {
+            completion.result = Err(Errno::NODEV.raw_os_error());
+        }
+    });
+    let job = case.job(Arc::new(device));
+    let view = SortedView::open(&job, DIR.as_ref()).unwrap();
+    let mut reader = view.reader(2 << 20).unwrap();
+    reader.seek(0..view.len()).unwrap();
+    let mut out = vec![0; 80_000];
+    let mut done = 0;
+    let error = loop {
+        match reader.read(&mut out) {
+            Ok(0) => panic!("all was read without the drive"),
+            Ok(len) => {
+                assert!(out[..len] == sorted[done..done + len], "at {done}");
+                done += len;
+                is_lost.store(true, Ordering::Relaxed);
+            }
+            Err(error) => break error,
+        }
+    };
+    assert!(done > 0);
+    assert_eq!(error.kind(), Kind::Io, "{error}");
+    assert_eq!(error.drive_name(), Some("/d2"), "{error}");
+    assert!(error.to_string().contains("run-0"), "{error}");
+    assert!(error.offset_bytes().is_some(), "{error}");
+    assert!(reader.seek(0..1000).is_err(), "it is still away");
+    is_lost.store(false, Ordering::Relaxed);
+    reader.seek(0..10_000).unwrap();
+    assert_eq!(reader.read(&mut out).unwrap(), 80_000);
+    assert!(out == sorted[..80_000]);
 }
 
 #[test]

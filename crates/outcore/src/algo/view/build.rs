@@ -4,7 +4,8 @@
 //! thread reads a run, sorts it where it lies, adds its index and writes it from there, while its
 //! other area is being filled or written; the runs are spread over the drives by weight. Where a
 //! reader could not merge so many, they are merged in groups first ([`super::plan`]). All is staged
-//! in private directories; the view appears with its manifest, after everything is durable. What is
+//! in private directories; the view appears with its manifest, after everything is durable, and a job that
+//! is killed leaves the view as it was, or whole, or to be finished by who comes next. What is
 //! in memory at the end can stay there for a first read ([`BuildOptions::keeps_runs`]).
 //!
 //! Bounds: memory as planned; one read and one write of the data, plus 24 bytes a block, and one more
@@ -17,8 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::SortedView;
-use super::level::{Level, Places};
-use super::manifest::{Manifest, ManifestRun, NAME};
+use super::level::{Generation, Level, Places};
+use super::manifest::{self, Manifest, NAME};
 use super::output::merge_groups;
 use super::plan::{INPUT_PIECES_MAX, ViewPlan, ViewSize, plan_in_blocks, plan_view};
 use super::runs::{Index, Shape, ViewOrder};
@@ -91,7 +92,7 @@ pub fn build(
     format: &RecordFormat,
     options: BuildOptions,
 ) -> Result<(SortedView, BuildSummary)> {
-    let old = super::output::look(job, dir)?;
+    let old = manifest::tidy(job, dir)?;
     if old.is_some() && !options.replace {
         return Err(Error::usage("build view", "a view is there already")
             .path(dir.join(NAME))
@@ -101,15 +102,14 @@ pub fn build(
         inputs,
         dir,
         options,
-        first_number: 0,
+        old: old.as_ref(),
+        appends: false,
     };
     let built = request.run(job, format, None)?;
-    let manifest = Manifest::of(&built.shape, built.runs);
-    publish(job, dir, &manifest, options.replace, 0)?;
-    if let Some(old) = old {
-        super::output::remove_runs(job, dir, &old.runs);
+    if let Some(old) = &old {
+        manifest::remove_runs(job, dir, &old.run_paths());
     }
-    finish(job, dir, built.started, built.kept, built.summary)
+    finish(job, dir, built)
 }
 
 /// Sorts `inputs` into further runs of the view in `dir`; its format and order stay. Equal records
@@ -123,53 +123,36 @@ pub fn append(
     dir: &Path,
     options: BuildOptions,
 ) -> Result<(SortedView, BuildSummary)> {
-    let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
-    let old = Manifest::read(job, &volume, dir)?;
+    let old = match manifest::tidy(job, dir)? {
+        Some(old) => old,
+        // Says what is missing.
+        None => {
+            let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
+            Manifest::read(job, &volume, dir)?
+        }
+    };
     let shape = old.shape(&dir.join(NAME))?;
     let request = Request {
         inputs,
         dir,
         options: BuildOptions {
             order: shape.view_order,
+            replace: true,
             ..options
         },
-        first_number: old.runs.iter().map(|run| run.number + 1).max().unwrap_or(0),
+        old: Some(&old),
+        appends: true,
     };
     let format = shape.format.clone();
     let built = request.run(job, &format, Some(shape))?;
-    let known = old.runs.len();
-    let runs = old.runs.into_iter().chain(built.runs).collect();
-    let manifest = Manifest::of(&built.shape, runs);
-    publish(job, dir, &manifest, true, known)?;
-    finish(job, dir, built.started, built.kept, built.summary)
-}
-
-/// Publishes the manifest; where that fails, takes away the runs behind the first `known`, unless
-/// the manifest is there all the same.
-fn publish(job: &Job, dir: &Path, manifest: &Manifest, replace: bool, known: usize) -> Result<()> {
-    manifest.publish(job, dir, replace).inspect_err(|_| {
-        let is_absent = match super::output::look(job, dir) {
-            Ok(Some(there)) => !there.names_runs_of(manifest),
-            Ok(None) => true,
-            Err(_) => false,
-        };
-        if is_absent {
-            super::output::remove_runs(job, dir, &manifest.runs[known..]);
-        }
-    })
+    finish(job, dir, built)
 }
 
 /// Opens what was built; what is still in memory goes with it.
-fn finish(
-    job: &Job,
-    dir: &Path,
-    started: Instant,
-    kept: Vec<(u32, Buf)>,
-    mut summary: BuildSummary,
-) -> Result<(SortedView, BuildSummary)> {
+fn finish(job: &Job, dir: &Path, built: Built) -> Result<(SortedView, BuildSummary)> {
     let mut view = SortedView::open(job, dir)?;
     // Runs stay in memory as long as a reader has room beside them; the oldest go first.
-    let mut kept = VecDeque::from(kept);
+    let (mut kept, mut summary) = (VecDeque::from(built.kept), built.summary);
     while !kept.is_empty() && view.reader_bytes(1) < view.needed_bytes() {
         kept.pop_front();
     }
@@ -183,7 +166,7 @@ fn finish(
         }
     }
     summary.runs = view.set.runs.len() as u64;
-    summary.seconds = started.elapsed().as_secs_f64();
+    summary.seconds = built.started.elapsed().as_secs_f64();
     Ok((view, summary))
 }
 
@@ -192,14 +175,14 @@ struct Request<'a> {
     inputs: &'a [SortInput],
     dir: &'a Path,
     options: BuildOptions,
-    /// Number of the first run.
-    first_number: u32,
+    /// The view that is there.
+    old: Option<&'a Manifest>,
+    /// Whether its runs stay.
+    appends: bool,
 }
 
-/// Runs that are in place, without a manifest that names them.
+/// A view that is in place.
 struct Built {
-    shape: Shape,
-    runs: Vec<ManifestRun>,
     kept: Vec<(u32, Buf)>,
     started: Instant,
     summary: BuildSummary,
@@ -253,7 +236,15 @@ impl Request<'_> {
         };
         let is_last = plan.merges.is_empty();
         let counts: Vec<u64> = cuts.iter().map(|cut| cut.records).collect();
-        let mut level = Level::stage(&places, &shape, &counts, (self.first_number, is_last))?;
+        let first_number = self.first_number();
+        let generation = |is_last: bool| match is_last {
+            true => Generation::Last {
+                replace: self.options.replace,
+            },
+            false => Generation::Passing,
+        };
+        let staged = (first_number, generation(is_last));
+        let mut level = Level::stage(&places, &shape, &counts, staged)?;
         job.control.begin_phase("sort runs", data_bytes);
         let keeps = self.options.keeps_runs && is_last;
         let kept = sort_runs(job, &volume, &parts, &cuts, &plan, (&mut level, keeps))?;
@@ -266,13 +257,15 @@ impl Request<'_> {
                 .chunks(group as usize)
                 .map(|runs| runs.iter().map(|run| run.records).sum())
                 .collect();
-            let next = Level::stage(&places, &shape, &counts, (self.first_number, is_last))?;
+            let staged = (first_number, generation(is_last));
+            let next = Level::stage(&places, &shape, &counts, staged)?;
             job.control.begin_phase("merge runs", data_bytes);
             level = merge_level(job, level, next, group as usize)?;
             end_phase("merge runs");
         }
         job.control.begin_phase("publish", 0);
-        let runs = level.publish(&volume, self.dir)?;
+        let runs = level.runs.len() as u64;
+        self.publish(job, level)?;
         end_phase("publish");
         let (read_bytes, written_bytes) = volume.traffic_bytes();
         let summary = BuildSummary {
@@ -280,19 +273,46 @@ impl Request<'_> {
             seconds: 0.0,
             read_bytes,
             written_bytes,
-            runs: runs.len() as u64,
+            runs,
             resident_bytes: 0,
             phases,
             drives: traffic_by_drive(&volume),
             plan,
         };
         Ok(Built {
-            shape,
-            runs,
             kept,
             started,
             summary,
         })
+    }
+
+    /// Number of the first run.
+    fn first_number(&self) -> u32 {
+        let known = self.old.filter(|_| self.appends);
+        let numbers = known.map(|old| old.runs.iter().map(|run| run.number + 1));
+        numbers.and_then(Iterator::max).unwrap_or(0)
+    }
+
+    /// Gives runs and manifest their names, if the view is still what it was.
+    fn publish(&self, job: &Job, level: Level) -> Result<()> {
+        let now = Manifest::look(job, self.dir)?;
+        let is_same = match (&now, self.old) {
+            (Some(now), Some(old)) => now.names_runs_of(old),
+            (None, None) => true,
+            _ => false,
+        };
+        if !is_same {
+            return Err(
+                Error::usage("build view", "somebody else changed the view meanwhile")
+                    .path(self.dir.join(NAME))
+                    .hint("run the command again"),
+            );
+        }
+        let old_paths = || self.old.map(Manifest::run_paths).unwrap_or_default();
+        match (self.appends, self.old) {
+            (true, Some(old)) => level.publish(self.dir, &old.runs, Vec::new()),
+            _ => level.publish(self.dir, &[], old_paths()),
+        }
     }
 }
 

@@ -3,14 +3,15 @@
 //! Contract: [`Level::stage`] reserves a place for every run, spread over the drives by weight: a file
 //! each for the runs of a view, one file a drive for runs that are merged once more. Until
 //! [`Level::publish`] they lie in private directories and are gone if the job is; it makes them
-//! durable and gives them their names, all or none. Nothing is written here.
+//! durable and gives them and the manifest their names, all or none: whoever sweeps what a job left
+//! that was killed in between finishes it. Nothing is written here.
 //!
 //! Memory: the indexes of the runs, which their writers hand in.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::manifest::ManifestRun;
+use super::manifest::{Manifest, ManifestRun, NAME, RUN};
 use super::runs::{Index, Run, RunSet, Shape};
 use crate::error::Result;
 use crate::job::ScratchDrive;
@@ -60,6 +61,18 @@ impl Places<'_> {
     }
 }
 
+/// Which generation of runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Generation {
+    /// Those that are merged once more.
+    Passing,
+    /// Those of the view; whether its manifest may replace one.
+    Last {
+        /// It may.
+        replace: bool,
+    },
+}
+
 /// Runs that are being written, all of one generation.
 pub(super) struct Level {
     pub(super) volume: Arc<Volume>,
@@ -78,13 +91,13 @@ pub(super) struct LevelRun {
 }
 
 impl Level {
-    /// Stages the files of runs of so many records: one for each if they are those of the view
-    /// (`is_last`), else one a drive.
+    /// Stages the files of runs of so many records: one for each if they are those of the view, else
+    /// one a drive.
     pub(super) fn stage(
         places: &Places<'_>,
         shape: &Shape,
         counts: &[u64],
-        (first_number, is_last): (u32, bool),
+        (first_number, generation): (u32, Generation),
     ) -> Result<Self> {
         let stored: Vec<u64> = counts
             .iter()
@@ -103,9 +116,13 @@ impl Level {
             });
             start_bytes += len_bytes;
         };
-        if is_last {
+        let mut manifest = None;
+        let mut may_replace = false;
+        if let Generation::Last { replace } = generation {
+            manifest = Some(places.dir.join(NAME));
+            may_replace = replace;
             for (at, (&bytes, &drive)) in stored.iter().zip(&chosen).enumerate() {
-                let name = format!("run-{:04}", first_number as usize + at);
+                let name = format!("{RUN}{:04}", first_number as usize + at);
                 add(places.path_of(drive, shape.id, &name), bytes);
                 where_at.push((at, 0));
             }
@@ -119,7 +136,7 @@ impl Level {
                 add(places.path_of(drive, shape.id, "runs"), bytes);
             }
         }
-        let output = Output::stage(places.volume, plans, None, false, Room::Exactly)?;
+        let output = Output::stage(places.volume, plans, manifest, may_replace, Room::Exactly)?;
         let runs = counts.iter().zip(where_at).enumerate();
         let runs = runs.map(|(at, (&records, (shard, base_bytes)))| LevelRun {
             file: output.shards()[shard].file.clone(),
@@ -158,9 +175,15 @@ impl Level {
         }
     }
 
-    /// Makes the runs durable and gives them their names; gives what the manifest says of them.
-    pub(super) fn publish(self, volume: &Volume, dir: &Path) -> Result<Vec<ManifestRun>> {
-        let mut runs = Vec::with_capacity(self.runs.len());
+    /// Makes the runs durable and gives them their names, together with a manifest that names them
+    /// behind `known` and says what it `replaces`.
+    pub(super) fn publish(
+        self,
+        dir: &Path,
+        known: &[ManifestRun],
+        replaces: Vec<PathBuf>,
+    ) -> Result<()> {
+        let mut runs = known.to_vec();
         for (run, shard) in self.runs.iter().zip(self.output.shards()) {
             let path = &shard.plan.path;
             let path = match path.strip_prefix(dir) {
@@ -175,25 +198,9 @@ impl Level {
                 index_checksum: format!("{:016x}", index.checksum()),
             });
         }
-        let total_bytes = self
-            .output
-            .shards()
-            .iter()
-            .map(|shard| shard.plan.len_bytes);
-        let total_bytes = total_bytes.sum();
-        let paths: Vec<PathBuf> = self
-            .output
-            .shards()
-            .iter()
-            .map(|shard| shard.plan.path.clone())
-            .collect();
-        self.output.publish(volume, total_bytes).inspect_err(|_| {
-            for path in &paths {
-                // Those that have their name already; the others are gone with their directory.
-                let _ = volume.device().remove(path);
-            }
-        })?;
-        Ok(runs)
+        let manifest = Manifest::of(&self.shape, runs, replaces);
+        self.output
+            .publish_under(&self.volume, &manifest.to_text()?)
     }
 
     pub(super) fn close(self) {

@@ -2,9 +2,12 @@
 //!
 //! Contract: `view.json` in the view's directory names format, order, block size and every run with
 //! its place, length and the checksum of its index (what section 5 of the ActiveSort paper asks an
-//! interface to carry: key and record lengths, key type, sizes and places of runs). It appears by
-//! one rename after all runs are in place and durable, so a directory with a manifest is a whole
+//! interface to carry: key and record lengths, key type, sizes and places of runs). It appears last,
+//! together with the runs or not at all ([`super::level`]), so a directory with a manifest is a whole
 //! view. Opening reads the manifest and the runs' indexes, and checks both; no record is read.
+//!
+//! Runs that a manifest replaces are removed after it is there. It names them, so that who changes the
+//! view next removes what a killed job did not come to ([`tidy`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,6 +47,9 @@ pub(super) struct Manifest {
     pub(super) records: u64,
     pub(super) block_records: u64,
     pub(super) runs: Vec<ManifestRun>,
+    /// Runs of the view that was here before, which may still be there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    replaces: Vec<PathBuf>,
 }
 
 /// One run in the manifest.
@@ -58,7 +64,7 @@ pub(super) struct ManifestRun {
 }
 
 impl Manifest {
-    pub(super) fn of(shape: &Shape, runs: Vec<ManifestRun>) -> Self {
+    pub(super) fn of(shape: &Shape, runs: Vec<ManifestRun>, replaces: Vec<PathBuf>) -> Self {
         Manifest {
             format: FORMAT.to_string(),
             version: VERSION,
@@ -71,6 +77,7 @@ impl Manifest {
             records: runs.iter().map(|run| run.records).sum(),
             block_records: shape.block_records,
             runs,
+            replaces,
         }
     }
 
@@ -118,23 +125,71 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Whether both name the same runs.
-    pub(super) fn names_runs_of(&self, other: &Manifest) -> bool {
-        let paths = |manifest: &Manifest| -> Vec<PathBuf> {
-            manifest.runs.iter().map(|run| run.path.clone()).collect()
-        };
-        self.id == other.id && paths(self) == paths(other)
+    /// The paths of its runs.
+    pub(super) fn run_paths(&self) -> Vec<PathBuf> {
+        self.runs.iter().map(|run| run.path.clone()).collect()
     }
 
-    /// Puts the manifest into `dir`; durable on return.
-    pub(super) fn publish(&self, job: &Job, dir: &Path, replace: bool) -> Result<()> {
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|error| Error::new(Kind::Io, "write view", error.to_string()))?;
-        let home = job.device.make_private_dir(dir)?;
-        home.write_file(NAME, text.as_bytes())?;
-        job.device
-            .rename(&home.path().join(NAME), &dir.join(NAME), replace)
+    /// Whether both name the same runs.
+    pub(super) fn names_runs_of(&self, other: &Manifest) -> bool {
+        self.id == other.id && self.run_paths() == other.run_paths()
     }
+
+    /// As it is written.
+    pub(super) fn to_text(&self) -> Result<String> {
+        serde_json::to_string_pretty(self)
+            .map_err(|error| Error::new(Kind::Io, "write view", error.to_string()))
+    }
+
+    /// The manifest of the view that is in `dir` already, if there is one.
+    pub(super) fn look(job: &Job, dir: &Path) -> Result<Option<Self>> {
+        let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
+        match Manifest::read(job, &volume, dir) {
+            Ok(manifest) => Ok(Some(manifest)),
+            Err(error) if Manifest::is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether reading it failed since none is there.
+    pub(super) fn is_missing(error: &Error) -> bool {
+        error.raw_errno() == Some(rustix::io::Errno::NOENT.raw_os_error())
+    }
+}
+
+/// Finishes what jobs that were killed left of the view in `dir`; gives its manifest, if there is one.
+/// To be called before a view is changed.
+pub(super) fn tidy(job: &Job, dir: &Path) -> Result<Option<Manifest>> {
+    job.device.sweep_private_dirs(dir)?;
+    let manifest = Manifest::look(job, dir)?;
+    if let Some(manifest) = &manifest {
+        remove_runs(job, dir, &manifest.replaces);
+    }
+    Ok(manifest)
+}
+
+/// Removes runs that no manifest names any more.
+pub(super) fn remove_runs(job: &Job, dir: &Path, paths: &[PathBuf]) {
+    // A manifest is a file that anybody may have written: what has no run's name is left alone.
+    for path in paths.iter().filter(|path| is_run_name(path)) {
+        // What cannot be removed is only space.
+        let _ = job.device.remove(&dir.join(path));
+    }
+}
+
+/// Front of the last part of a run's name.
+pub(super) const RUN: &str = "run-";
+
+/// Whether a path ends as those of runs do: `run-NUMBER-ID`.
+fn is_run_name(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let numbers = last.strip_prefix(RUN).and_then(|rest| rest.split_once('-'));
+    numbers.is_some_and(|(number, id)| {
+        number.bytes().all(|byte| byte.is_ascii_digit())
+            && id.len() == 8
+            && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
 }
 
 fn broken(path: &Path, cause: &str) -> Error {

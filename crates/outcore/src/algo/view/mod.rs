@@ -15,6 +15,7 @@
 //! two blocks a run. A seek reads one block of each run, and now and then a second one.
 
 mod build;
+mod copy;
 mod device;
 mod fetch;
 mod level;
@@ -92,7 +93,15 @@ impl SortedView {
     /// written, [`Kind::Memory`] if the index does not fit.
     pub fn open(job: &Job, dir: &Path) -> Result<Self> {
         let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
-        let manifest = Manifest::read(job, &volume, dir)?;
+        let manifest = match Manifest::read(job, &volume, dir) {
+            // A build that was killed while it published is finished by who sweeps.
+            Err(error) if Manifest::is_missing(&error) => {
+                // Where it may not write, there is no view all the same.
+                let _ = job.device.sweep_private_dirs(dir);
+                Manifest::read(job, &volume, dir)?
+            }
+            read => read?,
+        };
         let (set, index) = open_runs(job, volume, dir, &manifest)?;
         Ok(SortedView {
             set: Arc::new(set),

@@ -2,28 +2,24 @@
 //!
 //! Contract: [`SortedView::write_to`] writes the sorted file as a sort would have written it: absent
 //! or whole, every byte at its final place, in parallel by as many threads as have memory for a
-//! reader. To a pipe one thread merges while another one writes. Runs that are merged beforehand go
-//! to the files of the next level, each by one thread.
+//! reader. Runs that are merged beforehand go to the files of the next level, each by one thread. Pipes
+//! are written by [`super::copy`].
 //!
 //! Memory: a reader a thread, and a few buffers of 1 MiB.
 
-use std::io::Write;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use super::level::{Level, LevelRun};
-use super::manifest::{Manifest, ManifestRun};
 use super::runs::{ENTRY_BYTES, Index};
 use super::{SortedView, ViewReader};
 use crate::algo::crew::Crew;
 use crate::algo::ends::{stage_output, traffic_by_drive};
 use crate::algo::sort::SortOutput;
 use crate::drive::Op;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::job::Job;
 use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use crate::stream::writer::Writer;
@@ -175,72 +171,6 @@ impl SortedView {
     fn settle(&self, port: &mut Port, wait: bool, finished: &mut Vec<Transfer>) -> Result<()> {
         settle(&self.set.volume, port, wait, finished)
     }
-
-    /// Writes the records of `range` to a stream, in order, while the next ones are merged.
-    ///
-    /// # Errors
-    /// What reading the view or writing the stream fails with.
-    pub fn copy_to(&self, range: Range<u64>, out: &mut (dyn Write + Send)) -> Result<()> {
-        let record_bytes = self.record_bytes();
-        let buffer_bytes = BUFFER_BYTES.max(record_bytes) / record_bytes * record_bytes;
-        let memory_bytes = (BUFFERS * buffer_bytes) as u64;
-        let _credit = self.job.budget.reserve("merged records", memory_bytes)?;
-        let memory_bytes = self.reader_bytes(1);
-        std::thread::scope(|scope| {
-            let (full, to_write) = sync_channel::<Vec<u8>>(BUFFERS - 2);
-            let (written, empty) = sync_channel::<Vec<u8>>(BUFFERS);
-            for _ in 0..BUFFERS {
-                // There is room for all of them.
-                let _ = written.send(Vec::new());
-            }
-            let merging = scope.spawn(move || {
-                let mut reader = self.reader(memory_bytes)?;
-                reader.seek(range)?;
-                self.merge_into(&mut reader, buffer_bytes, (&full, &empty))
-            });
-            let mut wrote = Ok(());
-            for buffer in to_write {
-                wrote = out
-                    .write_all(&buffer)
-                    .map_err(|error| Error::io("write to the pipe", &error));
-                if wrote.is_err() || written.send(buffer).is_err() {
-                    break;
-                }
-            }
-            drop(written);
-            let merged = merging.join().unwrap_or_else(|_| {
-                Err(Error::new(Kind::Io, "merge", "a thread panicked")
-                    .hint("a bug: please report it"))
-            });
-            wrote.and(merged)?;
-            out.flush()
-                .map_err(|error| Error::io("write to the pipe", &error))
-        })
-    }
-
-    /// Merges into the buffers that come back empty; ends early if nobody wants more.
-    fn merge_into(
-        &self,
-        reader: &mut ViewReader,
-        buffer_bytes: usize,
-        (full, empty): (&SyncSender<Vec<u8>>, &Receiver<Vec<u8>>),
-    ) -> Result<()> {
-        for mut buffer in empty {
-            self.job.control.check()?;
-            buffer.resize(buffer_bytes, 0);
-            let len = reader.read(&mut buffer)?;
-            if len == 0 {
-                break;
-            }
-            buffer.truncate(len);
-            if full.send(buffer).is_err() {
-                break;
-            }
-            self.job.control.advance(len as u64);
-            self.job.control.watch(&self.set.volume);
-        }
-        Ok(())
-    }
 }
 
 fn to_usize(bytes: u64) -> usize {
@@ -389,25 +319,5 @@ impl RunWriter<'_> {
             self.job.control.check()?;
             settle(&self.level.volume, self.port, true, &mut self.finished)?;
         }
-    }
-}
-
-/// The manifest of a view that is in `dir` already, if there is one.
-pub(super) fn look(job: &Job, dir: &Path) -> Result<Option<Manifest>> {
-    let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
-    match Manifest::read(job, &volume, dir) {
-        Ok(manifest) => Ok(Some(manifest)),
-        Err(error) if error.raw_errno() == Some(rustix::io::Errno::NOENT.raw_os_error()) => {
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// Removes runs that no manifest names any more.
-pub(super) fn remove_runs(job: &Job, dir: &Path, runs: &[ManifestRun]) {
-    for run in runs {
-        // What cannot be removed is only space.
-        let _ = job.device.remove(&dir.join(&run.path));
     }
 }

@@ -1,0 +1,195 @@
+//! Merged records on their way into a stream, in order, by one thread or several.
+//!
+//! Contract: [`SortedView::copy_to`] writes a range while it is merged. Short records take longer to merge
+//! than to write, so several threads merge: each takes every n-th *segment* of the range and fills its own
+//! buffers, which hold a whole segment, while the segments before it are written. Whoever writes takes the
+//! segments in turn. It ends early if nobody wants more.
+//!
+//! Bounds: a segment is so long that the blocks at its borders, which two threads read, and those that
+//! are looked at to find them are at most a hundredth of it; where the memory has no room for that, one
+//! thread merges. Half of the memory at most is for segments.
+
+use std::io::Write;
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use super::{SortedView, ViewReader};
+use crate::error::{Error, Kind, Result};
+
+/// Size of a buffer, if records are not longer.
+const BUFFER_BYTES: usize = 1 << 20;
+/// Buffers of one thread that merges alone.
+const BUFFERS: usize = 4;
+/// Longer records are merged by one thread at 2 GB/s, which is what a pipe takes.
+const SHORT_RECORD_BYTES: usize = 256;
+/// A segment has so many blocks of each run at least: one at either end is read twice.
+const SEGMENT_BLOCKS: u64 = 250;
+
+/// How a range is cut.
+struct Cut {
+    /// How many merge.
+    threads: usize,
+    /// Records of a segment.
+    segment_records: u64,
+    /// Buffers of each thread.
+    buffers: usize,
+    /// Size of each.
+    buffer_bytes: usize,
+}
+
+/// Buffers on their way.
+type Full = Result<Vec<u8>>;
+
+impl SortedView {
+    /// Writes the records of `range` to a stream, in order, while the next ones are merged.
+    ///
+    /// # Errors
+    /// What reading the view or writing the stream fails with.
+    pub fn copy_to(&self, range: Range<u64>, out: &mut (dyn Write + Send)) -> Result<()> {
+        let cut = self.cut(&range);
+        let memory_bytes = (cut.threads * cut.buffers * cut.buffer_bytes) as u64;
+        let _credit = self.job.budget.reserve("merged records", memory_bytes)?;
+        let reader_bytes = self.reader_bytes(cut.threads);
+        std::thread::scope(|scope| {
+            let mut ways = Vec::with_capacity(cut.threads);
+            let mut merging = Vec::with_capacity(cut.threads);
+            for thread in 0..cut.threads {
+                // There is room for all buffers in both: only a lack of buffers holds a thread up.
+                let (full, to_write) = sync_channel::<Full>(cut.buffers + 1);
+                let (written, empty) = sync_channel::<Vec<u8>>(cut.buffers);
+                for _ in 0..cut.buffers {
+                    let _ = written.send(Vec::new());
+                }
+                ways.push((to_write, written));
+                let (cut, range) = (&cut, range.clone());
+                merging.push(scope.spawn(move || {
+                    let merged =
+                        self.merge_segments(cut, (thread, range), reader_bytes, (&full, &empty));
+                    if let Err(error) = merged {
+                        // Nobody may be there any more.
+                        let _ = full.send(Err(error));
+                    }
+                }));
+            }
+            let wrote = self.write_segments(&cut, range, &ways, out);
+            // Those that still merge find that nobody wants more.
+            drop(ways);
+            for thread in merging {
+                thread.join().map_err(|_| {
+                    Error::new(Kind::Io, "merge", "a thread panicked")
+                        .hint("a bug: please report it")
+                })?;
+            }
+            wrote?;
+            out.flush()
+                .map_err(|error| Error::io("write to the pipe", &error))
+        })
+    }
+
+    fn cut(&self, range: &Range<u64>) -> Cut {
+        let record_bytes = self.record_bytes();
+        let buffer_bytes = BUFFER_BYTES.max(record_bytes) / record_bytes * record_bytes;
+        let alone = Cut {
+            threads: 1,
+            segment_records: u64::MAX,
+            buffers: BUFFERS,
+            buffer_bytes,
+        };
+        if record_bytes > SHORT_RECORD_BYTES {
+            return alone;
+        }
+        let shape = &self.set.shape;
+        let read_twice_bytes = self.set.runs.len() as u64 * shape.block_bytes() as u64;
+        let room_bytes = self.reader_bytes(1) / 2;
+        let data_bytes = (range.end - range.start) * record_bytes as u64;
+        for threads in (2..=self.readers_that_fit(self.job.options.threads)).rev() {
+            let share_bytes = room_bytes / threads as u64;
+            let readers_bytes = self.needed_bytes() * threads as u64;
+            let segment_bytes = share_bytes.min(data_bytes / threads as u64);
+            let segment_bytes = segment_bytes / buffer_bytes as u64 * buffer_bytes as u64;
+            let is_long = segment_bytes >= (SEGMENT_BLOCKS * read_twice_bytes).max(1);
+            if is_long && readers_bytes <= room_bytes / 2 {
+                return Cut {
+                    threads,
+                    segment_records: segment_bytes / record_bytes as u64,
+                    // One more, so that the next segment can begin.
+                    buffers: (segment_bytes / buffer_bytes as u64) as usize + 1,
+                    buffer_bytes,
+                };
+            }
+        }
+        alone
+    }
+
+    /// Takes what the threads have merged, segment by segment.
+    fn write_segments(
+        &self,
+        cut: &Cut,
+        range: Range<u64>,
+        ways: &[(Receiver<Full>, SyncSender<Vec<u8>>)],
+        out: &mut (dyn Write + Send),
+    ) -> Result<()> {
+        for (number, segment) in segments(range, cut).enumerate() {
+            let (to_write, written) = &ways[number % cut.threads];
+            let mut left = segment.end - segment.start;
+            while left > 0 {
+                let buffer = to_write.recv().unwrap_or_else(|_| {
+                    Err(Error::new(Kind::Io, "merge", "a thread ended")
+                        .hint("a bug: please report it"))
+                })?;
+                out.write_all(&buffer)
+                    .map_err(|error| Error::io("write to the pipe", &error))?;
+                left -= (buffer.len() / self.record_bytes()) as u64;
+                // It may have ended.
+                let _ = written.send(buffer);
+            }
+        }
+        Ok(())
+    }
+
+    /// What one thread does: every n-th segment, into the buffers that come back empty.
+    fn merge_segments(
+        &self,
+        cut: &Cut,
+        (thread, range): (usize, Range<u64>),
+        reader_bytes: u64,
+        (full, empty): (&SyncSender<Full>, &Receiver<Vec<u8>>),
+    ) -> Result<()> {
+        let mut reader: Option<ViewReader> = None;
+        for segment in segments(range, cut).skip(thread).step_by(cut.threads) {
+            let reader = match &mut reader {
+                Some(reader) => reader,
+                none => none.insert(self.reader(reader_bytes)?),
+            };
+            let mut left = segment.end - segment.start;
+            reader.seek(segment)?;
+            while left > 0 {
+                let Ok(mut buffer) = empty.recv() else {
+                    return Ok(());
+                };
+                self.job.control.check()?;
+                buffer.resize(cut.buffer_bytes, 0);
+                let len = reader.read(&mut buffer)?;
+                buffer.truncate(len);
+                left -= (len / self.record_bytes()) as u64;
+                if full.send(Ok(buffer)).is_err() {
+                    return Ok(());
+                }
+                self.job.control.advance(len as u64);
+                self.job.control.watch(&self.set.volume);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The segments of a range, in order.
+fn segments(range: Range<u64>, cut: &Cut) -> impl Iterator<Item = Range<u64>> + use<> {
+    let step = cut.segment_records.max(1);
+    let mut next = range.start;
+    std::iter::from_fn(move || {
+        let start = next;
+        next = start.saturating_add(step).min(range.end);
+        (start < range.end).then_some(start..next)
+    })
+}
