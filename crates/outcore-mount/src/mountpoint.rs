@@ -33,7 +33,9 @@ pub(crate) fn prepare(mountpoint: &Path) -> Result<PathBuf> {
     let mut facts = fs::metadata(&absolute);
     let is_dead =
         |error: &std::io::Error| error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error());
-    if facts.as_ref().is_err_and(is_dead) {
+    // The kernel goes on telling the attributes that it was told to keep; opening asks the server.
+    let refused = fs::read_dir(&absolute).err();
+    if facts.as_ref().is_err_and(is_dead) || refused.as_ref().is_some_and(is_dead) {
         detach(&absolute)?;
         facts = fs::metadata(&absolute);
     }

@@ -337,14 +337,21 @@ fn a_mount_goes_with_its_server_however_that_ends() {
 
     // Where its guardian is killed with it, the next mount takes the dead one away.
     let mut child = mount(&place).unwrap();
-    let pid = child.id();
-    let guardian = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let threads = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    let children = |thread: std::io::Result<fs::DirEntry>| {
+        fs::read_to_string(thread.unwrap().path().join("children")).unwrap()
+    };
+    let guardian: String = threads.map(children).collect();
     let guardian: i32 = guardian.trim().parse().unwrap();
     kill_process(Pid::from_raw(guardian).unwrap(), Signal::KILL).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    let dead = fs::metadata(place.path("m")).unwrap_err();
-    assert_eq!(dead.raw_os_error(), Some(107), "{dead}");
+    let dead = fs::read_dir(place.path("m")).unwrap_err();
+    assert_eq!(
+        dead.raw_os_error(),
+        Some(rustix::io::Errno::NOTCONN.raw_os_error()),
+        "{dead}"
+    );
     let mut child = mount(&place).unwrap();
     assert_eq!(place.read("m/sorted.bin"), sorted);
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
