@@ -26,17 +26,19 @@ use outcore::algo::view::{BuildOptions, SortedView, build};
 use outcore::config::IoMode;
 use outcore::data::{Distribution, GenerateOptions, Generator, RecordFormat};
 use outcore::drive::os::OsDevice;
-use outcore::drive::{Access, Device, Op, PrivateDir};
+use outcore::drive::{Device, PrivateDir};
 use outcore::error::{Error, Result};
 use outcore::job::{Job, JobOptions, ScratchDrive};
-use outcore::memory::Pool;
 use outcore::units;
-use outcore::volume::{Volume, VolumeFile};
 use outcore_chart::{Axis, Chart, Series, Shape, Unit};
 use rustix::fs::{Advice, fadvise};
 
 use crate::Watch;
 use crate::report::{Cell, Report, Section, Table};
+
+mod files;
+
+use files::SortedFiles;
 
 const OPERATION: &str = "measure view";
 const TYPE: &str = "4096/0:10";
@@ -45,13 +47,12 @@ const KEY_BYTES: usize = 10;
 /// What of the data the memory is, where nothing else is asked for.
 const SHARES: [f64; 6] = [0.5, 0.75, 1.0, 1.25, 1.5, 2.0];
 const MEMORY_BYTES_MIN: u64 = 64 << 20;
-/// A file is read in pieces of that size, so many at once.
-const READ_BYTES: usize = 4 << 20;
-const READS: usize = 4;
+/// What the plain program writes at once.
+const WRITE_BYTES: usize = 4 << 20;
 /// How long reads from random places go on for each length, and how many there are at most.
 const RANDOM_FOR: Duration = Duration::from_secs(1);
 const RANDOM_MAX: u64 = 500;
-const RANDOM_LENS: [u64; 3] = [1, 64, 4096];
+const RANDOM_RECORDS: [u64; 3] = [1, 64, 4096];
 
 /// What to sort, on what, with what.
 #[derive(Debug, Clone)]
@@ -349,7 +350,7 @@ impl<'a> Bench<'a> {
         let mut order: Vec<&[u8]> = records.chunks_exact(RECORD_BYTES).collect();
         order.sort_by(|a, b| a[..KEY_BYTES].cmp(&b[..KEY_BYTES]).then_with(|| a.cmp(b)));
         let written = File::create(output).and_then(|file| {
-            let mut file = BufWriter::with_capacity(READ_BYTES, file);
+            let mut file = BufWriter::with_capacity(WRITE_BYTES, file);
             order.iter().try_for_each(|record| file.write_all(record))?;
             file.flush()?;
             file.get_ref().sync_all()
@@ -422,7 +423,10 @@ impl<'a> Bench<'a> {
         );
         let mut reader = view.reader(view.reader_bytes(1))?;
         let mut out = Vec::new();
-        for len in RANDOM_LENS.into_iter().filter(|len| 4 * len <= view.len()) {
+        for len in RANDOM_RECORDS
+            .into_iter()
+            .filter(|len| 4 * len <= view.len())
+        {
             self.watch.say(&format!("random ranges of {len}"));
             let sought = self.random(view.len(), len, |range| {
                 out.resize(len as usize * RECORD_BYTES, 0);
@@ -444,15 +448,16 @@ impl<'a> Bench<'a> {
     fn random(
         &self,
         records: u64,
-        len: u64,
+        len_records: u64,
         mut read: impl FnMut(Range<u64>) -> Result<()>,
     ) -> Result<f64> {
         let started = Instant::now();
         let mut count = 0;
         while count < RANDOM_MAX && started.elapsed() < RANDOM_FOR {
             self.watch.check()?;
-            let from = outcore::stream::sample::random(len, count) % (records - len + 1);
-            read(from..from + len)?;
+            let from =
+                outcore::stream::sample::random(len_records, count) % (records - len_records + 1);
+            read(from..from + len_records)?;
             count += 1;
         }
         Ok(count as f64 / started.elapsed().as_secs_f64())
@@ -472,98 +477,6 @@ impl Drop for ViewDir {
                 true => fs::remove_dir_all(path),
                 false => fs::remove_file(path),
             };
-        }
-    }
-}
-
-/// A sorted file, or its shards in order, read past the page cache.
-struct SortedFiles<'a> {
-    bench: &'a Bench<'a>,
-    volume: Volume,
-    files: Vec<VolumeFile>,
-    pool: Pool,
-}
-
-impl<'a> SortedFiles<'a> {
-    fn open(bench: &'a Bench<'a>, name: &str) -> Result<Self> {
-        Self::open_at(bench, &bench.paths(name))
-    }
-
-    fn open_at(bench: &'a Bench<'a>, paths: &[PathBuf]) -> Result<Self> {
-        let reads = READS * paths.len();
-        let job = bench.job(2 * (reads * READ_BYTES) as u64);
-        let volume = Volume::new(Arc::clone(&bench.device), &job.options.drives)?;
-        let files = paths.iter().map(|path| volume.open(path, Access::Read));
-        Ok(SortedFiles {
-            files: files.collect::<Result<_>>()?,
-            pool: Pool::new(&job.budget, "reads", READ_BYTES, reads)?,
-            bench,
-            volume,
-        })
-    }
-
-    fn read_all(&self) -> Result<Cost> {
-        self.read(0..self.bench.data_bytes / RECORD_BYTES as u64)
-    }
-
-    /// Reads a range of records, of all drives at once.
-    fn read(&self, records: Range<u64>) -> Result<Cost> {
-        let started = Instant::now();
-        let mut port = self.volume.port()?;
-        // What of each file is wanted: the next byte and the end.
-        let mut rest: Vec<(u64, u64)> = Vec::with_capacity(self.files.len());
-        let mut start_bytes = 0;
-        for file in &self.files {
-            let len_bytes = file.facts.len_bytes;
-            let inside = |record: u64| {
-                let at_bytes = record * RECORD_BYTES as u64;
-                at_bytes.clamp(start_bytes, start_bytes + len_bytes) - start_bytes
-            };
-            rest.push((inside(records.start), inside(records.end)));
-            start_bytes += len_bytes;
-        }
-        let mut finished = Vec::new();
-        let mut read_bytes = 0;
-        loop {
-            self.bench.watch.check()?;
-            let mut is_any = true;
-            while is_any {
-                is_any = false;
-                for (file, (next, end)) in self.files.iter().zip(&mut rest) {
-                    if next < end
-                        && let Some(mut buf) = self.pool.take()
-                    {
-                        let len_bytes = (*end - *next).min(READ_BYTES as u64);
-                        let buf = buf.split_to(len_bytes as usize);
-                        port.submit(file, Op::Read, *next, buf, 0);
-                        *next += len_bytes;
-                        is_any = true;
-                    }
-                }
-            }
-            if port.in_flight() == 0 {
-                break;
-            }
-            port.poll(true, &mut finished)?;
-            for transfer in finished.drain(..) {
-                if let Some(fault) = transfer.fault {
-                    return Err(self.volume.explain(&fault));
-                }
-                read_bytes += transfer.len_bytes as u64;
-            }
-        }
-        Ok(Cost {
-            seconds: started.elapsed().as_secs_f64(),
-            read_bytes,
-            written_bytes: 0,
-        })
-    }
-}
-
-impl Drop for SortedFiles<'_> {
-    fn drop(&mut self) {
-        for file in &self.files {
-            self.volume.close(file);
         }
     }
 }
@@ -728,7 +641,7 @@ mod tests {
         let has_plain: Vec<bool> = (0..2).map(|row| table(1)[row][4].is_number()).collect();
         assert_eq!(has_plain, [false, true]);
         let rows = table(2).as_array().unwrap();
-        assert_eq!(rows.len(), 3 + RANDOM_LENS.len());
+        assert_eq!(rows.len(), 3 + RANDOM_RECORDS.len());
         assert_eq!(report.charts().count(), 2);
         for dir in &dirs {
             assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
