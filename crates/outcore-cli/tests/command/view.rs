@@ -294,7 +294,8 @@ fn mount(place: &Place) -> Option<Child> {
     let mut child = place.spawn(&["view", "mount", "v", "m"]);
     let file = mountpoint.join("sorted.bin");
     let started = Instant::now();
-    while !file.exists() {
+    // Of a dead mount the kernel still knows names; only opening asks the server.
+    while fs::File::open(&file).is_err() {
         if let Some(status) = child.try_wait().unwrap() {
             let output = child.wait_with_output().unwrap();
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
