@@ -359,7 +359,7 @@ impl<'a> Bench<'a> {
         let seconds = started.elapsed().as_secs_f64();
         drop(order);
         drop(records);
-        let files = SortedFiles::open_at(self, &[output.clone()])?;
+        let files = SortedFiles::open_at(self, std::slice::from_ref(output))?;
         let read = files.read_all()?;
         drop(files);
         self.remove("plain");
