@@ -10,17 +10,11 @@ use std::path::Path;
 use outcore::drive::PrivateDir;
 use outcore::job::Job;
 use outcore::{Error, Result};
-use outcore_formats::inputs::{Source, key_of, open_stream};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use outcore_formats::inputs::{Source, is_ready, key_of, open_stream};
 use rustix::io::Errno;
 
 use crate::blocks::BlockWriter;
 
-/// The longest wait before the next look for a cancellation.
-const WAIT: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 50_000_000,
-};
 /// The phase's name in progress.
 pub(crate) const PHASE: &str = "read input";
 
@@ -129,15 +123,5 @@ fn copy_stream(
         if got_bytes < room {
             return Ok(());
         }
-    }
-}
-
-/// Waits for bytes, or the end of the stream, for a moment.
-pub(crate) fn is_ready(stream: &OwnedFd) -> Result<bool> {
-    let mut polled = [PollFd::new(stream, PollFlags::IN)];
-    match poll(&mut polled, Some(&WAIT)) {
-        Ok(ready) => Ok(ready > 0),
-        Err(Errno::INTR) => Ok(false),
-        Err(errno) => Err(Error::errno("wait for input", errno.raw_os_error())),
     }
 }

@@ -18,6 +18,8 @@ use outcore::data::NpyHeader;
 use outcore::data::npy::PREFIX_BYTES;
 use outcore::volume::output::{MANIFEST_SUFFIX, Manifest};
 use outcore::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 /// The name of standard input and output.
 const STDIO: &str = "-";
@@ -28,6 +30,11 @@ const STDIN_PATH: &str = "/proc/self/fd/0";
 /// Version of manifests that are read.
 const MANIFEST_VERSION: u32 = 1;
 const OPEN: &str = "open input";
+/// The longest wait for a stream before the next look for a cancellation.
+const WAIT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
 
 /// Identity of a file: its file system and its number there.
 pub type FileKey = (u64, u64);
@@ -330,6 +337,19 @@ pub fn open_stream(source: &Source) -> Result<OwnedFd> {
         File::open(&source.path).map(OwnedFd::from)
     };
     opened.map_err(|error| cannot_open(&source.name, &error))
+}
+
+/// Waits for bytes, or the end of the stream, for a moment: 50 ms.
+///
+/// # Errors
+/// What asking the system fails with.
+pub fn is_ready(stream: &OwnedFd) -> Result<bool> {
+    let mut polled = [PollFd::new(stream, PollFlags::IN)];
+    match poll(&mut polled, Some(&WAIT)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(errno) => Err(Error::errno("wait for input", errno.raw_os_error())),
+    }
 }
 
 #[cfg(test)]

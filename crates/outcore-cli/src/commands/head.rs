@@ -1,32 +1,26 @@
 //! `outcore head` and `outcore sample`: some of the lines or records, in the order of the input.
 //!
 //! Contract: both read each input once, without a copy, and write to standard output or to a file
-//! that appears whole. `sample` draws a word for each record and keeps those with the smallest, so
-//! every set of K is equally likely and the choice depends on seed and place alone; its memory is
-//! that of the sample, within `--memory`. Source: E. Cohen, "Size-estimation framework with
-//! applications to transitive closure and reachability", JCSS 1997 (bottom-k samples).
+//! that appears whole. What `sample` takes depends on seed and place alone; its memory is that of the
+//! sample, within `--memory`.
 
-use std::collections::BinaryHeap;
 use std::time::Instant;
 
+use outcore::Result;
 use outcore::job::Job;
-use outcore::stream::sample::random;
-use outcore::{Error, Kind, Result, units};
 use outcore_formats::inputs::Source;
+use outcore_formats::text::reader::{Frame, RecordReader};
+use outcore_formats::text::sample::choose;
 use serde_json::json;
 
 use super::Context;
 use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs};
 use crate::cli::{DriveArgs, MeansArgs, TypeArgs};
 use crate::lines::output::{Dress, LineWriter};
-use crate::lines::reader::{Frame, RecordReader};
 use crate::lines::{LineRequest, Overwrite, Stream};
 use crate::measure::Summary;
 use crate::progress::watch;
 use crate::{CLOSED_PIPE, means, pipe};
-
-/// What holding a record costs besides its bytes.
-const RECORD_OVERHEAD_BYTES: u64 = 64;
 
 /// Runs `outcore head`.
 pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
@@ -34,7 +28,7 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
     run(context, &stream, &args.files, |reader, writer| {
         let mut records = 0;
         while records < args.records
-            && let Some(record) = reader.next()?
+            && let Some(record) = reader.next_record()?
         {
             put(writer, record, stream.frame)?;
             records += 1;
@@ -59,50 +53,6 @@ pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
         }
         Ok(kept.len() as u64)
     })
-}
-
-/// The chosen records with their places, in order.
-fn choose(
-    reader: &mut RecordReader<'_>,
-    count: u64,
-    seed: u64,
-    limit_bytes: u64,
-) -> Result<Vec<(u64, Vec<u8>)>> {
-    // The largest word on top, to be thrown out next.
-    let mut kept: BinaryHeap<(u64, u64, Vec<u8>)> = BinaryHeap::new();
-    let (mut place, mut held_bytes) = (0, 0);
-    while count > 0
-        && let Some(record) = reader.next()?
-    {
-        let word = random(seed, place);
-        let is_full = kept.len() as u64 == count;
-        let enters = !is_full || kept.peek().is_some_and(|(largest, _, _)| word < *largest);
-        if enters {
-            if is_full && let Some((_, _, out)) = kept.pop() {
-                held_bytes -= out.len() as u64 + RECORD_OVERHEAD_BYTES;
-            }
-            held_bytes += record.len() as u64 + RECORD_OVERHEAD_BYTES;
-            if held_bytes > limit_bytes {
-                let limit = units::bytes_exact(limit_bytes);
-                return Err(Error::new(
-                    Kind::Memory,
-                    "sample",
-                    format!("the sample is larger than {limit}"),
-                )
-                .hint(
-                    "raise --memory, or take fewer; shuffle and head give a sample of any size",
-                ));
-            }
-            kept.push((word, place, record.to_vec()));
-        }
-        place += 1;
-    }
-    let mut kept: Vec<(u64, Vec<u8>)> = kept
-        .into_iter()
-        .map(|(_, place, record)| (place, record))
-        .collect();
-    kept.sort_unstable_by_key(|(place, _)| *place);
-    Ok(kept)
 }
 
 fn put(writer: &mut LineWriter, record: &[u8], frame: Frame) -> Result<()> {

@@ -15,13 +15,13 @@ use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
 use outcore_formats::inputs::{FileKey, key_of};
 use outcore_formats::text::compress::{Compression, Encoder};
+use outcore_formats::text::reader::{Frame, RecordReader};
 use serde_json::json;
 
 use super::Context;
 use crate::blocks::BlockWriter;
 use crate::cli::RecordArgs;
 use crate::cli::commands::SplitArgs;
-use crate::lines::reader::{Frame, RecordReader};
 use crate::lines::{LineJob, LineRequest, Overwrite, find, format_of};
 use crate::means;
 use crate::measure::Summary;
@@ -112,7 +112,7 @@ fn by_place(
         |part: u64| (u128::from(data_bytes) * u128::from(part) / u128::from(count)) as u64;
     let (mut records, mut at_bytes, mut part) = (0, 0, 0);
     parts.begin()?;
-    while let Some(record) = reader.next()? {
+    while let Some(record) = reader.next_record()? {
         while part + 1 < count && at_bytes >= border_bytes(part + 1) {
             parts.begin()?;
             part += 1;
@@ -134,7 +134,7 @@ fn by_count(
     parts: &mut Parts<'_>,
 ) -> Result<u64> {
     let mut records = 0;
-    while let Some(record) = reader.next()? {
+    while let Some(record) = reader.next_record()? {
         if records % part_records == 0 {
             parts.begin()?;
         }

@@ -18,7 +18,7 @@ use outcore::data::{CheckOptions, CheckReport, NpyHeader, RecordFormat};
 use outcore::job::{Control, Job};
 use outcore::{Error, Kind, Result, units};
 use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
-use outcore_formats::inputs::{self, Input, STDIN_NAME, Source, Streams, open_stream};
+use outcore_formats::inputs::{self, Input, STDIN_NAME, Source, Streams, is_ready, open_stream};
 use outcore_formats::job::{check_text, is_in_order};
 use outcore_formats::means::Means;
 use outcore_formats::record::Recording;
@@ -30,7 +30,6 @@ use crate::cli::{DriveArgs, SortArgs, VerifyArgs};
 use crate::means;
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::watch;
-use crate::spool::is_ready;
 
 /// What is checked.
 enum Checked {

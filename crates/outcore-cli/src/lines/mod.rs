@@ -8,7 +8,6 @@
 
 pub(crate) mod csv;
 pub(crate) mod output;
-pub(crate) mod reader;
 
 use std::fs::File;
 use std::io::{IsTerminal, Read};
@@ -27,9 +26,9 @@ use outcore_formats::output::{self as targets, Consent, Target};
 use outcore_formats::record::Recording;
 use outcore_formats::records::{self, TypeRequest};
 use outcore_formats::text::compress::{Compression, Decoder};
+use outcore_formats::text::reader::Frame;
 use serde_json::{Value, json};
 
-use self::reader::Frame;
 use crate::blocks::BlockWriter;
 use crate::cli::RecordArgs;
 use crate::commands::Context;

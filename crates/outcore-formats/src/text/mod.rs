@@ -12,9 +12,13 @@
 //! | [`gnu`] | `sort(1)` of GNU coreutils, in the C locale |
 //! | [`json`] | fields of JSON |
 //! | [`keys`] | what keys are made of: escaped strings, decimal numbers, complements |
+//! | [`reader`] | lines or records as they come, compressed ones too |
+//! | [`sample`] | some of them at random |
 
 pub mod compress;
 pub mod csv;
 pub mod gnu;
 pub mod json;
 pub mod keys;
+pub mod reader;
+pub mod sample;

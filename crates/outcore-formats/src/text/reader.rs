@@ -6,6 +6,7 @@
 //! error. Memory: a block of 1 MiB, or the longest record where that is longer. A cancellation is
 //! noticed within 50 ms.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
@@ -13,17 +14,16 @@ use std::os::fd::OwnedFd;
 use memchr::memchr;
 use outcore::job::Control;
 use outcore::{Error, Result};
-use outcore_formats::inputs::{Input, Source, look, open_stream};
-use outcore_formats::text::compress::{Compression, Decoder};
 use rustix::io::Errno;
 
-use crate::spool::is_ready;
+use crate::inputs::{Input, Source, is_ready, look, open_stream};
+use crate::text::compress::{Compression, Decoder};
 
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// Where a record ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Frame {
+pub enum Frame {
     /// Behind this byte.
     Terminator(u8),
     /// After so many bytes.
@@ -37,7 +37,7 @@ enum Stream {
 }
 
 /// Records of inputs.
-pub(crate) struct RecordReader<'a> {
+pub struct RecordReader<'a> {
     control: &'a Control,
     sources: std::vec::IntoIter<Source>,
     current: Option<(Source, Stream)>,
@@ -49,11 +49,19 @@ pub(crate) struct RecordReader<'a> {
     /// How much of it is known to hold no end of a line.
     searched: usize,
     /// Bytes read so far, unpacked.
-    pub(crate) read_bytes: u64,
+    pub read_bytes: u64,
+}
+
+impl fmt::Debug for RecordReader<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("RecordReader");
+        text.field("frame", &self.frame).finish_non_exhaustive()
+    }
 }
 
 impl<'a> RecordReader<'a> {
-    pub(crate) fn new(control: &'a Control, sources: Vec<Source>, frame: Frame) -> Self {
+    /// Nothing is read yet.
+    pub fn new(control: &'a Control, sources: Vec<Source>, frame: Frame) -> Self {
         RecordReader {
             control,
             sources: sources.into_iter(),
@@ -71,7 +79,7 @@ impl<'a> RecordReader<'a> {
     ///
     /// # Errors
     /// An input that cannot be read or unpacked; a last record that is not whole.
-    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
+    pub fn next_record(&mut self) -> Result<Option<&[u8]>> {
         loop {
             let found = self.find();
             if let Some((len, end)) = found {
