@@ -5,7 +5,7 @@
 
 `sort`, `shuffle`, `gen`, `verify` and `plan` are the subcommands of the command `outcore` with the
 same options and the same results; `shuffled` reads in the order of a shuffle without writing it, and
-`open` gives a lazy `Dataset` with map, filter and reductions. They release the interpreter while they
+`open` gives a lazy `Dataset` (map, filter, reduce, scan, sort, ...) or `Lines` of text. They release the interpreter while they
 work, stop within a second
 on Ctrl-C with nothing left behind, and raise an `OutcoreError` that names cause, place and next
 step. `outcore.sim` simulates drives.
@@ -14,7 +14,7 @@ step. `outcore.sim` simulates drives.
 from . import sim as sim
 from ._api import gen, plan, sort, verify
 from ._column import Column, col, index, x
-from ._dataset import Dataset, open
+from ._dataset import Dataset, Lines, open
 from ._errors import (
     AccessError,
     CheckFailedError,
@@ -39,6 +39,7 @@ from ._summary import (
     ShuffleSummary,
     SortSummary,
     VerifyReport,
+    WriteSummary,
 )
 from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
 from ._view import View, sort_view
@@ -57,6 +58,7 @@ __all__ = [
     "IoError",
     "IoTrace",
     "JobSummary",
+    "Lines",
     "Measured",
     "MemoryBudgetError",
     "Moved",
@@ -73,6 +75,7 @@ __all__ = [
     "VerifyReport",
     "Volume",
     "View",
+    "WriteSummary",
     "__version__",
     "col",
     "gen",

@@ -1,20 +1,26 @@
-"""Lazy datasets over files: steps now, one pass for each question asked.
+"""Lazy datasets over files: steps now, work for each question asked.
 
     >>> import outcore
     >>> keys = outcore.open("keys-*.bin", dtype="u64", memory="2GiB")
     >>> keys.filter(outcore.x % 2 == 0).map(outcore.x * 3).sum()
 
+Steps that go item by item fuse into one pass that writes nothing in between. `sort`, `shuffle`,
+`unique`, `count_by` and `scan` need all items: what they make goes straight to the output where they
+come last, else to private scratch that is gone when the question is answered.
+
 Steps in text or over `outcore.x` and `outcore.col` stay in Rust at full speed. A function gets a
 NumPy array of a whole batch and gives one back; it is called from several threads, and works on
-all cores where it releases the interpreter.
+all cores where it releases the interpreter. What it raises stops the job and is raised again;
+as after Ctrl-C, nothing is left behind.
 """
 
 from __future__ import annotations
 
+import functools
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, SupportsIndex, Union
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union, overload
 
 from . import _api as api
 from . import _outcore
@@ -23,8 +29,22 @@ from ._column import Column
 from ._errors import usage
 from ._progress import Watcher, telling
 from ._records import records
-from ._summary import GenSummary, SortSummary
-from ._wire import DatasetRequest, StepRequest, WriteTo
+from ._summary import WriteSummary
+from ._units import whole
+from ._wire import (
+    CallStep,
+    DatasetRequest,
+    MapStep,
+    ScanStep,
+    ShuffleStep,
+    SortLinesStep,
+    SortStep,
+    StepRequest,
+    UniqueStep,
+    WhereStep,
+    WriteTo,
+    Zipped,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,61 +55,131 @@ if TYPE_CHECKING:
 
 Expression = Union[str, Column]
 Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
+#: Numbers of the engine's that are letters and bits to NumPy too.
+_KINDS = "uif"
 
 
+@overload
 def open(
     src: Paths,
     *,
     dtype: npt.DTypeLike | None = None,
     record: api.Record | None = None,
+    lines: Literal[False] = False,
     memory: api.Size | None = None,
     threads: SupportsIndex | None = None,
     drives: Paths = (),
     io: str | None = None,
-) -> Dataset:
+    scratch_limit: api.Size | None = None,
+) -> Dataset: ...
+@overload
+def open(
+    src: Paths,
+    *,
+    lines: Literal[True],
+    memory: api.Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    scratch_limit: api.Size | None = None,
+) -> Lines: ...
+def open(
+    src: Paths,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    record: api.Record | None = None,
+    lines: bool = False,
+    memory: api.Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    scratch_limit: api.Size | None = None,
+) -> Dataset | Lines:
     """A dataset over files; nothing is read but headers.
 
     Args:
         src: Files in order, as if they were one: raw records, `.npy`, the manifest of shards, or a
             pattern (`"part-*.bin"`, sorted by name).
         dtype, record: What a record is, as in `sort`.
-        memory, threads, drives, io: What each pass may use, as in `sort`.
+        lines: Text: a `Lines` of lines ended by a newline. Iteration, `count` and `sample` take
+            `.gz` and `.zst` too.
+        memory, threads, drives, io, scratch_limit: What each pass may use, as in `sort`. Scratch
+            that no drive is named for lies beside the output, or in the current directory.
 
     Raises: What `sort` raises.
     """
+    if lines and not (dtype is None and record is None):
+        raise usage("choose type", "lines and a type of records", "give one of the two")
     request = DatasetRequest(
         inputs=_found(src),
         records=records(dtype, record, None),
-        means=api._means(memory, threads, drives, io, None, api._SEED),
+        lines=bool(lines),
+        zipped=[],
+        means=api._means(memory, threads, drives, io, scratch_limit, api._SEED),
         steps=[],
     )
-    return Dataset(request, _dtype_of(dtype), (dtype, record))
+    return Lines(request) if lines else Dataset(request, _dtype_of(dtype))
 
 
-class Dataset:
+class _Lazy:
+    """Files, what is done to each item, and what may be used for it."""
+
+    def __init__(self, request: DatasetRequest) -> None:
+        self._request = request
+        self._type, self._item_bytes, self._steps = _outcore.describe(request)
+
+    def __repr__(self) -> str:
+        return f"<outcore.{type(self).__name__}: {self._steps}>"
+
+    def explain(self) -> str:
+        """The passes over it, in order; nothing is read but headers."""
+        return _outcore.explain(self._request, "consume")
+
+    def write(
+        self,
+        dst: api.StrPath,
+        *,
+        force: bool = False,
+        progress: Watcher | bool | None = None,
+    ) -> WriteSummary:
+        """Writes all items, in order; the output appears whole or not at all.
+
+        Args:
+            dst: Where the result goes, as in `sort`: of records, a name that ends in `.npy` gets a
+                header, and one with `{drive}` in it becomes one shard a drive.
+            force: Replace an output that exists; never an input.
+            progress: As in `sort`.
+        """
+        to = WriteTo(output=os.fsdecode(dst), force=bool(force))
+        with telling(progress, ("write",)) as tell:
+            return summary.written_of(_outcore.write(self._request, to, tell))
+
+    def _with(self, step: StepRequest) -> DatasetRequest:
+        return DatasetRequest({**self._request, "steps": [*self._request["steps"], step]})
+
+    def _shuffle_step(self, seed: SupportsIndex, epoch: SupportsIndex) -> ShuffleStep:
+        return ShuffleStep(shuffle_seed=whole("seed", seed), epoch=whole("epoch", epoch))
+
+
+class Dataset(_Lazy):
     """Records of files and what is done to each; see `open`."""
 
-    def __init__(
-        self, request: DatasetRequest, dtype: np.dtype[Any] | None, source: tuple[Any, Any]
-    ) -> None:
-        self._request = request
-        self._source = source
-        name, item_bytes, self._steps = _outcore.describe(request)
-        self._dtype = dtype if dtype is not None else _dtype_named(name, item_bytes, request)
+    def __init__(self, request: DatasetRequest, dtype: np.dtype[Any] | None) -> None:
+        super().__init__(request)
+        self._dtype = dtype if dtype is not None else self._dtype_of_engine()
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """What an item is, to NumPy."""
         return self._dtype
 
-    def __repr__(self) -> str:
-        return f"<outcore.Dataset: {self._steps}>"
+    # Steps.
 
     def filter(self, condition: Expression | _BatchFunction) -> Dataset:
         """The items for which `condition` is true: an expression, or a function from a batch to a
         mask. In order."""
         if isinstance(condition, (str, Column)):
-            return self._then("where", str(condition), self._dtype)
+            return Dataset(self._with(WhereStep(condition=str(condition))), self._dtype)
         dtype, mask_of = self._dtype, condition
 
         def keep(data: bytes) -> bytes:
@@ -105,23 +195,88 @@ class Dataset:
         """What `f` makes of each item: an expression, or a function from a batch to an array as
         long. A function's `dtype` is found out with an empty batch unless it is given."""
         if isinstance(f, (str, Column)):
-            return self._then("map", str(f), None)
+            return Dataset(self._with(MapStep(expression=str(f))), None)
         import numpy
 
         before, function = self._dtype, f
         if dtype is None:
-            after = numpy.asarray(function(numpy.empty(0, before))).dtype
+            made = numpy.asarray(function(numpy.frombuffer(b"", before)))
+            after = numpy.dtype((made.dtype, made.shape[1:]))
         else:
             after = numpy.dtype(dtype)
 
         def apply(data: bytes) -> bytes:
             items = numpy.frombuffer(data, before)
-            made = numpy.asarray(function(items)).astype(after, copy=False)
+            made = numpy.asarray(function(items)).astype(after.base, copy=False)
             if len(made) != len(items):
                 raise ValueError(f"a batch of {len(items)} items became {len(made)}: use filter")
             return made.tobytes()
 
         return self._call(apply, after, filters=False)
+
+    def zip(self, *others: Dataset) -> Dataset:
+        """The items of several datasets side by side, which must have as many; before any step.
+
+        Plain numbers are `x`, `y`, `z` in expressions, fields of records `x.name`, `y.name`. To
+        NumPy an item is a row where all have one dtype, else it has the fields `x`, `y`, `z`.
+        """
+        import numpy
+
+        zipped = [
+            Zipped(inputs=other._request["inputs"], records=other._request["records"])
+            for other in others
+        ]
+        if any(one._request["steps"] or one._request["zipped"] for one in (self, *others)):
+            raise usage("zip", "a dataset with steps", "zip first, then map; or write it first")
+        dtypes = [self._dtype, *(other._dtype for other in others)]
+        if all(dtype == dtypes[0] and dtype.kind in _KINDS for dtype in dtypes):
+            dtype = numpy.dtype((dtypes[0], (len(dtypes),)))
+        else:
+            dtype = numpy.dtype([("xyzw"[i], dtype) for i, dtype in enumerate(dtypes[:4])])
+        return Dataset(DatasetRequest({**self._request, "zipped": zipped}), dtype)
+
+    def sort(
+        self,
+        *,
+        key: api.Keys | None = None,
+        descending: bool = False,
+        stable: bool = False,
+        unique: bool = False,
+    ) -> Dataset:
+        """The items in order, as `outcore.sort` has it; its options mean the same."""
+        step = SortStep(
+            records=None if key is None else records(self._dtype, None, key),
+            descending=bool(descending),
+            stable=bool(stable),
+            unique=bool(unique),
+        )
+        return Dataset(self._with(step), self._dtype)
+
+    def shuffle(self, seed: SupportsIndex = api._SEED, *, epoch: SupportsIndex = 0) -> Dataset:
+        """The items in a random order, every order being equally likely. It depends on seed, epoch
+        and the items alone; another epoch is another, independent order."""
+        return Dataset(self._with(self._shuffle_step(seed, epoch)), self._dtype)
+
+    def unique(self) -> Dataset:
+        """Each distinct item once, in order."""
+        return Dataset(self._with(UniqueStep(is_counted=False, counted=None)), self._dtype)
+
+    def count_by(self) -> Dataset:
+        """Each distinct item and how often it occurs, in order: the fields `value` and `count`."""
+        import numpy
+
+        dtype = numpy.dtype([("value", self._dtype), ("count", "<u8")])
+        step = UniqueStep(is_counted=True, counted=records(dtype, None, None))
+        return Dataset(self._with(step), dtype)
+
+    def scan(
+        self, op: Literal["sum", "product", "min", "max"] = "sum", *, exclusive: bool = False
+    ) -> Dataset:
+        """The fold of all numbers up to each, in their own type: integers wrap around, so small
+        ones want `map("u64(x)")` first. `exclusive` leaves each number out of its own fold."""
+        return Dataset(self._with(ScanStep(operator=op, exclusive=bool(exclusive))), None)
+
+    # Questions.
 
     def sum(self) -> Any:
         """Sum of all numbers: exact for integers, whatever its size."""
@@ -145,96 +300,202 @@ class Dataset:
         return found
 
     def reduce(
-        self, how: str | Callable[[Any, Any], Any], progress: Watcher | bool | None = None
+        self,
+        how: str | Callable[[Any, Any], Any],
+        of_batch: Callable[[_Array], Any] | None = None,
+        *,
+        progress: Watcher | bool | None = None,
     ) -> Any:
-        """All numbers folded to one: by name (`"sum"`, `"count"`, `"min"`, `"max"`, `"mean"`), by an
-        associative expression of `a` and `b` (`"a ^ b"`), or by a function of two values, which
-        folds what it makes of each batch (a NumPy ufunc folds batches itself)."""
-        if isinstance(how, str):
-            with telling(progress, ("reduce",)) as tell:
+        """All items folded to one value; `None` of nothing.
+
+        Args:
+            how: A name (`"sum"`, `"count"`, `"min"`, `"max"`, `"mean"`), an expression of `a` and `b`
+                (`"a ^ b"`), or a function of two values. It must be associative; it need not commute.
+            of_batch: For a function `how`: what makes a value of the array of a batch, on several
+                threads. Without it, a ufunc of NumPy folds the array itself, and any other function
+                its items one after another.
+            progress: As in `sort`.
+        """
+        with telling(progress, ("reduce",)) as tell:
+            if isinstance(how, str):
                 return _outcore.reduce(self._request, [how], tell)[0]
-        fold = getattr(how, "reduce", None)
-        found: Any = None
-        for batch in self:
-            if len(batch) == 0:
-                continue
-            values = [fold(batch)] if callable(fold) else batch.tolist()
-            for value in values:
-                found = value if found is None else how(found, value)
-        return found
+            dtype, both = self._dtype, how
+            fold = of_batch or getattr(how, "reduce", None)
 
-    def write(
-        self,
-        dst: api.StrPath,
-        *,
-        force: bool = False,
-        progress: Watcher | bool | None = None,
-    ) -> GenSummary:
-        """Writes all items, in order; the output appears whole or not at all."""
-        return self._write(dst, "items", force, progress)
+            def fold_batch(data: bytes) -> Any:
+                import numpy
 
-    def unique(
-        self,
-        dst: api.StrPath,
-        *,
-        counts: bool = False,
-        force: bool = False,
-        progress: Watcher | bool | None = None,
-    ) -> GenSummary:
-        """Writes each distinct item once, sorted; with `counts`, each followed by how often it
-        occurs (8 bytes)."""
-        return self._write(dst, "counts" if counts else "unique", force, progress)
+                items = numpy.frombuffer(data, dtype)
+                return fold(items) if callable(fold) else functools.reduce(both, items.tolist())
 
-    def sort(self, dst: api.StrPath, **options: Any) -> SortSummary:
-        """Sorts the files as they are; options are those of `outcore.sort`."""
-        if self._request["steps"]:
-            raise usage("sort", "the dataset has steps", "write it first, then sort the file")
-        dtype, record = self._source
-        return api.sort(self._request["inputs"], dst, dtype=dtype, record=record, **options)
+            return _outcore.fold(self._request, fold_batch, both, tell)
 
-    def explain(self) -> str:
-        """What a pass over it would do."""
-        return _outcore.explain(self._request, "consume")
+    def top(self, k: SupportsIndex, *, smallest: bool = False) -> _Array:
+        """The `k` largest numbers, largest first; or the smallest, smallest first."""
+        import numpy
+
+        with telling(None, ("top",)) as tell:
+            found = _outcore.top(self._request, whole("k", k), bool(smallest), tell)
+        return numpy.array(found, self._dtype)
+
+    def histogram(
+        self, bins: SupportsIndex = 10, range: tuple[float, float] | None = None
+    ) -> tuple[_Array, _Array]:
+        """The counts of equal bins and their borders, as `numpy.histogram` has them. Without a
+        range the items are read twice."""
+        import numpy
+
+        count = whole("bins", bins)
+        if count == 0:
+            raise usage("histogram", "no bins", "ask for at least one")
+        with telling(None, ("histogram",)) as tell:
+            (low, high), counts = _outcore.histogram(self._request, count, range, tell)
+        return numpy.array(counts, numpy.int64), numpy.linspace(low, high, count + 1)
+
+    def find(self, condition: Expression) -> int | None:
+        """The position of the first item for which `condition` is true; before any filter."""
+        with telling(None, ("find",)) as tell:
+            return _outcore.find(self._request, str(condition), tell)
+
+    def gather(self, positions: npt.ArrayLike | Sequence[int]) -> _Array:
+        """The items at `positions`, counted from 0, in the order asked. The result is in memory."""
+        import numpy
+
+        at = numpy.asarray(positions)
+        if at.size and (at.dtype.kind not in "ui" or at.min() < 0):
+            raise usage("gather", "a position that is no whole number from 0 on", "give integers")
+        with telling(None, ("gather",)) as tell:
+            data = _outcore.gather(self._request, at.astype(numpy.uint64).tobytes(), tell)
+        return numpy.frombuffer(data, self._dtype)
 
     def __iter__(self) -> Iterator[_Array]:
-        """All items in order, in batches."""
+        """All items in order, in batches of the engine's size."""
         import numpy
 
         for data in _outcore.batches(self._request):
             yield numpy.frombuffer(data, self._dtype)
 
-    def _write(
-        self, dst: api.StrPath, how: str, force: bool, progress: Watcher | bool | None
-    ) -> GenSummary:
-        to = WriteTo(output=os.fsdecode(dst), force=bool(force))
-        with telling(progress, ("write",)) as tell:
-            return summary.generated_of(_outcore.write(self._request, to, how, tell))
+    def batches(self, size: SupportsIndex) -> Iterator[_Array]:
+        """All items in order, `size` at a time; the last batch may be shorter."""
+        import numpy
 
-    def _then(self, kind: str, expression: str, dtype: np.dtype[Any] | None) -> Dataset:
-        step = StepRequest(
-            kind=kind, expression=expression, function=None, records=None, filters=kind == "where"
-        )
-        return Dataset(self._with(step), dtype, self._source)
+        count = whole("size", size)
+        if count == 0:
+            raise usage("read dataset", "batches of nothing", "ask for at least one item")
+        held: list[_Array] = []
+        have = 0
+        for batch in self:
+            held.append(batch)
+            have += len(batch)
+            if have < count:
+                continue
+            items = numpy.concatenate(held) if len(held) > 1 else batch
+            whole_batches = have // count * count
+            for start in range(0, whole_batches, count):
+                yield items[start : start + count]
+            held, have = [items[whole_batches:]], have - whole_batches
+        if have:
+            yield numpy.concatenate(held)
 
     def _call(
         self, function: Callable[[bytes], bytes], dtype: np.dtype[Any], filters: bool
     ) -> Dataset:
-        step = StepRequest(
-            kind="call",
-            expression=None,
-            function=function,
-            records=records(dtype, None, None),
-            filters=filters,
-        )
-        return Dataset(self._with(step), dtype, self._source)
+        step = CallStep(function=function, records=records(dtype, None, None), filters=filters)
+        return Dataset(self._with(step), dtype)
 
-    def _with(self, step: StepRequest) -> DatasetRequest:
-        return DatasetRequest(
-            inputs=self._request["inputs"],
-            records=self._request["records"],
-            means=self._request["means"],
-            steps=[*self._request["steps"], step],
+    def _dtype_of_engine(self) -> np.dtype[Any]:
+        """NumPy's dtype for the engine's type of the items."""
+        import numpy
+
+        number, _, columns = self._type.partition("x")
+        is_big = number.endswith("be")
+        number = number.removesuffix("be").removesuffix("le")
+        if number[:1] in _KINDS and number[1:].isdigit() and int(number[1:]) <= 64:
+            code = f"{'>' if is_big else '<'}{number[0]}{int(number[1:]) // 8}"
+            return numpy.dtype((code, (int(columns),))) if columns else numpy.dtype(code)
+        first = self._request["inputs"][0]
+        if not self._request["steps"] and first.endswith(".npy"):
+            of_file: np.dtype[Any] = numpy.load(first, mmap_mode="r").dtype
+            return of_file
+        return numpy.dtype(f"V{self._item_bytes}")
+
+
+class Lines(_Lazy):
+    """Lines of files and what is done to them; see `open`. Lines are bytes without their newline."""
+
+    def sort(
+        self,
+        key: api.Keys | None = None,
+        *,
+        separator: str | None = None,
+        order: str = "",
+        by: api.Keys | None = None,
+        descending: bool = False,
+        stable: bool = False,
+        unique: bool = False,
+    ) -> Lines:
+        """The lines in order: that of their bytes, or of keys.
+
+        Args:
+            key: Keys as GNU sort's `-k` has them, the weightiest first: `"2,2n"`.
+            separator: The byte between fields, as `-t`; without it fields begin where blanks do.
+            order: Letters of GNU sort for lines and keys without their own: `"n"`, `"V"`.
+            by: For JSON lines, paths of fields: `".user.id"`, or `".price:r"` for the largest first.
+            descending: Largest first.
+            stable: Equal keys keep the order of the input.
+            unique: The first line of each key.
+        """
+        if key is not None and by is not None:
+            raise usage("sort", "keys both by key and by by", "give one of the two")
+        if separator is not None and len(os.fsencode(separator)) != 1:
+            raise usage("sort", "the separator is not one byte", "give one character of ASCII")
+        step = SortLinesStep(
+            line_keys=_texts(key),
+            letters=order,
+            separator=None if separator is None else os.fsencode(separator)[0],
+            by=_texts(by),
+            descending=bool(descending),
+            stable=bool(stable),
+            unique=bool(unique),
         )
+        return Lines(self._with(step))
+
+    def shuffle(self, seed: SupportsIndex = api._SEED, *, epoch: SupportsIndex = 0) -> Lines:
+        """The lines in a random order, as `Dataset.shuffle` has it."""
+        return Lines(self._with(self._shuffle_step(seed, epoch)))
+
+    def unique(self, *, counts: bool = False) -> Lines:
+        """Each distinct line once, in order; with `counts`, behind its count as `uniq -c` writes it."""
+        return Lines(self._with(UniqueStep(is_counted=bool(counts), counted=None)))
+
+    def count(self) -> int:
+        """Number of lines."""
+        with telling(None, ("count",)) as tell:
+            return _outcore.count_lines(self._request, tell)
+
+    def sample(self, k: SupportsIndex, seed: SupportsIndex = api._SEED) -> list[bytes]:
+        """`k` lines, every choice being equally likely, in the order of the input; all of them where
+        there are fewer. The sample must fit into `memory`."""
+        number, chosen = whole("k", k), whole("seed", seed)
+        with telling(None, ("read input",)) as tell:
+            return _outcore.sample_lines(self._request, number, chosen, tell)
+
+    def __iter__(self) -> Iterator[list[bytes]]:
+        """All lines in order, in lists."""
+        rest = b""
+        for data in _outcore.batches(self._request):
+            lines = (rest + data).split(b"\n")
+            rest = lines.pop()
+            if lines:
+                yield lines
+        if rest:
+            yield [rest]
+
+
+def _texts(keys: api.Keys | None) -> list[str]:
+    if keys is None:
+        return []
+    return [keys] if isinstance(keys, str) else [str(key) for key in keys]
 
 
 def _found(src: Paths) -> list[str]:
@@ -253,20 +514,3 @@ def _dtype_of(dtype: npt.DTypeLike | None) -> np.dtype[Any] | None:
     import numpy
 
     return numpy.dtype(dtype)
-
-
-def _dtype_named(name: str, item_bytes: int, request: DatasetRequest) -> np.dtype[Any]:
-    """NumPy's dtype for a type of the engine's."""
-    import numpy
-
-    number, _, columns = name.partition("x")
-    is_big = number.endswith("be")
-    number = number.removesuffix("be").removesuffix("le")
-    kinds = {"u": "u", "i": "i", "f": "f"}
-    if number[:1] in kinds and number[1:].isdigit() and int(number[1:]) <= 64:
-        code = f"{'>' if is_big else '<'}{number[0]}{int(number[1:]) // 8}"
-        return numpy.dtype((code, (int(columns),))) if columns else numpy.dtype(code)
-    if not request["steps"] and request["inputs"][0].endswith(".npy"):
-        of_file: np.dtype[Any] = numpy.load(request["inputs"][0], mmap_mode="r").dtype
-        return of_file
-    return numpy.dtype(f"V{item_bytes}")

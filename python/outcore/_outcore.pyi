@@ -1,7 +1,7 @@
 """The native module: one function a job."""
 
-from collections.abc import Iterator
-from typing import final
+from collections.abc import Callable, Iterator
+from typing import Any, final
 
 from ._wire import (
     DamageReply,
@@ -37,17 +37,24 @@ __all__ = [
     "View",
     "__version__",
     "batches",
+    "count_lines",
     "describe",
     "explain",
+    "find",
+    "fold",
+    "gather",
     "generate",
+    "histogram",
     "plan",
     "reduce",
+    "sample_lines",
     "shuffle",
     "sim_plan",
     "sim_presets",
     "sim_replay",
     "sim_run",
     "sort",
+    "top",
     "verify",
     "write",
     "volume_bench",
@@ -106,14 +113,31 @@ class SimRun:
     def request_count(self) -> int: ...
     def requests(self) -> bytes: ...
     def svg(self, view: str) -> str: ...
+
 def describe(request: DatasetRequest) -> tuple[str, int, str]: ...
 def explain(request: DatasetRequest, consumer: str) -> str: ...
 def reduce(
     request: DatasetRequest, how: list[str], tell: Tell | None
 ) -> list[int | float | None]: ...
-def write(
-    request: DatasetRequest, to: WriteTo, how: str, tell: Tell | None
-) -> GenerateReply: ...
+def fold(
+    request: DatasetRequest,
+    of_batch: Callable[[bytes], Any],
+    both: Callable[[Any, Any], Any],
+    tell: Tell | None,
+) -> Any: ...
+def top(
+    request: DatasetRequest, count: int, smallest: bool, tell: Tell | None
+) -> list[int | float]: ...
+def histogram(
+    request: DatasetRequest, bins: int, range: tuple[float, float] | None, tell: Tell | None
+) -> tuple[tuple[float, float], list[int]]: ...
+def find(request: DatasetRequest, condition: str, tell: Tell | None) -> int | None: ...
+def gather(request: DatasetRequest, positions: bytes, tell: Tell | None) -> bytearray: ...
+def count_lines(request: DatasetRequest, tell: Tell | None) -> int: ...
+def sample_lines(
+    request: DatasetRequest, count: int, seed: int, tell: Tell | None
+) -> list[bytes]: ...
+def write(request: DatasetRequest, to: WriteTo, tell: Tell | None) -> GenerateReply: ...
 def batches(request: DatasetRequest) -> Batches: ...
 
 @final

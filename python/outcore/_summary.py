@@ -196,6 +196,20 @@ class GenSummary(JobSummary):
 
 
 @dataclass(frozen=True, repr=False)
+class WriteSummary(JobSummary):
+    """What a dataset wrote; of lines, `records` are those."""
+
+    #: The file, or the manifest of the shards.
+    output: Path
+
+    def _headline(self) -> str:
+        took = units.seconds_text(self.seconds)
+        size = units.bytes_text(self.written_bytes)
+        rate = units.rate_text(self.read_bytes + self.written_bytes, self.seconds)
+        return f"wrote {self.records:,} records, {size}, in {took} ({rate})"
+
+
+@dataclass(frozen=True, repr=False)
 class VerifyReport(JobSummary):
     """What a look at all records found."""
 
@@ -251,6 +265,11 @@ def shuffled_of(reply: ShuffleReply) -> ShuffleSummary:
 def generated_of(reply: GenerateReply) -> GenSummary:
     """The value of a reply."""
     return _value(GenSummary, reply, output=Path(reply["output"]))
+
+
+def written_of(reply: GenerateReply) -> WriteSummary:
+    """The value of a reply."""
+    return _value(WriteSummary, reply, output=Path(reply["output"]))
 
 
 def verified_of(reply: VerifyReply) -> VerifyReport:

@@ -152,22 +152,87 @@ class SimPlanRequest(TypedDict):
     sort_ns: float
 
 
-class StepRequest(TypedDict):
-    """A step of a dataset: an expression, or a function from the bytes of a batch to those of
-    another."""
+class WhereStep(TypedDict):
+    """Keeps some items."""
 
-    kind: str
-    expression: str | None
-    function: Callable[[bytes], bytes] | None
-    records: RecordsRequest | None
+    condition: str
+
+
+class MapStep(TypedDict):
+    """Makes a number of each item."""
+
+    expression: str
+
+
+class CallStep(TypedDict):
+    """Makes other items with a function from the bytes of a batch, or keeps some."""
+
+    function: Callable[[bytes], bytes]
+    records: RecordsRequest
     filters: bool
 
 
-class DatasetRequest(TypedDict):
-    """Files and what is done to each record."""
+class SortStep(TypedDict):
+    """Records in order; of another order than their own with `records`."""
+
+    records: RecordsRequest | None
+    descending: bool
+    stable: bool
+    unique: bool
+
+
+class SortLinesStep(TypedDict):
+    """Lines in order."""
+
+    line_keys: list[str]
+    letters: str
+    separator: int | None
+    by: list[str]
+    descending: bool
+    stable: bool
+    unique: bool
+
+
+class ShuffleStep(TypedDict):
+    """All items in a random order."""
+
+    shuffle_seed: int
+    epoch: int
+
+
+class UniqueStep(TypedDict):
+    """One of each item, in order, or how many there are; of records, `counted` says what that is."""
+
+    is_counted: bool
+    counted: RecordsRequest | None
+
+
+class ScanStep(TypedDict):
+    """Prefixes of numbers."""
+
+    operator: str
+    exclusive: bool
+
+
+StepRequest = Union[
+    WhereStep, MapStep, CallStep, SortStep, SortLinesStep, ShuffleStep, UniqueStep, ScanStep
+]
+
+
+class Zipped(TypedDict):
+    """Files that are read side by side with others."""
 
     inputs: list[str]
     records: RecordsRequest
+
+
+class DatasetRequest(TypedDict):
+    """Files, what they hold and what is done to each item."""
+
+    inputs: list[str]
+    records: RecordsRequest
+    lines: bool
+    zipped: list[Zipped]
     means: MeansRequest
     steps: list[StepRequest]
 

@@ -5,16 +5,14 @@
 //! ([`outcore_formats`]), and on any failure nothing is left behind.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use outcore::algo::generate::{GenerateRequest, generate as run_generate};
 use outcore::algo::plan::SortPlan;
 use outcore::algo::shuffle::{ShuffleOptions, Shuffled, Unit, shuffle as run_shuffle};
 use outcore::algo::sort::{self, SortInput, SortOptions};
 use outcore::algo::verify::{checksum_of, verify as run_verify};
-use outcore::config::Environment;
 use outcore::data::{CheckOptions, GenerateOptions, NpyHeader};
-use outcore::job::{Control, Job, ScratchDrive};
+use outcore::job::{Job, ScratchDrive};
 use outcore::{Error, Result};
 use outcore_formats::inputs::{self, Input, Source, Streams};
 use outcore_formats::job::{
@@ -27,6 +25,7 @@ use outcore_formats::records::{self, Decided};
 
 use crate::reply::{self, Trace};
 use crate::request;
+use crate::run::Run;
 
 /// Says in a trace who made it.
 const PROGRAM: &str = concat!("outcore for Python ", env!("CARGO_PKG_VERSION"));
@@ -44,11 +43,7 @@ struct Prepared {
 }
 
 /// Sorts as `request` says.
-pub(crate) fn sort(
-    request: request::Sort,
-    environment: &Environment,
-    control: &Arc<Control>,
-) -> Result<reply::Sorted> {
+pub(crate) fn sort(request: request::Sort, run: &Run) -> Result<reply::Sorted> {
     let cost = reply::Cost::start();
     let Prepared {
         means,
@@ -59,7 +54,7 @@ pub(crate) fn sort(
         options,
         job,
         plan,
-    } = prepare(request, environment, control)?;
+    } = prepare(request, run)?;
     let target = target.ok_or_else(|| {
         Error::usage("create output", "no output is named").hint("name a file for the result")
     })?;
@@ -74,20 +69,12 @@ pub(crate) fn sort(
 }
 
 /// The plan of a sort.
-pub(crate) fn plan(
-    request: request::Sort,
-    environment: &Environment,
-    control: &Arc<Control>,
-) -> Result<reply::Plan> {
-    prepare(request, environment, control).map(|prepared| (&prepared.plan).into())
+pub(crate) fn plan(request: request::Sort, run: &Run) -> Result<reply::Plan> {
+    prepare(request, run).map(|prepared| (&prepared.plan).into())
 }
 
-fn prepare(
-    request: request::Sort,
-    environment: &Environment,
-    control: &Arc<Control>,
-) -> Result<Prepared> {
-    let means = request.means.load(environment)?;
+fn prepare(request: request::Sort, run: &Run) -> Result<Prepared> {
+    let means = request.means.load(&run.environment)?;
     let sources = inputs::find(&request.inputs, Streams::Refused)?;
     let consent = Consent {
         force: request.force,
@@ -112,7 +99,7 @@ fn prepare(
     };
     let (job, plan) = settle_sort(&means, &inputs, target.as_ref(), &decided.format, options)?;
     Ok(Prepared {
-        job: watched(job, control),
+        job: run.watched(job),
         means,
         recording,
         inputs,
@@ -123,18 +110,12 @@ fn prepare(
     })
 }
 
-/// The job, watched through the caller's control.
-fn watched(mut job: Job, control: &Arc<Control>) -> Job {
-    job.control = Arc::clone(control);
-    job
-}
-
 fn to_sort(inputs: &[Input]) -> Vec<SortInput> {
     inputs.iter().map(Input::to_sort).collect()
 }
 
 /// Nothing here is written to a pipe: [`Streams::Refused`] has refused it before.
-fn no_pipe(_path: Option<&Path>) -> Result<Sink> {
+pub(crate) fn no_pipe(_path: Option<&Path>) -> Result<Sink> {
     Err(Error::usage("create output", "it is no regular file").hint("write a file"))
 }
 
@@ -164,13 +145,9 @@ fn finish(recording: Option<Recording>) -> Result<Option<Trace>> {
 }
 
 /// Shuffles as `request` says.
-pub(crate) fn shuffle(
-    request: request::Shuffle,
-    environment: &Environment,
-    control: &Arc<Control>,
-) -> Result<reply::Shuffled> {
+pub(crate) fn shuffle(request: request::Shuffle, run: &Run) -> Result<reply::Shuffled> {
     let cost = reply::Cost::start();
-    let means = request.means.load(environment)?;
+    let means = request.means.load(&run.environment)?;
     let sources = inputs::find(&request.inputs, Streams::Refused)?;
     let consent = Consent {
         force: request.force,
@@ -200,7 +177,7 @@ pub(crate) fn shuffle(
         replace: request.force || request.replace,
     };
     let output = target.to_sort(header, no_pipe)?;
-    let done = run_shuffle(&watched(job, control), &to_sort(&inputs), output, options)?;
+    let done = run_shuffle(&run.watched(job), &to_sort(&inputs), output, options)?;
     let trace = finish(recording)?;
     let name = target.name().as_os_str().to_owned();
     let set = &means.config.drives.value;
@@ -214,12 +191,8 @@ pub(crate) fn shuffle(
 }
 
 /// Opens the order of a shuffle, to read records in; and the header of a `.npy` file of no records.
-pub(crate) fn order(
-    request: request::Order,
-    environment: &Environment,
-    control: &Arc<Control>,
-) -> Result<(Shuffled, Option<Vec<u8>>)> {
-    let means = request.means.load(environment)?;
+pub(crate) fn order(request: request::Order, run: &Run) -> Result<(Shuffled, Option<Vec<u8>>)> {
+    let means = request.means.load(&run.environment)?;
     let inputs = inputs::open_files(&request.inputs)?;
     let decided = records::decide(&request.records.to_request_without_keys()?, &inputs)?;
     let header = match &decided.header {
@@ -227,7 +200,7 @@ pub(crate) fn order(
         // What NumPy has no dtype for is handed out as bytes.
         None => NpyHeader::of_format(&decided.format, 0).ok(),
     };
-    let job = watched(means.job(Vec::new()), control);
+    let job = run.job(&means, Vec::new());
     let record_bytes = decided.format.record_bytes();
     let seed = request.means.seed();
     let shuffled = Shuffled::open(&job, &to_sort(&inputs), record_bytes, seed, request.epoch)?;
@@ -235,13 +208,9 @@ pub(crate) fn order(
 }
 
 /// Generates records as `request` says.
-pub(crate) fn generate(
-    request: request::Generate,
-    environment: &Environment,
-    control: &Arc<Control>,
-) -> Result<reply::Generated> {
+pub(crate) fn generate(request: request::Generate, run: &Run) -> Result<reply::Generated> {
     let cost = reply::Cost::start();
-    let means = request.means.load(environment)?;
+    let means = request.means.load(&run.environment)?;
     let decided = records::named(&request.records.to_request()?)?
         .ok_or_else(|| Error::usage("generate", "no type is named").hint("give one: u64"))?;
     let options = GenerateOptions {
@@ -272,7 +241,7 @@ pub(crate) fn generate(
         output: target.to_sort(header, no_pipe)?,
         replace: request.force,
     };
-    let done = run_generate(&watched(means.job(drives), control), &generate)?;
+    let done = run_generate(&run.job(&means, drives), &generate)?;
     let trace = finish(recording)?;
     let set = &means.config.drives.value;
     Ok(reply::Generated {
@@ -282,13 +251,9 @@ pub(crate) fn generate(
 }
 
 /// Checks files as `request` says.
-pub(crate) fn verify(
-    request: request::Verify,
-    environment: &Environment,
-    control: &Arc<Control>,
-) -> Result<reply::Verified> {
+pub(crate) fn verify(request: request::Verify, run: &Run) -> Result<reply::Verified> {
     let cost = reply::Cost::start();
-    let means = request.means.load(environment)?;
+    let means = request.means.load(&run.environment)?;
     let checked = inputs::open_files(&request.inputs)?;
     let against = match request.against.is_empty() {
         true => Vec::new(),
@@ -306,7 +271,7 @@ pub(crate) fn verify(
         unordered: false,
     };
     // A job each, since what is left of a budget belongs to the one job.
-    let job = || watched(means.job(Vec::new()), control);
+    let job = || run.job(&means, Vec::new());
     let found = run_verify(&job(), &to_sort(&checked), &format, options)?;
     let other = match against.is_empty() {
         true => None,

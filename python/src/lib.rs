@@ -43,10 +43,12 @@ mod _outcore {
     use crate::view::View;
     use std::path::PathBuf;
 
-    use outcore::config::Environment;
     use pyo3::prelude::*;
+    use pyo3::pybacked::PyBackedBytes;
+    use pyo3::types::{PyByteArray, PyBytes};
 
-    use crate::{dataset, errors, jobs, reply, request, run, sim, view, volume};
+    use crate::dataset::{self, Dataset, consume};
+    use crate::{errors, jobs, reply, request, run, sim, view, volume};
 
     /// Sorts files.
     #[pyfunction]
@@ -56,20 +58,13 @@ mod _outcore {
         request: request::Sort,
         tell: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<reply::Sorted> {
-        // Read here, where no other Python thread can change it.
-        let environment = Environment::of_process();
-        run::watch(py, tell, move |control| {
-            jobs::sort(request, &environment, control)
-        })
+        run::watch(py, tell, |run| jobs::sort(request, run))
     }
 
     /// The plan of a sort.
     #[pyfunction]
     fn plan(py: Python<'_>, request: request::Sort) -> PyResult<reply::Plan> {
-        let environment = Environment::of_process();
-        run::watch(py, None, move |control| {
-            jobs::plan(request, &environment, control)
-        })
+        run::watch(py, None, |run| jobs::plan(request, run))
     }
 
     /// Shuffles files.
@@ -80,10 +75,7 @@ mod _outcore {
         request: request::Shuffle,
         tell: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<reply::Shuffled> {
-        let environment = Environment::of_process();
-        run::watch(py, tell, move |control| {
-            jobs::shuffle(request, &environment, control)
-        })
+        run::watch(py, tell, |run| jobs::shuffle(request, run))
     }
 
     /// Generates records.
@@ -94,10 +86,7 @@ mod _outcore {
         request: request::Generate,
         tell: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<reply::Generated> {
-        let environment = Environment::of_process();
-        run::watch(py, tell, move |control| {
-            jobs::generate(request, &environment, control)
-        })
+        run::watch(py, tell, |run| jobs::generate(request, run))
     }
 
     /// Checks files.
@@ -108,22 +97,19 @@ mod _outcore {
         request: request::Verify,
         tell: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<reply::Verified> {
-        let environment = Environment::of_process();
-        run::watch(py, tell, move |control| {
-            jobs::verify(request, &environment, control)
-        })
+        run::watch(py, tell, |run| jobs::verify(request, run))
     }
 
     /// Simulates a drive.
     #[pyfunction]
     fn sim_run(py: Python<'_>, request: sim::RunRequest) -> PyResult<SimRun> {
-        run::watch(py, None, move |control| sim::run(request, control))
+        run::watch(py, None, |run| sim::run(request, run))
     }
 
     /// Replays a trace on simulated drives.
     #[pyfunction]
     fn sim_replay(py: Python<'_>, request: sim::ReplayRequest) -> PyResult<String> {
-        run::watch(py, None, move |control| sim::replay(&request, control))
+        run::watch(py, None, move |run| sim::replay(&request, run))
     }
 
     /// Predicts a sort on simulated drives.
@@ -140,53 +126,138 @@ mod _outcore {
 
     /// What the items of a dataset are, and its steps as text.
     #[pyfunction]
-    fn describe(py: Python<'_>, request: dataset::Dataset) -> PyResult<(String, usize, String)> {
+    fn describe(py: Python<'_>, request: Dataset) -> PyResult<(String, usize, String)> {
         dataset::describe(py, request)
     }
 
     /// The passes of a consumer.
     #[pyfunction]
-    fn explain(py: Python<'_>, request: dataset::Dataset, consumer: String) -> PyResult<String> {
+    fn explain(py: Python<'_>, request: Dataset, consumer: String) -> PyResult<String> {
         dataset::explain(py, request, consumer)
     }
 
-    /// Folds the items of a dataset.
+    /// Folds the items of a dataset by names or an expression.
     #[pyfunction]
     #[pyo3(signature = (request, how, tell))]
     fn reduce(
         py: Python<'_>,
-        request: dataset::Dataset,
+        request: Dataset,
         how: Vec<String>,
         tell: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Vec<Py<PyAny>>> {
-        dataset::reduce(py, request, how, tell)
+        consume::reduce(py, request, how, tell)
+    }
+
+    /// Folds the items of a dataset with functions.
+    #[pyfunction]
+    #[pyo3(signature = (request, of_batch, both, tell))]
+    fn fold(
+        py: Python<'_>,
+        request: Dataset,
+        of_batch: Py<PyAny>,
+        both: Py<PyAny>,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        consume::fold_batches(py, request, of_batch, both, tell)
+    }
+
+    /// The largest numbers of a dataset, or the smallest.
+    #[pyfunction]
+    #[pyo3(signature = (request, count, smallest, tell))]
+    fn top(
+        py: Python<'_>,
+        request: Dataset,
+        count: usize,
+        smallest: bool,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<Py<PyAny>>> {
+        consume::top(py, request, count, smallest, tell)
+    }
+
+    /// Counts the numbers of a dataset in equal bins.
+    #[pyfunction]
+    #[pyo3(signature = (request, bins, range, tell))]
+    fn histogram(
+        py: Python<'_>,
+        request: Dataset,
+        bins: usize,
+        range: Option<(f64, f64)>,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<((f64, f64), Vec<u64>)> {
+        consume::histogram(py, request, bins, range, tell)
+    }
+
+    /// The position of the first item for which an expression is true.
+    #[pyfunction]
+    #[pyo3(signature = (request, condition, tell))]
+    fn find(
+        py: Python<'_>,
+        request: Dataset,
+        condition: String,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<u64>> {
+        consume::find(py, request, condition, tell)
+    }
+
+    /// The items at positions.
+    #[pyfunction]
+    #[pyo3(signature = (request, positions, tell))]
+    fn gather<'py>(
+        py: Python<'py>,
+        request: Dataset,
+        positions: PyBackedBytes,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Bound<'py, PyByteArray>> {
+        consume::gather(py, request, positions, tell)
+    }
+
+    /// Number of lines of a dataset.
+    #[pyfunction]
+    #[pyo3(signature = (request, tell))]
+    fn count_lines(
+        py: Python<'_>,
+        request: Dataset,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<u64> {
+        consume::count_lines(py, request, tell)
+    }
+
+    /// Lines of a dataset at random.
+    #[pyfunction]
+    #[pyo3(signature = (request, count, seed, tell))]
+    fn sample_lines<'py>(
+        py: Python<'py>,
+        request: Dataset,
+        count: u64,
+        seed: u64,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        consume::sample_lines(py, request, count, seed, tell)
     }
 
     /// Writes the items of a dataset.
     #[pyfunction]
-    #[pyo3(signature = (request, to, how, tell))]
+    #[pyo3(signature = (request, to, tell))]
     fn write(
         py: Python<'_>,
-        request: dataset::Dataset,
-        to: dataset::To,
-        how: String,
+        request: Dataset,
+        to: consume::To,
         tell: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<reply::Generated> {
-        dataset::write(py, request, to, how, tell)
+        consume::write(py, request, to, tell)
     }
 
     /// The items of a dataset in batches of bytes.
     #[pyfunction]
-    fn batches(py: Python<'_>, request: dataset::Dataset) -> PyResult<Batches> {
+    fn batches(py: Python<'_>, request: Dataset) -> PyResult<Batches> {
         Batches::start(py, request)
     }
 
     /// Makes an empty volume.
     #[pyfunction]
     fn volume_create(py: Python<'_>, drives_file: PathBuf, stripe: String) -> PyResult<String> {
-        let environment = Environment::of_process();
-        run::watch(py, None, move |control| {
-            volume::create(&drives_file, &stripe, &environment, control)
+        run::watch(py, None, move |run| {
+            volume::create(&drives_file, &stripe, run)
         })
     }
 
@@ -201,11 +272,10 @@ mod _outcore {
         force: bool,
         tell: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<volume::MovedReply> {
-        let environment = Environment::of_process();
-        run::watch(py, tell, move |control| {
+        run::watch(py, tell, move |run| {
             let what = (drives_file.as_path(), name.as_str(), force);
             let source = volume::Source::Path(source);
-            volume::put(what, &source, &environment, control)
+            volume::put(what, &source, run)
         })
     }
 
@@ -215,14 +285,13 @@ mod _outcore {
         py: Python<'_>,
         drives_file: PathBuf,
         name: String,
-        data: pyo3::pybacked::PyBackedBytes,
+        data: PyBackedBytes,
         force: bool,
     ) -> PyResult<volume::MovedReply> {
-        let environment = Environment::of_process();
-        run::watch(py, None, move |control| {
+        run::watch(py, None, move |run| {
             let what = (drives_file.as_path(), name.as_str(), force);
             let source = volume::Source::Bytes(data);
-            volume::put(what, &source, &environment, control)
+            volume::put(what, &source, run)
         })
     }
 
@@ -237,10 +306,9 @@ mod _outcore {
         force: bool,
         tell: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<volume::MovedReply> {
-        let environment = Environment::of_process();
-        run::watch(py, tell, move |control| {
+        run::watch(py, tell, move |run| {
             let what = (drives_file.as_path(), name.as_str(), force);
-            volume::get(what, &target, &environment, control)
+            volume::get(what, &target, run)
         })
     }
 
@@ -253,13 +321,12 @@ mod _outcore {
         name: String,
         offset_bytes: u64,
         size_bytes: Option<u64>,
-    ) -> PyResult<Bound<'py, pyo3::types::PyBytes>> {
-        let environment = Environment::of_process();
-        let bytes = run::watch(py, None, move |control| {
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = run::watch(py, None, move |run| {
             let what = (drives_file.as_path(), name.as_str());
-            volume::read(what, (offset_bytes, size_bytes), &environment, control)
+            volume::read(what, (offset_bytes, size_bytes), run)
         })?;
-        Ok(pyo3::types::PyBytes::new(py, &bytes))
+        Ok(PyBytes::new(py, &bytes))
     }
 
     /// The datasets, or the files packed in one.
@@ -270,30 +337,25 @@ mod _outcore {
         drives_file: PathBuf,
         name: Option<String>,
     ) -> PyResult<Vec<volume::EntryReply>> {
-        let environment = Environment::of_process();
-        run::watch(py, None, move |control| {
+        run::watch(py, None, move |run| {
             let what = (drives_file.as_path(), name.as_deref());
-            volume::list(what, &environment, control)
+            volume::list(what, run)
         })
     }
 
     /// Removes a dataset.
     #[pyfunction]
     fn volume_remove(py: Python<'_>, drives_file: PathBuf, name: String) -> PyResult<()> {
-        let environment = Environment::of_process();
-        run::watch(py, None, move |control| {
+        run::watch(py, None, move |run| {
             let what = (drives_file.as_path(), name.as_str());
-            volume::remove(what, &environment, control)
+            volume::remove(what, run)
         })
     }
 
     /// Room and use of the drives.
     #[pyfunction]
     fn volume_status(py: Python<'_>, drives_file: PathBuf) -> PyResult<Vec<volume::DriveReply>> {
-        let environment = Environment::of_process();
-        run::watch(py, None, move |control| {
-            volume::status(&drives_file, &environment, control)
-        })
+        run::watch(py, None, move |run| volume::status(&drives_file, run))
     }
 
     /// What is not what was written.
@@ -303,10 +365,9 @@ mod _outcore {
         drives_file: PathBuf,
         names: Vec<String>,
     ) -> PyResult<Vec<volume::DamageReply>> {
-        let environment = Environment::of_process();
-        run::watch(py, None, move |control| {
+        run::watch(py, None, move |run| {
             let what = (drives_file.as_path(), names.as_slice());
-            volume::scrub(what, &environment, control)
+            volume::scrub(what, run)
         })
     }
 
@@ -318,10 +379,9 @@ mod _outcore {
         seconds: f64,
         size: String,
     ) -> PyResult<Vec<volume::MeasuredReply>> {
-        let environment = Environment::of_process();
-        run::watch(py, None, move |control| {
+        run::watch(py, None, move |run| {
             let how = (seconds, size.as_str());
-            volume::bench(&drives_file, how, &environment, control)
+            volume::bench(&drives_file, how, run)
         })
     }
 
@@ -333,10 +393,7 @@ mod _outcore {
         request: request::ViewBuild,
         tell: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<View> {
-        let environment = Environment::of_process();
-        run::watch(py, tell, move |control| {
-            view::build(request, &environment, control)
-        })
+        run::watch(py, tell, |run| view::build(request, run))
     }
 
     #[pymodule_init]

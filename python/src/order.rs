@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use outcore::algo::shuffle::Shuffled;
-use outcore::config::Environment;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes};
 
@@ -24,10 +23,7 @@ pub(crate) struct Order {
 impl Order {
     #[new]
     fn new(py: Python<'_>, request: request::Order) -> PyResult<Self> {
-        let environment = Environment::of_process();
-        let (shuffled, header) = run::watch(py, None, move |control| {
-            jobs::order(request, &environment, control)
-        })?;
+        let (shuffled, header) = run::watch(py, None, |run| jobs::order(request, run))?;
         Ok(Order {
             shuffled: Arc::new(shuffled),
             header,
@@ -66,11 +62,11 @@ impl Order {
         count: u64,
     ) -> PyResult<Bound<'py, PyByteArray>> {
         let shuffled = Arc::clone(&self.shuffled);
-        let bytes = run::watch(py, None, move |control| {
+        let bytes = run::watch(py, None, move |run| {
             // Refused by the engine where it does not fit the data.
             let count = count.min(shuffled.len() + 1) as usize;
             let mut bytes = vec![0; count * shuffled.record_bytes()];
-            shuffled.read_watched(control, start, &mut bytes)?;
+            shuffled.read_watched(&run.control, start, &mut bytes)?;
             Ok(bytes)
         })?;
         Ok(PyByteArray::new(py, &bytes))

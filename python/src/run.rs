@@ -11,8 +11,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use outcore::job::Control;
+use outcore::config::Environment;
+use outcore::job::{Control, Job, ScratchDrive};
 use outcore::{Error, Result};
+use outcore_formats::means::Means;
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -24,6 +26,36 @@ const TELL_EVERY: Duration = Duration::from_millis(200);
 /// The phase that is told at the end.
 const DONE: &str = "done";
 
+/// What every job is run with.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// As it was when the job was called for: other Python threads may change it later.
+    pub(crate) environment: Environment,
+    /// Watched from the thread that called.
+    pub(crate) control: Arc<Control>,
+}
+
+impl Run {
+    /// One that nobody watches yet.
+    pub(crate) fn new() -> Self {
+        Run {
+            environment: Environment::of_process(),
+            control: Arc::new(Control::default()),
+        }
+    }
+
+    /// A job of `means` with scratch on `drives`, watched.
+    pub(crate) fn job(&self, means: &Means, drives: Vec<ScratchDrive>) -> Job {
+        self.watched(means.job(drives))
+    }
+
+    /// The same job, watched.
+    pub(crate) fn watched(&self, mut job: Job) -> Job {
+        job.control = Arc::clone(&self.control);
+        job
+    }
+}
+
 /// Runs `work` and gives its result. `tell` is called with phase, bytes done, bytes in all, bytes
 /// read, bytes written, seconds and the slowest drive.
 ///
@@ -32,12 +64,13 @@ const DONE: &str = "done";
 pub(crate) fn watch<T: Send + 'static>(
     py: Python<'_>,
     tell: Option<&Bound<'_, PyAny>>,
-    work: impl FnOnce(&Arc<Control>) -> Result<T> + Send + 'static,
+    work: impl FnOnce(&Run) -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
     // A signal that is waiting already must not start anything.
     py.check_signals()?;
-    let control = Arc::new(Control::default());
-    let (job, mut results) = start(&control, work).map_err(|error| errors::raise(py, &error))?;
+    let run = Run::new();
+    let control = Arc::clone(&run.control);
+    let (job, mut results) = start(run, work).map_err(|error| errors::raise(py, &error))?;
     let mut watcher = Watcher {
         tell,
         control,
@@ -68,14 +101,13 @@ pub(crate) fn watch<T: Send + 'static>(
 type Started<T> = (JoinHandle<()>, Receiver<Result<T>>);
 
 fn start<T: Send + 'static>(
-    control: &Arc<Control>,
-    work: impl FnOnce(&Arc<Control>) -> Result<T> + Send + 'static,
+    run: Run,
+    work: impl FnOnce(&Run) -> Result<T> + Send + 'static,
 ) -> Result<Started<T>> {
     let (send, results) = channel();
-    let control = Arc::clone(control);
     let job = move || {
         // Nobody listens only if the caller's thread is gone, and then nobody is to be told.
-        drop(send.send(work(&control)));
+        drop(send.send(work(&run)));
     };
     let thread = Builder::new().name("outcore".to_string()).spawn(job);
     let thread = thread.map_err(|error| Error::io("start thread", &error))?;

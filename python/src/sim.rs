@@ -27,6 +27,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors;
+use crate::run::Run;
 
 /// Bytes of a request: three times in nanoseconds (f64), LBA (u64), sectors (u32), flow (u16),
 /// operation (u8: read, write, trim), one unused.
@@ -263,14 +264,14 @@ impl RunRequest {
 }
 
 /// Simulates one drive.
-pub(crate) fn run(request: RunRequest, control: &Arc<Control>) -> Result<SimRun> {
+pub(crate) fn run(request: RunRequest, run: &Run) -> Result<SimRun> {
     let mut warnings = Vec::new();
     let config = request.drive.config(&mut warnings)?;
     let flows = request.flows(&mut warnings)?;
     let options = RunOptions {
         keep_log: request.keep,
         warnings,
-        watch: watched(control),
+        watch: watched(&run.control),
         ..RunOptions::default()
     };
     let outcome = outcore_sim::run::run(&config, &flows, &options)?;
@@ -283,7 +284,7 @@ pub(crate) fn run(request: RunRequest, control: &Arc<Control>) -> Result<SimRun>
 }
 
 /// Replays a trace on an array; the report as JSON.
-pub(crate) fn replay(request: &ReplayRequest, control: &Arc<Control>) -> Result<String> {
+pub(crate) fn replay(request: &ReplayRequest, run: &Run) -> Result<String> {
     let mut warnings = Vec::new();
     let drive = request.drive.config(&mut warnings)?;
     let options = FileOptions {
@@ -299,7 +300,7 @@ pub(crate) fn replay(request: &ReplayRequest, control: &Arc<Control>) -> Result<
             request.speedup,
             request.limit,
         )?,
-        watch: watched(control),
+        watch: watched(&run.control),
     };
     let mut report = replay_file(&request.trace, drive, &options)?;
     report.warnings.splice(0..0, warnings);

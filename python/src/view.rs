@@ -13,14 +13,14 @@ use outcore::algo::sort::SortInput;
 use outcore::algo::view::{BuildOptions, SortedView, ViewOrder, build as run_build};
 use outcore::config::Environment;
 use outcore::data::NpyHeader;
-use outcore::job::Control;
 use outcore_formats::inputs::{self, Input};
 use outcore_formats::records;
 use outcore_formats::view::{NewDir, key as read_key};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyDict};
 
-use crate::{errors, request, run};
+use crate::run::{self, Run};
+use crate::{errors, request};
 
 /// An open view.
 #[pyclass(frozen, module = "outcore._outcore")]
@@ -66,8 +66,8 @@ impl View {
         stop: u64,
     ) -> PyResult<Bound<'py, PyByteArray>> {
         let view = self.view.clone();
-        let bytes = run::watch(py, None, move |control| {
-            let view = view.watched(Arc::clone(control));
+        let bytes = run::watch(py, None, move |run| {
+            let view = view.watched(Arc::clone(&run.control));
             let mut bytes = vec![0; (stop - start) as usize * view.record_bytes()];
             let mut reader = view.reader(view.reader_bytes(READERS))?;
             reader.seek(start..stop)?;
@@ -80,8 +80,8 @@ impl View {
     /// Rank of the first record whose key is not before the one that `key` says.
     fn search(&self, py: Python<'_>, key: String) -> PyResult<u64> {
         let view = self.view.clone();
-        run::watch(py, None, move |control| {
-            let view = view.watched(Arc::clone(control));
+        run::watch(py, None, move |run| {
+            let view = view.watched(Arc::clone(&run.control));
             let record = read_key(&key, view.format())?;
             view.reader(view.reader_bytes(READERS))?.seek_key(&record)
         })
@@ -92,17 +92,12 @@ impl View {
 const READERS: usize = 4;
 
 /// Builds a view as `request` says, and opens it.
-pub(crate) fn build(
-    request: request::ViewBuild,
-    environment: &Environment,
-    control: &Arc<Control>,
-) -> Result<View> {
-    let means = request.means.load(environment)?;
+pub(crate) fn build(request: request::ViewBuild, run: &Run) -> Result<View> {
+    let means = request.means.load(&run.environment)?;
     let looked = inputs::open_files(&request.inputs)?;
     let decided = records::decide(&request.records.to_request()?, &looked)?;
     let data_bytes = looked.iter().map(|input| input.data_bytes).sum();
-    let mut job = means.job(means.named_drives(data_bytes)?);
-    job.control = Arc::clone(control);
+    let job = run.job(&means, means.named_drives(data_bytes)?);
     let options = BuildOptions {
         order: ViewOrder {
             descending: request.descending,

@@ -7,9 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::config::{DriveSet, Environment};
+use outcore::config::DriveSet;
 use outcore::drive::Device;
-use outcore::job::Control;
 use outcore::volume::dataset::manifest::Contents;
 use outcore::volume::dataset::transfer::{self, Means};
 use outcore::volume::dataset::{DatasetVolume, Named, Watch, drives_of};
@@ -18,6 +17,8 @@ use outcore_formats::means::{Means as Settings, MeansRequest};
 use outcore_formats::volumes::{self, Moved};
 use pyo3::IntoPyObject;
 use pyo3::pybacked::PyBackedBytes;
+
+use crate::run::Run;
 
 /// What was moved.
 #[derive(Debug, IntoPyObject)]
@@ -71,31 +72,26 @@ pub(crate) struct MeasuredReply {
     p99_us: f64,
 }
 
-/// Runs `work` on the files of the system, or on the volume of `drives_file`, watched by `control`.
-fn with_means<T>(
-    environment: &Environment,
-    control: &Arc<Control>,
-    work: impl FnOnce(Means<'_>) -> Result<T>,
-) -> Result<T> {
+/// Runs `work` on the files of the system, or on the volume of `drives_file`.
+fn with_means<T>(run: &Run, work: impl FnOnce(Means<'_>) -> Result<T>) -> Result<T> {
     let request = MeansRequest::default();
-    let device: Arc<dyn Device> = Settings::load(&request, environment)?.device();
+    let device: Arc<dyn Device> = Settings::load(&request, &run.environment)?.device();
     work(Means {
         device: &device,
         budget: &volumes::budget(),
         watch: Watch {
-            check: &|| control.check(),
-            advance: &|bytes| control.advance(bytes),
+            check: &|| run.control.check(),
+            advance: &|bytes| run.control.advance(bytes),
         },
     })
 }
 
 fn with_volume<T>(
     drives_file: &Path,
-    environment: &Environment,
-    control: &Arc<Control>,
+    run: &Run,
     work: impl FnOnce(&DatasetVolume, Means<'_>) -> Result<T>,
 ) -> Result<T> {
-    with_means(environment, control, |means| {
+    with_means(run, |means| {
         work(&volumes::open(means.device, drives_file)?, means)
     })
 }
@@ -105,14 +101,9 @@ fn named(name: &str) -> Result<Named> {
 }
 
 /// Makes an empty volume; its identity.
-pub(crate) fn create(
-    drives_file: &Path,
-    stripe: &str,
-    environment: &Environment,
-    control: &Arc<Control>,
-) -> Result<String> {
+pub(crate) fn create(drives_file: &Path, stripe: &str, run: &Run) -> Result<String> {
     let stripe_bytes = units::parse_bytes(stripe)?;
-    with_means(environment, control, |means| {
+    with_means(run, |means| {
         let drives = drives_of(&DriveSet::read(drives_file)?);
         let seed = volumes::fresh_seed();
         let device = Arc::clone(means.device);
@@ -133,25 +124,20 @@ pub(crate) enum Source {
 pub(crate) fn put(
     (drives_file, name, replace): (&Path, &str, bool),
     source: &Source,
-    environment: &Environment,
-    control: &Arc<Control>,
+    run: &Run,
 ) -> Result<MovedReply> {
     let name = named(name)?;
-    let moved = with_volume(
-        drives_file,
-        environment,
-        control,
-        |volume, means| match source {
-            Source::Path(path) => {
-                control.begin_phase("put", volumes::bytes_of(volume, path));
-                volumes::put(volume, path, &name, replace, means)
-            }
-            Source::Bytes(bytes) => {
-                control.begin_phase("put", bytes.len() as u64);
-                volumes::put_bytes(volume, bytes, &name, replace, means)
-            }
-        },
-    );
+    let moved = with_volume(drives_file, run, |volume, means| match source {
+        Source::Path(path) => {
+            run.control
+                .begin_phase("put", volumes::bytes_of(volume, path));
+            volumes::put(volume, path, &name, replace, means)
+        }
+        Source::Bytes(bytes) => {
+            run.control.begin_phase("put", bytes.len() as u64);
+            volumes::put_bytes(volume, bytes, &name, replace, means)
+        }
+    });
     moved.map(MovedReply::from)
 }
 
@@ -159,13 +145,13 @@ pub(crate) fn put(
 pub(crate) fn get(
     (drives_file, name, replace): (&Path, &str, bool),
     target: &Path,
-    environment: &Environment,
-    control: &Arc<Control>,
+    run: &Run,
 ) -> Result<MovedReply> {
     let named = named(name)?;
-    let moved = with_volume(drives_file, environment, control, |volume, means| {
+    let moved = with_volume(drives_file, run, |volume, means| {
         let path = PathBuf::from(format!("@{name}"));
-        control.begin_phase("get", volumes::bytes_of(volume, &path));
+        run.control
+            .begin_phase("get", volumes::bytes_of(volume, &path));
         volumes::get(volume, &named, target, replace, means)
     });
     moved.map(MovedReply::from)
@@ -175,11 +161,10 @@ pub(crate) fn get(
 pub(crate) fn read(
     (drives_file, name): (&Path, &str),
     (from_bytes, len_bytes): (u64, Option<u64>),
-    environment: &Environment,
-    control: &Arc<Control>,
+    run: &Run,
 ) -> Result<Vec<u8>> {
     let name = named(name)?;
-    with_volume(drives_file, environment, control, |volume, means| {
+    with_volume(drives_file, run, |volume, means| {
         volumes::read(volume, &name, from_bytes, len_bytes, means)
     })
 }
@@ -187,10 +172,9 @@ pub(crate) fn read(
 /// The datasets, or the files packed in one.
 pub(crate) fn list(
     (drives_file, name): (&Path, Option<&str>),
-    environment: &Environment,
-    control: &Arc<Control>,
+    run: &Run,
 ) -> Result<Vec<EntryReply>> {
-    with_volume(drives_file, environment, control, |volume, means| {
+    with_volume(drives_file, run, |volume, means| {
         let Some(name) = name else {
             let entry = |found: outcore::volume::dataset::manifest::Manifest| EntryReply {
                 is_directory: found.contents == Contents::Directory,
@@ -213,24 +197,16 @@ pub(crate) fn list(
 }
 
 /// Removes a dataset.
-pub(crate) fn remove(
-    (drives_file, name): (&Path, &str),
-    environment: &Environment,
-    control: &Arc<Control>,
-) -> Result<()> {
+pub(crate) fn remove((drives_file, name): (&Path, &str), run: &Run) -> Result<()> {
     let dataset = named(name)?.dataset;
-    with_volume(drives_file, environment, control, |volume, _| {
+    with_volume(drives_file, run, |volume, _| {
         volume.remove(&dataset).map(|_| ())
     })
 }
 
 /// Room and use of the drives.
-pub(crate) fn status(
-    drives_file: &Path,
-    environment: &Environment,
-    control: &Arc<Control>,
-) -> Result<Vec<DriveReply>> {
-    with_volume(drives_file, environment, control, |volume, _| {
+pub(crate) fn status(drives_file: &Path, run: &Run) -> Result<Vec<DriveReply>> {
+    with_volume(drives_file, run, |volume, _| {
         let drives = volume.status()?.into_iter().map(|drive| DriveReply {
             drive: drive.drive,
             dir: drive.dir,
@@ -244,10 +220,9 @@ pub(crate) fn status(
 /// What is not what was written.
 pub(crate) fn scrub(
     (drives_file, names): (&Path, &[String]),
-    environment: &Environment,
-    control: &Arc<Control>,
+    run: &Run,
 ) -> Result<Vec<DamageReply>> {
-    with_volume(drives_file, environment, control, |volume, means| {
+    with_volume(drives_file, run, |volume, means| {
         let found = volume.scrub(names, means.budget, means.watch)?;
         let damages = found.into_iter().map(|damage| DamageReply {
             dataset: damage.dataset,
@@ -264,11 +239,10 @@ pub(crate) fn scrub(
 pub(crate) fn bench(
     drives_file: &Path,
     (seconds, size): (f64, &str),
-    environment: &Environment,
-    control: &Arc<Control>,
+    run: &Run,
 ) -> Result<Vec<MeasuredReply>> {
     let file_bytes = units::parse_bytes(size)?;
-    with_volume(drives_file, environment, control, |volume, means| {
+    with_volume(drives_file, run, |volume, means| {
         let lines = volumes::bench(volume, seconds, file_bytes, means)?;
         let replies = lines.into_iter().map(|line| MeasuredReply {
             workload: line.workload,

@@ -86,17 +86,112 @@ def test_what_a_function_raises_is_raised_and_leaves_nothing(
     assert sorted(path.name for path in here.iterdir()) == ["keys-0.bin", "keys-1.bin"]
 
 
-def test_unique_and_sort_are_those_of_the_engine(keys: outcore.Dataset, here: Path) -> None:
+def test_steps_that_need_all_items_can_stand_anywhere(keys: outcore.Dataset, here: Path) -> None:
     small = keys.map("x % 1000")
-    assert small.unique(here / "unique").records == len(np.unique(ITEMS % 1000))
-    small.unique(here / "counts", counts=True)
     values, counts = np.unique(ITEMS % 1000, return_counts=True)
-    found = np.fromfile(here / "counts", "<u8").reshape(-1, 2)
-    assert np.array_equal(found, np.stack([values, counts.astype("u8")], axis=1))
-    keys.sort(here / "sorted")
-    assert np.array_equal(np.fromfile(here / "sorted", "<u8"), np.sort(ITEMS))
-    with pytest.raises(outcore.UsageError):
-        small.sort(here / "refused")
+    assert small.unique().write("unique").records == len(values)
+    assert np.array_equal(np.fromfile("unique", "<u8"), values)
+    found = np.concatenate(list(small.count_by()))
+    assert np.array_equal(found["value"], values) and np.array_equal(found["count"], counts)
+    most = small.count_by().map("count").top(3)
+    assert np.array_equal(most, np.sort(counts)[::-1][:3])
+    keys.sort().write("sorted.npy")
+    assert np.array_equal(np.load("sorted.npy"), np.sort(ITEMS))
+    back = small.sort(descending=True, unique=True).map("x * 2").scan(exclusive=True)
+    doubled = values[::-1] * 2
+    expected = np.concatenate([[0], np.cumsum(doubled)[:-1]])
+    assert np.array_equal(np.concatenate(list(back)), expected)
+    assert "sort" in repr(back) and "scan" in back.explain()
+    shuffled = keys.filter("x % 2 == 0").shuffle(3)
+    items = np.concatenate(list(shuffled))
+    even = ITEMS[ITEMS % 2 == 0]
+    assert not np.array_equal(items, even) and np.array_equal(np.sort(items), np.sort(even))
+    keys.shuffle(7).write("shuffled")
+    outcore.shuffle(["keys-0.bin", "keys-1.bin"], "direct", dtype="u64", seed=7)
+    assert Path("shuffled").read_bytes() == Path("direct").read_bytes()
+    assert not [path for path in here.iterdir() if path.name.startswith(".")]
+
+
+def test_what_lies_between_passes_is_spread_over_the_drives(
+    keys: outcore.Dataset, here: Path
+) -> None:
+    for drive in ("one", "two"):
+        (here / drive).mkdir()
+    spread = outcore.open("keys-*.bin", dtype="u64", memory="64MiB", drives=["one", "two"])
+    again = spread.sort().map("x // 3").shuffle(1).scan().sort(descending=True).unique()
+    sums = np.cumsum(np.concatenate(list(keys.sort().map("x // 3").shuffle(1))))
+    assert np.array_equal(np.concatenate(list(again)), np.unique(sums))
+    assert not list((here / "one").iterdir()) and not list((here / "two").iterdir())
+
+
+def test_a_sort_by_fields_and_what_was_there_is_never_replaced_unasked(here: Path) -> None:
+    rows = np.zeros(3000, dtype=[("id", "<u4"), ("at", "<f8")])
+    rows["id"], rows["at"] = np.arange(3000) % 7, -np.arange(3000) / 4
+    np.save("rows.npy", rows)
+    table = outcore.open("rows.npy")
+    ordered = table.sort(key=["id:desc", "at"])
+    expected = np.sort(rows[np.argsort(-rows["id"].astype(int), kind="stable")], order=["at"])
+    expected = expected[np.argsort(-expected["id"].astype(int), kind="stable")]
+    assert np.array_equal(np.concatenate(list(ordered)), expected)
+    assert np.array_equal(np.concatenate(list(ordered.filter("id == 3"))), expected[expected["id"] == 3])
+    ordered.write("out.npy")
+    assert np.array_equal(np.load("out.npy"), expected)
+    with pytest.raises(outcore.UsageError, match="exists"):
+        ordered.write("out.npy")
+    with pytest.raises(outcore.UsageError, match="input"):
+        ordered.write("rows.npy", force=True)
+    ordered.write("out.npy", force=True)
+
+
+def test_functions_fold_batches_in_order_on_several_threads(keys: outcore.Dataset) -> None:
+    assert keys.reduce(lambda a, b: a + b) == int(ITEMS.astype(object).sum())
+    assert keys.reduce(max) == int(ITEMS.max())
+    # Does not commute: the order of the input counts.
+    first_and_last = keys.reduce(
+        lambda a, b: (a[0], b[1]), of_batch=lambda batch: (int(batch[0]), int(batch[-1]))
+    )
+    assert first_and_last == (int(ITEMS[0]), int(ITEMS[-1]))
+    lengths = keys.filter("x % 3 == 0").reduce(lambda a, b: a + b, len)
+    assert lengths == int((ITEMS % 3 == 0).sum())
+    assert keys.filter("x < 0").reduce(max) is None
+    for broken in [
+        lambda: keys.reduce(lambda a, b: 1 // 0),
+        lambda: keys.reduce(max, lambda batch: 1 // 0),
+    ]:
+        with pytest.raises(ZeroDivisionError):
+            broken()
+
+
+def test_selections_are_those_of_numpy(keys: outcore.Dataset) -> None:
+    assert np.array_equal(keys.top(5), np.sort(ITEMS)[::-1][:5])
+    assert np.array_equal(keys.top(5, smallest=True), np.sort(ITEMS)[:5])
+    counts, borders = keys.map("x % 1000").histogram(10, (0, 1000))
+    expected, expected_borders = np.histogram(ITEMS % 1000, 10, (0, 1000))
+    assert np.array_equal(counts, expected) and np.allclose(borders, expected_borders)
+    assert keys.find(outcore.x == int(ITEMS[250_000])) == 250_000
+    assert keys.find("x == 1 and x == 2") is None
+    places = [299_999, 0, 0, 150_000]
+    assert np.array_equal(keys.gather(places), ITEMS[places])
+    assert np.array_equal(keys.map("x + 1").gather(np.array(places)), ITEMS[places] + 1)
+    assert len(keys.gather([])) == 0
+    for wrong in ([-1], [0.5], [300_000]):
+        with pytest.raises(outcore.UsageError):
+            keys.gather(wrong)
+    assert [len(batch) for batch in keys.batches(130_000)] == [130_000, 130_000, 40_000]
+    assert np.array_equal(np.concatenate(list(keys.batches(777))), ITEMS)
+
+
+def test_datasets_are_zipped_side_by_side(keys: outcore.Dataset, here: Path) -> None:
+    weights = np.arange(len(ITEMS), dtype=np.float32)
+    np.save("weights.npy", weights)
+    both = keys.zip(outcore.open("weights.npy"))
+    items = np.concatenate(list(both))
+    assert np.array_equal(items["x"], ITEMS) and np.array_equal(items["y"], weights)
+    assert both.map("x * u64(y) % 7").sum() == int((ITEMS * weights.astype("u8") % 7).sum())
+    pairs = keys.zip(keys)
+    assert np.array_equal(np.concatenate(list(pairs)), np.stack([ITEMS, ITEMS], axis=1))
+    with pytest.raises(outcore.UsageError, match="steps"):
+        keys.zip(keys.map("x"))
 
 
 def test_fields_of_structured_arrays_have_names(here: Path) -> None:

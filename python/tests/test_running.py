@@ -182,6 +182,8 @@ except KeyboardInterrupt as error:
 """
 JOBS = {
     "sort": "outcore.sort('long.bin', 'out.bin', dtype='u64', memory='64MiB', progress=look)",
+    "dataset": "outcore.open('long.bin', dtype='u64', memory='64MiB').sort().map('x + 1').shuffle()"
+    ".write('out.bin', progress=look)",
     "gen": "outcore.gen('u64', 'out.bin', 1 << 28, progress=look)",
     "verify": "outcore.verify('endless.bin', dtype='u64', progress=look)",
 }

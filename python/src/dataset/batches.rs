@@ -1,0 +1,162 @@
+//! Iteration over a dataset.
+//!
+//! Contract: [`Batches`] runs the dataset's passes on threads of their own and hands on the bytes of
+//! whole batches, in order, through a channel of [`BATCHES_WAITING`]; of lines, whole ones. Who waits
+//! for the next is waiting with the interpreter free, and hears Ctrl-C within 50 ms. The job ends with
+//! the iterator, wherever that is left.
+
+use std::io::Write;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use outcore::algo::sort::SortOutput;
+use outcore::job::Control;
+use outcore::{Error, Result};
+use outcore_formats::output::Sink;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use super::consume::line_reader;
+use super::stage::{Items, Mode, Stage};
+use super::{Dataset, Raised};
+use crate::errors;
+use crate::run::Run;
+
+/// Batches that wait for their reader.
+const BATCHES_WAITING: usize = 2;
+/// Bytes of lines that are handed on at once.
+const LINES_BYTES: usize = 1 << 20;
+/// How long a signal may stay unseen.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+type Message = Result<Vec<u8>>;
+
+/// Sends what is written to a channel; fails once nobody listens.
+struct ToChannel(SyncSender<Message>);
+
+impl Write for ToChannel {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let gone = |_| std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        self.0.send(Ok(bytes.to_vec())).map_err(gone)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Sends all items.
+fn send_all(request: Dataset, raised: Raised, run: &Run, to: &SyncSender<Message>) -> Result<()> {
+    let mut stage = Stage::begin(request, raised, run)?;
+    stage.take_steps(Mode::Run, run)?;
+    if stage.ending_text().is_none() && matches!(stage.items(), Items::Lines) {
+        return send_lines(&stage, run, to);
+    }
+    let pipe: Sink = Box::new(ToChannel(to.clone()));
+    let output = SortOutput::Pipe(Mutex::new(pipe));
+    stage.write(None, output, false, run).map(|_| ())
+}
+
+/// Sends the lines of files, each with its end.
+fn send_lines(stage: &Stage, run: &Run, to: &SyncSender<Message>) -> Result<()> {
+    let mut reader = line_reader(stage, &run.control)?;
+    let mut lines = Vec::with_capacity(LINES_BYTES);
+    while let Some(line) = reader.next_record()? {
+        lines.extend_from_slice(line);
+        lines.push(b'\n');
+        if lines.len() >= LINES_BYTES {
+            // Nobody listens only if the iterator is gone.
+            to.send(Ok(lines)).map_err(|_| Error::interrupted())?;
+            lines = Vec::with_capacity(LINES_BYTES);
+        }
+    }
+    to.send(Ok(lines)).map_err(|_| Error::interrupted())
+}
+
+/// An iterator over the bytes of batches, in order.
+#[pyclass]
+pub(crate) struct Batches {
+    received: Mutex<Option<Receiver<Message>>>,
+    control: Arc<Control>,
+    raised: Raised,
+    job: Option<JoinHandle<()>>,
+}
+
+impl Batches {
+    /// Starts the job.
+    pub(crate) fn start(py: Python<'_>, request: Dataset) -> PyResult<Self> {
+        let (raised, run) = (Raised::default(), Run::new());
+        let (control, kept) = (Arc::clone(&run.control), raised.clone());
+        let (send, received) = sync_channel(BATCHES_WAITING);
+        let work = move || {
+            if let Err(error) = send_all(request, kept, &run, &send) {
+                drop(send.send(Err(error)));
+            }
+        };
+        let thread = std::thread::Builder::new().name("outcore".to_string());
+        let thread = thread
+            .spawn(work)
+            .map_err(|error| errors::raise(py, &Error::io("start thread", &error)))?;
+        Ok(Batches {
+            received: Mutex::new(Some(received)),
+            control,
+            raised,
+            job: Some(thread),
+        })
+    }
+
+    /// The next message, if one comes within a moment; none at the end.
+    fn wait(&self) -> std::result::Result<Option<Message>, RecvTimeoutError> {
+        let received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(received) = received.as_ref() else {
+            return Ok(None);
+        };
+        match received.recv_timeout(LOOK_EVERY) {
+            Ok(message) => Ok(Some(message)),
+            Err(RecvTimeoutError::Disconnected) => Ok(None),
+            Err(RecvTimeoutError::Timeout) => Err(RecvTimeoutError::Timeout),
+        }
+    }
+}
+
+#[pymethods]
+impl Batches {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let received = loop {
+            let received = py.detach(|| self.wait());
+            py.check_signals()?;
+            if let Ok(received) = received {
+                break received;
+            }
+        };
+        match received {
+            None => Ok(None),
+            Some(Ok(bytes)) => Ok(Some(PyBytes::new(py, &bytes))),
+            Some(Err(error)) => Err(self
+                .raised
+                .take()
+                .unwrap_or_else(|| errors::raise(py, &error))),
+        }
+    }
+}
+
+impl Drop for Batches {
+    fn drop(&mut self) {
+        self.control.cancel();
+        let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        // The job's next batch finds nobody, so that it ends.
+        drop(received.take());
+        drop(received);
+        if let Some(job) = self.job.take() {
+            // It may be calling a function of Python's: it must not wait for us meanwhile.
+            Python::attach(|py| py.detach(|| drop(job.join())));
+        }
+    }
+}

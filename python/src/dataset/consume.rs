@@ -1,0 +1,358 @@
+//! What asks a dataset: folds, selections, files.
+//!
+//! Contract: each function is one job. Values come back as Python's numbers or as the bytes of items,
+//! which the Python half gives NumPy. A function of Python folds batches on the job's threads, each
+//! into a value of Python's; those are folded in the order of the input, so that the function need be
+//! associative and no more. The values that wait are at most those of the batches in flight.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use outcore::algo::sequence::table::{BatchStep, Numbers};
+use outcore::algo::sequence::tables::{Histogram, find_table, histogram_table, top_table};
+use outcore::algo::sequence::{Reduction, Scalar, fold, gather as run_gather, read, reduce_table};
+use outcore::algo::sort::SortInput;
+use outcore::data::RecordFormat;
+use outcore::data::expr::Schema;
+use outcore::job::{Control, Job};
+use outcore::{Error, Result};
+use outcore_formats::inputs::{Source, Streams};
+use outcore_formats::output::{self, Consent};
+use outcore_formats::text::compress::Compression;
+use outcore_formats::text::reader::{Frame, RecordReader};
+use outcore_formats::text::sample::choose;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyByteArray, PyBytes};
+
+use super::stage::{Items, Mode, Stage};
+use super::{Dataset, Raised, watched};
+use crate::jobs::no_pipe;
+use crate::reply;
+use crate::run::Run;
+
+/// Where a result goes.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct To {
+    output: PathBuf,
+    force: bool,
+}
+
+fn number(py: Python<'_>, scalar: Scalar) -> PyResult<Py<PyAny>> {
+    Ok(match scalar {
+        Scalar::Int(value) => value.into_pyobject(py)?.into_any().unbind(),
+        Scalar::Float(value) => value.into_pyobject(py)?.into_any().unbind(),
+        Scalar::Float32(value) => f64::from(value).into_pyobject(py)?.into_any().unbind(),
+        Scalar::None => py.None(),
+    })
+}
+
+fn numbers(py: Python<'_>, scalars: Vec<Scalar>) -> PyResult<Vec<Py<PyAny>>> {
+    scalars.into_iter().map(|value| number(py, value)).collect()
+}
+
+/// Takes all steps, those that need all items too.
+fn settled(stage: &mut Stage, run: &Run) -> Result<()> {
+    stage.take_steps(Mode::Run, run)?;
+    stage.settle(Mode::Run, run)
+}
+
+/// Folds all items by name or expression.
+pub(crate) fn reduce(
+    py: Python<'_>,
+    request: Dataset,
+    how: Vec<String>,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<Py<PyAny>>> {
+    let reductions: Vec<Reduction> = how.iter().map(|how| Reduction::parse(how)).collect();
+    let found = watched(py, request, tell, move |mut stage, run| {
+        settled(&mut stage, run)?;
+        let table = &stage.records()?.table;
+        reduce_table(&stage.job(run)?, table, &reductions).map(|(found, _)| found)
+    })?;
+    numbers(py, found)
+}
+
+/// The largest numbers, or the smallest.
+pub(crate) fn top(
+    py: Python<'_>,
+    request: Dataset,
+    count: usize,
+    smallest: bool,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<Py<PyAny>>> {
+    let found = watched(py, request, tell, move |mut stage, run| {
+        settled(&mut stage, run)?;
+        let table = &stage.records()?.table;
+        top_table(&stage.job(run)?, table, count, smallest).map(|(found, _)| found)
+    })?;
+    numbers(py, found)
+}
+
+/// The range and the counts of a histogram.
+pub(crate) fn histogram(
+    py: Python<'_>,
+    request: Dataset,
+    bins: usize,
+    range: Option<(f64, f64)>,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<((f64, f64), Vec<u64>)> {
+    watched(py, request, tell, move |mut stage, run| {
+        settled(&mut stage, run)?;
+        let table = &stage.records()?.table;
+        let (found, _) = histogram_table(&stage.job(run)?, table, bins, range)?;
+        let Histogram { range, counts } = found;
+        Ok((range, counts))
+    })
+}
+
+/// The position of the first item for which an expression is true.
+pub(crate) fn find(
+    py: Python<'_>,
+    request: Dataset,
+    condition: String,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<u64>> {
+    watched(py, request, tell, move |mut stage, run| {
+        settled(&mut stage, run)?;
+        let table = &stage.records()?.table;
+        find_table(&stage.job(run)?, table, &condition).map(|(found, _)| found)
+    })
+}
+
+/// The items at `positions` (u64 in the machine's order), as bytes.
+pub(crate) fn gather<'py>(
+    py: Python<'py>,
+    request: Dataset,
+    positions: PyBackedBytes,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Bound<'py, PyByteArray>> {
+    let bytes = watched(py, request, tell, move |mut stage, run| {
+        let (positions, _) = positions.as_chunks::<8>();
+        let positions: Vec<u64> = positions.iter().map(|at| u64::from_ne_bytes(*at)).collect();
+        settled(&mut stage, run)?;
+        stage.refine_files(run)?;
+        let item_bytes = stage.records()?.table.format().record_bytes();
+        let job = stage.job(run)?;
+        run_gather(&job, &stage.files(), item_bytes, &positions).map(|(bytes, _)| bytes)
+    })?;
+    Ok(PyByteArray::new(py, &bytes))
+}
+
+/// Writes all items.
+pub(crate) fn write(
+    py: Python<'_>,
+    request: Dataset,
+    to: To,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<reply::Generated> {
+    watched(py, request, tell, move |mut stage, run| {
+        let cost = reply::Cost::start();
+        let consent = Consent {
+            force: to.force,
+            replace: false,
+        };
+        let sources: Vec<Source> = stage.inputs.iter().map(|i| i.source.clone()).collect();
+        let (name, specs) = (Some(to.output.as_path()), stage.means.specs());
+        let target = output::choose(name, &sources, specs, consent, Streams::Refused)?;
+        stage.beside = target.dir();
+        stage.take_steps(Mode::Run, run)?;
+        let header = match stage.written()? {
+            Some(decided) => output::header_for(&target, &[], &decided)?,
+            None => None,
+        };
+        let output = target.to_sort(header, no_pipe)?;
+        let done = stage.write(Some(&target), output, to.force, run)?;
+        let set = &stage.means.config.drives.value;
+        Ok(reply::Generated {
+            used: cost.used((done.records, done.passes), &done.drives, set, None),
+            output: target.name().as_os_str().to_owned(),
+        })
+    })
+}
+
+/// Number of lines.
+pub(crate) fn count_lines(
+    py: Python<'_>,
+    request: Dataset,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<u64> {
+    watched(py, request, tell, move |mut stage, run| {
+        settled(&mut stage, run)?;
+        let mut lines = 0;
+        let mut plain = Vec::new();
+        for (input, file) in stage.inputs.iter().zip(stage.files()) {
+            if Compression::of(&input.source.path).is_some() {
+                let sources = vec![input.source.clone()];
+                let mut reader = RecordReader::new(&run.control, sources, FRAME);
+                while reader.next_record()?.is_some() {
+                    lines += 1;
+                }
+                continue;
+            }
+            lines += u64::from(!ends_its_last_line(&input.source.path)?);
+            plain.push(file);
+        }
+        Ok(lines + count_newlines(&stage.job(run)?, &plain)?)
+    })
+}
+
+/// Lines at random, in the order of the input.
+pub(crate) fn sample_lines<'py>(
+    py: Python<'py>,
+    request: Dataset,
+    count: u64,
+    seed: u64,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    let kept = watched(py, request, tell, move |mut stage, run| {
+        settled(&mut stage, run)?;
+        let limit_bytes = stage.means.config.memory_bytes.value;
+        let mut reader = line_reader(&stage, &run.control)?;
+        choose(&mut reader, count, seed, limit_bytes)
+    })?;
+    Ok(kept
+        .iter()
+        .map(|(_, line)| PyBytes::new(py, line))
+        .collect())
+}
+
+const FRAME: Frame = Frame::Terminator(b'\n');
+
+/// The lines of a stage as they come.
+pub(super) fn line_reader<'a>(stage: &Stage, control: &'a Control) -> Result<RecordReader<'a>> {
+    match stage.items() {
+        Items::Lines => {
+            let sources = stage.inputs.iter().map(|input| input.source.clone());
+            Ok(RecordReader::new(control, sources.collect(), FRAME))
+        }
+        Items::Records(_) => Err(Error::usage("read dataset", "it has records, not lines")
+            .hint("open it with lines=True")),
+    }
+}
+
+/// Ends of lines in files.
+pub(super) fn count_newlines(job: &Job, files: &[SortInput]) -> Result<u64> {
+    let step = |count, byte| count + u64::from(byte == b'\n');
+    fold(job, &read::<u8>(files), 0, step, |a, b| a + b)
+}
+
+/// Whether a file is empty or its last byte ends a line.
+pub(super) fn ends_its_last_line(path: &Path) -> Result<bool> {
+    let last = || -> std::io::Result<Option<u8>> {
+        let mut file = File::open(path)?;
+        if file.metadata()?.len() == 0 {
+            return Ok(None);
+        }
+        file.seek(SeekFrom::End(-1))?;
+        let mut byte = [0];
+        file.read_exact(&mut byte)?;
+        Ok(Some(byte[0]))
+    };
+    let last = last().map_err(|error| Error::io("read input", &error).path(path))?;
+    Ok(last.is_none_or(|byte| byte == b'\n'))
+}
+
+/// Values of Python that wait to be folded, by number.
+#[derive(Default)]
+struct Values {
+    next: AtomicU64,
+    held: Mutex<HashMap<u64, Py<PyAny>>>,
+}
+
+impl Values {
+    fn held(&self) -> MutexGuard<'_, HashMap<u64, Py<PyAny>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, value: Py<PyAny>) -> u64 {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.held().insert(number, value);
+        number
+    }
+
+    fn take(&self, number: u64) -> Option<Py<PyAny>> {
+        self.held().remove(&number)
+    }
+}
+
+/// Makes of each batch the number of the value that a function folds it into.
+struct FoldBatch {
+    function: Py<PyAny>,
+    values: Arc<Values>,
+    raised: Raised,
+}
+
+impl BatchStep for FoldBatch {
+    fn run(&self, _first: u64, items: &[u8]) -> Result<Vec<u8>> {
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        Python::attach(|py| {
+            let value = self.function.call1(py, (PyBytes::new(py, items),));
+            let value = value.map_err(|exception| self.raised.keep(exception))?;
+            Ok(self.values.put(value).to_ne_bytes().to_vec())
+        })
+    }
+}
+
+/// Folds all items with functions of Python: `of_batch` makes a value of the bytes of a batch, `both`
+/// one of two. `None` of no items.
+pub(crate) fn fold_batches(
+    py: Python<'_>,
+    request: Dataset,
+    of_batch: Py<PyAny>,
+    both: Py<PyAny>,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Py<PyAny>> {
+    let values = Arc::new(Values::default());
+    let kept = Arc::clone(&values);
+    let found = watched(py, request, tell, move |mut stage, run| {
+        settled(&mut stage, run)?;
+        let raised = stage.raised();
+        let step = FoldBatch {
+            function: of_batch,
+            values: Arc::clone(&kept),
+            raised: raised.clone(),
+        };
+        let u64s = RecordFormat::parse_type("u64")?;
+        let table = &stage.records()?.table;
+        let table = table.own(Arc::new(step), &u64s, Schema::of_format(&u64s), true)?;
+        // What is raised stops the job at its next look, and is raised instead of its result.
+        let combine = |a: Option<u64>, b: Option<u64>| match (a, b) {
+            (Some(a), Some(b)) => Python::attach(|py| {
+                let (a, b) = (kept.take(a)?, kept.take(b)?);
+                let value = both.call1(py, (a, b));
+                match value {
+                    Ok(value) => Some(kept.put(value)),
+                    Err(exception) => {
+                        drop(raised.keep(exception));
+                        run.control.cancel();
+                        None
+                    }
+                }
+            }),
+            (one, None) | (None, one) => one,
+        };
+        let step = |so_far, number| combine(so_far, Some(number));
+        let found = fold(
+            &stage.job(run)?,
+            &Numbers::<u64>::of(&table),
+            None,
+            step,
+            &combine,
+        )?;
+        match raised.has_some() {
+            true => Err(Error::interrupted()),
+            false => Ok(found),
+        }
+    })?;
+    Ok(found
+        .and_then(|number| values.take(number))
+        .unwrap_or_else(|| py.None()))
+}

@@ -1,0 +1,160 @@
+//! Steps that need all items, settled: from what Python says to what the engine runs.
+//!
+//! Contract: what makes no sense is refused here, before anything is read.
+
+use outcore::algo::lines::LineSortOptions;
+use outcore::algo::sequence::tables::ScanOp;
+use outcore::algo::sequence::{Grouping, Inclusion};
+use outcore::algo::sort::SortOptions;
+use outcore::data::lines::LineOrder;
+use outcore::{Error, Result};
+use outcore_formats::records::{self, Decided};
+use outcore_formats::text::gnu::{GnuOrder, GnuSort, Key, Ordering, Place};
+use outcore_formats::text::json::JsonFields;
+
+use super::{ScanStep, ShuffleStep, SortLinesStep, SortStep, Step};
+
+/// A step that needs all items.
+pub(super) enum Ending {
+    Sort(SortOptions, Decided),
+    SortLines(Box<dyn LineOrder>, LineSortOptions),
+    Shuffle(ShuffleStep),
+    Group(Grouping, Decided),
+    Scan(ScanOp, Inclusion),
+}
+
+impl Ending {
+    /// Whether what it makes of records can be written as shards.
+    pub(super) fn can_be_sharded(&self) -> bool {
+        match self {
+            Ending::Sort(options, _) => !options.unique,
+            Ending::Shuffle(_) | Ending::Scan(..) => true,
+            Ending::SortLines(..) | Ending::Group(..) => false,
+        }
+    }
+}
+
+/// What a step does to records of which `now` is decided.
+pub(super) fn of_records(now: Decided, step: Step) -> Result<Ending> {
+    Ok(match step {
+        Step::Sort(step) => {
+            let options = SortOptions {
+                descending: step.descending,
+                stable: step.stable,
+                unique: step.unique,
+                replace: false,
+                delete_input: false,
+            };
+            Ending::Sort(options, order_of(now, step)?)
+        }
+        Step::Shuffle(step) => Ending::Shuffle(step),
+        Step::Unique(step) => match (step.is_counted, step.counted) {
+            (false, _) => Ending::Group(Grouping::Unique, now),
+            (true, counted) => {
+                let counted = counted.map(|counted| counted.to_request()).transpose()?;
+                let decided = counted
+                    .map(|counted| records::named(&counted))
+                    .transpose()?;
+                let decided = decided
+                    .flatten()
+                    .ok_or_else(|| wrong_step("no type of counts"))?;
+                Ending::Group(Grouping::Counted, decided)
+            }
+        },
+        Step::Scan(step) => scan_of(&step)?,
+        _ => return Err(wrong_step("it is a step of lines")),
+    })
+}
+
+/// The format to sort by: that of the items, or one with other keys.
+fn order_of(now: Decided, step: SortStep) -> Result<Decided> {
+    let Some(by) = step.records else {
+        return Ok(now);
+    };
+    let decided =
+        records::named(&by.to_request()?)?.ok_or_else(|| wrong_step("no key is named"))?;
+    let (bytes, item_bytes) = (decided.format.record_bytes(), now.format.record_bytes());
+    match bytes == item_bytes {
+        true => Ok(decided),
+        false => Err(wrong_step(&format!(
+            "a key in {bytes} bytes, and records of {item_bytes}"
+        ))),
+    }
+}
+
+fn scan_of(step: &ScanStep) -> Result<Ending> {
+    let op = match step.operator.as_str() {
+        "sum" => ScanOp::Sum,
+        "product" => ScanOp::Product,
+        "min" => ScanOp::Min,
+        "max" => ScanOp::Max,
+        other => {
+            return Err(Error::usage("scan", format!("`{other}` is no operator"))
+                .hint("scan with sum, product, min or max"));
+        }
+    };
+    let inclusion = match step.exclusive {
+        true => Inclusion::Exclusive,
+        false => Inclusion::Inclusive,
+    };
+    Ok(Ending::Scan(op, inclusion))
+}
+
+/// What a step does to lines.
+pub(super) fn of_lines(step: Step) -> Result<Ending> {
+    let plain = |unique, count| LineSortOptions {
+        unique,
+        count,
+        ..LineSortOptions::default()
+    };
+    Ok(match step {
+        Step::Shuffle(step) => Ending::Shuffle(step),
+        Step::Unique(step) => {
+            let order = GnuOrder::new(&GnuSort {
+                unique: true,
+                ..GnuSort::default()
+            })?;
+            Ending::SortLines(Box::new(order), plain(!step.is_counted, step.is_counted))
+        }
+        Step::SortLines(step) => {
+            let options = plain(step.unique, false);
+            Ending::SortLines(line_order(step)?, options)
+        }
+        _ => return Err(wrong_step("it is a step of records")),
+    })
+}
+
+fn line_order(step: SortLinesStep) -> Result<Box<dyn LineOrder>> {
+    let is_stable = step.stable || step.unique;
+    if !step.by.is_empty() {
+        return Ok(Box::new(JsonFields::new(
+            &step.by,
+            step.descending,
+            is_stable,
+        )?));
+    }
+    let keys: Result<Vec<Key>> = step.line_keys.iter().map(|key| Key::parse(key)).collect();
+    let mut global = Ordering::default();
+    for letter in step.letters.bytes() {
+        if !global.set(letter, Place::Both) {
+            let cause = format!("`{}` is no letter of an order", char::from(letter));
+            return Err(Error::usage("sort", cause).hint("use those of GNU sort: bdfghiMnRrV"));
+        }
+    }
+    if step.descending {
+        global.set(b'r', Place::Both);
+    }
+    let order = GnuOrder::new(&GnuSort {
+        keys: keys?,
+        global,
+        separator: step.separator,
+        stable: step.stable,
+        unique: step.unique,
+        ..GnuSort::default()
+    })?;
+    Ok(Box::new(order))
+}
+
+fn wrong_step(cause: &str) -> Error {
+    Error::usage("read step", cause.to_string())
+}

@@ -1,0 +1,241 @@
+//! Lazy datasets: steps from Python, one native pass for each consumer.
+//!
+//! Contract: a dataset is a request (files, what their records are, steps) that the Python half
+//! builds; every consumer here runs it on a thread of its own. Steps that go item by item fuse into
+//! one pass; one that needs all items first (a sort, a shuffle, ...) writes what it makes to private
+//! scratch, or, where it comes last, straight to where the result goes ([`stage`]). Expressions stay
+//! in Rust. A function of the caller's gets the bytes of a batch, from the job's threads with the
+//! interpreter held for the call; what it raises stops the job and is raised again as it is.
+//!
+//! | file | does |
+//! |---|---|
+//! | [`stage`] | opens files, takes steps, runs those that need all items |
+//! | [`ending`] | the steps that need all items |
+//! | [`consume`] | folds, writes, selects |
+//! | [`batches`] | iteration |
+
+mod batches;
+pub(crate) mod consume;
+mod ending;
+mod stage;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use outcore::algo::sequence::table::BatchStep;
+use outcore::algo::sequence::write::plan_of;
+use outcore::{Error, Result};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+pub(crate) use self::batches::Batches;
+use self::stage::{Items, Mode, Stage};
+use crate::request;
+use crate::run::{self, Run};
+
+/// A dataset as Python says it.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Dataset {
+    inputs: Vec<PathBuf>,
+    records: request::Records,
+    lines: bool,
+    zipped: Vec<Zipped>,
+    means: request::Means,
+    steps: Vec<Step>,
+}
+
+/// Files that are read side by side with others.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Zipped {
+    inputs: Vec<PathBuf>,
+    records: request::Records,
+}
+
+/// A step as Python says it; told apart by the names of their parts.
+#[derive(Debug, FromPyObject)]
+pub(crate) enum Step {
+    #[pyo3(transparent)]
+    Where(Where),
+    #[pyo3(transparent)]
+    Map(Map),
+    #[pyo3(transparent)]
+    Call(CallStep),
+    #[pyo3(transparent)]
+    Sort(SortStep),
+    #[pyo3(transparent)]
+    SortLines(SortLinesStep),
+    #[pyo3(transparent)]
+    Shuffle(ShuffleStep),
+    #[pyo3(transparent)]
+    Unique(UniqueStep),
+    #[pyo3(transparent)]
+    Scan(ScanStep),
+}
+
+/// Keeps some items.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Where {
+    condition: String,
+}
+
+/// Makes a number of each item.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Map {
+    expression: String,
+}
+
+/// Makes other items with a function, or keeps some.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct CallStep {
+    function: Py<PyAny>,
+    records: request::Records,
+    filters: bool,
+}
+
+/// Records in order; of another order than their own with `records`.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct SortStep {
+    records: Option<request::Records>,
+    descending: bool,
+    stable: bool,
+    unique: bool,
+}
+
+/// Lines in order.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct SortLinesStep {
+    line_keys: Vec<String>,
+    letters: String,
+    separator: Option<u8>,
+    by: Vec<String>,
+    descending: bool,
+    stable: bool,
+    unique: bool,
+}
+
+/// All items in a random order.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ShuffleStep {
+    shuffle_seed: u64,
+    epoch: u64,
+}
+
+/// One of each item, in order; with how many there are where `counted` says what that is.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct UniqueStep {
+    is_counted: bool,
+    counted: Option<request::Records>,
+}
+
+/// Prefixes of numbers.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ScanStep {
+    operator: String,
+    exclusive: bool,
+}
+
+/// The first exception that the caller's own code raised.
+#[derive(Clone, Default)]
+struct Raised(Arc<Mutex<Option<PyErr>>>);
+
+impl Raised {
+    /// Keeps `exception`, unless one came before, and makes the error that stops the job.
+    fn keep(&self, exception: PyErr) -> Error {
+        let text = exception.to_string();
+        let mut raised = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        raised.get_or_insert(exception);
+        Error::usage("run the given function", text).hint("nothing was left behind")
+    }
+
+    fn take(&self) -> Option<PyErr> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn has_some(&self) -> bool {
+        let raised = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        raised.is_some()
+    }
+}
+
+/// A function of Python over the bytes of a batch.
+struct Call {
+    function: Py<PyAny>,
+    raised: Raised,
+}
+
+impl BatchStep for Call {
+    fn run(&self, _first: u64, items: &[u8]) -> Result<Vec<u8>> {
+        Python::attach(|py| {
+            let called = self.function.call1(py, (PyBytes::new(py, items),));
+            let made = called.and_then(|made| {
+                let bytes = made.bind(py).cast::<PyBytes>()?;
+                Ok(bytes.as_bytes().to_vec())
+            });
+            made.map_err(|exception| self.raised.keep(exception))
+        })
+    }
+}
+
+/// Runs `work` on the dataset, whose steps are not taken yet; what the caller's own code raised is
+/// raised again.
+fn watched<T: Send + 'static>(
+    py: Python<'_>,
+    request: Dataset,
+    tell: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(Stage, &Run) -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    let raised = Raised::default();
+    let kept = raised.clone();
+    let result = run::watch(py, tell, move |run| {
+        work(Stage::begin(request, kept, run)?, run)
+    });
+    match (result, raised.take()) {
+        (Err(_), Some(exception)) => Err(exception),
+        (result, _) => result,
+    }
+}
+
+/// What items are after all steps (the type's name and size, nothing for lines), and the steps.
+pub(crate) fn describe(py: Python<'_>, request: Dataset) -> PyResult<(String, usize, String)> {
+    watched(py, request, None, |mut stage, run| {
+        stage.take_steps(Mode::Types, run)?;
+        stage.settle(Mode::Types, run)?;
+        let steps = stage.steps();
+        Ok(match stage.items() {
+            Items::Records(records) => {
+                let format = records.table.format();
+                (format.to_string(), format.record_bytes(), steps)
+            }
+            Items::Lines => ("lines".to_string(), 0, steps),
+        })
+    })
+}
+
+/// The passes of a consumer, as text. Nothing is read but headers.
+pub(crate) fn explain(py: Python<'_>, request: Dataset, consumer: String) -> PyResult<String> {
+    watched(py, request, None, move |mut stage, run| {
+        stage.take_steps(Mode::Types, run)?;
+        let before = stage.passes().join("\n");
+        let last = match (stage.ending_text(), stage.items()) {
+            (Some(text), _) => text,
+            (None, Items::Lines) => format!("read lines -> {consumer}"),
+            (None, Items::Records(records)) => {
+                plan_of(&stage.job(run)?, &records.table, &consumer)?.to_string()
+            }
+        };
+        Ok(match before.is_empty() {
+            true => last,
+            false => format!("{before}\n{last}"),
+        })
+    })
+}

@@ -1,0 +1,573 @@
+//! A dataset on its way through its steps.
+//!
+//! Contract: a [`Stage`] is what the next pass reads: files and, of records, a table with the steps
+//! that fuse into it. A step that needs all items becomes its *ending*: it is run when it is known
+//! where its result goes, to the output of the consumer where it is the last step, else to a file in
+//! a private directory that the next stage reads. Scratch is gone when the stage is dropped, or the
+//! process killed and the directory swept. Without drives it lies beside the output, or in the current
+//! directory where nothing is written. With [`Mode::Types`] nothing is run: types and names alone
+//! go through the steps.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use outcore::algo::lines::{LineSortOptions, sort_lines};
+use outcore::algo::sequence::group::group;
+use outcore::algo::sequence::producer::Producer;
+use outcore::algo::sequence::tables::scan_table;
+use outcore::algo::sequence::write::produce;
+use outcore::algo::sequence::{Grouping, PassSummary, Table};
+use outcore::algo::shuffle::{ShuffleOptions, Unit, shuffle};
+use outcore::algo::sort::{SortInput, SortOptions, SortOutput, sort};
+use outcore::data::expr::Schema;
+use outcore::data::{NpyHeader, RecordFormat};
+use outcore::drive::PrivateDir;
+use outcore::job::Job;
+use outcore::{Error, Result};
+use outcore_formats::inputs::{self, Input, Streams};
+use outcore_formats::job::{settle_shuffle, settle_sort};
+use outcore_formats::means::{Means, default_scratch_dir};
+use outcore_formats::output::Target;
+use outcore_formats::records::{self, Decided};
+use outcore_formats::text::compress::Compression;
+
+use super::ending::{self, Ending};
+use super::{Call, CallStep, Dataset, Raised, Step, consume};
+use crate::jobs::no_pipe;
+use crate::run::Run;
+
+const LINE_END: u8 = b'\n';
+
+/// Whether steps that need all items are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Only their types are wanted.
+    Types,
+    /// They are run.
+    Run,
+}
+
+/// Records and the steps of the next pass over them.
+pub(super) struct Records {
+    pub(super) table: Table,
+    /// Of a `.npy` file of them, where it would say more than the format.
+    header: Option<NpyHeader>,
+    /// Whether the table is more than the files.
+    is_refined: bool,
+}
+
+/// What the files hold.
+pub(super) enum Items {
+    Records(Box<Records>),
+    Lines,
+}
+
+/// What a pass that writes did.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// Items written.
+    pub(super) records: u64,
+    /// Passes over the data.
+    pub(super) passes: u32,
+    /// (name, bytes read, bytes written) of each drive.
+    pub(super) drives: Vec<(String, u64, u64)>,
+}
+
+impl From<PassSummary> for Done {
+    fn from(done: PassSummary) -> Self {
+        Done {
+            records: done.records,
+            passes: done.passes,
+            drives: done.drives,
+        }
+    }
+}
+
+/// See the module.
+pub(super) struct Stage {
+    pub(super) means: Means,
+    pub(super) inputs: Vec<Input>,
+    items: Items,
+    ending: Option<Ending>,
+    steps: std::vec::IntoIter<Step>,
+    raised: Raised,
+    /// Where the result goes, if it is written.
+    pub(super) beside: PathBuf,
+    /// One on each drive that was named, or one.
+    scratch: Vec<PrivateDir>,
+    scratch_files: u32,
+    /// The passes of earlier stages, for people.
+    passes: Vec<String>,
+    /// What earlier passes did to the drives.
+    done_before: Done,
+}
+
+impl Stage {
+    /// Opens the files; no step is taken yet.
+    pub(super) fn begin(request: Dataset, raised: Raised, run: &Run) -> Result<Self> {
+        let means = request.means.load(&run.environment)?;
+        let sources = inputs::find(&request.inputs, Streams::Refused)?;
+        let looked: Result<Vec<Input>> = sources.into_iter().map(inputs::look).collect();
+        let inputs = looked?;
+        let items = match request.lines {
+            true => Items::Lines,
+            false => {
+                let decided = records::decide(&request.records.to_request()?, &inputs)?;
+                let mut tables = vec![table_of(&inputs, &decided)];
+                for zipped in &request.zipped {
+                    let further = inputs::open_files(&zipped.inputs)?;
+                    let decided = records::decide(&zipped.records.to_request()?, &further)?;
+                    tables.push(table_of(&further, &decided));
+                }
+                let is_zipped = tables.len() > 1;
+                Items::Records(Box::new(Records {
+                    table: Table::zip(&tables)?,
+                    header: decided.header.filter(|_| !is_zipped),
+                    is_refined: is_zipped,
+                }))
+            }
+        };
+        Ok(Stage {
+            means,
+            inputs,
+            items,
+            ending: None,
+            steps: request.steps.into_iter(),
+            raised,
+            beside: PathBuf::from("."),
+            scratch: Vec::new(),
+            scratch_files: 0,
+            passes: Vec::new(),
+            done_before: Done::default(),
+        })
+    }
+
+    /// Takes all steps; a last one that needs all items is left to do.
+    pub(super) fn take_steps(&mut self, mode: Mode, run: &Run) -> Result<()> {
+        while let Some(step) = self.steps.next() {
+            self.settle(mode, run)?;
+            self.take(step)?;
+        }
+        Ok(())
+    }
+
+    /// Does what is left to do, into scratch.
+    pub(super) fn settle(&mut self, mode: Mode, run: &Run) -> Result<()> {
+        let Some(ending) = self.ending.take() else {
+            return Ok(());
+        };
+        self.passes.push(self.text_of(&ending));
+        if mode == Mode::Run {
+            let is_sharded = ending.can_be_sharded() && matches!(self.items, Items::Records(_));
+            let target = self.scratch_target(is_sharded, run)?;
+            let output = target.to_sort(None, no_pipe)?;
+            let done = self.end(&ending, Some(&target), output, false, run)?;
+            self.turn_to(target, done)?;
+        }
+        if let Items::Records(records) = &mut self.items {
+            records.become_made(&ending, &self.inputs)?;
+        }
+        Ok(())
+    }
+
+    /// Records as they are now, or an error that says that they are lines.
+    pub(super) fn records(&self) -> Result<&Records> {
+        match &self.items {
+            Items::Records(records) => Ok(records),
+            Items::Lines => Err(Error::usage("read dataset", "it has lines, not records")
+                .hint("open it with a dtype")),
+        }
+    }
+
+    /// Where what the caller's own code raises is kept.
+    pub(super) fn raised(&self) -> Raised {
+        self.raised.clone()
+    }
+
+    pub(super) fn items(&self) -> &Items {
+        &self.items
+    }
+
+    /// The files as the engine wants them.
+    pub(super) fn files(&self) -> Vec<SortInput> {
+        self.inputs.iter().map(Input::to_sort).collect()
+    }
+
+    /// A job for a pass.
+    pub(super) fn job(&self, run: &Run) -> Result<Job> {
+        Ok(run.job(&self.means, self.means.named_drives(0)?))
+    }
+
+    /// What earlier passes and `last` did together.
+    pub(super) fn done(&mut self, last: Done) -> Done {
+        let before = std::mem::take(&mut self.done_before);
+        let mut drives = before.drives;
+        for (name, read_bytes, written_bytes) in last.drives {
+            match drives.iter_mut().find(|drive| drive.0 == name) {
+                Some((_, read, written)) => {
+                    *read += read_bytes;
+                    *written += written_bytes;
+                }
+                None => drives.push((name, read_bytes, written_bytes)),
+            }
+        }
+        Done {
+            records: last.records,
+            passes: before.passes + last.passes,
+            drives,
+        }
+    }
+
+    /// Steps as text.
+    pub(super) fn steps(&self) -> String {
+        let mut texts = self.passes.clone();
+        texts.push(match &self.items {
+            Items::Records(records) => Producer::steps(&records.table),
+            Items::Lines => "read lines".to_string(),
+        });
+        texts.join(", then ")
+    }
+
+    /// The passes of earlier stages.
+    pub(super) fn passes(&self) -> &[String] {
+        &self.passes
+    }
+
+    /// What is left to do, as text.
+    pub(super) fn ending_text(&self) -> Option<String> {
+        self.ending.as_ref().map(|ending| self.text_of(ending))
+    }
+
+    /// Writes all items to `output`; `target` is that, where it is a file.
+    pub(super) fn write(
+        &mut self,
+        target: Option<&Target>,
+        output: SortOutput,
+        replace: bool,
+        run: &Run,
+    ) -> Result<Done> {
+        let last = match self.ending.take() {
+            Some(ending) => self.end(&ending, target, output, replace, run)?,
+            None => match &self.items {
+                Items::Records(records) => {
+                    produce(&self.job(run)?, &records.table, &output, replace)?.into()
+                }
+                Items::Lines => self.copy_lines(&output, replace, run)?,
+            },
+        };
+        Ok(self.done(last))
+    }
+
+    /// Runs what needs all items.
+    fn end(
+        &mut self,
+        ending: &Ending,
+        target: Option<&Target>,
+        output: SortOutput,
+        replace: bool,
+        run: &Run,
+    ) -> Result<Done> {
+        if matches!(ending, Ending::Sort(..) | Ending::Shuffle(..)) {
+            self.refine_files(run)?;
+        }
+        let (means, inputs) = (&self.means, &self.inputs);
+        Ok(match ending {
+            Ending::Sort(options, decided) => {
+                let options = SortOptions {
+                    replace,
+                    ..*options
+                };
+                let (job, plan) = settle_sort(means, inputs, target, &decided.format, options)?;
+                let job = run.watched(job);
+                let done = sort(&job, &self.files(), output, &decided.format, options)?;
+                Done {
+                    records: done.records,
+                    passes: plan.levels + 1,
+                    drives: done.drives,
+                }
+            }
+            Ending::Shuffle(step) => {
+                let unit = self.unit();
+                let (job, plan) = settle_shuffle(means, inputs, target, unit)?;
+                let options = ShuffleOptions {
+                    unit,
+                    seed: step.shuffle_seed,
+                    epoch: step.epoch,
+                    replace,
+                };
+                let done = shuffle(&run.watched(job), &self.files(), output, options)?;
+                Done {
+                    records: done.records,
+                    passes: plan.distributions + 1,
+                    drives: done.drives,
+                }
+            }
+            Ending::SortLines(order, options) => {
+                self.refuse_compressed()?;
+                let data_bytes: u64 = inputs.iter().map(|input| input.data_bytes).sum();
+                let drives = means.scratch_drives(data_bytes, &self.beside)?;
+                let job = run.job(means, drives);
+                let options = LineSortOptions {
+                    replace,
+                    ..*options
+                };
+                let done = sort_lines(&job, &self.files(), output, order.as_ref(), options)?;
+                Done {
+                    records: done.lines_out,
+                    passes: done.passes,
+                    drives: done.drives,
+                }
+            }
+            Ending::Group(grouping, _) => {
+                let table = &self.records()?.table;
+                let to = (&output, replace);
+                group(&self.job(run)?, table, table.format(), *grouping, to)?
+                    .pass
+                    .into()
+            }
+            Ending::Scan(op, inclusion) => {
+                let table = &self.records()?.table;
+                scan_table(&self.job(run)?, table, *op, *inclusion, (&output, replace))?.into()
+            }
+        })
+    }
+
+    /// Makes the files hold what the table holds, for what reads files alone.
+    pub(super) fn refine_files(&mut self, run: &Run) -> Result<()> {
+        let Items::Records(records) = &self.items else {
+            return self.refuse_compressed();
+        };
+        if !records.is_refined {
+            return Ok(());
+        }
+        let target = self.scratch_target(true, run)?;
+        let output = target.to_sort(None, no_pipe)?;
+        let table = &self.records()?.table;
+        let done = produce(&self.job(run)?, table, &output, false)?;
+        self.turn_to(target, done.into())?;
+        if let Items::Records(records) = &mut self.items {
+            let format = records.table.format().clone();
+            records.read(&self.inputs, &format, None);
+        }
+        Ok(())
+    }
+
+    /// Lines one after another, as `cat` has them.
+    fn copy_lines(&self, output: &SortOutput, replace: bool, run: &Run) -> Result<Done> {
+        self.refuse_compressed()?;
+        let joined = self.inputs.len().saturating_sub(1);
+        for input in &self.inputs[..joined] {
+            if !consume::ends_its_last_line(&input.source.path)? {
+                return Err(Error::usage("copy lines", "its last line has no end")
+                    .path(&input.source.name)
+                    .hint("end it, or sort or shuffle the lines, which ends it in the output"));
+            }
+        }
+        let mut lines = consume::count_newlines(&self.job(run)?, &self.files())?;
+        if let Some(last) = self.inputs.last() {
+            lines += u64::from(!consume::ends_its_last_line(&last.source.path)?);
+        }
+        let bytes = RecordFormat::parse_type("u8")?;
+        let table = Table::read(&self.files(), &bytes, Schema::of_format(&bytes));
+        let done = produce(&self.job(run)?, &table, output, replace)?;
+        Ok(Done {
+            records: lines,
+            ..done.into()
+        })
+    }
+
+    /// The next passes read what was written to `target`.
+    fn turn_to(&mut self, target: Target, done: Done) -> Result<()> {
+        self.inputs = inputs::open_files(target.files())?;
+        let done = self.done(done);
+        self.done_before = done;
+        Ok(())
+    }
+
+    /// A new place on scratch: a file, or a shard on each drive.
+    fn scratch_target(&mut self, is_sharded: bool, run: &Run) -> Result<Target> {
+        run.control.check()?;
+        if self.scratch.is_empty() {
+            let named = self.means.specs().iter().map(|drive| drive.dir.clone());
+            let mut parents: Vec<PathBuf> = named.collect();
+            if parents.is_empty() {
+                parents.push(default_scratch_dir(&self.beside)?);
+            }
+            let device = self.means.device();
+            for parent in parents {
+                device.sweep_private_dirs(&parent)?;
+                self.scratch.push(device.make_private_dir(&parent)?);
+            }
+        }
+        let name = format!("items-{}", self.scratch_files);
+        self.scratch_files += 1;
+        let paths = self.scratch.iter().map(|dir| dir.path().join(&name));
+        let mut paths: Vec<PathBuf> = paths.collect();
+        Ok(match is_sharded && paths.len() > 1 {
+            true => Target::Shards {
+                manifest: paths[0].with_extension("outcore.json"),
+                paths,
+            },
+            false => Target::File(paths.swap_remove(0)),
+        })
+    }
+
+    fn refuse_compressed(&self) -> Result<()> {
+        let is_packed = |input: &&Input| Compression::of(&input.source.path).is_some();
+        match self.inputs.iter().find(is_packed) {
+            None => Ok(()),
+            Some(input) => Err(Error::usage("read lines", "the file is compressed")
+                .path(&input.source.name)
+                .hint("unpack it first; iteration, count and sample take it as it is")),
+        }
+    }
+
+    /// What is shuffled.
+    fn unit(&self) -> Unit {
+        match &self.items {
+            Items::Records(records) => Unit::Records {
+                record_bytes: records.table.format().record_bytes(),
+            },
+            Items::Lines => Unit::Lines {
+                terminator: LINE_END,
+            },
+        }
+    }
+
+    fn text_of(&self, ending: &Ending) -> String {
+        let what = match &self.items {
+            Items::Records(records) => Producer::steps(&records.table),
+            Items::Lines => "read lines".to_string(),
+        };
+        let how = match ending {
+            Ending::Sort(options, _) if options.unique => "sort, one a key",
+            Ending::Sort(..) | Ending::SortLines(_, LineSortOptions { unique: false, .. }) => {
+                "sort"
+            }
+            Ending::SortLines(_, LineSortOptions { count: true, .. }) => "count each",
+            Ending::SortLines(..) => "sort, one a key",
+            Ending::Shuffle(_) => "shuffle",
+            Ending::Group(Grouping::Unique, _) => "unique",
+            Ending::Group(Grouping::Counted, _) => "count each",
+            Ending::Scan(..) => "scan",
+        };
+        format!("{what} -> {how}")
+    }
+
+    /// Takes one step.
+    fn take(&mut self, step: Step) -> Result<()> {
+        let records = match (&mut self.items, step) {
+            (Items::Lines, step) => {
+                self.ending = Some(ending::of_lines(step)?);
+                return Ok(());
+            }
+            (Items::Records(records), step) => (records, step),
+        };
+        self.ending = match records {
+            (records, Step::Where(step)) => {
+                records.table = records.table.filter(&step.condition)?;
+                records.is_refined = true;
+                None
+            }
+            (records, Step::Map(step)) => {
+                records.table = records.table.map(&step.expression)?;
+                (records.header, records.is_refined) = (None, true);
+                None
+            }
+            (records, Step::Call(step)) => {
+                records.call(step, &self.raised)?;
+                None
+            }
+            (records, step) => Some(ending::of_records(records.decided(), step)?),
+        };
+        Ok(())
+    }
+}
+
+impl Records {
+    /// What is read now: files of `format`, with the names of `header`.
+    fn read(&mut self, inputs: &[Input], format: &RecordFormat, header: Option<NpyHeader>) {
+        let files: Vec<SortInput> = inputs.iter().map(Input::to_sort).collect();
+        let schema = self.table.schema();
+        let schema = match (&header, schema.record_bytes.len()) {
+            (Some(header), _) => Schema::of_npy(header, format),
+            // The same names, unless they were those of several files.
+            (None, 1) if self.table.format() == format => Schema {
+                has_index: true,
+                ..schema.clone()
+            },
+            (None, _) => Schema::of_format(format),
+        };
+        self.table = Table::read(&files, format, schema);
+        self.header = header.or(self.header.take());
+        self.is_refined = false;
+    }
+
+    /// What is read after `ending`.
+    fn become_made(&mut self, ending: &Ending, inputs: &[Input]) -> Result<()> {
+        let (format, header) = match ending {
+            Ending::Group(Grouping::Counted, made) => {
+                self.header = None;
+                (made.format.clone(), made.header.clone())
+            }
+            Ending::Scan(..) => {
+                self.header = None;
+                (self.table.numbers()?.0.format().clone(), None)
+            }
+            _ => (self.table.format().clone(), None),
+        };
+        self.read(inputs, &format, header);
+        Ok(())
+    }
+
+    fn call(&mut self, step: CallStep, raised: &Raised) -> Result<()> {
+        let decided = records::named(&step.records.to_request()?)?
+            .ok_or_else(|| Error::usage("map", "no type is named").hint("give a dtype"))?;
+        let schema = match &decided.header {
+            Some(header) => Schema::of_npy(header, &decided.format),
+            None => Schema::of_format(&decided.format),
+        };
+        let call = Call {
+            function: step.function,
+            raised: raised.clone(),
+        };
+        let table = &self.table;
+        self.table = table.own(Arc::new(call), &decided.format, schema, step.filters)?;
+        self.header = decided.header;
+        self.is_refined = true;
+        Ok(())
+    }
+
+    /// What they are, with the header that their files would have.
+    pub(super) fn decided(&self) -> Decided {
+        Decided {
+            format: self.table.format().clone(),
+            header: self.header.clone(),
+        }
+    }
+}
+
+impl Stage {
+    /// Format and header of what [`Stage::write`] writes; nothing of lines.
+    pub(super) fn written(&self) -> Result<Option<Decided>> {
+        let Items::Records(records) = &self.items else {
+            return Ok(None);
+        };
+        Ok(Some(match &self.ending {
+            Some(Ending::Group(Grouping::Counted, made)) => made.clone(),
+            Some(Ending::Scan(..)) => Decided::from(records.table.numbers()?.0.format().clone()),
+            _ => records.decided(),
+        }))
+    }
+}
+
+fn table_of(inputs: &[Input], decided: &Decided) -> Table {
+    let files: Vec<SortInput> = inputs.iter().map(Input::to_sort).collect();
+    let schema = match &decided.header {
+        Some(header) if header.format.record_bytes() == decided.format.record_bytes() => {
+            Schema::of_npy(header, &decided.format)
+        }
+        _ => Schema::of_format(&decided.format),
+    };
+    Table::read(&files, &decided.format, schema)
+}

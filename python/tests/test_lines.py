@@ -1,0 +1,117 @@
+"""Datasets of lines against Python's own: orders, counts, samples, iteration, odd files."""
+
+from __future__ import annotations
+
+import collections
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+import outcore
+
+WORDS = [b"%x" % (i * 0x9E3779B97F4A7C15 % 5003) * (i % 5) for i in range(40_000)]
+
+
+@pytest.fixture
+def text(here: Path) -> outcore.Lines:
+    """Lines in two files, the last line of the last without its end."""
+    (here / "part-0.txt").write_bytes(b"".join(word + b"\n" for word in WORDS[:15_000]))
+    (here / "part-1.txt").write_bytes(b"\n".join(WORDS[15_000:]))
+    return outcore.open("part-*.txt", lines=True, memory="64MiB", threads=2)
+
+
+def all_of(lines: outcore.Lines) -> list[bytes]:
+    """The lines as they come."""
+    return [line for batch in lines for line in batch]
+
+
+def test_lines_come_as_they_are_and_are_counted(text: outcore.Lines) -> None:
+    assert all_of(text) == WORDS
+    assert text.count() == len(WORDS)
+    assert text.sort().count() == len(WORDS)
+    for batch in text:
+        assert isinstance(batch[0], bytes)
+        break
+
+
+def test_lines_are_sorted_as_gnu_sort_does(text: outcore.Lines, here: Path) -> None:
+    summary = text.sort().write("sorted.txt")
+    assert summary.records == len(WORDS)
+    assert (here / "sorted.txt").read_bytes() == b"".join(w + b"\n" for w in sorted(WORDS))
+    assert all_of(text.sort(descending=True, unique=True)) == sorted(set(WORDS), reverse=True)
+    (here / "table").write_bytes(b"a,10\nb,9\nc,10\nd,-1\n")
+    table = outcore.open("table", lines=True)
+    by_number = all_of(table.sort("2,2n", separator=",", stable=True))
+    assert by_number == [b"d,-1", b"b,9", b"a,10", b"c,10"]
+    assert all_of(table.sort("2,2nr", separator=",", unique=True)) == [b"a,10", b"b,9", b"d,-1"]
+    (here / "versions").write_bytes(b"v1.10\nv1.9\n")
+    assert all_of(outcore.open("versions", lines=True).sort(order="V")) == [b"v1.9", b"v1.10"]
+
+
+def test_json_lines_are_sorted_by_a_field(here: Path) -> None:
+    rows = [{"user": {"id": i * 37 % 101}, "n": i} for i in range(500)]
+    (here / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lines = outcore.open("in.jsonl", lines=True).sort(by=".user.id", stable=True)
+    expected = sorted(rows, key=lambda row: row["user"]["id"])
+    assert [json.loads(line) for line in all_of(lines)] == expected
+    with pytest.raises(outcore.UsageError, match="1"):
+        all_of(outcore.open("in.jsonl", lines=True).sort(by=".nobody"))
+
+
+def test_shuffled_lines_are_those_of_the_function(text: outcore.Lines, here: Path) -> None:
+    text.shuffle(5, epoch=2).write("lazy")
+    outcore.shuffle(["part-0.txt", "part-1.txt"], "direct", lines=True, seed=5, epoch=2)
+    assert (here / "lazy").read_bytes() == (here / "direct").read_bytes()
+    lines = all_of(text.shuffle(5))
+    assert lines != WORDS and sorted(lines) == sorted(WORDS)
+
+
+def test_distinct_lines_are_found_and_counted(text: outcore.Lines) -> None:
+    counts = sorted(collections.Counter(WORDS).items())
+    assert all_of(text.unique()) == [line for line, _ in counts]
+    assert all_of(text.unique(counts=True)) == [b"%7d " % n + line for line, n in counts]
+    assert all_of(text.unique().shuffle(1).sort()) == [line for line, _ in counts]
+
+
+def test_a_sample_is_in_order_and_repeatable(text: outcore.Lines) -> None:
+    sample = text.sample(100, seed=3)
+    assert len(sample) == 100 and sample == text.sample(100, seed=3) != text.sample(100, seed=4)
+    places = iter(WORDS)
+    assert all(line in places for line in sample), "in the order of the input"
+    assert text.sample(10**6) == WORDS
+    assert text.sample(0) == []
+
+
+def test_packed_files_are_read_as_they_come(here: Path) -> None:
+    (here / "in.gz").write_bytes(gzip.compress(b"b\na\n"))
+    packed = outcore.open("in.gz", lines=True)
+    assert (all_of(packed), packed.count(), packed.sample(9)) == ([b"b", b"a"], 2, [b"b", b"a"])
+    with pytest.raises(outcore.UsageError, match="compressed"):
+        packed.sort().write("out")
+    assert not (here / "out").exists()
+
+
+def test_writing_lines_copies_them(text: outcore.Lines, here: Path) -> None:
+    assert text.write("all").records == len(WORDS)
+    assert (here / "all").read_bytes() == b"\n".join(WORDS)
+    (here / "torn").write_bytes(b"no end")
+    with pytest.raises(outcore.UsageError, match="no end"):
+        outcore.open(["torn", "part-0.txt"], lines=True).write("none")
+    assert all_of(outcore.open(["torn", "torn"], lines=True)) == [b"no end", b"no end"]
+    (here / "empty").touch()
+    empty = outcore.open("empty", lines=True)
+    assert (all_of(empty), empty.count(), all_of(empty.sort()), empty.sample(3)) == ([], 0, [], [])
+
+
+def test_what_makes_no_sense_is_refused(text: outcore.Lines) -> None:
+    for wrong in (
+        lambda: outcore.open("part-0.txt", lines=True, dtype="u64"),  # type: ignore[call-overload]
+        lambda: text.sort("1", by=".a"),
+        lambda: text.sort("1", separator="ab"),
+        lambda: text.sort(order="x"),
+        lambda: text.sort("nothing"),
+    ):
+        with pytest.raises(outcore.UsageError):
+            wrong()
