@@ -14,6 +14,7 @@ use outcore::units;
 use outcore_traces::{Format, OnError};
 
 use crate::io::{IoOptions, NamedLoad};
+use crate::primitives::PrimitivesOptions;
 use crate::replay::{FitTo, ReplayOptions, Speed};
 use crate::sort::SortBenchOptions;
 use crate::view::ViewBenchOptions;
@@ -50,6 +51,11 @@ pub enum BenchCommand {
     /// have been read once; then what a view is to read, beside the sorted file. Everything is made in
     /// private directories there, and removed again.
     View(ViewBenchArgs),
+    /// Map, filter, reduce, scan and shuffle against size, across the memory limit
+    ///
+    /// PALID (SPAA 2025), Fig. 11, on these drives. Everything is made in private directories there,
+    /// and removed again.
+    Primitives(PrimitivesArgs),
 }
 
 /// Where a report goes besides the terminal.
@@ -209,6 +215,49 @@ impl ViewBenchArgs {
             memory_bytes: self.memory_bytes.clone(),
             threads: self.threads.unwrap_or(all).max(1),
             rounds: usize::from(self.rounds),
+            io: self.io,
+        }
+    }
+}
+
+const PRIMITIVES_EXAMPLES: &str = "\
+Examples:
+  outcore bench primitives /mnt/a /mnt/b --size 8GiB --memory 1GiB -o primitives.html
+  outcore bench primitives . --size 512MiB --memory 128MiB --charts figures/";
+
+/// The flags of `bench primitives`.
+#[derive(Debug, Args)]
+#[command(after_long_help = PRIMITIVES_EXAMPLES)]
+pub struct PrimitivesArgs {
+    /// A directory on each drive; needs three times the largest data on all of them together
+    #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dirs: Vec<PathBuf>,
+    /// Size of the largest data
+    #[arg(long = "size", value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_bytes)]
+    pub data_bytes_max: u64,
+    /// Memory to use
+    #[arg(long = "memory", value_name = "SIZE", default_value = "256MiB", value_parser = units::parse_bytes)]
+    pub memory_bytes: u64,
+    /// Compute threads. By default all processors
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// How files are read and written: auto, direct (past the page cache), buffered
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub io: IoMode,
+    /// Where the report goes.
+    #[command(flatten)]
+    pub report: ReportArgs,
+}
+
+impl PrimitivesArgs {
+    /// As [`crate::primitives::run`] wants it.
+    pub fn options(&self) -> PrimitivesOptions {
+        let all = std::thread::available_parallelism().map_or(1, usize::from);
+        PrimitivesOptions {
+            dirs: self.dirs.clone(),
+            data_bytes_max: self.data_bytes_max,
+            memory_bytes: self.memory_bytes,
+            threads: self.threads.unwrap_or(all).max(1),
             io: self.io,
         }
     }

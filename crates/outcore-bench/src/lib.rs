@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`args`] | the flags of the commands |
 //! | [`io`] | `bench io`: drives under load |
+//! | [`primitives`] | `bench primitives`: map, filter, reduce, scan, shuffle against size |
 //! | [`replay`] | `replay`: traces of requests on drives |
 //! | [`sort`] | `bench sort`: a sort larger than memory beside one in memory |
 //! | [`view`] | `bench view`: sorted views beside sorts that write their result |
@@ -16,7 +17,9 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+mod homes;
 pub mod io;
+pub mod primitives;
 pub mod replay;
 pub mod report;
 pub mod sort;

@@ -17,27 +17,21 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
-use outcore::algo::generate::{GenerateRequest, generate};
-use outcore::algo::sort::{SortInput, SortOptions, SortOutput, sort};
+use outcore::algo::sort::{SortOptions, sort};
 use outcore::config::IoMode;
-use outcore::data::{Distribution, GenerateOptions, Generator, RecordFormat};
-use outcore::drive::os::OsDevice;
-use outcore::drive::{Device, PrivateDir};
+use outcore::data::Distribution;
 use outcore::error::{Error, Kind, Result};
-use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::units;
 use outcore_chart::{Axis, Chart, Scale, Series, Shape, Unit};
 use voracious_radix_sort::RadixSort;
 
 use crate::Watch;
+use crate::homes::{HomeOptions, Homes, RECORD_BYTES, TYPE};
 use crate::report::{Cell, Column, Report, Section, Table};
 
 const OPERATION: &str = "measure sort";
-const TYPE: &str = "u64";
-const RECORD_BYTES: u64 = 8;
 /// Keys looked at to cut the range of keys.
 const SAMPLES_PER_THREAD: usize = 256;
 
@@ -88,13 +82,11 @@ pub fn run(options: &SortBenchOptions, watch: Watch<'_>) -> Result<Report> {
     Ok(report)
 }
 
-/// Private directories on all drives, which go with it.
+/// A measurement under way.
 struct Bench<'a> {
     options: &'a SortBenchOptions,
     watch: Watch<'a>,
-    device: Arc<dyn Device>,
-    homes: Vec<PrivateDir>,
-    format: RecordFormat,
+    homes: Homes<'a>,
 }
 
 /// Times of one sort in memory.
@@ -108,130 +100,43 @@ struct InMemory {
 
 impl<'a> Bench<'a> {
     fn new(options: &'a SortBenchOptions, watch: Watch<'a>) -> Result<Self> {
-        if options.dirs.is_empty() {
-            return Err(Error::usage(OPERATION, "no directory is given")
-                .hint("name a directory on each drive"));
-        }
         if options.data_bytes < RECORD_BYTES {
             return Err(Error::usage(OPERATION, "there is nothing to sort"));
         }
-        let device: Arc<dyn Device> = Arc::new(OsDevice::new(options.io));
-        let mut homes = Vec::new();
-        for dir in &options.dirs {
-            let to_dirs = |error: Error| match error.raw_errno() {
-                Some(errno) if errno == rustix::io::Errno::NOTDIR.raw_os_error() => {
-                    error.hint("name a directory on each drive")
-                }
-                _ => error,
-            };
-            device.sweep_private_dirs(dir).map_err(to_dirs)?;
-            homes.push(device.make_private_dir(dir).map_err(to_dirs)?);
-        }
+        let home = HomeOptions {
+            dirs: &options.dirs,
+            memory_bytes: options.memory_bytes,
+            threads: options.threads,
+            io: options.io,
+        };
         Ok(Bench {
             options,
             watch,
-            device,
-            homes,
-            format: RecordFormat::parse_type(TYPE)?,
+            homes: Homes::make(OPERATION, &home, watch)?,
         })
-    }
-
-    fn job(&self, drives: usize) -> Job {
-        let scratch = self.homes[..drives]
-            .iter()
-            .map(|home| ScratchDrive::new(home.path()));
-        let options = JobOptions {
-            memory_bytes: self.options.memory_bytes,
-            threads: self.options.threads,
-            drives: scratch.collect(),
-            ..JobOptions::default()
-        };
-        Job::on(options, Arc::clone(&self.device))
-    }
-
-    /// One file of that name on each of the first `drives`.
-    fn paths(&self, drives: usize, name: &str) -> Vec<PathBuf> {
-        self.homes[..drives]
-            .iter()
-            .map(|home| home.path().join(name))
-            .collect()
-    }
-
-    fn output(&self, drives: usize, name: &str) -> SortOutput {
-        let mut paths = self.paths(drives, name);
-        if drives == 1 {
-            return SortOutput::File {
-                path: paths.remove(0),
-                header: None,
-            };
-        }
-        SortOutput::Shards {
-            manifest: self.manifest(name),
-            paths,
-        }
-    }
-
-    fn manifest(&self, name: &str) -> PathBuf {
-        self.homes[0].path().join(format!("{name}.outcore.json"))
-    }
-
-    fn remove(&self, drives: usize, name: &str) {
-        for path in self
-            .paths(drives, name)
-            .iter()
-            .chain([&self.manifest(name)])
-        {
-            // What is not there needs no removing; the rest goes with its directory.
-            let _ = std::fs::remove_file(path);
-        }
-    }
-
-    fn generate(&self, drives: usize, distribution: Distribution, data_bytes: u64) -> Result<()> {
-        let records = data_bytes / RECORD_BYTES;
-        let generator = Generator::new(
-            &self.format,
-            GenerateOptions {
-                distribution,
-                seed: 1,
-                records,
-            },
-        )?;
-        let request = GenerateRequest {
-            generator,
-            records,
-            output: self.output(drives, "input"),
-            replace: true,
-        };
-        let job = self.job(drives);
-        self.watch
-            .over(&job, || generate(&job, &request))
-            .map(|_| ())
     }
 
     /// Seconds that the engine takes; the input is there.
     fn sort(&self, drives: usize) -> Result<f64> {
-        let job = self.job(drives);
-        let inputs: Vec<SortInput> = self
-            .paths(drives, "input")
-            .into_iter()
-            .map(SortInput::raw)
-            .collect();
+        let homes = &self.homes;
+        let (job, inputs) = (homes.job(drives), homes.inputs(drives));
         let options = SortOptions {
             replace: true,
             ..SortOptions::default()
         };
-        let output = self.output(drives, "sorted");
-        let done = self
-            .watch
-            .over(&job, || sort(&job, &inputs, output, &self.format, options));
-        self.remove(drives, "sorted");
+        let output = homes.output(drives, "sorted");
+        let done = homes.watch.over(&job, || sort(&job, &inputs, output, &homes.format, options));
+        homes.remove(drives, "sorted");
         Ok(done?.seconds)
     }
 
     /// The same in memory, as a plain program does it.
     fn sort_in_memory(&self, data_bytes: u64) -> Result<InMemory> {
         self.watch.check()?;
-        let (input, output) = (&self.paths(1, "input")[0], &self.paths(1, "plain")[0]);
+        let (input, output) = (
+            &self.homes.inputs(1)[0].path,
+            &self.homes.paths(1, "plain")[0],
+        );
         let started = Instant::now();
         let mut keys = vec![0_u64; (data_bytes / RECORD_BYTES) as usize];
         read_all(input, bytemuck::cast_slice_mut(&mut keys))?;
@@ -240,7 +145,7 @@ impl<'a> Bench<'a> {
         let sort_s = sorting.elapsed().as_secs_f64();
         let written = write_all(output, bytemuck::cast_slice(&keys));
         let all_s = started.elapsed().as_secs_f64();
-        self.remove(1, "plain");
+        self.homes.remove(1, "plain");
         written?;
         self.watch.check()?;
         Ok(InMemory { sort_s, all_s })
@@ -248,7 +153,7 @@ impl<'a> Bench<'a> {
 
     /// 1, 2, 4 and so on up to all of them.
     fn drive_counts(&self) -> Vec<usize> {
-        let all = self.homes.len();
+        let all = self.homes.count();
         let mut counts: Vec<usize> = (0..)
             .map(|power| 1 << power)
             .take_while(|count| *count < all)
@@ -294,7 +199,7 @@ impl<'a> Bench<'a> {
             for count in &counts {
                 self.watch
                     .say(&format!("{distribution}: generate on {count} drives"));
-                self.generate(*count, *distribution, data_bytes)?;
+                self.homes.generate(*count, *distribution, data_bytes)?;
                 if *count == 1 {
                     self.watch.say(&format!("{distribution}: sort in memory"));
                     let plain = self
@@ -307,7 +212,7 @@ impl<'a> Bench<'a> {
                 self.watch
                     .say(&format!("{distribution}: sort on {count} drives"));
                 times.push(Some(self.sort(*count)?));
-                self.remove(*count, "input");
+                self.homes.remove_input(*count);
             }
             let place = names.len() as f64;
             for (line, time) in series.iter_mut().zip(&times) {
@@ -376,7 +281,7 @@ impl<'a> Bench<'a> {
                 ("in memory", Unit::Seconds),
             ],
         );
-        let all = self.homes.len();
+        let all = self.homes.count();
         let (mut ours, mut plain) = (Vec::new(), Vec::new());
         for quarters in [1, 2, 3, 4, 6, 8, 12, 16, 24, 32] {
             let data_bytes = memory_bytes / 4 * quarters / RECORD_BYTES * RECORD_BYTES;
@@ -387,16 +292,16 @@ impl<'a> Bench<'a> {
             self.watch.say(&format!("{size}: sort in memory"));
             let mut in_memory = None;
             if data_bytes <= memory_bytes && self.fits(data_bytes) {
-                self.generate(1, Distribution::Whole, data_bytes)?;
+                self.homes.generate(1, Distribution::Whole, data_bytes)?;
                 in_memory = Some(self.sort_in_memory(data_bytes)?.all_s);
             }
             self.watch.say(&format!("{size}: sort"));
             if in_memory.is_none() || all > 1 {
-                self.remove(1, "input");
-                self.generate(all, Distribution::Whole, data_bytes)?;
+                self.homes.remove_input(1);
+                self.homes.generate(all, Distribution::Whole, data_bytes)?;
             }
             let seconds = self.sort(all)?;
-            self.remove(all, "input");
+            self.homes.remove_input(all);
             ours.push((data_bytes as f64, seconds));
             plain.extend(in_memory.map(|seconds| (data_bytes as f64, seconds)));
             table.row([

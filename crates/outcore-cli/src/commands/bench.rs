@@ -31,6 +31,9 @@ pub(crate) fn run(context: &Context, command: &BenchCommand) -> Result<u8> {
         BenchCommand::View(args) => report(context, &args.report, |watch| {
             outcore_bench::view::run(&args.options(), watch)
         }),
+        BenchCommand::Primitives(args) => report(context, &args.report, |watch| {
+            outcore_bench::primitives::run(&args.options(), watch)
+        }),
     }
 }
 

@@ -1,0 +1,172 @@
+//! Where the measurements of whole jobs keep their data: a private directory on each drive.
+//!
+//! Contract: [`Homes`] makes them, puts inputs of 64-bit numbers there, one file a drive, names outputs
+//! beside them and runs jobs that stop when the watcher wants it. All goes with the value, however the
+//! measurement ends.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use outcore::algo::generate::{GenerateRequest, generate};
+use outcore::algo::sort::{SortInput, SortOutput};
+use outcore::config::IoMode;
+use outcore::data::{Distribution, GenerateOptions, Generator, RecordFormat};
+use outcore::drive::os::OsDevice;
+use outcore::drive::{Device, PrivateDir};
+use outcore::error::{Error, Result};
+use outcore::job::{Job, JobOptions, ScratchDrive};
+
+use crate::Watch;
+
+/// What records are.
+pub(crate) const TYPE: &str = "u64";
+/// Bytes of one.
+pub(crate) const RECORD_BYTES: u64 = 8;
+const INPUT: &str = "input";
+
+/// What jobs may use.
+#[derive(Debug, Clone)]
+pub(crate) struct HomeOptions<'a> {
+    /// A directory on each drive.
+    pub(crate) dirs: &'a [PathBuf],
+    pub(crate) memory_bytes: u64,
+    pub(crate) threads: usize,
+    pub(crate) io: IoMode,
+}
+
+/// See the module.
+pub(crate) struct Homes<'a> {
+    pub(crate) watch: Watch<'a>,
+    device: Arc<dyn Device>,
+    dirs: Vec<PrivateDir>,
+    memory_bytes: u64,
+    threads: usize,
+    /// Of the records.
+    pub(crate) format: RecordFormat,
+}
+
+impl<'a> Homes<'a> {
+    /// Makes the directories; `operation` is what they are for.
+    ///
+    /// # Errors
+    /// Usage without any, what making them fails with.
+    pub(crate) fn make(
+        operation: &str,
+        options: &HomeOptions<'_>,
+        watch: Watch<'a>,
+    ) -> Result<Self> {
+        if options.dirs.is_empty() {
+            return Err(Error::usage(operation, "no directory is given")
+                .hint("name a directory on each drive"));
+        }
+        let device: Arc<dyn Device> = Arc::new(OsDevice::new(options.io));
+        let mut dirs = Vec::new();
+        for dir in options.dirs {
+            let to_dirs = |error: Error| match error.raw_errno() {
+                Some(errno) if errno == rustix::io::Errno::NOTDIR.raw_os_error() => {
+                    error.hint("name a directory on each drive")
+                }
+                _ => error,
+            };
+            device.sweep_private_dirs(dir).map_err(to_dirs)?;
+            dirs.push(device.make_private_dir(dir).map_err(to_dirs)?);
+        }
+        Ok(Homes {
+            watch,
+            device,
+            dirs,
+            memory_bytes: options.memory_bytes,
+            threads: options.threads,
+            format: RecordFormat::parse_type(TYPE)?,
+        })
+    }
+
+    /// Number of drives.
+    pub(crate) fn count(&self) -> usize {
+        self.dirs.len()
+    }
+
+    /// A job with scratch on the first `drives`.
+    pub(crate) fn job(&self, drives: usize) -> Job {
+        let scratch = self.dirs[..drives]
+            .iter()
+            .map(|home| ScratchDrive::new(home.path()));
+        let options = JobOptions {
+            memory_bytes: self.memory_bytes,
+            threads: self.threads,
+            drives: scratch.collect(),
+            ..JobOptions::default()
+        };
+        Job::on(options, Arc::clone(&self.device))
+    }
+
+    /// One file of that name on each of the first `drives`.
+    pub(crate) fn paths(&self, drives: usize, name: &str) -> Vec<PathBuf> {
+        self.dirs[..drives]
+            .iter()
+            .map(|home| home.path().join(name))
+            .collect()
+    }
+
+    /// The input on the first `drives`, where [`Homes::generate`] has put it.
+    pub(crate) fn inputs(&self, drives: usize) -> Vec<SortInput> {
+        let paths = self.paths(drives, INPUT).into_iter();
+        paths.map(SortInput::raw).collect()
+    }
+
+    /// An output of that name: a file, or a shard on each drive.
+    pub(crate) fn output(&self, drives: usize, name: &str) -> SortOutput {
+        let mut paths = self.paths(drives, name);
+        if drives == 1 {
+            return SortOutput::File {
+                path: paths.remove(0),
+                header: None,
+            };
+        }
+        SortOutput::Shards {
+            manifest: self.manifest(name),
+            paths,
+        }
+    }
+
+    fn manifest(&self, name: &str) -> PathBuf {
+        self.dirs[0].path().join(format!("{name}.outcore.json"))
+    }
+
+    /// Removes the files of that name.
+    pub(crate) fn remove(&self, drives: usize, name: &str) {
+        let manifest = self.manifest(name);
+        for path in self.paths(drives, name).iter().chain([&manifest]) {
+            // What is not there needs no removing; the rest goes with its directory.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    /// Removes the input.
+    pub(crate) fn remove_input(&self, drives: usize) {
+        self.remove(drives, INPUT);
+    }
+
+    /// Puts an input on the first `drives`.
+    pub(crate) fn generate(
+        &self,
+        drives: usize,
+        distribution: Distribution,
+        data_bytes: u64,
+    ) -> Result<()> {
+        let records = data_bytes / RECORD_BYTES;
+        let options = GenerateOptions {
+            distribution,
+            seed: 1,
+            records,
+        };
+        let request = GenerateRequest {
+            generator: Generator::new(&self.format, options)?,
+            records,
+            output: self.output(drives, INPUT),
+            replace: true,
+        };
+        let job = self.job(drives);
+        self.watch.over(&job, || generate(&job, &request)).map(|_| ())
+    }
+}
