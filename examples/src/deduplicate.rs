@@ -1,23 +1,32 @@
-//! One record of each kind: deduplication of training data by the hash of a document, say.
+//! One document of each kind: training data without those that say the same again.
 //!
-//! Contract: by hash while the distinct records fit in memory, by sort beyond.
+//! Contract: documents are lines of JSON; of those with equal values in a field, the first in the input
+//! is kept, whatever else it says. The result is in the order of that field.
 
 use std::path::Path;
 
 use outcore::Result;
-use outcore::algo::sequence::{read, unique};
+use outcore::algo::lines::{LineSortOptions, sort_lines};
 use outcore::algo::sort::SortInput;
-use outcore::data::RecordFormat;
 use outcore::job::Job;
+use outcore_formats::text::json::JsonFields;
 
-/// Writes each record (16 bytes) of `from` once to `to`, in the order of their bytes; gives their
-/// number.
+/// Writes the first document of `from` with each value of `field` (`.text`) to `to`; gives their number.
 ///
 /// # Errors
-/// What the passes fail with.
-pub fn deduplicate(job: &Job, from: &Path, to: &Path) -> Result<u64> {
-    let records = read::<[u8; 16]>(&[SortInput::raw(from)]);
-    let format = RecordFormat::parse_type("bytes16")?;
-    let found = unique(job, &records, &format, (&crate::to_file(to), false))?;
-    Ok(found.pass.records)
+/// A line that is no JSON or has no such field, by number; what the sort fails with.
+pub fn deduplicate(job: &Job, from: &Path, field: &str, to: &Path) -> Result<u64> {
+    let by_field = JsonFields::new(&[field.to_string()], false, true)?;
+    let options = LineSortOptions {
+        unique: true,
+        ..LineSortOptions::default()
+    };
+    let found = sort_lines(
+        job,
+        &[SortInput::raw(from)],
+        crate::to_file(to),
+        &by_field,
+        options,
+    )?;
+    Ok(found.lines_out)
 }

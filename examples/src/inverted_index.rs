@@ -1,59 +1,72 @@
-//! An inverted index: for each term, the documents that have it.
+//! An inverted index of a text: for each word, the lines that have it.
 //!
-//! Pairs of term and document, each once and in order, are the postings. Counting terms and a scan
-//! over the counts say where those of each term begin.
+//! Pairs of word and line, sorted by word and then by number, each once, are the postings; one more
+//! look at them puts those of a word on one line. Memory is that of the sort.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use outcore::Result;
-use outcore::algo::sequence::{Inclusion, Sequence, count_by, read, scan, unique, write};
+use outcore::algo::lines::{LineSortOptions, sort_lines};
 use outcore::algo::sort::SortInput;
-use outcore::data::RecordFormat;
 use outcore::job::Job;
+use outcore::{Error, Result};
+use outcore_formats::text::gnu::{GnuOrder, GnuSort, Key};
 
-/// Reads (term, document) pairs of `u32` from `pairs`. Writes the documents of all terms, one term
-/// after another, to `postings` (`u32`), and for each term itself and where its documents begin to
-/// `terms` (two `u64`). Gives the number of terms.
+use crate::{lines, make};
+
+/// Writes a line for each word of the text `from`, in lower case, to `to`: the word and the numbers of
+/// the lines, from 1, that have it. Gives the number of words.
 ///
 /// # Errors
-/// What the passes fail with.
-pub fn inverted_index(job: &Job, pairs: &Path, terms: &Path, postings: &Path) -> Result<u64> {
-    let dir = job
-        .device
-        .make_private_dir(terms.parent().unwrap_or(Path::new(".")))?;
-    let step = |name: &str| dir.path().join(name);
+/// What reading, sorting and writing fail with; `to` is not there then.
+pub fn inverted_index(job: &Job, from: &Path, to: &Path) -> Result<u64> {
+    let dir = crate::private_dir(job, to)?;
+    let step = |name: &str| -> PathBuf { dir.path().join(name) };
 
-    let all = read::<[u32; 2]>(&[SortInput::raw(pairs)]);
-    let by_term = RecordFormat::parse_type("u32x2")?;
-    unique(
-        job,
-        &all,
-        &by_term,
-        (&crate::to_file(&step("pairs")), false),
-    )?;
-    let sorted = || read::<[u32; 2]>(&[SortInput::raw(step("pairs"))]);
-    let documents = sorted().map(|[_, document]| document);
-    write(job, &documents, &crate::to_file(postings), false)?;
+    make(&step("pairs"), |put| {
+        let (mut reader, mut number) = (lines(job, from)?, 0_u64);
+        while let Some(line) = reader.next_record()? {
+            number += 1;
+            for word in line
+                .split(|byte| !byte.is_ascii_alphabetic())
+                .filter(|w| !w.is_empty())
+            {
+                put(&word.to_ascii_lowercase())?;
+                put(format!(" {number}\n").as_bytes())?;
+            }
+        }
+        Ok(())
+    })?;
 
-    let term_of = sorted().map(|[term, _]| u64::from(term));
-    let format = RecordFormat::parse_type("u64")?;
-    let counted = crate::to_file(&step("counts"));
-    let found = count_by(job, &term_of, &format, (&counted, false))?;
-    let counts = read::<[u64; 2]>(&[SortInput::raw(step("counts"))]);
-    // The counts of the terms before one say where its documents begin.
-    let starts = crate::to_file(&step("starts"));
-    let lengths = counts.map(|[_, count]| count);
-    scan(
-        job,
-        &lengths,
-        0,
-        u64::wrapping_add,
-        Inclusion::Exclusive,
-        (&starts, false),
-    )?;
-    let index = read::<[u64; 2]>(&[SortInput::raw(step("counts"))])
-        .zip(read::<u64>(&[SortInput::raw(step("starts"))]))
-        .map(|([term, _], start): ([u64; 2], u64)| [term, start]);
-    write(job, &index, &crate::to_file(terms), false)?;
-    Ok(found.pass.records)
+    let by_word_and_number = GnuOrder::new(&GnuSort {
+        keys: vec![Key::parse("1,1")?, Key::parse("2,2n")?],
+        unique: true,
+        ..GnuSort::default()
+    })?;
+    let options = LineSortOptions {
+        unique: true,
+        ..LineSortOptions::default()
+    };
+    let (pairs, sorted) = (
+        [SortInput::raw(step("pairs"))],
+        crate::to_file(&step("sorted")),
+    );
+    sort_lines(job, &pairs, sorted, &by_word_and_number, options)?;
+
+    let mut words = 0;
+    make(&step("index"), |put| {
+        let (mut reader, mut last) = (lines(job, &step("sorted"))?, Vec::new());
+        while let Some(pair) = reader.next_record()? {
+            let (word, number) = pair.split_at(pair.iter().position(|b| *b == b' ').unwrap_or(0));
+            if word != last {
+                put(if words == 0 { b"" } else { b"\n" })?;
+                put(word)?;
+                last = word.to_vec();
+                words += 1;
+            }
+            put(number)?;
+        }
+        put(if words == 0 { b"" } else { b"\n" })
+    })?;
+    std::fs::rename(step("index"), to).map_err(|e| Error::io("publish", &e).path(to))?;
+    Ok(words)
 }

@@ -31,9 +31,7 @@ struct Row {
 /// # Errors
 /// What the passes fail with.
 pub fn join(job: &Job, left: &Path, right: &Path, to: &Path) -> Result<u64> {
-    let dir = job
-        .device
-        .make_private_dir(to.parent().unwrap_or(Path::new(".")))?;
+    let dir = crate::private_dir(job, to)?;
     let step = |name: &str| dir.path().join(name);
     let rows = |path: &Path| read::<[u64; 2]>(&[SortInput::raw(path)]);
 
@@ -56,13 +54,14 @@ pub fn join(job: &Job, left: &Path, right: &Path, to: &Path) -> Result<u64> {
     };
     let sorted = read::<Row>(&[SortInput::raw(step("sorted"))]);
     let scanned = crate::to_file(&step("scanned"));
+    let (none, to_scanned) = (Row::zeroed(), (&scanned, false));
     scan(
         job,
         &sorted,
-        Row::zeroed(),
+        none,
         last_left,
         Inclusion::Inclusive,
-        (&scanned, false),
+        to_scanned,
     )?;
     let matched = read::<Row>(&[SortInput::raw(step("scanned"))])
         .filter(|row| row.side == 1 && row.left_key == row.key)

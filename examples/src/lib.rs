@@ -25,9 +25,16 @@ pub use samplesort::samplesort;
 pub use shuffle::global_shuffle;
 pub use word_count::word_count;
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use outcore::algo::sort::SortOutput;
+use outcore::drive::PrivateDir;
+use outcore::job::Job;
+use outcore::{Error, Result};
+use outcore_formats::inputs::{Streams, find};
+use outcore_formats::text::reader::{Frame, RecordReader};
 
 /// One file, without a header.
 fn to_file(path: &Path) -> SortOutput {
@@ -35,4 +42,37 @@ fn to_file(path: &Path) -> SortOutput {
         path: path.to_path_buf(),
         header: None,
     }
+}
+
+/// A directory beside `path` for what is made on the way; it goes with the value.
+fn private_dir(job: &Job, path: &Path) -> Result<PrivateDir> {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    job.device
+        .make_private_dir(parent.unwrap_or(Path::new(".")))
+}
+
+/// The lines of a text as they come.
+fn lines<'a>(job: &'a Job, of: &Path) -> Result<RecordReader<'a>> {
+    let sources = find(&[of.to_path_buf()], Streams::Refused)?;
+    Ok(RecordReader::new(
+        &job.control,
+        sources,
+        Frame::Terminator(b'\n'),
+    ))
+}
+
+/// What puts bytes behind those that are there.
+type Put<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
+
+/// Makes a file of what `work` puts there.
+fn make(path: &Path, work: impl FnOnce(Put<'_>) -> Result<()>) -> Result<()> {
+    let failed = |error: std::io::Error| Error::io("write", &error).path(path);
+    let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+    work(&mut |bytes| file.write_all(bytes).map_err(failed))?;
+    let file = file
+        .into_inner()
+        .map_err(|error| failed(error.into_error()))?;
+    file.sync_all().map_err(failed)
 }

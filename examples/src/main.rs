@@ -1,6 +1,6 @@
 //! Runs an example: `cargo run --release -p outcore-examples -- NAME FILE...`
 //!
-//! Contract: files hold little-endian numbers of the types that the example names; the last is
+//! Contract: files hold text, or little-endian numbers of the types that the example names; the last is
 //! the output where there is one. What is found goes to standard output.
 
 use std::path::{Path, PathBuf};
@@ -17,11 +17,11 @@ usage: outcore-examples NAME FILE...
   prefix-sums   IN OUT          u64
   histogram     IN              f64
   kth-largest   IN K            u64
-  word-count    IN OUT          words of 16 bytes
-  deduplicate   IN OUT          records of 16 bytes
+  word-count    IN OUT          text
+  deduplicate   IN FIELD OUT    lines of JSON; .text
   shuffle       IN OUT          u64
   join          LEFT RIGHT OUT  (key, value) as u64
-  inverted-index IN TERMS POSTINGS  (term, document) as u32
+  inverted-index IN OUT         text, a document a line
   bfs           EDGES N SOURCE  (from, to) as u32";
 
 fn main() -> ExitCode {
@@ -64,8 +64,8 @@ fn run(job: &Job, arguments: &[String]) -> outcore::Result<String> {
         ["word-count", from, to] => {
             examples::word_count(job, &path(from), &path(to)).map(|n| format!("{n}\n"))
         }
-        ["deduplicate", from, to] => {
-            examples::deduplicate(job, &path(from), &path(to)).map(|n| format!("{n}\n"))
+        ["deduplicate", from, field, to] => {
+            examples::deduplicate(job, &path(from), field, &path(to)).map(|n| format!("{n}\n"))
         }
         ["shuffle", from, to] => {
             examples::global_shuffle(job, &path(from), &path(to), 1).map(|_| String::new())
@@ -73,9 +73,8 @@ fn run(job: &Job, arguments: &[String]) -> outcore::Result<String> {
         ["join", left, right, to] => {
             examples::join(job, &path(left), &path(right), &path(to)).map(|n| format!("{n}\n"))
         }
-        ["inverted-index", from, terms, postings] => {
-            examples::inverted_index(job, &path(from), &path(terms), &path(postings))
-                .map(|n| format!("{n}\n"))
+        ["inverted-index", from, to] => {
+            examples::inverted_index(job, &path(from), &path(to)).map(|n| format!("{n}\n"))
         }
         ["bfs", edges, count, source] => {
             let depths = examples::bfs(

@@ -1,25 +1,51 @@
-//! How often each word occurs: the "hello world" of map and reduce.
+//! How often each word of a text occurs: the "hello world" of map and reduce.
 //!
-//! Words are 16 bytes, padded with zeros. Those that fit in memory are counted in a table, more
-//! are sorted: `count_by` decides.
+//! `tr A-Z a-z | tr -c a-z '\n' | sort | uniq -c`, as two steps: a map from text to one word a line, which
+//! is one pass over the bytes, and a sort of lines that counts equal ones. While the words that differ
+//! fit in memory they are counted in a table; more are sorted on scratch.
 
 use std::path::Path;
 
 use outcore::Result;
-use outcore::algo::sequence::{Sequence, count_by, read};
+use outcore::algo::lines::{LineSortOptions, OnNoKey, sort_lines};
+use outcore::algo::sequence::{Sequence, read, write};
 use outcore::algo::sort::SortInput;
-use outcore::data::RecordFormat;
+use outcore::data::lines::{LineOrder, NoKey};
 use outcore::job::Job;
 
-/// Writes each word of `from`, in lower case, and its count (`u64`) to `to`; gives the number of
-/// words that differ.
+/// Words in the order of their bytes; an empty line is none.
+struct Words;
+
+impl LineOrder for Words {
+    fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
+        key.extend_from_slice(line);
+        match line.is_empty() {
+            false => Ok(()),
+            true => Err(NoKey("it has no word".to_string())),
+        }
+    }
+}
+
+/// Writes each word of the text `from`, in lower case, behind its count (`uniq -c`) to `to`; gives the
+/// number of words that differ.
 ///
 /// # Errors
 /// What the passes fail with.
 pub fn word_count(job: &Job, from: &Path, to: &Path) -> Result<u64> {
-    let words =
-        read::<[u8; 16]>(&[SortInput::raw(from)]).map(|word| word.map(|c| c.to_ascii_lowercase()));
-    let format = RecordFormat::parse_type("bytes16")?;
-    let found = count_by(job, &words, &format, (&crate::to_file(to), false))?;
-    Ok(found.pass.records)
+    let dir = crate::private_dir(job, to)?;
+    let words = dir.path().join("words");
+    let letters = read::<u8>(&[SortInput::raw(from)]).map(|byte| match byte {
+        b'a'..=b'z' => byte,
+        b'A'..=b'Z' => byte.to_ascii_lowercase(),
+        _ => b'\n',
+    });
+    write(job, &letters, &crate::to_file(&words), false)?;
+    let options = LineSortOptions {
+        count: true,
+        on_no_key: OnNoKey::Skip,
+        ..LineSortOptions::default()
+    };
+    let words = [SortInput::raw(words)];
+    let found = sort_lines(job, &words, crate::to_file(to), &Words, options)?;
+    Ok(found.lines_out)
 }

@@ -118,36 +118,61 @@ fn the_kth_largest_is_that_of_a_sort() {
     assert_eq!(examples::kth_largest(&job(), &from, 201_001).unwrap(), None);
 }
 
-#[test]
-fn words_are_counted_and_records_deduplicated() {
-    let case = Case::new();
-    let word = |x: u64| {
-        let mut word = [0_u8; 16];
-        let text = format!("{}{x}", if x.is_multiple_of(2) { "Word" } else { "word" });
-        word[..text.len()].copy_from_slice(text.as_bytes());
-        word
-    };
-    let words: Vec<[u8; 16]> = numbers(200_000, 3000).into_iter().map(word).collect();
-    let from = case.put("in", &words);
-    let mut counts = BTreeMap::new();
-    for word in &words {
-        *counts
-            .entry(word.map(|c| c.to_ascii_lowercase()))
-            .or_insert(0_u64) += 1;
-    }
-    let found = examples::word_count(&job(), &from, &case.path("counts")).unwrap();
-    assert_eq!(found, counts.len() as u64);
-    let expected: Vec<u8> = counts
-        .iter()
-        .flat_map(|(word, count)| [&word[..], &count.to_le_bytes()].concat())
-        .collect();
-    assert!(std::fs::read(case.path("counts")).unwrap() == expected);
+/// A real text, many times over, with a number in each copy.
+fn real_text() -> String {
+    let text = include_str!("../../LICENSE-APACHE");
+    let copy = |number: u64| format!("{text}Copy {} of it\n", random(1, number) % 40);
+    (0..100).map(copy).collect()
+}
 
-    let found = examples::deduplicate(&job(), &from, &case.path("unique")).unwrap();
-    let expected: BTreeSet<[u8; 16]> = words.into_iter().collect();
-    assert_eq!(found, expected.len() as u64);
-    let expected: Vec<[u8; 16]> = expected.into_iter().collect();
-    assert!(get::<[u8; 16]>(&case.path("unique")) == expected);
+fn words_of(text: &str) -> impl Iterator<Item = String> + '_ {
+    let words = text.split(|c: char| !c.is_ascii_alphabetic());
+    words
+        .filter(|word| !word.is_empty())
+        .map(str::to_ascii_lowercase)
+}
+
+#[test]
+fn the_words_of_a_real_text_are_counted() {
+    let case = Case::new();
+    let text = real_text();
+    let from = case.put("in", text.as_bytes());
+    let found = examples::word_count(&job(), &from, &case.path("out")).unwrap();
+    let mut counts = BTreeMap::new();
+    for word in words_of(&text) {
+        *counts.entry(word).or_insert(0_u64) += 1;
+    }
+    assert!(counts["license"] > 1000, "it is about one");
+    assert_eq!(found, counts.len() as u64);
+    let expected: String = counts
+        .iter()
+        .map(|(word, count)| format!("{count:7} {word}\n"))
+        .collect();
+    assert!(std::fs::read_to_string(case.path("out")).unwrap() == expected);
+}
+
+#[test]
+fn documents_that_say_the_same_are_kept_once_and_the_first_of_them() {
+    let case = Case::new();
+    let text = real_text();
+    let document = |(number, line): (usize, &str)| {
+        serde_json::json!({"id": number, "text": line.trim()}).to_string()
+    };
+    let documents: Vec<String> = text.lines().enumerate().map(document).collect();
+    let from = case.put("in", (documents.join("\n") + "\n").as_bytes());
+    let found = examples::deduplicate(&job(), &from, ".text", &case.path("out")).unwrap();
+    let mut first: BTreeMap<&str, &str> = BTreeMap::new();
+    for (line, document) in text.lines().zip(&documents) {
+        first.entry(line.trim()).or_insert(document);
+    }
+    assert_eq!(found, first.len() as u64);
+    let expected: Vec<&str> = first.into_values().collect();
+    let written = std::fs::read_to_string(case.path("out")).unwrap();
+    assert!(written.lines().eq(expected));
+    let torn = case.put("torn", b"{\"text\": \"a\"}\n{\"id\": 1}\n");
+    let error = examples::deduplicate(&job(), &torn, ".text", &case.path("none")).unwrap_err();
+    assert!(error.to_string().contains('2'), "{error}");
+    assert!(!case.path("none").exists());
 }
 
 #[test]
@@ -184,26 +209,29 @@ fn a_join_finds_the_partner_of_every_row() {
 }
 
 #[test]
-fn an_inverted_index_leads_to_every_document() {
+fn an_inverted_index_leads_to_every_line_of_a_real_text() {
     let case = Case::new();
-    let pair = |i: u64| [(random(1, i) % 500) as u32, (random(2, i) % 900) as u32];
-    let pairs: Vec<[u32; 2]> = (0..100_000).map(pair).collect();
-    let from = case.put("pairs", &pairs);
-    let (terms, postings) = (case.path("terms"), case.path("postings"));
-    let found = examples::inverted_index(&job(), &from, &terms, &postings).unwrap();
-    let mut index: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
-    for [term, document] in pairs {
-        index.entry(term).or_default().insert(document);
+    let text = real_text();
+    let from = case.put("in", text.as_bytes());
+    let found = examples::inverted_index(&job(), &from, &case.path("out")).unwrap();
+    let mut index: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
+    for (number, line) in text.lines().enumerate() {
+        for word in words_of(line) {
+            index.entry(word).or_default().insert(number + 1);
+        }
     }
     assert_eq!(found, index.len() as u64);
-    let documents = get::<u32>(&postings);
-    let terms = get::<[u64; 2]>(&terms);
-    for (number, (term, expected)) in index.iter().enumerate() {
-        let [found, start] = terms[number];
-        assert_eq!(found, u64::from(*term));
-        let list = &documents[start as usize..start as usize + expected.len()];
-        assert!(list.iter().eq(expected), "{term}");
-    }
+    let line = |(word, numbers): (&String, &BTreeSet<usize>)| {
+        let numbers: String = numbers.iter().map(|number| format!(" {number}")).collect();
+        format!("{word}{numbers}\n")
+    };
+    let expected: String = index.iter().map(line).collect();
+    assert!(std::fs::read_to_string(case.path("out")).unwrap() == expected);
+    let empty = case.put("empty", b"");
+    assert_eq!(
+        examples::inverted_index(&job(), &empty, &case.path("none")).unwrap(),
+        0
+    );
 }
 
 #[test]

@@ -23,7 +23,7 @@ const PACKAGES: [(&str, &[&str]); 12] = [
     ),
     ("crates/outcore-bench", BELOW_BENCH),
     ("crates/outcore-cli", BELOW_CLI),
-    ("examples", &["outcore"]),
+    ("examples", &["outcore", "outcore-formats"]),
     ("python", BELOW_CLI),
     ("xtask", &["outcore-cli"]),
 ];
