@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod bench;
+mod conformance;
 mod errors;
 mod faults;
 mod generate;

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod conformance;
 mod consumers;
 mod drives;
 mod faults;

@@ -1,0 +1,140 @@
+//! Every case of the conformance kit through the command.
+//!
+//! Contract: the cases and their oracle are those of the engine's tests; what is printed counts as what
+//! is written.
+
+use self::kit::{Case, cases};
+use crate::support::*;
+
+#[path = "../../../outcore/tests/conformance/primitives.rs"]
+mod kit;
+
+/// Runs a case; gives what it wrote or printed.
+fn run(case: &Case) -> Vec<u8> {
+    let place = Place::new();
+    let drives: Vec<String> = (0..case.number("drives"))
+        .map(|d| format!("d{d}"))
+        .collect();
+    for drive in &drives {
+        place.make_dir(drive);
+    }
+    let put = |name: &str, further| -> Vec<String> {
+        let files = case.files(further).into_iter().enumerate();
+        let put = |(number, bytes): (usize, Vec<u8>)| {
+            let name = format!("{}/{name}-{number}", drives[number % drives.len()]);
+            place.write(&name, &bytes);
+            name
+        };
+        files.map(put).collect()
+    };
+    let mut arguments = words_of(case);
+    arguments.extend(put("in", 0));
+    if case.text("do") == "zip" {
+        arguments.extend(
+            put("other", 1)
+                .into_iter()
+                .flat_map(|name| ["--zip".into(), name]),
+        );
+    }
+    if case.text("do") == "gather" {
+        let positions = case.positions().into_iter().flat_map(u64::to_le_bytes);
+        place.write("at", &positions.collect::<Vec<u8>>());
+        arguments.extend(["--at".to_string(), "at".to_string()]);
+    }
+    if !case.is_lines() {
+        arguments.extend(["--type".to_string(), case.text("type").to_string()]);
+    }
+    arguments.extend(["--memory", "64MiB", "--threads", "2"].map(String::from));
+    arguments.extend(
+        drives
+            .iter()
+            .flat_map(|drive| ["--drive".into(), drive.clone()]),
+    );
+    let outputs: Vec<String> = match (case.is_sharded(), case.text("do")) {
+        (_, "reduce" | "histogram" | "top" | "find") => Vec::new(),
+        (_, "partition") => (0..case.number("parts"))
+            .map(|part| format!("part-{part}"))
+            .collect(),
+        (true, _) => drives
+            .iter()
+            .map(|drive| format!("{drive}/out-{drive}"))
+            .collect(),
+        (false, _) => vec!["out".to_string()],
+    };
+    if !outputs.is_empty() {
+        let name = match (case.is_sharded(), case.text("do")) {
+            (_, "partition") => "part-{part}",
+            (true, _) => "out-{drive}",
+            (false, _) => "out",
+        };
+        arguments.extend(["-o", name].map(String::from));
+    }
+    let answer = place.run(&arguments);
+    if outputs.is_empty() {
+        return printed(case, answer);
+    }
+    answer.ok();
+    outputs.iter().flat_map(|name| place.read(name)).collect()
+}
+
+/// The subcommand and what is its own.
+fn words_of(case: &Case) -> Vec<String> {
+    let number = |key| case.number(key).to_string();
+    let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let flags = |flags: &[&str]| {
+        let set = flags.iter().filter(|flag| case.is(flag));
+        set.map(|flag| format!("--{flag}")).collect::<Vec<_>>()
+    };
+    match case.text("do") {
+        "map" => words(&["map", &format!("x * {} + {}", number("a"), number("b"))]),
+        "filter" => words(&["filter", &case.condition()]),
+        "find" => words(&["find", &case.condition()]),
+        "reduce" => words(&["reduce", case.text("how")]),
+        "scan" => [words(&["scan", case.text("op")]), flags(&["exclusive"])].concat(),
+        "sort" => [words(&["sort"]), flags(&["descending", "unique"])].concat(),
+        "shuffle" => {
+            let (seed, epoch) = (number("shuffle_seed"), number("epoch"));
+            words(&["shuffle", "--seed", &seed, "--epoch", &epoch])
+        }
+        "histogram" => {
+            let range = format!("{}:{}", number("low"), number("high"));
+            words(&["histogram", "--bins", &number("bins"), "--range", &range])
+        }
+        "top" => [words(&["top", &number("k")]), flags(&["smallest"])].concat(),
+        "partition" => {
+            let parts = number("parts");
+            words(&["partition", &format!("x % {parts}"), "--parts", &parts])
+        }
+        "count" => words(&["unique", "--count"]),
+        name => words(&[name]),
+    }
+}
+
+/// What was printed; of a histogram the counts.
+fn printed(case: &Case, answer: Answer) -> Vec<u8> {
+    if case.text("do") == "find" && answer.stdout.is_empty() {
+        assert_eq!(answer.code, Some(1), "{}", answer.stderr);
+        return Vec::new();
+    }
+    let answer = answer.ok();
+    if case.text("do") != "histogram" {
+        return answer.stdout;
+    }
+    let text = answer.text();
+    let counts = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().next_back());
+    counts
+        .map(|count| format!("{count}\n"))
+        .collect::<String>()
+        .into_bytes()
+}
+
+#[test]
+fn the_command_gives_what_naive_oracles_give_in_every_case() {
+    // Counts of records are Rust's and Python's.
+    let cases = cases().into_iter();
+    for case in cases.filter(|case| case.is_lines() || case.text("do") != "count") {
+        case.check(&run(&case));
+    }
+}

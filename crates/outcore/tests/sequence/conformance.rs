@@ -1,0 +1,270 @@
+//! Every case of the conformance kit through the engine.
+//!
+//! Contract: what is written is read back from files, one after another; results that are no items are
+//! written as the command prints them.
+
+use std::path::{Path, PathBuf};
+
+use outcore::algo::lines::{LineSortOptions, sort_lines};
+use outcore::algo::sequence::gather::InMemory;
+use outcore::algo::sequence::group::group;
+use outcore::algo::sequence::tables::{
+    ScanOp, distribute_table, find_table, histogram_table, scan_table, top_table,
+};
+use outcore::algo::sequence::write::produce;
+use outcore::algo::sequence::{
+    BucketFiles, Grouping, Inclusion, Reduction, Table, gather, reduce_table,
+};
+use outcore::algo::shuffle::{ShuffleOptions, Unit, shuffle};
+use outcore::algo::sort::{SortInput, SortOptions, SortOutput, sort};
+use outcore::config::IoMode;
+use outcore::data::RecordFormat;
+use outcore::data::expr::Schema;
+use outcore::data::lines::{LineOrder, NoKey};
+use outcore::job::{Job, ScratchDrive};
+
+use self::kit::{Case, cases};
+use crate::support::options;
+
+#[path = "../conformance/primitives.rs"]
+mod kit;
+
+/// Lines in the order of their bytes, or the other way round.
+struct Bytes {
+    is_descending: bool,
+}
+
+impl LineOrder for Bytes {
+    fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> Result<(), NoKey> {
+        key.extend_from_slice(line);
+        Ok(())
+    }
+
+    fn is_whole_line(&self) -> bool {
+        true
+    }
+
+    fn is_descending(&self) -> bool {
+        self.is_descending
+    }
+}
+
+/// A case on drives that are directories.
+struct Driver<'a> {
+    case: &'a Case,
+    drives: Vec<PathBuf>,
+    job: Job,
+}
+
+impl Driver<'_> {
+    fn put(&self, name: &str, further: u64) -> Vec<SortInput> {
+        let put = |(number, bytes): (usize, Vec<u8>)| {
+            let drive = &self.drives[number % self.drives.len()];
+            let path = drive.join(format!("{name}-{number}"));
+            std::fs::write(&path, bytes).unwrap();
+            SortInput::raw(path)
+        };
+        let files = self.case.files(further).into_iter().enumerate();
+        files.map(put).collect()
+    }
+
+    fn outputs(&self) -> Vec<PathBuf> {
+        let drives = if self.case.is_sharded() {
+            self.drives.len()
+        } else {
+            1
+        };
+        self.drives[..drives]
+            .iter()
+            .map(|drive| drive.join("out"))
+            .collect()
+    }
+
+    fn output(&self) -> SortOutput {
+        let mut paths = self.outputs();
+        match self.case.is_sharded() {
+            true => SortOutput::Shards {
+                manifest: self.drives[0].join("out.outcore.json"),
+                paths,
+            },
+            false => SortOutput::File {
+                path: paths.remove(0),
+                header: None,
+            },
+        }
+    }
+
+    fn written(&self) -> Vec<u8> {
+        let outputs = self.outputs();
+        outputs
+            .iter()
+            .flat_map(|path| std::fs::read(path).unwrap())
+            .collect()
+    }
+
+    fn run(&self) -> Vec<u8> {
+        let inputs = self.put("in", 0);
+        match self.case.is_lines() {
+            true => self.run_lines(&inputs),
+            false => self.run_records(&inputs),
+        }
+    }
+
+    fn run_lines(&self, inputs: &[SortInput]) -> Vec<u8> {
+        let (case, job, output) = (self.case, &self.job, self.output());
+        let sorts = case.text("do") == "sort";
+        let options = LineSortOptions {
+            unique: case.text("do") == "unique" || sorts && case.is("unique"),
+            count: case.text("do") == "count",
+            ..LineSortOptions::default()
+        };
+        let order = Bytes {
+            is_descending: sorts && case.is("descending"),
+        };
+        match case.text("do") {
+            "shuffle" => self.shuffle(inputs, Unit::Lines { terminator: b'\n' }),
+            _ => drop(sort_lines(job, inputs, output, &order, options).unwrap()),
+        }
+        self.written()
+    }
+
+    fn shuffle(&self, inputs: &[SortInput], unit: Unit) {
+        let options = ShuffleOptions {
+            unit,
+            seed: self.case.number("shuffle_seed"),
+            epoch: self.case.number("epoch"),
+            replace: false,
+        };
+        shuffle(&self.job, inputs, self.output(), options).unwrap();
+    }
+
+    fn run_records(&self, inputs: &[SortInput]) -> Vec<u8> {
+        let (case, job) = (self.case, &self.job);
+        let format = RecordFormat::parse_type(case.text("type")).unwrap();
+        let table = Table::read(inputs, &format, Schema::of_format(&format));
+        let output = || (self.output(), false);
+        let produced = |table: &Table| produce(job, table, &self.output(), false).unwrap();
+        let lines = |numbers: Vec<String>| -> Vec<u8> {
+            let ended = numbers.into_iter().map(|number| number + "\n");
+            ended.collect::<String>().into_bytes()
+        };
+        match case.text("do") {
+            "map" => {
+                let expression = format!("x * {} + {}", case.number("a"), case.number("b"));
+                produced(&table.map(&expression).unwrap());
+            }
+            "filter" => drop(produced(&table.filter(&case.condition()).unwrap())),
+            "reduce" => {
+                let how = [Reduction::parse(case.text("how"))];
+                let (found, _) = reduce_table(job, &table, &how).unwrap();
+                return lines(found.iter().map(ToString::to_string).collect());
+            }
+            "scan" => {
+                let op = match case.text("op") {
+                    "sum" => ScanOp::Sum,
+                    "product" => ScanOp::Product,
+                    "min" => ScanOp::Min,
+                    _ => ScanOp::Max,
+                };
+                let inclusion = match case.is("exclusive") {
+                    true => Inclusion::Exclusive,
+                    false => Inclusion::Inclusive,
+                };
+                let (output, replace) = output();
+                scan_table(job, &table, op, inclusion, (&output, replace)).unwrap();
+            }
+            "sort" => {
+                let options = SortOptions {
+                    descending: case.is("descending"),
+                    unique: case.is("unique"),
+                    ..SortOptions::default()
+                };
+                sort(job, inputs, self.output(), &format, options).unwrap();
+            }
+            "shuffle" => {
+                let record_bytes = format.record_bytes();
+                self.shuffle(inputs, Unit::Records { record_bytes });
+            }
+            "histogram" => {
+                let range = (case.number("low") as f64, case.number("high") as f64);
+                let bins = case.number("bins") as usize;
+                let (found, _) = histogram_table(job, &table, bins, Some(range)).unwrap();
+                return lines(found.counts.iter().map(ToString::to_string).collect());
+            }
+            "top" => {
+                let (k, smallest) = (case.number("k") as usize, case.is("smallest"));
+                let (found, _) = top_table(job, &table, k, smallest).unwrap();
+                return lines(found.iter().map(ToString::to_string).collect());
+            }
+            "find" => {
+                let (found, _) = find_table(job, &table, &case.condition()).unwrap();
+                return lines(found.iter().map(ToString::to_string).collect());
+            }
+            "partition" => return self.partition(&table),
+            "gather" => {
+                let item_bytes = format.record_bytes();
+                let (bytes, _) = gather(job, inputs, item_bytes, &case.positions()).unwrap();
+                let bytes = &bytes;
+                let (output, replace) = output();
+                produce(job, &InMemory { bytes, item_bytes }, &output, replace).unwrap();
+            }
+            "zip" => {
+                let further = self.put("other", 1);
+                let other = Table::read(&further, &format, Schema::of_format(&format));
+                produced(&Table::zip(&[table, other]).unwrap());
+            }
+            what => {
+                let grouping = match what {
+                    "unique" => Grouping::Unique,
+                    _ => Grouping::Counted,
+                };
+                let (output, replace) = output();
+                group(job, &table, &format, grouping, (&output, replace)).unwrap();
+            }
+        }
+        self.written()
+    }
+
+    fn partition(&self, table: &Table) -> Vec<u8> {
+        let parts = self.case.number("parts");
+        let home = &self.drives[0];
+        let files = BucketFiles {
+            paths: (0..parts)
+                .map(|part| home.join(format!("part-{part}")))
+                .collect(),
+            manifest: home.join("parts.outcore.json"),
+            replace: false,
+        };
+        distribute_table(&self.job, table, &format!("x % {parts}"), &files).unwrap();
+        let paths = files.paths.iter();
+        paths
+            .flat_map(|path| std::fs::read(path).unwrap())
+            .collect()
+    }
+}
+
+fn drives_in(dir: &Path, count: u64) -> Vec<PathBuf> {
+    let make = |number| {
+        let drive = dir.join(format!("d{number}"));
+        std::fs::create_dir(&drive).unwrap();
+        drive
+    };
+    (0..count).map(make).collect()
+}
+
+#[test]
+fn the_engine_gives_what_naive_oracles_give_in_every_case() {
+    for case in cases() {
+        let dir = tempfile::tempdir().unwrap();
+        let drives = drives_in(dir.path(), case.number("drives"));
+        let mut options = options(2, 24 << 10);
+        options.drives = drives.iter().map(ScratchDrive::new).collect();
+        let job = Job::new(options, IoMode::Auto);
+        let driver = Driver {
+            case: &case,
+            drives,
+            job,
+        };
+        case.check(&driver.run());
+    }
+}

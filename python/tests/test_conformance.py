@@ -1,0 +1,208 @@
+"""Every case of the conformance kit through Python, against oracles of NumPy and of Python's own.
+
+The cases are those of the engine and the command (`crates/outcore/tests/conformance`), where their
+inputs are defined too.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import outcore
+
+KIT = Path(__file__).parents[2] / "crates/outcore/tests/conformance/primitives.json"
+CASES: list[dict[str, Any]] = json.loads(KIT.read_text())
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+def items_of(case: dict[str, Any], further: int = 0) -> np.ndarray:
+    """The numbers of the input."""
+    places = np.arange(case["count"], dtype=np.uint64) + np.uint64(case["seed"] + further)
+    items = (places * np.uint64(GOLDEN) >> np.uint64(1)) % np.uint64(case["below"])
+    return items.astype("<u4" if case["type"] == "u32" else "<u8")
+
+
+def lines_of(case: dict[str, Any]) -> list[bytes]:
+    """The lines of the input."""
+    return [b"%x" % item * (item % case["repeat"]) for item in items_of(case).tolist()]
+
+
+def put(case: dict[str, Any], name: str, further: int = 0) -> list[str]:
+    """Writes the files of the input over the drives; their names."""
+    names, start, files = [], 0, case["files"]
+    for number in range(files):
+        end = case["count"] * (number + 1) ** 2 // files**2
+        if case["type"] == "lines":
+            data = b"".join(line + b"\n" for line in lines_of(case)[start:end])
+            data = data if case["ends"] else data[:-1]
+        else:
+            data = items_of(case, further)[start:end].tobytes()
+        names.append(f"d{number % case['drives']}/{name}-{number}")
+        Path(names[-1]).write_bytes(data)
+        start = end
+    return names
+
+
+def digest(data: bytes) -> str:
+    """FNV-1a."""
+    state = 0xCBF29CE484222325
+    for byte in data:
+        state = (state ^ byte) * 0x100000001B3 & (1 << 64) - 1
+    return f"{state:016x}"
+
+
+def written(dataset: outcore.Dataset | outcore.Lines, case: dict[str, Any]) -> bytes:
+    """What a dataset writes: one file, or a shard on each drive. Iteration must give the same."""
+    drives = [f"d{drive}" for drive in range(case["drives"])]
+    if case["drives"] > 1 and case["type"] != "lines":
+        dataset.write("out-{drive}")
+        return b"".join(Path(drive, f"out-{drive}").read_bytes() for drive in drives)
+    dataset.write("out")
+    data = Path("out").read_bytes()
+    if isinstance(dataset, outcore.Lines):
+        assert b"".join(line + b"\n" for lines in dataset for line in lines) == data
+    else:
+        assert b"".join(batch.tobytes() for batch in dataset) == data
+    return data
+
+
+def run(case: dict[str, Any]) -> Any:
+    """What the package makes of the case."""
+    for drive in range(case["drives"]):
+        Path(f"d{drive}").mkdir()
+    means: dict[str, Any] = {"memory": "64MiB", "threads": 2}
+    means["drives"] = [f"d{drive}" for drive in range(case["drives"])]
+    if case["type"] == "lines":
+        lines = outcore.open(put(case, "in"), lines=True, **means)
+        steps = {
+            "sort": lambda: lines.sort(descending=case["descending"], unique=case["unique"]),
+            "unique": lines.unique,
+            "count": lambda: lines.unique(counts=True),
+            "shuffle": lambda: lines.shuffle(case["shuffle_seed"], epoch=case["epoch"]),
+        }
+        assert lines.count() == case["count"]
+        return written(steps[case["do"]](), case)
+    keys = outcore.open(put(case, "in"), dtype=case["type"], **means)
+    x = outcore.x
+    files = {
+        "map": lambda: keys.map(x * case["a"] + case["b"]),
+        "filter": lambda: keys.filter(x % case["mod"] == case["is"]),
+        "scan": lambda: keys.scan(case["op"], exclusive=case["exclusive"]),
+        "sort": lambda: keys.sort(descending=case["descending"], unique=case["unique"]),
+        "shuffle": lambda: keys.shuffle(case["shuffle_seed"], epoch=case["epoch"]),
+        "unique": keys.unique,
+        "count": keys.count_by,
+        "zip": lambda: keys.zip(outcore.open(put(case, "other", 1), dtype=case["type"])),
+    }
+    values = {
+        "reduce": lambda: keys.reduce(case["how"]),
+        "histogram": lambda: keys.histogram(case["bins"], (case["low"], case["high"]))[0].tolist(),
+        "top": lambda: keys.top(case["k"], smallest=case["smallest"]).tolist(),
+        "find": lambda: keys.find(x % case["mod"] == case["is"]),
+        "gather": lambda: keys.gather(positions_of(case)).tobytes(),
+    }
+    if case["do"] == "partition":
+        parts = []
+        for part in range(case["parts"]):
+            parts.append(written(keys.filter(x % case["parts"] == part), case))
+            Path("out").unlink()
+        return b"".join(parts)
+    return values[case["do"]]() if case["do"] in values else written(files[case["do"]](), case)
+
+
+def positions_of(case: dict[str, Any]) -> np.ndarray:
+    """What a gather asks for."""
+    places = np.arange(case["positions"], dtype=np.uint64) * np.uint64(2654435761)
+    return places % np.uint64(case["count"])
+
+
+def expected(case: dict[str, Any]) -> Any:
+    """What must come out."""
+    if case["type"] == "lines":
+        return expected_lines(case)
+    items = items_of(case)
+    exact, kind = [int(item) for item in items], items.dtype.type
+    values, counts = np.unique(items, return_counts=True)
+    holds = [item % case["mod"] == case["is"] for item in exact] if "mod" in case else []
+    ordered = sorted(exact, reverse=not case.get("smallest", True))
+    folds = {
+        "sum": lambda: sum(exact),
+        "count": lambda: len(exact),
+        "min": lambda: min(exact, default=None),
+        "max": lambda: max(exact, default=None),
+        "mean": lambda: sum(exact) / len(exact) if exact else None,
+        "a ^ b": lambda: int(np.bitwise_xor.reduce(items)) if exact else None,
+    }
+    found = {
+        "map": lambda: (items * kind(case["a"]) + kind(case["b"])).tobytes(),
+        "filter": lambda: items[holds].tobytes(),
+        "reduce": lambda: folds[case["how"]](),
+        "scan": lambda: prefixes(items, case).tobytes(),
+        "sort": lambda: (values if case["unique"] else np.sort(items))[
+            :: -1 if case["descending"] else 1
+        ].tobytes(),
+        "histogram": lambda: np.histogram(exact, case["bins"], (case["low"], case["high"]))[
+            0
+        ].tolist(),
+        "top": lambda: ordered[: case["k"]],
+        "find": lambda: holds.index(True) if True in holds else None,
+        "partition": lambda: b"".join(
+            items[items % case["parts"] == part].tobytes() for part in range(case["parts"])
+        ),
+        "gather": lambda: items[positions_of(case).astype(int)].tobytes(),
+        "zip": lambda: np.stack([items, items_of(case, 1)], axis=1).tobytes(),
+        "unique": lambda: values.tobytes(),
+        "count": lambda: np.stack([values, counts.astype("<u8")], axis=1).tobytes(),
+    }
+    return found[case["do"]]()
+
+
+def prefixes(items: np.ndarray, case: dict[str, Any]) -> np.ndarray:
+    """The fold up to each item, or to the one before."""
+    most = np.iinfo(items.dtype).max
+    ufunc, identity = {
+        "sum": (np.add, 0),
+        "product": (np.multiply, 1),
+        "min": (np.minimum, most),
+        "max": (np.maximum, 0),
+    }[case["op"]]
+    folded = ufunc.accumulate(items, dtype=items.dtype)
+    if not case["exclusive"]:
+        return folded
+    return np.concatenate([np.array([identity], items.dtype), folded])[: len(items)]
+
+
+def expected_lines(case: dict[str, Any]) -> bytes:
+    """What must come out of lines."""
+    lines = lines_of(case)
+    counts = sorted(collections.Counter(lines).items())
+    if case["do"] == "unique" or case.get("unique"):
+        lines = [line for line, _ in counts]
+    elif case["do"] == "count":
+        lines = [b"%7d " % count + line for line, count in counts]
+    else:
+        lines.sort()
+    if case.get("descending"):
+        lines.reverse()
+    return b"".join(line + b"\n" for line in lines)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_python_gives_what_naive_oracles_give(case: dict[str, Any], here: Path) -> None:
+    found = run(case)
+    if case["do"] != "shuffle":
+        assert found == expected(case)
+    elif case["type"] == "lines":
+        assert sorted(found.splitlines()) == sorted(lines_of(case))
+        assert digest(found) == case["digest"]
+    else:
+        shuffled = np.frombuffer(found, items_of(case).dtype)
+        assert np.array_equal(np.sort(shuffled), np.sort(items_of(case)))
+        assert digest(found) == case["digest"]
+    assert not [path.name for path in here.rglob(".outcore*")]
