@@ -6,6 +6,7 @@
 //! replay over their dependencies ends. GPU traces: the report counts what was handed out.
 
 pub mod sim;
+pub mod text;
 
 use std::io::Cursor;
 
