@@ -96,7 +96,7 @@ pub fn line_key(data: &[u8]) {
 pub fn csv(data: &[u8]) {
     let (column, text) = split(data);
     let ends_in = |piece_bytes: usize| {
-        let (mut framer, mut ends, mut at) = (Framer::default(), Vec::new(), 0);
+        let (mut framer, mut ends, mut at) = (Framer::new(b','), Vec::new(), 0);
         for piece in text.chunks(piece_bytes) {
             let mut rest = piece;
             while let Some(len) = framer.end_of_record(rest) {

@@ -18,7 +18,7 @@ use outcore_formats::output::{Sink, Target};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::spool::is_ready;
+use outcore_formats::inputs::is_ready;
 
 /// The longest wait before the next look for a cancellation.
 const WAIT: Timespec = Timespec {
