@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../../fuzz/src/text.rs"]
+#[allow(unreachable_pub)]
 mod text;
 
 use rand::rngs::Xoshiro256PlusPlus;

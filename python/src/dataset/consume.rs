@@ -345,7 +345,7 @@ pub(crate) fn fold_batches(
             &Numbers::<u64>::of(&table),
             None,
             step,
-            &combine,
+            combine,
         )?;
         match raised.has_some() {
             true => Err(Error::interrupted()),
