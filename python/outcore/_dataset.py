@@ -199,6 +199,7 @@ class Dataset(_Lazy):
         import numpy
 
         before, function = self._dtype, f
+        after: numpy.dtype[Any]
         if dtype is None:
             made = numpy.asarray(function(numpy.frombuffer(b"", before)))
             after = numpy.dtype((made.dtype, made.shape[1:]))

@@ -136,7 +136,7 @@ def expected(case: dict[str, Any]) -> Any:
         "count": lambda: len(exact),
         "min": lambda: min(exact, default=None),
         "max": lambda: max(exact, default=None),
-        "mean": lambda: sum(exact) / len(exact) if exact else None,
+        "mean": lambda: float(sum(exact)) / len(exact) if exact else None,
         "a ^ b": lambda: int(np.bitwise_xor.reduce(items)) if exact else None,
     }
     found = {

@@ -270,6 +270,6 @@ def test_settings_come_from_the_environment_where_none_is_given(
     monkeypatch.setenv("OUTCORE_MEMORY", "12MiB")
     monkeypatch.setenv("OUTCORE_THREADS", "1")
     text = str(outcore.plan("in.bin", dtype="u64"))
-    assert "in 12.0 MiB of memory on 1 threads" in text
+    assert "in 12.0 MiB of memory on 1 thread" in text
     text = str(outcore.plan("in.bin", dtype="u64", memory="10MiB"))
-    assert "in 10.0 MiB of memory on 1 threads" in text
+    assert "in 10.0 MiB of memory on 1 thread" in text

@@ -167,6 +167,8 @@ impl<'a> Homes<'a> {
             replace: true,
         };
         let job = self.job(drives);
-        self.watch.over(&job, || generate(&job, &request)).map(|_| ())
+        self.watch
+            .over(&job, || generate(&job, &request))
+            .map(|_| ())
     }
 }

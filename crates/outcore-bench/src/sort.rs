@@ -125,7 +125,9 @@ impl<'a> Bench<'a> {
             ..SortOptions::default()
         };
         let output = homes.output(drives, "sorted");
-        let done = homes.watch.over(&job, || sort(&job, &inputs, output, &homes.format, options));
+        let done = homes
+            .watch
+            .over(&job, || sort(&job, &inputs, output, &homes.format, options));
         homes.remove(drives, "sorted");
         Ok(done?.seconds)
     }
