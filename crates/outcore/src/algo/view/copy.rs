@@ -20,7 +20,8 @@ use crate::error::{Error, Kind, Result};
 const BUFFER_BYTES: usize = 1 << 20;
 /// Buffers of one thread that merges alone.
 const BUFFERS: usize = 4;
-/// Longer records are merged by one thread at 2 GB/s, which is what a pipe takes.
+/// Longer records are merged by one thread: copying them costs more than comparing their keys, and who
+/// reads them one after another copies no faster.
 const SHORT_RECORD_BYTES: usize = 256;
 /// A segment has so many blocks of each run at least: one at either end is read twice.
 const SEGMENT_BLOCKS: u64 = 250;
