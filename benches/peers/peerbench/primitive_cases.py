@@ -277,8 +277,9 @@ class PrimitiveCases:
     def _array(self, count: int) -> Results:
         setting = self._setting
         share_keys = max(BLOCK_KEYS, setting.records(DRIVE_KEYS_FULL) // BLOCK_KEYS * BLOCK_KEYS)
-        # Input, scratch and output, an eighth for an uneven spread, and the file system's own.
-        drive_bytes = int(share_keys * 8 * 3.4) // MIB * MIB + 96 * MIB
+        # Input, scratch and output, an eighth for an uneven spread, what the probe has written and the file system has
+        # not yet freed, and its own.
+        drive_bytes = int(share_keys * 8 * 4.0) // MIB * MIB + 96 * MIB
         need_memory(drive_bytes * count + 512 * MIB, " for the drives' images")
         with (
             drive_array(setting, count, drive_bytes, DRIVE_RATE_BYTES_S) as array,
