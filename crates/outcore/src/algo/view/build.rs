@@ -389,7 +389,7 @@ fn sort_runs(
     plan: &ViewPlan,
     (level, keeps): (&mut Level, bool),
 ) -> Result<Vec<(u32, Buf)>> {
-    let crew = Crew::new(job, cuts.len() as u64);
+    let crew = Crew::new(job, cuts.len().min(plan.sort_threads) as u64);
     let threads = crew.threads() as u64;
     let space_bytes = plan.size.sort_space_bytes(plan.run_bytes()) * threads;
     let _space = job.budget.reserve("sort space", space_bytes)?;

@@ -56,6 +56,8 @@ pub struct ViewPlan {
     pub size: ViewSize,
     /// Records of a block.
     pub block_records: u64,
+    /// Threads that sort runs: the job's, or as many as the memory feeds.
+    pub sort_threads: usize,
     /// Records of a run, as first sorted.
     pub run_records: u64,
     /// Runs, as first sorted, if the input is one file.
@@ -97,8 +99,18 @@ pub fn plan_view(size: ViewSize) -> Result<ViewPlan> {
 
 /// The plan for further runs of a view that has blocks of so many records.
 pub(super) fn plan_in_blocks(size: ViewSize, block_records: u64) -> Result<ViewPlan> {
+    let fits = |threads: usize| plan_for_threads(size, block_records, threads);
+    // Little memory is better sorted by few threads than by none.
+    let most = size.threads.max(1);
+    (1..most)
+        .rev()
+        .fold(fits(most), |plan, threads| plan.or_else(|_| fits(threads)))
+}
+
+/// The plan with so many threads that sort.
+fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> Result<ViewPlan> {
     let record_bytes = size.record_bytes as u64;
-    let threads = size.threads.max(1) as u64;
+    let threads = sort_threads as u64;
     let eighth_bytes = size.memory_bytes / 8;
     let block_bytes = block_records * record_bytes;
     let slot_bytes = slot_bytes(&size, block_records);
@@ -121,11 +133,10 @@ pub(super) fn plan_in_blocks(size: ViewSize, block_records: u64) -> Result<ViewP
     let room_bytes = area_bytes.saturating_sub(slack_bytes + index_share);
     if room_bytes < record_bytes.max(AREA_BYTES_MIN) {
         let cause = format!(
-            "{} are too little for {threads} threads and records of {record_bytes} bytes",
+            "{} are too little for records of {record_bytes} bytes",
             units::bytes(size.memory_bytes)
         );
-        return Err(Error::new(Kind::Memory, "plan view", cause)
-            .hint("allow more with --memory, or use fewer --threads"));
+        return Err(Error::new(Kind::Memory, "plan view", cause).hint("allow more with --memory"));
     }
     let mut run_records = room_bytes / record_bytes;
     // Data that fit several areas are spread evenly, so that all threads have some.
@@ -142,6 +153,7 @@ pub(super) fn plan_in_blocks(size: ViewSize, block_records: u64) -> Result<ViewP
     Ok(ViewPlan {
         size,
         block_records,
+        sort_threads,
         run_records,
         runs,
         area_bytes: area_bytes as usize,
@@ -218,11 +230,12 @@ impl fmt::Display for ViewPlan {
         )?;
         writeln!(
             f,
-            "  sort {} runs of up to {}, in {} areas of {}",
+            "  sort {} runs of up to {}, in {} areas of {}, on {} threads",
             self.runs,
             units::bytes(self.run_bytes()),
             self.areas,
-            units::bytes(self.area_bytes as u64)
+            units::bytes(self.area_bytes as u64),
+            self.sort_threads
         )?;
         if self.merges.is_empty() {
             writeln!(f, "  no merge beforehand: a reader can merge them all")?;
@@ -289,6 +302,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_is_too_little_for_all_threads_is_sorted_by_fewer() {
+        let tiny_records = ViewSize {
+            record_bytes: 1,
+            is_bare: false,
+            threads: 8,
+            keeps_runs: true,
+            ..size(4000, 64 << 20)
+        };
+        let plan = plan_view(tiny_records).unwrap();
+        assert!((1..8).contains(&plan.sort_threads), "{plan:?}");
+        let areas_bytes = plan.areas as u64 * plan.area_bytes as u64;
+        let space_bytes = tiny_records.sort_space_bytes(plan.run_bytes());
+        let used_bytes = areas_bytes + plan.sort_threads as u64 * space_bytes;
+        assert!(used_bytes <= tiny_records.memory_bytes, "{plan:?}");
+        let roomy = ViewSize {
+            memory_bytes: 1 << 30,
+            ..tiny_records
+        };
+        assert_eq!(plan_view(roomy).unwrap().sort_threads, 8);
     }
 
     #[test]
