@@ -2,11 +2,16 @@
 //!
 //! Contract: the sorted file is cut into blocks of [`BLOCK_BYTES`]. Who wants one that is not here
 //! waits while a thread merges it; who asks for the block behind one that is here is taken to read on,
-//! and the next ones are merged ahead. A block goes to the thread whose reader stands in front of it,
-//! so each stream stays with its thread and is never sought again. The oldest blocks go when there is
-//! no room for more.
+//! and the next ones are merged ahead. A block goes to the thread whose reader stands in front of it.
+//! What is merged ahead goes by *lanes* of neighbouring blocks: those of one lane stay with one thread,
+//! which seeks once for them, and the next lane goes to another one. Where records are long, copying
+//! them costs more than merging, and where the memory has no room for lanes so long that seeking costs
+//! little beside them, a whole stream stays with its thread. The oldest blocks go when there is no room
+//! for more; room grows up to what the memory allows as blocks that went are wanted again, so that who
+//! reads once from front to end stays in few pages.
 //!
-//! Memory: half of what the job has left for the readers, three eighths for blocks.
+//! Memory: half of what the job has left for the readers, three eighths for blocks, in huge pages. Those
+//! that are being merged or copied to who reads are counted: a slot for each thread of either kind.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Sender, channel};
@@ -14,17 +19,25 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use outcore::algo::view::{SortedView, ViewReader};
-use outcore::memory::Credit;
+use outcore::memory::{Buf, Pool};
 use outcore::{Error, Kind, Result};
 
 use crate::Tell;
 
 /// Size of a merged block.
 const BLOCK_BYTES: usize = 1 << 20;
-/// Blocks that are merged ahead of who reads on.
+/// Blocks that are merged ahead of who reads on, by the thread that merges the stream.
 const AHEAD: u64 = 6;
+/// Records from that size on are merged by one thread for each stream.
+const LONG_RECORD_BYTES: usize = 256;
+/// A lane has so many blocks of each run at least: a seek reads one or two of them.
+const LANE_RUN_BLOCKS: u64 = 20;
 /// Blocks that are kept at least.
-const KEPT_MIN: usize = 16;
+const KEPT_MIN: usize = 8;
+/// Blocks that are kept until one of those that went is wanted again.
+const KEPT_FIRST: usize = 64;
+/// Room for so many more blocks is made each time.
+const KEPT_MORE: usize = 16;
 
 /// What became of a block.
 enum Content {
@@ -32,7 +45,7 @@ enum Content {
     Wanted,
     /// A thread is at it.
     Merging,
-    Here(Arc<Vec<u8>>),
+    Here(Arc<Buf>),
     Failed,
 }
 
@@ -40,6 +53,39 @@ struct Block {
     content: Content,
     /// When it was last asked for.
     used: u64,
+    /// Nobody waits for it yet.
+    is_ahead: bool,
+}
+
+/// How far and by how many threads is merged ahead.
+#[derive(Clone, Copy)]
+struct Lanes {
+    /// Blocks of one.
+    blocks: u64,
+    /// Blocks that are merged ahead.
+    ahead: u64,
+}
+
+impl Lanes {
+    /// Lanes for so many threads, with at most `ahead_max` blocks ahead.
+    fn new(view: &SortedView, threads: usize, ahead_max: u64) -> Self {
+        let info = view.info();
+        let seek_bytes = info.block_bytes as u64 * info.runs.len() as u64;
+        let blocks = (LANE_RUN_BLOCKS * seek_bytes).div_ceil(BLOCK_BYTES as u64);
+        let ahead = blocks * threads as u64;
+        match view.record_bytes() < LONG_RECORD_BYTES && threads > 1 && ahead <= ahead_max {
+            true => Lanes { blocks, ahead },
+            false => Lanes {
+                blocks: u64::MAX,
+                ahead: AHEAD,
+            },
+        }
+    }
+
+    /// Whether a reader in front of block `next` is to merge `block` on its way.
+    fn leads(&self, next: u64, block: u64) -> bool {
+        next <= block && block - next <= self.ahead && next / self.blocks == block / self.blocks
+    }
 }
 
 #[derive(Default)]
@@ -50,9 +96,27 @@ struct State {
     /// The block that each thread's reader stands in front of.
     next_of: Vec<Option<u64>>,
     clock: u64,
-    /// Memory of blocks that are gone.
-    spare: Vec<Vec<u8>>,
+    /// Blocks that may be kept now.
+    kept: usize,
+    /// A bit for each block that was merged once.
+    merged_once: Vec<u64>,
     is_over: bool,
+}
+
+impl State {
+    /// Notes that a block has been merged.
+    fn note_merged(&mut self, number: u64) {
+        let (word, bit) = ((number / 64) as usize, number % 64);
+        if self.merged_once.len() <= word {
+            self.merged_once.resize(word + 1, 0);
+        }
+        self.merged_once[word] |= 1 << bit;
+    }
+
+    fn was_merged(&self, number: u64) -> bool {
+        let word = self.merged_once.get((number / 64) as usize);
+        word.is_some_and(|word| word >> (number % 64) & 1 == 1)
+    }
 }
 
 struct Shared {
@@ -62,7 +126,9 @@ struct Shared {
     /// Something has been merged.
     merged: Condvar,
     len_bytes: u64,
+    pool: Pool,
     kept_max: usize,
+    lanes: Lanes,
     tell: Tell,
 }
 
@@ -70,34 +136,38 @@ struct Shared {
 pub(crate) struct Blocks {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    _memory: Credit,
 }
 
 impl Blocks {
-    /// Starts the threads that merge: as many as have memory for a reader.
+    /// Starts the threads that merge, as many as have memory for a reader; at most one more than those
+    /// may ask for blocks at once.
     pub(crate) fn start(view: &Arc<SortedView>, threads: usize, tell: Tell) -> Result<Self> {
-        let left_bytes = view.reader_bytes(1);
-        let kept_max = (left_bytes / 8 * 3 / BLOCK_BYTES as u64) as usize;
-        let kept_max = kept_max.max(KEPT_MIN);
-        let memory_bytes = (kept_max * BLOCK_BYTES) as u64;
-        let memory = view.job().budget.reserve("merged blocks", memory_bytes)?;
         let threads = view.readers_that_fit(threads);
+        let in_use = 2 * threads + 1;
+        let slots = (view.reader_bytes(1) / 8 * 3 / BLOCK_BYTES as u64) as usize;
+        let slots = slots.max(KEPT_MIN + in_use);
+        let kept_max = slots - in_use;
+        let lanes = Lanes::new(view, threads, kept_max as u64 / 3);
+        let kept_first = KEPT_FIRST.max(3 * lanes.ahead as usize);
+        let pool = Pool::new(&view.job().budget, "merged blocks", BLOCK_BYTES, slots)?;
         let reader_bytes = view.reader_bytes(threads);
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 next_of: vec![None; threads],
+                kept: kept_first.min(kept_max),
                 ..State::default()
             }),
             work: Condvar::new(),
             merged: Condvar::new(),
             len_bytes: view.len_bytes(),
+            pool,
             kept_max,
+            lanes,
             tell,
         });
         let mut blocks = Blocks {
             shared,
             threads: Vec::with_capacity(threads),
-            _memory: memory,
         };
         let (started, starts) = channel();
         for thread in 0..threads {
@@ -117,6 +187,11 @@ impl Blocks {
             })?;
         }
         Ok(blocks)
+    }
+
+    /// Threads that merge.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.len()
     }
 
     /// Gives `len_bytes` bytes from `offset_bytes` on to `take`, fewer at the end of the file. The error has been
@@ -170,7 +245,7 @@ impl Shared {
     }
 
     /// A block, merged now if it is not here.
-    fn block(&self, number: u64) -> std::result::Result<Arc<Vec<u8>>, ()> {
+    fn block(&self, number: u64) -> std::result::Result<Arc<Buf>, ()> {
         let mut state = self.lock();
         loop {
             state.clock += 1;
@@ -199,7 +274,7 @@ impl Shared {
                 None if state.is_over => return Err(()),
                 None => {
                     if !state.blocks.contains_key(&number) {
-                        want(&mut state, number);
+                        self.want(&mut state, number, false);
                         state.queue.push_front(number);
                         self.work.notify_all();
                         self.read_ahead(&mut state, number);
@@ -209,6 +284,19 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Has a block merged some time.
+    fn want(&self, state: &mut State, number: u64, is_ahead: bool) {
+        if state.was_merged(number) {
+            state.kept = (state.kept + KEPT_MORE).min(self.kept_max);
+        }
+        let block = Block {
+            content: Content::Wanted,
+            used: state.clock,
+            is_ahead,
+        };
+        state.blocks.insert(number, block);
     }
 
     /// Wants the blocks behind one if that is being read on to.
@@ -222,9 +310,9 @@ impl Shared {
         }
         let last = (self.len_bytes - 1) / BLOCK_BYTES as u64;
         let mut is_any = false;
-        for next in number + 1..=(number + AHEAD).min(last) {
+        for next in number + 1..=(number + self.lanes.ahead).min(last) {
             if !state.blocks.contains_key(&next) {
-                want(state, next);
+                self.want(state, next, true);
                 state.queue.push_back(next);
                 is_any = true;
             }
@@ -234,9 +322,27 @@ impl Shared {
         }
     }
 
-    /// The next block for a thread: the one its reader stands in front of, or one that no other
-    /// thread's does. Nothing when all is over.
-    fn take_work(&self, thread: usize) -> Option<(u64, Vec<u8>)> {
+    /// The thread that a block is left to, if any: the nearest one in front of it.
+    fn owner(&self, state: &State, number: u64) -> Option<usize> {
+        let is_ahead = state
+            .blocks
+            .get(&number)
+            .is_some_and(|block| block.is_ahead);
+        let leads = |next: u64| match is_ahead {
+            true => self.lanes.leads(next, number),
+            false => next == number,
+        };
+        let threads = state.next_of.iter().enumerate();
+        threads
+            .filter_map(|(thread, next)| next.map(|next| (next, thread)))
+            .filter(|(next, _)| leads(*next))
+            .max()
+            .map(|(_, thread)| thread)
+    }
+
+    /// The next block for a thread: the one its reader stands in front of, or one that is not left to
+    /// another. Nothing when all is over.
+    fn take_work(&self, thread: usize) -> Option<u64> {
         let mut state = self.lock();
         loop {
             if state.is_over {
@@ -244,8 +350,8 @@ impl Shared {
             }
             let own = state.next_of[thread];
             let is_free = |block: &u64| {
-                let mut owners = state.next_of.iter().enumerate();
-                !owners.any(|(owner, next)| owner != thread && *next == Some(*block))
+                let owner = self.owner(&state, *block);
+                owner.is_none_or(|owner| owner == thread)
             };
             let chosen = state
                 .queue
@@ -257,8 +363,7 @@ impl Shared {
                 if let Some(block) = state.blocks.get_mut(&number) {
                     block.content = Content::Merging;
                 }
-                let space = state.spare.pop().unwrap_or_default();
-                return Some((number, space));
+                return Some(number);
             }
             let waited = self.work.wait(state);
             state = waited.unwrap_or_else(PoisonError::into_inner);
@@ -270,7 +375,8 @@ impl Shared {
         if let Some(block) = state.blocks.get_mut(&number) {
             block.content = content;
         }
-        while state.blocks.len() > self.kept_max {
+        state.note_merged(number);
+        while state.blocks.len() > state.kept {
             let oldest = state
                 .blocks
                 .iter()
@@ -279,13 +385,11 @@ impl Shared {
                 })
                 .min_by_key(|(_, block)| block.used)
                 .map(|(other, _)| *other);
-            let Some(gone) = oldest.and_then(|oldest| state.blocks.remove(&oldest)) else {
-                break;
-            };
-            if let Content::Here(bytes) = gone.content
-                && let Ok(bytes) = Arc::try_unwrap(bytes)
+            if oldest
+                .and_then(|oldest| state.blocks.remove(&oldest))
+                .is_none()
             {
-                state.spare.push(bytes);
+                break;
             }
         }
         drop(state);
@@ -293,14 +397,6 @@ impl Shared {
         // A thread may have left this one's next block to us.
         self.work.notify_all();
     }
-}
-
-fn want(state: &mut State, number: u64) {
-    let block = Block {
-        content: Content::Wanted,
-        used: state.clock,
-    };
-    state.blocks.insert(number, block);
 }
 
 /// What a thread does: opens a reader, then merges blocks.
@@ -320,8 +416,8 @@ fn merge_blocks(
         }
     };
     let _ = started.send(Ok(()));
-    while let Some((number, space)) = shared.take_work(thread) {
-        let content = match merge_block(&mut reader, shared, number, space) {
+    while let Some(number) = shared.take_work(thread) {
+        let content = match merge_block(&mut reader, shared, number) {
             Ok(bytes) => Content::Here(Arc::new(bytes)),
             Err(error) => {
                 (shared.tell)(&error);
@@ -332,16 +428,14 @@ fn merge_blocks(
     }
 }
 
-fn merge_block(
-    reader: &mut ViewReader,
-    shared: &Shared,
-    number: u64,
-    mut bytes: Vec<u8>,
-) -> Result<Vec<u8>> {
+fn merge_block(reader: &mut ViewReader, shared: &Shared, number: u64) -> Result<Buf> {
     let start = number * BLOCK_BYTES as u64;
     let len = (shared.len_bytes - start).min(BLOCK_BYTES as u64) as usize;
-    bytes.resize(len, 0);
+    let mut slot = shared.pool.take().ok_or_else(|| {
+        Error::new(Kind::Memory, "merge a block", "all blocks are in use")
+            .hint("a bug: please report it")
+    })?;
+    let mut bytes = slot.split_to(len);
     let got = reader.read_at(start, &mut bytes)?;
-    bytes.truncate(got);
-    Ok(bytes)
+    Ok(bytes.split_to(got))
 }

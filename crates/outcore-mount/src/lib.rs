@@ -30,6 +30,8 @@ use outcore::{Error, Kind, Result};
 pub use mountpoint::guard;
 
 const MOUNT: &str = "mount view";
+/// Threads that merge at most.
+const THREADS_MAX: usize = 8;
 /// How often the server looks whether it is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long it waits for the kernel to let go of a mount.
@@ -81,7 +83,10 @@ pub fn serve(
     }
     let mountpoint = mountpoint::prepare(mountpoint)?;
     let source = mountpoint::source_name(&view.info().dir);
-    let blocks = blocks::Blocks::start(&view, options.threads, options.tell)?;
+    let threads = options.threads.clamp(1, THREADS_MAX);
+    let blocks = blocks::Blocks::start(&view, threads, options.tell)?;
+    // One that waits for a merge keeps no other from being answered.
+    let answering = blocks.threads() + 1;
     let files = files::ViewFiles::new(&view, blocks, options.file_name, options.is_direct);
     let mut config = Config::default();
     config.mount_options = vec![
@@ -92,7 +97,7 @@ pub fn serve(
         MountOption::FSName(source.clone()),
         MountOption::Subtype("outcore".to_string()),
     ];
-    config.n_threads = Some(options.threads.clamp(1, 8) + 1);
+    config.n_threads = Some(answering);
     config.clone_fd = true;
     // Before the mount, so that there is none without it.
     let guardian = options
