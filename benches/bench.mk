@@ -40,7 +40,7 @@ bench-predict: build
 bench-selftest:
 	$(BENCH_PYTHON) -m unittest discover -s benches/peers/tests -t benches/peers
 
-# A striped volume of eight loop drives and one submitting thread, beside fio and btrfs raid0: about 15 minutes, 5 GiB of
+# A striped volume of eight loop drives and one submitting thread, beside fio and btrfs raid0: about 15 minutes, 7 GiB of
 # memory. BENCH_ARGS=--quick: does everything run?
 .PHONY: bench-volume
 bench-volume: build
