@@ -149,7 +149,7 @@ class Bench:
         mount = WORK / "btrfs"
         mount.mkdir()
         run("mkfs.btrfs", "-q", "-f", "-d", "raid0", "-m", "raid0", *devices)
-        run("mount", "-o", "noatime,nodatasum", devices[0], str(mount))
+        run("mount", "-o", "noatime,nodatacow,nodatasum", devices[0], str(mount))
         total = FILE_BYTES * DRIVES * 7 // 8 >> 20
         run("dd", "if=/dev/urandom", f"of={mount / 'file'}", "bs=1M", f"count={total}", "oflag=direct")
         return mount
