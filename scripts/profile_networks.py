@@ -5,8 +5,8 @@ Contract: writes one PyTorch profiler trace a network (`bert.pt.trace.json.gz`, 
 folder, of which `outcore sim allegro` and `outcore sim gpu --trace` read the kernels. Weights are
 random and inputs are noise: kernels and their durations do not depend on the values, so nothing is
 downloaded. Needs a CUDA device, PyTorch and, for the transformers, the package `transformers`
-(`torchvision` for ResNet-50); what is missing is named before anything runs. Nothing that exists is
-overwritten without `--force`. Memory: one network and one profile at a time.
+(`torchvision` for ResNet-50); without them it says SKIP and what is missing before anything runs (exit
+code 77). Nothing that exists is overwritten without `--force`. Memory: one network and one profile at a time.
 
     python3 scripts/profile_networks.py --out traces --passes 20
     outcore sim allegro traces/bert.pt.trace.json.gz --eps 0.05
@@ -25,6 +25,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Callable
 
+# Exit code for what cannot be done here.
+EXIT_SKIPPED = 77
 # Package that each network needs beside PyTorch.
 NEEDS = {"bert": "transformers", "gpt2": "transformers", "resnet50": "torchvision"}
 
@@ -97,11 +99,15 @@ def profile(torch: Any, run: Callable[[], Any], passes: int, warm_up: int, path:
 
 
 def missing(networks: list[str]) -> str | None:
-    """What has to be installed for `networks`, as a message; None when nothing is missing."""
+    """What `networks` need and this machine lacks, as a message; None when nothing is missing."""
     packages = ["torch", *(NEEDS[network] for network in networks)]
     absent = sorted({name for name in packages if importlib.util.find_spec(name) is None})
     if absent:
         return f"missing: {', '.join(absent)}; install with pip install {' '.join(absent)}"
+    import torch
+
+    if not torch.cuda.is_available():
+        return "no CUDA device; profile on the machine that has one"
     return None
 
 
@@ -125,13 +131,10 @@ def main() -> int:
         parser.error("passes, batch and tokens must be at least 1")
     problem = missing(networks)
     if problem:
-        print(f"error: {problem}", file=sys.stderr)
-        return 2
+        print(f"SKIP: profile_networks: {problem}", file=sys.stderr)
+        return EXIT_SKIPPED
     import torch
 
-    if not torch.cuda.is_available():
-        print("error: no CUDA device; profile on the machine that has one", file=sys.stderr)
-        return 2
     given.out.mkdir(parents=True, exist_ok=True)
     for network in networks:
         path = given.out / f"{network}.pt.trace.json.gz"

@@ -148,8 +148,10 @@ class SimPlanRequest(TypedDict):
     cores: int
     drives: int
     shared: str | None
-    distribute_ns: float
-    sort_ns: float
+    memory_rate: str | None
+    cpu_from: str | None
+    distribute_ns: float | None
+    sort_ns: float | None
 
 
 class WhereStep(TypedDict):

@@ -290,13 +290,17 @@ class Simulator:
         cores: int = 64,
         record_bytes: int = 8,
         shared: str | None = None,
-        distribute_ns: float = 15.0,
-        sort_ns: float = 60.0,
+        memory_rate: str | None = None,
+        cpu_from: StrPath | None = None,
+        distribute_ns: float | None = None,
+        sort_ns: float | None = None,
     ) -> dict[str, Any]:
         """Predicts a sort of `size` in `memory` on `drives` of this drive, from the plan alone.
 
         Returns the plan of `outcore sim plan --json`: phases, seconds, bottleneck. `distribute_ns`
-        and `sort_ns` are core nanoseconds a record; the defaults are guesses.
+        and `sort_ns` are core nanoseconds a record; left out, they come from `cpu_from` (the trace
+        of a sort, `record_io=`) or are measured here by a sort in memory, which takes seconds.
+        `memory_rate` is what the memory bus moves, such as "145GB/s".
         """
         plan = _outcore.sim_plan(
             {
@@ -307,6 +311,8 @@ class Simulator:
                 "cores": cores,
                 "drives": drives,
                 "shared": shared,
+                "memory_rate": memory_rate,
+                "cpu_from": None if cpu_from is None else os.fspath(cpu_from),
                 "distribute_ns": distribute_ns,
                 "sort_ns": sort_ns,
             }

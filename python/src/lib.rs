@@ -115,7 +115,7 @@ mod _outcore {
     /// Predicts a sort on simulated drives.
     #[pyfunction]
     fn sim_plan(py: Python<'_>, request: sim::PlanRequest) -> PyResult<String> {
-        run::watch(py, None, move |_| sim::plan(&request))
+        run::watch(py, None, move |run| sim::plan(&request, run))
     }
 
     /// The drives known by name.

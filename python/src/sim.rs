@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use outcore::job::Control;
 use outcore::{Error, Result};
+use outcore_formats::record_cost;
 use outcore_sim::array::block::{BlockOptions, Loop, load_list};
 use outcore_sim::array::file::{FileOptions, replay_file};
 use outcore_sim::config::{Compat, DriveConfig};
 use outcore_sim::drive::{Done, Op};
 use outcore_sim::mqsim::{import_drive, import_workload};
-use outcore_sim::plan::cpu::CpuCost;
+use outcore_sim::plan::cpu::{CpuCost, recorded};
 use outcore_sim::plan::{SortJob, plan_sort};
 use outcore_sim::plot::run_svg;
 use outcore_sim::presets::{PRESETS, preset};
@@ -88,8 +89,10 @@ pub(crate) struct PlanRequest {
     cores: u32,
     drives: u32,
     shared: Option<String>,
-    distribute_ns: f64,
-    sort_ns: f64,
+    memory_rate: Option<String>,
+    cpu_from: Option<PathBuf>,
+    distribute_ns: Option<f64>,
+    sort_ns: Option<f64>,
 }
 
 /// A run that has ended.
@@ -307,17 +310,40 @@ pub(crate) fn replay(request: &ReplayRequest, run: &Run) -> Result<String> {
     json(&report)
 }
 
+/// What was said, else what the trace has, else what is measured here.
+fn cpu_cost(request: &PlanRequest, run: &Run) -> Result<CpuCost> {
+    if let (Some(distribute_ns), Some(sort_ns)) = (request.distribute_ns, request.sort_ns) {
+        return Ok(CpuCost {
+            distribute_ns,
+            sort_ns,
+        });
+    }
+    let found = match &request.cpu_from {
+        Some(trace) => recorded(trace, request.record_bytes)?,
+        None => {
+            let go_on = || run.control.check();
+            let here = record_cost::measure(request.record_bytes, &go_on)?;
+            CpuCost {
+                distribute_ns: here.distribute_ns,
+                sort_ns: here.sort_ns,
+            }
+        }
+    };
+    Ok(CpuCost {
+        distribute_ns: request.distribute_ns.unwrap_or(found.distribute_ns),
+        sort_ns: request.sort_ns.unwrap_or(found.sort_ns),
+    })
+}
+
 /// Predicts a sort; the plan as JSON.
-pub(crate) fn plan(request: &PlanRequest) -> Result<String> {
+pub(crate) fn plan(request: &PlanRequest, run: &Run) -> Result<String> {
     let job = SortJob {
         size_bytes: size(&request.size)?,
         record_bytes: request.record_bytes,
         memory_bytes: size(&request.memory)?,
         cores: request.cores,
-        cpu: CpuCost {
-            distribute_ns: request.distribute_ns,
-            sort_ns: request.sort_ns,
-        },
+        cpu: cpu_cost(request, run)?,
+        memory_bytes_per_s: shared(request.memory_rate.as_ref())?,
         bucket_buffer_bytes: 8 << 20,
     };
     let drive = request.drive.config(&mut Vec::new())?;

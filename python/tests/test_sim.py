@@ -8,6 +8,7 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,8 +131,19 @@ def test_the_sort_of_a_recorded_run_is_replayed_and_planned(drive: Simulator) ->
     report = drive.replay("sort.iotrace", drives=4, cpu=0.5)
     assert report["seconds"] > 0 and len(report["drives"]) == 4
     assert report["read_bytes"] >= 300_000 * 8
-    plan = drive.plan_sort("1TB", "64GB", drives=8, shared="20GB/s")
+    plan = drive.plan_sort("1TB", "64GB", drives=8, shared="20GB/s", cpu_from="sort.iotrace")
     assert plan["seconds"] == pytest.approx(sum(phase["seconds"] for phase in plan["phases"]))
+    slow = drive.plan_sort("1TB", "64GB", drives=8, memory_rate="100MB/s", sort_ns=60,
+                           distribute_ns=15)
+    assert slow["bottleneck"] == "memory"
+
+
+def test_what_a_record_costs_is_measured_where_nobody_says_it(drive: Simulator) -> None:
+    size: dict[str, Any] = {"cores": 1, "record_bytes": 4096}
+    said = drive.plan_sort("1TB", "64GB", distribute_ns=1e-3, sort_ns=1e-3, **size)
+    here = drive.plan_sort("1TB", "64GB", **size)
+    assert all(a["cpu_seconds"] < b["cpu_seconds"]
+               for a, b in zip(said["phases"], here["phases"], strict=True))
 
 
 def test_a_result_says_what_it_is(drive: Simulator) -> None:

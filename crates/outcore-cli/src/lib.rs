@@ -193,7 +193,7 @@ fn dispatch(cli: &Cli, interrupt: Interrupt) -> u8 {
         Command::Cp(args) => commands::store::copy(&context, args),
         Command::Bench(command) => commands::bench::run(&context, command),
         Command::Replay(args) => commands::replay::run(&context, args),
-        Command::Sim(command) => outcore_sim::cli::run(command),
+        Command::Sim(command) => commands::sim::run(&context, command),
         Command::Completions { shell } => commands::docs::completions(&context, *shell),
         Command::Man { dir, force } => commands::docs::man(&context, dir.as_deref(), *force),
     };

@@ -18,6 +18,7 @@
 //! | [`job`] | a sort settled: its job and its plan; the generator of a `gen`; what a check found |
 //! | [`record`] | the I/O of a run, recorded |
 //! | [`cost`] | what a run used, and how much of the drives' speed |
+//! | [`record_cost`] | what a sort computes for a record on this machine |
 //! | [`view`] | what users name of a sorted view |
 //! | [`spelling`] | options in texts, the caller's way |
 //! | [`volumes`] | datasets on volumes: what `@name` means, `put`, `get`, `cp` |
@@ -29,6 +30,7 @@ pub mod job;
 pub mod means;
 pub mod output;
 pub mod record;
+pub mod record_cost;
 pub mod records;
 pub mod spelling;
 pub mod text;

@@ -125,14 +125,18 @@ pub struct PlanArgs {
     /// What all drives together can move, such as 146GB/s.
     #[arg(long)]
     pub shared: Option<String>,
+    /// What the memory bus moves, such as 145GB/s; a byte crosses it five times while it is
+    /// distributed and eight times while its bucket is sorted.
+    #[arg(long, value_name = "RATE")]
+    pub memory_rate: Option<String>,
     /// Take the computation of a pass over a record from this trace of a sort on the machine in
-    /// question (`outcore sort --record-io`).
+    /// question (`outcore sort --record-io`), instead of measuring it on this one.
     #[arg(long, value_name = "TRACE", conflicts_with_all = ["distribute_ns", "sort_ns"])]
     pub cpu_from: Option<PathBuf>,
-    /// Core nanoseconds to distribute a record [default: 15, a guess].
+    /// Core nanoseconds to distribute a record [default: measured on this machine].
     #[arg(long)]
     pub distribute_ns: Option<f64>,
-    /// Core nanoseconds to sort a record [default: 60, a guess].
+    /// Core nanoseconds to sort a record [default: measured on this machine].
     #[arg(long)]
     pub sort_ns: Option<f64>,
     /// Print JSON Lines.
@@ -144,24 +148,29 @@ fn usage(operation: &'static str) -> impl Fn(String) -> Error {
     move |cause| Error::usage(operation, cause)
 }
 
+/// What a record of so many bytes costs on this machine. The simulator does not reach above the
+/// drives, so whoever has the engine's sort brings it.
+pub type MeasureCpu<'a> = &'a dyn Fn(u64) -> Result<CpuCost>;
+
 fn shared(text: Option<&String>) -> Result<u64> {
     text.map_or(Ok(0), |text| parse_rate(text))
         .map_err(usage("read options"))
 }
 
 /// As said, as recorded, or as measured here; what was not said is told on standard error.
-fn cpu_cost(args: &PlanArgs) -> Result<CpuCost> {
+fn cpu_cost(args: &PlanArgs, measure: Option<MeasureCpu<'_>>) -> Result<CpuCost> {
     if let (Some(distribute_ns), Some(sort_ns)) = (args.distribute_ns, args.sort_ns) {
         return Ok(CpuCost {
             distribute_ns,
             sort_ns,
         });
     }
-    let (mut cost, source) = match &args.cpu_from {
-        Some(path) => (recorded(path, args.record_bytes)?, "as recorded"),
-        None => (
+    let (mut cost, source) = match (&args.cpu_from, measure) {
+        (Some(path), _) => (recorded(path, args.record_bytes)?, "as recorded"),
+        (None, Some(measure)) => (measure(args.record_bytes)?, "as measured here"),
+        (None, None) => (
             CpuCost::GUESSED,
-            "a guess (--cpu-from takes it from a recorded sort)",
+            "a guess (outcore sim measures it, --cpu-from takes it from a recorded sort)",
         ),
     };
     cost.distribute_ns = args.distribute_ns.unwrap_or(cost.distribute_ns);
@@ -173,14 +182,15 @@ fn cpu_cost(args: &PlanArgs) -> Result<CpuCost> {
     Ok(cost)
 }
 
-fn plan_command(args: &PlanArgs) -> Result<u8> {
+fn plan_command(args: &PlanArgs, measure: Option<MeasureCpu<'_>>) -> Result<u8> {
     let size = |text: &str| parse_size(text).map_err(usage("read options"));
     let job = SortJob {
         size_bytes: size(&args.size)?,
         record_bytes: args.record_bytes,
         memory_bytes: size(&args.memory)?,
         cores: args.cores,
-        cpu: cpu_cost(args)?,
+        cpu: cpu_cost(args, measure)?,
+        memory_bytes_per_s: shared(args.memory_rate.as_ref())?,
         bucket_buffer_bytes: 8 << 20,
     };
     let plan = plan_sort(
@@ -195,8 +205,8 @@ fn plan_command(args: &PlanArgs) -> Result<u8> {
     }
     for phase in &plan.phases {
         println!(
-            "{:<32} io {:>9.1} s  cpu {:>9.1} s  takes {:>9.1} s",
-            phase.name, phase.io_seconds, phase.cpu_seconds, phase.seconds
+            "{:<32} io {:>8.1} s  cpu {:>8.1} s  memory {:>8.1} s  takes {:>8.1} s",
+            phase.name, phase.io_seconds, phase.cpu_seconds, phase.memory_seconds, phase.seconds
         );
     }
     println!(
@@ -237,18 +247,19 @@ fn drive(path: &PathBuf, compat: Compat, warnings: &mut Vec<String>) -> Result<D
     import_drive(path, compat, warnings)
 }
 
-/// Runs a subcommand; the exit code of a command that worked.
+/// Runs a subcommand; the exit code of a command that worked. `measure` is asked by plans that do not
+/// say what a record costs; without it they guess.
 ///
 /// # Errors
 /// What the subcommand says; [`Error::kind`] has the exit code.
-pub fn run(command: &SimCommand) -> Result<u8> {
+pub fn run(command: &SimCommand, measure: Option<MeasureCpu<'_>>) -> Result<u8> {
     match command {
         SimCommand::Run(args) => run::run(args),
         SimCommand::Sweep(args) => run::sweep_command(args),
         SimCommand::Calibrate(args) => calibrate::run(args),
         SimCommand::Presets(args) => presets::run(args),
         SimCommand::Replay(args) => replay::run(args),
-        SimCommand::Plan(args) => plan_command(args),
+        SimCommand::Plan(args) => plan_command(args, measure),
         SimCommand::Allegro(args) => crate::allegro::command::run(args),
         SimCommand::Activesort(args) => crate::activesort::command::run(args),
         SimCommand::Gpu(args) => crate::gpu::command::run(args),

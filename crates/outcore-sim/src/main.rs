@@ -5,7 +5,7 @@
 use clap::Parser;
 
 fn main() -> std::process::ExitCode {
-    match outcore_sim::cli::run(&outcore_sim::cli::SimArgs::parse().command) {
+    match outcore_sim::cli::run(&outcore_sim::cli::SimArgs::parse().command, None) {
         Ok(code) => std::process::ExitCode::from(code),
         Err(error) => {
             eprintln!("error: {error}");

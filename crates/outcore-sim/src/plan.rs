@@ -3,11 +3,18 @@
 //! Model: PALID (Li, Khan, Dhulipala, SPAA 2025): N bytes, M of memory. What fits is read, sorted
 //! and written once. Otherwise records are distributed into buckets that fit (one read and one
 //! write of the data), then each bucket is read, sorted and written; where the buckets of one pass
-//! do not fit, distribution is repeated. A phase takes the larger of its I/O time (bandwidth of
-//! one simulated drive times the drives, bounded by the shared ceiling) and its computation.
+//! do not fit, distribution is repeated. A phase takes the largest of its I/O time (bandwidth of
+//! one simulated drive times the drives, bounded by the shared ceiling), its computation, and the
+//! time in which the memory bus moves what both need.
 //!
-//! Pure: nothing is measured here but the drive model; CPU cost a record is an input, which [`cpu`]
-//! measures on this machine or takes from a job that was recorded on another.
+//! Bytes cross the memory bus more often than they cross the link. Distribution: a drive writes them
+//! to memory, a core reads them, a bucket's buffer is filled from memory and written back, a drive
+//! reads them: five times. Sorting a bucket: in and out, and two levels of reading, filling and
+//! writing back, the rest being within the caches: eight times. PALID's own figures agree with such
+//! counts (docs/sim/experiments.md, step 6).
+//!
+//! Pure: nothing is measured here but the drive model; CPU cost a record is an input, which the
+//! caller measures, or [`cpu`] takes from a job that was recorded.
 
 pub mod cpu;
 
@@ -31,6 +38,8 @@ pub struct SortJob {
     pub cores: u32,
     /// Core time a record.
     pub cpu: CpuCost,
+    /// What the memory bus moves, bytes a second; 0 for no bound.
+    pub memory_bytes_per_s: u64,
     /// Bytes of one bucket's write buffer and of its read window, which bound the buckets a pass.
     pub bucket_buffer_bytes: u64,
 }
@@ -44,7 +53,9 @@ pub struct Phase {
     pub io_seconds: f64,
     /// Seconds of computation.
     pub cpu_seconds: f64,
-    /// Seconds, the larger of the two.
+    /// Seconds of the memory bus.
+    pub memory_seconds: f64,
+    /// Seconds, the largest of the three.
     pub seconds: f64,
 }
 
@@ -59,9 +70,14 @@ pub struct SortPlan {
     pub read_bytes_per_s: f64,
     /// Writing.
     pub write_bytes_per_s: f64,
-    /// `io` or `cpu`, whichever takes longer in sum.
+    /// `io`, `cpu` or `memory`, whichever takes longest in sum.
     pub bottleneck: &'static str,
 }
+
+/// How often a byte crosses the memory bus while it is distributed.
+const DISTRIBUTE_CROSSINGS: f64 = 5.0;
+/// The same while its bucket is sorted.
+const SORT_CROSSINGS: f64 = 8.0;
 
 /// Predicts a sort on `drives` drives like `drive` with a shared ceiling (0: none).
 pub fn plan_sort(
@@ -97,13 +113,19 @@ pub fn plan_sort(
     let records = bytes / job.record_bytes as f64;
     // Reads and writes of one phase share the ceiling.
     let io = (bytes / read + bytes / write).max(2.0 * bytes / ceiling);
-    let phase = |name: String, cpu_ns: f64| {
+    let memory_rate = match job.memory_bytes_per_s {
+        0 => f64::MAX,
+        rate => rate as f64,
+    };
+    let phase = |name: String, cpu_ns: f64, crossings: f64| {
         let cpu_seconds = records * cpu_ns * 1e-9 / f64::from(job.cores);
+        let memory_seconds = crossings * bytes / memory_rate;
         Phase {
             name,
             io_seconds: io,
             cpu_seconds,
-            seconds: io.max(cpu_seconds),
+            memory_seconds,
+            seconds: io.max(cpu_seconds).max(memory_seconds),
         }
     };
     let mut phases = Vec::new();
@@ -116,18 +138,31 @@ pub fn plan_sort(
         phases.push(phase(
             format!("distribute into {buckets} buckets each"),
             job.cpu.distribute_ns,
+            DISTRIBUTE_CROSSINGS,
         ));
     }
-    phases.push(phase("sort buckets".to_owned(), job.cpu.sort_ns));
-    let seconds = phases.iter().map(|phase| phase.seconds).sum();
-    let io_sum: f64 = phases.iter().map(|phase| phase.io_seconds).sum();
-    let cpu_sum: f64 = phases.iter().map(|phase| phase.cpu_seconds).sum();
+    phases.push(phase(
+        "sort buckets".to_owned(),
+        job.cpu.sort_ns,
+        SORT_CROSSINGS,
+    ));
+    let sum = |of: fn(&Phase) -> f64| phases.iter().map(of).sum::<f64>();
+    let io_sum = sum(|phase| phase.io_seconds);
+    let cpu_sum = sum(|phase| phase.cpu_seconds);
+    let memory_sum = sum(|phase| phase.memory_seconds);
+    let seconds = sum(|phase| phase.seconds);
     Ok(SortPlan {
         phases,
         seconds,
         read_bytes_per_s: read,
         write_bytes_per_s: write,
-        bottleneck: if io_sum >= cpu_sum { "io" } else { "cpu" },
+        bottleneck: if memory_sum > io_sum.max(cpu_sum) {
+            "memory"
+        } else if io_sum >= cpu_sum {
+            "io"
+        } else {
+            "cpu"
+        },
     })
 }
 
@@ -145,6 +180,7 @@ mod tests {
                 distribute_ns: 10.0,
                 sort_ns: 30.0,
             },
+            memory_bytes_per_s: 0,
             bucket_buffer_bytes: 8 << 20,
         }
     }
@@ -165,11 +201,38 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_takes_the_longer_of_io_and_computation() {
-        let plan = plan_sort(&job(10 << 30), &drive(), 64, 0).unwrap();
-        for phase in &plan.phases {
-            assert_eq!(phase.seconds, phase.io_seconds.max(phase.cpu_seconds));
+    fn a_phase_takes_the_longest_of_io_computation_and_memory() {
+        let of = |rate| {
+            let job = SortJob {
+                memory_bytes_per_s: rate,
+                ..job(10 << 30)
+            };
+            plan_sort(&job, &drive(), 64, 0).unwrap()
+        };
+        for (rate, bound) in [(0, "cpu"), (1 << 40, "cpu"), (1 << 30, "memory")] {
+            let plan = of(rate);
+            for phase in &plan.phases {
+                let longest = phase.io_seconds.max(phase.cpu_seconds);
+                assert_eq!(phase.seconds, longest.max(phase.memory_seconds));
+            }
+            assert_eq!(plan.bottleneck, bound);
         }
-        assert_eq!(plan.bottleneck, "cpu");
+        assert_eq!(of(0).seconds, of(1 << 40).seconds);
+    }
+
+    /// 8 TB, 200 GB, 64 cores, 30 drives, where only the memory bus counts: map and reduce on the same
+    /// machine took what 5 and 2 crossings of a bus of 145 GB/s take.
+    #[test]
+    fn memory_crossings_are_those_of_the_phases() {
+        let mut one = job(8_000_000_000_000);
+        one.memory_bytes = 200_000_000_000;
+        one.memory_bytes_per_s = 145_000_000_000;
+        let plan = plan_sort(&one, &drive(), 30, 0).unwrap();
+        let seconds: Vec<f64> = plan
+            .phases
+            .iter()
+            .map(|p| p.memory_seconds.round())
+            .collect();
+        assert_eq!(seconds, [276.0, 441.0]);
     }
 }

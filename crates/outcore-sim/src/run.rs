@@ -14,7 +14,7 @@ use outcore::error::{Error, Result};
 use crate::config::DriveConfig;
 use crate::drive::{Done, Drive};
 use crate::report::Summary;
-use crate::workload::{FlowConfig, Flows};
+use crate::workload::{FlowConfig, Flows, Origin};
 
 /// Events between two questions whether to go on: less than a millisecond.
 pub(crate) const WATCH_EVENTS: u32 = 4096;
@@ -71,6 +71,14 @@ pub struct Outcome {
     pub loop_seconds: f64,
 }
 
+/// Requests that a flow will make; 0 where only its end in time is known.
+fn expected_requests(flow: &FlowConfig) -> u64 {
+    match &flow.origin {
+        Origin::Synthetic(spec) => spec.requests,
+        Origin::List(list) => list.items.len() as u64,
+    }
+}
+
 /// Simulates `flows` on one drive.
 ///
 /// # Errors
@@ -79,6 +87,12 @@ pub struct Outcome {
 pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> Result<Outcome> {
     let queues: Vec<_> = flows.iter().map(|flow| flow.queue.clone()).collect();
     let mut drive = Drive::new(config, &queues)?;
+    drive.expect_requests(if config.precondition {
+        u64::MAX
+    } else {
+        let counts = flows.iter().map(expected_requests);
+        counts.fold(0, u64::saturating_add)
+    });
     if config.precondition {
         drive.precondition(flows)?;
     }

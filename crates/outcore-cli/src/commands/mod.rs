@@ -15,6 +15,7 @@ pub(crate) mod replay;
 pub(crate) mod scratch;
 pub(crate) mod sequence;
 pub(crate) mod shuffle;
+pub(crate) mod sim;
 pub(crate) mod sort;
 mod sort_lines;
 pub(crate) mod split;

@@ -55,3 +55,36 @@ fn a_drive_that_is_unknown_is_refused_with_a_way_on() {
         .run(&["sim", "replay", "missing", "--preset", "p41"])
         .fails(3, &["missing"], "");
 }
+
+#[test]
+fn a_plan_measures_what_a_record_costs_unless_it_is_said() {
+    let place = Place::new();
+    let plan = |more: &[&str]| {
+        let job = [
+            "sim",
+            "plan",
+            "sort",
+            "--size",
+            "1TB",
+            "--memory",
+            "64GB",
+            "--record-bytes",
+            "4096",
+            "--json",
+        ];
+        place.run(&[&job[..], more].concat()).ok()
+    };
+    let cpu = |answer: &Answer| {
+        let plan: serde_json::Value = serde_json::from_str(&answer.text()).unwrap();
+        plan["phases"][0]["cpu_seconds"].as_f64().unwrap()
+    };
+    let measured = plan(&[]);
+    assert!(
+        measured.stderr.contains("as measured here"),
+        "{}",
+        measured.stderr
+    );
+    let said = plan(&["--distribute-ns", "0.001", "--sort-ns", "0.001"]);
+    assert!(!said.stderr.contains("measur"), "{}", said.stderr);
+    assert!(cpu(&measured) > cpu(&said));
+}

@@ -149,6 +149,12 @@ impl Blocks {
         Ok(blocks)
     }
 
+    pub(super) fn use_large_pages(&self) {
+        crate::hot::use_large_pages(&self.back);
+        crate::hot::use_large_pages(&self.invalid_bits);
+        crate::hot::use_large_pages(&self.list);
+    }
+
     fn frontier_at(&self, plane: u32, queue: u16, kind: Frontier) -> usize {
         (plane as usize * self.queues + usize::from(queue)) * 3 + kind as usize
     }

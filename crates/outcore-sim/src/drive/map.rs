@@ -33,6 +33,25 @@ impl Written {
         }
     }
 
+    fn use_large_pages(&self) {
+        match self {
+            Written::W8(list) => crate::hot::use_large_pages(list),
+            Written::W16(list) => crate::hot::use_large_pages(list),
+            Written::W32(list) => crate::hot::use_large_pages(list),
+            Written::W64(list) => crate::hot::use_large_pages(list),
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, at: usize) {
+        match self {
+            Written::W8(list) => crate::hot::prefetch(list, at),
+            Written::W16(list) => crate::hot::prefetch(list, at),
+            Written::W32(list) => crate::hot::prefetch(list, at),
+            Written::W64(list) => crate::hot::prefetch(list, at),
+        }
+    }
+
     #[inline]
     fn get(&self, at: u32) -> u64 {
         let at = at as usize;
@@ -256,13 +275,24 @@ impl Mapping {
         self.slot_of[unit as usize].checked_sub(1)
     }
 
-    /// Begins to load what [`Mapping::slot`] will ask for: the unit of the sector `inside` the range
+    /// Begins to load what a look-up will ask for: the unit of the sector `inside` the range
     /// of `queue`.
     #[inline]
     pub(super) fn prefetch_slot(&self, p: &Params, queue: u16, inside: u64) {
         let (unit, _) = p.unit_of_sector(inside);
-        let at = u64::from(self.base(queue)) + unit;
-        crate::hot::prefetch(&self.slot_of, at as usize);
+        let at = (u64::from(self.base(queue)) + unit) as usize;
+        crate::hot::prefetch(&self.slot_of, at);
+        self.written.prefetch(at);
+    }
+
+    /// Mapping entries of the drive.
+    pub(super) fn entries(&self) -> usize {
+        self.slot_of.len()
+    }
+
+    pub(super) fn use_large_pages(&self) {
+        crate::hot::use_large_pages(&self.slot_of);
+        self.written.use_large_pages();
     }
 
     #[inline]

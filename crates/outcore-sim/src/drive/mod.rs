@@ -151,6 +151,10 @@ pub struct Drive {
     fault: Option<Error>,
 }
 
+/// Entries of a small page of the mapping table: with a request for each of these, random requests
+/// touch most of them.
+const PAGE_ENTRIES: u64 = 1 << 10;
+
 /// Everything, for the queues whose `ids` are empty.
 fn all_ids(config: &DriveConfig) -> [Vec<u32>; 4] {
     let f = &config.flash;
@@ -218,6 +222,16 @@ impl Drive {
         drive.store_mapping_table();
         drive.take_fault()?;
         Ok(drive)
+    }
+
+    /// Says about how many requests will come. Where they will touch most of the tables anyway, the
+    /// memory comes in large pages, which is faster; otherwise little more than what is touched becomes
+    /// resident.
+    pub fn expect_requests(&self, count: u64) {
+        if count >= self.map.entries() as u64 / PAGE_ENTRIES {
+            self.map.use_large_pages();
+            self.blocks.use_large_pages();
+        }
     }
 
     /// The drive's clock.

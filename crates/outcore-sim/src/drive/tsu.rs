@@ -139,6 +139,14 @@ impl Drive {
         if self.tsu.depth > 0 || self.tsu.batch.is_empty() {
             return;
         }
+        if let ([tr], Some(_)) = (&self.tsu.batch[..], self.tsu.single) {
+            // Nearly always: a small read, alone.
+            let tr = *tr;
+            self.tsu.batch.clear();
+            let unit = self.queue_tr(tr);
+            self.serve_channel(self.p.channel_of_unit(unit));
+            return;
+        }
         let mut touched = [0u64; 16];
         for at in 0..self.tsu.batch.len() {
             let tr = self.tsu.batch[at];
