@@ -129,6 +129,12 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
             "{lost} requests never finished: MQSim drops operations that meet a block under collection, and compat = \"mqsim\" reproduces that"
         ));
     }
+    if drive.stats().unwritten_reads > drive.stats().page_reads {
+        warnings.push(
+            "most reads were of what nobody had written, which needs no flash: precondition = true fills the drive first"
+                .to_owned(),
+        );
+    }
     let summary = Summary::new(
         &config.name,
         drive.now() - measured_from,

@@ -200,3 +200,24 @@ fn what_cannot_run_is_an_error_that_says_why() {
     none.gpu.cores = 0;
     assert!(run(&none).is_err());
 }
+
+#[test]
+fn kernels_of_a_larger_gpu_run_on_one_with_its_limits() {
+    let large = KernelSpec {
+        shared_bytes: 98_304,
+        ..kernel(40, 1000, Vec::new())
+    };
+    let on = |name: &str| Setup {
+        gpu: GpuConfig::named(name).unwrap(),
+        ..setup(vec![vec![large.clone()]])
+    };
+    let refused = run(&on("t4")).unwrap_err().to_string();
+    assert!(
+        refused.contains("98304") && refused.contains("t4"),
+        "{refused}"
+    );
+    for name in ["v100", "a100", "h100"] {
+        assert_eq!(ran(&on(name)).total.blocks, 40, "{name}");
+    }
+    assert!(GpuConfig::named("t5").is_err());
+}

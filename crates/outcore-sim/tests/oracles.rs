@@ -433,6 +433,21 @@ fn trimmed_units_are_read_without_flash_and_need_no_collection() {
 }
 
 #[test]
+fn reads_of_an_empty_drive_are_said_to_need_no_flash() {
+    let mut config = small();
+    let warned = |config: &DriveConfig| {
+        let summary = simulate(config, &[flow(1.0, 4, 8, 200)]).summary;
+        summary
+            .warnings
+            .iter()
+            .any(|text| text.contains("precondition"))
+    };
+    assert!(!warned(&config));
+    config.precondition = false;
+    assert!(warned(&config));
+}
+
+#[test]
 fn the_time_of_a_read_alone_is_broken_down_into_its_parts() {
     let mut config = small();
     config.flash.bus = Transfers(400_000_000);

@@ -188,6 +188,8 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
         };
         let mut outcome = run_flows(&config, flows, &options)?;
         log.append(&mut outcome.log);
+        // Those of the input have been told.
+        warn_all(&outcome.summary.warnings[warnings.len()..]);
         if args.time {
             eprintln!(
                 "event loop: {:.3} s, {:.0} requests/s, {:.1} ns an event",

@@ -214,6 +214,7 @@ impl Drive {
                 None => return false,
             },
             None => {
+                self.stats.unwritten_reads += 1;
                 self.serve_from_memory(tr);
                 return false;
             }

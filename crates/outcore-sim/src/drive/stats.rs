@@ -61,6 +61,8 @@ pub struct DriveStats {
     pub map_writes: u64,
     /// Sectors read from the data cache.
     pub cache_hit_sectors: u64,
+    /// Reads of mapping units that nothing was ever written to: they need no flash.
+    pub unwritten_reads: u64,
     /// Time the link was used towards the host, and towards the drive.
     pub link_to_host_ps: Ps,
     /// Time the link was used towards the drive.

@@ -59,7 +59,10 @@ pub struct GpuArgs {
     /// Neighbouring blocks of a large chunk.
     #[arg(long, default_value_t = 8)]
     pub stride: u32,
-    /// Cores of the GPU.
+    /// The GPU: t4, v100, a100 or h100. A trace needs one with the limits of where it was recorded.
+    #[arg(long, default_value = "t4")]
+    pub gpu: String,
+    /// Cores of the GPU, where they are not that one's.
     #[arg(long)]
     pub cores: Option<u32>,
     /// Send requests through the host's processor and memory instead.
@@ -108,7 +111,7 @@ pub fn run(args: &GpuArgs) -> Result<u8> {
         Some("page") => drive.mapping.unit = Size(0),
         Some(unit) => drive.mapping.unit = Size(parse_size(unit).map_err(usage)?),
     }
-    let mut gpu = GpuConfig::default();
+    let mut gpu = GpuConfig::named(&args.gpu)?;
     gpu.cores = args.cores.unwrap_or(gpu.cores);
     let setup = Setup {
         gpu,

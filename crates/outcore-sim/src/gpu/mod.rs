@@ -83,6 +83,36 @@ impl Default for GpuConfig {
 }
 
 impl GpuConfig {
+    /// GPUs known by name.
+    pub const NAMES: [&'static str; 4] = ["t4", "v100", "a100", "h100"];
+
+    /// The limits that NVIDIA publishes for a GPU (CUDA C++ Programming Guide, technical
+    /// specifications by compute capability 7.5, 7.0, 8.0, 9.0; cores from the data sheets).
+    ///
+    /// # Errors
+    /// A name that is none of [`GpuConfig::NAMES`].
+    pub fn named(name: &str) -> Result<Self> {
+        let (cores, threads_a_core, blocks_a_core, shared_kib) = match name {
+            "t4" => return Ok(GpuConfig::default()),
+            "v100" => (80, 2048, 32, 96),
+            "a100" => (108, 2048, 32, 164),
+            "h100" => (132, 2048, 32, 228),
+            _ => {
+                let names = GpuConfig::NAMES.join(", ");
+                let cause = format!("`{name}` is not one of {names}");
+                return Err(Error::usage("find GPU", cause));
+            }
+        };
+        Ok(GpuConfig {
+            name: name.to_owned(),
+            cores,
+            threads_a_core,
+            blocks_a_core,
+            shared_bytes_a_core: shared_kib << 10,
+            ..GpuConfig::default()
+        })
+    }
+
     fn validate(&self) -> Result<()> {
         if self.cores == 0
             || self.cores > 65_536
@@ -128,7 +158,7 @@ impl GpuConfig {
                     self.shared_bytes_a_core
                 ),
             )
-            .hint("a GPU with larger cores, or smaller blocks"));
+            .hint("name the GPU that the kernels were recorded on, as in --gpu a100"));
         }
         Ok(slots as u32)
     }
