@@ -12,7 +12,7 @@ use outcore::drive::fault::FaultDevice;
 use outcore::drive::os::OsDevice;
 use outcore::volume::dataset::manifest::{Contents, Manifest};
 use outcore::volume::dataset::transfer::{self, Means};
-use outcore::volume::dataset::writer::NewDataset;
+use outcore::volume::dataset::writer::{NewDataset, WINDOW_BYTES};
 use outcore::volume::dataset::{DatasetVolume, FOLDER, VolumeDrive, Watch};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -83,6 +83,20 @@ impl Place {
         transfer::put_file(volume, &path, &new(name), self.means())
     }
 
+    /// Gets a dataset, or a file packed in it, as a file.
+    fn get_file(
+        &self,
+        volume: &DatasetVolume,
+        name: &str,
+        inside: Option<&str>,
+    ) -> outcore::Result<Vec<u8>> {
+        let manifest = volume.manifest(name)?;
+        let (mut reader, len_bytes) = transfer::open(volume, &manifest, inside, &self.budget)?;
+        let out = self.path("out");
+        transfer::get_file(&mut reader, len_bytes, &out, true, self.means())?;
+        Ok(fs::read(out).unwrap())
+    }
+
     fn get(&self, volume: &DatasetVolume, name: &str) -> outcore::Result<Vec<u8>> {
         let manifest = volume.manifest(name)?;
         let (mut reader, _) = transfer::open(volume, &manifest, None, &self.budget)?;
@@ -149,11 +163,7 @@ proptest! {
         for name in ["file", "stream", "copy"] {
             prop_assert!(place.get(&volume, name).unwrap() == wanted, "{}", name);
         }
-        let (mut reader, len_bytes) =
-            transfer::open(&volume, &manifest, None, &place.budget).unwrap();
-        let out = place.path("out");
-        transfer::get_file(&mut reader, len_bytes, &out, false, place.means()).unwrap();
-        prop_assert!(fs::read(&out).unwrap() == wanted);
+        prop_assert!(place.get_file(&volume, "file", None).unwrap() == wanted);
         prop_assert!(volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap().is_empty());
         let names: Vec<String> = volume.list().unwrap().into_iter().map(|m| m.name).collect();
         prop_assert_eq!(names, ["copy", "file", "stream"]);
@@ -162,6 +172,30 @@ proptest! {
         }
         prop_assert_eq!(place.files(), Vec::<PathBuf>::new());
     }
+}
+
+#[test]
+fn a_file_of_more_than_a_window_is_got_in_the_order_of_the_drives() {
+    let place = Place::new(3);
+    let volume = place.create(1 << 20);
+    let wanted = bytes(WINDOW_BYTES + (9 << 20) + 1234, 3);
+    place.put(&volume, "x", &wanted).unwrap();
+    let manifest = volume.manifest("x").unwrap();
+    let (mut reader, _) = transfer::open(&volume, &manifest, None, &place.budget).unwrap();
+    let mut places = Vec::new();
+    while let Some((at_bytes, part)) = reader.next_arrival().unwrap() {
+        let (at, len) = (
+            at_bytes as usize,
+            part.len().min(wanted.len() - at_bytes as usize),
+        );
+        assert!(part[..len] == wanted[at..at + len], "from {at} on");
+        places.push((at, at + len));
+    }
+    places.sort_unstable();
+    assert!(places.windows(2).all(|pair| pair[0].1 == pair[1].0));
+    assert_eq!((places[0].0, places[places.len() - 1].1), (0, wanted.len()));
+    drop(reader);
+    assert!(place.get_file(&volume, "x", None).unwrap() == wanted);
 }
 
 #[test]
@@ -198,6 +232,7 @@ fn a_directory_comes_back_file_by_file_or_one_by_its_name() {
     let mut found = Vec::new();
     transfer::get_stream(&mut reader, &mut found, Watch::NOBODY).unwrap();
     assert!(found == *contents);
+    assert!(place.get_file(&volume, "tree", Some(name)).unwrap() == *contents);
     let missing = transfer::open(&volume, &manifest, Some("part9/x"), &place.budget);
     assert_eq!(missing.err().unwrap().kind(), Kind::Usage);
     let again = transfer::get_dir(&volume, &manifest, &out, place.means()).unwrap_err();
@@ -238,6 +273,9 @@ fn a_flipped_bit_is_named_by_drive_file_and_offset_and_is_never_handed_out() {
         (Kind::Corrupt, Some("d1"))
     );
     assert_eq!(error.offset_bytes(), Some(3 * 65536));
+    let error = place.get_file(&volume, "x", None).unwrap_err();
+    assert_eq!(error.offset_bytes(), Some(3 * 65536));
+    assert!(!place.path("out").exists());
     assert!(place.get(&volume, "other").is_ok());
     // In the manifest, too.
     let path = volume.drives()[0].dir.join(FOLDER).join("datasets/x.json");

@@ -1,7 +1,8 @@
-//! Reading a sealed dataset: bytes in order, every granule checked on the way.
+//! Reading a sealed dataset: every granule checked on the way.
 //!
 //! Contract: a [`DatasetReader`] keeps a window of reads in flight on all drives and gives the bytes of
-//! a range in order. A granule that is not what was written ends the read with an error that names the
+//! a range in order ([`DatasetReader::next_chunk`]), or as they come ([`DatasetReader::next_arrival`]):
+//! who can use them in any order never waits for a late drive while others have room. A granule that is not what was written ends the read with an error that names the
 //! drive, the file there and the offset in it; [`DatasetVolume::scrub`] goes on and lists them all. The
 //! checksums themselves are checked against the manifest when the reader is made.
 //!
@@ -64,6 +65,8 @@ pub struct DatasetReader {
     pool: Pool,
     sums: Vec<u64>,
     _sums_credit: Credit,
+    /// First byte of the range.
+    from_bytes: u64,
     /// Next chunk to ask for, next byte to give, end of the range.
     ask_bytes: u64,
     give_bytes: u64,
@@ -115,6 +118,7 @@ impl DatasetVolume {
             pool: Pool::new(budget, READ, CHUNK_BYTES, slots as usize)?,
             sums: Vec::new(),
             _sums_credit: budget.reserve("checksums", manifest.granules() * 8)?,
+            from_bytes,
             ask_bytes: 0,
             give_bytes: 0,
             end_bytes: 0,
@@ -182,19 +186,57 @@ impl DatasetReader {
         }
     }
 
-    /// The same, noting damages instead of failing.
+    /// Whether the range begins where a granule does, as that of a whole dataset: only then can it be had
+    /// by [`DatasetReader::next_arrival`].
+    pub fn begins_at_granule(&self) -> bool {
+        self.from_bytes
+            .is_multiple_of(self.manifest.granule_bytes())
+    }
+
+    /// The next chunk to arrive, whichever it is, with its place in the range: whole blocks, the last of
+    /// which may reach beyond the range's end. Nothing when all have been given. A reader is asked in this
+    /// way or by [`DatasetReader::next_chunk`], not both.
+    ///
+    /// # Errors
+    /// As [`DatasetReader::next_chunk`].
+    ///
+    /// # Panics
+    /// When the range does not begin at a granule.
+    pub fn next_arrival(&mut self) -> Result<Option<(u64, Buf)>> {
+        assert!(self.begins_at_granule(), "chunks have places in the range");
+        let mut is_waiting = false;
+        loop {
+            self.pump(is_waiting)?;
+            if let Some((at_bytes, mut buf)) = self.arrived.pop_first() {
+                self.verify(at_bytes, &buf);
+                if let Some(damage) = self.damages.first() {
+                    return Err(damage.to_error());
+                }
+                let wanted_bytes = block_ceil(self.end_bytes - at_bytes).min(buf.len() as u64);
+                let part = buf.split_to(wanted_bytes as usize);
+                return Ok(Some((at_bytes - self.from_bytes, part)));
+            }
+            let is_over = self.ask_bytes >= self.last_bytes() && self.batch.is_empty();
+            if is_over && self.submitter.in_flight() == 0 {
+                return Ok(None);
+            }
+            is_waiting = true;
+        }
+    }
+
+    /// As [`DatasetReader::next_chunk`], noting damages instead of failing.
     fn next_part(&mut self) -> Result<Option<Buf>> {
         if self.give_bytes >= self.end_bytes {
             return Ok(None);
         }
+        let mut is_waiting = false;
         loop {
-            self.ask();
-            let granule_bytes = self.manifest.granule_bytes();
+            self.pump(is_waiting)?;
             let chunk = self.arrived.first_key_value().map(|(at, _)| *at);
             if let Some(at_bytes) = chunk.filter(|at| *at <= self.give_bytes)
                 && let Some(mut buf) = self.arrived.remove(&at_bytes)
             {
-                self.verify(at_bytes, &buf, granule_bytes);
+                self.verify(at_bytes, &buf);
                 let skip_bytes = (self.give_bytes - at_bytes) as usize;
                 let end_bytes = self.end_bytes.min(at_bytes + buf.len() as u64);
                 drop(buf.split_to(skip_bytes));
@@ -202,29 +244,40 @@ impl DatasetReader {
                 self.give_bytes = end_bytes;
                 return Ok(Some(part));
             }
-            self.submitter.submit(&mut self.batch);
-            if self.submitter.in_flight() == 0 {
-                // Whoever holds the buffers is at work on them.
-                std::thread::sleep(std::time::Duration::from_micros(200));
-                continue;
-            }
-            self.submitter.poll(Some(WAIT_MAX), &mut self.done)?;
-            for completion in self.done.drain(..) {
-                if let Some(fault) = completion.fault {
-                    return Err(self.striped.explain(&fault));
-                }
-                self.arrived.insert(completion.offset_bytes, completion.buf);
-            }
+            is_waiting = true;
         }
     }
 
-    /// Asks for as many chunks as there are buffers.
+    /// Asks for as many chunks as there are buffers, and takes in what has arrived; with `wait`, blocks
+    /// until something may have.
+    fn pump(&mut self, wait: bool) -> Result<()> {
+        self.ask();
+        self.submitter.submit(&mut self.batch);
+        if wait && self.submitter.in_flight() == 0 {
+            // Whoever holds the buffers is at work on them.
+            std::thread::sleep(std::time::Duration::from_micros(200));
+            return Ok(());
+        }
+        let wait = wait.then_some(WAIT_MAX);
+        self.submitter.poll(wait, &mut self.done)?;
+        for completion in self.done.drain(..) {
+            if let Some(fault) = completion.fault {
+                return Err(self.striped.explain(&fault));
+            }
+            self.arrived.insert(completion.offset_bytes, completion.buf);
+        }
+        Ok(())
+    }
+
+    /// Where the last chunk ends.
+    fn last_bytes(&self) -> u64 {
+        self.end_bytes
+            .next_multiple_of(self.manifest.granule_bytes())
+            .min(self.padded_bytes)
+    }
+
     fn ask(&mut self) {
-        let granule_bytes = self.manifest.granule_bytes();
-        let last_bytes = self
-            .end_bytes
-            .next_multiple_of(granule_bytes)
-            .min(self.padded_bytes);
+        let last_bytes = self.last_bytes();
         while self.ask_bytes < last_bytes
             && let Some(mut buf) = self.pool.take()
         {
@@ -240,7 +293,8 @@ impl DatasetReader {
         }
     }
 
-    fn verify(&mut self, at_bytes: u64, bytes: &[u8], granule_bytes: u64) {
+    fn verify(&mut self, at_bytes: u64, bytes: &[u8]) {
+        let granule_bytes = self.manifest.granule_bytes();
         let mut offset_bytes = at_bytes;
         for granule in bytes.chunks(granule_bytes as usize) {
             let wanted = self.sums.get((offset_bytes / granule_bytes) as usize);

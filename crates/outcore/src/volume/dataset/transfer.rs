@@ -1,8 +1,8 @@
 //! Files into datasets and out of them: `put`, `get` and `cp`.
 //!
 //! Contract: one thread keeps reads of the source and writes of the target in flight at once, on a ring
-//! each, in order. What is read into is what is written from: the bytes of a single file are not copied
-//! on the way. A target appears whole or not at all, in the volume and outside. Sources are only read.
+//! each. What is read into is what is written from: the bytes of a single file are not copied on the
+//! way, and a file that is got is written in the order in which the drives deliver. A target appears whole or not at all, in the volume and outside. Sources are only read.
 //!
 //! Bounds: two windows of [`super::writer::WINDOW_BYTES`], the names of a packed directory, checksums.
 
@@ -26,6 +26,8 @@ use crate::volume::{Port, ScratchDrive, Transfer, Volume, VolumeFile};
 
 /// Reads of a source in flight.
 const READS_MAX: usize = 16;
+/// Writes of a target in flight: half of the reader's window.
+const WRITES_MAX: usize = WINDOW_BYTES / CHUNK_BYTES / 2;
 
 /// What all transfers need.
 #[derive(Clone, Copy)]
@@ -411,6 +413,40 @@ pub fn get_stream(
     target.flush().map_err(failed)
 }
 
+/// A file outside of the volume that is being written.
+struct Outgoing<'a> {
+    volume: &'a Volume,
+    port: Port,
+    file: VolumeFile,
+    finished: Vec<Transfer>,
+}
+
+impl Outgoing<'_> {
+    /// Writes whole blocks to a place. Not all buffers of a window are ever held here, so that reads go
+    /// on meanwhile.
+    fn write(&mut self, at_bytes: u64, buf: Buf) -> Result<()> {
+        self.port.submit(&self.file, Op::Write, at_bytes, buf, 0);
+        self.settle(false)?;
+        while self.port.in_flight() >= WRITES_MAX {
+            self.settle(true)?;
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, wait: bool) -> Result<()> {
+        self.port.poll(wait, &mut self.finished)?;
+        let fault = self.finished.drain(..).find_map(|transfer| transfer.fault);
+        fault.map_or(Ok(()), |fault| Err(self.volume.explain(&fault)))
+    }
+
+    fn finish(mut self) -> Result<()> {
+        while self.port.in_flight() > 0 {
+            self.settle(true)?;
+        }
+        Ok(())
+    }
+}
+
 /// Writes the `len_bytes` that a reader gives to a file.
 ///
 /// # Errors
@@ -434,20 +470,46 @@ pub fn get_file(
     let Some(shard) = output.shards().first() else {
         unreachable!("one shard was planned");
     };
-    let file = shard.file.clone();
-    let mut port = volume.port()?;
-    let mut at_bytes = 0;
-    let mut finished = Vec::new();
-    // Parts begin at granules unless the range does not; then they are shifted into place.
-    let pool = crate::memory::Pool::new(means.budget, "output", CHUNK_BYTES, READS_MAX)?;
-    let mut pending: Option<(Buf, usize)> = None;
-    let mut settle = |port: &mut Port, wait: bool| -> Result<()> {
-        port.poll(wait, &mut finished)?;
-        let fault = finished
-            .drain(..)
-            .find_map(|transfer: Transfer| transfer.fault);
-        fault.map_or(Ok(()), |fault| Err(volume.explain(&fault)))
+    let mut out = Outgoing {
+        volume: &volume,
+        port: volume.port()?,
+        file: shard.file.clone(),
+        finished: Vec::new(),
     };
+    if reader.begins_at_granule() {
+        write_as_it_comes(reader, len_bytes, &mut out, means)?;
+    } else {
+        write_shifted(reader, &mut out, means)?;
+    }
+    out.finish()?;
+    output.publish(&volume, len_bytes)
+}
+
+/// Each chunk is written where it belongs when its drive has delivered it, out of the reader's buffer.
+fn write_as_it_comes(
+    reader: &mut DatasetReader,
+    len_bytes: u64,
+    out: &mut Outgoing<'_>,
+    means: Means<'_>,
+) -> Result<()> {
+    while let Some((at_bytes, buf)) = reader.next_arrival()? {
+        (means.watch.check)()?;
+        let chunk_bytes = (len_bytes - at_bytes).min(buf.len() as u64);
+        out.write(at_bytes, buf)?;
+        (means.watch.advance)(chunk_bytes);
+    }
+    Ok(())
+}
+
+/// What a reader gives does not begin where a block does: it is shifted into place, in order.
+fn write_shifted(
+    reader: &mut DatasetReader,
+    out: &mut Outgoing<'_>,
+    means: Means<'_>,
+) -> Result<()> {
+    let pool = crate::memory::Pool::new(means.budget, "output", CHUNK_BYTES, WRITES_MAX)?;
+    let mut at_bytes = 0;
+    let mut pending: Option<(Buf, usize)> = None;
     while let Some(part) = reader.next_chunk()? {
         (means.watch.check)()?;
         let mut rest = &part[..];
@@ -457,7 +519,7 @@ pub fn get_file(
                 None => loop {
                     match pool.take() {
                         Some(buf) => break (buf, 0),
-                        None => settle(&mut port, true)?,
+                        None => out.settle(true)?,
                     }
                 },
             };
@@ -465,25 +527,20 @@ pub fn get_file(
             buf[filled..filled + now].copy_from_slice(&rest[..now]);
             rest = &rest[now..];
             if filled + now == buf.len() {
-                port.submit(&file, Op::Write, at_bytes, buf, 0);
+                out.write(at_bytes, buf)?;
                 at_bytes += CHUNK_BYTES as u64;
             } else {
                 pending = Some((buf, filled + now));
             }
         }
         (means.watch.advance)(part.len() as u64);
-        settle(&mut port, false)?;
     }
     if let Some((mut buf, filled)) = pending {
         let padded_bytes = block_ceil(filled as u64) as usize;
         buf[filled..padded_bytes].fill(0);
-        port.submit(&file, Op::Write, at_bytes, buf.split_to(padded_bytes), 0);
+        out.write(at_bytes, buf.split_to(padded_bytes))?;
     }
-    while port.in_flight() > 0 {
-        settle(&mut port, true)?;
-    }
-    drop(port);
-    output.publish(&volume, len_bytes)
+    Ok(())
 }
 
 /// Unpacks a directory; it must not exist.
