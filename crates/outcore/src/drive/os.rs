@@ -10,6 +10,7 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -50,11 +51,13 @@ pub(crate) struct OpenFile {
     /// Held while a file in memory is written: the kernel lets one writer in at a time, and a
     /// thread that cannot be it has better things to do than to spin.
     pub(crate) writing: Mutex<()>,
+    /// Whether the kernel may know already that a write takes no privileges away from the file.
+    is_settled: AtomicBool,
     path: PathBuf,
 }
 
 impl OpenFile {
-    fn new(fd: OwnedFd, is_direct: bool, path: &Path) -> Self {
+    fn new(fd: OwnedFd, is_direct: bool, access: Access, path: &Path) -> Self {
         let kind = rustix::fs::fstatfs(&fd).map_or(0, |stat| stat.f_type);
         // The name of a device lies in memory (/dev is a tmpfs), its data do not.
         let is_device = rustix::fs::fstat(&fd).is_ok_and(|stat| is_block_device(&stat));
@@ -64,6 +67,7 @@ impl OpenFile {
             is_direct: is_direct && !is_in_memory,
             is_in_memory,
             writing: Mutex::new(()),
+            is_settled: AtomicBool::new(is_device || !is_direct || access != Access::Update),
             path: path.into(),
         }
     }
@@ -75,6 +79,12 @@ impl OpenFile {
 
     pub(crate) fn facts_direct(&self) -> bool {
         self.is_direct
+    }
+
+    /// Whether nobody has asked this before, of a file that was there already and has had no room
+    /// reserved: the kernel settles its privileges in the first write, under its lock.
+    pub(crate) fn is_first_write(&self) -> bool {
+        !self.is_settled.load(Ordering::Relaxed) && !self.is_settled.swap(true, Ordering::Relaxed)
     }
 }
 
@@ -282,7 +292,7 @@ impl Device for OsDevice {
         if self.mode != IoMode::Buffered {
             match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {
                 Ok(fd) if self.mode == IoMode::Direct || takes_direct_reads(&fd) => {
-                    return Ok(self.files.add(OpenFile::new(fd, true, path)));
+                    return Ok(self.files.add(OpenFile::new(fd, true, access, path)));
                 }
                 Err(Errno::INVAL) if self.mode == IoMode::Direct => {
                     return Err(Error::errno(operation, Errno::INVAL.raw_os_error())
@@ -298,7 +308,7 @@ impl Device for OsDevice {
             }
         }
         let fd = rustix::fs::open(path, flags, mode).map_err(at(operation, path))?;
-        Ok(self.files.add(OpenFile::new(fd, false, path)))
+        Ok(self.files.add(OpenFile::new(fd, false, access, path)))
     }
 
     fn close(&self, file: FileId) {
@@ -349,7 +359,11 @@ impl Device for OsDevice {
             .map_err(at("set file length", &file.path));
         }
         match rustix::fs::fallocate(&file.fd, FallocateFlags::empty(), 0, len_bytes) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Ok(()) => {
+                file.is_settled.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
             Err(errno) => Err(at("reserve space", &file.path)(errno)),
         }
     }
