@@ -54,15 +54,8 @@ pub fn join(job: &Job, left: &Path, right: &Path, to: &Path) -> Result<u64> {
     };
     let sorted = read::<Row>(&[SortInput::raw(step("sorted"))]);
     let scanned = crate::to_file(&step("scanned"));
-    let (none, to_scanned) = (Row::zeroed(), (&scanned, false));
-    scan(
-        job,
-        &sorted,
-        none,
-        last_left,
-        Inclusion::Inclusive,
-        to_scanned,
-    )?;
+    let (none, all) = (Row::zeroed(), Inclusion::Inclusive);
+    scan(job, &sorted, none, last_left, all, (&scanned, false))?;
     let matched = read::<Row>(&[SortInput::raw(step("scanned"))])
         .filter(|row| row.side == 1 && row.left_key == row.key)
         .map(|row| [row.key, row.left, row.right]);

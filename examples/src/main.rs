@@ -3,13 +3,13 @@
 //! Contract: files hold text, or little-endian numbers of the types that the example names; the last is
 //! the output where there is one. What is found goes to standard output.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use outcore::Error;
 use outcore::config::IoMode;
 use outcore::job::{Job, JobOptions};
-use outcore_examples as examples;
+use outcore_examples as ex;
 
 const USAGE: &str = "\
 usage: outcore-examples NAME FILE...
@@ -45,46 +45,35 @@ fn run(job: &Job, arguments: &[String]) -> outcore::Result<String> {
         parsed.map_err(|_| Error::usage("read arguments", format!("`{text}` is no number")))
     };
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let path = |text: &str| PathBuf::from(text);
+    let path = Path::new::<str>;
+    let line = |count: u64| format!("{count}\n");
     match words[..] {
-        ["samplesort", from, to] => {
-            examples::samplesort(job, &path(from), &path(to)).map(|_| String::new())
-        }
-        ["prefix-sums", from, to] => {
-            examples::prefix_sums(job, &path(from), &path(to)).map(|_| String::new())
-        }
+        ["samplesort", from, to] => ex::samplesort(job, path(from), path(to)).map(nothing),
+        ["prefix-sums", from, to] => ex::prefix_sums(job, path(from), path(to)).map(nothing),
         ["histogram", from] => {
-            let (low, high, counts) = examples::histogram_of(job, Path::new(from), 20)?;
+            let (low, high, counts) = ex::histogram_of(job, path(from), 20)?;
             Ok(format!("{low} to {high}: {counts:?}\n"))
         }
-        ["kth-largest", from, k] => Ok(format!(
-            "{:?}\n",
-            examples::kth_largest(job, Path::new(from), number(k)?)?
-        )),
-        ["word-count", from, to] => {
-            examples::word_count(job, &path(from), &path(to)).map(|n| format!("{n}\n"))
+        ["kth-largest", from, k] => {
+            let found = ex::kth_largest(job, path(from), number(k)?)?;
+            Ok(format!("{found:?}\n"))
         }
+        ["word-count", from, to] => ex::word_count(job, path(from), path(to)).map(line),
         ["deduplicate", from, field, to] => {
-            examples::deduplicate(job, &path(from), field, &path(to)).map(|n| format!("{n}\n"))
+            ex::deduplicate(job, path(from), field, path(to)).map(line)
         }
-        ["shuffle", from, to] => {
-            examples::global_shuffle(job, &path(from), &path(to), 1).map(|_| String::new())
-        }
-        ["join", left, right, to] => {
-            examples::join(job, &path(left), &path(right), &path(to)).map(|n| format!("{n}\n"))
-        }
-        ["inverted-index", from, to] => {
-            examples::inverted_index(job, &path(from), &path(to)).map(|n| format!("{n}\n"))
-        }
+        ["shuffle", from, to] => ex::global_shuffle(job, path(from), path(to), 1).map(nothing),
+        ["join", left, right, to] => ex::join(job, path(left), path(right), path(to)).map(line),
+        ["inverted-index", from, to] => ex::inverted_index(job, path(from), path(to)).map(line),
         ["bfs", edges, count, source] => {
-            let depths = examples::bfs(
-                job,
-                Path::new(edges),
-                number(count)? as usize,
-                number(source)? as u32,
-            )?;
+            let (count, source) = (number(count)? as usize, number(source)? as u32);
+            let depths = ex::bfs(job, path(edges), count, source)?;
             Ok(format!("{} reached\n", depths.iter().flatten().count()))
         }
         _ => Err(Error::usage("read arguments", USAGE)),
     }
+}
+
+fn nothing<T>(_: T) -> String {
+    String::new()
 }

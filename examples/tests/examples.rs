@@ -261,3 +261,17 @@ fn a_search_finds_the_depth_of_every_vertex() {
     assert!(found.iter().flatten().count() > 1000);
     assert!(found == expected);
 }
+
+#[test]
+fn every_example_is_a_page_of_at_most_80_lines() {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut drivers = 0;
+    for entry in std::fs::read_dir(sources).unwrap() {
+        let path = entry.unwrap().path();
+        let lines = std::fs::read_to_string(&path).unwrap().lines().count();
+        assert!(lines <= 80, "{}: {lines} lines", path.display());
+        drivers += 1;
+    }
+    // Two of them are no algorithm.
+    assert!(drivers >= 12);
+}

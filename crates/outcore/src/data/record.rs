@@ -445,6 +445,13 @@ impl RecordFormat {
         (is_one && number.bytes() >= 4).then_some(*number)
     }
 
+    /// Whether the keys cover every byte, so that records with equal keys are equal.
+    pub fn is_all_key(&self) -> bool {
+        let has =
+            |key: &KeyField, at| (key.offset_bytes..key.offset_bytes + key.len_bytes).contains(&at);
+        (0..self.record_bytes).all(|at| self.keys.iter().any(|key| has(key, at)))
+    }
+
     /// True for 100-byte records with the plain 10-byte key of sortbenchmark.org.
     pub fn is_gensort(&self) -> bool {
         *self == Self::gensort()

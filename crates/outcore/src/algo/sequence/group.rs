@@ -36,6 +36,7 @@ use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::memory::{Budget, Pool};
 use crate::stream::sample::distinct;
+use crate::units;
 use crate::volume::output::{Room, parent_of};
 
 /// Bytes of a count.
@@ -87,16 +88,12 @@ pub struct GroupPlan {
 impl fmt::Display for GroupPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.pass)?;
-        let GroupPlan {
-            items,
-            distinct,
-            held,
-            ..
-        } = self;
-        write!(
-            f,
-            "  about {distinct} distinct of {items} items, tables hold {held}: "
-        )?;
+        let (distinct, items) = (units::count(self.distinct), units::count(self.items));
+        match self.sampled_bytes {
+            0 => write!(f, "  at most {distinct} distinct items, ")?,
+            _ => write!(f, "  about {distinct} distinct of {items} items, ")?,
+        }
+        write!(f, "tables hold {}: ", units::count(self.held))?;
         match self.by {
             GroupedBy::Hash => write!(f, "counted by hash, nothing goes to scratch"),
             GroupedBy::Sort => write!(f, "written and sorted, then counted in order"),

@@ -74,7 +74,7 @@ pub fn find_if<S: Sequence>(
     Ok(found)
 }
 
-/// The `k` largest items (one at least) by `compare`, largest first; all if there are no more.
+/// The `k` largest items by `compare`, largest first; all if there are no more.
 ///
 /// # Errors
 /// [`crate::Kind::Memory`] where they do not fit; as [`reduce`](super::reduce()).
@@ -88,7 +88,6 @@ where
     S: Sequence,
     S::Item: Clone,
 {
-    let k = k.max(1);
     let item_bytes = size_of::<S::Item>() as u64;
     // Beyond any memory, and sums of it do not overflow.
     let kept_bytes = (k as u64).saturating_mul(2 * item_bytes).min(1 << 48);
@@ -104,6 +103,9 @@ where
             crate::Kind::Memory => error.hint("allow more with --memory, or sort for so many"),
             _ => error,
         })?;
+    if k == 0 {
+        return Ok((Vec::new(), pass.summary(0, 0)));
+    }
     job.control
         .begin_phase("top", pass.pieces.sources.data_bytes());
     let shrink = |best: &mut Vec<S::Item>| {

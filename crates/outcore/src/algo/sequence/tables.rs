@@ -102,6 +102,15 @@ macro_rules! float_prefix {
 }
 float_prefix!(f32, Scalar::Float32; f64, Scalar::Float);
 
+/// The number that `item` is, in the byte order of this machine: an item of a table of numbers
+/// ([`Table::numbers`]) of `kind`.
+///
+/// # Panics
+/// If `item` has another length than such a number.
+pub fn scalar_of(kind: NumberType, item: &[u8]) -> Scalar {
+    with_type!(kind, T => T::scalar(bytemuck::pod_read_unaligned(item)))
+}
+
 /// Writes the prefixes of the numbers of `table` to `output`.
 ///
 /// # Errors
@@ -157,7 +166,7 @@ pub fn top_by_sort(
     let pipe = SortOutput::Pipe(Mutex::new(Box::new(std::io::sink())));
     let dir = make_dir(job, &pipe)?;
     let (sorted, mut total) = sort_items(job, &table, table.format(), !smallest, &dir)?;
-    let k = k.clamp(1, total.records.max(1)).min(total.records);
+    let k = k.min(total.records);
     let item_bytes = table.item_bytes();
     for from in (0..k).step_by(TOP_CHUNK as usize) {
         let positions: Vec<u64> = (from..k.min(from + TOP_CHUNK)).collect();
@@ -166,7 +175,7 @@ pub fn top_by_sort(
         total.seconds += read.seconds;
         total.read_bytes += read.read_bytes;
         for item in bytes.chunks_exact(item_bytes) {
-            each(with_type!(kind, T => T::scalar(bytemuck::pod_read_unaligned(item))))?;
+            each(scalar_of(kind, item))?;
         }
     }
     total.passes += 1;
@@ -205,8 +214,15 @@ impl Histogram {
     }
 }
 
+/// Where a bin begins, in a range that may be wider than any number.
 fn border((low, high): (f64, f64), bins: usize, bin: usize) -> f64 {
-    low + (high - low) * bin as f64 / bins as f64
+    match ((high - low) * bins as f64).is_finite() {
+        true => low + (high - low) * bin as f64 / bins as f64,
+        false => {
+            let share = bin as f64 / bins as f64;
+            low * (1.0 - share) + high * share
+        }
+    }
 }
 
 /// Counts the numbers of `table` in `bins` equal bins of `range`, or of their own range.
@@ -234,7 +250,14 @@ pub fn histogram_table(
         let cause = format!("a range from {low} to {high}");
         return Err(Error::usage("histogram", cause).hint("give one: --range 0:100"));
     }
-    let scale = bins as f64 / (high - low);
+    let width = high - low;
+    let scale = bins as f64 / width;
+    let part = if width.is_finite() { 1.0 } else { 0.5 };
+    let place_of = |value: f64| match width.is_finite() && scale.is_finite() {
+        true => (value - low) * scale,
+        // The width of a wide range is no number, nor is the scale of a narrow one.
+        false => (value * part - low * part) / (high * part - low * part) * bins as f64,
+    };
     let (counts, summary) = with_type!(kind, T => {
         histogram(job, &Numbers::<T>::of(&table), bins, |item| {
             let value = T::to_f64(*item);
@@ -244,7 +267,7 @@ pub fn histogram_table(
             if low == high {
                 return Some(0);
             }
-            let near = (((value - low) * scale) as usize).min(bins - 1);
+            let near = (place_of(value) as usize).min(bins - 1);
             // Rounding may have led to a neighbour.
             let begins = |bin: usize| border((low, high), bins, bin) <= value;
             Some(match near {

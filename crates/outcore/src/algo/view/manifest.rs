@@ -29,6 +29,9 @@ const VERSION: u32 = 1;
 const READ_BYTES: usize = 1 << 20;
 const READS: usize = 4;
 const OPEN: &str = "open view";
+/// No view has larger blocks, or more data; within them no sum of sizes overflows.
+const BLOCK_BYTES_MAX: u64 = 1 << 30;
+const DATA_BYTES_MAX: u64 = 1 << 56;
 
 /// The manifest as it is written.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -86,7 +89,11 @@ impl Manifest {
         let format = RecordFormat::parse_type(&self.record_type)
             .map_err(|error| broken(path, error.cause()))?;
         let id = u64::from_str_radix(&self.id, 16).map_err(|_| broken(path, "its id"))?;
-        if self.block_records == 0 || format.record_bytes() != self.record_bytes {
+        let block_bytes = self.block_records.checked_mul(self.record_bytes as u64);
+        let is_block = block_bytes.is_some_and(|bytes| (1..=BLOCK_BYTES_MAX).contains(&bytes));
+        let data_bytes = self.records.checked_mul(self.record_bytes as u64);
+        let is_view = data_bytes.is_some_and(|bytes| bytes <= DATA_BYTES_MAX);
+        if !is_block || !is_view || format.record_bytes() != self.record_bytes {
             return Err(broken(path, "its sizes do not agree"));
         }
         let order = ViewOrder {
@@ -118,8 +125,9 @@ impl Manifest {
                 .path(&path)
                 .hint("use the outcore that made it, or a newer one"));
         }
-        let records: u64 = manifest.runs.iter().map(|run| run.records).sum();
-        if manifest.runs.is_empty() || records != manifest.records {
+        let mut runs = manifest.runs.iter();
+        let records = runs.try_fold(0_u64, |sum, run| sum.checked_add(run.records));
+        if manifest.runs.is_empty() || records != Some(manifest.records) {
             return Err(broken(&path, "its counts do not agree"));
         }
         Ok(manifest)
