@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import glob
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union, overload
@@ -101,8 +102,8 @@ def open(
         src: Files in order, as if they were one: raw records, `.npy`, the manifest of shards, or a
             pattern (`"part-*.bin"`, sorted by name).
         dtype, record: What a record is, as in `sort`.
-        lines: Text: a `Lines` of lines ended by a newline. Iteration, `count` and `sample` take
-            `.gz` and `.zst` too.
+        lines: Text: a `Lines` of lines ended by a newline. Files that end in `.gz` or `.zst` are
+            unpacked: as they are read, or to scratch where a step needs all lines.
         memory, threads, drives, io, scratch_limit: What each pass may use, as in `sort`. Scratch
             that no drive is named for lies beside the output, or in the current directory.
 
@@ -132,7 +133,8 @@ class _Lazy:
         return f"<outcore.{type(self).__name__}: {self._steps}>"
 
     def explain(self) -> str:
-        """The passes over it, in order; nothing is read but headers."""
+        """The passes over it, in order, with the plan of the first. Headers are read, and a sample
+        where that decides the way."""
         return _outcore.explain(self._request, "consume")
 
     def write(
@@ -146,7 +148,8 @@ class _Lazy:
 
         Args:
             dst: Where the result goes, as in `sort`: of records, a name that ends in `.npy` gets a
-                header, and one with `{drive}` in it becomes one shard a drive.
+                header, and one with `{drive}` in it becomes one shard a drive; of lines, one that
+                ends in `.gz` or `.zst` is compressed.
             force: Replace an output that exists; never an input.
             progress: As in `sort`.
         """
@@ -351,7 +354,12 @@ class Dataset(_Lazy):
             raise usage("histogram", "no bins", "ask for at least one")
         with telling(None, ("histogram",)) as tell:
             (low, high), counts = _outcore.histogram(self._request, count, range, tell)
-        return numpy.array(counts, numpy.int64), numpy.linspace(low, high, count + 1)
+        if math.isfinite((high - low) * count):
+            borders = numpy.linspace(low, high, count + 1)
+        else:
+            shares = numpy.arange(count + 1) / count
+            borders = low * (1 - shares) + high * shares
+        return numpy.array(counts, numpy.int64), borders
 
     def find(self, condition: Expression) -> int | None:
         """The position of the first item for which `condition` is true; before any filter."""

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use outcore::algo::generate::{GenerateRequest, generate as run_generate};
 use outcore::algo::plan::SortPlan;
 use outcore::algo::shuffle::{ShuffleOptions, Shuffled, Unit, shuffle as run_shuffle};
-use outcore::algo::sort::{self, SortInput, SortOptions};
+use outcore::algo::sort::{self, SortInput, SortOptions, SortOutput};
 use outcore::algo::verify::{checksum_of, verify as run_verify};
 use outcore::data::{CheckOptions, GenerateOptions, NpyHeader};
 use outcore::job::{Job, ScratchDrive};
@@ -22,6 +22,9 @@ use outcore_formats::means::Means;
 use outcore_formats::output::{self, Consent, Sink, Target};
 use outcore_formats::record::{RecordRequest, Recording};
 use outcore_formats::records::{self, Decided};
+use outcore_formats::spool::unpack_packed;
+use outcore_formats::text;
+use outcore_formats::text::output::{Dress, Pending};
 
 use crate::reply::{self, Trace};
 use crate::request;
@@ -114,6 +117,15 @@ fn to_sort(inputs: &[Input]) -> Vec<SortInput> {
     inputs.iter().map(Input::to_sort).collect()
 }
 
+/// Where lines go, compressed if the name says so.
+pub(crate) fn open_lines(
+    job: &Job,
+    target: &Target,
+    replace: bool,
+) -> Result<(SortOutput, Pending)> {
+    text::output::open(job, target, replace, &Dress::default(), no_pipe)
+}
+
 /// Nothing here is written to a pipe: [`Streams::Refused`] has refused it before.
 pub(crate) fn no_pipe(_path: Option<&Path>) -> Result<Sink> {
     Err(Error::usage("create output", "it is no regular file").hint("write a file"))
@@ -159,9 +171,14 @@ pub(crate) fn shuffle(request: request::Shuffle, run: &Run) -> Result<reply::Shu
     let trace = record_request(&request.record_io, request.force, reads);
     let (recording, means) = Recording::start(means, &trace)?;
     let inputs = sources.into_iter().map(inputs::look);
-    let inputs = inputs.collect::<Result<Vec<Input>>>()?;
+    let mut inputs = inputs.collect::<Result<Vec<Input>>>()?;
+    let mut spool = None;
     let (unit, header) = match request.lines {
-        true => (Unit::Lines { terminator: b'\n' }, None),
+        true => {
+            let job = run.job(&means, Vec::new());
+            inputs = unpack_packed(&job, &means, &target.dir(), inputs, &mut spool)?;
+            (Unit::Lines { terminator: b'\n' }, None)
+        }
         false => {
             let decided = records::decide(&request.records.to_request_without_keys()?, &inputs)?;
             let record_bytes = decided.format.record_bytes();
@@ -169,15 +186,31 @@ pub(crate) fn shuffle(request: request::Shuffle, run: &Run) -> Result<reply::Shu
             (Unit::Records { record_bytes }, header)
         }
     };
-    let (job, plan) = settle_shuffle(&means, &inputs, Some(&target), unit)?;
+    let (mut job, plan) = settle_shuffle(&means, &inputs, Some(&target), unit)?;
+    let unpacked_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
+    let limit_bytes = &mut job.options.scratch_limit_bytes;
+    *limit_bytes = limit_bytes.saturating_sub(unpacked_bytes);
+    let job = run.watched(job);
     let options = ShuffleOptions {
         unit,
         seed: request.means.seed(),
         epoch: request.epoch,
         replace: request.force || request.replace,
     };
-    let output = target.to_sort(header, no_pipe)?;
-    let done = run_shuffle(&run.watched(job), &to_sort(&inputs), output, options)?;
+    let (output, pending) = match request.lines {
+        true => {
+            let (output, pending) = open_lines(&job, &target, options.replace)?;
+            (output, Some(pending))
+        }
+        false => (target.to_sort(header, no_pipe)?, None),
+    };
+    let done = run_shuffle(&job, &to_sort(&inputs), output, options);
+    let done = match pending {
+        Some(pending) => pending.finish(done),
+        None => done,
+    };
+    let explain = |error| inputs::explain(inputs.iter().map(|input| &input.source), error);
+    let done = done.map_err(explain)?;
     let trace = finish(recording)?;
     let name = target.name().as_os_str().to_owned();
     let set = &means.config.drives.value;

@@ -212,3 +212,30 @@ def test_an_expression_has_no_truth_value() -> None:
         bool(outcore.x > 1 and outcore.x < 3)
     with pytest.raises(outcore.UsageError, match="no file"):
         outcore.open("nothing-*.bin", dtype="u64")
+
+
+def test_a_plan_says_whether_values_are_counted_by_hash_or_by_a_sort(
+    keys: outcore.Dataset, here: Path
+) -> None:
+    assert "by hash" in keys.map("x % 100").count_by().explain()
+    assert "by hash" in keys.map("x % 100").unique().map("x + 1").explain()
+    small = outcore.open("keys-*.bin", dtype="u64", memory="4MiB", threads=1)
+    assert "written and sorted" in small.unique().explain()
+    assert "predicted" in keys.sort().explain() and "permute" in keys.shuffle(1).explain()
+    # What does not exist yet cannot be looked at.
+    later = keys.sort().map("x % 100").count_by().filter("count > 1").explain().splitlines()
+    assert later[-2].endswith("count each") and later[-1].endswith("consume")
+    assert not [path for path in here.iterdir() if path.name.startswith(".")]
+
+
+def test_nothing_is_selected_where_nothing_is_wanted(keys: outcore.Dataset) -> None:
+    top = keys.top(0)
+    assert len(top) == 0 and top.dtype == ITEMS.dtype
+
+
+def test_a_histogram_may_be_wider_than_a_number(here: Path) -> None:
+    most = np.finfo("f8").max
+    np.array([-most, -1.0, 0.0, 1.0, most]).tofile("wide")
+    counts, borders = outcore.open("wide", dtype="f64").histogram(4)
+    assert counts.tolist() == [1, 1, 2, 1]
+    assert borders[0] == -most and borders[-1] == most and np.isfinite(borders).all()

@@ -88,9 +88,60 @@ def test_packed_files_are_read_as_they_come(here: Path) -> None:
     (here / "in.gz").write_bytes(gzip.compress(b"b\na\n"))
     packed = outcore.open("in.gz", lines=True)
     assert (all_of(packed), packed.count(), packed.sample(9)) == ([b"b", b"a"], 2, [b"b", b"a"])
-    with pytest.raises(outcore.UsageError, match="compressed"):
-        packed.sort().write("out")
-    assert not (here / "out").exists()
+
+
+def test_packed_files_go_through_every_step_and_come_out_packed(here: Path) -> None:
+    words = [b"%d" % (i * 7919 % 1000) for i in range(3000)]
+    text = b"".join(word + b"\n" for word in words)
+    (here / "plain").write_bytes(text)
+    (here / "in.gz").write_bytes(gzip.compress(text))
+    outcore.open("plain", lines=True).write("in.zst")
+    for name in ("in.gz", "in.zst"):
+        packed = outcore.open([name, "plain"], lines=True)
+        assert all_of(packed.sort()) == sorted(words * 2)
+        assert all_of(packed.unique()) == sorted(set(words))
+        assert sorted(all_of(packed.shuffle(3))) == sorted(words * 2)
+        assert all_of(packed.shuffle(3)) == all_of(
+            outcore.open(["plain", "plain"], lines=True).shuffle(3)
+        )
+        assert packed.write("copy").records == 2 * len(words)
+        assert (here / "copy").read_bytes() == text + text
+        (here / "copy").unlink()
+        outcore.shuffle([name], "direct", lines=True, seed=3, force=True)
+        outcore.shuffle(["plain"], "direct.gz", lines=True, seed=3, force=True)
+        assert gzip.decompress((here / "direct.gz").read_bytes()) == (here / "direct").read_bytes()
+    summary = packed.sort().write("out.gz")
+    assert summary.records == 2 * len(words)
+    assert gzip.decompress((here / "out.gz").read_bytes()).splitlines() == sorted(words * 2)
+    assert all_of(outcore.open("in.zst", lines=True)) == words
+    with pytest.raises(outcore.UsageError, match="exists"):
+        packed.write("out.gz")
+    assert not list(here.glob(".outcore*"))
+
+
+def test_a_torn_packed_file_is_named_and_nothing_appears(here: Path) -> None:
+    torn = gzip.compress(b"".join(b"%d\n" % (i * i) for i in range(9000)))[:-20]
+    (here / "torn.gz").write_bytes(torn)
+    packed = outcore.open("torn.gz", lines=True, drives=[str(here)])
+    for write in (
+        lambda: packed.write("out"),
+        lambda: packed.sort().write("out.gz"),
+        lambda: packed.shuffle(1).write("out.zst"),
+        lambda: outcore.shuffle("torn.gz", "out", lines=True),
+        lambda: all_of(packed),
+    ):
+        with pytest.raises(outcore.CorruptError, match="ends in the middle") as raised:
+            write()
+        assert raised.value.path == "torn.gz"
+    assert sorted(path.name for path in here.iterdir()) == ["torn.gz"]
+
+
+def test_errors_name_the_packed_file_and_not_its_copy(here: Path) -> None:
+    (here / "in.jsonl.gz").write_bytes(gzip.compress(b'{"a": 1}\n{"b": 1}\n'))
+    lines = outcore.open("in.jsonl.gz", lines=True).sort(by=".a")
+    with pytest.raises(outcore.CorruptError, match="line 2 has no key") as raised:
+        lines.write("out.gz")
+    assert raised.value.path == "in.jsonl.gz"
 
 
 def test_writing_lines_copies_them(text: outcore.Lines, here: Path) -> None:
@@ -115,3 +166,10 @@ def test_what_makes_no_sense_is_refused(text: outcore.Lines) -> None:
     ):
         with pytest.raises(outcore.UsageError):
             wrong()
+
+
+def test_the_plan_of_lines_is_that_of_the_command(text: outcore.Lines, here: Path) -> None:
+    assert "counted in a table" in text.unique(counts=True).explain()
+    assert "sort" in text.sort("2,2n").explain() and "shuffle" in text.shuffle(2).explain()
+    (here / "in.gz").write_bytes(gzip.compress(b"b\na\n"))
+    assert outcore.open("in.gz", lines=True).sort().explain() == "read lines -> sort"

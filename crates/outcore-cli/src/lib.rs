@@ -17,7 +17,6 @@
 //! | `floor` | the drive's own speed |
 //! | `commands` | the subcommands |
 
-mod blocks;
 mod cli;
 mod commands;
 mod datasets;
@@ -29,7 +28,6 @@ mod pipe;
 mod progress;
 mod report;
 mod signals;
-mod spool;
 mod usage;
 
 use std::ffi::OsString;

@@ -144,6 +144,18 @@ pub fn open_files(names: &[PathBuf]) -> Result<Vec<Input>> {
     sources.into_iter().map(look).collect()
 }
 
+/// The error, with the name by which the user knows the file that it is about.
+pub fn explain<'a>(sources: impl IntoIterator<Item = &'a Source>, error: Error) -> Error {
+    let about = error.file_path();
+    let found = sources
+        .into_iter()
+        .find(|source| Some(source.path.as_path()) == about);
+    match found {
+        Some(source) => error.path(&source.name),
+        None => error,
+    }
+}
+
 /// Whether `name` means standard input, or output.
 fn is_stdio(name: &Path) -> bool {
     name.as_os_str() == STDIO

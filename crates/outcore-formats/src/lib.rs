@@ -3,8 +3,9 @@
 //! Contract: the command and the Python package ask for jobs in the same terms (files, types,
 //! keys, drives, sizes), so the rules about them stand here once, on the engine's public API
 //! alone. Everything that can be refused without work is refused here, before any work, with a
-//! cause, a place and a next step. Nothing here prints, ends the process, or moves records; only
-//! the first bytes of inputs are read, and only [`record`] makes a file.
+//! cause, a place and a next step. Nothing here prints, ends the process or sorts; files are made by
+//! [`record`], and by [`blocks`] and what stands on it: copies of what cannot be read twice, and
+//! outputs that the engine does not write.
 //!
 //! Texts name options as the command spells them. [`Spelling`] says them as the caller writes
 //! them, the engine's own texts included, so that both fronts say the same.
@@ -16,6 +17,8 @@
 //! | [`output`] | where a result goes, what may be overwritten, whether there is room |
 //! | [`means`] | memory, threads, drives, device |
 //! | [`job`] | a sort settled: its job and its plan; the generator of a `gen`; what a check found |
+//! | [`blocks`] | bytes in order into a new file |
+//! | [`spool`] | streams and compressed files, copied to scratch |
 //! | [`record`] | the I/O of a run, recorded |
 //! | [`cost`] | what a run used, and how much of the drives' speed |
 //! | [`record_cost`] | what a sort computes for a record on this machine |
@@ -24,6 +27,7 @@
 //! | [`volumes`] | datasets on volumes: what `@name` means, `put`, `get`, `cp` |
 //! | [`text`] | lines and their orders: GNU sort's, a column of CSV, a field of JSON |
 
+pub mod blocks;
 pub mod cost;
 pub mod inputs;
 pub mod job;
@@ -33,6 +37,7 @@ pub mod record;
 pub mod record_cost;
 pub mod records;
 pub mod spelling;
+pub mod spool;
 pub mod text;
 pub mod view;
 pub mod volumes;

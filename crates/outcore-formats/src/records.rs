@@ -78,6 +78,23 @@ pub fn named(request: &TypeRequest) -> Result<Option<Decided>> {
     }
 }
 
+/// The header of a `.npy` file of records of `item` with the count of each behind: the fields
+/// `value` and `count`.
+///
+/// # Errors
+/// Usage if NumPy has no such records.
+pub fn counted_header(item: &Decided) -> Result<NpyHeader> {
+    let header = match &item.header {
+        Some(header) => header.clone(),
+        None => NpyHeader::of_format(&item.format, 0)?,
+    };
+    let columns = header
+        .columns()
+        .map_or(String::new(), |columns| format!(", ({columns},)"));
+    let descr = format!("[('value', {}{columns}), ('count', '<u8')]", header.descr());
+    header_of(&descr, None)
+}
+
 /// The format of all inputs.
 ///
 /// # Errors

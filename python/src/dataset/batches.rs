@@ -52,7 +52,7 @@ impl Write for ToChannel {
 fn send_all(request: Dataset, raised: Raised, run: &Run, to: &SyncSender<Message>) -> Result<()> {
     let mut stage = Stage::begin(request, raised, run)?;
     stage.take_steps(Mode::Run, run)?;
-    if stage.ending_text().is_none() && matches!(stage.items(), Items::Lines) {
+    if !stage.has_ending() && matches!(stage.items(), Items::Lines) {
         return send_lines(&stage, run, to);
     }
     let pipe: Sink = Box::new(ToChannel(to.clone()));

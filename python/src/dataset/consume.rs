@@ -31,7 +31,7 @@ use pyo3::types::{PyByteArray, PyBytes};
 
 use super::stage::{Items, Mode, Stage};
 use super::{Dataset, Raised, watched};
-use crate::jobs::no_pipe;
+use crate::jobs::{no_pipe, open_lines};
 use crate::reply;
 use crate::run::Run;
 
@@ -166,8 +166,17 @@ pub(crate) fn write(
             Some(decided) => output::header_for(&target, &[], &decided)?,
             None => None,
         };
-        let output = target.to_sort(header, no_pipe)?;
-        let done = stage.write(Some(&target), output, to.force, run)?;
+        let done = match stage.items() {
+            Items::Records(_) => {
+                let output = target.to_sort(header, no_pipe)?;
+                stage.write(Some(&target), output, to.force, run)?
+            }
+            Items::Lines => {
+                let job = run.job(&stage.means, Vec::new());
+                let (output, pending) = open_lines(&job, &target, to.force)?;
+                pending.finish(stage.write(Some(&target), output, to.force, run))?
+            }
+        };
         let set = &stage.means.config.drives.value;
         Ok(reply::Generated {
             used: cost.used((done.records, done.passes), &done.drives, set, None),

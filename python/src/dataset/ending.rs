@@ -24,6 +24,14 @@ pub(super) enum Ending {
 }
 
 impl Ending {
+    /// Whether it reads files as they are, and not what a table makes of them.
+    pub(super) fn reads_files(&self) -> bool {
+        matches!(
+            self,
+            Ending::Sort(..) | Ending::SortLines(..) | Ending::Shuffle(_)
+        )
+    }
+
     /// Whether what it makes of records can be written as shards.
     pub(super) fn can_be_sharded(&self) -> bool {
         match self {

@@ -22,6 +22,7 @@ mod stage;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use outcore::algo::sequence::producer::Producer;
 use outcore::algo::sequence::table::BatchStep;
 use outcore::algo::sequence::write::plan_of;
 use outcore::{Error, Result};
@@ -221,14 +222,19 @@ pub(crate) fn describe(py: Python<'_>, request: Dataset) -> PyResult<(String, us
     })
 }
 
-/// The passes of a consumer, as text. Nothing is read but headers.
+/// The passes of a consumer, as text, with the plan of the first. Nothing is read but headers and a
+/// sample.
 pub(crate) fn explain(py: Python<'_>, request: Dataset, consumer: String) -> PyResult<String> {
     watched(py, request, None, move |mut stage, run| {
-        stage.take_steps(Mode::Types, run)?;
+        stage.take_steps(Mode::Plans, run)?;
         let before = stage.passes().join("\n");
-        let last = match (stage.ending_text(), stage.items()) {
+        let last = match (stage.ending_plan(run)?, stage.items()) {
             (Some(text), _) => text,
             (None, Items::Lines) => format!("read lines -> {consumer}"),
+            // What earlier passes make is not there to be planned for.
+            (None, Items::Records(records)) if !before.is_empty() => {
+                format!("{} -> {consumer}", Producer::steps(&records.table))
+            }
             (None, Items::Records(records)) => {
                 plan_of(&stage.job(run)?, &records.table, &consumer)?.to_string()
             }

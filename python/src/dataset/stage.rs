@@ -6,17 +6,17 @@
 //! a private directory that the next stage reads. Scratch is gone when the stage is dropped, or the
 //! process killed and the directory swept. Without drives it lies beside the output, or in the current
 //! directory where nothing is written. With [`Mode::Types`] nothing is run: types and names alone
-//! go through the steps.
+//! go through the steps; with [`Mode::Plans`] the first step that needs all items is planned.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use outcore::algo::lines::{LineSortOptions, sort_lines};
-use outcore::algo::sequence::group::group;
+use outcore::algo::lines::{LineSortOptions, plan_lines, sample_lines, sort_lines};
+use outcore::algo::sequence::group::{group, plan_group};
 use outcore::algo::sequence::producer::Producer;
 use outcore::algo::sequence::tables::scan_table;
 use outcore::algo::sequence::write::produce;
-use outcore::algo::sequence::{Grouping, PassSummary, Table};
+use outcore::algo::sequence::{Grouping, PassSummary, Table, plan_scan};
 use outcore::algo::shuffle::{ShuffleOptions, Unit, shuffle};
 use outcore::algo::sort::{SortInput, SortOptions, SortOutput, sort};
 use outcore::data::expr::Schema;
@@ -29,6 +29,7 @@ use outcore_formats::job::{settle_shuffle, settle_sort};
 use outcore_formats::means::{Means, default_scratch_dir};
 use outcore_formats::output::Target;
 use outcore_formats::records::{self, Decided};
+use outcore_formats::spool::{Spool, unpack_packed};
 use outcore_formats::text::compress::Compression;
 
 use super::ending::{self, Ending};
@@ -43,6 +44,8 @@ const LINE_END: u8 = b'\n';
 pub(super) enum Mode {
     /// Only their types are wanted.
     Types,
+    /// Their types, and how the first of them would be done.
+    Plans,
     /// They are run.
     Run,
 }
@@ -96,6 +99,8 @@ pub(super) struct Stage {
     /// One on each drive that was named, or one.
     scratch: Vec<PrivateDir>,
     scratch_files: u32,
+    /// What compressed files hold.
+    spool: Option<Spool>,
     /// The passes of earlier stages, for people.
     passes: Vec<String>,
     /// What earlier passes did to the drives.
@@ -137,6 +142,7 @@ impl Stage {
             beside: PathBuf::from("."),
             scratch: Vec::new(),
             scratch_files: 0,
+            spool: None,
             passes: Vec::new(),
             done_before: Done::default(),
         })
@@ -156,7 +162,11 @@ impl Stage {
         let Some(ending) = self.ending.take() else {
             return Ok(());
         };
-        self.passes.push(self.text_of(&ending));
+        let text = match mode {
+            Mode::Plans => self.plan_of(&ending, run)?,
+            Mode::Types | Mode::Run => self.text_of(&ending),
+        };
+        self.passes.push(text);
         if mode == Mode::Run {
             let is_sharded = ending.can_be_sharded() && matches!(self.items, Items::Records(_));
             let target = self.scratch_target(is_sharded, run)?;
@@ -233,9 +243,55 @@ impl Stage {
         &self.passes
     }
 
-    /// What is left to do, as text.
-    pub(super) fn ending_text(&self) -> Option<String> {
-        self.ending.as_ref().map(|ending| self.text_of(ending))
+    /// Whether a step is left to do that needs all items.
+    pub(super) fn has_ending(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// How what is left to do would be done, as text.
+    pub(super) fn ending_plan(&self, run: &Run) -> Result<Option<String>> {
+        let ending = self.ending.as_ref();
+        ending.map(|ending| self.plan_of(ending, run)).transpose()
+    }
+
+    /// How a step would be done; of one that reads what others make, what it does.
+    fn plan_of(&self, ending: &Ending, run: &Run) -> Result<String> {
+        let text = self.text_of(ending);
+        let is_packed = |input: &Input| Compression::of(&input.source.path).is_some();
+        let is_refined = match &self.items {
+            Items::Records(records) => records.is_refined,
+            Items::Lines => self.inputs.iter().any(is_packed),
+        };
+        if !self.passes.is_empty() || is_refined && ending.reads_files() {
+            return Ok(text);
+        }
+        let (means, inputs) = (&self.means, &self.inputs);
+        let plan = match ending {
+            Ending::Sort(options, decided) => {
+                let (_, plan) = settle_sort(means, inputs, None, &decided.format, *options)?;
+                plan.to_string()
+            }
+            Ending::SortLines(order, options) => {
+                let job = self.job(run)?;
+                let size = sample_lines(&job, &self.files(), order.as_ref(), *options)?;
+                plan_lines(size)?.to_string()
+            }
+            Ending::Shuffle(_) => settle_shuffle(means, inputs, None, self.unit())?
+                .1
+                .to_string(),
+            Ending::Group(grouping, _) => {
+                let consumer = match grouping {
+                    Grouping::Unique => "unique",
+                    Grouping::Counted => "count each",
+                };
+                let table = &self.records()?.table;
+                return Ok(plan_group(&self.job(run)?, table, consumer)?.to_string());
+            }
+            Ending::Scan(..) => {
+                return Ok(plan_scan(&self.job(run)?, &self.records()?.table, 1)?.to_string());
+            }
+        };
+        Ok(format!("{text}\n{plan}"))
     }
 
     /// Writes all items to `output`; `target` is that, where it is a file.
@@ -267,7 +323,7 @@ impl Stage {
         replace: bool,
         run: &Run,
     ) -> Result<Done> {
-        if matches!(ending, Ending::Sort(..) | Ending::Shuffle(..)) {
+        if ending.reads_files() {
             self.refine_files(run)?;
         }
         let (means, inputs) = (&self.means, &self.inputs);
@@ -295,7 +351,9 @@ impl Stage {
                     epoch: step.epoch,
                     replace,
                 };
-                let done = shuffle(&run.watched(job), &self.files(), output, options)?;
+                let job = self.scratch_left(run.watched(job));
+                let done = shuffle(&job, &self.files(), output, options);
+                let done = done.map_err(|error| self.explain(error))?;
                 Done {
                     records: done.records,
                     passes: plan.distributions + 1,
@@ -303,15 +361,15 @@ impl Stage {
                 }
             }
             Ending::SortLines(order, options) => {
-                self.refuse_compressed()?;
                 let data_bytes: u64 = inputs.iter().map(|input| input.data_bytes).sum();
                 let drives = means.scratch_drives(data_bytes, &self.beside)?;
-                let job = run.job(means, drives);
+                let job = self.scratch_left(run.job(means, drives));
                 let options = LineSortOptions {
                     replace,
                     ..*options
                 };
-                let done = sort_lines(&job, &self.files(), output, order.as_ref(), options)?;
+                let done = sort_lines(&job, &self.files(), output, order.as_ref(), options);
+                let done = done.map_err(|error| self.explain(error))?;
                 Done {
                     records: done.lines_out,
                     passes: done.passes,
@@ -335,7 +393,7 @@ impl Stage {
     /// Makes the files hold what the table holds, for what reads files alone.
     pub(super) fn refine_files(&mut self, run: &Run) -> Result<()> {
         let Items::Records(records) = &self.items else {
-            return self.refuse_compressed();
+            return self.unpack_files(run);
         };
         if !records.is_refined {
             return Ok(());
@@ -353,8 +411,8 @@ impl Stage {
     }
 
     /// Lines one after another, as `cat` has them.
-    fn copy_lines(&self, output: &SortOutput, replace: bool, run: &Run) -> Result<Done> {
-        self.refuse_compressed()?;
+    fn copy_lines(&mut self, output: &SortOutput, replace: bool, run: &Run) -> Result<Done> {
+        self.unpack_files(run)?;
         let joined = self.inputs.len().saturating_sub(1);
         for input in &self.inputs[..joined] {
             if !consume::ends_its_last_line(&input.source.path)? {
@@ -412,14 +470,26 @@ impl Stage {
         })
     }
 
-    fn refuse_compressed(&self) -> Result<()> {
-        let is_packed = |input: &&Input| Compression::of(&input.source.path).is_some();
-        match self.inputs.iter().find(is_packed) {
-            None => Ok(()),
-            Some(input) => Err(Error::usage("read lines", "the file is compressed")
-                .path(&input.source.name)
-                .hint("unpack it first; iteration, count and sample take it as it is")),
-        }
+    /// Unpacks what is compressed to scratch.
+    fn unpack_files(&mut self, run: &Run) -> Result<()> {
+        let inputs = std::mem::take(&mut self.inputs);
+        let (means, beside) = (&self.means, &self.beside);
+        let job = run.job(means, Vec::new());
+        self.inputs = unpack_packed(&job, means, beside, inputs, &mut self.spool)?;
+        Ok(())
+    }
+
+    /// The error with the name that the caller knows of a file that was unpacked.
+    fn explain(&self, error: Error) -> Error {
+        inputs::explain(self.inputs.iter().map(|input| &input.source), error)
+    }
+
+    /// What is unpacked counts as scratch.
+    fn scratch_left(&self, mut job: Job) -> Job {
+        let unpacked_bytes = self.spool.as_ref().map_or(0, |spool| spool.bytes);
+        let limit_bytes = &mut job.options.scratch_limit_bytes;
+        *limit_bytes = limit_bytes.saturating_sub(unpacked_bytes);
+        job
     }
 
     /// What is shuffled.

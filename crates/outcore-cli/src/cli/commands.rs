@@ -24,7 +24,8 @@ Examples:
   outcore unique urls.txt -o distinct.txt
   outcore unique --count words.txt | sort -rn | head
   outcore unique -t, -k1,1 log.csv
-  outcore unique keys.bin --type u64 -o distinct.bin";
+  outcore unique keys.bin --type u64 -o distinct.bin
+  outcore unique --count ids.npy -o counts.npy";
 
 const SPLIT_EXAMPLES: &str = "\
 Examples:
@@ -79,8 +80,9 @@ pub(crate) struct ShuffleArgs {
 
 /// Keep one of each line or record, in order; or count them
 ///
-/// The output is that of `sort -u`, and with --count that of `sort | uniq -c`. With keys, one line of
-/// each key: the first in the input.
+/// The output is that of `sort -u`, and with --count that of `sort | uniq -c`; of records, with --count,
+/// each with a count of 8 bytes behind it. With keys, one line or record of each key: of lines the
+/// first in the input.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, after_long_help = UNIQUE_EXAMPLES)]
 pub(crate) struct UniqueArgs {
@@ -88,7 +90,7 @@ pub(crate) struct UniqueArgs {
     pub(crate) files: FileArgs,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
-    /// Put the number of equal lines in front of each
+    /// Put the number of equal lines in front of each, or of equal records behind it
     #[arg(short, long, help_heading = "Order")]
     pub(crate) count: bool,
     /// Largest first
@@ -105,6 +107,9 @@ pub(crate) struct UniqueArgs {
     /// The most scratch space on all drives together. By default whatever is free
     #[arg(long = "scratch-limit", value_name = "SIZE", help_heading = "Resources", value_parser = units::parse_bytes)]
     pub(crate) scratch_limit_bytes: Option<u64>,
+    /// Print the plan (passes, buffers; by hash or by a sort), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
     /// Print help

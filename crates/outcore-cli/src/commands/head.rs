@@ -4,11 +4,13 @@
 //! that appears whole. What `sample` takes depends on seed and place alone; its memory is that of the
 //! sample, within `--memory`.
 
+use std::path::Path;
 use std::time::Instant;
 
 use outcore::Result;
 use outcore::job::Job;
 use outcore_formats::inputs::Source;
+use outcore_formats::text::output::{Dress, LineWriter};
 use outcore_formats::text::reader::{Frame, RecordReader};
 use outcore_formats::text::sample::choose;
 use serde_json::json;
@@ -16,7 +18,6 @@ use serde_json::json;
 use super::Context;
 use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs};
 use crate::cli::{DriveArgs, MeansArgs, TypeArgs};
-use crate::lines::output::{Dress, LineWriter};
 use crate::lines::{LineRequest, Overwrite, Stream};
 use crate::measure::Summary;
 use crate::progress::watch;
@@ -113,7 +114,8 @@ fn run(
         || {
             let mut reader = RecordReader::new(&job.control, stream.sources.clone(), stream.frame);
             let dress = Dress::default();
-            let mut writer = LineWriter::open(&job, &stream.target, files.force, &dress)?;
+            let pipe = |path: Option<&Path>| pipe::open(path, &job.control);
+            let mut writer = LineWriter::open(&job, &stream.target, files.force, &dress, pipe)?;
             let records = work(&mut reader, &mut writer)?;
             writer.finish()?;
             Ok((records, reader.read_bytes))

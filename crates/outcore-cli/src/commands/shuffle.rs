@@ -12,11 +12,11 @@ use outcore::algo::sort::{SortInput, SortOutput};
 use outcore_formats::inputs::{Input, look};
 use outcore_formats::output::{check_room, header_for};
 use outcore_formats::records;
+use outcore_formats::text::output::{Dress, Pending};
 use serde_json::{Value, json};
 
 use super::Context;
 use crate::cli::commands::ShuffleArgs;
-use crate::lines::output::{self, Dress, Pending};
 use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_of};
 use crate::{CLOSED_PIPE, means, pipe};
 
@@ -83,7 +83,7 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
 }
 
 fn prepare_lines(args: &ShuffleArgs, job: &LineJob) -> Result<Prepared> {
-    let (output, pending) = output::open(&job.job, &job.target, job.replace, &Dress::default())?;
+    let (output, pending) = job.open_output(&Dress::default())?;
     Ok(Prepared {
         unit: Unit::Lines {
             terminator: args.lines.terminator(),

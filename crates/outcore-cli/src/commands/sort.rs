@@ -20,6 +20,7 @@ use outcore_formats::means::{Means, default_scratch_dir, free_bytes};
 use outcore_formats::output::{self, Consent, Target};
 use outcore_formats::record::Recording;
 use outcore_formats::records::{self, Decided, TypeRequest};
+use outcore_formats::spool::Spool;
 use serde_json::{Value, json};
 
 use super::consumed::{self, Consumed};
@@ -27,7 +28,6 @@ use super::{Context, sort_lines, verify};
 use crate::cli::SortArgs;
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::{Weight, watch};
-use crate::spool::Spool;
 use crate::{CLOSED_PIPE, means, pipe};
 
 /// The phases of a sort and their shares of the time.

@@ -18,13 +18,13 @@ use outcore_formats::means::Means;
 use outcore_formats::text::csv::{ColumnOptions, Columns, names};
 use outcore_formats::text::gnu::{GnuOrder, Key};
 use outcore_formats::text::json::JsonFields;
+use outcore_formats::text::output::Dress;
 use serde_json::json;
 
 use super::Context;
 use crate::cli::SortArgs;
 use crate::cli::lines::{CheckHow, OnError};
 use crate::lines::csv;
-use crate::lines::output::{self, Dress};
 use crate::lines::{Done, LineJob, LineRequest, Overwrite};
 use crate::{CLOSED_PIPE, pipe};
 
@@ -99,7 +99,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
         context.reporter.human(&plan.to_string());
     }
     lines.begin(context, json!({}));
-    let (output, pending) = output::open(&lines.job, &lines.target, lines.replace, &dress)?;
+    let (output, pending) = lines.open_output(&dress)?;
     let run = if args.gnu.merge {
         merge_lines
     } else {

@@ -13,13 +13,13 @@ use outcore::drive::PrivateDir;
 use outcore::job::Job;
 use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
+use outcore_formats::blocks::BlockWriter;
 use outcore_formats::inputs::{FileKey, key_of};
 use outcore_formats::text::compress::{Compression, Encoder};
 use outcore_formats::text::reader::{Frame, RecordReader};
 use serde_json::json;
 
 use super::Context;
-use crate::blocks::BlockWriter;
 use crate::cli::RecordArgs;
 use crate::cli::commands::SplitArgs;
 use crate::lines::{LineJob, LineRequest, Overwrite, find, format_of};

@@ -1,31 +1,39 @@
 //! `outcore unique`: one of each line or record, in order, or how many there are.
 //!
-//! Contract: a sort that keeps one of each; for lines by bytes, in one pass over the input where the
-//! different ones fit into memory. Records are sorted by `outcore sort --unique`.
+//! Contract: by bytes, in one pass over the input where the different ones fit into memory, else by a
+//! sort; --explain says which. Where one of each key is kept, and not one of each, a sort does it.
 
-use outcore::algo::lines::{LineSortOptions, sort_lines};
+use std::path::PathBuf;
+
+use outcore::algo::lines::{LineSortOptions, plan_lines, sample_lines, sort_lines};
+use outcore::algo::sequence::Grouping;
+use outcore::data::RecordFormat;
 use outcore::{Error, Result};
 use outcore_formats::text::gnu::GnuOrder;
+use outcore_formats::text::output::Dress;
 use serde_json::json;
 
+use super::sequence::args::InputArgs;
+use super::sequence::group::{self, GroupRequest};
 use super::{Context, sort};
 use crate::cli::SortArgs;
 use crate::cli::commands::UniqueArgs;
-use crate::lines::output::{self, Dress};
 use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_of};
 use crate::{CLOSED_PIPE, means, pipe};
+
+/// Standard input and output.
+const STDIO: &str = "-";
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
     let is_ordered = args.order.is_given() || args.lines.zero_terminated;
-    let format = format_of(&args.record.to_request(), &find(&args.files.inputs)?)?;
-    if format.is_some() {
-        if is_ordered || args.count {
+    if let Some(format) = format_of(&args.record.to_request(), &find(&args.files.inputs)?)? {
+        if is_ordered {
             let cause = "a type of records beside options for lines";
             return Err(Error::usage("read arguments", cause)
-                .hint("leave out --type and --record, or --count and the options of lines"));
+                .hint("leave out --type and --record, or the options of lines"));
         }
-        return sort::run(context, &to_sort(args));
+        return of_records(context, args, &format);
     }
     let means = means::load(
         &args.means,
@@ -52,9 +60,14 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
         replace: lines.replace,
         ..LineSortOptions::default()
     };
+    if args.explain {
+        let size = lines.watch(context, || {
+            sample_lines(&lines.job, &lines.inputs(), &order, options)
+        })?;
+        context.reporter.human(&plan_lines(size)?.to_string());
+    }
     lines.begin(context, json!({}));
-    let (output, pending) =
-        output::open(&lines.job, &lines.target, lines.replace, &Dress::default())?;
+    let (output, pending) = lines.open_output(&Dress::default())?;
     let done = lines.watch(context, || {
         pending.finish(sort_lines(
             &lines.job,
@@ -72,11 +85,50 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
     Ok(0)
 }
 
+/// One of each record.
+fn of_records(context: &Context, args: &UniqueArgs, format: &RecordFormat) -> Result<u8> {
+    if !format.is_all_key() || args.descending {
+        if args.count {
+            let cause = "--count beside a part of records as key, or beside --descending";
+            return Err(Error::usage("read arguments", cause)
+                .hint("count a part of records with count-by, and sort counts with sort"));
+        }
+        return sort::run(context, &to_sort(args));
+    }
+    let mut inputs = args.files.inputs.clone();
+    if inputs.is_empty() {
+        inputs.push(PathBuf::from(STDIO));
+    }
+    let input = InputArgs {
+        inputs,
+        record: args.record.clone(),
+        means: args.means.clone(),
+        drives: args.drives.clone(),
+        explain: args.explain,
+        record_io: args.record_io.clone(),
+        force: args.files.force,
+        ..InputArgs::default()
+    };
+    let request = GroupRequest {
+        what: "unique",
+        input: &input,
+        scratch_limit_bytes: args.scratch_limit_bytes,
+        output: args.files.output.as_deref(),
+        grouping: match args.count {
+            true => Grouping::Counted,
+            false => Grouping::Unique,
+        },
+    };
+    group::of_records(context, &request)
+}
+
 /// The same as a sort of records.
 fn to_sort(args: &UniqueArgs) -> SortArgs {
     SortArgs {
         inputs: args.files.inputs.clone(),
-        output: args.files.output.clone(),
+        // As the other ways, which write to standard output without a name.
+        output: Some(args.files.output.clone().unwrap_or(STDIO.into())),
+        explain: args.explain,
         record: args.record.clone(),
         descending: args.descending,
         unique: true,

@@ -23,6 +23,7 @@ use outcore_formats::inputs::{self, Input, Streams};
 use outcore_formats::means::{Means, check_dir};
 use outcore_formats::output::{self, Consent, Target};
 use outcore_formats::records::{self, TypeRequest};
+use outcore_formats::spool::Spool;
 use outcore_formats::view::{NewDir, key, range};
 use outcore_mount::{ServeOptions, serve};
 use serde_json::{Value, json};
@@ -36,7 +37,6 @@ use crate::cli::view::{
 use crate::cli::{DriveArgs, MeansArgs};
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::{Weight, watch};
-use crate::spool::Spool;
 use crate::{CLOSED_PIPE, means, pipe};
 
 const BUILD: [Weight; 2] = [("sort runs", 1.0), ("merge runs", 1.0)];

@@ -1,7 +1,8 @@
 //! CSV as the engine can take it: without headers, and each record one line.
 //!
 //! Contract: [`settle`] reads every file once, by one thread, since only what stands before a newline
-//! says whether it ends a record. It takes the header off each file, and fails for a quote that does
+//! says whether it ends a record. It takes the header off each file, and a byte
+//! order mark, and fails for a quote that does
 //! not end, with file, line and offset. Where a record spans lines, the files are copied to scratch
 //! with a NUL behind each record instead of a newline; else they are sorted where they are. Memory:
 //! a block of 1 MiB, and the header, of at most 16 MiB.
@@ -12,12 +13,12 @@ use std::io::{Read, Seek, SeekFrom};
 use memchr::{memchr, memchr_iter};
 use outcore::job::Control;
 use outcore::{Error, Result};
+use outcore_formats::blocks::BlockWriter;
 use outcore_formats::inputs::Source;
-use outcore_formats::text::csv::Framer;
+use outcore_formats::text::csv::{BYTE_ORDER_MARK, Framer};
+use outcore_formats::text::output::Dress;
 
 use super::LineJob;
-use super::output::Dress;
-use crate::blocks::BlockWriter;
 use crate::commands::Context;
 
 const BLOCK_BYTES: usize = 1 << 20;
@@ -56,8 +57,9 @@ pub(crate) fn settle(
         let control = job.job.control.clone();
         let found = job.watch(context, || scan(&control, file, framer, has_header, None))?;
         dress.is_framed |= found.has_inner_lines;
-        let is_empty = dress.header.is_empty() || found.header.is_empty();
-        if !is_empty && names_of(&found.header) != names_of(&dress.header) {
+        let (names, known) = (names_of(&found.header), names_of(&dress.header));
+        let is_first = known.is_empty();
+        if !names.is_empty() && !is_first && names != known {
             return Err(
                 Error::usage(READ, "its header is not that of the first file")
                     .path(&file.name)
@@ -66,13 +68,13 @@ pub(crate) fn settle(
         }
         let header_bytes = found.header.len() as u64;
         job.files[index].start_bytes += header_bytes;
-        let is_open = !matches!(found.header.last(), None | Some(b'\n'));
+        let is_open = has_header && !names.is_empty() && !found.header.ends_with(b"\n");
         headers_bytes.push(header_bytes + u64::from(is_open));
-        if dress.header.is_empty() {
+        if is_first {
             dress.header = found.header;
         }
     }
-    if !dress.header.is_empty() && !dress.header.ends_with(b"\n") {
+    if has_header && !names_of(&dress.header).is_empty() && !dress.header.ends_with(b"\n") {
         dress.header.push(b'\n');
     }
     if dress.is_framed {
@@ -88,8 +90,10 @@ pub(crate) fn settle(
     Ok(dress)
 }
 
-/// A header without its end of line, which the only line of a file may lack.
+/// A header without its end of line, which the only line of a file may lack, and without a byte order
+/// mark.
 fn names_of(header: &[u8]) -> &[u8] {
+    let header = header.strip_prefix(BYTE_ORDER_MARK).unwrap_or(header);
     let header = header.strip_suffix(b"\n").unwrap_or(header);
     header.strip_suffix(b"\r").unwrap_or(header)
 }
@@ -108,6 +112,7 @@ fn scan(
         .map_err(failed)?;
     let mut found = Found::default();
     let mut is_header = has_header;
+    let mut is_begin = true;
     let mut block = vec![0; BLOCK_BYTES];
     // Of the record that is being read: its first line and byte, and whether it has gone on.
     let (mut line, mut begin, mut is_begun) = (1_u64, source.start_bytes, false);
@@ -130,6 +135,10 @@ fn scan(
                 .hint("remove NULs, for example with tr -d '\\0'"));
         }
         let mut at = 0;
+        if std::mem::take(&mut is_begin) && bytes.starts_with(BYTE_ORDER_MARK) {
+            at = BYTE_ORDER_MARK.len();
+            found.header.extend_from_slice(BYTE_ORDER_MARK);
+        }
         while at < bytes.len() {
             let end = framer.end_of_record(&bytes[at..]).map(|end| at + end);
             let piece = &bytes[at..end.unwrap_or(got)];

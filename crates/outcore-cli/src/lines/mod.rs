@@ -7,36 +7,35 @@
 //! these commands are as silent as those whose place they take.
 
 pub(crate) mod csv;
-pub(crate) mod output;
 
-use std::fs::File;
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use outcore::algo::lines::LineSummary;
-use outcore::algo::sort::SortInput;
+use outcore::algo::sort::{SortInput, SortOutput};
 use outcore::data::{NpyHeader, RecordFormat};
 use outcore::job::{Job, ScratchDrive};
 use outcore::{Error, Result, units};
+use outcore_formats::blocks::BlockWriter;
 use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_formats::inputs::{self, Source, Streams, key_of};
 use outcore_formats::means::{Means, default_scratch_dir};
 use outcore_formats::output::{self as targets, Consent, Target};
 use outcore_formats::record::Recording;
 use outcore_formats::records::{self, TypeRequest};
-use outcore_formats::text::compress::{Compression, Decoder};
+use outcore_formats::spool::Spool;
+use outcore_formats::text::compress::Compression;
+use outcore_formats::text::output::{self as text_output, Dress, Pending, not_one_file};
 use outcore_formats::text::reader::Frame;
 use serde_json::{Value, json};
 
-use crate::blocks::BlockWriter;
 use crate::cli::RecordArgs;
 use crate::commands::Context;
 use crate::commands::sort::{note_scratch, spool_dir};
-use crate::means;
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::watch;
-use crate::spool::Spool;
+use crate::{means, pipe};
 
 /// What a command on lines is asked for.
 pub(crate) struct LineRequest<'a> {
@@ -142,6 +141,12 @@ impl LineJob {
         self.files.iter().map(input).collect()
     }
 
+    /// The output for the engine.
+    pub(crate) fn open_output(&self, dress: &Dress) -> Result<(SortOutput, Pending)> {
+        let pipe = |path: Option<&Path>| pipe::open(path, &self.job.control);
+        text_output::open(&self.job, &self.target, self.replace, dress, pipe)
+    }
+
     /// Copies a file to scratch as `write` has it.
     pub(crate) fn copy(
         &mut self,
@@ -169,13 +174,7 @@ impl LineJob {
 
     /// The error with the name that the user knows.
     pub(crate) fn explain(&self, error: Error) -> Error {
-        match error
-            .file_path()
-            .map(|path| self.name_of(path).to_path_buf())
-        {
-            Some(name) => error.path(name),
-            None => error,
-        }
+        inputs::explain(&self.files, error)
     }
 
     /// Runs the work with progress, until a signal comes.
@@ -392,12 +391,7 @@ fn choose_target(request: &LineRequest<'_>, sources: &[Source], means: &Means) -
     };
     let target = targets::choose(Some(name), sources, means.specs(), consent, Streams::Taken)?;
     match &target {
-        Target::Shards { manifest, .. } if !request.takes_records => Err(Error::usage(
-            "create output",
-            "lines go into one file, not into shards",
-        )
-        .path(manifest)
-        .hint("leave {drive} out of the name; scratch is spread over the drives all the same")),
+        Target::Shards { .. } if !request.takes_records => Err(not_one_file(&target)),
         _ => Ok(target),
     }
 }
@@ -448,9 +442,7 @@ fn to_files(
     let mut files = Vec::with_capacity(sources.len());
     for source in sources {
         let copied = || match packed(source) {
-            Some(compression) => {
-                spool.fill(&job, source, |writer| unpack(source, compression, writer))
-            }
+            Some(compression) => spool.unpack(&job, source, compression),
             None if source.is_stream() => {
                 let check = |first: &[u8]| match takes_records {
                     true => Ok(()),
@@ -479,19 +471,5 @@ fn refuse_array(source: &Source, first: &[u8]) -> Result<()> {
                 .path(&source.name)
                 .hint("name an output that ends in .npy, or give --type"),
         ),
-    }
-}
-
-fn unpack(source: &Source, compression: Compression, writer: &mut BlockWriter) -> Result<()> {
-    let opened = File::open(&source.path);
-    let file = opened.map_err(|error| Error::io("open input", &error).path(&source.name))?;
-    let mut decoder = Decoder::new(compression, file.take(u64::MAX))?;
-    loop {
-        let got_bytes = decoder.read(writer.room()?)?;
-        if got_bytes == 0 {
-            return Ok(());
-        }
-        writer.check()?;
-        writer.advance(got_bytes)?;
     }
 }

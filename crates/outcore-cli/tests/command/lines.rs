@@ -185,8 +185,8 @@ fn unique_is_sort_u_and_counts_are_those_of_uniq() {
         .run(&["unique", "numbers", "--type", "u64", "-o", "out"])
         .ok();
     assert_eq!(place.read("out"), sorted_u64(&numbers));
-    let both = ["unique", "numbers", "--type", "u64", "--count", "-o", "no"];
-    place.run(&both).fails(2, &["type", "lines"], "--count");
+    let both = ["unique", "numbers", "--type", "u64", "-k1,1", "-o", "no"];
+    place.run(&both).fails(2, &["type", "lines"], "--type");
 }
 
 #[test]
@@ -422,6 +422,27 @@ fn quotes_inside_fields_of_csv_are_bytes_and_headers_need_no_newline() {
     assert_eq!(sorted.ok().stdout, wanted);
     let both = place.run(&["sort", "--csv", "--by", "id", "-z", "in.csv"]);
     both.fails(2, &["-z"], "leave -z out");
+}
+
+#[test]
+fn a_byte_order_mark_belongs_to_no_column_and_stays_in_front() {
+    let place = Place::new();
+    place.write("marked.csv", b"\xef\xbb\xbf\"id\",v\n2,b\n1,a\n");
+    place.write("plain.csv", b"\"id\",v\n0,c\n");
+    let sort = |more: &[&str]| place.run(&[&["sort", "--csv", "--by"], more].concat());
+    let sorted = sort(&["id", "marked.csv", "plain.csv"]).ok();
+    assert_eq!(sorted.stdout, b"\xef\xbb\xbf\"id\",v\n0,c\n1,a\n2,b\n");
+    let sorted = sort(&["id", "plain.csv", "marked.csv"]).ok();
+    assert_eq!(sorted.stdout, b"\"id\",v\n0,c\n1,a\n2,b\n");
+    place.write("bare.csv", b"\xef\xbb\xbf2,\"b\nb\"\n1,a\n");
+    let sorted = sort(&["1", "--no-header", "bare.csv"]).ok();
+    assert_eq!(sorted.stdout, b"\xef\xbb\xbf1,a\n2,\"b\nb\"\n");
+    place.write("empty.csv", b"\xef\xbb\xbf");
+    place.write("inner.csv", b"id,v\n1,\"a\nb\"\n");
+    let sorted = sort(&["id", "empty.csv", "plain.csv"]).ok();
+    assert_eq!(sorted.stdout, b"\"id\",v\n0,c\n");
+    let sorted = sort(&["id", "empty.csv", "inner.csv"]).ok();
+    assert_eq!(sorted.stdout, b"id,v\n1,\"a\nb\"\n");
 }
 
 #[test]

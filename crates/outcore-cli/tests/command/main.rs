@@ -10,6 +10,7 @@ mod conformance;
 mod errors;
 mod faults;
 mod generate;
+mod group;
 mod json;
 mod kills;
 mod lines;

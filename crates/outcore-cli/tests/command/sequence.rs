@@ -235,6 +235,41 @@ fn what_stands_on_a_border_of_bins_counts_for_the_bin_above() {
 }
 
 #[test]
+fn ranges_wider_and_narrower_than_numbers_have_bins_too() {
+    let place = Place::new();
+    let write = |values: &[f64]| {
+        let bytes: Vec<u8> = values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect();
+        place.write("in", &bytes);
+    };
+    let counts = || {
+        let found = text(place.run(&["histogram", "--bins", "4", "in", "--type", "f64"]));
+        let count = |line: &str| line.rsplit('\t').next().unwrap().to_string();
+        let counts: Vec<String> = found.lines().map(count).collect();
+        assert!(!found.contains("NaN") && !found.contains("inf"), "{found}");
+        counts.join(" ")
+    };
+    let most = f64::MAX;
+    write(&[
+        -most,
+        -most * 0.75,
+        -most * 0.4,
+        -1.0,
+        0.0,
+        1.0,
+        most * 0.4,
+        most * 0.6,
+        most,
+    ]);
+    assert_eq!(counts(), "2 2 3 2");
+    let least = f64::from_bits(1);
+    write(&[0.0, least, least * 2.0, least * 3.0, least * 4.0]);
+    assert_eq!(counts(), "1 1 1 2");
+}
+
+#[test]
 fn a_partition_does_not_take_the_place_of_its_input() {
     let place = Place::new();
     let data = bytes(0..100_u64);

@@ -2,16 +2,17 @@
 //!
 //! Contract: a [`Decoder`] reads what `gzip` and `zstd` write, members and frames one after another
 //! included, to the last byte: a stream that is torn or broken is an error with the offset in the
-//! compressed file, never a short text. An [`Encoder`] writes one member or frame; only
+//! compressed file, never a short text. Zeros behind a member of gzip are padding, as tapes and block
+//! devices leave it, and as `gzip` has it. An [`Encoder`] writes one member or frame; only
 //! [`Encoder::finish`] makes it whole. Memory: 128 KiB and the window of the format (at most 128 MiB
 //! for Zstandard, 8 MiB as it is written here).
 //!
 //! Source: RFC 1952, RFC 8878.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use outcore::{Error, Result};
 
@@ -60,8 +61,60 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
+/// The members of a gzip file, one after another.
+struct Members<R> {
+    /// Gone only while one follows another.
+    member: Option<GzDecoder<BufReader<Counted<R>>>>,
+}
+
+impl<R: Read> Members<R> {
+    fn new(inner: Counted<R>) -> Self {
+        let buffered = BufReader::with_capacity(BUFFER_BYTES, inner);
+        Members {
+            member: Some(GzDecoder::new(buffered)),
+        }
+    }
+
+    /// Bytes of the file that were read.
+    fn read_bytes(&self) -> u64 {
+        let member = self.member.as_ref();
+        member.map_or(0, |member| member.get_ref().get_ref().bytes)
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.member {
+            match member.read(buffer)? {
+                0 if !buffer.is_empty() => {}
+                got => return Ok(got),
+            }
+            if is_at_end(member.get_mut())? {
+                break;
+            }
+            let rest = self.member.take().map(GzDecoder::into_inner);
+            self.member = rest.map(GzDecoder::new);
+        }
+        Ok(0)
+    }
+}
+
+/// Takes zeros, and says whether nothing follows.
+fn is_at_end(stream: &mut impl BufRead) -> io::Result<bool> {
+    loop {
+        let buffered = stream.fill_buf()?;
+        if buffered.is_empty() {
+            return Ok(true);
+        }
+        let zeros = buffered.iter().take_while(|byte| **byte == 0).count();
+        let is_more = zeros < buffered.len();
+        stream.consume(zeros);
+        if is_more {
+            return Ok(false);
+        }
+    }
+}
+
 enum Format<R: Read> {
-    Gzip(MultiGzDecoder<Counted<R>>),
+    Gzip(Members<R>),
     Zstd(zstd::Decoder<'static, BufReader<Counted<R>>>),
 }
 
@@ -78,7 +131,7 @@ impl<R: Read> Decoder<R> {
     pub fn new(compression: Compression, inner: R) -> Result<Self> {
         let inner = Counted { inner, bytes: 0 };
         let format = match compression {
-            Compression::Gzip => Format::Gzip(MultiGzDecoder::new(inner)),
+            Compression::Gzip => Format::Gzip(Members::new(inner)),
             Compression::Zstd => {
                 let buffered = BufReader::with_capacity(BUFFER_BYTES, inner);
                 let decoder = zstd::Decoder::with_buffer(buffered);
@@ -96,7 +149,7 @@ impl<R: Read> Decoder<R> {
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         loop {
             let got = match &mut self.format {
-                Format::Gzip(decoder) => decoder.read(buffer),
+                Format::Gzip(members) => members.read(buffer),
                 Format::Zstd(decoder) => decoder.read(buffer),
             };
             match got {
@@ -112,7 +165,7 @@ impl<R: Read> Decoder<R> {
 
     fn broken(&self, error: &io::Error) -> Error {
         let (compression, bytes) = match &self.format {
-            Format::Gzip(decoder) => (Compression::Gzip, decoder.get_ref().bytes),
+            Format::Gzip(members) => (Compression::Gzip, members.read_bytes()),
             Format::Zstd(decoder) => (Compression::Zstd, decoder.get_ref().get_ref().bytes),
         };
         let name = compression.name();
@@ -257,6 +310,23 @@ mod tests {
             let garbage = [&whole[..], b"garbage"].concat();
             assert!(read_all(compression, &garbage).is_err());
         }
+    }
+
+    #[test]
+    fn zeros_behind_gzip_are_padding_and_garbage_is_not() {
+        let text = text();
+        let (first, second) = text.split_at(1000);
+        let [first, second] = [first, second].map(|text| compressed(Compression::Gzip, text));
+        let read = |parts: &[&[u8]]| read_all(Compression::Gzip, &parts.concat());
+        let padding = vec![0; BUFFER_BYTES + 513];
+        for padding in [&padding[..1], &padding[..]] {
+            assert_eq!(read(&[&first, &second, padding]).unwrap(), text);
+            assert_eq!(read(&[&first, padding, &second, padding]).unwrap(), text);
+            let error = read(&[&first, padding, b"garbage"]).unwrap_err();
+            assert_eq!(error.kind(), Kind::Corrupt);
+        }
+        assert!(read(&[&[0; 512]]).is_err(), "no member at all");
+        assert!(read(&[b""]).is_err(), "an empty file is no gzip");
     }
 
     #[test]

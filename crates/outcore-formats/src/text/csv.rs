@@ -13,6 +13,8 @@ use outcore::{Error, Result};
 use super::gnu::{Compare, Ordering, Place};
 
 const CHOOSE: &str = "choose column";
+/// The byte order mark of UTF-8, which some programs write in front of a file.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Finds the ends of records in text that comes in pieces.
 #[derive(Debug, Clone, Copy)]
@@ -146,11 +148,12 @@ fn value<'a>(field: &'a [u8], unquoted: &'a mut Vec<u8>) -> std::result::Result<
     }
 }
 
-/// The columns that a header names.
+/// The columns that a header names; a byte order mark in front belongs to none.
 ///
 /// # Errors
 /// Usage for a header with a quote that does not end.
 pub fn names(header: &[u8], separator: u8) -> Result<Vec<String>> {
+    let header = header.strip_prefix(BYTE_ORDER_MARK).unwrap_or(header);
     let header = header.strip_suffix(b"\n").unwrap_or(header);
     let name = |field: &[u8]| {
         let mut unquoted = Vec::new();
@@ -319,6 +322,13 @@ mod tests {
         assert_eq!(values(",,"), ["", "", ""]);
         assert_eq!(values("\"\",x"), ["", "x"]);
         assert_eq!(values("5\" disk,\"a\"b\",c\""), ["5\" disk", "ab\"", "c\""]);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_name() {
+        for header in [&b"\xef\xbb\xbfid,name\n"[..], b"\xef\xbb\xbf\"id\",name"] {
+            assert_eq!(names(header, b',').unwrap(), ["id", "name"]);
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | [`csv`] | columns of CSV |
 //! | [`gnu`] | `sort(1)` of GNU coreutils, in the C locale |
 //! | [`json`] | fields of JSON |
+//! | [`output`] | lines into what the engine does not write itself: compressed files, headers |
 //! | [`keys`] | what keys are made of: escaped strings, decimal numbers, complements |
 //! | [`reader`] | lines or records as they come, compressed ones too |
 //! | [`sample`] | some of them at random |
@@ -20,5 +21,6 @@ pub mod csv;
 pub mod gnu;
 pub mod json;
 pub mod keys;
+pub mod output;
 pub mod reader;
 pub mod sample;

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
+use outcore::units;
 use outcore_formats::inputs::is_stdout;
 
 use crate::cli::{DriveArgs, MeansArgs, RecordArgs, TypeArgs, parse_count};
@@ -34,6 +35,15 @@ Examples:
   outcore reduce 'a ^ b' keys.bin --type u64
   producer | outcore reduce mean - --type f64";
 
+const COUNT_BY_EXAMPLES: &str = "\
+Examples:
+  outcore count-by 'x % 10' keys.bin --type u64
+  outcore count-by key0 log.bin --record 16 --key 0:4:u32 | sort -k2,2nr | head
+  outcore count-by x keys.bin --type u64 -o counts.npy
+  outcore sort counts.npy --key count:desc -o by-frequency.npy
+
+Whole records of any kind are counted by `outcore unique --count`, lines too.";
+
 /// The primitives.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SequenceCommand {
@@ -43,6 +53,8 @@ pub(crate) enum SequenceCommand {
     Reduce(Box<ReduceArgs>),
     Scan(Box<ScanArgs>),
     Histogram(Box<HistogramArgs>),
+    #[command(alias = "count_by")]
+    CountBy(Box<CountByArgs>),
     Top(Box<TopArgs>),
     Find(Box<FindArgs>),
     Partition(Box<PartitionArgs>),
@@ -59,6 +71,7 @@ impl SequenceCommand {
             SequenceCommand::Reduce(_) => "reduce",
             SequenceCommand::Scan(_) => "scan",
             SequenceCommand::Histogram(_) => "histogram",
+            SequenceCommand::CountBy(_) => "count-by",
             SequenceCommand::Top(_) => "top",
             SequenceCommand::Find(_) => "find",
             SequenceCommand::Partition(_) => "partition",
@@ -75,6 +88,10 @@ impl SequenceCommand {
             SequenceCommand::Zip(args) => to_stdout(&args.output.output, &args.input),
             SequenceCommand::Scan(args) => to_stdout(&args.output.output, &args.input),
             SequenceCommand::Gather(args) => to_stdout(&args.output.output, &args.input),
+            SequenceCommand::CountBy(args) => {
+                let output = args.output.as_deref();
+                output.is_some_and(|output| to_stdout(output, &args.input))
+            }
             SequenceCommand::Reduce(_)
             | SequenceCommand::Histogram(_)
             | SequenceCommand::Top(_)
@@ -85,7 +102,7 @@ impl SequenceCommand {
 }
 
 /// What is read, and how it is refined on the way.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct InputArgs {
     /// Files to read, in order, as if they were one: raw records, .npy, a manifest (.outcore.json)
     /// of shards, or - for standard input
@@ -99,7 +116,12 @@ pub(crate) struct InputArgs {
     #[arg(long, value_name = "N", value_parser = parse_count, conflicts_with_all = ["inputs", "zip", "format"])]
     pub(crate) count: Option<u64>,
     /// Only records for which this is true; repeat to ask for more
-    #[arg(long = "where", value_name = "EXPR", help_heading = "Steps")]
+    #[arg(
+        long = "where",
+        value_name = "EXPR",
+        help_heading = "Steps",
+        allow_hyphen_values = true
+    )]
     pub(crate) conditions: Vec<String>,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
@@ -137,7 +159,7 @@ pub(crate) struct OutputArgs {
 #[command(after_long_help = MAP_EXAMPLES)]
 pub(crate) struct MapArgs {
     /// What to compute
-    #[arg(value_name = "EXPR")]
+    #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
     pub(crate) expression: String,
     #[command(flatten)]
     pub(crate) input: InputArgs,
@@ -152,7 +174,7 @@ pub(crate) struct MapArgs {
 #[command(after_long_help = FILTER_EXAMPLES)]
 pub(crate) struct FilterArgs {
     /// The condition
-    #[arg(value_name = "EXPR")]
+    #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
     pub(crate) expression: String,
     #[command(flatten)]
     pub(crate) input: InputArgs,
@@ -186,7 +208,12 @@ pub(crate) struct ReduceArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// Fold what this makes of each record
-    #[arg(long, value_name = "EXPR", help_heading = "Steps")]
+    #[arg(
+        long,
+        value_name = "EXPR",
+        help_heading = "Steps",
+        allow_hyphen_values = true
+    )]
     pub(crate) map: Option<String>,
 }
 
@@ -202,7 +229,12 @@ pub(crate) struct ScanArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// Scan what this makes of each record
-    #[arg(long, value_name = "EXPR", help_heading = "Steps")]
+    #[arg(
+        long,
+        value_name = "EXPR",
+        help_heading = "Steps",
+        allow_hyphen_values = true
+    )]
     pub(crate) map: Option<String>,
     /// Start with the identity, and leave each number out of its own fold
     #[arg(long)]
@@ -233,7 +265,12 @@ pub(crate) struct HistogramArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// Count what this makes of each record
-    #[arg(long, value_name = "EXPR", help_heading = "Steps")]
+    #[arg(
+        long,
+        value_name = "EXPR",
+        help_heading = "Steps",
+        allow_hyphen_values = true
+    )]
     pub(crate) map: Option<String>,
     /// How many bins
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
@@ -243,12 +280,49 @@ pub(crate) struct HistogramArgs {
     pub(crate) range: Option<(f64, f64)>,
 }
 
+/// An expression may begin with a minus; what looks like a flag is a flag that there is not.
+fn parse_expression(text: &str) -> outcore::Result<String> {
+    let is_flag = text.strip_prefix("--").is_some_and(|rest| {
+        rest.starts_with(|c: char| c.is_ascii_lowercase()) && !rest.contains(['(', ' '])
+    });
+    match is_flag {
+        false => Ok(text.to_string()),
+        true => Err(outcore::Error::usage(
+            "read arguments",
+            format!("unexpected argument '{text}'"),
+        )
+        .hint("see --help; as an expression, put it into parentheses")),
+    }
+}
+
 fn parse_range(text: &str) -> outcore::Result<(f64, f64)> {
     let numbers = text.split_once(':');
     let numbers = numbers.and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
     numbers.ok_or_else(|| {
         outcore::Error::usage("read range", format!("`{text}` is no range")).hint("write 0:100")
     })
+}
+
+/// Count how often each value occurs
+///
+/// Prints each value and its count, in the order of the values; with -o writes them as records: the
+/// value, and a count of 8 bytes. They are counted in memory, or through a sort where there are too
+/// many different ones; --explain says which.
+#[derive(Debug, Args)]
+#[command(after_long_help = COUNT_BY_EXAMPLES)]
+pub(crate) struct CountByArgs {
+    /// The value: x for that of a plain number
+    #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
+    pub(crate) expression: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// The most scratch space on all drives together. By default whatever is free
+    #[arg(long = "scratch-limit", value_name = "SIZE", help_heading = "Resources", value_parser = units::parse_bytes)]
+    pub(crate) scratch_limit_bytes: Option<u64>,
+    /// Where records of value and count go: a file (.npy gets the fields value and count), or - for
+    /// standard output
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// Print the largest numbers, largest first
@@ -260,7 +334,12 @@ pub(crate) struct TopArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// Compare what this makes of each record
-    #[arg(long, value_name = "EXPR", help_heading = "Steps")]
+    #[arg(
+        long,
+        value_name = "EXPR",
+        help_heading = "Steps",
+        allow_hyphen_values = true
+    )]
     pub(crate) map: Option<String>,
     /// The smallest, smallest first
     #[arg(long)]
@@ -273,7 +352,7 @@ pub(crate) struct TopArgs {
 #[derive(Debug, Args)]
 pub(crate) struct FindArgs {
     /// The condition
-    #[arg(value_name = "EXPR")]
+    #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
     pub(crate) expression: String,
     #[command(flatten)]
     pub(crate) input: InputArgs,
@@ -286,7 +365,7 @@ pub(crate) struct FindArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PartitionArgs {
     /// The number of the file
-    #[arg(value_name = "EXPR")]
+    #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
     pub(crate) expression: String,
     #[command(flatten)]
     pub(crate) input: InputArgs,

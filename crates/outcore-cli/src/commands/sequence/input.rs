@@ -16,12 +16,12 @@ use outcore_formats::means::{Means, default_scratch_dir};
 use outcore_formats::output::Target;
 use outcore_formats::record::Recording;
 use outcore_formats::records::{self, Decided};
+use outcore_formats::spool::Spool;
 
 use super::args::InputArgs;
 use crate::commands::Context;
 use crate::means;
 use crate::progress::watch;
-use crate::spool::Spool;
 
 /// Everything that is settled before a pass starts.
 pub(super) struct Prepared {

@@ -1,10 +1,11 @@
-//! The primitives on the command line: `map`, `filter`, `zip`, `reduce`.
+//! The primitives on the command line: `map`, `filter`, `reduce` and their like.
 //!
 //! Contract: each is one pass of [`outcore::algo::sequence`] over its input, refined by `--where`
 //! (and `--map`) on the way. Outputs follow the rules of `sort`. Results that are numbers go to
 //! standard output, one a line.
 
-mod args;
+pub(crate) mod args;
+pub(crate) mod group;
 mod input;
 mod write;
 
@@ -53,6 +54,7 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
         SequenceCommand::Reduce(args) => reduce(context, args),
         SequenceCommand::Scan(args) => write::scan(context, args),
         SequenceCommand::Histogram(args) => histogram(context, args),
+        SequenceCommand::CountBy(args) => group::count_by(context, args),
         SequenceCommand::Top(args) => top(context, args),
         SequenceCommand::Find(args) => find(context, args),
         SequenceCommand::Partition(args) => write::partition(context, args),

@@ -2,11 +2,12 @@
 //! need a line in front.
 //!
 //! Contract: a [`LineWriter`] writes to standard output, to a named pipe, or to a file that appears
-//! whole by [`LineWriter::finish`], compressed if its name says so. [`open`] makes an output for the
-//! engine; a writer that it needs has a thread of its own, at most five pieces of 256 KiB behind.
+//! whole by [`LineWriter::finish`], compressed if its name says so. Who opens pipes is the caller's
+//! business. [`open`] makes an output for the engine; a writer that it needs has a thread of its own, at most five pieces of 256 KiB behind.
 
+use std::fmt;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -14,21 +15,20 @@ use std::thread::JoinHandle;
 use outcore::algo::sort::SortOutput;
 use outcore::job::Job;
 use outcore::{Error, Kind, Result};
-use outcore_formats::output::{Sink, Target};
-use outcore_formats::text::compress::{Compression, Encoder};
 
 use crate::blocks::StagedFile;
-use crate::pipe;
+use crate::output::{Sink, Target};
+use crate::text::compress::{Compression, Encoder};
 
 const WRITE: &str = "write output";
 
 /// How lines look in the output.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Dress {
+pub struct Dress {
     /// What stands before them.
-    pub(crate) header: Vec<u8>,
+    pub header: Vec<u8>,
     /// Whether NULs end lines that newlines are to end.
-    pub(crate) is_framed: bool,
+    pub is_framed: bool,
 }
 
 enum Base {
@@ -53,32 +53,48 @@ impl Write for Base {
 }
 
 /// A stream of lines into a target.
-pub(crate) struct LineWriter {
+pub struct LineWriter {
     encoder: Encoder<Base>,
     is_framed: bool,
 }
 
+impl fmt::Debug for LineWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("LineWriter");
+        text.field("is_framed", &self.is_framed)
+            .finish_non_exhaustive()
+    }
+}
+
 impl LineWriter {
-    /// Begins the output and writes what stands before the lines.
+    /// Begins the output and writes what stands before the lines. `pipe` opens the named pipe, or
+    /// standard output.
     ///
     /// # Errors
     /// What opening or writing it fails with.
-    pub(crate) fn open(job: &Job, target: &Target, replace: bool, dress: &Dress) -> Result<Self> {
-        let (base, compression) = match target {
-            Target::Pipe(path) => (Base::Pipe(pipe::open(path.as_deref(), &job.control)?), None),
-            Target::File(path) => return Self::to_file(job, path, replace, dress),
-            Target::Shards { manifest, .. } => {
-                return Err(Error::usage("create output", "lines go into one file").path(manifest));
-            }
-        };
-        Self::on(base, compression, dress)
+    pub fn open(
+        job: &Job,
+        target: &Target,
+        replace: bool,
+        dress: &Dress,
+        pipe: impl FnOnce(Option<&Path>) -> Result<Sink>,
+    ) -> Result<Self> {
+        match target {
+            Target::Pipe(path) => Self::to_pipe(pipe(path.as_deref())?, dress),
+            Target::File(path) => Self::to_file(job, path, replace, dress),
+            Target::Shards { .. } => Err(not_one_file(target)),
+        }
+    }
+
+    fn to_pipe(sink: Sink, dress: &Dress) -> Result<Self> {
+        Self::on(Base::Pipe(sink), None, dress)
     }
 
     /// Begins one file.
     ///
     /// # Errors
     /// What making or writing it fails with.
-    pub(crate) fn to_file(job: &Job, path: &Path, replace: bool, dress: &Dress) -> Result<Self> {
+    pub fn to_file(job: &Job, path: &Path, replace: bool, dress: &Dress) -> Result<Self> {
         let file = StagedFile::create(job, path, replace)?;
         Self::on(Base::File(Box::new(file)), Compression::of(path), dress)
     }
@@ -98,7 +114,7 @@ impl LineWriter {
     ///
     /// # Errors
     /// Why it could not be written.
-    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<()> {
+    pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
         let written = self.write_all(bytes);
         written.map_err(|error| self.failure().unwrap_or_else(|| Error::io(WRITE, &error)))
     }
@@ -120,7 +136,7 @@ impl LineWriter {
     ///
     /// # Errors
     /// What went wrong first, since it was begun; a file is not there then.
-    pub(crate) fn finish(self) -> Result<()> {
+    pub fn finish(self) -> Result<()> {
         let base = self
             .encoder
             .finish()
@@ -149,10 +165,24 @@ impl Write for LineWriter {
     }
 }
 
+/// Where the writing thread writes.
+enum Place {
+    Pipe(Sink),
+    File(PathBuf),
+}
+
+/// Lines are in one order, which shards would cut.
+pub fn not_one_file(target: &Target) -> Error {
+    Error::usage("create output", "lines go into one file, not into shards")
+        .path(target.name())
+        .hint("leave {drive} out of the name; scratch is spread over the drives all the same")
+}
+
 /// Bytes that go to the writing thread at once, and how many of them may wait.
 const PIECE_BYTES: usize = 256 << 10;
 const PIECES_MAX: usize = 4;
 
+#[derive(Debug)]
 enum Message {
     Bytes(Vec<u8>),
     /// All of it has come.
@@ -198,20 +228,22 @@ impl Drop for Feeder {
 }
 
 /// What is left to do when the engine is done.
-pub(crate) struct Pending {
+#[derive(Debug)]
+pub struct Pending {
     thread: Option<(SyncSender<Message>, JoinHandle<Result<()>>)>,
 }
 
 /// An output for the engine. It writes plain files itself, which is fastest, and pipes too; for
-/// everything else a thread has a [`LineWriter`].
+/// everything else a thread has a [`LineWriter`]. `pipe` opens the named pipe, or standard output.
 ///
 /// # Errors
 /// What opening it fails with.
-pub(crate) fn open(
+pub fn open(
     job: &Job,
     target: &Target,
     replace: bool,
     dress: &Dress,
+    pipe: impl FnOnce(Option<&Path>) -> Result<Sink>,
 ) -> Result<(SortOutput, Pending)> {
     let itself = |output| Ok((output, Pending { thread: None }));
     match target {
@@ -223,7 +255,7 @@ pub(crate) fn open(
             return itself(SortOutput::File { path, header: None });
         }
         Target::Pipe(path) if !dress.is_framed => {
-            let mut sink = pipe::open(path.as_deref(), &job.control)?;
+            let mut sink = pipe(path.as_deref())?;
             let written = sink.write_all(&dress.header);
             written.map_err(|error| Error::io(WRITE, &error).path(target.name()))?;
             return itself(SortOutput::Pipe(Mutex::new(sink)));
@@ -231,9 +263,17 @@ pub(crate) fn open(
         _ => {}
     }
     let (sender, receiver) = sync_channel(PIECES_MAX);
-    let (job, target, dress) = (job.clone(), target.clone(), dress.clone());
+    let place = match target {
+        Target::Pipe(path) => Place::Pipe(pipe(path.as_deref())?),
+        Target::File(path) => Place::File(path.clone()),
+        Target::Shards { .. } => return Err(not_one_file(target)),
+    };
+    let (job, dress) = (job.clone(), dress.clone());
     let thread = std::thread::spawn(move || {
-        let mut writer = LineWriter::open(&job, &target, replace, &dress)?;
+        let mut writer = match place {
+            Place::Pipe(sink) => LineWriter::to_pipe(sink, &dress)?,
+            Place::File(path) => LineWriter::to_file(&job, &path, replace, &dress)?,
+        };
         // Without an end the engine has failed, and nothing may appear.
         while let Ok(message) = receiver.recv() {
             match message {
@@ -258,7 +298,7 @@ impl Pending {
     ///
     /// # Errors
     /// Why the output could not be written, or else what the engine failed with.
-    pub(crate) fn finish<T>(self, done: Result<T>) -> Result<T> {
+    pub fn finish<T>(self, done: Result<T>) -> Result<T> {
         let Some((sender, thread)) = self.thread else {
             return done;
         };

@@ -1,37 +1,45 @@
-//! Streams copied to scratch, so that they can be sorted: pipes have no size and no second look.
+//! Streams copied to scratch and compressed files unpacked to it, so that they can be sorted: neither
+//! has a size and a second look.
 //!
 //! Contract: a [`Spool`] is a private directory on a scratch drive with one file a stream; dropping
-//! it removes them. The copy is written by a [`BlockWriter`]. It ends with the stream, at the limit on
+//! it removes them. Copies are written by a [`BlockWriter`]. One ends with the stream, at the limit on
 //! scratch (an error), or within 50 ms of a cancellation, even while the stream is silent.
 
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use outcore::drive::PrivateDir;
 use outcore::job::Job;
 use outcore::{Error, Result};
-use outcore_formats::inputs::{Source, is_ready, key_of, open_stream};
 use rustix::io::Errno;
 
 use crate::blocks::BlockWriter;
+use crate::inputs::{Input, Source, is_ready, key_of, open_stream};
+use crate::means::{Means, default_scratch_dir};
+use crate::text::compress::{Compression, Decoder};
 
 /// The phase's name in progress.
-pub(crate) const PHASE: &str = "read input";
+pub const PHASE: &str = "read input";
 
-/// Copies of streams; removed when dropped.
-pub(crate) struct Spool {
+/// Copies of inputs; removed when dropped.
+#[derive(Debug)]
+pub struct Spool {
     dir: PrivateDir,
     files: u32,
     /// Bytes in all copies.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Bytes written for them: whole blocks.
-    pub(crate) written_bytes: u64,
+    pub written_bytes: u64,
     limit_bytes: u64,
 }
 
 impl Spool {
     /// A private directory in `parent`; at most `limit_bytes` are copied into it.
-    pub(crate) fn make(job: &Job, parent: &Path, limit_bytes: u64) -> Result<Self> {
+    ///
+    /// # Errors
+    /// What making it fails with.
+    pub fn make(job: &Job, parent: &Path, limit_bytes: u64) -> Result<Self> {
         job.device.sweep_private_dirs(parent)?;
         Ok(Spool {
             dir: job.device.make_private_dir(parent)?,
@@ -48,7 +56,7 @@ impl Spool {
     /// # Errors
     /// What reading, `check` or the drive fails with; [`Kind::NoSpace`](outcore::Kind::NoSpace) at
     /// the limit.
-    pub(crate) fn copy(
+    pub fn copy(
         &mut self,
         job: &Job,
         source: &Source,
@@ -60,11 +68,24 @@ impl Spool {
         })
     }
 
+    /// Unpacks a compressed file; gives the copy as a source.
+    ///
+    /// # Errors
+    /// A stream that is torn or broken, with its offset; what the drive fails with.
+    pub fn unpack(
+        &mut self,
+        job: &Job,
+        source: &Source,
+        compression: Compression,
+    ) -> Result<Source> {
+        self.fill(job, source, |writer| unpack(source, compression, writer))
+    }
+
     /// Adds a file that `write` fills with what `source` holds; gives it in its stead.
     ///
     /// # Errors
     /// What `write` or the drive fails with.
-    pub(crate) fn fill(
+    pub fn fill(
         &mut self,
         job: &Job,
         source: &Source,
@@ -90,6 +111,45 @@ impl Spool {
             ..source.clone()
         })
     }
+}
+
+/// The inputs, with those unpacked whose names say that they are compressed: to the first drive that
+/// is named, or to the default one for an output in `beside`. What was unpacked lives as long as
+/// `spool`.
+///
+/// # Errors
+/// As [`Spool::make`] and [`Spool::unpack`].
+pub fn unpack_packed(
+    job: &Job,
+    means: &Means,
+    beside: &Path,
+    inputs: Vec<Input>,
+    spool: &mut Option<Spool>,
+) -> Result<Vec<Input>> {
+    let unpacked = inputs.into_iter().map(|input| {
+        let Some(compression) = Compression::of(&input.source.path) else {
+            return Ok(input);
+        };
+        let spool = match spool {
+            Some(spool) => spool,
+            None => {
+                let dir = match means.specs().first() {
+                    Some(drive) => drive.dir.clone(),
+                    None => default_scratch_dir(beside)?,
+                };
+                spool.insert(Spool::make(job, &dir, means.scratch_limit_bytes())?)
+            }
+        };
+        let before_bytes = spool.bytes;
+        let source = spool.unpack(job, &input.source, compression)?;
+        Ok(Input {
+            source,
+            header_bytes: 0,
+            data_bytes: spool.bytes - before_bytes,
+            npy: None,
+        })
+    });
+    unpacked.collect()
 }
 
 /// Copies a stream to its end, in whole blocks.
@@ -123,5 +183,20 @@ fn copy_stream(
         if got_bytes < room {
             return Ok(());
         }
+    }
+}
+
+/// Unpacks a file to its end.
+fn unpack(source: &Source, compression: Compression, writer: &mut BlockWriter) -> Result<()> {
+    let opened = File::open(&source.path);
+    let file = opened.map_err(|error| Error::io("open input", &error).path(&source.name))?;
+    let mut decoder = Decoder::new(compression, file)?;
+    loop {
+        let got_bytes = decoder.read(writer.room()?)?;
+        if got_bytes == 0 {
+            return Ok(());
+        }
+        writer.check()?;
+        writer.advance(got_bytes)?;
     }
 }

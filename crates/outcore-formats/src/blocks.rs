@@ -6,6 +6,7 @@
 //! dropped before, it leaves nothing. Both are [`Write`]; what went wrong underneath is kept whole
 //! and told by `finish` or [`StagedFile::publish`] where an `io::Error` would lose it.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -21,7 +22,7 @@ const BLOCKS: usize = 4;
 const STAGED: &str = "output";
 
 /// A file that is being written from front to end.
-pub(crate) struct BlockWriter {
+pub struct BlockWriter {
     job: Job,
     volume: Volume,
     pool: Pool,
@@ -37,18 +38,29 @@ pub(crate) struct BlockWriter {
     failure: Option<Error>,
 }
 
+impl fmt::Debug for BlockWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("BlockWriter");
+        text.field("len_bytes", &self.len_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
 /// What was written.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Written {
+pub struct Written {
     /// The length of the file.
-    pub(crate) len_bytes: u64,
+    pub len_bytes: u64,
     /// Bytes moved to the drive: whole blocks.
-    pub(crate) moved_bytes: u64,
+    pub moved_bytes: u64,
 }
 
 impl BlockWriter {
     /// A new file at `path`, of at most `limit_bytes`.
-    pub(crate) fn create(job: &Job, path: &Path, limit_bytes: u64) -> Result<Self> {
+    ///
+    /// # Errors
+    /// No room in the budget for its blocks; what making it fails with.
+    pub fn create(job: &Job, path: &Path, limit_bytes: u64) -> Result<Self> {
         let volume = Volume::new(job.device.clone(), &[ScratchDrive::new(parent_of(path))])?;
         Ok(BlockWriter {
             pool: Pool::new(&job.budget, "file that is written", BLOCK_BYTES, BLOCKS)?,
@@ -68,7 +80,10 @@ impl BlockWriter {
     }
 
     /// Room for the next bytes, never empty.
-    pub(crate) fn room(&mut self) -> Result<&mut [u8]> {
+    ///
+    /// # Errors
+    /// What went wrong with earlier blocks; an interruption.
+    pub fn room(&mut self) -> Result<&mut [u8]> {
         while self.block.is_none() {
             self.block = self.pool.take();
             if self.block.is_none() {
@@ -84,7 +99,10 @@ impl BlockWriter {
     }
 
     /// Fails if the job has been asked to stop.
-    pub(crate) fn check(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// An interruption.
+    pub fn check(&self) -> Result<()> {
         self.job.control.check()
     }
 
@@ -92,7 +110,7 @@ impl BlockWriter {
     ///
     /// # Errors
     /// [`Kind::NoSpace`] at the limit.
-    pub(crate) fn advance(&mut self, bytes: usize) -> Result<()> {
+    pub fn advance(&mut self, bytes: usize) -> Result<()> {
         self.filled_bytes += bytes;
         self.len_bytes += bytes as u64;
         if self.len_bytes > self.limit_bytes {
@@ -121,7 +139,10 @@ impl BlockWriter {
     }
 
     /// Takes back what has been written.
-    pub(crate) fn settle(&mut self, wait: bool) -> Result<()> {
+    ///
+    /// # Errors
+    /// What writing it failed with.
+    pub fn settle(&mut self, wait: bool) -> Result<()> {
         self.port.poll(wait, &mut self.finished)?;
         for transfer in self.finished.drain(..) {
             if let Some(fault) = &transfer.fault {
@@ -138,7 +159,7 @@ impl BlockWriter {
     ///
     /// # Errors
     /// What went wrong first.
-    pub(crate) fn finish(mut self) -> Result<Written> {
+    pub fn finish(mut self) -> Result<Written> {
         let written = self.complete()?;
         self.volume.close(&self.file);
         Ok(written)
@@ -148,7 +169,7 @@ impl BlockWriter {
     ///
     /// # Errors
     /// What went wrong first.
-    pub(crate) fn finish_synced(mut self) -> Result<Written> {
+    pub fn finish_synced(mut self) -> Result<Written> {
         let written = self.complete()?;
         self.volume.device().sync(self.file.id)?;
         self.volume.close(&self.file);
@@ -177,7 +198,7 @@ impl BlockWriter {
     ///
     /// # Errors
     /// As [`BlockWriter::advance`].
-    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<()> {
+    pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
             rest = &rest[self.take(rest)?..];
@@ -213,7 +234,8 @@ impl Write for BlockWriter {
 }
 
 /// A file that appears at its place once it is whole.
-pub(crate) struct StagedFile {
+#[derive(Debug)]
+pub struct StagedFile {
     writer: BlockWriter,
     dir: PrivateDir,
     path: PathBuf,
@@ -222,7 +244,10 @@ pub(crate) struct StagedFile {
 
 impl StagedFile {
     /// Begins the file that will be at `path`.
-    pub(crate) fn create(job: &Job, path: &Path, replace: bool) -> Result<Self> {
+    ///
+    /// # Errors
+    /// What making it fails with.
+    pub fn create(job: &Job, path: &Path, replace: bool) -> Result<Self> {
         let parent = parent_of(path);
         job.device.sweep_private_dirs(parent)?;
         let dir = job.device.make_private_dir(parent)?;
@@ -235,7 +260,7 @@ impl StagedFile {
     }
 
     /// Why a write failed, once.
-    pub(crate) fn failure(&mut self) -> Option<Error> {
+    pub fn failure(&mut self) -> Option<Error> {
         let failure = self.writer.failure.take();
         failure.map(|error| match error.file_path() {
             Some(_) => error,
@@ -247,7 +272,7 @@ impl StagedFile {
     ///
     /// # Errors
     /// What went wrong first, since it was begun; nothing is there then.
-    pub(crate) fn publish(mut self) -> Result<Written> {
+    pub fn publish(mut self) -> Result<Written> {
         let place = |error: Error| match error.file_path() {
             Some(_) => error,
             None => error.path(&self.path),
