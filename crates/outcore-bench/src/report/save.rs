@@ -31,10 +31,11 @@ pub struct Saver {
 
 impl Saver {
     /// Files, each in the form that its name ends with (`.html`, `.json`, `.csv`, `.txt`), and a
-    /// directory for the charts as single SVG files. What exists is replaced with `is_forced` only.
+    /// directory for the charts as single SVG files, made where it is missing. Files that exist are replaced
+    /// with `is_forced` only.
     ///
     /// # Errors
-    /// Usage: a name that ends otherwise, a file that exists, a directory that is missing.
+    /// Usage: a name that ends otherwise, a file that exists, no directory for it.
     pub fn new(files: &[PathBuf], charts_dir: Option<&Path>, is_forced: bool) -> Result<Self> {
         let mut saver = Saver {
             charts_dir: charts_dir.map(Path::to_path_buf),
@@ -59,9 +60,7 @@ impl Saver {
         if let Some(dir) = &saver.charts_dir
             && !dir.is_dir()
         {
-            return Err(Error::usage(OPERATION, "there is no such directory")
-                .path(dir)
-                .hint("make it first"));
+            check(dir, false)?;
         }
         Ok(saver)
     }
@@ -88,6 +87,7 @@ impl Saver {
             written.push(path.clone());
         }
         if let Some(dir) = &self.charts_dir {
+            std::fs::create_dir_all(dir).map_err(|error| Error::io(OPERATION, &error).path(dir))?;
             for chart in report.charts() {
                 let path = dir.join(format!("{}.svg", chart.id));
                 put(&path, &chart.svg()?)?;
@@ -140,20 +140,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         let names = ["r.html", "r.json", "r.csv", "r.txt"].map(at);
-        let saver = Saver::new(&names, Some(dir.path()), false).unwrap();
+        let saver = Saver::new(&names, Some(&at("charts")), false).unwrap();
         let written = saver.write(&sample()).unwrap();
         assert_eq!(written.len(), 5);
         let json = std::fs::read_to_string(at("r.json")).unwrap();
         assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
         assert!(
-            std::fs::read_to_string(at("blocks.svg"))
+            std::fs::read_to_string(at("charts/blocks.svg"))
                 .unwrap()
                 .contains("<style>")
         );
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 5);
         assert!(Saver::new(&names, None, false).is_err());
         assert!(Saver::new(&names, None, true).is_ok());
-        for (name, charts) in [("r.pdf", None), ("no/r.html", None), ("n.csv", Some("no"))] {
+        for (name, charts) in [("r.pdf", None), ("no/r.html", None), ("n.csv", Some("no/charts"))] {
             let charts = charts.map(Path::new);
             assert!(Saver::new(&[at(name)], charts, false).is_err(), "{name}");
         }
