@@ -14,7 +14,7 @@ use super::blocks::Frontier;
 use super::params::{Params, SECTOR_BYTES};
 use super::types::{IntMap, Kind, List, NONE, Op, Source, Tr};
 use super::{Drive, event_kind, sectors};
-use crate::config::Allocation;
+use crate::config::{Allocation, GcPolicy};
 use crate::units::Ps;
 
 /// A page under construction.
@@ -43,14 +43,28 @@ pub(super) struct Packer {
     classes: u32,
     open: Vec<Open>,
     turn: Vec<u32>,
+    /// All planes, neighbours in different channels, then chips, dies and planes; where a class has
+    /// them all.
+    spread: Vec<u32>,
     /// Die that is being filled plane by plane: next plane, planes left; by class.
     stripe: Vec<(u32, u32)>,
     /// Full pages that wait for a free block: first unit of each, in order of arrival.
     stalled: Vec<Open>,
+    /// The last page found no plane, and asking for collections began none.
+    nothing_began: bool,
     /// Units whose data is only in DRAM, with the number of writes that carry them.
     in_flight: IntMap<u32>,
     /// Operations that ended while the list they belong to was still being walked.
     ended: Vec<u32>,
+}
+
+/// The plane of a place in the order over channels, chips, dies, planes.
+fn spread_plane(p: &Params, index: u32) -> u32 {
+    let channel = index % p.channels;
+    let rest = index / p.channels;
+    let chip = rest % p.chips;
+    let rest = rest / p.chips;
+    p.plane_at([channel, chip, rest % p.dies, rest / p.dies])
 }
 
 impl Packer {
@@ -72,8 +86,14 @@ impl Packer {
             classes,
             open: vec![EMPTY; count],
             turn: vec![0; count],
+            spread: if enabled && classes == 1 {
+                (0..p.plane_count).map(|at| spread_plane(p, at)).collect()
+            } else {
+                Vec::new()
+            },
             stripe: vec![(0, 0); count],
             stalled: Vec::new(),
+            nothing_began: false,
             in_flight: IntMap::default(),
             ended: Vec::new(),
         }
@@ -402,13 +422,36 @@ impl Drive {
             return;
         }
         let waiting = std::mem::take(&mut self.pack.stalled);
+        // Classes that had no plane for a page, where another attempt would find all as it was. Only
+        // greedy collection draws nothing when it is asked in vain.
+        let mut hopeless: Vec<u32> = Vec::new();
         for open in waiting {
             let class = self.class_of(open.queue, self.trs[open.first].lpa)
                 + u32::from(open.queue) * self.pack.classes;
-            if !self.program_pack(class, open) {
+            if hopeless.contains(&class) {
+                self.next_turn(class);
                 self.pack.stalled.push(open);
+                continue;
             }
+            self.pack.nothing_began = false;
+            if self.program_pack(class, open) {
+                hopeless.clear();
+                continue;
+            }
+            if self.pack.nothing_began && self.p.gc_policy == GcPolicy::Greedy {
+                hopeless.push(class);
+            } else {
+                hopeless.clear();
+            }
+            self.pack.stalled.push(open);
         }
+    }
+
+    /// The search for a plane begins one further next time.
+    fn next_turn(&mut self, class: u32) {
+        let (_, count) = self.planes_of_class(class);
+        let turn = &mut self.pack.turn[class as usize];
+        *turn = (*turn + 1) % count;
     }
 
     /// The planes of a class: first, step and count.
@@ -434,7 +477,13 @@ impl Drive {
         let mut best: Option<(u32, u32)> = None;
         for step in 0..count {
             // Consecutive choices walk over channels first, then chips, dies and planes.
-            let plane = first + self.spread_plane((turn + step) % count, count);
+            let at = turn + step;
+            let at = if at < count { at } else { at - count };
+            let plane = self
+                .pack
+                .spread
+                .get(at as usize)
+                .map_or(first + at, |plane| *plane);
             if shared && !self.queue_may_use(queue, plane) {
                 continue;
             }
@@ -450,7 +499,7 @@ impl Drive {
                 }
             }
         }
-        self.pack.turn[class as usize] = (turn + 1) % count;
+        self.next_turn(class);
         best.map(|(_, plane)| self.start_stripe(class, plane, shared))
     }
 
@@ -464,19 +513,6 @@ impl Drive {
         let left = planes - 1 - plane % planes;
         self.pack.stripe[class as usize] = (plane + 1, left);
         plane
-    }
-
-    fn spread_plane(&self, index: u32, count: u32) -> u32 {
-        let p = &self.p;
-        if count == p.plane_count {
-            let channel = index % p.channels;
-            let rest = index / p.channels;
-            let chip = rest % p.chips;
-            let rest = rest / p.chips;
-            p.plane_at([channel, chip, rest % p.dies, rest / p.dies])
-        } else {
-            index
-        }
     }
 
     fn queue_may_use(&self, queue: u16, plane: u32) -> bool {
@@ -495,9 +531,11 @@ impl Drive {
     fn program_pack(&mut self, class: u32, open: Open) -> bool {
         let Some(plane) = self.choose_plane(class, open.queue) else {
             let (first, count) = self.planes_of_class(class);
+            let collections = self.stats.collections;
             for plane in first..first + count {
                 self.check_collection(plane);
             }
+            self.pack.nothing_began = collections == self.stats.collections;
             return false;
         };
         let Some(page) = self.take_page(plane, open.queue, Frontier::Data, open.count) else {
