@@ -42,7 +42,7 @@ from ._summary import (
     WriteSummary,
 )
 from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
-from ._view import View, sort_view
+from ._view import LineView, View, sort_view
 
 __all__ = [
     "AccessError",
@@ -58,6 +58,7 @@ __all__ = [
     "IoError",
     "IoTrace",
     "JobSummary",
+    "LineView",
     "Lines",
     "Measured",
     "MemoryBudgetError",

@@ -7,8 +7,9 @@ records, not to build a view.
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, SupportsIndex, Union, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar, Union, overload
 
 from . import _outcore
 from ._api import _SEED, Keys, Paths, Record, Size, StrPath, _means, _path, _paths
@@ -16,7 +17,7 @@ from ._errors import usage
 from ._progress import Watcher, telling
 from ._records import records
 from ._units import whole
-from ._wire import MeansRequest, ViewBuildRequest
+from ._wire import MeansRequest, ViewBuildRequest, ViewLinesRequest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,22 +27,13 @@ _BATCH_BYTES = 64 << 20
 Key = Union[str, bytes, int, float, "tuple[Any, ...]"]
 
 
-class View:
-    """A sorted file that is merged while it is read.
+_V = TypeVar("_V", bound="_Sorted")
 
-    `len(view)` is the number of records, `view[i]` a record, `view[i:j]` a new NumPy array of them;
-    several threads may read at once. A view is pickled as its path and range, so that each worker
-    process opens it for itself.
 
-    Args:
-        path: The view's directory.
-        memory: Memory for all reading, as `"2GiB"` or bytes; by default half of what is free.
-        io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
+class _Sorted:
+    """What views of records and of lines have in common."""
 
-    Raises:
-        NotFoundError: No view is there, or a run of it is gone.
-        CorruptError: The view is not what was written.
-    """
+    _LINES = False
 
     def __init__(
         self, path: StrPath, *, memory: Size | None = None, io: str | None = None
@@ -60,14 +52,18 @@ class View:
         self._path, self._asked = path, means
         self._native = _outcore.View.open(path, means) if native is None else native
         self._info = self._native.info()
+        if (self._info["terminator"] is not None) != self._LINES:
+            other = "View" if self._LINES else "LineView"
+            raise usage("open view", f"it holds {self._info['type']}", f"open it with {other}")
         self._start = 0 if start is None else start
         self._stop = self._info["records"] if stop is None else stop
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self._path, self._asked, self._start, self._stop)
+        return _reopen, (type(self), self._path, self._asked, self._start, self._stop)
 
     def __repr__(self) -> str:
-        return f"<outcore.View {self._path!r}: {len(self)} records of {self._info['type']}>"
+        what = "lines" if self._LINES else f"records of {self._info['type']}"
+        return f"<outcore.{type(self).__name__} {self._path!r}: {len(self)} {what}>"
 
     def __len__(self) -> int:
         return self._stop - self._start
@@ -79,13 +75,70 @@ class View:
 
     @property
     def type(self) -> str:
-        """What a record is, in outcore's words: `"u64"`, `"gensort"`."""
+        """What a record is, in outcore's words: `"u64"`, `"gensort"`, `"lines"`."""
         return self._info["type"]
 
     @property
     def runs(self) -> int:
         """How many sorted runs are merged."""
         return self._info["runs"]
+
+    def split(self: _V, parts: SupportsIndex) -> list[_V]:
+        """Views of equal parts, one after another, for so many workers."""
+        count = whole("parts", parts)
+        if count < 1:
+            raise usage("split view", f"{count} parts", "give at least 1")
+        borders = [self._start + len(self) * part // count for part in range(count + 1)]
+        return [
+            _reopen(type(self), self._path, self._asked, start, stop, self._native)
+            for start, stop in zip(borders, borders[1:])
+        ]
+
+    def _index(self, at: SupportsIndex) -> int:
+        index = at.__index__()
+        if index < 0:
+            index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError(f"record {at} of a view that has {len(self)}")
+        return index
+
+    def _range(self, at: slice) -> tuple[int, int, int]:
+        start, stop, step = at.indices(len(self))
+        if step < 0:
+            hint = "read it forwards and turn the result round: view[i:j][::-1]"
+            raise usage("slice view", f"a step of {step}", hint)
+        return start, max(start, stop), step
+
+    def _steps(self, size: SupportsIndex | None, record_bytes: int) -> Iterator[tuple[int, int]]:
+        step = max(1, _BATCH_BYTES // record_bytes) if size is None else whole("size", size)
+        if step < 1:
+            raise usage("read batches", "a size of 0", "give at least 1")
+        for start in range(0, len(self), step):
+            yield start, min(start + step, len(self))
+
+    def _read(self, start: int, stop: int) -> bytearray:
+        return self._native.read(self._start + start, self._start + stop)
+
+    def _place(self, rank: int) -> int:
+        return min(max(rank, self._start), self._stop) - self._start
+
+
+class View(_Sorted):
+    """A sorted file that is merged while it is read.
+
+    `len(view)` is the number of records, `view[i]` a record, `view[i:j]` a new NumPy array of them;
+    several threads may read at once. A view is pickled as its path and range, so that each worker
+    process opens it for itself.
+
+    Args:
+        path: The view's directory.
+        memory: Memory for all reading, as `"2GiB"` or bytes; by default half of what is free.
+        io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
+
+    Raises:
+        NotFoundError: No view is there, or a run of it is gone.
+        CorruptError: The view is not what was written.
+    """
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -105,23 +158,15 @@ class View:
 
     def __getitem__(self, at: slice | SupportsIndex) -> Any:
         if not isinstance(at, slice):
-            index = at.__index__()
-            if index < 0:
-                index += len(self)
-            if not 0 <= index < len(self):
-                raise IndexError(f"record {at} of a view that has {len(self)}")
+            index = self._index(at)
             return self._array(index, index + 1)[0]
-        start, stop, step = at.indices(len(self))
-        if step < 0:
-            hint = "read it forwards and turn the array round: view[i:j][::-1]"
-            raise usage("slice view", f"a step of {step}", hint)
-        return self._array(start, max(start, stop))[::step]
+        start, stop, step = self._range(at)
+        return self._array(start, stop)[::step]
 
     def _array(self, start: int, stop: int) -> npt.NDArray[Any]:
         import numpy
 
-        data = self._native.read(self._start + start, self._start + stop)
-        array = numpy.frombuffer(data, self.dtype)
+        array = numpy.frombuffer(self._read(start, stop), self.dtype)
         columns = self._info["columns"]
         return array if columns is None else array.reshape(-1, columns)
 
@@ -130,38 +175,63 @@ class View:
 
         A key of several numbers or strings is a tuple of them.
         """
-        rank = self._native.search(_key_text(key))
-        return min(max(rank, self._start), self._stop) - self._start
+        return self._place(self._native.search(_key_text(key)))
 
     def batches(self, size: SupportsIndex | None = None) -> Iterator[npt.NDArray[Any]]:
         """All records in order, in arrays of `size`; of about 64 MiB if not given."""
-        record_bytes = self._info["record_bytes"]
-        step = max(1, _BATCH_BYTES // record_bytes) if size is None else whole("size", size)
-        if step < 1:
-            raise usage("read batches", "a size of 0", "give at least 1")
-        for start in range(0, len(self), step):
-            yield self._array(start, min(start + step, len(self)))
+        for start, stop in self._steps(size, self._info["record_bytes"]):
+            yield self._array(start, stop)
 
-    def split(self, parts: SupportsIndex) -> list[View]:
-        """Views of equal parts, one after another, for so many workers."""
-        count = whole("parts", parts)
-        if count < 1:
-            raise usage("split view", f"{count} parts", "give at least 1")
-        borders = [self._start + len(self) * part // count for part in range(count + 1)]
-        return [
-            _reopen(self._path, self._asked, start, stop, self._native)
-            for start, stop in zip(borders, borders[1:])
-        ]
+
+class LineView(_Sorted):
+    """Lines in order, merged while they are read; made by `sort_view` with `lines=True`.
+
+    `len(view)` is the number of lines, `view[i]` a line, `view[i:j]` a list of them; lines are bytes
+    without their end. Arguments, errors, threads and pickling are as `View` has them.
+    """
+
+    _LINES = True
+
+    @overload
+    def __getitem__(self, at: slice) -> list[bytes]: ...
+
+    @overload
+    def __getitem__(self, at: SupportsIndex) -> bytes: ...
+
+    def __getitem__(self, at: slice | SupportsIndex) -> list[bytes] | bytes:
+        if not isinstance(at, slice):
+            index = self._index(at)
+            return self._lines(index, index + 1)[0]
+        start, stop, step = self._range(at)
+        return self._lines(start, stop)[::step]
+
+    def _lines(self, start: int, stop: int) -> list[bytes]:
+        if start == stop:
+            return []
+        end = bytes([self._info["terminator"] or 0])
+        return bytes(self._read(start, stop)).removesuffix(end).split(end)
+
+    def search(self, line: bytes | str) -> int:
+        """The place of the first line whose key is not before that of `line`."""
+        line = os.fsencode(line)
+        return self._place(self._native.search_line(line))
+
+    def batches(self, size: SupportsIndex | None = None) -> Iterator[list[bytes]]:
+        """All lines in order, in lists of `size`; of about 64 MiB if not given."""
+        mean_bytes = self._info["bytes"] // max(1, self._info["records"])
+        for start, stop in self._steps(size, max(1, mean_bytes)):
+            yield self._lines(start, stop)
 
 
 def _reopen(
+    kind: type[_V],
     path: str,
     means: MeansRequest,
-    start: int,
-    stop: int,
+    start: int | None,
+    stop: int | None,
     native: _outcore.View | None = None,
-) -> View:
-    view = View.__new__(View)
+) -> _V:
+    view = kind.__new__(kind)
     view._open(path, means, start, stop, native)
     return view
 
@@ -178,6 +248,7 @@ def _key_text(key: Key) -> str:
     return repr(key.item() if hasattr(key, "item") else key)
 
 
+@overload
 def sort_view(
     src: Paths,
     dst: StrPath,
@@ -185,6 +256,7 @@ def sort_view(
     dtype: npt.DTypeLike | None = None,
     record: Record | None = None,
     key: Keys | None = None,
+    lines: Literal[False] = False,
     descending: bool = False,
     stable: bool = False,
     memory: Size | None = None,
@@ -193,18 +265,69 @@ def sort_view(
     io: str | None = None,
     force: bool = False,
     progress: Watcher | bool | None = None,
-) -> View:
+) -> View: ...
+
+
+@overload
+def sort_view(
+    src: Paths,
+    dst: StrPath,
+    *,
+    key: Keys | None = None,
+    lines: Literal[True],
+    separator: str | None = None,
+    order: str = "",
+    by: Keys | None = None,
+    zero_terminated: bool = False,
+    descending: bool = False,
+    stable: bool = False,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    force: bool = False,
+    progress: Watcher | bool | None = None,
+) -> LineView: ...
+
+
+def sort_view(
+    src: Paths,
+    dst: StrPath,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    lines: bool = False,
+    separator: str | None = None,
+    order: str = "",
+    by: Keys | None = None,
+    zero_terminated: bool = False,
+    descending: bool = False,
+    stable: bool = False,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    force: bool = False,
+    progress: Watcher | bool | None = None,
+) -> View | LineView:
     """Sorts files into a view: the last merge happens while it is read.
 
     Building a view and reading it once moves two reads and one write of the data, where `sort` and
     reading its result move three and two.
 
     Args:
-        src: Files to sort, in order: raw records, `.npy`, or the manifest of shards.
+        src: Files to sort, in order: raw records, `.npy`, the manifest of shards, or lines.
         dst: The view's directory; its last part is made.
         dtype: What a record is, as for `sort`.
         record: In place of `dtype`, the size of a record in bytes, or that and its keys.
-        key: The fields or places to sort by, as for `sort`.
+        key: The fields or places to sort by, as for `sort`; for lines, keys as GNU sort's `-k` has
+            them, the weightiest first: `"2,2n"`.
+        lines: The files are text; the result is a `LineView`.
+        separator: Of lines, the byte between fields, as `-t`; without it fields begin where blanks do.
+        order: Of lines, letters of GNU sort for lines and keys without their own: `"n"`, `"V"`.
+        by: Of JSON lines, paths of fields: `".user.id"`, or `".price:r"` for the largest first.
+        zero_terminated: Lines end with NUL, not newline.
         descending: Largest first.
         stable: Equal keys keep the order of the input.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
@@ -221,10 +344,18 @@ def sort_view(
         KeyboardInterrupt: Ctrl-C; nothing is left behind.
     """
     means = _means(memory, threads, drives, io, None, _SEED)
+    asked = None
+    if lines:
+        if not (dtype is None and record is None):
+            raise usage("choose type", "lines and a type of records", "give one of the two")
+        asked = _lines_request(key, separator, order, by, zero_terminated)
+    elif separator is not None or order or by is not None or zero_terminated:
+        raise usage("choose type", "an order of lines, and no lines", "add lines=True")
     request = ViewBuildRequest(
         inputs=_paths(src),
         output=_path(dst),
-        records=records(dtype, record, key),
+        records=records(dtype, record, None if lines else key),
+        lines=asked,
         means=means,
         descending=bool(descending),
         stable=bool(stable),
@@ -232,6 +363,31 @@ def sort_view(
     )
     with telling(progress, ("sort runs", "merge runs")) as tell:
         native = _outcore.view_build(request, tell)
-    view = View.__new__(View)
-    view._open(_path(dst), means, None, None, native)
-    return view
+    kind: type[View] | type[LineView] = LineView if lines else View
+    return _reopen(kind, _path(dst), means, None, None, native)
+
+
+def _lines_request(
+    key: Keys | None,
+    separator: str | None,
+    order: str,
+    by: Keys | None,
+    zero_terminated: bool,
+) -> ViewLinesRequest:
+    if key is not None and by is not None:
+        raise usage("sort", "keys both by key and by by", "give one of the two")
+    if separator is not None and len(os.fsencode(separator)) != 1:
+        raise usage("sort", "the separator is not one byte", "give one character of ASCII")
+    return ViewLinesRequest(
+        line_keys=_texts(key),
+        letters=order,
+        separator=None if separator is None else os.fsencode(separator)[0],
+        by=_texts(by),
+        terminator=0 if zero_terminated else ord("\n"),
+    )
+
+
+def _texts(keys: Keys | None) -> list[str]:
+    if keys is None:
+        return []
+    return [keys] if isinstance(keys, str) else [str(key) for key in keys]

@@ -246,12 +246,23 @@ class WriteTo(TypedDict):
     force: bool
 
 
+class ViewLinesRequest(TypedDict):
+    """Lines of a view, and their order but for its direction."""
+
+    line_keys: list[str]
+    letters: str
+    separator: int | None
+    by: list[str]
+    terminator: int
+
+
 class ViewBuildRequest(TypedDict):
     """A sorted view to build."""
 
     inputs: list[str]
     output: str
     records: RecordsRequest
+    lines: ViewLinesRequest | None
     means: MeansRequest
     descending: bool
     stable: bool
@@ -263,7 +274,9 @@ class ViewInfo(TypedDict):
 
     records: int
     record_bytes: int
+    bytes: int
     type: str
+    terminator: int | None
     descr: str | None
     columns: int | None
     runs: int

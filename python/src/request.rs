@@ -126,10 +126,22 @@ pub(crate) struct ViewBuild {
     pub(crate) inputs: Vec<PathBuf>,
     pub(crate) output: PathBuf,
     pub(crate) records: Records,
+    pub(crate) lines: Option<ViewLines>,
     pub(crate) means: Means,
     pub(crate) descending: bool,
     pub(crate) stable: bool,
     pub(crate) force: bool,
+}
+
+/// Lines of a view, and their order but for its direction.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ViewLines {
+    pub(crate) line_keys: Vec<String>,
+    pub(crate) letters: String,
+    pub(crate) separator: Option<u8>,
+    pub(crate) by: Vec<String>,
+    pub(crate) terminator: u8,
 }
 
 /// Records to generate.

@@ -8,14 +8,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use outcore::Result;
 use outcore::algo::sort::SortInput;
-use outcore::algo::view::{BuildOptions, SortedView, ViewOrder, build as run_build};
+use outcore::algo::view::{BuildOptions, SortedView, ViewOrder, ViewType, build as run_build};
 use outcore::config::Environment;
 use outcore::data::NpyHeader;
-use outcore_formats::inputs::{self, Input};
+use outcore::{Error, Result};
+use outcore_formats::inputs::{self, Input, Streams};
 use outcore_formats::records;
-use outcore_formats::view::{NewDir, key as read_key};
+use outcore_formats::text::compress::Compression;
+use outcore_formats::text::order::OrderSpec;
+use outcore_formats::view::{self, NewDir, key as read_key};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyDict};
 
@@ -34,22 +36,31 @@ impl View {
     #[staticmethod]
     fn open(py: Python<'_>, dir: PathBuf, means: request::Means) -> PyResult<Self> {
         let environment = Environment::of_process();
-        let open = || SortedView::open(&means.load(&environment)?.job(Vec::new()), &dir);
+        let open = || view::open(&means.load(&environment)?.job(Vec::new()), &dir);
         let view = py.detach(open).map_err(|error| errors::raise(py, &error))?;
         Ok(View { view })
     }
 
-    /// What it is: `records`, `record_bytes`, `type`, `descr`, `columns`, `runs`, `descending`,
-    /// `stable`.
+    /// What it is: `records`, `record_bytes` (0 for lines), `bytes`, `type`, `descr`, `columns`,
+    /// `terminator` (of lines), `runs`, `descending`, `stable`.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let info = self.view.info();
         let facts = PyDict::new(py);
+        let (name, record_bytes, terminator) = match &info.what {
+            ViewType::Records(format) => (format.to_string(), format.record_bytes(), None),
+            ViewType::Lines(lines) => ("lines".to_string(), 0, Some(lines.terminator)),
+        };
         // What NumPy has no dtype for is bytes to it.
-        let header = NpyHeader::of_format(&info.format, 0).ok();
+        let header = info
+            .what
+            .records()
+            .and_then(|format| NpyHeader::of_format(format, 0).ok());
         let descr = header.as_ref().map(|header| header.descr().to_string());
         facts.set_item("records", info.records)?;
-        facts.set_item("record_bytes", info.format.record_bytes())?;
-        facts.set_item("type", info.format.to_string())?;
+        facts.set_item("record_bytes", record_bytes)?;
+        facts.set_item("bytes", self.view.len_bytes())?;
+        facts.set_item("type", name)?;
+        facts.set_item("terminator", terminator)?;
         facts.set_item("descr", descr)?;
         facts.set_item("columns", header.and_then(|header| header.columns()))?;
         facts.set_item("runs", info.runs.len())?;
@@ -58,7 +69,7 @@ impl View {
         Ok(facts)
     }
 
-    /// The bytes of records `start` to `stop`.
+    /// The bytes of records or lines `start` to `stop`.
     fn read<'py>(
         &self,
         py: Python<'py>,
@@ -68,9 +79,9 @@ impl View {
         let view = self.view.clone();
         let bytes = run::watch(py, None, move |run| {
             let view = view.watched(Arc::clone(&run.control));
-            let mut bytes = vec![0; (stop - start) as usize * view.record_bytes()];
             let mut reader = view.reader(view.reader_bytes(READERS))?;
             reader.seek(start..stop)?;
+            let mut bytes = vec![0; reader.left_bytes() as usize];
             reader.read(&mut bytes)?;
             Ok(bytes)
         })?;
@@ -82,8 +93,20 @@ impl View {
         let view = self.view.clone();
         run::watch(py, None, move |run| {
             let view = view.watched(Arc::clone(&run.control));
-            let record = read_key(&key, view.format())?;
+            let format = view.format().ok_or_else(|| {
+                Error::usage("search view", "it holds lines").hint("search for a line")
+            })?;
+            let record = read_key(&key, format)?;
             view.reader(view.reader_bytes(READERS))?.seek_key(&record)
+        })
+    }
+
+    /// Rank of the first line whose key is not before that of `line`.
+    fn search_line(&self, py: Python<'_>, line: Vec<u8>) -> PyResult<u64> {
+        let view = self.view.clone();
+        run::watch(py, None, move |run| {
+            let view = view.watched(Arc::clone(&run.control));
+            view.reader(view.reader_bytes(READERS))?.seek_key(&line)
         })
     }
 }
@@ -94,9 +117,7 @@ const READERS: usize = 4;
 /// Builds a view as `request` says, and opens it.
 pub(crate) fn build(request: request::ViewBuild, run: &Run) -> Result<View> {
     let means = request.means.load(&run.environment)?;
-    let looked = inputs::open_files(&request.inputs)?;
-    let decided = records::decide(&request.records.to_request()?, &looked)?;
-    let data_bytes = looked.iter().map(|input| input.data_bytes).sum();
+    let (what, files, data_bytes) = find(&request)?;
     let job = run.job(&means, means.named_drives(data_bytes)?);
     let options = BuildOptions {
         order: ViewOrder {
@@ -109,8 +130,45 @@ pub(crate) fn build(request: request::ViewBuild, run: &Run) -> Result<View> {
     };
     let home = NewDir::make(&request.output)?;
     let dir = std::path::absolute(&request.output).unwrap_or_else(|_| request.output.clone());
-    let files: Vec<SortInput> = looked.iter().map(Input::to_sort).collect();
-    let (view, _) = run_build(&job, &files, &dir, &decided.format, options)?;
+    let (view, _) = run_build(&job, &files, &dir, what, options)?;
     home.keep();
     Ok(View { view })
+}
+
+/// What the view will hold, the files, and their bytes.
+fn find(request: &request::ViewBuild) -> Result<(ViewType, Vec<SortInput>, u64)> {
+    let Some(lines) = &request.lines else {
+        let looked = inputs::open_files(&request.inputs)?;
+        let decided = records::decide(&request.records.to_request()?, &looked)?;
+        let files = looked.iter().map(Input::to_sort).collect();
+        let data_bytes = looked.iter().map(|input| input.data_bytes).sum();
+        return Ok((ViewType::Records(decided.format), files, data_bytes));
+    };
+    let spec = OrderSpec {
+        keys: lines.line_keys.clone(),
+        letters: lines.letters.clone(),
+        separator: lines.separator,
+        by: lines.by.clone(),
+        descending: request.descending,
+        stable: request.stable,
+        seed: 0,
+    };
+    let mut files = Vec::with_capacity(request.inputs.len());
+    let mut data_bytes = 0;
+    for source in inputs::find(&request.inputs, Streams::Refused)? {
+        if Compression::of(&source.name).is_some() {
+            return Err(Error::usage("read lines", "the file is compressed")
+                .path(&source.name)
+                .hint("unpack it, or use `outcore view build --lines`, which does"));
+        }
+        let facts = std::fs::metadata(&source.path)
+            .map_err(|error| Error::io("open input", &error).path(&source.name))?;
+        data_bytes += facts.len().saturating_sub(source.start_bytes);
+        files.push(SortInput {
+            path: source.path,
+            header_bytes: source.start_bytes,
+            data_bytes: None,
+        });
+    }
+    Ok((spec.to_lines(lines.terminator)?.into(), files, data_bytes))
 }

@@ -81,3 +81,49 @@ def test_what_is_wrong_is_an_error_with_a_next_step(here: Path) -> None:
         run.write_bytes(data)
     with pytest.raises(outcore.CorruptError, match="run 0"):
         outcore.View("v", memory=MEMORY)[:]
+
+
+def test_lines_are_a_list_of_bytes_in_the_order_that_sort_has(here: Path) -> None:
+    rng = np.random.default_rng(5)
+    lines = [f"k{value % 50}\t{value}".encode() for value in rng.integers(0, 10_000, 20_000)]
+    Path("in.txt").write_bytes(b"\n".join(lines))
+    view = outcore.sort_view("in.txt", "v", lines=True, memory=MEMORY)
+    wanted = sorted(lines)
+    assert len(view) == len(lines) and view.type == "lines"
+    assert view[:] == wanted and view[3:3] == []
+    assert view[1000:2000:3] == wanted[1000:2000:3]
+    assert view[-1] == wanted[-1] and view[0] == wanted[0]
+    assert view.search(wanted[700]) == wanted.index(wanted[700])
+    assert view.search("k3") == sum(line < b"k3" for line in lines)
+    assert sum(view.batches(999), []) == wanted and sum(view.batches(), []) == wanted
+    parts = view.split(3)
+    with ThreadPoolExecutor(3) as pool:
+        assert sum(pool.map(lambda part: part[:], parts), []) == wanted
+    again = pickle.loads(pickle.dumps(parts[1]))
+    assert again[:] == parts[1][:] and isinstance(again, outcore.LineView)
+    keyed = outcore.sort_view(
+        "in.txt", "w", lines=True, key="2,2", order="n", separator="\t", stable=True, descending=True
+    )
+    wanted = sorted(lines, key=lambda line: -int(line.split(b"\t")[1]))
+    assert keyed[:] == wanted
+    opened = outcore.LineView("w", memory=MEMORY)
+    number = int(wanted[500].split(b"\t")[1])
+    assert opened.search(f"x\t{number}") == sum(
+        int(line.split(b"\t")[1]) > number for line in lines
+    )
+
+
+def test_lines_and_records_are_told_apart(here: Path) -> None:
+    Path("in.txt").write_bytes(b"b\0a\0")
+    view = outcore.sort_view("in.txt", "v", lines=True, zero_terminated=True, memory=MEMORY)
+    assert view[:] == [b"a", b"b"] and repr(view) == "<outcore.LineView 'v': 2 lines>"
+    with pytest.raises(outcore.UsageError, match="LineView"):
+        outcore.View("v")
+    np.arange(10, dtype="u8").tofile("in.bin")
+    outcore.sort_view("in.bin", "w", dtype="u64", memory=MEMORY)
+    with pytest.raises(outcore.UsageError, match="with View"):
+        outcore.LineView("w")
+    with pytest.raises(outcore.UsageError, match="lines=True"):
+        outcore.sort_view("in.txt", "x", order="n")  # type: ignore[call-overload]
+    with pytest.raises(outcore.UsageError, match="letter"):
+        outcore.sort_view("in.txt", "x", lines=True, order="q")

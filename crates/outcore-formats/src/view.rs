@@ -3,15 +3,19 @@
 //! Contract: [`NewDir`] makes a view's directory and takes it away again unless the view came about.
 //! [`range`] reads `I..J` as ranks, with Python's meaning of what is left out or negative. [`key`]
 //! turns the text of a key into a record that has it: the values of the key's numbers or byte strings
-//! in order, separated by commas; bytes as text, or as hexadecimal digits behind `0x`. Pure, but for
-//! the directory.
+//! in order, separated by commas; bytes as text, or as hexadecimal digits behind `0x`. A key of lines is
+//! a line that has it. [`open`] opens a view whatever it holds. Pure, but for the directory and the view.
 
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use outcore::algo::view::{SortedView, ViewType};
 use outcore::data::{Endian, KeyKind, Number, NumberType, RecordFormat};
+use outcore::job::Job;
 use outcore::{Error, Result};
+
+use crate::text::order::order_of_name;
 
 const RANGE: &str = "read range";
 const KEY: &str = "read key";
@@ -63,6 +67,25 @@ impl Drop for NewDir {
             // Only an empty one goes.
             let _ = fs::remove_dir(&self.path);
         }
+    }
+}
+
+/// Opens the view in `dir`, be it of records or of lines.
+///
+/// # Errors
+/// As [`SortedView::open`].
+pub fn open(job: &Job, dir: &Path) -> Result<SortedView> {
+    SortedView::open_with(job, dir, &order_of_name)
+}
+
+/// What [`outcore::algo::view::ViewReader::seek_key`] wants for the key that `text` says.
+///
+/// # Errors
+/// As [`key`].
+pub fn key_of(text: &str, what: &ViewType) -> Result<Vec<u8>> {
+    match what {
+        ViewType::Records(format) => key(text, format),
+        ViewType::Lines(_) => Ok(text.as_bytes().to_vec()),
     }
 }
 

@@ -36,7 +36,7 @@ fn main() -> Result<()> {
     let view = SortedView::open(&job, &PathBuf::from(dir))?;
     let open_seconds = started.elapsed().as_secs_f64();
     let mut reader = view.reader(view.reader_bytes(2))?;
-    let mut record = vec![0; view.record_bytes()];
+    let mut record = vec![0; view.unit_bytes()];
     reader.seek(0..view.len())?;
     reader.read(&mut record)?;
     let first_seconds = started.elapsed().as_secs_f64();
@@ -57,8 +57,7 @@ fn main() -> Result<()> {
     let started = Instant::now();
     let read = |part: std::ops::Range<u64>| -> Result<()> {
         let mut reader = view.reader(memory_bytes)?;
-        let mut out =
-            vec![0; (256 << 10) / view.record_bytes().min(256 << 10) * view.record_bytes()];
+        let mut out = vec![0; (256 << 10) / view.unit_bytes().min(256 << 10) * view.unit_bytes()];
         reader.seek(part)?;
         while reader.read(&mut out)? > 0 {}
         Ok(())

@@ -27,7 +27,7 @@ pub struct BlockPlace {
 impl BlockPlace {
     /// Seed of the block's checksum. Each field goes through a bijection that spreads it over all
     /// bits before the next is added, so places that differ in one field differ in the seed.
-    fn seed(self) -> u64 {
+    pub(crate) fn seed(self) -> u64 {
         let seed = mix(self.run ^ 0x9E37_79B9_7F4A_7C15);
         let seed = mix(seed ^ u64::from(self.drive));
         mix(seed ^ self.address_bytes)

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use outcore::{Error, Result};
 use outcore_formats::text::gnu::{GnuSort, Key, Ordering, Place};
+use outcore_formats::text::order::OrderSpec;
 
 /// Keys of lines, and how they compare: for those with no letters of their own.
 #[derive(Debug, Clone, Default, Args)]
@@ -133,6 +134,23 @@ impl OrderArgs {
         let keys: Result<Vec<Key>> = self.line_keys.iter().map(|key| Key::parse(key)).collect();
         sort.keys = keys?;
         Ok(sort)
+    }
+
+    /// The same as text can say it.
+    ///
+    /// # Errors
+    /// Usage for separators that are none.
+    pub(crate) fn to_spec(&self, descending: bool, stable: bool) -> Result<OrderSpec> {
+        let letters = self.letters().map(char::from);
+        Ok(OrderSpec {
+            keys: self.line_keys.clone(),
+            letters: letters.collect(),
+            separator: self.separator()?,
+            by: Vec::new(),
+            descending,
+            stable,
+            seed: 0,
+        })
     }
 
     /// The byte between fields.

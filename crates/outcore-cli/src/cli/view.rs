@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueHint};
 use outcore::units;
 
+use super::lines::{LineArgs, OrderArgs};
 use super::{DriveArgs, MeansArgs, TypeArgs};
 
 const BUILD_EXAMPLES: &str = "\
@@ -14,21 +15,25 @@ Examples:
   outcore view build keys.bin -o keys.view --type u64 --memory 2GiB
   outcore view build big.dat -o /mnt/a/big.view --type gensort --drive /mnt/a --drive /mnt/b
   outcore view build keys.bin -o keys.view --type u64 --cat | consumer    # and read it once, at once
-  producer | outcore view build - -o keys.view --type u64";
+  producer | outcore view build - -o keys.view --type u64
+  outcore view build words.txt -o words.view --lines
+  outcore view build log.tsv -o log.view -t '\\t' -k 3,3n -s    # lines, as `outcore sort` has them";
 
 const CAT_EXAMPLES: &str = "\
 Examples:
   outcore view cat keys.view > sorted.bin
   outcore view cat keys.view --range 1000..2000 | od -t u8
   outcore view cat keys.view --range -10..                 # the last ten
-  outcore view cat keys.view --from-key 5000 --to-key 6000";
+  outcore view cat keys.view --from-key 5000 --to-key 6000
+  outcore view cat words.view --from-key m --to-key n";
 
 const MOUNT_EXAMPLES: &str = "\
 Examples:
   mkdir sorted; outcore view mount keys.view sorted &
   sha256sum sorted/sorted.bin
   python3 -c 'import numpy; print(numpy.memmap(\"sorted/sorted.bin\", \"u8\")[:5])'
-  umount sorted       # or Ctrl-C";
+  umount sorted       # or Ctrl-C
+  outcore view mount words.view sorted & tail -n 3 sorted/sorted.txt";
 
 /// Sort without writing the result: it is merged while it is read
 ///
@@ -62,11 +67,12 @@ pub(crate) enum ViewCommand {
 /// Sort files into the runs of a new view
 ///
 /// The order is that of `outcore sort`. The view appears whole or not at all; inputs are only read.
+/// Records have a type, or the input is lines: with --lines, or with any flag that only lines have.
 #[derive(Debug, Args)]
-#[command(after_long_help = BUILD_EXAMPLES)]
+#[command(disable_help_flag = true, after_long_help = BUILD_EXAMPLES)]
 pub(crate) struct ViewBuildArgs {
-    /// Files to sort, in order: raw records, .npy, or a manifest (.outcore.json) of shards; - for
-    /// standard input, which is copied to scratch first
+    /// Files to sort, in order: raw records, .npy, a manifest (.outcore.json) of shards, or lines (.gz
+    /// and .zst are unpacked to scratch); - for standard input, which is copied to scratch first
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
     /// The view's directory; its last part is made
@@ -75,11 +81,21 @@ pub(crate) struct ViewBuildArgs {
     #[command(flatten)]
     pub(crate) record: TypeArgs,
     /// Largest first
-    #[arg(long, help_heading = "Order")]
+    #[arg(short = 'r', long, alias = "reverse", help_heading = "Order")]
     pub(crate) descending: bool,
     /// Equal keys keep the order of the input
-    #[arg(long, help_heading = "Order")]
+    #[arg(short, long, help_heading = "Order")]
     pub(crate) stable: bool,
+    /// Refused: a view holds all that was sorted
+    #[arg(short, long, hide = true)]
+    pub(crate) unique: bool,
+    /// The input is lines
+    #[arg(long = "lines", help_heading = "Lines", conflicts_with_all = ["format", "record_bytes", "keys"])]
+    pub(crate) is_lines: bool,
+    #[command(flatten)]
+    pub(crate) order: OrderArgs,
+    #[command(flatten)]
+    pub(crate) lines: LineArgs,
     #[command(flatten)]
     pub(crate) means: MeansArgs,
     #[command(flatten)]
@@ -100,6 +116,16 @@ pub(crate) struct ViewBuildArgs {
     /// Print the plan and stop
     #[arg(long, help_heading = "Plan", conflicts_with = "cat")]
     pub(crate) dry_run: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help, help_heading = "Messages")]
+    help: Option<bool>,
+}
+
+impl ViewBuildArgs {
+    /// Whether the input is lines.
+    pub(crate) fn takes_lines(&self) -> bool {
+        self.is_lines || self.order.is_given() || self.lines.zero_terminated
+    }
 }
 
 /// Sort files into further runs of a view
@@ -120,18 +146,18 @@ pub(crate) struct ViewAppendArgs {
     pub(crate) drives: DriveArgs,
 }
 
-/// Write sorted records, or a range of them, to standard output
+/// Write sorted records or lines, or a range of them, to standard output
 #[derive(Debug, Args)]
 #[command(after_long_help = CAT_EXAMPLES)]
 pub(crate) struct ViewCatArgs {
     /// The view's directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
-    /// Only records I to J (without J), counted from 0; I.., ..J and negative numbers as in Python
+    /// Only records or lines I to J (without J), counted from 0; I.., ..J and negative numbers as in Python
     #[arg(long, value_name = "I..J", allow_hyphen_values = true, conflicts_with_all = ["from_key", "to_key"])]
     pub(crate) range: Option<String>,
     /// Only from the first record whose key is not before this one. Numbers in decimal, bytes as text
-    /// or as 0x and hexadecimal digits; several with commas
+    /// or as 0x and hexadecimal digits; several with commas. For lines, a line that has the key
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub(crate) from_key: Option<String>,
     /// Only up to the first record whose key is not before this one, without that
@@ -185,9 +211,9 @@ pub(crate) struct ViewMountArgs {
     /// Past the page cache: faster for large reads, but no mmap
     #[arg(long)]
     pub(crate) direct: bool,
-    /// Name of the file
-    #[arg(long, value_name = "NAME", default_value = "sorted.bin")]
-    pub(crate) name: String,
+    /// Name of the file: sorted.bin, or sorted.txt for lines, if not given
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) means: MeansArgs,
 }

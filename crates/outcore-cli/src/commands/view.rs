@@ -12,19 +12,20 @@ use std::time::Instant;
 
 use outcore::algo::sort::{SortInput, SortOutput};
 use outcore::algo::view::{
-    BuildOptions, BuildSummary, SortedView, ViewOrder, ViewPlan, ViewSize, WriteSummary, append,
-    build, plan_view,
+    BuildOptions, BuildSummary, SortedView, ViewOrder, ViewPlan, ViewSize, ViewType, WriteSummary,
+    append_with, build, plan_view, size_of_lines,
 };
-use outcore::data::RecordFormat;
+use outcore::data::{NpyHeader, RecordFormat};
 use outcore::job::Job;
 use outcore::{Error, Result, units};
 use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
-use outcore_formats::inputs::{self, Input, Streams};
+use outcore_formats::inputs::{self, Input, Source, Streams};
 use outcore_formats::means::{Means, check_dir};
 use outcore_formats::output::{self, Consent, Target};
 use outcore_formats::records::{self, TypeRequest};
 use outcore_formats::spool::Spool;
-use outcore_formats::view::{NewDir, key, range};
+use outcore_formats::text::order::{OrderSpec, order_of_name};
+use outcore_formats::view::{self, NewDir, key_of, range};
 use outcore_mount::{ServeOptions, serve};
 use serde_json::{Value, json};
 
@@ -35,6 +36,7 @@ use crate::cli::view::{
     ViewVerifyArgs,
 };
 use crate::cli::{DriveArgs, MeansArgs};
+use crate::lines;
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::{Weight, watch};
 use crate::{CLOSED_PIPE, means, pipe};
@@ -74,8 +76,112 @@ fn load(args: &MeansArgs, drives: &DriveArgs) -> Result<Means> {
 /// The view in `dir` with what the flags allow.
 fn open(args: &MeansArgs, dir: &Path) -> Result<(Means, SortedView)> {
     let means = load(args, &DriveArgs::default())?;
-    let view = SortedView::open(&means.job(Vec::new()), dir)?;
+    let view = view::open(&means.job(Vec::new()), dir)?;
     Ok((means, view))
+}
+
+/// What a view is to be made of.
+struct Found {
+    what: ViewType,
+    files: Vec<SortInput>,
+    data_bytes: u64,
+    spool: Option<Spool>,
+}
+
+impl Found {
+    fn records(format: RecordFormat, looked: &[Input], spool: Option<Spool>) -> Self {
+        Found {
+            what: ViewType::Records(format),
+            files: looked.iter().map(Input::to_sort).collect(),
+            data_bytes: looked.iter().map(|input| input.data_bytes).sum(),
+            spool,
+        }
+    }
+
+    /// Files of lines; what is not a plain file is copied.
+    fn lines(
+        context: &Context,
+        means: &Means,
+        what: ViewType,
+        (sources, beside): (&[Source], &Target),
+    ) -> Result<Self> {
+        let (files, spool) = lines::to_files(context, means, sources, beside, false)?;
+        let mut data_bytes = 0;
+        for file in &files {
+            let facts = std::fs::metadata(&file.path)
+                .map_err(|error| Error::io("open input", &error).path(&file.name))?;
+            data_bytes += facts.len().saturating_sub(file.start_bytes);
+        }
+        let files = files.iter().map(|file| SortInput {
+            path: file.path.clone(),
+            header_bytes: file.start_bytes,
+            data_bytes: None,
+        });
+        Ok(Found {
+            what,
+            files: files.collect(),
+            data_bytes,
+            spool,
+        })
+    }
+}
+
+/// The inputs of a view that is to be built.
+fn find_inputs(
+    context: &Context,
+    args: &ViewBuildArgs,
+    means: &Means,
+    sources: Vec<Source>,
+) -> Result<Found> {
+    let beside = Target::File(args.output.clone());
+    if args.unique {
+        return Err(Error::usage(
+            "build view",
+            "a view holds all that was sorted: -u is not for views",
+        )
+        .hint("write one of each with `outcore sort -u`, and build a view of that"));
+    }
+    if args.takes_lines() {
+        let spec = args.order.to_spec(args.descending, args.stable)?;
+        let what = spec.to_lines(args.lines.terminator())?.into();
+        return Found::lines(context, means, what, (&sources, &beside));
+    }
+    let request = args.record.to_request();
+    let (looked, spool) = open_all(context, &request, means, sources, &beside)?;
+    let decided = records::decide(&request, &looked)?;
+    Ok(Found::records(decided.format, &looked, spool))
+}
+
+/// What the plan of a view has to know.
+fn size_of(job: &Job, found: &Found, options: BuildOptions) -> Result<ViewSize> {
+    match &found.what {
+        ViewType::Lines(lines) => size_of_lines(job, &found.files, lines, options),
+        ViewType::Records(format) => Ok(ViewSize {
+            data_bytes: found.data_bytes,
+            record_bytes: format.record_bytes(),
+            is_bare: format.bare().is_some(),
+            lines: None,
+            memory_bytes: job.options.memory_bytes,
+            threads: job.options.threads,
+            keeps_runs: options.keeps_runs,
+            run_bytes: options.run_bytes,
+        }),
+    }
+}
+
+/// What records are called.
+fn noun(what: &ViewType) -> &'static str {
+    match what {
+        ViewType::Records(_) => "records",
+        ViewType::Lines(_) => "lines",
+    }
+}
+
+fn type_name(what: &ViewType) -> String {
+    match what {
+        ViewType::Records(format) => format.to_string(),
+        ViewType::Lines(_) => "lines".to_string(),
+    }
 }
 
 fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
@@ -91,11 +197,8 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
                 .hint("name a file"),
         );
     }
-    let beside = Target::File(args.output.clone());
-    let (looked, spool) = open_all(context, &args.record.to_request(), &means, sources, &beside)?;
-    let decided = records::decide(&args.record.to_request(), &looked)?;
-    let data_bytes = looked.iter().map(|input| input.data_bytes).sum();
-    let job = means.job(means.named_drives(data_bytes)?);
+    let found = find_inputs(context, args, &means, sources)?;
+    let job = means.job(means.named_drives(found.data_bytes)?);
     let options = BuildOptions {
         order: ViewOrder {
             descending: args.descending,
@@ -105,38 +208,35 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
         keeps_runs: args.cat,
         run_bytes: args.run_bytes,
     };
-    let plan = plan_view(ViewSize {
-        data_bytes,
-        record_bytes: decided.format.record_bytes(),
-        is_bare: decided.format.bare().is_some(),
-        memory_bytes: job.options.memory_bytes,
-        threads: job.options.threads,
-        keeps_runs: options.keeps_runs,
-        run_bytes: options.run_bytes,
-    })?;
-    if args.dry_run {
+    let plan = match args.dry_run || args.explain {
+        true => Some(plan_view(size_of(&job, &found, options)?)?),
+        false => None,
+    };
+    if let (Some(plan), true) = (&plan, args.dry_run) {
         context.reporter.data(&format!("{plan}\n"));
-        context.reporter.event("plan", plan_json(&plan));
+        context.reporter.event("plan", plan_json(plan));
         context.reporter.summary(&Summary {
-            records: data_bytes / decided.format.record_bytes() as u64,
+            records: match plan.size.lines {
+                Some(lines) => found.data_bytes / lines.line_bytes,
+                None => found.data_bytes / plan.size.record_bytes as u64,
+            },
             passes: 1 + plan.merges.len() as u32,
             ..Summary::default()
         });
         return Ok(0);
     }
     begin(context, &job, &args.inputs, &args.output);
-    if args.explain {
+    if let Some(plan) = &plan {
         context.reporter.human(&plan.to_string());
     }
     let home = NewDir::make(&args.output)?;
     let dir = std::path::absolute(&args.output).unwrap_or_else(|_| args.output.clone());
-    let files: Vec<SortInput> = looked.iter().map(Input::to_sort).collect();
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (view, mut built) = watch(reporter, interrupt, &job.control, &BUILD, || {
-        build(&job, &files, &dir, &decided.format, options)
+        build(&job, &found.files, &dir, found.what.clone(), options)
     })?;
     home.keep();
-    count_copies(&mut built, spool);
+    count_copies(&mut built, found.spool);
     tell_built(context, started, &view, &built);
     if !args.cat {
         summarise_built(context, &means, started, &view, &built);
@@ -151,28 +251,32 @@ fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
     check_dir("open view", &args.dir)?;
     let means = load(&args.means, &args.drives)?;
     let sources = inputs::find(&args.inputs, Streams::Taken)?;
-    let format = SortedView::open(&means.job(Vec::new()), &args.dir)?
-        .format()
+    let what = view::open(&means.job(Vec::new()), &args.dir)?
+        .what()
         .clone();
-    let request = TypeRequest {
-        format: Some(format.clone()),
-        ..TypeRequest::default()
-    };
     let beside = Target::File(args.dir.clone());
-    let (looked, spool) = open_all(context, &request, &means, sources, &beside)?;
-    let data_bytes = looked.iter().map(|input| input.data_bytes).sum();
-    let job = means.job(means.named_drives(data_bytes)?);
+    let found = match &what {
+        ViewType::Lines(_) => Found::lines(context, &means, what.clone(), (&sources, &beside))?,
+        ViewType::Records(format) => {
+            let request = TypeRequest {
+                format: Some(format.clone()),
+                ..TypeRequest::default()
+            };
+            let (looked, spool) = open_all(context, &request, &means, sources, &beside)?;
+            let check = |input: &Input| check_type(input, format);
+            looked.iter().try_for_each(check)?;
+            Found::records(format.clone(), &looked, spool)
+        }
+    };
+    let job = means.job(means.named_drives(found.data_bytes)?);
     let dir = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone());
-    looked
-        .iter()
-        .try_for_each(|input| check_type(input, &format))?;
     begin(context, &job, &args.inputs, &args.dir);
-    let files: Vec<SortInput> = looked.iter().map(Input::to_sort).collect();
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (view, mut built) = watch(reporter, interrupt, &job.control, &BUILD, || {
-        append(&job, &files, &dir, BuildOptions::default())
+        let options = BuildOptions::default();
+        append_with(&job, &found.files, &dir, options, &order_of_name)
     })?;
-    count_copies(&mut built, spool);
+    count_copies(&mut built, found.spool);
     tell_built(context, started, &view, &built);
     summarise_built(context, &means, started, &view, &built);
     Ok(0)
@@ -266,9 +370,9 @@ fn summarise_built(
 
 fn tell_built(context: &Context, started: Instant, view: &SortedView, built: &BuildSummary) {
     let seconds = started.elapsed().as_secs_f64();
-    let data_bytes = built.records * view.record_bytes() as u64;
+    let (data_bytes, noun) = (built.bytes, noun(view.what()));
     context.reporter.human(&format!(
-        "sorted {} records, {}, into {} runs in {}: {}",
+        "sorted {} {noun}, {}, into {} runs in {}: {}",
         units::count(built.records),
         units::bytes(data_bytes),
         built.plan.runs,
@@ -276,7 +380,7 @@ fn tell_built(context: &Context, started: Instant, view: &SortedView, built: &Bu
         rate_text(data_bytes, seconds),
     ));
     context.reporter.human(&format!(
-        "  read {}, wrote {}; the view has {} records in {} runs",
+        "  read {}, wrote {}; the view has {} {noun} in {} runs",
         units::bytes(built.read_bytes),
         units::bytes(built.written_bytes),
         units::count(view.len()),
@@ -292,7 +396,7 @@ fn run_cat(context: &Context, args: &ViewCatArgs) -> Result<u8> {
         None => {
             let rank = |text: &Option<String>, default: u64| -> Result<u64> {
                 let Some(text) = text else { return Ok(default) };
-                let record = key(text, view.format())?;
+                let record = key_of(text, view.what())?;
                 view.reader(view.reader_bytes(1))?.seek_key(&record)
             };
             let from = rank(&args.from_key, 0)?;
@@ -356,9 +460,9 @@ fn tell_written(
     }
     .with("drives", drives_json(&traffic));
     context.reporter.summary(&summary);
-    let data_bytes = written.records * view.record_bytes() as u64;
+    let (data_bytes, noun) = (written.bytes, noun(view.what()));
     context.reporter.human(&format!(
-        "merged {} records, {}, in {}: {}; read {}, wrote {}",
+        "merged {} {noun}, {}, in {}: {}; read {}, wrote {}",
         units::count(written.records),
         units::bytes(data_bytes),
         units::seconds(written.seconds),
@@ -378,11 +482,18 @@ fn run_info(context: &Context, dir: &Path) -> Result<u8> {
         (false, true) => "ascending, stable",
         (true, true) => "descending, stable",
     };
+    let order_name = match &info.what {
+        ViewType::Lines(lines) => Some(OrderSpec::of_name(&lines.order_name)?.to_string()),
+        ViewType::Records(_) => None,
+    };
+    let what = match &order_name {
+        Some(name) => format!("lines in order {name}"),
+        None => format!("records of type {}", type_name(&info.what)),
+    };
     let mut text = format!(
-        "{}: {} records of type {}, {}, {order}\n{} runs, blocks of {}, index of {}; opened in {:.1} ms\n",
+        "{}: {} {what}, {}, {order}\n{} runs, blocks of {}, index of {}; opened in {:.1} ms\n",
         dir.display(),
         units::count(info.records),
-        info.format,
         units::bytes(view.len_bytes()),
         info.runs.len(),
         units::bytes(info.block_bytes as u64),
@@ -392,8 +503,9 @@ fn run_info(context: &Context, dir: &Path) -> Result<u8> {
     let mut runs = Vec::with_capacity(info.runs.len());
     for (path, drive, records) in &info.runs {
         text.push_str(&format!(
-            "  {} records in {} on drive {drive}\n",
+            "  {} {} in {} on drive {drive}\n",
             units::count(*records),
+            noun(&info.what),
             path.display()
         ));
         runs.push(json!({"path": path.display().to_string(), "drive": drive, "records": records}));
@@ -404,7 +516,9 @@ fn run_info(context: &Context, dir: &Path) -> Result<u8> {
         ..Summary::since(started)
     };
     let summary = summary
-        .with("type", json!(info.format.to_string()))
+        .with("type", json!(type_name(&info.what)))
+        .with("order", json!(order_name))
+        .with("bytes", json!(view.len_bytes()))
         .with("descending", json!(info.order.descending))
         .with("stable", json!(info.order.stable))
         .with("block_bytes", json!(info.block_bytes))
@@ -432,8 +546,9 @@ fn run_verify(context: &Context, args: &ViewVerifyArgs) -> Result<u8> {
         .with("blocks", json!(report.blocks)),
     );
     reporter.human(&format!(
-        "{} records in {} blocks are what was written, and in order: {}",
+        "{} {} in {} blocks are what was written, and in order: {}",
         units::count(report.records),
+        noun(view.what()),
         units::count(report.blocks),
         rate_text(report.read_bytes, report.seconds),
     ));
@@ -443,7 +558,7 @@ fn run_verify(context: &Context, args: &ViewVerifyArgs) -> Result<u8> {
 fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> {
     let means = load(&args.means, &args.drives)?;
     let job = means.job(means.named_drives(0)?);
-    let view = SortedView::open(&job, &args.dir)?;
+    let view = view::open(&job, &args.dir)?;
     let consent = Consent {
         force: args.force,
         replace: false,
@@ -451,7 +566,10 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
     let name = Some(args.output.as_path());
     let target = output::choose(name, &[], means.specs(), consent, Streams::Refused)?;
     output::check_room(&target, view.len_bytes())?;
-    let header = output::header_for(&target, &[], &view.format().clone().into())?;
+    let header = match view.format() {
+        Some(format) => output::header_for(&target, &[], &format.clone().into())?,
+        None => lines_header(&target)?,
+    };
     let output = target.to_sort(header, |path| pipe::open(path, &job.control))?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let written = watch(reporter, interrupt, &job.control, &MERGE, || {
@@ -461,21 +579,41 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
     Ok(0)
 }
 
+/// Lines go into one plain file.
+fn lines_header(target: &Target) -> Result<Option<NpyHeader>> {
+    let refuse = |path: &Path, cause: &str| {
+        Err(Error::usage("create output", cause)
+            .path(path)
+            .hint("name one plain file for lines"))
+    };
+    match target {
+        Target::Shards { manifest, .. } => refuse(manifest, "lines do not go into shards"),
+        Target::File(path) if path.extension().is_some_and(|end| end == "npy") => {
+            refuse(path, "lines are no array of NumPy")
+        }
+        _ => Ok(None),
+    }
+}
+
 fn run_mount(context: &Context, args: &ViewMountArgs) -> Result<u8> {
-    let is_plain = !args.name.is_empty() && !args.name.contains('/') && !args.name.starts_with('.');
-    if !is_plain {
-        return Err(Error::usage(
-            "mount view",
-            format!("`{}` is no name for a file", args.name),
-        )
-        .hint("give a plain name with --name"));
+    let is_plain =
+        |name: &String| !name.is_empty() && !name.contains('/') && !name.starts_with('.');
+    if let Some(name) = args.name.as_ref().filter(|name| !is_plain(name)) {
+        return Err(
+            Error::usage("mount view", format!("`{name}` is no name for a file"))
+                .hint("give a plain name with --name"),
+        );
     }
     let started = Instant::now();
     let (means, view) = open(&args.means, &args.dir)?;
+    let name = args.name.clone().unwrap_or_else(|| match view.what() {
+        ViewType::Records(_) => "sorted.bin".to_string(),
+        ViewType::Lines(_) => "sorted.txt".to_string(),
+    });
     let program = std::env::current_exe().ok();
     let reporter = context.reporter.clone();
     let options = ServeOptions {
-        file_name: args.name.clone(),
+        file_name: name.clone(),
         is_direct: args.direct,
         threads: means.config.threads.value,
         guardian: program.map(|program| {
@@ -485,7 +623,7 @@ fn run_mount(context: &Context, args: &ViewMountArgs) -> Result<u8> {
         }),
         tell: Box::new(move |error| reporter.error(error)),
     };
-    let place = args.mountpoint.join(&args.name);
+    let place = args.mountpoint.join(&name);
     let len_bytes = view.len_bytes();
     let ready = || {
         context.reporter.event(

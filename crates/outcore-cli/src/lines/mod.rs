@@ -416,7 +416,7 @@ fn scratch_drives(means: &Means, target: &Target, data_bytes: u64) -> Result<Vec
 }
 
 /// Streams copied and compressed files unpacked; all else where it is.
-fn to_files(
+pub(crate) fn to_files(
     context: &Context,
     means: &Means,
     sources: &[Source],

@@ -26,4 +26,5 @@ mod streams;
 mod support;
 mod verify;
 mod view;
+mod view_lines;
 mod volume;

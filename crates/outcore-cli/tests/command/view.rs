@@ -290,11 +290,16 @@ fn further_runs_that_were_added_before_a_kill_are_kept_by_the_next_addition() {
 
 /// The server of a mount, once the file is there; nothing where views cannot be mounted.
 fn mount(place: &Place) -> Option<Child> {
+    mount_as(place, "sorted.bin")
+}
+
+/// The same of a file of that name.
+pub(crate) fn mount_as(place: &Place, name: &str) -> Option<Child> {
     let mountpoint = place.path("m");
     // It may be there, and dead.
     let _ = fs::create_dir(&mountpoint);
     let mut child = place.spawn(&["view", "mount", "v", "m"]);
-    let file = mountpoint.join("sorted.bin");
+    let file = mountpoint.join(name);
     let started = Instant::now();
     // Of a dead mount the kernel still knows names; only opening asks the server.
     while fs::File::open(&file).is_err() {
@@ -312,7 +317,7 @@ fn mount(place: &Place) -> Option<Child> {
 }
 
 /// Waits until nothing is mounted there.
-fn wait_unmounted(mountpoint: &Path) {
+pub(crate) fn wait_unmounted(mountpoint: &Path) {
     let started = Instant::now();
     let is_free = || fs::read_dir(mountpoint).is_ok_and(|mut entries| entries.next().is_none());
     while !is_free() {

@@ -13,6 +13,7 @@
 //! | [`json`] | fields of JSON |
 //! | [`output`] | lines into what the engine does not write itself: compressed files, headers |
 //! | [`keys`] | what keys are made of: escaped strings, decimal numbers, complements |
+//! | [`order`] | an order of lines as text, for a file to hold |
 //! | [`reader`] | lines or records as they come, compressed ones too |
 //! | [`sample`] | some of them at random |
 
@@ -21,6 +22,7 @@ pub mod csv;
 pub mod gnu;
 pub mod json;
 pub mod keys;
+pub mod order;
 pub mod output;
 pub mod reader;
 pub mod sample;

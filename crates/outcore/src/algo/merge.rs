@@ -10,8 +10,12 @@
 //! through [`Merge::encode`]) and decoded as they are put out; records by the first word of their
 //! order string, ties by the rest of it. No I/O; memory: two words a run and a small batch.
 
+mod lines;
+
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
+
+pub(crate) use lines::merge_of_lines;
 
 use super::classify::Key;
 use super::elements::{as_keys, as_keys_mut};
@@ -130,7 +134,7 @@ pub(crate) trait Merge: Send {
     /// Takes the new piece of a run that was used up; an empty one ends it.
     fn advance(&mut self, pieces: &Pieces<'_>, run: usize) -> Result<()>;
     /// Moves elements to `out`, which has room for a whole number of them and no more than the runs
-    /// have left.
+    /// have left; of lines, any part.
     fn merge(&mut self, pieces: &mut Pieces<'_>, out: &mut [u8]) -> Result<Merged>;
 }
 

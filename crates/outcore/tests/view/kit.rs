@@ -130,7 +130,7 @@ pub(crate) fn read_all(view: &SortedView) -> Vec<u8> {
     let mut all = vec![0; view.len_bytes() as usize];
     let mut done = 0;
     while done < all.len() {
-        let step = (all.len() - done).min(10_000.max(view.record_bytes()));
+        let step = (all.len() - done).min(10_000.max(view.unit_bytes()));
         done += reader.read(&mut all[done..done + step]).unwrap();
     }
     assert_eq!(reader.read(&mut [0; 100]).unwrap(), 0);

@@ -11,4 +11,8 @@ mod support;
 mod build;
 mod faults;
 mod kit;
+mod lines;
 mod properties;
+#[allow(unreachable_pub)]
+#[path = "../lines/texts.rs"]
+mod texts;

@@ -95,7 +95,7 @@ proptest! {
         prop_assert_eq!(job.budget.used_bytes(), 0);
 
         let view = SortedView::open(&job, DIR.as_ref()).unwrap();
-        let record_bytes = view.record_bytes();
+        let record_bytes = view.unit_bytes();
         let count = case.records as u64;
         prop_assert_eq!(view.len(), count);
         prop_assert!(read_all(&view) == sorted, "opened again");
@@ -156,7 +156,7 @@ proptest! {
 
 /// A pipe whose bytes can be looked at.
 #[derive(Clone)]
-struct Pipe(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Pipe(pub(crate) Arc<Mutex<Vec<u8>>>);
 
 impl std::io::Write for Pipe {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

@@ -12,7 +12,7 @@ use super::refs::Ref;
 pub(super) const COUNT_BYTES_MAX: usize = 21;
 
 /// Lines that are being written.
-pub(super) struct Gather<'a> {
+pub(crate) struct Gather<'a> {
     area: &'a [u8],
     refs: &'a [Ref],
     /// Lines not begun; the references are gone through again and again if there are more.
@@ -30,7 +30,7 @@ pub(super) struct Gather<'a> {
 
 impl<'a> Gather<'a> {
     /// `lines` lines of `area`; their words are their counts if `has_counts`.
-    pub(super) fn new(area: &'a [u8], refs: &'a [Ref], lines: u64, has_counts: bool) -> Self {
+    pub(crate) fn new(area: &'a [u8], refs: &'a [Ref], lines: u64, has_counts: bool) -> Self {
         Gather {
             area,
             refs,
@@ -68,12 +68,12 @@ impl<'a> Gather<'a> {
     }
 
     /// Whether all has been given.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.left == 0 && self.line_from == self.line_to && self.head_from == self.head_to
     }
 
     /// Fills `out` from the front; gives how far.
-    pub(super) fn fill(&mut self, out: &mut [u8]) -> usize {
+    pub(crate) fn fill(&mut self, out: &mut [u8]) -> usize {
         let mut filled = 0;
         while filled < out.len() {
             if self.head_from < self.head_to {

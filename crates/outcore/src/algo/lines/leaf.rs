@@ -15,10 +15,10 @@ use std::sync::{Mutex, PoisonError};
 
 use memchr::memchr_iter;
 
+use super::arrange::{key_ref, sort_keys, to_line};
 use super::bucket::{LineBucket, Space};
 use super::context::Context;
 use super::emit::Gather;
-use super::plan::KEY_HEAD_BYTES;
 use super::refs::{AnyTie, Ref, sort_refs};
 use super::table::Tables;
 use crate::algo::bucket::Piece as RunOfInput;
@@ -235,7 +235,7 @@ impl Worker<'_> {
             let mut keys = std::mem::take(&mut self.keys);
             let made = self.make_keys(&area, &pieces, &mut refs, &mut keys);
             if made.is_ok() {
-                self.sort_keys(&area, &keys, &mut refs, depth);
+                sort_keys(self.context.order, (&area, &keys), &mut refs, depth);
                 self.finish_order(&keys, &mut refs, &met);
                 refs.iter_mut().for_each(|key| to_line(&keys, key));
             }
@@ -283,48 +283,15 @@ impl Worker<'_> {
             let mut from = piece.at;
             for end in memchr_iter(terminator, &area[piece.at..piece.at + piece.len_bytes]) {
                 let end = piece.at + end;
-                keys.extend_from_slice(&(from as u32).to_ne_bytes());
-                keys.extend_from_slice(&((end - from) as u32).to_ne_bytes());
-                let at = keys.len();
-                let line = &area[from..end];
-                if let Err(why) = self.context.order.append_key(line, keys) {
-                    return Err(Error::new(Kind::Corrupt, "make a key again", why.0)
-                        .hint("a bug: please report it"));
-                }
-                let (at, len) = (at as u32, (keys.len() - at) as u32);
-                refs.push(Ref {
-                    word: 0,
-                    at,
-                    len_bytes: len,
-                });
+                let key = key_ref(self.context.order, area, (from, end), keys);
+                refs.push(key.map_err(|why| {
+                    Error::new(Kind::Corrupt, "make a key again", why.0)
+                        .hint("a bug: please report it")
+                })?);
                 from = end + 1;
             }
         }
         Ok(())
-    }
-
-    /// Orders keys, and equal ones as the order says; turned around where the order descends, for
-    /// [`Worker::finish_order`] turns all.
-    fn sort_keys(&self, area: &[u8], keys: &[u8], refs: &mut [Ref], depth: usize) {
-        let is_turned = self.context.order.is_descending();
-        let line = |key: &Ref| {
-            let (at, len) = line_of(keys, key);
-            &area[at as usize..(at + len) as usize]
-        };
-        match (self.context.order.tie(), is_turned) {
-            (LineTie::Position, false) => {
-                sort_refs(keys, refs, depth, &|a: &Ref, b: &Ref| a.at.cmp(&b.at));
-            }
-            (LineTie::Position, true) => {
-                sort_refs(keys, refs, depth, &|a: &Ref, b: &Ref| b.at.cmp(&a.at));
-            }
-            (LineTie::Bytes, false) | (LineTie::BytesDescending, true) => {
-                sort_refs(keys, refs, depth, &|a: &Ref, b: &Ref| line(a).cmp(line(b)));
-            }
-            (LineTie::Bytes, true) | (LineTie::BytesDescending, false) => {
-                sort_refs(keys, refs, depth, &|a: &Ref, b: &Ref| line(b).cmp(line(a)));
-            }
-        }
     }
 
     /// Turns the order around where it descends; of equal keys keeps the first where one is wanted,
@@ -515,20 +482,6 @@ fn join_chains(loading: &mut Loading, area: &mut Buf) -> (Vec<Piece>, usize) {
     }
     pieces.sort_unstable();
     (pieces, end)
-}
-
-/// Where the line of a key is: in front of the key.
-fn line_of(keys: &[u8], key: &Ref) -> (u32, u32) {
-    let head = keys[..key.at as usize].last_chunk::<{ KEY_HEAD_BYTES as usize }>();
-    head.map_or((0, 0), |&[a, b, c, d, e, f, g, h]| {
-        let at = u32::from_ne_bytes([a, b, c, d]);
-        (at, u32::from_ne_bytes([e, f, g, h]))
-    })
-}
-
-/// Makes a reference to a key one to its line.
-fn to_line(keys: &[u8], key: &mut Ref) {
-    (key.at, key.len_bytes) = line_of(keys, key);
 }
 
 fn no_area() -> Error {

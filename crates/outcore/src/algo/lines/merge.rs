@@ -46,14 +46,15 @@ pub(super) fn line_bytes_max(memory_bytes: u64, files: usize) -> usize {
 }
 
 /// How two lines are ordered.
-pub(super) struct Rank {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rank {
     is_whole: bool,
     is_descending: bool,
     tie: LineTie,
 }
 
 impl Rank {
-    pub(super) fn new(order: &dyn LineOrder) -> Self {
+    pub(crate) fn new(order: &dyn LineOrder) -> Self {
         Rank {
             is_whole: order.is_whole_line(),
             is_descending: order.is_descending(),
@@ -62,7 +63,7 @@ impl Rank {
     }
 
     /// By their keys; each line with its key, if those are made.
-    pub(super) fn by_key(&self, a: (&[u8], &[u8]), b: (&[u8], &[u8])) -> Ordering {
+    pub(crate) fn by_key(&self, a: (&[u8], &[u8]), b: (&[u8], &[u8])) -> Ordering {
         let order = match self.is_whole {
             true => a.0.cmp(b.0),
             false => a.1.cmp(b.1),
@@ -74,7 +75,7 @@ impl Rank {
     }
 
     /// Of lines with equal keys.
-    pub(super) fn by_tie(&self, a: &[u8], b: &[u8]) -> Ordering {
+    pub(crate) fn by_tie(&self, a: &[u8], b: &[u8]) -> Ordering {
         match self.tie {
             _ if self.is_whole => Ordering::Equal,
             LineTie::Position => Ordering::Equal,

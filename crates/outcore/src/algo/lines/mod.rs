@@ -7,6 +7,7 @@
 //!
 //! A last line that its file does not end is ended in the output, as the standard tools do it.
 
+mod arrange;
 mod bucket;
 mod check;
 mod context;
@@ -27,6 +28,13 @@ pub use check::{Disorder, check_lines};
 pub use merge::merge_lines;
 pub use plan::{LinePlan, LineSize, plan_lines};
 pub use sort::{sample_lines, sort_lines};
+
+pub(crate) use arrange::{key_ref, sort_keys, to_line};
+pub(crate) use emit::Gather;
+pub(crate) use merge::Rank;
+pub(crate) use plan::REF_BYTES;
+pub(crate) use refs::{AnyTie, Ref, sort_refs, word_of};
+pub(crate) use sort::sample_parts;
 
 use super::sort::Phase;
 

@@ -35,9 +35,9 @@ const SEGMENT_BYTES_MIN: usize = 4 << 10;
 /// Where a bucket's sort is fastest, keys and references included.
 const LEAF_BYTES_BEST: u64 = 8 << 20;
 /// Bytes of references a line: one, and its copy in the radix sort.
-pub(super) const REF_BYTES: u64 = 32;
+pub(crate) const REF_BYTES: u64 = 32;
 /// Bytes in front of each key: where its line is.
-pub(super) const KEY_HEAD_BYTES: u64 = 8;
+pub(crate) const KEY_HEAD_BYTES: u64 = 8;
 /// Bytes a segment's description takes in memory, with a piece of the input in each.
 const SEGMENT_META_BYTES: u64 = 96;
 /// Set aside for edge blocks, samples' remains and small tables.

@@ -18,19 +18,19 @@ use voracious_radix_sort::{RadixSort, Radixable};
 
 /// A reference to a string in an area.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ref {
+pub(crate) struct Ref {
     /// Bytes at the depth that is sorted by, zeros behind the string's end.
-    pub(super) word: u64,
+    pub(crate) word: u64,
     /// Where the string begins in its area.
-    pub(super) at: u32,
+    pub(crate) at: u32,
     /// Its length in bytes.
-    pub(super) len_bytes: u32,
+    pub(crate) len_bytes: u32,
 }
 
 impl Ref {
     /// The string.
     #[inline(always)]
-    pub(super) fn bytes<'a>(&self, area: &'a [u8]) -> &'a [u8] {
+    pub(crate) fn bytes<'a>(&self, area: &'a [u8]) -> &'a [u8] {
         &area[self.at as usize..self.at as usize + self.len_bytes as usize]
     }
 
@@ -64,7 +64,7 @@ impl Radixable<u64> for Ref {
 }
 
 /// How equal strings are ordered.
-pub(super) trait Tie {
+pub(crate) trait Tie {
     /// Whether all orders are as good, so that [`Tie::compare`] need not be asked.
     const IS_ANY: bool;
     /// Order of two references to equal strings.
@@ -72,7 +72,7 @@ pub(super) trait Tie {
 }
 
 /// Equal strings in any order.
-pub(super) struct AnyTie;
+pub(crate) struct AnyTie;
 
 impl Tie for AnyTie {
     const IS_ANY: bool = true;
@@ -92,7 +92,7 @@ impl<F: Fn(&Ref, &Ref) -> Ordering> Tie for F {
 
 /// The eight bytes of `bytes` from `depth` on as a big-endian word, zeros behind the end.
 #[inline(always)]
-pub(super) fn word_of(bytes: &[u8], depth: usize) -> u64 {
+pub(crate) fn word_of(bytes: &[u8], depth: usize) -> u64 {
     let rest = &bytes[depth.min(bytes.len())..];
     match rest.first_chunk() {
         Some(&first) => u64::from_be_bytes(first),
@@ -131,7 +131,7 @@ const INSERTION: usize = 12;
 const RADIX: usize = 1024;
 
 /// Sorts `refs` by their strings in `area`, which all agree in their first `depth` bytes.
-pub(super) fn sort_refs<T: Tie>(area: &[u8], refs: &mut [Ref], depth: usize, tie: &T) {
+pub(crate) fn sort_refs<T: Tie>(area: &[u8], refs: &mut [Ref], depth: usize, tie: &T) {
     let mut open = vec![(0, refs.len(), depth)];
     while let Some((from, to, depth)) = open.pop() {
         let group = &mut refs[from..to];

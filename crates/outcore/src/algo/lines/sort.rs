@@ -37,6 +37,7 @@ use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::memory::{BLOCK_BYTES, Pool};
 use crate::stream::sample::random;
+use crate::stream::source::InputPart;
 use crate::stream::writer::Writer;
 use crate::volume::output::{Output, Room};
 use crate::volume::scratch::Scratch;
@@ -164,13 +165,36 @@ pub fn sample_lines(
     let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
     let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
     let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
+    let is_unique = options.unique || options.count;
     let lines = Lines {
         order,
         terminator: options.terminator,
     };
-    let mut sample = sample_input(job, &volume, &parts, lines)?;
+    sample_of(job, &volume, (&parts, data_bytes), lines, is_unique)
+}
+
+/// The same of files that are open.
+pub(crate) fn sample_parts(
+    job: &Job,
+    volume: &Volume,
+    parts: &[InputPart],
+    order: &dyn LineOrder,
+    terminator: u8,
+) -> Result<LineSize> {
+    let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
+    let lines = Lines { order, terminator };
+    sample_of(job, volume, (parts, data_bytes), lines, false)
+}
+
+fn sample_of(
+    job: &Job,
+    volume: &Volume,
+    (parts, data_bytes): (&[InputPart], u64),
+    lines: Lines<'_>,
+    is_unique: bool,
+) -> Result<LineSize> {
+    let mut sample = sample_input(job, volume, parts, lines)?;
     sample.sort();
-    let is_unique = options.unique || options.count;
     let drive_count = volume.drives().len().max(1);
     Ok(sample.size(job, lines, data_bytes, is_unique, drive_count))
 }

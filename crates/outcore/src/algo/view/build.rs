@@ -2,7 +2,8 @@
 //!
 //! Contract: the input is cut into runs of consecutive records that fill an area of memory each. A
 //! thread reads a run, sorts it where it lies, adds its index and writes it from there, while its
-//! other area is being filled or written; the runs are spread over the drives by weight. Where a
+//! other area is being filled or written (lines, which cannot change places, are put in order in small
+//! buffers as they are written); the runs are spread over the drives by weight. Where a
 //! reader could not merge so many, they are merged in groups first ([`super::plan`]). All is staged
 //! in private directories; the view appears with its manifest, after everything is durable, and a job that
 //! is killed leaves the view as it was, or whole, or to be finished by who comes next. What is
@@ -13,44 +14,38 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::SortedView;
 use super::level::{Generation, Level, Places};
 use super::manifest::{self, Manifest, NAME};
 use super::output::merge_groups;
-use super::plan::{INPUT_PIECES_MAX, ViewPlan, ViewSize, plan_in_blocks, plan_view};
-use super::runs::{Index, Shape, ViewOrder};
-use super::sort_run::sort_run;
-use crate::algo::crew::Crew;
-use crate::algo::ends::{became_shorter, check_unchanged, open_inputs, traffic_by_drive};
-use crate::algo::in_memory::Entry;
+use super::plan::{INPUT_PIECES_MAX, LineMeans, ViewPlan, ViewSize, plan_in_blocks, plan_view};
+use super::runs::Shape;
+use super::sort_lines::{RunSizes, cut_lines};
+use super::sorting::sort_runs;
+use super::types::{LineOrders, SharedLineOrder, ViewOrder, ViewType, own_orders};
+use crate::algo::ends::{check_unchanged, open_inputs, traffic_by_drive};
+use crate::algo::lines::sample_parts;
 use crate::algo::sort::{Phase, SortInput};
-use crate::data::record::RecordFormat;
-use crate::drive::{Access, Op};
-use crate::error::{Error, Kind, Result};
+use crate::drive::Access;
+use crate::error::{Error, Result};
 use crate::job::{Job, ScratchDrive};
-use crate::memory::{Buf, Pool, block_ceil, block_floor};
+use crate::memory::Buf;
 use crate::stream::sample::random;
 use crate::stream::source::InputPart;
-use crate::volume::{Port, Transfer, Volume};
-
-/// Largest transfers.
-const TRANSFER_BYTES: usize = 4 << 20;
-/// Marks the token of a write.
-const WRITE: u64 = 1 << 63;
+use crate::volume::Volume;
 
 /// How a view is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BuildOptions {
-    /// The order of records.
+    /// The order of records; lines bring theirs.
     pub order: ViewOrder,
     /// Replace a view that is there.
     pub replace: bool,
     /// Keep in memory what is there at the end, so that a first read need not read it again. The
-    /// memory is the job's until the view is dropped.
+    /// memory is the job's until the view is dropped. Of lines nothing is kept.
     pub keeps_runs: bool,
     /// Runs of that size, instead of the largest that fit the memory.
     pub run_bytes: Option<u64>,
@@ -59,8 +54,10 @@ pub struct BuildOptions {
 /// What building a view did.
 #[derive(Debug, Clone)]
 pub struct BuildSummary {
-    /// Records of the view.
+    /// Records sorted.
     pub records: u64,
+    /// Bytes of them.
+    pub bytes: u64,
     /// Wall time.
     pub seconds: f64,
     /// Bytes read from all drives.
@@ -79,8 +76,8 @@ pub struct BuildSummary {
     pub plan: ViewPlan,
 }
 
-/// Builds a view of `inputs`, in the given order, in `dir`, which must be there, and opens it. Runs
-/// are spread over the drives of the job, or lie in `dir` if there are none.
+/// Builds a view of `inputs`, in the given order, in `dir`, which must be there, and opens it. What the
+/// inputs hold is a [`ViewType`], or a reference to the format of records. Runs are spread over the drives of the job, or lie in `dir` if there are none.
 ///
 /// # Errors
 /// [`Kind::Usage`] for requests that make no sense, [`Kind::Memory`] if the plan does not fit,
@@ -89,9 +86,10 @@ pub fn build(
     job: &Job,
     inputs: &[SortInput],
     dir: &Path,
-    format: &RecordFormat,
+    what: impl Into<ViewType>,
     options: BuildOptions,
 ) -> Result<(SortedView, BuildSummary)> {
+    let what = what.into();
     let old = manifest::tidy(job, dir)?;
     if old.is_some() && !options.replace {
         return Err(Error::usage("build view", "a view is there already")
@@ -105,11 +103,20 @@ pub fn build(
         old: old.as_ref(),
         appends: false,
     };
-    let built = request.run(job, format, None)?;
+    let built = request.run(job, &what, None)?;
     if let Some(old) = &old {
         manifest::remove_runs(job, dir, &old.run_paths());
     }
-    finish(job, dir, built)
+    finish(job, dir, built, &orders_of(&what))
+}
+
+/// The orders to open what was just built: its own.
+fn orders_of(what: &ViewType) -> impl Fn(&str) -> Result<SharedLineOrder> {
+    let what = what.clone();
+    move |name: &str| match &what {
+        ViewType::Lines(lines) if lines.order_name == name => Ok(Arc::clone(&lines.order)),
+        _ => own_orders(name),
+    }
 }
 
 /// Sorts `inputs` into further runs of the view in `dir`; its format and order stay. Equal records
@@ -123,6 +130,20 @@ pub fn append(
     dir: &Path,
     options: BuildOptions,
 ) -> Result<(SortedView, BuildSummary)> {
+    append_with(job, inputs, dir, options, &own_orders)
+}
+
+/// The same for views whose lines may have any of `orders`.
+///
+/// # Errors
+/// As [`append`], and what `orders` fails with.
+pub fn append_with(
+    job: &Job,
+    inputs: &[SortInput],
+    dir: &Path,
+    options: BuildOptions,
+    orders: LineOrders<'_>,
+) -> Result<(SortedView, BuildSummary)> {
     let old = match manifest::tidy(job, dir)? {
         Some(old) => old,
         // Says what is missing.
@@ -131,7 +152,7 @@ pub fn append(
             Manifest::read(job, &volume, dir)?
         }
     };
-    let shape = old.shape(&dir.join(NAME))?;
+    let shape = old.shape(&dir.join(NAME), orders)?;
     let request = Request {
         inputs,
         dir,
@@ -143,24 +164,29 @@ pub fn append(
         old: Some(&old),
         appends: true,
     };
-    let format = shape.format.clone();
-    let built = request.run(job, &format, Some(shape))?;
-    finish(job, dir, built)
+    let what = shape.what.clone();
+    let built = request.run(job, &what, Some(shape))?;
+    finish(job, dir, built, orders)
 }
 
 /// Opens what was built; what is still in memory goes with it.
-fn finish(job: &Job, dir: &Path, built: Built) -> Result<(SortedView, BuildSummary)> {
-    let mut view = SortedView::open(job, dir)?;
+fn finish(
+    job: &Job,
+    dir: &Path,
+    built: Built,
+    orders: LineOrders<'_>,
+) -> Result<(SortedView, BuildSummary)> {
+    let mut view = SortedView::open_with(job, dir, orders)?;
     // Runs stay in memory as long as a reader has room beside them; the oldest go first.
     let (mut kept, mut summary) = (VecDeque::from(built.kept), built.summary);
     while !kept.is_empty() && view.reader_bytes(1) < view.needed_bytes() {
         kept.pop_front();
     }
     if let Some(set) = Arc::get_mut(&mut view.set) {
-        let record_bytes = set.shape.record_bytes as u64;
+        let unit_bytes = set.shape.unit_bytes as u64;
         for (number, buf) in kept {
             if let Some(run) = set.runs.iter_mut().find(|run| run.number == number) {
-                summary.resident_bytes += run.records * record_bytes;
+                summary.resident_bytes += run.units * unit_bytes;
                 run.resident = Some(Arc::new(buf));
             }
         }
@@ -189,38 +215,39 @@ struct Built {
 }
 
 impl Request<'_> {
-    fn run(&self, job: &Job, format: &RecordFormat, shape: Option<Shape>) -> Result<Built> {
+    fn run(&self, job: &Job, what: &ViewType, shape: Option<Shape>) -> Result<Built> {
         let started = Instant::now();
         let drives = match job.options.drives.is_empty() {
             true => vec![ScratchDrive::new(self.dir)],
             false => job.options.drives.clone(),
         };
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &drives)?);
-        let parts = open_inputs(&volume, self.inputs, format.record_bytes(), Access::Read)?;
-        let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
-        let size = ViewSize {
-            data_bytes,
-            record_bytes: format.record_bytes(),
-            is_bare: format.bare().is_some(),
-            memory_bytes: job.options.memory_bytes,
-            threads: job.options.threads,
-            keeps_runs: self.options.keeps_runs,
-            run_bytes: self.options.run_bytes,
-        };
+        let parts = open_inputs(&volume, self.inputs, what.unit_bytes(), Access::Read)?;
+        let size = self.size(job, &volume, &parts, what)?;
+        let data_bytes = size.data_bytes;
         let mut plan = match &shape {
-            Some(shape) => plan_in_blocks(size, shape.block_records)?,
+            Some(shape) => plan_in_blocks(size, shape.block_units)?,
             None => plan_view(size)?,
         };
         let shape = match shape {
             Some(shape) => shape,
             None => Shape::new(
-                format,
+                what,
                 self.options.order,
                 plan.block_records,
                 random(now_seed() ^ job.options.seed, data_bytes),
             ),
         };
-        let cuts = cut_runs(&parts, plan.run_records, shape.record_bytes as u64);
+        let cuts = match shape.lines() {
+            None => cut_runs(&parts, plan.run_records, shape.unit_bytes as u64),
+            Some(rule) => {
+                let sizes = RunSizes {
+                    run_bytes: plan.run_records,
+                    line_bytes_max: plan.line_bytes_max(),
+                };
+                cut_lines(job, &volume, &parts, sizes, rule.terminator)?
+            }
+        };
         plan.set_runs(cuts.len() as u64)?;
         let places = Places {
             volume: &volume,
@@ -235,7 +262,7 @@ impl Request<'_> {
             phase = Instant::now();
         };
         let is_last = plan.merges.is_empty();
-        let counts: Vec<u64> = cuts.iter().map(|cut| cut.records).collect();
+        let counts: Vec<u64> = cuts.iter().map(|cut| cut.units).collect();
         let first_number = self.first_number();
         let generation = |is_last: bool| match is_last {
             true => Generation::Last {
@@ -246,7 +273,7 @@ impl Request<'_> {
         let staged = (first_number, generation(is_last));
         let mut level = Level::stage(&places, &shape, &counts, staged)?;
         job.control.begin_phase("sort runs", data_bytes);
-        let keeps = self.options.keeps_runs && is_last;
+        let keeps = size.keeps_runs && is_last;
         let kept = sort_runs(job, &volume, &parts, &cuts, &plan, (&mut level, keeps))?;
         check_unchanged(&volume, &parts, false)?;
         end_phase("sort runs");
@@ -255,7 +282,7 @@ impl Request<'_> {
             let counts: Vec<u64> = level
                 .runs
                 .chunks(group as usize)
-                .map(|runs| runs.iter().map(|run| run.records).sum())
+                .map(|runs| runs.iter().map(|run| run.units).sum())
                 .collect();
             let staged = (first_number, generation(is_last));
             let next = Level::stage(&places, &shape, &counts, staged)?;
@@ -265,11 +292,13 @@ impl Request<'_> {
         }
         job.control.begin_phase("publish", 0);
         let runs = level.runs.len() as u64;
+        let (records, bytes) = level.totals();
         self.publish(job, level)?;
         end_phase("publish");
         let (read_bytes, written_bytes) = volume.traffic_bytes();
         let summary = BuildSummary {
-            records: data_bytes / shape.record_bytes as u64,
+            records,
+            bytes,
             seconds: 0.0,
             read_bytes,
             written_bytes,
@@ -283,6 +312,36 @@ impl Request<'_> {
             kept,
             started,
             summary,
+        })
+    }
+
+    /// What the plan has to know.
+    fn size(
+        &self,
+        job: &Job,
+        volume: &Volume,
+        parts: &[InputPart],
+        what: &ViewType,
+    ) -> Result<ViewSize> {
+        let lines = match what {
+            ViewType::Records(_) => None,
+            ViewType::Lines(lines) => Some(LineMeans::of(&sample_parts(
+                job,
+                volume,
+                parts,
+                &*lines.order,
+                lines.terminator,
+            )?)),
+        };
+        Ok(ViewSize {
+            data_bytes: parts.iter().map(|part| part.data_len_bytes).sum(),
+            record_bytes: what.unit_bytes(),
+            is_bare: what.records().is_some_and(|format| format.bare().is_some()),
+            lines,
+            memory_bytes: job.options.memory_bytes,
+            threads: job.options.threads,
+            keeps_runs: self.options.keeps_runs && lines.is_none(),
+            run_bytes: self.options.run_bytes,
         })
     }
 
@@ -330,316 +389,49 @@ fn merge_level(job: &Job, level: Level, next: Level, group: usize) -> Result<Lev
 }
 
 /// A run to be: where its records come from.
-struct CutRun {
-    records: u64,
-    /// (part of the input, offset in the part's file, length).
-    pieces: Vec<(usize, u64, u64)>,
+#[derive(Debug, Default)]
+pub(super) struct CutRun {
+    /// Records, or bytes of lines.
+    pub(super) units: u64,
+    pub(super) pieces: Vec<Piece>,
+}
+
+/// A part of an input file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece {
+    /// Which part of the input.
+    pub(super) part: usize,
+    /// Where it begins in the part's file.
+    pub(super) at_bytes: u64,
+    pub(super) len_bytes: u64,
+    /// Whether its last line has no terminator.
+    pub(super) is_unended: bool,
 }
 
 /// Cuts the input into runs of consecutive records.
 fn cut_runs(parts: &[InputPart], run_records: u64, record_bytes: u64) -> Vec<CutRun> {
     let mut cuts: Vec<CutRun> = Vec::new();
-    let empty = || CutRun {
-        records: 0,
-        pieces: Vec::new(),
-    };
-    let mut current = empty();
+    let mut current = CutRun::default();
     for (index, part) in parts.iter().enumerate() {
         let mut at_bytes = 0;
         while at_bytes < part.data_len_bytes {
-            let room = (run_records - current.records) * record_bytes;
+            let room = (run_records - current.units) * record_bytes;
             let len_bytes = room.min(part.data_len_bytes - at_bytes);
-            current
-                .pieces
-                .push((index, part.data_at_bytes + at_bytes, len_bytes));
-            current.records += len_bytes / record_bytes;
+            current.pieces.push(Piece {
+                part: index,
+                at_bytes: part.data_at_bytes + at_bytes,
+                len_bytes,
+                is_unended: false,
+            });
+            current.units += len_bytes / record_bytes;
             at_bytes += len_bytes;
-            if current.records == run_records || current.pieces.len() == INPUT_PIECES_MAX {
-                cuts.push(std::mem::replace(&mut current, empty()));
+            if current.units == run_records || current.pieces.len() == INPUT_PIECES_MAX {
+                cuts.push(std::mem::take(&mut current));
             }
         }
     }
-    if current.records > 0 || cuts.is_empty() {
+    if current.units > 0 || cuts.is_empty() {
         cuts.push(current);
     }
     cuts
-}
-
-/// What the threads that sort runs share.
-struct Sorting<'a> {
-    job: &'a Job,
-    crew: Crew<'a>,
-    volume: &'a Volume,
-    parts: &'a [InputPart],
-    cuts: &'a [CutRun],
-    level: &'a Level,
-    areas: Pool,
-    next: AtomicUsize,
-    keeps: bool,
-    /// Written runs that are still in memory, the oldest first.
-    kept: Mutex<VecDeque<(u32, Buf)>>,
-}
-
-/// Reads, sorts and writes all runs; gives those that are still in memory.
-fn sort_runs(
-    job: &Job,
-    volume: &Volume,
-    parts: &[InputPart],
-    cuts: &[CutRun],
-    plan: &ViewPlan,
-    (level, keeps): (&mut Level, bool),
-) -> Result<Vec<(u32, Buf)>> {
-    let crew = Crew::new(job, cuts.len().min(plan.sort_threads) as u64);
-    let threads = crew.threads() as u64;
-    let space_bytes = plan.size.sort_space_bytes(plan.run_bytes()) * threads;
-    let _space = job.budget.reserve("sort space", space_bytes)?;
-    let blocks: u64 = cuts
-        .iter()
-        .map(|cut| level.shape.blocks_of(cut.records))
-        .sum();
-    let index_bytes = Index::memory_bytes(blocks);
-    let _index = job.budget.reserve("the view's index", index_bytes)?;
-    let areas = plan.areas.min(cuts.len());
-    let sorting = Sorting {
-        job,
-        crew,
-        volume,
-        parts,
-        cuts,
-        level,
-        areas: Pool::new(&job.budget, "runs", plan.area_bytes, areas.max(1))?,
-        next: AtomicUsize::new(0),
-        keeps,
-        kept: Mutex::default(),
-    };
-    sorting.crew.run(|_| {
-        let mut worker = Worker {
-            sorting: &sorting,
-            port: volume.port()?,
-            loading: VecDeque::new(),
-            writing: Vec::new(),
-            finished: Vec::new(),
-            entries: Vec::new(),
-        };
-        worker.run()
-    })?;
-    let kept = sorting.kept.into_inner();
-    Ok(kept.unwrap_or_else(PoisonError::into_inner).into())
-}
-
-/// An area that is being filled or written.
-struct Area {
-    run: usize,
-    /// Parts of it, by their offset.
-    parts: Vec<(usize, Buf)>,
-    transfers_left: usize,
-    /// Offset and length of the records of each piece that is read.
-    pieces: Vec<(usize, usize)>,
-}
-
-impl Area {
-    /// All parts as one again.
-    fn join(&mut self) -> Result<Buf> {
-        self.parts.sort_unstable_by_key(|(offset, _)| *offset);
-        let mut parts = self.parts.drain(..).map(|(_, buf)| buf);
-        let mut whole = parts.next().ok_or_else(no_area)?;
-        parts.for_each(|part| whole.join(part));
-        Ok(whole)
-    }
-}
-
-struct Worker<'a> {
-    sorting: &'a Sorting<'a>,
-    port: Port,
-    loading: VecDeque<Area>,
-    writing: Vec<Area>,
-    finished: Vec<Transfer>,
-    entries: Vec<Entry>,
-}
-
-impl Worker<'_> {
-    fn run(&mut self) -> Result<()> {
-        loop {
-            self.sorting.crew.check()?;
-            if self.start_load()? {
-                self.poll(false)?;
-            }
-            match self.loading.front() {
-                Some(area) if area.transfers_left == 0 => {
-                    if let Some(area) = self.loading.pop_front() {
-                        self.sort_and_write(area)?;
-                    }
-                    self.poll(false)?;
-                }
-                None if self.port.in_flight() == 0 && self.is_done() => return Ok(()),
-                None if self.port.in_flight() == 0 => {
-                    // The other threads have all areas; one of them will be free soon.
-                    std::thread::sleep(std::time::Duration::from_millis(1));
-                }
-                _ => self.poll(true)?,
-            }
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        self.sorting.next.load(Ordering::Relaxed) >= self.sorting.cuts.len()
-    }
-
-    /// Fills one area ahead, if there is a free one and a run left; true if it was started.
-    fn start_load(&mut self) -> Result<bool> {
-        if self.loading.len() > 1 || self.is_done() {
-            return Ok(false);
-        }
-        let Some(slot) = self.take_area() else {
-            return Ok(false);
-        };
-        let run = self.sorting.next.fetch_add(1, Ordering::Relaxed);
-        let Some(cut) = self.sorting.cuts.get(run) else {
-            return Ok(false);
-        };
-        let mut area = Area {
-            run,
-            parts: Vec::new(),
-            transfers_left: 0,
-            pieces: Vec::new(),
-        };
-        let mut rest = slot;
-        let mut offset = 0;
-        for &(part, at_bytes, len_bytes) in &cut.pieces {
-            let file = &self.sorting.parts[part].file;
-            let mut from_bytes = block_floor(at_bytes);
-            let to_bytes = block_ceil(at_bytes + len_bytes);
-            area.pieces.push((
-                offset + (at_bytes - from_bytes) as usize,
-                len_bytes as usize,
-            ));
-            while from_bytes < to_bytes {
-                let len = ((to_bytes - from_bytes) as usize).min(TRANSFER_BYTES);
-                let buf = rest.split_to(len);
-                let token = (run as u64) << 32 | offset as u64;
-                self.port.submit(file, Op::Read, from_bytes, buf, token);
-                area.transfers_left += 1;
-                offset += len;
-                from_bytes += len as u64;
-            }
-        }
-        area.parts.push((offset, rest));
-        self.loading.push_back(area);
-        Ok(true)
-    }
-
-    /// A free area, or the one that was kept longest.
-    fn take_area(&self) -> Option<Buf> {
-        if let Some(area) = self.sorting.areas.take() {
-            return Some(area);
-        }
-        let kept = &self.sorting.kept;
-        let oldest = kept
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop_front()?;
-        drop(oldest);
-        self.sorting.areas.take()
-    }
-
-    fn sort_and_write(&mut self, mut area: Area) -> Result<()> {
-        let shape = &self.sorting.level.shape;
-        let mut whole = area.join()?;
-        // Pieces of several files lie apart.
-        let mut len = 0;
-        for &(offset, piece_len) in &area.pieces {
-            whole.copy_within(offset..offset + piece_len, len);
-            len += piece_len;
-        }
-        sort_run(shape, &mut whole[..len], &mut self.entries)?;
-        let run = &self.sorting.level.runs[area.run];
-        let mut index = run.index.lock().unwrap_or_else(PoisonError::into_inner);
-        index.add(shape, run.number, &whole[..len]);
-        let index_at = block_ceil(len as u64) as usize;
-        let end = shape.stored_bytes(run.records) as usize;
-        whole[len..index_at].fill(0);
-        index.write_to(&mut whole[index_at..end]);
-        drop(index);
-        let mut offset = 0;
-        while offset < end {
-            let part = whole.split_to((end - offset).min(TRANSFER_BYTES));
-            let part_len = part.len();
-            let token = WRITE | (area.run as u64) << 32 | offset as u64;
-            let at_bytes = run.base_bytes + offset as u64;
-            self.port
-                .submit(&run.file, Op::Write, at_bytes, part, token);
-            area.transfers_left += 1;
-            offset += part_len;
-        }
-        area.parts.push((offset, whole));
-        self.writing.push(area);
-        self.sorting.job.control.advance(len as u64);
-        self.sorting.job.control.watch(self.sorting.volume);
-        Ok(())
-    }
-
-    fn poll(&mut self, wait: bool) -> Result<()> {
-        let mut finished = std::mem::take(&mut self.finished);
-        self.port.poll(wait, &mut finished)?;
-        for transfer in finished.drain(..) {
-            if let Some(fault) = transfer.fault {
-                return Err(self.sorting.volume.explain(&fault));
-            }
-            let is_write = transfer.token & WRITE != 0;
-            let run = ((transfer.token & !WRITE) >> 32) as usize;
-            let offset = (transfer.token & u64::from(u32::MAX)) as usize;
-            match is_write {
-                true => self.take_written(run, offset, transfer.buf)?,
-                false => self.take_read(run, offset, transfer)?,
-            }
-        }
-        self.finished = finished;
-        Ok(())
-    }
-
-    fn take_read(&mut self, run: usize, offset_bytes: usize, transfer: Transfer) -> Result<()> {
-        let Some(area) = self.loading.iter_mut().find(|area| area.run == run) else {
-            return Ok(());
-        };
-        // Short reads end a file: all bytes of the piece must have come.
-        let end = offset_bytes + transfer.len_bytes;
-        let pieces = area.pieces.iter().zip(&self.sorting.cuts[run].pieces);
-        for (&(from, len), &(part, at_bytes, _)) in pieces {
-            let is_here = from < offset_bytes + transfer.buf.len() && from + len > offset_bytes;
-            if is_here && end < (from + len).min(offset_bytes + transfer.buf.len()) {
-                let ended_at = at_bytes + (end.max(from) - from) as u64;
-                return Err(became_shorter(&self.sorting.parts[part], ended_at));
-            }
-        }
-        area.transfers_left -= 1;
-        area.parts.push((offset_bytes, transfer.buf));
-        Ok(())
-    }
-
-    fn take_written(&mut self, run: usize, offset_bytes: usize, buf: Buf) -> Result<()> {
-        let Some(at) = self.writing.iter().position(|area| area.run == run) else {
-            return Ok(());
-        };
-        let area = &mut self.writing[at];
-        area.transfers_left -= 1;
-        area.parts.push((offset_bytes, buf));
-        if area.transfers_left == 0 {
-            let mut area = self.writing.swap_remove(at);
-            if self.sorting.keeps {
-                let number = self.sorting.level.runs[run].number;
-                let whole = area.join()?;
-                let mut kept = self
-                    .sorting
-                    .kept
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
-                kept.push_back((number, whole));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn no_area() -> Error {
-    Error::new(Kind::Memory, "take an area", "the pool is empty").hint("a bug: please report it")
 }

@@ -30,8 +30,8 @@ const SEGMENT_BLOCKS: u64 = 250;
 struct Cut {
     /// How many merge.
     threads: usize,
-    /// Records of a segment.
-    segment_records: u64,
+    /// Units of a segment.
+    segment_units: u64,
     /// Buffers of each thread.
     buffers: usize,
     /// Size of each.
@@ -47,6 +47,11 @@ impl SortedView {
     /// # Errors
     /// What reading the view or writing the stream fails with.
     pub fn copy_to(&self, range: Range<u64>, out: &mut (dyn Write + Send)) -> Result<()> {
+        self.copy_units(self.units_of(range)?, out)
+    }
+
+    /// The same for a range of units.
+    pub(super) fn copy_units(&self, range: Range<u64>, out: &mut (dyn Write + Send)) -> Result<()> {
         let cut = self.cut(&range);
         let memory_bytes = (cut.threads * cut.buffers * cut.buffer_bytes) as u64;
         let _credit = self.job.budget.reserve("merged records", memory_bytes)?;
@@ -88,11 +93,11 @@ impl SortedView {
     }
 
     fn cut(&self, range: &Range<u64>) -> Cut {
-        let record_bytes = self.record_bytes();
+        let record_bytes = self.unit_bytes();
         let buffer_bytes = BUFFER_BYTES.max(record_bytes) / record_bytes * record_bytes;
         let alone = Cut {
             threads: 1,
-            segment_records: u64::MAX,
+            segment_units: u64::MAX,
             buffers: BUFFERS,
             buffer_bytes,
         };
@@ -112,7 +117,7 @@ impl SortedView {
             if is_long && readers_bytes <= room_bytes / 2 {
                 return Cut {
                     threads,
-                    segment_records: segment_bytes / record_bytes as u64,
+                    segment_units: segment_bytes / record_bytes as u64,
                     // One more, so that the next segment can begin.
                     buffers: (segment_bytes / buffer_bytes as u64) as usize + 1,
                     buffer_bytes,
@@ -140,7 +145,7 @@ impl SortedView {
                 })?;
                 out.write_all(&buffer)
                     .map_err(|error| Error::io("write to the pipe", &error))?;
-                left -= (buffer.len() / self.record_bytes()) as u64;
+                left -= (buffer.len() / self.unit_bytes()) as u64;
                 // It may have ended.
                 let _ = written.send(buffer);
             }
@@ -163,7 +168,7 @@ impl SortedView {
                 none => none.insert(self.reader(reader_bytes)?),
             };
             let mut left = segment.end - segment.start;
-            reader.seek(segment)?;
+            reader.seek_units(segment)?;
             while left > 0 {
                 let Ok(mut buffer) = empty.recv() else {
                     return Ok(());
@@ -172,7 +177,7 @@ impl SortedView {
                 buffer.resize(cut.buffer_bytes, 0);
                 let len = reader.read(&mut buffer)?;
                 buffer.truncate(len);
-                left -= (len / self.record_bytes()) as u64;
+                left -= (len / self.unit_bytes()) as u64;
                 if full.send(Ok(buffer)).is_err() {
                     return Ok(());
                 }
@@ -186,7 +191,7 @@ impl SortedView {
 
 /// The segments of a range, in order.
 fn segments(range: Range<u64>, cut: &Cut) -> impl Iterator<Item = Range<u64>> + use<> {
-    let step = cut.segment_records.max(1);
+    let step = cut.segment_units.max(1);
     let mut next = range.start;
     std::iter::from_fn(move || {
         let start = next;

@@ -7,8 +7,7 @@
 
 use std::path::PathBuf;
 
-use super::{SortedView, ViewReader};
-use crate::data::record::RecordFormat;
+use super::{SortedView, ViewReader, ViewType};
 use crate::error::Result;
 
 /// A run, for who merges it.
@@ -27,8 +26,8 @@ pub struct RunPlace {
 pub struct RunsAbout {
     /// The runs; equal records come in their order.
     pub runs: Vec<RunPlace>,
-    /// Length of a record, place and type of its keys.
-    pub format: RecordFormat,
+    /// Length of a record, place and type of its keys; or lines, and what their order is called.
+    pub what: ViewType,
     /// Largest keys first.
     pub descending: bool,
     /// Equal keys in the order of the runs, not by the bytes of their records.
@@ -91,7 +90,7 @@ impl SortedView {
         let shape = &self.set.shape;
         RunsAbout {
             runs: runs.collect(),
-            format: shape.format.clone(),
+            what: shape.what.clone(),
             descending: shape.view_order.descending,
             stable: shape.view_order.stable,
         }

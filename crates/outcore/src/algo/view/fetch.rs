@@ -6,15 +6,17 @@
 //! ([`Fetcher::check`]) before their records are used. A failed or short read is an error that
 //! names run, drive and offset.
 //!
-//! Memory: the pool, and a description of each stretch in flight.
+//! Memory: the pool, and a description of each stretch in flight. A block that no slot holds, for a line
+//! in it is long, takes memory of its own from the job's budget while it is here.
 
 use std::sync::Arc;
 
 use super::runs::{RunSet, Stretch};
 use crate::drive::Op;
-use crate::error::Result;
-use crate::job::Control;
-use crate::memory::{BLOCK_BYTES, Buf, Pool};
+use crate::error::{Error, Kind, Result};
+use crate::job::{Control, Job};
+use crate::memory::{BLOCK_BYTES, Budget, Buf, Pool};
+use crate::units;
 use crate::volume::{Port, Transfer};
 
 /// Blocks of a run in memory.
@@ -36,18 +38,13 @@ impl Piece {
         let from = self.stretch.skip_bytes;
         &mut self.buf[from..from + self.stretch.payload_bytes]
     }
-
-    /// Whether it holds a block.
-    pub(super) fn has_block(&self, block: u64) -> bool {
-        let first = self.stretch.first_block;
-        (first..first + self.stretch.blocks).contains(&block)
-    }
 }
 
 /// One thread's way to the blocks.
 pub(super) struct Fetcher {
     set: Arc<RunSet>,
     control: Arc<Control>,
+    budget: Budget,
     port: Port,
     pool: Pool,
     coming: Vec<Option<Stretch>>,
@@ -58,11 +55,12 @@ pub(super) struct Fetcher {
 }
 
 impl Fetcher {
-    pub(super) fn new(set: Arc<RunSet>, control: Arc<Control>, pool: Pool) -> Result<Self> {
+    pub(super) fn new(job: &Job, set: Arc<RunSet>, pool: Pool) -> Result<Self> {
         let port = set.volume.port()?;
         Ok(Fetcher {
             set,
-            control,
+            control: Arc::clone(&job.control),
+            budget: job.budget.clone(),
             port,
             pool,
             coming: Vec::new(),
@@ -84,9 +82,60 @@ impl Fetcher {
         ((self.pool.slot_bytes() - slack_bytes) / shape.block_bytes()).max(1) as u64
     }
 
+    /// A stretch of so many blocks, or of fewer, down to one, so that it fits a slot.
+    pub(super) fn fit(&self, run: usize, first_block: u64, blocks: u64) -> Stretch {
+        let mut blocks = blocks.max(1);
+        loop {
+            let stretch = self.set.stretch(run, first_block, blocks);
+            if blocks == 1 || !self.is_long(&stretch) {
+                return stretch;
+            }
+            blocks -= 1;
+        }
+    }
+
+    /// Whether no slot holds it.
+    pub(super) fn is_long(&self, stretch: &Stretch) -> bool {
+        stretch.read_len_bytes > self.pool.slot_bytes()
+    }
+
+    /// Whether nothing is on its way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.arrived.is_empty() && self.port.in_flight() == 0
+    }
+
+    fn take_slot(&self, stretch: &Stretch) -> Option<Buf> {
+        match self.is_long(stretch) {
+            false => self.pool.take(),
+            true => {
+                let len_bytes = stretch.read_len_bytes;
+                let own = Pool::new(&self.budget, "a long line", len_bytes, 1);
+                own.ok()?.take()
+            }
+        }
+    }
+
+    /// The error for a stretch that there is no memory for.
+    pub(super) fn no_room(&self, stretch: &Stretch) -> Error {
+        let run = &self.set.runs[stretch.run];
+        let hint = match self.is_long(stretch) {
+            true => "allow more with --memory, or use fewer --threads",
+            false => "a bug: please report it",
+        };
+        let cause = format!(
+            "no room for a block of {} of run {}",
+            units::bytes(stretch.payload_bytes as u64),
+            run.number
+        );
+        Error::new(Kind::Memory, "read view", cause)
+            .path(&run.file.path)
+            .offset(stretch.read_at_bytes)
+            .hint(hint)
+    }
+
     /// Starts to bring a stretch; false if no slot is free.
     pub(super) fn fetch(&mut self, stretch: Stretch) -> bool {
-        let Some(mut slot) = self.pool.take() else {
+        let Some(mut slot) = self.take_slot(&stretch) else {
             return false;
         };
         self.blocks_fetched += stretch.blocks;
@@ -169,6 +218,16 @@ impl Fetcher {
         Ok(())
     }
 }
+
+/// Bytes of a slot for one block, or for `blocks`. Slots of lines hold what is a little longer, too.
+pub(super) fn slot_bytes(set: &RunSet, blocks: usize) -> usize {
+    let nominal_bytes = set.shape.block_bytes();
+    let longest_bytes = set.longest_block_bytes().min(LONG_BLOCKS * nominal_bytes);
+    (blocks * nominal_bytes).max(longest_bytes) + slack_bytes(set.shape.is_aligned())
+}
+
+/// Blocks of lines that are longer than so many are read to memory of their own.
+pub(super) const LONG_BLOCKS: usize = 2;
 
 /// Room in a slot beside the blocks, for reads that are widened to 4 KiB borders.
 pub(super) fn slack_bytes(is_aligned: bool) -> usize {

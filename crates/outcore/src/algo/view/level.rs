@@ -11,8 +11,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::index::Index;
 use super::manifest::{Manifest, ManifestRun, NAME, RUN};
-use super::runs::{Index, Run, RunSet, Shape};
+use super::runs::{Run, RunSet, Shape};
 use crate::error::Result;
 use crate::job::ScratchDrive;
 use crate::volume::output::{Output, Room, ShardPlan};
@@ -86,12 +87,19 @@ pub(super) struct LevelRun {
     pub(super) file: VolumeFile,
     pub(super) base_bytes: u64,
     pub(super) number: u32,
-    pub(super) records: u64,
+    /// Records, or bytes of lines.
+    pub(super) units: u64,
     pub(super) index: Mutex<Index>,
 }
 
+impl LevelRun {
+    fn records(&self, shape: &Shape, index: &Index) -> u64 {
+        shape.lines().map_or(self.units, |_| index.lines)
+    }
+}
+
 impl Level {
-    /// Stages the files of runs of so many records: one for each if they are those of the view, else
+    /// Stages the files of runs of so many units: one for each if they are those of the view, else
     /// one a drive.
     pub(super) fn stage(
         places: &Places<'_>,
@@ -138,12 +146,12 @@ impl Level {
         }
         let output = Output::stage(places.volume, plans, manifest, may_replace, Room::Exactly)?;
         let runs = counts.iter().zip(where_at).enumerate();
-        let runs = runs.map(|(at, (&records, (shard, base_bytes)))| LevelRun {
+        let runs = runs.map(|(at, (&units, (shard, base_bytes)))| LevelRun {
             file: output.shards()[shard].file.clone(),
             base_bytes,
             number: first_number + at as u32,
-            records,
-            index: Mutex::default(),
+            units,
+            index: Mutex::new(Index::new(shape)),
         });
         Ok(Level {
             volume: Arc::clone(places.volume),
@@ -155,24 +163,34 @@ impl Level {
 
     /// The runs, to be read.
     pub(super) fn to_set(&self, range: std::ops::Range<usize>) -> RunSet {
-        let runs = self.runs[range].iter().map(|run| Run {
-            file: run.file.clone(),
-            number: run.number,
-            base_bytes: run.base_bytes,
-            records: run.records,
-            index: Arc::new(
-                run.index
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .clone(),
-            ),
-            resident: None,
+        let runs = self.runs[range].iter().map(|run| {
+            let index = run.index.lock().unwrap_or_else(PoisonError::into_inner);
+            Run {
+                file: run.file.clone(),
+                number: run.number,
+                base_bytes: run.base_bytes,
+                units: run.units,
+                records: run.records(&self.shape, &index),
+                longest_block_bytes: index.longest_bytes(run.units) as usize,
+                index: Arc::new(index.clone()),
+                resident: None,
+            }
         });
         RunSet {
             volume: Arc::clone(&self.volume),
             shape: self.shape.clone(),
             runs: runs.collect(),
         }
+    }
+
+    /// Records and bytes of all runs.
+    pub(super) fn totals(&self) -> (u64, u64) {
+        let records = self.runs.iter().map(|run| {
+            let index = run.index.lock().unwrap_or_else(PoisonError::into_inner);
+            run.records(&self.shape, &index)
+        });
+        let units: u64 = self.runs.iter().map(|run| run.units).sum();
+        (records.sum(), units * self.shape.unit_bytes as u64)
     }
 
     /// Makes the runs durable and gives them their names, together with a manifest that names them
@@ -194,7 +212,8 @@ impl Level {
             runs.push(ManifestRun {
                 path,
                 number: run.number,
-                records: run.records,
+                records: run.records(&self.shape, &index),
+                bytes: self.shape.lines().map(|_| run.units),
                 index_checksum: format!("{:016x}", index.checksum()),
             });
         }

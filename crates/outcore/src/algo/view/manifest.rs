@@ -14,7 +14,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::runs::{ENTRY_BYTES, Index, Run, RunSet, Shape, ViewOrder};
+use super::index::Index;
+use super::runs::{Rule, Run, RunSet, Shape};
+use super::types::{LineOrders, LineType, ViewOrder, ViewType};
 use crate::data::record::RecordFormat;
 use crate::drive::{Access, Op};
 use crate::error::{Error, Kind, Result};
@@ -26,6 +28,8 @@ use crate::volume::{Volume, VolumeFile};
 pub(super) const NAME: &str = "view.json";
 const FORMAT: &str = "outcore sorted view";
 const VERSION: u32 = 1;
+/// The type of a view of lines.
+const LINES: &str = "lines";
 const READ_BYTES: usize = 1 << 20;
 const READS: usize = 4;
 const OPEN: &str = "open view";
@@ -40,19 +44,32 @@ pub(super) struct Manifest {
     format: String,
     version: u32,
     pub(super) id: String,
-    /// As [`RecordFormat::parse_type`] reads it.
+    /// As [`RecordFormat::parse_type`] reads it, or [`LINES`].
     #[serde(rename = "type")]
     record_type: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lines: Option<ManifestLines>,
     record_bytes: usize,
     key_bytes: usize,
     descending: bool,
     stable: bool,
     pub(super) records: u64,
-    pub(super) block_records: u64,
+    /// Units of a block: records, or bytes of lines.
+    #[serde(rename = "block_records")]
+    pub(super) block_units: u64,
     pub(super) runs: Vec<ManifestRun>,
     /// Runs of the view that was here before, which may still be there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     replaces: Vec<PathBuf>,
+}
+
+/// What a manifest says of lines.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ManifestLines {
+    terminator: u8,
+    /// The name of their order, for who made the view.
+    order: String,
 }
 
 /// One run in the manifest.
@@ -63,44 +80,82 @@ pub(super) struct ManifestRun {
     pub(super) path: PathBuf,
     pub(super) number: u32,
     pub(super) records: u64,
+    /// Bytes of its lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) bytes: Option<u64>,
     pub(super) index_checksum: String,
+}
+
+impl ManifestRun {
+    /// Its length in units.
+    fn units(&self) -> u64 {
+        self.bytes.unwrap_or(self.records)
+    }
 }
 
 impl Manifest {
     pub(super) fn of(shape: &Shape, runs: Vec<ManifestRun>, replaces: Vec<PathBuf>) -> Self {
+        let (record_type, lines, key_bytes) = match (&shape.what, &shape.rule) {
+            (ViewType::Lines(lines), _) => {
+                let lines = ManifestLines {
+                    terminator: lines.terminator,
+                    order: lines.order_name.clone(),
+                };
+                (LINES.to_string(), Some(lines), 0)
+            }
+            (ViewType::Records(format), Rule::Records { order, .. }) => {
+                (format.to_string(), None, order.key_bytes())
+            }
+            (ViewType::Records(format), Rule::Lines(_)) => (format.to_string(), None, 0),
+        };
         Manifest {
             format: FORMAT.to_string(),
             version: VERSION,
             id: format!("{:016x}", shape.id),
-            record_type: shape.format.to_string(),
-            record_bytes: shape.record_bytes,
-            key_bytes: shape.order.key_bytes(),
+            record_type,
+            lines,
+            record_bytes: shape.unit_bytes,
+            key_bytes,
             descending: shape.view_order.descending,
             stable: shape.view_order.stable,
             records: runs.iter().map(|run| run.records).sum(),
-            block_records: shape.block_records,
+            block_units: shape.block_units,
             runs,
             replaces,
         }
     }
 
     /// What all runs have in common.
-    pub(super) fn shape(&self, path: &Path) -> Result<Shape> {
-        let format = RecordFormat::parse_type(&self.record_type)
-            .map_err(|error| broken(path, error.cause()))?;
+    pub(super) fn shape(&self, path: &Path, orders: LineOrders<'_>) -> Result<Shape> {
+        let what: ViewType = match &self.lines {
+            Some(lines) => LineType {
+                terminator: lines.terminator,
+                order_name: lines.order.clone(),
+                order: orders(&lines.order).map_err(|error| error.path(path))?,
+            }
+            .into(),
+            None => ViewType::Records(
+                RecordFormat::parse_type(&self.record_type)
+                    .map_err(|error| broken(path, error.cause()))?,
+            ),
+        };
         let id = u64::from_str_radix(&self.id, 16).map_err(|_| broken(path, "its id"))?;
-        let block_bytes = self.block_records.checked_mul(self.record_bytes as u64);
+        let block_bytes = self.block_units.checked_mul(self.record_bytes as u64);
         let is_block = block_bytes.is_some_and(|bytes| (1..=BLOCK_BYTES_MAX).contains(&bytes));
-        let data_bytes = self.records.checked_mul(self.record_bytes as u64);
+        let mut runs = self.runs.iter();
+        let units = runs.try_fold(0_u64, |sum, run| sum.checked_add(run.units()));
+        let data_bytes = units.and_then(|units| units.checked_mul(self.record_bytes as u64));
         let is_view = data_bytes.is_some_and(|bytes| bytes <= DATA_BYTES_MAX);
-        if !is_block || !is_view || format.record_bytes() != self.record_bytes {
+        let has_bytes = |run: &ManifestRun| run.bytes.is_some() == self.lines.is_some();
+        let is_sized = is_block && is_view && self.runs.iter().all(has_bytes);
+        if !is_sized || what.unit_bytes() != self.record_bytes {
             return Err(broken(path, "its sizes do not agree"));
         }
         let order = ViewOrder {
             descending: self.descending,
             stable: self.stable,
         };
-        Ok(Shape::new(&format, order, self.block_records, id))
+        Ok(Shape::new(&what, order, self.block_units, id))
     }
 
     /// Reads the manifest of the view in `dir`.
@@ -211,17 +266,17 @@ pub(super) fn open_runs(
     job: &Job,
     volume: Volume,
     dir: &Path,
-    manifest: &Manifest,
+    (manifest, orders): (&Manifest, LineOrders<'_>),
 ) -> Result<(RunSet, Credit)> {
-    let shape = manifest.shape(&dir.join(NAME))?;
+    let shape = manifest.shape(&dir.join(NAME), orders)?;
     let blocks: u64 = manifest
         .runs
         .iter()
-        .map(|run| shape.blocks_of(run.records))
+        .map(|run| shape.blocks_of(run.units()))
         .sum();
     let credit = job
         .budget
-        .reserve("the view's index", Index::memory_bytes(blocks))?;
+        .reserve("the view's index", shape.index_bytes(blocks))?;
     let mut files = Vec::with_capacity(manifest.runs.len());
     for run in &manifest.runs {
         let path = dir.join(&run.path);
@@ -247,12 +302,15 @@ pub(super) fn open_runs(
             file,
             number: run.number,
             base_bytes: 0,
+            units: run.units(),
             records: run.records,
-            index: Arc::default(),
+            index: Arc::new(Index::new(&set.shape)),
+            longest_block_bytes: 0,
             resident: None,
         });
         let at = set.runs.len() - 1;
         let index = read_index(job, &set, at, &run.index_checksum)?;
+        set.runs[at].longest_block_bytes = index.longest_bytes(run.units()) as usize;
         set.runs[at].index = Arc::new(index);
     }
     Ok((set, credit))
@@ -260,24 +318,26 @@ pub(super) fn open_runs(
 
 fn read_index(job: &Job, set: &RunSet, at: usize, checksum: &str) -> Result<Index> {
     let (shape, run) = (&set.shape, &set.runs[at]);
-    let stored_bytes = run.base_bytes + shape.stored_bytes(run.records);
+    let stored_bytes = run.base_bytes + shape.stored_bytes(run.units);
     if run.file.facts.len_bytes < stored_bytes {
         return Err(set.too_short(at, run.file.facts.len_bytes));
     }
-    let blocks = shape.blocks_of(run.records);
-    let index_at = run.base_bytes + block_ceil(run.records * shape.record_bytes as u64);
-    let wanted = (index_at, blocks * ENTRY_BYTES as u64);
+    let blocks = shape.blocks_of(run.units);
+    let index_at = run.base_bytes + block_ceil(run.units * shape.unit_bytes as u64);
+    let wanted = (index_at, shape.index_bytes(blocks));
     let bytes = read_range(job, &set.volume, &run.file, wanted)?;
-    let mut index = Index::default();
+    let mut index = Index::new(shape);
     index.read_from(&bytes);
-    if format!("{:016x}", index.checksum()) != checksum {
+    index.lines = run.records;
+    let is_whole = format!("{:016x}", index.checksum()) == checksum;
+    if !is_whole || !index.is_sound(run.units, run.records) {
         return Err(set.fault(at, index_at, "its index is not what was written"));
     }
     Ok(index)
 }
 
 /// Reads `len_bytes` from `at_bytes` (a 4 KiB border) of a file.
-fn read_range(
+pub(super) fn read_range(
     job: &Job,
     volume: &Volume,
     file: &VolumeFile,

@@ -11,13 +11,17 @@
 //! Every block is checked against its checksum before it is merged: a run that is gone, too short or
 //! rotten is an error that names run, drive and offset, never wrong data.
 //!
-//! Bounds: memory of the job; the index takes 24 bytes a block of 16 KiB to 1 MiB, a reader at least
-//! two blocks a run. A seek reads one block of each run, and now and then a second one.
+//! Records are of one length, or lines ([`ViewType`]). Places in runs count units: records, or bytes of
+//! lines; a view of lines is read by bytes, and lines are found by their number.
+//!
+//! Bounds: memory of the job; the index takes 24 bytes a block of 16 KiB to 1 MiB, 88 where there are
+//! lines; a reader at least two blocks a run. A seek reads one block of each run, and now and then a second one.
 
 mod build;
 mod copy;
 mod device;
 mod fetch;
+mod index;
 mod level;
 mod manifest;
 mod output;
@@ -25,25 +29,31 @@ mod plan;
 mod reader;
 mod runs;
 mod select;
+mod sort_lines;
 mod sort_run;
+mod sorting;
+mod types;
 mod verify;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use build::{BuildOptions, BuildSummary, append, build};
+pub use build::{BuildOptions, BuildSummary, append, append_with, build};
 pub use device::{HostMerge, MergeDevice, MergeStream, RunPlace, RunsAbout};
 pub use output::WriteSummary;
-pub use plan::{ViewPlan, ViewSize, plan_view};
-pub use runs::ViewOrder;
+pub use plan::{LineMeans, ViewPlan, ViewSize, plan_view, size_of_lines};
+pub use types::{LineOrders, LineType, SharedLineOrder, ViewOrder, ViewType};
 pub use verify::ViewReport;
 
-use fetch::{Fetcher, slack_bytes};
+pub(crate) use runs::LineRule;
+
+use fetch::{Fetcher, LONG_BLOCKS, slot_bytes};
 use manifest::{Manifest, open_runs};
 use reader::MergeReader;
 use runs::RunSet;
-use select::Selector;
+use select::{Measure, Selector};
+use types::own_orders;
 
 use crate::data::record::RecordFormat;
 use crate::error::{Error, Kind, Result};
@@ -53,6 +63,8 @@ use crate::volume::Volume;
 
 /// Slots of a reader beyond two a run, for what will be needed first.
 const SPARE_SLOTS: usize = 12;
+/// What comes before a place inside a line is merged and left out in parts of this size.
+const SKIP_BYTES: usize = 64 << 10;
 /// Pieces of runs that are longer than this read no faster.
 const PIECE_BYTES_MAX: usize = 1 << 20;
 
@@ -73,7 +85,7 @@ pub struct ViewInfo {
     /// Records.
     pub records: u64,
     /// What they are.
-    pub format: RecordFormat,
+    pub what: ViewType,
     /// How they are ordered.
     pub order: ViewOrder,
     /// Bytes that are read for one record, if no more are wanted.
@@ -90,8 +102,17 @@ impl SortedView {
     ///
     /// # Errors
     /// [`Kind::Io`] if a run or the manifest is missing, [`Kind::Corrupt`] if one is not what was
-    /// written, [`Kind::Memory`] if the index does not fit.
+    /// written, [`Kind::Memory`] if the index does not fit, [`Kind::Usage`] for lines in an order that
+    /// is not the engine's own.
     pub fn open(job: &Job, dir: &Path) -> Result<Self> {
+        Self::open_with(job, dir, &own_orders)
+    }
+
+    /// The same for views whose lines may have any of `orders`.
+    ///
+    /// # Errors
+    /// As [`SortedView::open`], and what `orders` fails with.
+    pub fn open_with(job: &Job, dir: &Path, orders: LineOrders<'_>) -> Result<Self> {
         let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
         let manifest = match Manifest::read(job, &volume, dir) {
             // A build that was killed while it published is finished by who sweeps.
@@ -102,7 +123,7 @@ impl SortedView {
             }
             read => read?,
         };
-        let (set, index) = open_runs(job, volume, dir, &manifest)?;
+        let (set, index) = open_runs(job, volume, dir, (&manifest, orders))?;
         Ok(SortedView {
             set: Arc::new(set),
             job: job.clone(),
@@ -128,19 +149,24 @@ impl SortedView {
         self.len() == 0
     }
 
-    /// Size of a record.
-    pub fn record_bytes(&self) -> usize {
-        self.set.shape.record_bytes
+    /// What a read gives a whole number of: the size of a record, or 1 for lines.
+    pub fn unit_bytes(&self) -> usize {
+        self.set.shape.unit_bytes
     }
 
     /// Size of the sorted file.
     pub fn len_bytes(&self) -> u64 {
-        self.len() * self.record_bytes() as u64
+        self.set.units() * self.unit_bytes() as u64
     }
 
-    /// What the records are.
-    pub fn format(&self) -> &RecordFormat {
-        &self.set.shape.format
+    /// What it holds.
+    pub fn what(&self) -> &ViewType {
+        &self.set.shape.what
+    }
+
+    /// What the records are, if they are not lines.
+    pub fn format(&self) -> Option<&RecordFormat> {
+        self.what().records()
     }
 
     /// The job whose means it uses.
@@ -165,7 +191,7 @@ impl SortedView {
         ViewInfo {
             dir: self.dir.clone(),
             records: self.len(),
-            format: shape.format.clone(),
+            what: shape.what.clone(),
             order: shape.view_order,
             block_bytes: shape.block_bytes(),
             index_bytes: self.index.bytes(),
@@ -208,6 +234,19 @@ impl SortedView {
             .clamp(1, readers.max(1))
     }
 
+    /// The places of a range of records in units. For lines two are looked for, unless all are wanted.
+    fn units_of(&self, range: Range<u64>) -> Result<Range<u64>> {
+        if self.set.shape.lines().is_none() {
+            return Ok(range);
+        }
+        if range == (0..self.len()) {
+            return Ok(0..self.set.units());
+        }
+        let mut reader = self.reader(self.reader_bytes(1))?;
+        reader.seek(range)?;
+        Ok(reader.next.unwrap_or(0)..reader.end)
+    }
+
     /// Ranges of equal length, one after another, that `parts` threads or processes can read side by
     /// side.
     pub fn split(&self, parts: u64) -> Vec<Range<u64>> {
@@ -224,11 +263,11 @@ pub struct ViewReader {
     set: Arc<RunSet>,
     fetcher: Fetcher,
     merge: MergeReader,
-    /// Rank of the record that the merge gives next, if it has been started.
+    /// The unit of the sorted file that the merge gives next, if it has been started.
     next: Option<u64>,
-    /// End of the range that was sought.
+    /// End of the range that was sought, in units.
     end: u64,
-    /// Records read since the last seek.
+    /// Units read since the last seek.
     since_seek: u64,
     /// A record of which a part was asked for, and its rank.
     part: Vec<u8>,
@@ -237,8 +276,7 @@ pub struct ViewReader {
 
 /// The least memory of a reader.
 fn needed_bytes(set: &RunSet) -> u64 {
-    let slot_bytes = set.shape.block_bytes() + slack_bytes(set.shape.is_aligned());
-    (slot_bytes * (2 * set.runs.len() + SPARE_SLOTS)) as u64
+    (slot_bytes(set, 1) * (2 * set.runs.len() + SPARE_SLOTS)) as u64
 }
 
 impl ViewReader {
@@ -246,7 +284,6 @@ impl ViewReader {
     fn new(job: &Job, set: Arc<RunSet>, memory_bytes: u64) -> Result<Self> {
         let (shape, runs) = (&set.shape, set.runs.len());
         let slots = 2 * runs + SPARE_SLOTS;
-        let slack_bytes = slack_bytes(shape.is_aligned());
         let needed_bytes = needed_bytes(&set);
         if memory_bytes < needed_bytes {
             let cause = format!(
@@ -261,15 +298,22 @@ impl ViewReader {
             true => PIECE_BYTES_MAX / 8,
             false => PIECE_BYTES_MAX,
         };
-        let piece_bytes = (memory_bytes / slots as u64) as usize;
-        let payload_bytes = (piece_bytes - slack_bytes).min(piece_bytes_max);
-        let blocks = (payload_bytes / shape.block_bytes()).max(1);
-        let slot_bytes = blocks * shape.block_bytes() + slack_bytes;
+        // What long lines take of their own.
+        let longest_bytes = set.longest_block_bytes();
+        let own_bytes = match longest_bytes > LONG_BLOCKS * shape.block_bytes() {
+            true => (memory_bytes / 2).min((longest_bytes * runs) as u64 + (1 << 20)),
+            false => 0,
+        };
+        let slots_bytes = (memory_bytes - own_bytes).max(needed_bytes);
+        let piece_bytes = (slots_bytes / slots as u64) as usize;
+        let blocks = (piece_bytes.min(piece_bytes_max) / shape.block_bytes()).max(1);
+        let fits = |blocks: &usize| slot_bytes(&set, *blocks) <= piece_bytes;
+        let blocks = (1..=blocks).rev().find(fits).unwrap_or(1);
+        let slot_bytes = slot_bytes(&set, blocks);
         let pool = Pool::new(&job.budget, "pieces of runs", slot_bytes, slots)?;
-        let control = Arc::clone(&job.control);
         Ok(ViewReader {
             merge: MergeReader::new(&set),
-            fetcher: Fetcher::new(Arc::clone(&set), control, pool)?,
+            fetcher: Fetcher::new(job, Arc::clone(&set), pool)?,
             set,
             next: None,
             end: 0,
@@ -308,22 +352,58 @@ impl ViewReader {
             );
             return Err(Error::usage("seek in view", cause).hint("give a range inside the view"));
         }
+        match self.set.shape.lines().is_some() {
+            true => self.seek_by(Measure::Records, range),
+            false => self.seek_by(Measure::Units, range),
+        }
+    }
+
+    /// The same for a range of units, which may begin and end inside lines.
+    fn seek_units(&mut self, range: Range<u64>) -> Result<()> {
+        self.seek_by(Measure::Units, range)
+    }
+
+    fn seek_by(&mut self, measure: Measure, range: Range<u64>) -> Result<()> {
         let (runs, shape) = (&self.set.runs, &self.set.shape);
-        let wanted = range.end - range.start;
-        let is_long = wanted >= 2 * shape.block_records * runs.len() as u64;
+        let total = match measure {
+            Measure::Units => self.set.units(),
+            Measure::Records => self.set.records(),
+        };
+        let share = (range.end - range.start) as f64 / total.max(1) as f64;
+        let wanted = share * self.set.units() as f64;
+        let is_long = wanted >= (2 * shape.block_units * runs.len() as u64) as f64;
+        let is_end_wanted = is_long || measure == Measure::Records;
         self.next = None;
         // Gives back the buffers of what was being merged: the selection may need all.
         self.merge = MergeReader::new(&self.set);
         let mut selector = Selector::new(&self.set, &mut self.fetcher)?;
-        let to = match is_long {
-            true => selector.cut_at_rank(range.end)?,
-            false => runs.iter().map(|run| run.records).collect(),
+        let to = match is_end_wanted {
+            true => selector.cut_at(measure, range.end)?.through,
+            false => runs.iter().map(|run| run.units).collect(),
         };
-        let from = selector.cut_at_rank(range.start)?;
+        let from = selector.cut_at(measure, range.start)?.before;
         let given = selector.into_pieces();
+        let (begin, end) = match measure {
+            Measure::Units => (range.start, range.end),
+            Measure::Records => (from.iter().sum(), to.iter().sum()),
+        };
         self.start((&from, &to), given, is_long)?;
-        self.next = Some(range.start);
-        self.end = range.end;
+        self.skip_to(from.iter().sum(), begin)?;
+        self.end = end;
+        Ok(())
+    }
+
+    /// Leaves out what comes before `begin` of the line at whose front the merge stands.
+    fn skip_to(&mut self, at: u64, begin: u64) -> Result<()> {
+        let unit_bytes = self.set.shape.unit_bytes;
+        let mut left = (begin - at) as usize * unit_bytes;
+        let mut skipped = vec![0; left.min(SKIP_BYTES)];
+        while left > 0 {
+            let len = left.min(skipped.len());
+            self.merge.read(&mut self.fetcher, &mut skipped[..len])?;
+            left -= len;
+        }
+        self.next = Some(begin);
         Ok(())
     }
 
@@ -334,22 +414,15 @@ impl ViewReader {
         is_long: bool,
     ) -> Result<()> {
         // Blocks behind the first would be out of turn.
-        let block_records = self.set.shape.block_records;
-        given.retain(|piece| {
-            let run = piece.stretch.run;
-            piece.stretch.first_block == from[run] / block_records
-        });
+        let set = Arc::clone(&self.set);
+        given.retain(|piece| piece.stretch.first_block == set.block_of(from[piece.stretch.run]));
         self.since_seek = 0;
         self.merge
             .start(&mut self.fetcher, (from, to), given, is_long)
     }
 
-    /// The rank of the next record.
-    pub fn rank(&self) -> Option<u64> {
-        self.next
-    }
-
-    /// Reads as many whole records as fit `out` and are left of the range; gives the bytes.
+    /// Reads as many whole records as fit `out` and are left of the range; gives the bytes. Of lines it
+    /// reads as many bytes as fit, and goes on inside a line the next time.
     ///
     /// # Errors
     /// What reading fails with; seek again after that.
@@ -358,33 +431,53 @@ impl ViewReader {
             return Err(Error::usage("read view", "no place to read from")
                 .hint("seek before reading, and after an error"));
         };
-        let record_bytes = self.set.shape.record_bytes;
-        let records = ((out.len() / record_bytes) as u64).min(self.end - next);
-        let len_bytes = records as usize * record_bytes;
+        let unit_bytes = self.set.shape.unit_bytes;
+        let units = ((out.len() / unit_bytes) as u64).min(self.end - next);
+        let len_bytes = units as usize * unit_bytes;
         self.next = None;
         self.merge.read(&mut self.fetcher, &mut out[..len_bytes])?;
-        self.next = Some(next + records);
-        self.since_seek += records;
+        self.next = Some(next + units);
+        self.since_seek += units;
         Ok(len_bytes)
     }
 
+    /// Bytes that are left of the range.
+    pub fn left_bytes(&self) -> u64 {
+        let units = self.next.map_or(0, |next| self.end - next);
+        units * self.set.shape.unit_bytes as u64
+    }
+
     /// The rank of the first record whose key is not before that of `record`, which is a whole
-    /// record of which only the key fields count.
+    /// record of which only the key fields count, or a line without its terminator.
     ///
     /// # Errors
-    /// What reading fails with.
+    /// [`Kind::Usage`] for what has no key; what reading fails with.
     pub fn seek_key(&mut self, record: &[u8]) -> Result<u64> {
-        let record_bytes = self.set.shape.record_bytes;
-        if record.len() != record_bytes {
-            let cause = format!("{} bytes for a record of {record_bytes}", record.len());
-            return Err(Error::usage("seek key", cause));
+        let shape = &self.set.shape;
+        match &shape.what {
+            ViewType::Records(_) if record.len() != shape.unit_bytes => {
+                let cause = format!(
+                    "{} bytes for a record of {}",
+                    record.len(),
+                    shape.unit_bytes
+                );
+                return Err(Error::usage("seek key", cause)
+                    .hint("give a whole record of which only the key counts"));
+            }
+            ViewType::Records(_) => {}
+            ViewType::Lines(lines) => {
+                let made = lines.order.append_key(record, &mut Vec::new());
+                made.map_err(|why| {
+                    Error::usage("seek key", why.0).hint("give a line that has such a key")
+                })?;
+            }
         }
         self.next = None;
         // Gives back the buffers of what was being merged: the selection may need all.
         self.merge = MergeReader::new(&self.set);
         let mut selector = Selector::new(&self.set, &mut self.fetcher)?;
         let cut = selector.cut_at_key(record)?;
-        Ok(cut.iter().sum())
+        selector.records_before(&cut)
     }
 
     /// Reads the bytes of the sorted file from `offset_bytes` on; gives how many there were, fewer
@@ -393,8 +486,8 @@ impl ViewReader {
     /// # Errors
     /// What reading fails with.
     pub fn read_at(&mut self, offset_bytes: u64, out: &mut [u8]) -> Result<usize> {
-        let record_bytes = self.set.shape.record_bytes;
-        let total_bytes = self.len() * record_bytes as u64;
+        let record_bytes = self.set.shape.unit_bytes;
+        let total_bytes = self.set.units() * record_bytes as u64;
         let left_bytes = total_bytes.saturating_sub(offset_bytes);
         let wanted = (out.len() as u64).min(left_bytes) as usize;
         let mut done = 0;
@@ -425,13 +518,13 @@ impl ViewReader {
         Ok(done)
     }
 
-    /// Makes `rank` the next record: at once if it is, by a seek if not. Who reads on for a while is
+    /// Makes `unit` the next one: at once if it is, by a seek if not. Who reads on for a while is
     /// taken to want all.
-    fn go_to(&mut self, rank: u64) -> Result<()> {
-        let records = self.len();
-        if self.next == Some(rank) && self.end == records {
+    fn go_to(&mut self, unit: u64) -> Result<()> {
+        let units = self.set.units();
+        if self.next == Some(unit) && self.end == units {
             let shape = &self.set.shape;
-            if self.since_seek >= shape.block_records * self.set.runs.len() as u64 {
+            if self.since_seek >= shape.block_units * self.set.runs.len() as u64 {
                 self.merge.read_on();
             }
             return Ok(());
@@ -441,12 +534,12 @@ impl ViewReader {
         // Gives back the buffers of what was being merged: the selection may need all.
         self.merge = MergeReader::new(&self.set);
         let mut selector = Selector::new(&self.set, &mut self.fetcher)?;
-        let from = selector.cut_at_rank(rank)?;
-        let to: Vec<u64> = runs.iter().map(|run| run.records).collect();
+        let from = selector.cut_at(Measure::Units, unit)?.before;
+        let to: Vec<u64> = runs.iter().map(|run| run.units).collect();
         let given = selector.into_pieces();
         self.start((&from, &to), given, false)?;
-        self.next = Some(rank);
-        self.end = records;
+        self.skip_to(from.iter().sum(), unit)?;
+        self.end = units;
         Ok(())
     }
 }

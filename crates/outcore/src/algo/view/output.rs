@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
+use super::index::Indexer;
 use super::level::{Level, LevelRun};
-use super::runs::{ENTRY_BYTES, Index};
+use super::runs::Shape;
 use super::{SortedView, ViewReader};
 use crate::algo::crew::Crew;
 use crate::algo::ends::{stage_output, traffic_by_drive};
@@ -35,6 +36,8 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub struct WriteSummary {
     /// Records written.
     pub records: u64,
+    /// Bytes of them.
+    pub bytes: u64,
     /// Wall time.
     pub seconds: f64,
     /// Bytes read from all drives.
@@ -58,10 +61,10 @@ impl SortedView {
     ) -> Result<WriteSummary> {
         let started = Instant::now();
         let (read_before, written_before) = self.traffic_bytes();
-        let record_bytes = self.record_bytes();
+        let unit_bytes = self.unit_bytes();
         let records = range.end.min(self.len()).saturating_sub(range.start);
-        let data_bytes = records * record_bytes as u64;
-        let range = range.start..range.start + records;
+        let range = self.units_of(range.start..range.start + records)?;
+        let data_bytes = (range.end - range.start) * unit_bytes as u64;
         self.job.control.begin_phase("merge", data_bytes);
         let volume = &self.set.volume;
         let staged = stage_output(
@@ -70,12 +73,12 @@ impl SortedView {
             replace,
             Room::Exactly,
             data_bytes,
-            record_bytes,
+            unit_bytes,
         )?;
         match (staged, output) {
             (None, SortOutput::Pipe(pipe)) => {
                 let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
-                self.copy_to(range, &mut **pipe)?;
+                self.copy_units(range, &mut **pipe)?;
             }
             (None, _) => {}
             (Some(staged), _) => {
@@ -99,6 +102,7 @@ impl SortedView {
         let (read_bytes, written_bytes) = self.traffic_bytes();
         Ok(WriteSummary {
             records,
+            bytes: data_bytes,
             seconds: started.elapsed().as_secs_f64(),
             read_bytes: read_bytes - read_before,
             written_bytes: written_bytes - written_before,
@@ -106,14 +110,14 @@ impl SortedView {
         })
     }
 
-    /// Every thread merges a part and writes it to its place.
+    /// Every thread merges a part of a range of units and writes it to its place.
     fn write_parts(&self, range: Range<u64>, writer: &Writer) -> Result<()> {
-        let record_bytes = self.record_bytes();
-        let records = range.end - range.start;
-        let buffer_bytes = BUFFER_BYTES.max(record_bytes) + BLOCK_BYTES;
+        let unit_bytes = self.unit_bytes();
+        let units = range.end - range.start;
+        let buffer_bytes = BUFFER_BYTES.max(unit_bytes) + BLOCK_BYTES;
         let buffers_bytes = (BUFFERS * block_ceil(buffer_bytes as u64) as usize) as u64;
         let wanted = self.readers_beside(self.job.options.threads, buffers_bytes);
-        let crew = Crew::new(&self.job, (wanted as u64).min(records));
+        let crew = Crew::new(&self.job, (wanted as u64).min(units));
         let threads = crew.threads();
         let mut pools = Vec::with_capacity(threads);
         for _ in 0..threads {
@@ -123,25 +127,25 @@ impl SortedView {
         let memory_bytes = self.reader_bytes(threads);
         crew.run(|thread| {
             let border = |part: usize| {
-                let part = u128::from(records) * part as u128 / threads as u128;
+                let part = u128::from(units) * part as u128 / threads as u128;
                 range.start + part as u64
             };
             let mut reader = self.reader(memory_bytes)?;
             let mut port = self.set.volume.port()?;
             let (from, to) = (border(thread), border(thread + 1));
-            reader.seek(from..to)?;
+            reader.seek_units(from..to)?;
             let mut finished = Vec::new();
             let mut at = from;
             while at < to {
                 crew.check()?;
                 let mut buf = self.free_buffer(&pools[thread], &mut port, &mut finished)?;
-                let at_bytes = (at - range.start) * record_bytes as u64;
+                let at_bytes = (at - range.start) * unit_bytes as u64;
                 let phase = writer.phase(at_bytes);
                 let room = (buf.len() - phase).min(to_usize(writer.room(at_bytes)));
-                let room = room / record_bytes * record_bytes;
+                let room = room / unit_bytes * unit_bytes;
                 let len = reader.read(&mut buf[phase..phase + room])?;
                 writer.write(&mut port, buf, phase, len, at_bytes)?;
-                at += (len / record_bytes) as u64;
+                at += (len / unit_bytes) as u64;
                 self.job.control.advance(len as u64);
                 self.job.control.watch(&self.set.volume);
                 self.settle(&mut port, false, &mut finished)?;
@@ -192,18 +196,13 @@ fn settle(
 pub(super) fn merge_groups(job: &Job, level: &Level, next: &Level, group: usize) -> Result<()> {
     let groups = next.runs.len();
     let shape = &level.shape;
-    let blocks: u64 = next
-        .runs
-        .iter()
-        .map(|run| shape.blocks_of(run.records))
-        .sum();
+    let blocks: u64 = next.runs.iter().map(|run| shape.blocks_of(run.units)).sum();
     // Those of the runs that are read, and those of the runs that are written.
-    let index_bytes = 2 * Index::memory_bytes(blocks + level.runs.len() as u64);
+    let index_bytes = 2 * shape.index_bytes(blocks + level.runs.len() as u64);
     let _index = job.budget.reserve("indexes of runs", index_bytes)?;
     let crew = Crew::new(job, groups as u64);
     let threads = crew.threads();
-    let block_bytes = shape.block_bytes();
-    let chunk_bytes = (BUFFER_BYTES / block_bytes).max(1) * block_bytes;
+    let chunk_bytes = chunk_bytes(shape, BUFFER_BYTES);
     let slot_bytes = chunk_bytes + BLOCK_BYTES;
     let pool = Pool::new(&job.budget, "merged runs", slot_bytes, BUFFERS * threads)?;
     let left_bytes = job.budget.limit_bytes() - job.budget.used_bytes();
@@ -221,65 +220,96 @@ pub(super) fn merge_groups(job: &Job, level: &Level, next: &Level, group: usize)
             let set = Arc::new(level.to_set(from..to));
             let mut reader = ViewReader::new(job, set, reader_bytes)?;
             let run = &next.runs[number];
-            reader.seek(0..run.records)?;
-            let mut merged = RunWriter {
-                job,
-                level: next,
-                run,
-                pool: &pool,
-                port: &mut port,
-                finished: Vec::new(),
-                at_bytes: 0,
-            };
-            merged.write(&mut reader, chunk_bytes)?;
+            reader.seek_units(0..run.units)?;
+            let mut merged = RunWriter::new((job, next, run), &pool, &mut port);
+            merged.take(chunk_bytes, |out| {
+                let len = reader.read(out)?;
+                job.control.advance(len as u64);
+                Ok(len)
+            })?;
+            merged.finish()?;
         }
     })
 }
 
-/// Writes one merged run.
-struct RunWriter<'a> {
+/// Whole blocks in as many bytes, one at least.
+pub(super) fn chunk_bytes(shape: &Shape, bytes: usize) -> usize {
+    (bytes / shape.block_bytes()).max(1) * shape.block_bytes()
+}
+
+/// Writes one run as its records come, and its index behind them.
+pub(super) struct RunWriter<'a> {
     job: &'a Job,
     level: &'a Level,
     run: &'a LevelRun,
     pool: &'a Pool,
     port: &'a mut Port,
     finished: Vec<Transfer>,
+    indexer: Indexer<'a>,
     /// Where in the run the next write goes: a 4 KiB border.
     at_bytes: u64,
+    /// Blocks need not end at 4 KiB borders: what is over goes in front of the next ones.
+    over: Vec<u8>,
 }
 
-impl RunWriter<'_> {
-    fn write(&mut self, reader: &mut ViewReader, chunk_bytes: usize) -> Result<()> {
-        let shape = &self.level.shape;
-        let mut index = Index::default();
-        // Blocks need not end at 4 KiB borders: what is over goes in front of the next ones.
-        let mut over: Vec<u8> = Vec::new();
+impl<'a> RunWriter<'a> {
+    /// For a run of a level, with buffers of `pool`; nothing else goes through `port`.
+    pub(super) fn new(
+        (job, level, run): (&'a Job, &'a Level, &'a LevelRun),
+        pool: &'a Pool,
+        port: &'a mut Port,
+    ) -> Self {
+        RunWriter {
+            job,
+            level,
+            run,
+            pool,
+            port,
+            finished: Vec::new(),
+            indexer: Indexer::new(&level.shape, run.number),
+            at_bytes: 0,
+            over: Vec::new(),
+        }
+    }
+
+    /// Writes what `read` puts into buffers of `chunk_bytes`, 4 KiB less than those of the pool, until
+    /// it puts nothing there.
+    pub(super) fn take(
+        &mut self,
+        chunk_bytes: usize,
+        mut read: impl FnMut(&mut [u8]) -> Result<usize>,
+    ) -> Result<()> {
         loop {
             self.job.control.check()?;
             let mut buf = self.buffer()?;
-            let carried = over.len();
-            buf[..carried].copy_from_slice(&over);
-            let len = reader.read(&mut buf[carried..carried + chunk_bytes])?;
-            index.add(shape, self.run.number, &buf[carried..carried + len]);
-            self.job.control.advance(len as u64);
+            let carried = self.over.len();
+            buf[..carried].copy_from_slice(&self.over);
+            let len = read(&mut buf[carried..carried + chunk_bytes])?;
+            if len == 0 {
+                return Ok(());
+            }
+            self.indexer.add(&buf[carried..carried + len]);
             let filled = carried + len;
-            let whole = match len == 0 {
-                true => block_ceil(filled as u64) as usize,
-                false => block_floor(filled as u64) as usize,
-            };
-            if len == 0 {
-                buf[filled..whole].fill(0);
-            } else {
-                over.clear();
-                over.extend_from_slice(&buf[whole..filled]);
-            }
+            let whole = block_floor(filled as u64) as usize;
+            self.over.clear();
+            self.over.extend_from_slice(&buf[whole..filled]);
             self.submit(buf, whole)?;
-            if len == 0 {
-                break;
-            }
         }
-        let entries_len = index.prefixes.len() * ENTRY_BYTES;
-        let mut entries = vec![0; block_ceil(entries_len as u64) as usize];
+    }
+
+    /// Writes what is over and the index, which the run of the level gets.
+    pub(super) fn finish(mut self) -> Result<()> {
+        let mut buf = self.buffer()?;
+        let filled = self.over.len();
+        let whole = block_ceil(filled as u64) as usize;
+        buf[..filled].copy_from_slice(&self.over);
+        buf[filled..whole].fill(0);
+        self.submit(buf, whole)?;
+        let shape = &self.level.shape;
+        let empty = Indexer::new(shape, self.run.number);
+        let index = std::mem::replace(&mut self.indexer, empty).finish();
+        let entries_len = shape.index_bytes(index.blocks() as u64);
+        let mut entries = vec![0; block_ceil(entries_len) as usize];
         index.write_to(&mut entries);
         let slot_len = self.pool.slot_bytes();
         for part in entries.chunks(slot_len) {

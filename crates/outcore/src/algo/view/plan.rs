@@ -8,18 +8,27 @@
 //!
 //! | in ActiveSort | here |
 //! |---|---|
-//! | N records | `data_bytes / record_bytes` |
+//! | N records | `data_bytes / record_bytes`; of lines, bytes are planned for |
 //! | M memory | `memory_bytes` |
 //! | N / M runs | `runs` |
 
 use std::fmt;
 
-use super::SPARE_SLOTS;
+use std::sync::Arc;
+
 use super::fetch::slack_bytes;
-use super::runs::{BLOCKS_WANTED, ENTRY_BYTES, block_records};
+use super::index::entry_bytes;
+use super::runs::{BLOCKS_WANTED, PREFIX_WORDS, block_units};
+use super::{BuildOptions, LineType, SPARE_SLOTS};
+use crate::algo::ends::open_inputs;
+use crate::algo::lines::{LineSize, REF_BYTES, sample_parts};
+use crate::algo::sort::SortInput;
+use crate::drive::Access;
 use crate::error::{Error, Kind, Result};
+use crate::job::Job;
 use crate::memory::{BLOCK_BYTES, block_ceil};
 use crate::units;
+use crate::volume::Volume;
 
 /// Runs of one view at most: each is an open file.
 const RUNS_MAX: u64 = 512;
@@ -29,16 +38,28 @@ pub(super) const INPUT_PIECES_MAX: usize = 64;
 const AREA_BYTES_MAX: u64 = 1 << 30;
 /// Shorter areas are not worth a run.
 const AREA_BYTES_MIN: u64 = 64 << 10;
+/// Blocks of lines hold so many lines of the mean length.
+const BLOCK_LINES: u64 = 16;
+/// Buffers in which a thread puts sorted lines, and their size.
+pub(super) const LINE_BUFFERS: usize = 4;
+const LINE_BUFFER_BYTES_MAX: u64 = 1 << 20;
+/// The longest line is so much of the memory, as in a sort of lines.
+const LINE_SHARE: u64 = 32;
+const LINE_BYTES_MIN: u64 = 64 << 10;
+/// References to lines beyond those that the mean length foretells.
+const LINES_SPARE: u64 = 1024;
 
 /// What a view is made of and with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ViewSize {
     /// Bytes of all inputs.
     pub data_bytes: u64,
-    /// Size of a record.
+    /// Size of a record; 1 for lines.
     pub record_bytes: usize,
     /// Whether records are bare numbers.
     pub is_bare: bool,
+    /// How long lines are, if records are lines.
+    pub lines: Option<LineMeans>,
     /// Memory of the job.
     pub memory_bytes: u64,
     /// Threads of the job.
@@ -49,16 +70,70 @@ pub struct ViewSize {
     pub run_bytes: Option<u64>,
 }
 
+/// Lengths of lines, as a sample tells them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineMeans {
+    /// Bytes of a line with its terminator.
+    pub line_bytes: u64,
+    /// Bytes of a key, if that is not the line.
+    pub key_bytes: Option<u64>,
+}
+
+impl LineMeans {
+    pub(super) fn of(size: &LineSize) -> Self {
+        LineMeans {
+            line_bytes: (size.line_bytes as u64).max(1),
+            key_bytes: (size.key_bytes > 0.0).then(|| size.key_bytes.ceil() as u64),
+        }
+    }
+
+    /// Lines of a run that are sorted at once: more are sorted in several passes over it.
+    pub(super) fn lines_max(&self, run_bytes: u64) -> u64 {
+        run_bytes / 4 * 5 / self.line_bytes + LINES_SPARE
+    }
+
+    /// Bytes of their keys.
+    pub(super) fn keys_bytes_max(&self, run_bytes: u64) -> u64 {
+        let key_bytes = self.key_bytes.map_or(0, |bytes| bytes + 8);
+        self.lines_max(run_bytes) * key_bytes
+    }
+}
+
+/// Looks into the lines of `inputs` for what a plan has to know.
+///
+/// # Errors
+/// What opening and reading the inputs fails with.
+pub fn size_of_lines(
+    job: &Job,
+    inputs: &[SortInput],
+    lines: &LineType,
+    options: BuildOptions,
+) -> Result<ViewSize> {
+    let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
+    let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
+    let sampled = sample_parts(job, &volume, &parts, &*lines.order, lines.terminator)?;
+    Ok(ViewSize {
+        data_bytes: sampled.data_bytes,
+        record_bytes: 1,
+        is_bare: false,
+        lines: Some(LineMeans::of(&sampled)),
+        memory_bytes: job.options.memory_bytes,
+        threads: job.options.threads,
+        keeps_runs: options.keeps_runs,
+        run_bytes: options.run_bytes,
+    })
+}
+
 /// How a view is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewPlan {
     /// What was planned for.
     pub size: ViewSize,
-    /// Records of a block.
+    /// Records of a block; bytes, of lines.
     pub block_records: u64,
     /// Threads that sort runs: the job's, or as many as the memory feeds.
     pub sort_threads: usize,
-    /// Records of a run, as first sorted.
+    /// Records of a run, as first sorted; bytes, of lines.
     pub run_records: u64,
     /// Runs, as first sorted, if the input is one file.
     pub runs: u64,
@@ -77,10 +152,28 @@ pub struct ViewPlan {
 impl ViewSize {
     /// Space that a sort of so many bytes needs beside them.
     pub(super) fn sort_space_bytes(&self, run_bytes: u64) -> u64 {
-        match self.is_bare {
-            true => run_bytes,
-            false => 32 * (run_bytes / self.record_bytes as u64),
+        match (&self.lines, self.is_bare) {
+            (Some(lines), _) => {
+                REF_BYTES * lines.lines_max(run_bytes) + lines.keys_bytes_max(run_bytes)
+            }
+            (None, true) => run_bytes,
+            (None, false) => 32 * (run_bytes / self.record_bytes as u64),
         }
+    }
+
+    /// Bytes of an index entry.
+    fn entry_bytes(&self) -> u64 {
+        entry_bytes(self.lines.map_or(1, |_| PREFIX_WORDS)) as u64
+    }
+
+    /// The longest line.
+    pub(super) fn line_bytes_max(&self) -> u64 {
+        (self.memory_bytes / LINE_SHARE).max(LINE_BYTES_MIN)
+    }
+
+    /// Size of a buffer for sorted lines.
+    pub(super) fn line_buffer_bytes(&self) -> usize {
+        (self.memory_bytes / 128).clamp(64 << 10, LINE_BUFFER_BYTES_MAX) as usize
     }
 }
 
@@ -90,10 +183,14 @@ impl ViewSize {
 /// [`Kind::Memory`] if the memory is too little for records of that size.
 pub fn plan_view(size: ViewSize) -> Result<ViewPlan> {
     // The index of everything takes an eighth of the memory at most.
-    let blocks_max = (size.memory_bytes / 8 / ENTRY_BYTES as u64).max(1);
+    let blocks_max = (size.memory_bytes / 8 / size.entry_bytes()).max(1);
     let least_bytes = (size.data_bytes / blocks_max).next_power_of_two();
-    let wanted_bytes = least_bytes.saturating_mul(BLOCKS_WANTED);
-    let block_records = block_records(size.record_bytes, size.data_bytes.max(wanted_bytes));
+    // Slots for blocks of long lines shall not take all of it.
+    let share_bytes = size.memory_bytes / 1024;
+    let lines_bytes = size.lines.map_or(0, |lines| BLOCK_LINES * lines.line_bytes);
+    let lines_bytes = lines_bytes.min(share_bytes);
+    let wanted_bytes = least_bytes.max(lines_bytes).saturating_mul(BLOCKS_WANTED);
+    let block_records = block_units(size.record_bytes, size.data_bytes.max(wanted_bytes));
     plan_in_blocks(size, block_records)
 }
 
@@ -114,12 +211,18 @@ fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> 
     let eighth_bytes = size.memory_bytes / 8;
     let block_bytes = block_records * record_bytes;
     let slot_bytes = slot_bytes(&size, block_records);
-    let index_bytes = (size.data_bytes / block_bytes + 1) * ENTRY_BYTES as u64;
+    let index_bytes = (size.data_bytes / block_bytes + 1) * size.entry_bytes();
     let kept_bytes = match size.keeps_runs {
         true => eighth_bytes.max((2 * 16 + SPARE_SLOTS as u64) * slot_bytes),
         false => 0,
     };
-    let fixed_bytes = size.memory_bytes / 32 + index_bytes + kept_bytes;
+    let buffers_bytes = match size.lines {
+        Some(_) => {
+            threads * (LINE_BUFFERS * (size.line_buffer_bytes() + 2 * block_bytes as usize)) as u64
+        }
+        None => 0,
+    };
+    let fixed_bytes = size.memory_bytes / 32 + index_bytes + kept_bytes + buffers_bytes;
     let usable_bytes = size.memory_bytes.saturating_sub(fixed_bytes);
     let areas = threads + 2;
     let space = |run_bytes: u64| size.sort_space_bytes(run_bytes);
@@ -128,9 +231,8 @@ fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> 
     let mut area_bytes = u128::from(usable_bytes) * (1 << 20) / u128::from(mib_bytes);
     area_bytes = area_bytes.min(u128::from(AREA_BYTES_MAX));
     let area_bytes = area_bytes as u64 / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
-    let slack_bytes = (INPUT_PIECES_MAX as u64 * 2 + 4) * BLOCK_BYTES as u64;
-    let index_share = ENTRY_BYTES as u64 * (area_bytes / block_bytes + 1);
-    let room_bytes = area_bytes.saturating_sub(slack_bytes + index_share);
+    let index_share = size.entry_bytes() * (area_bytes / block_bytes + 1);
+    let room_bytes = area_bytes.saturating_sub(AREA_SLACK_BYTES + index_share);
     if room_bytes < record_bytes.max(AREA_BYTES_MIN) {
         let cause = format!(
             "{} are too little for records of {record_bytes} bytes",
@@ -145,7 +247,8 @@ fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> 
         run_records = records.div_ceil(areas).max(1).min(run_records);
     }
     if let Some(run_bytes) = size.run_bytes {
-        run_records = run_records.min((run_bytes / record_bytes).max(1));
+        let least = size.lines.map_or(1, |lines| lines.line_bytes);
+        run_records = run_records.min((run_bytes / record_bytes).max(least));
     }
     let runs = records.div_ceil(run_records);
     let merges = merges(size, slot_bytes, runs)?;
@@ -167,8 +270,12 @@ fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> 
 /// A slot for one block.
 fn slot_bytes(size: &ViewSize, block_records: u64) -> u64 {
     let block_bytes = block_records * size.record_bytes as u64;
-    let is_aligned = block_bytes.is_multiple_of(BLOCK_BYTES as u64);
-    block_bytes + slack_bytes(is_aligned) as u64
+    let is_aligned = size.lines.is_none() && block_bytes.is_multiple_of(BLOCK_BYTES as u64);
+    // A block of lines is longer than its units by a line.
+    let more_bytes = size
+        .lines
+        .map_or(0, |lines| block_bytes.max(2 * lines.line_bytes));
+    block_bytes + more_bytes + slack_bytes(is_aligned) as u64
 }
 
 /// How many runs are merged into one in each pass beforehand, so that in the end one reader with
@@ -197,7 +304,16 @@ fn merges(size: ViewSize, slot_bytes: u64, runs: u64) -> Result<Vec<u64>> {
     Ok(merges)
 }
 
+/// Room in an area beside the records: for pieces that begin at 4 KiB borders.
+const AREA_SLACK_BYTES: u64 = (INPUT_PIECES_MAX as u64 * 3 + 4) * BLOCK_BYTES as u64;
+
 impl ViewPlan {
+    /// The longest line.
+    pub(super) fn line_bytes_max(&self) -> u64 {
+        let room_bytes = (self.area_bytes as u64).saturating_sub(AREA_SLACK_BYTES);
+        self.size.line_bytes_max().min(room_bytes)
+    }
+
     /// Bytes of a run, as first sorted.
     pub fn run_bytes(&self) -> u64 {
         self.run_records * self.size.record_bytes as u64
@@ -220,11 +336,14 @@ impl ViewPlan {
 impl fmt::Display for ViewPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = &self.size;
+        let what = match size.lines {
+            Some(lines) => format!("lines of about {} bytes", lines.line_bytes),
+            None => format!("{}-byte records", size.record_bytes),
+        };
         writeln!(
             f,
-            "plan: {} of {}-byte records in {} of memory, {} threads",
+            "plan: {} of {what} in {} of memory, {} threads",
             units::bytes(size.data_bytes),
-            size.record_bytes,
             units::bytes(size.memory_bytes),
             size.threads
         )?;
@@ -247,7 +366,10 @@ impl fmt::Display for ViewPlan {
             f,
             "  blocks of {}, an index of {}",
             units::bytes(self.block_records * size.record_bytes as u64),
-            units::bytes(size.data_bytes / (self.block_records * size.record_bytes as u64) * 24)
+            units::bytes(
+                size.data_bytes / (self.block_records * size.record_bytes as u64)
+                    * size.entry_bytes()
+            )
         )?;
         write!(
             f,
@@ -268,6 +390,7 @@ mod tests {
             data_bytes,
             record_bytes: 8,
             is_bare: true,
+            lines: None,
             memory_bytes,
             threads: 2,
             keeps_runs: false,
@@ -327,6 +450,35 @@ mod tests {
     }
 
     #[test]
+    fn lines_their_references_and_keys_fit_the_memory() {
+        for memory_shift in 26..34 {
+            for (line_bytes, key_bytes) in [(2, None), (100, None), (30, Some(40)), (5000, Some(3))]
+            {
+                let lines = LineMeans {
+                    line_bytes,
+                    key_bytes,
+                };
+                let size = ViewSize {
+                    record_bytes: 1,
+                    is_bare: false,
+                    lines: Some(lines),
+                    ..size(20 << 30, 1 << memory_shift)
+                };
+                let plan = plan_view(size).unwrap();
+                let areas = plan.areas as u64 * plan.area_bytes as u64;
+                let space = plan.sort_threads as u64 * size.sort_space_bytes(plan.run_bytes());
+                assert!(areas + space <= size.memory_bytes, "{plan:?}");
+                assert!(
+                    plan.block_records >= (16 * line_bytes).min(size.memory_bytes / 1024),
+                    "{plan:?}"
+                );
+                assert!(plan.line_bytes_max() >= AREA_BYTES_MIN, "{plan:?}");
+                assert!(plan.to_string().contains("lines of about"), "{plan}");
+            }
+        }
+    }
+
+    #[test]
     fn further_runs_fit_their_areas_in_the_blocks_of_a_small_view() {
         for record_bytes in [4, 100, 4096] {
             let large = ViewSize {
@@ -334,11 +486,11 @@ mod tests {
                 threads: 1,
                 ..size(1 << 40, 8 << 30)
             };
-            let blocks_of_small = block_records(record_bytes, 1 << 20);
+            let blocks_of_small = block_units(record_bytes, 1 << 20);
             assert!(plan_view(large).unwrap().block_records > blocks_of_small);
             let plan = plan_in_blocks(large, blocks_of_small).unwrap();
             let blocks = plan.run_records.div_ceil(plan.block_records);
-            let index_bytes = block_ceil(blocks * ENTRY_BYTES as u64);
+            let index_bytes = block_ceil(blocks * large.entry_bytes());
             let stored_bytes = block_ceil(plan.run_bytes()) + index_bytes;
             assert!(stored_bytes <= plan.area_bytes as u64, "{plan:?}");
         }

@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::fetch::{Fetcher, Piece};
-use super::runs::RunSet;
-use crate::algo::merge::{Merge, Pieces, merge_of};
+use super::runs::{Prefix, RunSet};
+use crate::algo::merge::{Merge, Pieces};
 use crate::error::{Error, Kind, Result};
 
 /// What comes after the piece that is being merged.
@@ -42,7 +42,7 @@ struct RunState {
     /// Blocks from here to `end_block` have not been asked for.
     next_block: u64,
     end_block: u64,
-    /// The record behind the last.
+    /// The unit behind the last.
     end: u64,
     /// Blocks to ask for at once, the next time.
     step_blocks: u64,
@@ -58,7 +58,7 @@ pub(super) struct MergeReader {
     used_up: Option<usize>,
     /// Whether to read ahead.
     is_reading_on: bool,
-    /// Records left in the range.
+    /// Units left in the range.
     left: u64,
 }
 
@@ -66,7 +66,7 @@ impl MergeReader {
     pub(super) fn new(set: &Arc<RunSet>) -> Self {
         MergeReader {
             set: Arc::clone(set),
-            core: merge_of(&set.shape.order, set.shape.bare),
+            core: set.shape.merge(),
             runs: Vec::new(),
             heads: Vec::new(),
             used_up: None,
@@ -75,7 +75,7 @@ impl MergeReader {
         }
     }
 
-    /// Starts at the records `from` of the runs, to end before `to`. `given` are pieces that are in
+    /// Starts at the units `from` of the runs, where records begin, to end before `to`. `given` are pieces that are in
     /// memory already. With `is_reading_on`, all of the range will be wanted.
     pub(super) fn start(
         &mut self,
@@ -87,16 +87,16 @@ impl MergeReader {
         self.left = 0;
         self.runs.clear();
         fetcher.drain()?;
-        let block_records = self.set.shape.block_records;
         self.is_reading_on = is_reading_on;
         self.used_up = None;
-        for (&from, &to) in from.iter().zip(to) {
+        for (run, (&from, &to)) in from.iter().zip(to).enumerate() {
             let is_empty = from >= to;
+            let next_block = self.set.block_of(from);
             self.runs.push(RunState {
-                next_block: from / block_records,
+                next_block,
                 end_block: match is_empty {
-                    true => from / block_records,
-                    false => to.div_ceil(block_records),
+                    true => next_block,
+                    false => self.set.block_behind(run, to),
                 },
                 end: to,
                 step_blocks: 1,
@@ -108,6 +108,7 @@ impl MergeReader {
             let is_next = state.ahead.is_empty() && piece.stretch.first_block == state.next_block;
             if is_next && state.next_block < state.end_block {
                 state.next_block += piece.stretch.blocks;
+                skip_empty(&self.set, piece.stretch.run, state);
                 state.ahead.push_back(Ahead::Here(piece));
             }
         }
@@ -116,8 +117,8 @@ impl MergeReader {
         for (run, &from) in from.iter().enumerate() {
             self.bring(fetcher, run)?;
             if let Some(current) = &self.runs[run].current {
-                let first = current.stretch.first_block * block_records;
-                self.heads[run] = (from - first) as usize * self.set.shape.record_bytes;
+                let first = self.set.start(run, current.stretch.first_block);
+                self.heads[run] = (from - first) as usize * self.set.shape.unit_bytes;
             }
         }
         let slices = slices(&self.runs);
@@ -135,10 +136,10 @@ impl MergeReader {
         self.is_reading_on = true;
     }
 
-    /// Fills `out`, a whole number of records and no more than are left.
+    /// Fills `out`, a whole number of units and no more than are left.
     pub(super) fn read(&mut self, fetcher: &mut Fetcher, out: &mut [u8]) -> Result<()> {
-        let records = (out.len() / self.set.shape.record_bytes) as u64;
-        if records > self.left {
+        let units = (out.len() / self.set.shape.unit_bytes) as u64;
+        if units > self.left {
             return Err(Error::new(
                 Kind::Usage,
                 "read view",
@@ -170,7 +171,7 @@ impl MergeReader {
             filled += merged.bytes;
             self.used_up = merged.used_up;
         }
-        self.left = left - records;
+        self.left = left - units;
         Ok(())
     }
 
@@ -179,14 +180,14 @@ impl MergeReader {
         loop {
             self.ask(fetcher, Some(run))?;
             self.settle(fetcher);
+            self.check_room(fetcher, run)?;
             let state = &mut self.runs[run];
             match state.ahead.pop_front() {
                 Some(Ahead::Here(mut piece)) => {
                     fetcher.check(&mut piece)?;
                     self.core.encode(piece.payload_mut())?;
-                    let shape = &self.set.shape;
-                    let first = piece.stretch.first_block * shape.block_records;
-                    let wanted = (state.end - first) as usize * shape.record_bytes;
+                    let first = self.set.start(run, piece.stretch.first_block);
+                    let wanted = (state.end - first) as usize * self.set.shape.unit_bytes;
                     state.current_bytes = wanted.min(piece.stretch.payload_bytes);
                     state.current = Some(piece);
                     return Ok(());
@@ -196,6 +197,16 @@ impl MergeReader {
                 None => {}
             }
             fetcher.poll(true)?;
+        }
+    }
+
+    /// Fails if a run's next piece is neither here nor coming for want of memory.
+    fn check_room(&self, fetcher: &Fetcher, run: usize) -> Result<()> {
+        let state = &self.runs[run];
+        let is_wanted = state.ahead.is_empty() && state.next_block < state.end_block;
+        match is_wanted && fetcher.is_idle() {
+            true => Err(fetcher.no_room(&fetcher.fit(run, state.next_block, 1))),
+            false => Ok(()),
         }
     }
 
@@ -217,7 +228,7 @@ impl MergeReader {
         if let Some(run) = needed
             && self.runs[run].ahead.is_empty()
         {
-            is_any |= self.ask_for(fetcher, run);
+            is_any |= self.ask_for(fetcher, run, true);
         }
         if self.is_reading_on {
             let mut lacking: Vec<usize> = (0..self.runs.len())
@@ -225,7 +236,7 @@ impl MergeReader {
                 .collect();
             lacking.sort_by_key(|&run| (self.forecast(run), run));
             for run in lacking {
-                is_any |= self.ask_for(fetcher, run);
+                is_any |= self.ask_for(fetcher, run, false);
             }
             // Every run's own slots stay free for it.
             let mut spare = self.spare_slots(fetcher);
@@ -234,7 +245,7 @@ impl MergeReader {
                 let Some(first) = runs.min_by_key(|&run| (self.forecast(run), run)) else {
                     break;
                 };
-                if !self.ask_for(fetcher, first) {
+                if !self.ask_for(fetcher, first, false) {
                     break;
                 }
                 is_any = true;
@@ -268,12 +279,14 @@ impl MergeReader {
     }
 
     /// When the next piece of a run will be needed: when its first record comes.
-    fn forecast(&self, run: usize) -> u128 {
+    fn forecast(&self, run: usize) -> Prefix {
         let block = self.runs[run].next_block as usize;
-        self.set.runs[run].index.prefixes[block]
+        self.set.runs[run].index.prefix(block)
     }
 
-    fn ask_for(&mut self, fetcher: &mut Fetcher, run: usize) -> bool {
+    /// Asks for the next piece of a run; false if it has none or there is no slot. What has no slot of
+    /// its size waits until it is needed.
+    fn ask_for(&mut self, fetcher: &mut Fetcher, run: usize, is_needed: bool) -> bool {
         let blocks_max = match self.is_reading_on {
             true => fetcher.blocks_max(),
             false => 1,
@@ -286,15 +299,27 @@ impl MergeReader {
             .step_blocks
             .min(blocks_max)
             .min(state.end_block - state.next_block);
-        let stretch = self.set.stretch(run, state.next_block, blocks);
-        if !fetcher.fetch(stretch) {
+        let stretch = fetcher.fit(run, state.next_block, blocks);
+        let waits = !is_needed && fetcher.is_long(&stretch);
+        if waits || !fetcher.fetch(stretch) {
             return false;
         }
         state.ahead.push_back(Ahead::Coming(state.next_block));
         state.next_block += stretch.blocks;
+        skip_empty(&self.set, run, state);
         // The first record is there after one block a run; what follows is read in larger pieces.
         state.step_blocks = (4 * state.step_blocks).min(blocks_max);
         true
+    }
+}
+
+/// Goes on to the next block in which a line begins.
+fn skip_empty(set: &RunSet, run: usize, state: &mut RunState) {
+    let start = |block: u64| set.start(run, block);
+    while state.next_block < state.end_block
+        && start(state.next_block) == start(state.next_block + 1)
+    {
+        state.next_block += 1;
     }
 }
 

@@ -7,6 +7,9 @@
 //! sqrt(k / 12) blocks away from i, so that further pivots, chosen by interpolation, mostly lie in
 //! the blocks that are here already.
 //!
+//! Ranks count units or records ([`Measure`]): for lines a place in the sorted text, or the number of a
+//! line. A unit inside a line has the cut in front of that line.
+//!
 //! Contract: records are ordered by their order strings, equal ones by run and place; so every rank
 //! has one cut, whatever is repeated. Blocks are checked before they are looked at. At most two
 //! blocks of each run are in memory at once.
@@ -14,15 +17,40 @@
 use std::sync::Arc;
 
 use super::fetch::{Fetcher, Piece};
-use super::runs::{RunSet, Shape};
+use super::runs::{Prefix, RunSet, Shape};
 use crate::error::{Error, Kind, Result};
+
+/// What a rank counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Measure {
+    Units,
+    Records,
+}
+
+/// The place of a rank in every run, in units.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cut {
+    /// In front of the record that holds the rank.
+    pub(super) before: Vec<u64>,
+    /// Behind that record, if it begins before the rank.
+    pub(super) through: Vec<u64>,
+}
+
+impl Cut {
+    fn at(place: Vec<u64>) -> Self {
+        Cut {
+            through: place.clone(),
+            before: place,
+        }
+    }
+}
 
 /// A question that is answered with yes by the first records of every run and with no by the rest.
 trait Pivot {
-    /// Whether a record is before the cut.
-    fn is_before(&self, run: usize, position: u64, record: &[u8]) -> bool;
-    /// The same, told from the first 16 bytes of its order string, if they are enough.
-    fn is_prefix_before(&self, run: usize, position: u64, prefix: u128) -> Option<bool>;
+    /// Whether a record is before the cut; it begins at `unit` of the run.
+    fn is_before(&self, run: usize, unit: u64, record: &[u8]) -> bool;
+    /// The same, told from its prefix, if that is enough.
+    fn is_prefix_before(&self, run: usize, unit: u64, prefix: &Prefix) -> Option<bool>;
     /// The cut in a run where it is known.
     fn known(&self, _run: usize) -> Option<u64> {
         None
@@ -32,16 +60,16 @@ trait Pivot {
 /// Records whose prefix is less.
 struct PrefixPivot<'a> {
     shape: &'a Shape,
-    prefix: u128,
+    prefix: Prefix,
 }
 
 impl Pivot for PrefixPivot<'_> {
-    fn is_before(&self, _run: usize, _position: u64, record: &[u8]) -> bool {
+    fn is_before(&self, _run: usize, _unit: u64, record: &[u8]) -> bool {
         self.shape.prefix(record) < self.prefix
     }
 
-    fn is_prefix_before(&self, _run: usize, _position: u64, prefix: u128) -> Option<bool> {
-        Some(prefix < self.prefix)
+    fn is_prefix_before(&self, _run: usize, _unit: u64, prefix: &Prefix) -> Option<bool> {
+        Some(*prefix < self.prefix)
     }
 }
 
@@ -49,23 +77,29 @@ impl Pivot for PrefixPivot<'_> {
 struct RecordPivot<'a> {
     shape: &'a Shape,
     run: usize,
-    position: u64,
+    found: Found,
+    prefix: Prefix,
+}
+
+/// A record that was looked at, and where it begins and ends.
+struct Found {
+    from: u64,
+    to: u64,
     record: Vec<u8>,
-    prefix: u128,
 }
 
 impl Pivot for RecordPivot<'_> {
-    fn is_before(&self, run: usize, position: u64, record: &[u8]) -> bool {
+    fn is_before(&self, run: usize, unit: u64, record: &[u8]) -> bool {
         if run == self.run {
-            return position <= self.position;
+            return unit < self.found.to;
         }
-        let order = self.shape.order.compare(record, &self.record);
+        let order = self.shape.compare(record, &self.found.record);
         order.then(run.cmp(&self.run)).is_lt()
     }
 
-    fn is_prefix_before(&self, run: usize, position: u64, prefix: u128) -> Option<bool> {
+    fn is_prefix_before(&self, run: usize, unit: u64, prefix: &Prefix) -> Option<bool> {
         if run == self.run {
-            return Some(position <= self.position);
+            return Some(unit < self.found.to);
         }
         let order = prefix.cmp(&self.prefix);
         match (order.is_eq(), self.shape.is_whole_in_prefix()) {
@@ -75,7 +109,7 @@ impl Pivot for RecordPivot<'_> {
     }
 
     fn known(&self, run: usize) -> Option<u64> {
-        (run == self.run).then_some(self.position + 1)
+        (run == self.run).then_some(self.found.to)
     }
 }
 
@@ -83,35 +117,39 @@ impl Pivot for RecordPivot<'_> {
 struct KeyPivot<'a> {
     shape: &'a Shape,
     record: &'a [u8],
-    prefix: u128,
-    mask: u128,
+    prefix: Prefix,
+    mask: Prefix,
 }
 
 impl<'a> KeyPivot<'a> {
     fn new(shape: &'a Shape, record: &'a [u8]) -> Self {
-        let order = &shape.order;
-        let second = match order.words() {
-            0 | 1 => 0,
-            _ => order.key_mask(1),
-        };
-        let mask = u128::from(order.key_mask(0)) << 64 | u128::from(second);
+        let mask = shape.key_mask();
         KeyPivot {
             shape,
             record,
-            prefix: shape.prefix(record) & mask,
+            prefix: masked(&shape.prefix(record), &mask),
             mask,
         }
     }
 }
 
+fn masked(prefix: &Prefix, mask: &Prefix) -> Prefix {
+    let mut masked = *prefix;
+    masked
+        .iter_mut()
+        .zip(mask)
+        .for_each(|(word, mask)| *word &= mask);
+    masked
+}
+
 impl Pivot for KeyPivot<'_> {
-    fn is_before(&self, _run: usize, _position: u64, record: &[u8]) -> bool {
-        self.shape.order.compare_keys(record, self.record).is_lt()
+    fn is_before(&self, _run: usize, _unit: u64, record: &[u8]) -> bool {
+        self.shape.compare_keys(record, self.record).is_lt()
     }
 
-    fn is_prefix_before(&self, _run: usize, _position: u64, prefix: u128) -> Option<bool> {
-        let order = (prefix & self.mask).cmp(&self.prefix);
-        match order.is_eq() && self.shape.order.key_bytes() > 16 {
+    fn is_prefix_before(&self, _run: usize, _unit: u64, prefix: &Prefix) -> Option<bool> {
+        let order = masked(prefix, &self.mask).cmp(&self.prefix);
+        match order.is_eq() && !self.shape.is_key_in_prefix() {
             true => None,
             false => Some(order.is_lt()),
         }
@@ -140,32 +178,48 @@ impl<'a> Selector<'a> {
         self.cached.into_iter().flatten().collect()
     }
 
-    /// How many records of each run come before the first whose key is not before that of `record`.
+    /// Where in each run the first record is whose key is not before that of `record`.
     pub(super) fn cut_at_key(&mut self, record: &[u8]) -> Result<Vec<u64>> {
         let set = Arc::clone(&self.set);
         let (lo, hi) = self.whole();
         self.cuts(&KeyPivot::new(&set.shape, record), &lo, &hi)
     }
 
-    /// How many records of each run come before the record of rank `rank`.
-    pub(super) fn cut_at_rank(&mut self, rank: u64) -> Result<Vec<u64>> {
+    /// Where in each run the rank `rank` is.
+    pub(super) fn cut_at(&mut self, measure: Measure, rank: u64) -> Result<Cut> {
         let set = Arc::clone(&self.set);
         let (mut lo, mut hi) = self.whole();
-        if rank == 0 || rank >= hi.iter().sum() {
-            return Ok(if rank == 0 { lo } else { hi });
+        let total = match measure {
+            Measure::Units => set.units(),
+            Measure::Records => set.records(),
+        };
+        if rank == 0 || rank >= total {
+            return Ok(Cut::at(if rank == 0 { lo } else { hi }));
         }
-        if let Some(prefix) = self.estimate(rank) {
+        let (mut below, mut above) = (rank, total - rank);
+        if let Some(prefix) = self.estimate(measure, rank) {
             let shape = &set.shape;
             let cuts = self.cuts(&PrefixPivot { shape, prefix }, &lo, &hi)?;
-            match cuts.iter().sum::<u64>() <= rank {
-                true => lo = cuts,
-                false => hi = cuts,
+            let counted = self.count(measure, &cuts)?;
+            match counted <= rank {
+                true => (lo, below) = (cuts, rank - counted),
+                false => (hi, above) = (cuts, counted - rank),
             }
         }
         for round in 1u64.. {
-            let Some((below, above)) = tighten(&mut lo, &mut hi, rank) else {
+            if below == 0 || above == 0 {
                 break;
-            };
+            }
+            if measure == Measure::Units && set.shape.lines().is_none() {
+                // Where every unit is a record, a cut is no further than the rank is.
+                match tighten(&mut lo, &mut hi, rank) {
+                    Some(closer) => (below, above) = closer,
+                    None => below = rank - lo.iter().sum::<u64>(),
+                }
+                if below == 0 || hi.iter().sum::<u64>() == rank {
+                    break;
+                }
+            }
             let widths = lo.iter().zip(&hi).map(|(lo, hi)| hi - lo);
             let Some((run, width)) = widths.enumerate().max_by_key(|&(_, width)| width) else {
                 break;
@@ -177,42 +231,74 @@ impl<'a> Selector<'a> {
             } else {
                 share as u64
             };
-            let position = lo[run] + step.min(width - 1);
-            let record = self.record(run, position)?;
+            let found = self.record(run, lo[run] + step.min(width - 1))?;
             let pivot = RecordPivot {
                 shape: &set.shape,
                 run,
-                position,
-                prefix: set.shape.prefix(&record),
-                record,
+                prefix: set.shape.prefix(&found.record),
+                found,
             };
-            let mut cuts = self.cuts(&pivot, &lo, &hi)?;
-            if cuts.iter().sum::<u64>() <= rank {
-                lo = cuts;
-            } else {
-                cuts[run] = position;
-                hi = cuts;
+            let through = self.cuts(&pivot, &lo, &hi)?;
+            let counted = self.count(measure, &through)?;
+            if counted <= rank {
+                (lo, below) = (through, rank - counted);
+                continue;
+            }
+            let mut before = through.clone();
+            before[run] = pivot.found.from;
+            let size = match measure {
+                Measure::Units => pivot.found.to - pivot.found.from,
+                Measure::Records => 1,
+            };
+            if counted - size < rank {
+                return Ok(Cut { before, through });
+            }
+            (hi, above) = (before, counted - size - rank);
+        }
+        Ok(Cut::at(if below == 0 { lo } else { hi }))
+    }
+
+    /// How many records of all runs come before the cuts, which [`Selector::cuts`] has given.
+    pub(super) fn records_before(&mut self, cuts: &[u64]) -> Result<u64> {
+        self.count(Measure::Records, cuts)
+    }
+
+    fn count(&mut self, measure: Measure, cuts: &[u64]) -> Result<u64> {
+        let set = Arc::clone(&self.set);
+        let Some(lines) = set.shape.lines().filter(|_| measure == Measure::Records) else {
+            return Ok(cuts.iter().sum());
+        };
+        let mut counted = 0;
+        for (run, &cut) in cuts.iter().enumerate() {
+            if cut == set.runs[run].units {
+                counted += set.runs[run].records;
+                continue;
+            }
+            let block = set.block_of(cut);
+            counted += set.rank_of_block(run, block);
+            let from = set.start(run, block);
+            if from < cut {
+                let piece = self.block(run, block)?;
+                let here = &piece[..(cut - from) as usize];
+                counted += memchr::memchr_iter(lines.terminator, here).count() as u64;
             }
         }
-        match lo.iter().sum::<u64>() == rank {
-            true => Ok(lo),
-            false => Ok(hi),
-        }
+        Ok(counted)
     }
 
     fn whole(&self) -> (Vec<u64>, Vec<u64>) {
         let runs = &self.set.runs;
-        let hi: Vec<u64> = runs.iter().map(|run| run.records).collect();
+        let hi: Vec<u64> = runs.iter().map(|run| run.units).collect();
         (vec![0; runs.len()], hi)
     }
 
     /// The prefix of a block's first record whose rank is about `rank`.
-    fn estimate(&self, rank: u64) -> Option<u128> {
-        let runs = &self.set.runs;
-        let block_records = self.set.shape.block_records as f64;
+    fn estimate(&self, measure: Measure, rank: u64) -> Option<Prefix> {
+        let set = &self.set;
+        let runs = &set.runs;
         let mut lo = vec![0; runs.len()];
-        let mut hi: Vec<usize> = runs.iter().map(|run| run.index.prefixes.len()).collect();
-        let mut best: Option<(f64, u128)> = None;
+        let mut hi: Vec<usize> = runs.iter().map(|run| run.index.blocks()).collect();
+        let mut best: Option<(f64, Prefix)> = None;
         loop {
             let widths = lo.iter().zip(&hi).map(|(lo, hi)| hi - lo);
             let (widest, width) = widths.enumerate().max_by_key(|&(_, width)| width)?;
@@ -220,14 +306,25 @@ impl<'a> Selector<'a> {
                 return best.map(|(_, prefix)| prefix);
             }
             let middle = lo[widest] + width / 2;
-            let prefix = runs[widest].index.prefixes[middle];
+            let prefix = runs[widest].index.prefix(middle);
             let mut cuts = Vec::with_capacity(runs.len());
             let mut estimated = 0.0;
             for (run, facts) in runs.iter().enumerate() {
-                let samples = &facts.index.prefixes[lo[run]..hi[run]];
-                let cut = lo[run] + samples.partition_point(|sample| *sample < prefix);
-                let records = (cut as f64 - 0.5).max(0.0) * block_records;
-                estimated += records.min(facts.records as f64);
+                let cut = lo[run] + facts.index.count_less((lo[run], hi[run]), &prefix);
+                // The cut is somewhere in the block in front of that.
+                estimated += match cut {
+                    0 => 0.0,
+                    cut => {
+                        let (last, cut) = (cut as u64 - 1, cut as u64);
+                        let ends = match measure {
+                            Measure::Units => (set.start(run, last), set.start(run, cut)),
+                            Measure::Records => {
+                                (set.rank_of_block(run, last), set.rank_of_block(run, cut))
+                            }
+                        };
+                        (ends.0 + ends.1) as f64 / 2.0
+                    }
+                };
                 cuts.push(cut);
             }
             let distance = (estimated - rank as f64).abs();
@@ -267,28 +364,27 @@ impl<'a> Selector<'a> {
             let known = known.clamp(bounds.0, bounds.1);
             *bounds = (known, known);
         }
-        let block_records = self.set.shape.block_records;
-        let prefixes = &self.set.runs[run].index.prefixes;
+        let set = &self.set;
         while bounds.0 < bounds.1 {
-            let (first, last) = (bounds.0 / block_records, (bounds.1 - 1) / block_records);
+            let (first, last) = (set.block_of(bounds.0), set.block_behind(run, bounds.1) - 1);
             if first == last {
                 return self.narrow_in_block(pivot, run, first, bounds);
             }
             let middle = first + (last - first).div_ceil(2);
-            let position = middle * block_records;
-            let told = pivot.is_prefix_before(run, position, prefixes[middle as usize]);
-            let is_before = match told {
+            let unit = set.start(run, middle);
+            let prefix = set.runs[run].index.prefix(middle as usize);
+            let is_before = match pivot.is_prefix_before(run, unit, &prefix) {
                 Some(is_before) => is_before,
-                None => {
-                    let Some(record) = self.cached_record(run, position) else {
-                        return Some(middle);
-                    };
-                    pivot.is_before(run, position, record)
-                }
+                None => match self.found(run, unit) {
+                    Some((_, record)) => pivot.is_before(run, unit, record),
+                    None => return Some(set.block_of(unit)),
+                },
             };
             match is_before {
-                true => bounds.0 = position + 1,
-                false => bounds.1 = position,
+                // How long a line is, only its block says.
+                true if set.shape.lines().is_some() => bounds.0 = unit,
+                true => bounds.0 = unit + 1,
+                false => bounds.1 = unit,
             }
         }
         None
@@ -303,35 +399,71 @@ impl<'a> Selector<'a> {
         bounds: &mut (u64, u64),
     ) -> Option<u64> {
         while bounds.0 < bounds.1 {
-            let position = bounds.0 + (bounds.1 - bounds.0) / 2;
-            let Some(record) = self.cached_record(run, position) else {
+            let middle = bounds.0 + (bounds.1 - bounds.0) / 2;
+            let Some(((from, to), record)) = self.found_in(run, block, middle) else {
                 return Some(block);
             };
-            match pivot.is_before(run, position, record) {
-                true => bounds.0 = position + 1,
-                false => bounds.1 = position,
+            match pivot.is_before(run, from, record) {
+                true => bounds.0 = to,
+                false => bounds.1 = from,
             }
         }
         None
     }
 
-    fn cached_record(&self, run: usize, position: u64) -> Option<&[u8]> {
-        let shape = &self.set.shape;
-        let block = position / shape.block_records;
-        let mut pieces = self.cached[run].iter();
-        let piece = pieces.find(|piece| piece.has_block(block))?;
-        let within = position - piece.stretch.first_block * shape.block_records;
-        let at = within as usize * shape.record_bytes;
-        Some(&piece.payload()[at..at + shape.record_bytes])
+    /// The record that holds a unit, if its block is here, with the units where it begins and ends.
+    fn found(&self, run: usize, unit: u64) -> Option<((u64, u64), &[u8])> {
+        self.found_in(run, self.block_with(run, unit), unit)
     }
 
-    /// A record of a run.
-    fn record(&mut self, run: usize, position: u64) -> Result<Vec<u8>> {
-        if self.cached_record(run, position).is_none() {
-            self.load(&[(run, position / self.set.shape.block_records)])?;
+    /// The block in which the record begins that holds a unit.
+    fn block_with(&self, run: usize, unit: u64) -> u64 {
+        self.set.block_behind(run, unit + 1).saturating_sub(1)
+    }
+
+    fn found_in(&self, run: usize, block: u64, unit: u64) -> Option<((u64, u64), &[u8])> {
+        let payload = self.cached(run, block)?;
+        let shape = &self.set.shape;
+        let first = self.set.start(run, block);
+        let at = (unit - first) as usize * shape.unit_bytes;
+        let Some(lines) = shape.lines() else {
+            let record = &payload[at..at + shape.unit_bytes];
+            return Some(((unit, unit + 1), record));
+        };
+        let from = memchr::memrchr(lines.terminator, &payload[..at]).map_or(0, |end| end + 1);
+        let len = memchr::memchr(lines.terminator, &payload[from..]);
+        let end = len.map_or(payload.len(), |len| from + len);
+        let to = (end + 1).min(payload.len());
+        Some((
+            (first + from as u64, first + to as u64),
+            &payload[from..end],
+        ))
+    }
+
+    /// What a block holds, if it is here.
+    fn cached(&self, run: usize, block: u64) -> Option<&[u8]> {
+        let mut pieces = self.cached[run].iter();
+        pieces
+            .find(|piece| piece.stretch.first_block == block)
+            .map(Piece::payload)
+    }
+
+    /// What a block holds.
+    fn block(&mut self, run: usize, block: u64) -> Result<&[u8]> {
+        if self.cached(run, block).is_none() {
+            self.load(&[(run, block)])?;
         }
-        let record = self.cached_record(run, position).map(<[u8]>::to_vec);
-        record.ok_or_else(no_slot)
+        self.cached(run, block).ok_or_else(no_block)
+    }
+
+    /// The record of a run that holds a unit.
+    fn record(&mut self, run: usize, unit: u64) -> Result<Found> {
+        let block = self.block_with(run, unit);
+        self.block(run, block)?;
+        let found = self.found_in(run, block, unit);
+        let ((from, to), record) = found.ok_or_else(no_block)?;
+        let record = record.to_vec();
+        Ok(Found { from, to, record })
     }
 
     /// Reads blocks; each run keeps the last two.
@@ -341,8 +473,9 @@ impl<'a> Selector<'a> {
             if cached.len() > 1 {
                 cached.remove(0);
             }
-            if !self.fetcher.fetch(self.set.stretch(run, block, 1)) {
-                return Err(no_slot());
+            let stretch = self.set.stretch(run, block, 1);
+            if !self.fetcher.fetch(stretch) {
+                return Err(self.fetcher.no_room(&stretch));
             }
         }
         let mut missing = wanted.len();
@@ -374,11 +507,11 @@ fn tighten(lo: &mut [u64], hi: &mut [u64], rank: u64) -> Option<(u64, u64)> {
     (below > 0 && above > 0).then_some((below, above))
 }
 
-fn no_slot() -> Error {
+fn no_block() -> Error {
     Error::new(
         Kind::Memory,
         "look for a place in the runs",
-        "no buffer is free",
+        "a block is not here",
     )
     .hint("a bug: please report it")
 }

@@ -9,21 +9,25 @@
 use crate::algo::elements::{Bare, Elements, Records, as_keys_mut};
 use crate::algo::in_memory::{Entry, SortKeys, each_tie, sort_entries};
 use crate::data::bare::BareClass;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
-use super::runs::Shape;
+use super::runs::{Rule, Shape};
 
 /// Records whose keys are made at once.
 const BATCH: usize = 512;
 
 /// Sorts `area`, a whole number of records, at most 4 GiB; `entries` is space that is kept.
 pub(super) fn sort_run(shape: &Shape, area: &mut [u8], entries: &mut Vec<Entry>) -> Result<()> {
-    match shape.bare.map(|bare| (bare, bare.class())) {
+    let Rule::Records { order, bare } = &shape.rule else {
+        return Err(Error::usage("sort run", "lines are not sorted in place")
+            .hint("a bug: please report it"));
+    };
+    match bare.map(|bare| (bare, bare.class())) {
         Some((bare, BareClass::U32)) => sort_numbers(&Bare::<u32>::new(bare), area),
         Some((bare, BareClass::U64)) => sort_numbers(&Bare::<u64>::new(bare), area),
         Some((bare, BareClass::U128)) => sort_numbers(&Bare::<u128>::new(bare), area),
         None => {
-            let elements = Records::new(shape.order.clone());
+            let elements = Records::new(order.clone());
             sort_records(&elements, area, entries, shape.view_order.stable)
         }
     }
@@ -104,7 +108,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::algo::view::runs::ViewOrder;
+    use crate::algo::view::ViewOrder;
     use crate::data::record::RecordFormat;
 
     proptest! {
@@ -118,11 +122,11 @@ mod tests {
         ) {
             let format = RecordFormat::parse_type(text).unwrap();
             let order = ViewOrder { descending, stable };
-            let shape = Shape::new(&format, order, 4, 1);
+            let shape = Shape::new(&(&format).into(), order, 4, 1);
             let record_bytes = format.record_bytes();
             let len = bytes.len() / record_bytes * record_bytes;
             let mut expected: Vec<&[u8]> = bytes[..len].chunks(record_bytes).collect();
-            expected.sort_by(|a, b| shape.order.compare(a, b));
+            expected.sort_by(|a, b| shape.compare(a, b));
             let mut area = vec![0u128; len.div_ceil(16)];
             let area = &mut bytemuck::cast_slice_mut(&mut area)[..len];
             area.copy_from_slice(&bytes[..len]);

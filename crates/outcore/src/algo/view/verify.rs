@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use super::fetch::{Fetcher, Piece, slack_bytes};
+use super::fetch::{Fetcher, Piece, slot_bytes};
 use super::{PIECE_BYTES_MAX, SortedView};
 use crate::algo::crew::Crew;
 use crate::error::Result;
-use crate::memory::Pool;
+use crate::memory::{BLOCK_BYTES, Pool};
 
 /// Pieces of a run in flight.
 const WINDOW: usize = 4;
@@ -42,18 +42,14 @@ impl SortedView {
         let shape = &self.set.shape;
         self.job.control.begin_phase("verify", self.len_bytes());
         let crew = Crew::new(&self.job, self.set.runs.len() as u64);
-        let slack_bytes = slack_bytes(shape.is_aligned());
         let share_bytes = self.reader_bytes(crew.threads() * WINDOW) as usize;
-        let payload_bytes = share_bytes
-            .saturating_sub(slack_bytes)
-            .min(PIECE_BYTES_MAX)
-            .max(shape.block_bytes());
-        let slot_bytes = payload_bytes / shape.block_bytes() * shape.block_bytes() + slack_bytes;
+        let share_bytes = share_bytes.saturating_sub(2 * BLOCK_BYTES);
+        let blocks = (share_bytes.min(PIECE_BYTES_MAX) / shape.block_bytes()).max(1);
+        let slot_bytes = slot_bytes(&self.set, blocks);
         let next = AtomicUsize::new(0);
         crew.run(|_| {
             let pool = Pool::new(&self.job.budget, "blocks to check", slot_bytes, WINDOW)?;
-            let control = Arc::clone(&self.job.control);
-            let mut fetcher = Fetcher::new(Arc::clone(&self.set), control, pool)?;
+            let mut fetcher = Fetcher::new(&self.job, Arc::clone(&self.set), pool)?;
             loop {
                 crew.check()?;
                 let run = next.fetch_add(1, Ordering::Relaxed);
@@ -63,7 +59,7 @@ impl SortedView {
                 self.verify_run(&mut fetcher, run)?;
             }
         })?;
-        let blocks = |run: &super::runs::Run| shape.blocks_of(run.records);
+        let blocks = |run: &super::runs::Run| shape.blocks_of(run.units);
         Ok(ViewReport {
             records: self.len(),
             blocks: self.set.runs.iter().map(blocks).sum(),
@@ -73,14 +69,20 @@ impl SortedView {
     }
 
     fn verify_run(&self, fetcher: &mut Fetcher, run: usize) -> Result<()> {
-        let blocks = self.set.shape.blocks_of(self.set.runs[run].records);
-        let step = fetcher.blocks_max();
+        let blocks = self.set.shape.blocks_of(self.set.runs[run].units);
         let (mut asked, mut checked) = (0, 0);
         let mut here: Vec<Piece> = Vec::new();
         let mut last: Option<Vec<u8>> = None;
         while checked < blocks {
-            while asked < blocks && fetcher.fetch(self.set.stretch(run, asked, step)) {
-                asked += step;
+            while asked < blocks {
+                let stretch = fetcher.fit(run, asked, fetcher.blocks_max());
+                if !fetcher.fetch(stretch) {
+                    break;
+                }
+                asked += stretch.blocks;
+            }
+            if asked == checked && fetcher.is_idle() {
+                return Err(fetcher.no_room(&fetcher.fit(run, asked, 1)));
             }
             fetcher.poll(true)?;
             here.extend(fetcher.take_arrived());
@@ -90,7 +92,10 @@ impl SortedView {
             {
                 let mut piece = here.swap_remove(at);
                 fetcher.check(&mut piece)?;
-                last = self.check_order(&piece, last)?;
+                last = match self.set.shape.lines() {
+                    None => self.check_order(&piece, last)?,
+                    Some(rule) => self.check_lines(&piece, rule.terminator, last)?,
+                };
                 checked += piece.stretch.blocks;
                 self.job.control.advance(piece.payload().len() as u64);
                 self.job.control.watch(&self.set.volume);
@@ -103,21 +108,63 @@ impl SortedView {
     fn check_order(&self, piece: &Piece, last: Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
         let (shape, run) = (&self.set.shape, piece.stretch.run);
         let facts = &self.set.runs[run];
-        let first = piece.stretch.first_block * shape.block_records;
+        let first = self.set.start(run, piece.stretch.first_block);
         let mut previous = last.as_deref();
-        for (step, record) in piece.payload().chunks_exact(shape.record_bytes).enumerate() {
-            let position = first + step as u64;
-            let at_bytes = facts.base_bytes + position * shape.record_bytes as u64;
-            if previous.is_some_and(|previous| shape.order.compare(previous, record).is_gt()) {
+        for (step, record) in piece.payload().chunks_exact(shape.unit_bytes).enumerate() {
+            let unit = first + step as u64;
+            let at_bytes = facts.base_bytes + unit * shape.unit_bytes as u64;
+            if previous.is_some_and(|previous| shape.compare(previous, record).is_gt()) {
                 return Err(self.set.fault(run, at_bytes, "a record is out of order"));
             }
-            if position.is_multiple_of(shape.block_records) {
-                let block = (position / shape.block_records) as usize;
-                if facts.index.prefixes[block] != shape.prefix(record) {
+            if unit.is_multiple_of(shape.block_units) {
+                let block = self.set.block_of(unit) as usize;
+                if facts.index.prefix(block) != shape.prefix(record) {
                     return Err(self.set.fault(run, at_bytes, "the index has another key"));
                 }
             }
             previous = Some(record);
+        }
+        Ok(previous.map(<[u8]>::to_vec))
+    }
+
+    /// The same of lines, and that each block begins where the index says, with as many lines before it.
+    fn check_lines(
+        &self,
+        piece: &Piece,
+        terminator: u8,
+        last: Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>> {
+        let (shape, run) = (&self.set.shape, piece.stretch.run);
+        let facts = &self.set.runs[run];
+        let mut block = piece.stretch.first_block;
+        let mut unit = self.set.start(run, block);
+        let mut rank = self.set.rank_of_block(run, block);
+        let fault =
+            |unit: u64, cause: &str| Err(self.set.fault(run, facts.base_bytes + unit, cause));
+        let mut previous = last.as_deref();
+        for line in piece.payload().split_inclusive(|byte| *byte == terminator) {
+            let Some(line) = line.strip_suffix(&[terminator]) else {
+                return fault(unit, "a line has no end");
+            };
+            if previous.is_some_and(|previous| shape.compare(previous, line).is_gt()) {
+                return fault(unit, "a line is out of order");
+            }
+            while block <= self.set.block_of(unit) {
+                if facts.index.start(block) != Some(unit) || facts.index.rank(block) != Some(rank) {
+                    return fault(unit, "the index has another place");
+                }
+                if facts.index.prefix(block as usize) != shape.prefix(line) {
+                    return fault(unit, "the index has another key");
+                }
+                block += 1;
+            }
+            unit += line.len() as u64 + 1;
+            rank += 1;
+            previous = Some(line);
+        }
+        let behind = piece.stretch.first_block + piece.stretch.blocks;
+        if unit != self.set.start(run, behind) || rank != self.set.rank_of_block(run, behind) {
+            return fault(unit, "the index has other lines");
         }
         Ok(previous.map(<[u8]>::to_vec))
     }

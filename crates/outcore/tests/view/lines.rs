@@ -1,0 +1,574 @@
+//! Views of lines against a naive sort of the text: by line, by byte, by key, appended to, broken.
+//!
+//! Contract: the expected text is made by the definition of the order (`compare_lines`) and the
+//! standard library's stable sort; every interface must give it.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use proptest::prelude::*;
+
+use outcore::algo::sort::{SortInput, SortOutput};
+use outcore::algo::view::{
+    BuildOptions, BuildSummary, LineType, SharedLineOrder, SortedView, ViewReader, append_with,
+    build,
+};
+use outcore::data::lines::{LineOrder, LineTie, NoKey, compare_lines};
+use outcore::drive::Device;
+use outcore::drive::fault::{FaultDevice, FaultPlan};
+use outcore::drive::ram::{RamDevice, RamOptions};
+use outcore::job::{Job, JobOptions, ScratchDrive};
+use outcore::{Error, Kind, Result};
+
+use crate::kit::DIR;
+use crate::properties::Pipe;
+use crate::texts::{TEXTS, Text, text};
+
+/// An order for tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TestOrder {
+    by: By,
+    descending: bool,
+    tie: LineTie,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// Lines are their own keys.
+    Line,
+    /// By their length modulo 5: many ties.
+    Length,
+    /// By what is behind the first blank, or all.
+    Second,
+}
+
+impl LineOrder for TestOrder {
+    fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
+        match self.by {
+            By::Line => key.extend_from_slice(line),
+            By::Length => key.push((line.len() % 5) as u8),
+            By::Second => {
+                let blank = line.iter().position(|&byte| byte == b' ');
+                key.extend_from_slice(&line[blank.map_or(0, |at| at + 1)..]);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_whole_line(&self) -> bool {
+        self.by == By::Line
+    }
+
+    fn is_descending(&self) -> bool {
+        self.descending
+    }
+
+    fn tie(&self) -> LineTie {
+        self.tie
+    }
+}
+
+/// A view of lines to be tested.
+#[derive(Debug, Clone)]
+struct LineCase {
+    order: TestOrder,
+    terminator: u8,
+    kinds: Vec<Text>,
+    bytes: usize,
+    /// Whether the last line of each input has its end.
+    is_ended: bool,
+    run_bytes: u64,
+    drives: usize,
+    threads: usize,
+    memory_bytes: u64,
+    seed: u64,
+}
+
+const BYTES: TestOrder = TestOrder {
+    by: By::Line,
+    descending: false,
+    tie: LineTie::Bytes,
+};
+
+impl LineCase {
+    fn of(kind: Text, bytes: usize, run_bytes: u64) -> Self {
+        LineCase {
+            order: BYTES,
+            terminator: b'\n',
+            kinds: vec![kind],
+            bytes,
+            is_ended: true,
+            run_bytes,
+            drives: 1,
+            threads: 1,
+            memory_bytes: 64 << 20,
+            seed: 5,
+        }
+    }
+
+    fn inputs(&self) -> Vec<Vec<u8>> {
+        let kinds = self.kinds.iter().enumerate();
+        let inputs = kinds.map(|(index, kind)| {
+            let seed = self.seed + index as u64;
+            let mut input = text(*kind, self.bytes, self.terminator, seed);
+            if !self.is_ended && input.len() > 1 {
+                input.pop();
+                if input.last() == Some(&self.terminator) {
+                    input.push(b'x');
+                }
+            }
+            input
+        });
+        inputs.collect()
+    }
+
+    /// The lines of some inputs in order.
+    fn sorted(&self, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let mut lines = Vec::new();
+        for input in inputs.iter().filter(|input| !input.is_empty()) {
+            let whole = input.strip_suffix(&[self.terminator]).unwrap_or(input);
+            let split = whole.split(|byte| *byte == self.terminator);
+            lines.extend(split.map(<[u8]>::to_vec));
+        }
+        lines.sort_by(|a, b| compare_lines(&self.order, a, b).unwrap());
+        lines
+    }
+
+    fn what(&self) -> LineType {
+        LineType {
+            terminator: self.terminator,
+            order_name: "test".into(),
+            order: Arc::new(self.order),
+        }
+    }
+
+    fn orders(&self) -> impl Fn(&str) -> Result<SharedLineOrder> + use<> {
+        let order: SharedLineOrder = Arc::new(self.order);
+        move |name: &str| match name {
+            "test" => Ok(Arc::clone(&order)),
+            _ => Err(Error::usage("open view", "another order")),
+        }
+    }
+
+    fn options(&self) -> BuildOptions {
+        BuildOptions {
+            run_bytes: Some(self.run_bytes),
+            ..BuildOptions::default()
+        }
+    }
+
+    fn job(&self, device: Arc<dyn Device>) -> Job {
+        let drives = (0..self.drives).map(|drive| match drive {
+            0 => ScratchDrive::new(DIR),
+            drive => ScratchDrive::new(format!("/d{drive}")),
+        });
+        let options = JobOptions {
+            memory_bytes: self.memory_bytes,
+            threads: self.threads,
+            drives: drives.collect(),
+            ..JobOptions::default()
+        };
+        Job::on(options, device)
+    }
+
+    fn ram(&self) -> (RamDevice, Vec<SortInput>) {
+        let ram = RamDevice::new(RamOptions {
+            seed: self.seed,
+            ..RamOptions::default()
+        });
+        let mut inputs = Vec::new();
+        for (index, input) in self.inputs().into_iter().enumerate() {
+            let path = PathBuf::from(format!("/d0/in{index}"));
+            ram.put(&path, input);
+            inputs.push(SortInput::raw(&path));
+        }
+        (ram, inputs)
+    }
+
+    fn build(&self, job: &Job, inputs: &[SortInput]) -> Result<(SortedView, BuildSummary)> {
+        build(job, inputs, Path::new(DIR), self.what(), self.options())
+    }
+
+    fn open(&self, job: &Job) -> Result<SortedView> {
+        SortedView::open_with(job, DIR.as_ref(), &self.orders())
+    }
+
+    fn text_of(&self, lines: &[Vec<u8>]) -> Vec<u8> {
+        let ended = lines
+            .iter()
+            .map(|line| [&line[..], &[self.terminator]].concat());
+        ended.collect::<Vec<_>>().concat()
+    }
+}
+
+/// What is left of a range, in reads of odd sizes.
+fn read_left(reader: &mut ViewReader) -> Vec<u8> {
+    let mut all = vec![0; reader.left_bytes() as usize];
+    let mut done = 0;
+    for step in [1usize, 7, 4096, 999, 100_000].into_iter().cycle() {
+        if done == all.len() {
+            break;
+        }
+        let to = (done + step).min(all.len());
+        done += reader.read(&mut all[done..to]).unwrap();
+    }
+    assert_eq!(reader.read(&mut [0; 10]).unwrap(), 0);
+    all
+}
+
+fn any_case() -> impl Strategy<Value = LineCase> {
+    let order = (
+        prop_oneof![Just(By::Line), Just(By::Length), Just(By::Second)],
+        any::<bool>(),
+        prop_oneof![
+            Just(LineTie::Bytes),
+            Just(LineTie::BytesDescending),
+            Just(LineTie::Position)
+        ],
+    )
+        .prop_map(|(by, descending, tie)| TestOrder {
+            by,
+            descending,
+            tie,
+        });
+    let kinds = prop::collection::vec(prop::sample::select(TEXTS.to_vec()), 1..4);
+    let run_bytes = prop_oneof![300u64..3000, 3000u64..50_000, Just(1 << 30)];
+    (
+        (order, prop_oneof![Just(b'\n'), Just(0u8)], kinds),
+        (0usize..60_000, any::<bool>(), run_bytes),
+        (1usize..5, 1usize..4, any::<u32>()),
+    )
+        .prop_map(
+            |(
+                (order, terminator, kinds),
+                (bytes, is_ended, run_bytes),
+                (drives, threads, seed),
+            )| {
+                LineCase {
+                    order,
+                    terminator,
+                    kinds,
+                    bytes,
+                    is_ended,
+                    // Runs of a test are hundreds at most.
+                    run_bytes: run_bytes.max(bytes as u64 / 100),
+                    drives,
+                    threads,
+                    memory_bytes: 64 << 20,
+                    seed: u64::from(seed),
+                }
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if crate::support::is_long() { 400 } else { 24 }))]
+
+    #[test]
+    fn whatever_is_read_of_lines_equals_the_sorted_text(
+        case in any_case(),
+        ranges in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..6),
+        reads in prop::collection::vec((any::<prop::sample::Index>(), 1usize..5000), 1..10),
+        parts in 1u64..5,
+    ) {
+        let (ram, inputs) = case.ram();
+        let lines = case.sorted(&case.inputs());
+        let sorted = case.text_of(&lines);
+        let job = case.job(Arc::new(ram.clone()) as Arc<dyn Device>);
+        let (view, summary) = case.build(&job, &inputs).unwrap();
+        prop_assert_eq!((summary.records, summary.bytes), (lines.len() as u64, sorted.len() as u64));
+        drop(view);
+        prop_assert_eq!(job.budget.used_bytes(), 0);
+
+        let view = case.open(&job).unwrap();
+        prop_assert_eq!((view.len(), view.len_bytes()), (lines.len() as u64, sorted.len() as u64));
+        let mut reader = view.reader(view.reader_bytes(1)).unwrap();
+        reader.seek(0..view.len()).unwrap();
+        prop_assert!(read_left(&mut reader) == sorted, "all");
+        for (a, b) in ranges {
+            let (a, b) = (a.index(lines.len() + 1), b.index(lines.len() + 1));
+            let (from, to) = (a.min(b), a.max(b));
+            reader.seek(from as u64..to as u64).unwrap();
+            prop_assert!(read_left(&mut reader) == case.text_of(&lines[from..to]), "{}..{}", from, to);
+        }
+        let mut joined = Vec::new();
+        for part in view.split(parts) {
+            reader.seek(part).unwrap();
+            joined.extend(read_left(&mut reader));
+        }
+        prop_assert!(joined == sorted, "parts");
+        for at in [0, lines.len() / 3, lines.len().saturating_sub(1)] {
+            let Some(line) = lines.get(at) else { break };
+            let key = |line: &[u8]| { let mut key = Vec::new(); case.order.append_key(line, &mut key).unwrap(); key };
+            let is_before = |other: &&Vec<u8>| match case.order.descending {
+                false => key(other) < key(line),
+                true => key(other) > key(line),
+            };
+            let naive = lines.iter().take_while(is_before).count() as u64;
+            prop_assert_eq!(reader.seek_key(line).unwrap(), naive);
+        }
+        for (at, len) in reads {
+            let at = at.index(sorted.len() + 10);
+            let mut out = vec![0; len];
+            for at in [at, at + len] {
+                let got = reader.read_at(at as u64, &mut out).unwrap();
+                let expected = &sorted[at.min(sorted.len())..(at + len).min(sorted.len())];
+                prop_assert!(&out[..got] == expected, "{} bytes at {}", len, at);
+            }
+        }
+        drop(reader);
+        let output = SortOutput::File { path: "/d0/out".into(), header: None };
+        view.write_to(0..view.len(), &output, false).unwrap();
+        prop_assert!(ram.get("/d0/out").unwrap() == sorted, "written");
+        let pipe = Pipe(Arc::new(Mutex::new(Vec::new())));
+        let half = view.len() / 2;
+        let piped = view.write_to(0..half, &SortOutput::Pipe(Mutex::new(Box::new(pipe.clone()))), false).unwrap();
+        prop_assert!(*pipe.0.lock().unwrap() == case.text_of(&lines[..half as usize]), "piped");
+        prop_assert_eq!(piped.records, half);
+        prop_assert_eq!(view.verify().unwrap().records, view.len());
+        drop(view);
+        prop_assert_eq!(job.budget.used_bytes(), 0);
+        prop_assert!(job.budget.peak_bytes() <= case.memory_bytes);
+    }
+}
+
+#[test]
+fn an_order_that_is_not_the_engines_must_be_brought_and_that_of_bytes_need_not() {
+    let case = LineCase::of(Text::Words, 10_000, 2000);
+    let (ram, inputs) = case.ram();
+    let job = case.job(Arc::new(ram));
+    case.build(&job, &inputs).unwrap();
+    let error = SortedView::open(&job, DIR.as_ref()).map(drop).unwrap_err();
+    assert_eq!(error.kind(), Kind::Usage, "{error}");
+    assert!(error.to_string().contains("test"), "{error}");
+    let options = BuildOptions {
+        replace: true,
+        ..case.options()
+    };
+    build(
+        &job,
+        &inputs,
+        DIR.as_ref(),
+        LineType::of_bytes(b'\n'),
+        options,
+    )
+    .unwrap();
+    let view = SortedView::open(&job, DIR.as_ref()).unwrap();
+    assert_eq!(view.len(), case.sorted(&case.inputs()).len() as u64);
+    assert!(view.format().is_none());
+}
+
+#[test]
+fn further_lines_come_behind_equal_ones_where_places_count() {
+    let mut case = LineCase::of(Text::Words, 40_000, 7000);
+    case.order = TestOrder {
+        by: By::Length,
+        descending: true,
+        tie: LineTie::Position,
+    };
+    let (ram, inputs) = case.ram();
+    let more = text(Text::Few, 30_000, b'\n', 9);
+    ram.put("/d0/more", more.clone());
+    let job = case.job(Arc::new(ram));
+    case.build(&job, &inputs).unwrap();
+    let added = [SortInput::raw("/d0/more")];
+    let orders = case.orders();
+    let (view, summary) = append_with(&job, &added, DIR.as_ref(), case.options(), &orders).unwrap();
+    assert_eq!(summary.bytes, more.len() as u64);
+    let mut both = case.inputs();
+    both.push(more);
+    let mut reader = view.reader(view.reader_bytes(1)).unwrap();
+    reader.seek(0..view.len()).unwrap();
+    assert!(read_left(&mut reader) == case.text_of(&case.sorted(&both)));
+}
+
+#[test]
+fn more_runs_of_lines_than_memory_can_merge_are_merged_beforehand() {
+    for by in [By::Line, By::Second] {
+        let mut case = LineCase::of(Text::Long, 6_000_000, 6000);
+        case.order.by = by;
+        (case.threads, case.drives) = (2, 2);
+        let (ram, inputs) = case.ram();
+        let job = case.job(Arc::new(ram));
+        let (view, summary) = case.build(&job, &inputs).unwrap();
+        assert!(!summary.plan.merges.is_empty(), "{:?}", summary.plan);
+        assert!(view.info().runs.len() <= 512);
+        let mut reader = view.reader(view.reader_bytes(1)).unwrap();
+        reader.seek(0..view.len()).unwrap();
+        assert!(read_left(&mut reader) == case.text_of(&case.sorted(&case.inputs())));
+        drop(reader);
+        view.verify().unwrap();
+        assert!(job.budget.peak_bytes() <= case.memory_bytes);
+    }
+}
+
+#[test]
+fn lines_longer_than_blocks_are_read_in_the_memory_there_is_and_longer_ones_refused() {
+    let long = |letter: u8, len: usize| [vec![letter; len], vec![b'\n']].concat();
+    let mut case = LineCase::of(Text::Words, 400_000, 5_000_000);
+    case.threads = 2;
+    let (ram, mut inputs) = case.ram();
+    let mut texts = case.inputs();
+    texts.push(
+        [
+            long(b'b', 1_900_000),
+            long(b'c', 700),
+            long(b'a', 1_700_000),
+        ]
+        .concat(),
+    );
+    ram.put("/d0/long", texts[1].clone());
+    inputs.push(SortInput::raw("/d0/long"));
+    let job = case.job(Arc::new(ram.clone()));
+    let (view, _) = case.build(&job, &inputs).unwrap();
+    let lines = case.sorted(&texts);
+    let mut reader = view.reader(view.reader_bytes(2)).unwrap();
+    reader.seek(0..view.len()).unwrap();
+    assert!(read_left(&mut reader) == case.text_of(&lines));
+    for (at, line) in lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.len() > 600)
+    {
+        reader.seek(at as u64..at as u64 + 1).unwrap();
+        assert!(
+            read_left(&mut reader) == case.text_of(std::slice::from_ref(line)),
+            "{at}"
+        );
+    }
+    drop(reader);
+    view.verify().unwrap();
+    assert!(job.budget.peak_bytes() <= case.memory_bytes);
+
+    ram.put("/d0/longer", long(b'z', 3_000_000));
+    let added = [SortInput::raw("/d0/longer")];
+    let orders = case.orders();
+    let error = append_with(&job, &added, DIR.as_ref(), case.options(), &orders).map(drop);
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), Kind::Memory, "{error}");
+    assert!(error.to_string().contains("line is longer"), "{error}");
+}
+
+#[test]
+fn more_lines_than_a_sample_foretells_are_sorted_in_several_passes() {
+    for (by, tie) in [(By::Line, LineTie::Bytes), (By::Second, LineTie::Position)] {
+        let mut case = LineCase::of(Text::Prefix, 3_000_000, 1 << 20);
+        case.order = TestOrder {
+            by,
+            descending: by == By::Second,
+            tie,
+        };
+        let (ram, mut inputs) = case.ram();
+        let mut texts = case.inputs();
+        // A run of nothing but short lines.
+        texts.push(text(Text::Few, 900_000, b'\n', 3));
+        ram.put("/d0/short", texts[1].clone());
+        inputs.push(SortInput::raw("/d0/short"));
+        let job = case.job(Arc::new(ram));
+        let (view, summary) = case.build(&job, &inputs).unwrap();
+        let lines = summary.plan.size.lines.unwrap();
+        let short_lines = texts[1].iter().filter(|byte| **byte == b'\n').count() as u64;
+        let foretold = (1 << 20) / lines.line_bytes;
+        assert!(short_lines > 2 * foretold, "{short_lines} and {foretold}");
+        let mut reader = view.reader(view.reader_bytes(1)).unwrap();
+        reader.seek(0..view.len()).unwrap();
+        assert!(read_left(&mut reader) == case.text_of(&case.sorted(&texts)));
+        assert!(job.budget.peak_bytes() <= case.memory_bytes);
+    }
+}
+
+#[test]
+fn a_seek_to_a_line_reads_a_few_blocks_of_each_run() {
+    let case = LineCase::of(Text::Words, 8_000_000, 500_000);
+    let (ram, inputs) = case.ram();
+    let job = case.job(Arc::new(ram));
+    let (view, _) = case.build(&job, &inputs).unwrap();
+    let lines = case.sorted(&case.inputs());
+    let mut reader = view.reader(view.reader_bytes(1)).unwrap();
+    let runs = view.info().runs.len() as u64;
+    let before = reader.blocks_read();
+    let seeks = 40;
+    for seek in 0..seeks {
+        let at = crate::support::patterns::random(3, 1, seek) as usize % lines.len();
+        reader.seek(at as u64..at as u64 + 1).unwrap();
+        assert!(
+            read_left(&mut reader) == case.text_of(&lines[at..at + 1]),
+            "{at}"
+        );
+    }
+    let blocks = (reader.blocks_read() - before) as f64 / (seeks * runs) as f64;
+    assert!(blocks <= 3.0, "{blocks} blocks a run");
+}
+
+#[test]
+fn a_flipped_bit_anywhere_in_a_run_of_lines_is_found_and_named() {
+    let mut case = LineCase::of(Text::Words, 300_000, 70_000);
+    case.drives = 2;
+    let (ram, inputs) = case.ram();
+    let job = case.job(Arc::new(ram.clone()));
+    let (view, _) = case.build(&job, &inputs).unwrap();
+    let runs = view.info().runs;
+    drop(view);
+    let sorted = case.text_of(&case.sorted(&case.inputs()));
+    let read = || -> Result<Vec<u8>> {
+        let view = case.open(&job)?;
+        let mut reader = view.reader(view.reader_bytes(1))?;
+        reader.seek(0..view.len())?;
+        let mut all = vec![0; view.len_bytes() as usize];
+        reader.read(&mut all)?;
+        Ok(all)
+    };
+    for (turn, (run, _, _)) in runs.iter().cycle().take(40).enumerate() {
+        let bits = ram.get(run).unwrap().len() as u64 * 8;
+        let bit = crate::support::patterns::random(3, 1, turn as u64) % bits;
+        ram.flip_bit(run, bit);
+        match read() {
+            // Padding between lines and index, or behind it.
+            Ok(all) => assert!(all == sorted, "bit {bit} of {}", run.display()),
+            Err(error) => {
+                assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+                assert_eq!(error.file_path(), Some(run.as_path()), "{error}");
+                assert!(error.offset_bytes().unwrap() <= bit / 8, "{error}");
+                assert!(error.drive_name().is_some() && error.to_string().contains("run "));
+            }
+        }
+        ram.flip_bit(run, bit);
+    }
+    assert!(read().unwrap() == sorted);
+}
+
+#[test]
+fn every_operation_of_a_build_and_a_read_of_lines_may_fail_once() {
+    let mut case = LineCase::of(Text::Few, 60_000, 20_000);
+    (case.drives, case.is_ended) = (2, false);
+    let sorted = case.text_of(&case.sorted(&case.inputs()));
+    for fault in ["eio", "enospc", "flip"] {
+        let (mut n, mut failed) = (1, 0);
+        loop {
+            let (ram, inputs) = case.ram();
+            let plan: FaultPlan = format!("{fault}@{n}").parse().unwrap();
+            let device = Arc::new(FaultDevice::new(Arc::new(ram.clone()), plan));
+            let job = case.job(Arc::clone(&device) as Arc<dyn Device>);
+            let outcome = case.build(&job, &inputs).and_then(|(view, _)| {
+                let mut reader = view.reader(view.reader_bytes(1))?;
+                reader.seek(0..view.len())?;
+                let mut all = vec![0; view.len_bytes() as usize];
+                reader.read(&mut all)?;
+                Ok(all)
+            });
+            match outcome {
+                Ok(all) => assert!(fault == "flip" || all == sorted, "{fault}@{n}"),
+                Err(error) => {
+                    failed += 1;
+                    let kinds = [Kind::Io, Kind::NoSpace, Kind::Corrupt];
+                    assert!(kinds.contains(&error.kind()), "{fault}@{n}: {error}");
+                }
+            }
+            if device.operations() < n {
+                break;
+            }
+            n += 1;
+        }
+        assert!(n > 20 && failed > 5, "{fault}: {failed} of {n}");
+    }
+}
