@@ -73,7 +73,7 @@ impl Lanes {
         let seek_bytes = info.block_bytes as u64 * info.runs.len() as u64;
         let blocks = (LANE_RUN_BLOCKS * seek_bytes).div_ceil(BLOCK_BYTES as u64);
         let ahead = blocks * threads as u64;
-        match view.record_bytes() < LONG_RECORD_BYTES && threads > 1 && ahead <= ahead_max {
+        match view.unit_bytes() < LONG_RECORD_BYTES && threads > 1 && ahead <= ahead_max {
             true => Lanes { blocks, ahead },
             false => Lanes {
                 blocks: u64::MAX,
