@@ -153,7 +153,11 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 5);
         assert!(Saver::new(&names, None, false).is_err());
         assert!(Saver::new(&names, None, true).is_ok());
-        for (name, charts) in [("r.pdf", None), ("no/r.html", None), ("n.csv", Some("no/charts"))] {
+        for (name, charts) in [
+            ("r.pdf", None),
+            ("no/r.html", None),
+            ("n.csv", Some("no/charts")),
+        ] {
             let charts = charts.map(Path::new);
             assert!(Saver::new(&[at(name)], charts, false).is_err(), "{name}");
         }

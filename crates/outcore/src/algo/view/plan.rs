@@ -272,9 +272,10 @@ fn slot_bytes(size: &ViewSize, block_records: u64) -> u64 {
     let block_bytes = block_records * size.record_bytes as u64;
     let is_aligned = size.lines.is_none() && block_bytes.is_multiple_of(BLOCK_BYTES as u64);
     // A block of lines is longer than its units by a line.
-    let more_bytes = size
-        .lines
-        .map_or(0, |lines| block_bytes.max(2 * lines.line_bytes));
+    let share_bytes = size.memory_bytes / 128;
+    let more_bytes = size.lines.map_or(0, |lines| {
+        block_bytes.max((2 * lines.line_bytes).min(share_bytes))
+    });
     block_bytes + more_bytes + slack_bytes(is_aligned) as u64
 }
 
