@@ -5,7 +5,7 @@
 
 use libm::{ceil, exp2, floor, log2, log10, pow};
 
-use crate::{Axis, Scale};
+use crate::{Axis, Scale, Unit};
 
 /// Ticks that an axis has at most, about.
 const TICKS_MAX: f64 = 9.0;
@@ -32,7 +32,9 @@ impl<'a> Span<'a> {
         values: impl Iterator<Item = f64>,
         is_y: bool,
     ) -> Option<Self> {
+        let mut are_whole = axis.unit == Unit::Count;
         let (low, high) = values.fold((f64::MAX, f64::MIN), |(low, high), value| {
+            are_whole &= floor(value) == value;
             (low.min(value), high.max(value))
         });
         if low > high {
@@ -47,7 +49,7 @@ impl<'a> Span<'a> {
             )
         } else {
             match axis.scale {
-                Scale::Linear => linear(low, high, is_y),
+                Scale::Linear => linear(low, high, is_y, are_whole),
                 Scale::Log2 => powers_of_two(low, high),
                 Scale::Log10 => powers_of_ten(low, high),
             }
@@ -82,10 +84,15 @@ impl<'a> Span<'a> {
     }
 }
 
-fn linear(low: f64, high: f64, is_y: bool) -> (f64, f64, Vec<f64>) {
+/// Ticks at round values; between whole ones (`are_whole`) there is nothing to show.
+fn linear(low: f64, high: f64, is_y: bool, are_whole: bool) -> (f64, f64, Vec<f64>) {
     let low = if is_y { low.min(0.0) } else { low };
     let wide = (high - low).max(high.abs() * 1e-3).max(1e-9);
-    let step = nice_step(wide / 6.0);
+    let step = match nice_step(wide / 6.0) {
+        step if are_whole && step < 1.0 => 1.0,
+        step if are_whole && step == 2.5 => 5.0,
+        step => step,
+    };
     let first = floor(low / step + 1e-9) * step;
     let last = ceil(high / step - 1e-9) * step;
     let last = if last > first { last } else { first + step };
@@ -144,7 +151,6 @@ fn powers_of_ten(low: f64, high: f64) -> (f64, f64, Vec<f64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Unit;
 
     fn ticks(scale: Scale, values: &[f64]) -> Vec<f64> {
         let axis = Axis::new("x", Unit::Count).on(scale);
@@ -162,6 +168,12 @@ mod tests {
             ticks(Scale::Linear, &[37.0, 81.0]),
             [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]
         );
+        assert_eq!(ticks(Scale::Linear, &[1.0, 2.0]), [0.0, 1.0, 2.0]);
+        assert_eq!(
+            ticks(Scale::Linear, &[1.0, 12.0]),
+            [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0]
+        );
+        assert_eq!(ticks(Scale::Linear, &[0.5, 1.5]).len(), 7);
         assert_eq!(ticks(Scale::Log2, &[1.0, 8.0]), [1.0, 2.0, 4.0, 8.0]);
         let sizes = ticks(Scale::Log2, &[512.0, 16_777_216.0]);
         assert!(sizes.len() <= 12 && sizes.iter().all(|size| log2(*size).fract() == 0.0));
