@@ -327,16 +327,19 @@ impl Queue for UringQueue {
         let may_block = wait.is_some() && self.immediate.is_empty();
         self.write_deferred(may_block);
         done.append(&mut self.immediate);
-        if self.unsubmitted > 0 || self.ring.submission().taskrun() {
-            self.flush()?;
+        self.reap(done);
+        match wait {
+            Some(limit) if done.is_empty() => {
+                // What is waited for is new: the drive begins while the second call is made.
+                if self.unsubmitted == self.slab.len() - self.free.len() {
+                    self.flush()?;
+                }
+                self.wait(limit)?;
+            }
+            _ if self.unsubmitted > 0 || self.ring.submission().taskrun() => self.flush()?,
+            _ => return Ok(()),
         }
         self.reap(done);
-        if let Some(limit) = wait
-            && done.is_empty()
-        {
-            self.wait(limit)?;
-            self.reap(done);
-        }
         if self.unsubmitted > 0 {
             self.flush()?;
         }
