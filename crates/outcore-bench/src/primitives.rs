@@ -205,6 +205,7 @@ fn tell(report: &mut Report, found: &[(f64, Vec<f64>)], memory_bytes: f64) {
         title: "Time by size",
         label: "time",
         unit: Unit::Seconds,
+        scale: Scale::Log10,
         value: |_, seconds| seconds,
     };
     let rates = Measure {
@@ -212,6 +213,7 @@ fn tell(report: &mut Report, found: &[(f64, Vec<f64>)], memory_bytes: f64) {
         title: "Data per second by size",
         label: "rate",
         unit: Unit::BytesPerS,
+        scale: Scale::Linear,
         value: |bytes, seconds| bytes / seconds,
     };
     for measure in [seconds, rates] {
@@ -227,6 +229,7 @@ struct Measure {
     title: &'static str,
     label: &'static str,
     unit: Unit,
+    scale: Scale,
     /// Of bytes and seconds.
     value: fn(f64, f64) -> f64,
 }
@@ -261,18 +264,19 @@ impl Measure {
             Series::new(primitive.name(), points.collect())
         });
         let mut series: Vec<Series> = series.collect();
-        let highest = series
-            .iter()
-            .flat_map(|line| &line.points)
-            .map(|point| point.1)
-            .fold(0.0, f64::max);
-        let limit = vec![(memory_bytes, 0.0), (memory_bytes, highest)];
+        let values = || series.iter().flat_map(|line| &line.points).map(|p| p.1);
+        let lowest = match self.scale {
+            Scale::Linear => 0.0,
+            Scale::Log2 | Scale::Log10 => values().fold(f64::MAX, f64::min),
+        };
+        let highest = values().fold(0.0, f64::max);
+        let limit = vec![(memory_bytes, lowest), (memory_bytes, highest)];
         series.push(Series::reference("memory limit", limit));
         Chart {
             id: format!("primitives-{}", self.id),
             title: self.title.to_owned(),
             x: Axis::new("data", Unit::Bytes).on(Scale::Log2),
-            y: Axis::new(self.label, self.unit),
+            y: Axis::new(self.label, self.unit).on(self.scale),
             series,
             ..Chart::default()
         }

@@ -323,12 +323,12 @@ impl<'a> Bench<'a> {
                 Unit::BytesPerS.show(bytes / seconds)
             ));
         }
-        let highest = ours
-            .iter()
-            .chain(&plain)
-            .map(|point| point.1)
-            .fold(0.0, f64::max);
+        let times = || ours.iter().chain(&plain).map(|point| point.1);
         let limit = memory_bytes as f64;
+        let limit = vec![
+            (limit, times().fold(f64::MAX, f64::min)),
+            (limit, times().fold(0.0, f64::max)),
+        ];
         section.charts.push(Chart {
             id: "sort-sizes".to_owned(),
             title: format!(
@@ -336,11 +336,11 @@ impl<'a> Bench<'a> {
                 units::bytes(memory_bytes)
             ),
             x: Axis::new("data", Unit::Bytes).on(Scale::Log2),
-            y: Axis::new("time", Unit::Seconds),
+            y: Axis::new("time", Unit::Seconds).on(Scale::Log10),
             series: vec![
                 Series::new("outcore", ours),
                 Series::new("in memory", plain),
-                Series::reference("memory limit", vec![(limit, 0.0), (limit, highest)]),
+                Series::reference("memory limit", limit),
             ],
             ..Chart::default()
         });

@@ -134,13 +134,23 @@ impl Legend {
                 (left, base) = (LEFT, base + LEGEND_LINE);
                 legend.lines += 1;
             }
+            let mark = match (chart.shape, series.is_reference) {
+                (Shape::Bars, false) => format!(
+                    "<rect style=\"{}\" x=\"{:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" rx=\"1.5\"/>",
+                    paint("fill", at),
+                    left + 8.0,
+                    base - 10.0
+                ),
+                _ => format!(
+                    "<path class=\"{}\" style=\"{}\" d=\"M{left:.1} {:.1}h20\"/>",
+                    line_class(series),
+                    paint("stroke", at),
+                    base - 4.0
+                ),
+            };
             let _ = writeln!(
                 legend.text,
-                "<path class=\"{}\" style=\"{}\" d=\"M{left:.1} {:.1}h20\"/>\
-                 <text class=\"k\" x=\"{:.1}\" y=\"{base:.1}\">{}</text>",
-                line_class(series),
-                paint("stroke", at),
-                base - 4.0,
+                "{mark}<text class=\"k\" x=\"{:.1}\" y=\"{base:.1}\">{}</text>",
                 left + 26.0,
                 escape(&series.name)
             );
@@ -367,7 +377,9 @@ mod tests {
             ..Chart::default()
         };
         let svg = chart.svg_inline().unwrap();
-        assert_eq!(svg.matches("<rect").count(), 4);
+        assert_eq!(svg.matches("<rect class=\"m\"").count(), 4);
+        let keys = svg.matches("width=\"12\"").count();
+        assert_eq!(keys, 2, "in the legend");
         assert!(svg.contains(">a<") && svg.contains(">2 GB/s<"), "{svg}");
     }
 
