@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use crate::text::compress::Compression;
 use outcore::algo::sort::SortInput;
 use outcore::data::NpyHeader;
 use outcore::data::npy::PREFIX_BYTES;
@@ -92,6 +93,8 @@ pub struct Input {
     pub data_bytes: u64,
     /// Its header, if it is an array of NumPy.
     pub npy: Option<NpyHeader>,
+    /// Whether it is compressed, by its name and its first bytes.
+    pub is_packed: bool,
 }
 
 impl Input {
@@ -303,6 +306,8 @@ pub fn look(source: Source) -> Result<Input> {
             header_bytes: source.start_bytes,
             data_bytes: behind_bytes,
             npy: None,
+            is_packed: Compression::of(&source.name)
+                .is_some_and(|kind| kind.begins(&prefix[..got])),
             source,
         });
     }
@@ -313,6 +318,7 @@ pub fn look(source: Source) -> Result<Input> {
         header_bytes: source.start_bytes + header.header_bytes as u64,
         data_bytes: behind_bytes - header.header_bytes as u64,
         npy: Some(header),
+        is_packed: false,
         source,
     })
 }

@@ -25,6 +25,7 @@ use outcore::{Error, Kind, Result, units};
 use crate::inputs::{FileKey, Input, Source, Streams, is_manifest, is_stdout, key_of};
 use crate::means::free_bytes;
 use crate::records::Decided;
+use crate::text::compress::Compression;
 
 const CREATE: &str = "create output";
 /// What stands for the drive's name in an output's name.
@@ -371,7 +372,7 @@ fn replaces_nothing(name: &Path) -> Error {
 /// The header for the output: of the input that it replaces or comes from, or made for the format.
 ///
 /// # Errors
-/// Usage if NumPy has no such records.
+/// Usage if NumPy has no such records, or if the name says that they are compressed.
 pub fn header_for(
     target: &Target,
     inputs: &[Input],
@@ -380,6 +381,11 @@ pub fn header_for(
     let Target::File(path) = target else {
         return Ok(None);
     };
+    if Compression::of(path).is_some() {
+        return Err(Error::usage(CREATE, "records are not compressed")
+            .path(path)
+            .hint("name it without the ending; only lines are written packed"));
+    }
     let key = fs::metadata(path).ok().map(|facts| key_of(&facts));
     let replaces_npy = inputs
         .iter()

@@ -100,6 +100,11 @@ pub fn counted_header(item: &Decided) -> Result<NpyHeader> {
 /// # Errors
 /// Usage if it is unknown, if files disagree, or if a file holds no whole number of records.
 pub fn decide(request: &TypeRequest, inputs: &[Input]) -> Result<Decided> {
+    if let Some(packed) = inputs.iter().find(|input| input.is_packed) {
+        return Err(Error::usage(CHOOSE, "the file is compressed")
+            .path(&packed.source.name)
+            .hint("unpack it first: only lines are read packed"));
+    }
     let first = inputs.iter().find_map(|input| input.npy.as_ref());
     let decided = match (named(request)?, first) {
         (Some(named), _) => named,
@@ -237,6 +242,7 @@ mod tests {
             header_bytes: 0,
             data_bytes,
             npy: npy.map(header),
+            is_packed: false,
         }
     }
 

@@ -147,6 +147,7 @@ pub fn unpack_packed(
             header_bytes: 0,
             data_bytes: spool.bytes - before_bytes,
             npy: None,
+            is_packed: false,
         })
     });
     unpacked.collect()

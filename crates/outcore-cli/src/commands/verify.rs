@@ -228,6 +228,7 @@ fn decide(
                 header_bytes: 0,
                 data_bytes: 0,
                 npy: stream.header.clone(),
+                is_packed: false,
             }),
         }
     }

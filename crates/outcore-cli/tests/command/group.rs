@@ -162,3 +162,31 @@ fn a_typing_error_in_a_flag_is_no_expression() {
         assert_eq!(least.ok().text(), format!("{sum}\n"), "{expression}");
     }
 }
+
+#[test]
+fn packed_records_are_refused_and_not_read_as_numbers() {
+    let (place, _) = place_with_keys(50);
+    for (name, magic) in [
+        ("x.gz", &b"\x1f\x8b\x08"[..]),
+        ("x.zst", b"\x28\xb5\x2f\xfd"),
+    ] {
+        place.write(name, &[magic, &[0; 13][..]].concat()[..16]);
+        for command in [
+            &["reduce", "sum"][..],
+            &["sort", "-o", "out"],
+            &["count-by", "x"],
+        ] {
+            let refused = place.run(&[command, &[name, "--type", "u64"]].concat());
+            refused.fails(2, &["compressed", name], "unpack it");
+        }
+    }
+    // Named so, but not compressed.
+    place.write("plain.gz", &7_u64.to_le_bytes());
+    let sum = place.run(&["reduce", "sum", "plain.gz", "--type", "u64"]);
+    assert_eq!(sum.ok().text(), "7\n");
+    for command in [&["sort"][..], &["map", "x"], &["unique"]] {
+        let refused = place.run(&[command, &["in", "--type", "u64", "-o", "out.gz"]].concat());
+        refused.fails(2, &["not compressed", "out.gz"], "without the ending");
+    }
+    assert!(!place.path("out").exists() && !place.path("out.gz").exists());
+}

@@ -39,6 +39,15 @@ impl Compression {
         }
     }
 
+    /// Whether a file that begins like this is compressed so.
+    pub fn begins(self, prefix: &[u8]) -> bool {
+        let magic: &[u8] = match self {
+            Compression::Gzip => b"\x1f\x8b",
+            Compression::Zstd => b"\x28\xb5\x2f\xfd",
+        };
+        prefix.starts_with(magic)
+    }
+
     fn name(self) -> &'static str {
         match self {
             Compression::Gzip => "gzip",

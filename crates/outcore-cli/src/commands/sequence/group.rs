@@ -196,8 +196,7 @@ fn record_output(
         (Target::File(path), Grouping::Counted) if is_array(path) => {
             Some(records::counted_header(&item).map_err(|error| error.path(path))?)
         }
-        (_, Grouping::Counted) => None,
-        (_, Grouping::Unique) => output::header_for(target, &prepared.inputs, &item)?,
+        _ => output::header_for(target, &prepared.inputs, &item)?,
     };
     let control = &prepared.job.control;
     target.to_sort(header, |path| pipe::open(path, control))

@@ -170,7 +170,7 @@ pub fn group<P: Producer>(
     );
     let plan = plan_group(job, producer, "group")?;
     let counted = match plan.by {
-        GroupedBy::Hash => by_hash(job, producer)?,
+        GroupedBy::Hash => by_hash(job, producer, &plan)?,
         GroupedBy::Sort => None,
     };
     if let Some((table, mut pass)) = counted {
@@ -241,8 +241,7 @@ impl Table {
         1 << places.max(PLACES_MIN).ilog2()
     }
 
-    fn new(item_bytes: usize, memory_bytes: u64) -> Self {
-        let places = Self::places(item_bytes, memory_bytes);
+    fn new(item_bytes: usize, places: usize) -> Self {
         Table {
             item_bytes,
             items: vec![0; places * item_bytes],
@@ -405,10 +404,24 @@ fn sample_items<P: Producer>(job: &Job, producer: &P, few: u64) -> Result<Sample
 }
 
 /// All counts, or nothing if there are more distinct items than places.
-fn by_hash<P: Producer>(job: &Job, producer: &P) -> Result<Option<(Table, PassSummary)>> {
+fn by_hash<P: Producer>(
+    job: &Job,
+    producer: &P,
+    plan: &GroupPlan,
+) -> Result<Option<(Table, PassSummary)>> {
     let item_bytes = producer.item_bytes();
     let threads = job.options.threads.max(1) as u64;
-    let share_bytes = share_bytes(job);
+    let most = Table::places(item_bytes, share_bytes(job));
+    let places = match plan.sampled_bytes {
+        // There are no more items than that: few of them need no large tables.
+        0 => most.min(
+            (plan.items as usize * 2)
+                .max(PLACES_MIN)
+                .next_power_of_two(),
+        ),
+        _ => most,
+    };
+    let share_bytes = (places * Table::place_bytes(item_bytes)) as u64;
     let demand = Demand {
         out_bytes: item_bytes,
         areas: 1,
@@ -420,7 +433,7 @@ fn by_hash<P: Producer>(job: &Job, producer: &P) -> Result<Option<(Table, PassSu
     let _tables = job.budget.reserve("tables of counts", tables_bytes)?;
     job.control
         .begin_phase("count", pass.pieces.sources.data_bytes());
-    let all = Mutex::new(Table::new(item_bytes, share_bytes));
+    let all = Mutex::new(Table::new(item_bytes, places));
     let is_full = AtomicBool::new(false);
     let merge = |table: &mut Table| {
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
@@ -432,7 +445,7 @@ fn by_hash<P: Producer>(job: &Job, producer: &P) -> Result<Option<(Table, PassSu
     let fill_bytes = pass.sizes.area_bytes;
     pass.each_piece(
         || {
-            let table = Table::new(item_bytes, share_bytes);
+            let table = Table::new(item_bytes, places);
             let area = Pool::new(&job.budget, "items", fill_bytes, 1)?;
             Ok((table, producer.space(), area))
         },
