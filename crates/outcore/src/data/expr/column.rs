@@ -4,6 +4,7 @@
 //! loop is one operation over whole columns, without branches on anything but the operation and
 //! the type, which are chosen outside of it.
 
+use super::divide::{Divisor, divide};
 use super::{Binary, ColumnType, Unary};
 use crate::data::record::{Endian, Number, NumberType};
 
@@ -61,6 +62,14 @@ pub(super) enum Step {
         kind: NumberType,
         a: usize,
         b: usize,
+    },
+    /// `//` or `%` of integers by a constant.
+    DivideBy {
+        to: usize,
+        operator: Binary,
+        kind: NumberType,
+        a: usize,
+        divisor: Divisor,
     },
     Compare {
         to: usize,
@@ -348,15 +357,15 @@ fn mixed(bits: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-fn view<T: bytemuck::Pod>(register: &[u64], count: usize) -> &[T] {
+pub(super) fn view<T: bytemuck::Pod>(register: &[u64], count: usize) -> &[T] {
     &bytemuck::cast_slice(register)[..count]
 }
 
-fn view_mut<T: bytemuck::Pod>(register: &mut [u64], count: usize) -> &mut [T] {
+pub(super) fn view_mut<T: bytemuck::Pod>(register: &mut [u64], count: usize) -> &mut [T] {
     &mut bytemuck::cast_slice_mut(register)[..count]
 }
 
-fn map1<A: Copy, T>(to: &mut [T], a: &[A], f: impl Fn(A) -> T) {
+pub(super) fn map1<A: Copy, T>(to: &mut [T], a: &[A], f: impl Fn(A) -> T) {
     for (to, a) in to.iter_mut().zip(a) {
         *to = f(*a);
     }
@@ -375,6 +384,7 @@ impl Step {
             | Step::Index { to }
             | Step::Cast { to, .. }
             | Step::Arithmetic { to, .. }
+            | Step::DivideBy { to, .. }
             | Step::Compare { to, .. }
             | Step::CompareMixed { to, .. }
             | Step::Logic { to, .. }
@@ -418,6 +428,13 @@ impl Step {
             } => with_type!(kind, T => {
                 arithmetic::<T>(operator, view_mut(to, n), view(&registers[a], n), view(&registers[b], n));
             }),
+            Step::DivideBy {
+                operator,
+                kind,
+                a,
+                ref divisor,
+                ..
+            } => divide(to, &registers[a], (operator, kind), divisor, n),
             Step::Compare {
                 operator,
                 kind,

@@ -20,6 +20,7 @@
 //! | `u8` to `u64`, `i8` to `i64`, `f32`, `f64`, `bool` | casts |
 
 mod column;
+mod divide;
 mod parse;
 mod program;
 

@@ -5,6 +5,7 @@
 //! shared.
 
 use super::column::{BATCH_ROWS, Column, FUNCTIONS, Function, Rows, Space, Step};
+use super::divide::Divisor;
 use super::{Binary, COMPILE, ColumnType, Expr, INDEX, Schema, Unary};
 use crate::data::record::NumberType;
 use crate::error::{Error, Result};
@@ -306,6 +307,17 @@ impl Compiler<'_> {
             return Err(wrong("bits of floats"));
         }
         let a = self.as_kind(a, ColumnType::Number(kind))?;
+        if let Some(divisor) = divisor(operator, kind, b)? {
+            let to = self.program.register()?;
+            self.program.steps.push(Step::DivideBy {
+                to,
+                operator,
+                kind,
+                a,
+                divisor,
+            });
+            return Ok(Operand::Column(to, ColumnType::Number(kind)));
+        }
         let b = self.as_kind(b, ColumnType::Number(kind))?;
         let to = self.program.register()?;
         self.program.steps.push(Step::Arithmetic {
@@ -497,6 +509,19 @@ fn folded(operator: Binary, a: i128, b: i128) -> Option<i128> {
     }
 }
 
+/// The constant that integers of `kind` are divided by, unless it is zero.
+fn divisor(operator: Binary, kind: NumberType, b: Operand) -> Result<Option<Divisor>> {
+    match (operator, b) {
+        (Binary::FloorDivide | Binary::Modulo, Operand::Constant(Constant::Int(value)))
+            if !kind.is_float() =>
+        {
+            check_fits(value, ColumnType::Number(kind))?;
+            Ok(Divisor::new(value))
+        }
+        _ => Ok(None),
+    }
+}
+
 /// Whether a quotient that is cut lies above the one that is rounded down.
 fn floored(a: i128, b: i128) -> bool {
     a % b != 0 && (a < 0) != (b < 0)
@@ -607,6 +632,37 @@ mod tests {
         };
         let column = program.run(&mut space, &rows);
         (column.kind, column.bytes.to_vec())
+    }
+
+    #[test]
+    fn dividing_by_a_constant_is_dividing_by_a_column_of_it() {
+        let bits: [u64; 6] = [0, 1, 1000, u64::MAX, 1 << 63, 0x8080_8080_8080_8080];
+        let bytes: Vec<u8> = bits.iter().flat_map(|bits| bits.to_le_bytes()).collect();
+        let is_whole = |kind: &NumberType| *kind != NumberType::U128 && !kind.is_float();
+        for kind in NumberType::ALL.into_iter().filter(is_whole) {
+            let schema = Schema::of_number(kind);
+            let run = |text: &str| {
+                let program = Program::compile(&text.parse().unwrap(), &schema).unwrap();
+                let rows = Rows {
+                    first: 0,
+                    count: bytes.len() / kind.bytes(),
+                    inputs: &[&bytes],
+                };
+                let mut space = program.space();
+                let column = program.run(&mut space, &rows);
+                (column.kind, column.bytes.to_vec())
+            };
+            for by in [0, 1, 2, 3, 7, 64, 100, -1, -2, -5, -128] {
+                if by < 0 && !kind.is_signed_integer() {
+                    continue;
+                }
+                for operator in ["//", "%"] {
+                    let constant = run(&format!("x {operator} {by}"));
+                    let column = run(&format!("x {operator} ((x & 0) + {by})"));
+                    assert_eq!(constant, column, "{kind:?} {operator} {by}");
+                }
+            }
+        }
     }
 
     #[test]
