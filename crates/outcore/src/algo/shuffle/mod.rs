@@ -20,6 +20,7 @@ mod records;
 mod throw;
 mod tree;
 
+use std::marker::PhantomData;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
@@ -27,7 +28,7 @@ use std::time::Instant;
 pub use self::order::Shuffled;
 use self::permute::{Leaf, Sink, permute};
 pub use self::plan::{ShufflePlan, ShuffleSize, plan_shuffle};
-use self::records::{Fixed, Lines, Records};
+use self::records::{Fixed, Lines, Numbers, Records};
 use self::throw::{Bucket, split_oversized, throw_input};
 use self::tree::Tree;
 use super::crew::Crew;
@@ -163,11 +164,8 @@ impl<R> Shared<'_, R> {
     /// Whether a bucket has to be thrown further before it can be permuted.
     fn is_oversized(&self, bucket: &Bucket) -> bool {
         let stored: usize = bucket.segments.iter().map(|s| s.stored_bytes()).sum();
-        let place_bytes = match self.plan.size.record_bytes {
-            Some(_) => plan::PLACE_BYTES,
-            None => plan::LINE_PLACE_BYTES,
-        };
-        stored > self.plan.area_bytes() || bucket.count * place_bytes > self.plan.places_bytes
+        let places_bytes = bucket.count * plan::place_bytes(self.plan.size.record_bytes);
+        stored > self.plan.area_bytes() || places_bytes > self.plan.places_bytes
     }
 }
 
@@ -191,6 +189,12 @@ pub fn shuffle(
     options: ShuffleOptions,
 ) -> Result<ShuffleSummary> {
     match options.unit {
+        Unit::Records { record_bytes: 4 } => {
+            run(job, inputs, output, options, &Numbers::<u32>(PhantomData))
+        }
+        Unit::Records { record_bytes: 8 } => {
+            run(job, inputs, output, options, &Numbers::<u64>(PhantomData))
+        }
         Unit::Records { record_bytes } => {
             run(job, inputs, output, options, &Fixed { record_bytes })
         }

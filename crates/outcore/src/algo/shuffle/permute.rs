@@ -73,6 +73,8 @@ struct Names<P> {
     leaves: Vec<u16>,
     /// Where the places of each leaf end.
     ends: Vec<usize>,
+    /// How many leaves, from the first, are permuted.
+    permuted: usize,
 }
 
 impl<P> Default for Names<P> {
@@ -81,6 +83,7 @@ impl<P> Default for Names<P> {
             places: Vec::new(),
             leaves: Vec::new(),
             ends: Vec::new(),
+            permuted: 0,
         }
     }
 }
@@ -205,12 +208,12 @@ impl<R: Records> Worker<'_, R> {
         let runs = runs_in_order(&loading.load);
         let mut names = std::mem::take(&mut self.names);
         self.name(&loading.leaf.bucket, &runs, &area, &mut names)?;
-        self.emit(&loading, &area, &names.places)?;
+        self.emit(&loading, &area, &mut names)?;
         self.names = names;
         Ok(())
     }
 
-    /// The places of all records of a bucket in the order of the output.
+    /// The places of all records of a bucket, leaf by leaf, those of a leaf in the order of the input.
     fn name(
         &self,
         bucket: &Bucket,
@@ -222,8 +225,9 @@ impl<R: Records> Worker<'_, R> {
             places,
             leaves,
             ends,
+            permuted,
         } = names;
-        leaves.clear();
+        *permuted = 0;
         ends.clear();
         let (tree, records) = (self.shared.tree, self.shared.records);
         let count = bucket.count as usize;
@@ -235,11 +239,13 @@ impl<R: Records> Worker<'_, R> {
             .job
             .budget
             .reserve("places of records", more_bytes)?;
-        places.clear();
-        places.reserve_exact(count);
+        // What a bucket before has left is overwritten, not wiped first.
+        places.truncate(count);
+        places.reserve_exact(count - places.len());
         let levels = tree.levels - bucket.node.level;
         let leaf_count = fan_out(levels);
         if levels == 0 {
+            places.clear();
             for run in runs {
                 let visit = |place| places.push(place);
                 records.places(area, run.at, run.count as usize, visit);
@@ -247,6 +253,7 @@ impl<R: Records> Worker<'_, R> {
         } else if let Some(first) = first_place(records, runs, area) {
             // Which leaf each goes to, and how many to each: throws need no records.
             let mut walk = Walk::new(tree, bucket.node, levels, 0);
+            leaves.reserve_exact(count.saturating_sub(leaves.len()));
             leaves.resize(count, 0);
             let mut done = 0;
             for run in runs {
@@ -279,22 +286,34 @@ impl<R: Records> Worker<'_, R> {
         if levels == 0 {
             ends.push(count);
         }
-        let mut from = 0;
-        for (index, &to) in ends.iter().enumerate() {
-            let leaf = bucket.node.below(levels, index);
-            tree.dice(leaf).shuffle(&mut places[from..to]);
-            from = to;
-        }
         Ok(())
     }
 
+    /// Permutes leaves of a bucket until its first `count` places are in the order of the output: as
+    /// late as that, for then they are in the cache when they are used.
+    fn permute_until(&self, bucket: &Bucket, names: &mut Names<R::Place>, count: usize) {
+        let tree = self.shared.tree;
+        let levels = tree.levels - bucket.node.level;
+        let mut from = match names.permuted {
+            0 => 0,
+            leaf => names.ends[leaf - 1],
+        };
+        while from < count && names.permuted < names.ends.len() {
+            let leaf = bucket.node.below(levels, names.permuted);
+            let to = names.ends[names.permuted];
+            tree.dice(leaf).shuffle(&mut names.places[from..to]);
+            names.permuted += 1;
+            from = to;
+        }
+    }
+
     /// Gathers records in chunks laid out like the output and hands them to the sink.
-    fn emit(&mut self, loading: &Loading, area: &Buf, places: &[R::Place]) -> Result<()> {
+    fn emit(&mut self, loading: &Loading, area: &Buf, names: &mut Names<R::Place>) -> Result<()> {
         let leaf = &loading.leaf;
         let mut at_bytes = leaf.start_bytes;
         let mut left = leaf.bucket.bytes as usize;
         // The next byte to be written: a record and an offset inside it.
-        let mut next = (0, 0);
+        let mut next: (usize, usize) = (0, 0);
         let turns = &self.leaves.turns;
         let turn = match &self.leaves.sink {
             Sink::Pipe(_) => Some(turns.wait_for(loading.load.index, &self.shared.crew)?),
@@ -308,8 +327,11 @@ impl<R: Records> Worker<'_, R> {
             };
             let room = usize::try_from(room).unwrap_or(usize::MAX);
             let len = left.min(chunk.len() - phase).min(room);
+            let records = self.shared.records;
+            let needed = next.0.saturating_add(records.records_max(len));
+            self.permute_until(&leaf.bucket, names, needed);
             let out = &mut chunk[phase..phase + len];
-            next = self.shared.records.gather(area, places, next, out);
+            next = records.gather(area, &names.places, next, out);
             match &self.leaves.sink {
                 Sink::Files(writer) => {
                     writer.write(&mut self.port, chunk, phase, len, at_bytes)?;

@@ -30,10 +30,15 @@ const BUCKET_BYTES_MAX: u64 = (u32::MAX / 2) as u64;
 const DRIVE_BYTES_PER_SECOND: f64 = 1.5e9;
 const DRIVE_REQUESTS_PER_SECOND: f64 = 60e3;
 
-/// What is kept of a record of a bucket while it is permuted: where it is, and which leaf it goes to.
-pub(super) const PLACE_BYTES: u64 = 4 + 2;
-/// The same for a line: with its length.
-pub(super) const LINE_PLACE_BYTES: u64 = 8 + 2;
+/// What is kept of a record of a bucket while it is permuted: itself if it is a small number, else
+/// where it is, of lines with the length; and which leaf it goes to.
+pub(super) fn place_bytes(record_bytes: Option<usize>) -> u64 {
+    let place_bytes = match record_bytes {
+        Some(8) | None => 8,
+        Some(_) => 4,
+    };
+    place_bytes + 2
+}
 
 /// What a shuffle is about, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,11 +58,12 @@ pub struct ShuffleSize {
 impl ShuffleSize {
     /// Memory for the places of the records of a bucket of `bucket_bytes`.
     fn places_bytes(&self, bucket_bytes: u64) -> u64 {
-        match self.record_bytes {
-            Some(record_bytes) => PLACE_BYTES * bucket_bytes.div_ceil(record_bytes as u64),
+        let records = match self.record_bytes {
+            Some(record_bytes) => bucket_bytes.div_ceil(record_bytes as u64),
             // Lines of 16 bytes on average; a leaf of empty lines must fit as well.
-            None => LINE_PLACE_BYTES * (bucket_bytes / 16).max(super::tree::LEAF_BYTES),
-        }
+            None => (bucket_bytes / 16).max(super::tree::LEAF_BYTES),
+        };
+        records * place_bytes(self.record_bytes)
     }
 }
 

@@ -4,10 +4,13 @@
 //! thrown into buffers, named in an area of memory, and gathered from it. The two implementations
 //! are monomorphised; nothing is decided for each record.
 
+use std::marker::PhantomData;
+
+use bytemuck::Pod;
 use memchr::memchr_iter;
 
 use super::tree::Walk;
-use crate::algo::kernel::Scatter;
+use crate::algo::kernel::{Full, Scatter};
 use crate::stream::regions::{FixedLength, Framing, Terminated};
 
 /// Elements whose buckets are found, then moved: the numbers stay in the first-level cache.
@@ -53,8 +56,8 @@ pub(super) trait Records: Sync {
     /// Calls `visit` with the place of each of `count` records, one after another from `at` in `area`.
     fn places(&self, area: &[u8], at: usize, count: usize, visit: impl FnMut(Self::Place));
 
-    /// Bytes of a record in an area.
-    fn range(&self, place: Self::Place) -> (usize, usize);
+    /// The most records of which `bytes` bytes of output have a part.
+    fn records_max(&self, bytes: usize) -> usize;
 
     /// Fills `out` with records in the order of `places`, from byte `next.1` of record `next.0`; gives
     /// where it ended.
@@ -64,8 +67,64 @@ pub(super) trait Records: Sync {
         places: &[Self::Place],
         next: (usize, usize),
         out: &mut [u8],
+    ) -> (usize, usize);
+}
+
+/// Numbers, which are moved themselves where others have their places moved: what is in order of
+/// the output then lies so, and nothing has to be looked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Numbers<K>(pub(super) PhantomData<K>);
+
+impl<K: Pod + Send + Sync> Records for Numbers<K> {
+    type Framing = FixedLength;
+    type Place = K;
+    type Pending = Batch;
+
+    fn framing(&self) -> FixedLength {
+        FixedLength {
+            record_bytes: size_of::<K>(),
+        }
+    }
+
+    fn throw(
+        &self,
+        bytes: &[u8],
+        walk: &mut Walk,
+        scatter: &mut Scatter,
+        batch: &mut Batch,
+        _: &mut [u32],
+    ) -> (usize, Option<Stop>) {
+        throw_fixed(bytes, size_of::<K>(), walk, batch, |records, buckets| {
+            scatter.scatter_numbers::<K>(records, buckets)
+        })
+    }
+
+    fn take_added(&self, _: &mut u32, bytes: usize) -> u32 {
+        (bytes / size_of::<K>()) as u32
+    }
+
+    fn moved(_: &mut Batch) {}
+
+    fn places(&self, area: &[u8], at: usize, count: usize, visit: impl FnMut(K)) {
+        let records = area[at..at + count * size_of::<K>()].chunks_exact(size_of::<K>());
+        records.map(bytemuck::pod_read_unaligned).for_each(visit);
+    }
+
+    fn records_max(&self, bytes: usize) -> usize {
+        bytes / size_of::<K>() + 2
+    }
+
+    fn gather(
+        &self,
+        _: &[u8],
+        places: &[K],
+        (index, offset): (usize, usize),
+        out: &mut [u8],
     ) -> (usize, usize) {
-        gather_each(area, places, |place| self.range(place), next, out)
+        let from = index * size_of::<K>() + offset;
+        let to = from + out.len();
+        out.copy_from_slice(&bytemuck::cast_slice(places)[from..to]);
+        (to / size_of::<K>(), to % size_of::<K>())
     }
 }
 
@@ -113,27 +172,9 @@ impl Records for Fixed {
         _: &mut [u32],
     ) -> (usize, Option<Stop>) {
         let record_bytes = self.record_bytes;
-        let mut at = 0;
-        while at < bytes.len() {
-            if batch.moved == batch.count {
-                batch.moved = 0;
-                batch.count = ((bytes.len() - at) / record_bytes).min(BATCH);
-                walk.fill(&mut batch.buckets[..batch.count]);
-            }
-            let buckets = &batch.buckets[batch.moved..batch.count];
-            let records = &bytes[at..at + buckets.len() * record_bytes];
-            let full = match (record_bytes, bytemuck::try_cast_slice::<u8, u64>(records)) {
-                (8, Ok(keys)) => scatter.scatter_keys(keys, buckets),
-                _ => scatter.scatter_records(records, record_bytes, buckets),
-            };
-            let moved = full.map_or(buckets.len(), |full| full.consumed);
-            batch.moved += moved;
-            at += moved * record_bytes;
-            if let Some(full) = full {
-                return (at, Some(Stop::Full(full.bucket)));
-            }
-        }
-        (at, None)
+        throw_fixed(bytes, record_bytes, walk, batch, |records, buckets| {
+            scatter.scatter_records(records, record_bytes, buckets)
+        })
     }
 
     fn take_added(&self, _: &mut u32, bytes: usize) -> u32 {
@@ -148,8 +189,8 @@ impl Records for Fixed {
         }
     }
 
-    fn range(&self, place: u32) -> (usize, usize) {
-        (place as usize, self.record_bytes)
+    fn records_max(&self, bytes: usize) -> usize {
+        bytes / self.record_bytes + 2
     }
 
     fn gather(
@@ -160,10 +201,11 @@ impl Records for Fixed {
         out: &mut [u8],
     ) -> (usize, usize) {
         match self.record_bytes {
-            4 => gather_fixed::<4>(area, places, next, out),
-            8 => gather_fixed::<8>(area, places, next, out),
             16 => gather_fixed::<16>(area, places, next, out),
-            _ => gather_each(area, places, |place| self.range(place), next, out),
+            _ => {
+                let range = |place: u32| (place as usize, self.record_bytes);
+                gather_each(area, places, range, next, out)
+            }
         }
     }
 }
@@ -232,9 +274,48 @@ impl Records for Lines {
         }
     }
 
-    fn range(&self, (at, len): (u32, u32)) -> (usize, usize) {
-        (at as usize, len as usize)
+    fn records_max(&self, _: usize) -> usize {
+        usize::MAX
     }
+
+    fn gather(
+        &self,
+        area: &[u8],
+        places: &[(u32, u32)],
+        next: (usize, usize),
+        out: &mut [u8],
+    ) -> (usize, usize) {
+        let range = |(at, len): (u32, u32)| (at as usize, len as usize);
+        gather_each(area, places, range, next, out)
+    }
+}
+
+/// [`Records::throw`] for records of `record_bytes`: `scatter` moves some to the buckets beside them.
+fn throw_fixed(
+    bytes: &[u8],
+    record_bytes: usize,
+    walk: &mut Walk,
+    batch: &mut Batch,
+    mut scatter: impl FnMut(&[u8], &[u16]) -> Option<Full>,
+) -> (usize, Option<Stop>) {
+    let mut at = 0;
+    while at < bytes.len() {
+        if batch.moved == batch.count {
+            batch.moved = 0;
+            batch.count = ((bytes.len() - at) / record_bytes).min(BATCH);
+            walk.fill(&mut batch.buckets[..batch.count]);
+        }
+        let buckets = &batch.buckets[batch.moved..batch.count];
+        let records = &bytes[at..at + buckets.len() * record_bytes];
+        let full = scatter(records, buckets);
+        let moved = full.map_or(buckets.len(), |full| full.consumed);
+        batch.moved += moved;
+        at += moved * record_bytes;
+        if let Some(full) = full {
+            return (at, Some(Stop::Full(full.bucket)));
+        }
+    }
+    (at, None)
 }
 
 fn gather_each<P: Copy>(
@@ -288,24 +369,44 @@ fn gather_fixed<const LEN: usize>(
 mod tests {
     use super::*;
 
-    #[test]
-    fn gathering_in_pieces_of_any_length_is_gathering_at_once() {
-        let area: Vec<u8> = (0..=255).collect();
-        let places: Vec<u32> = (0..32u32).map(|i| (i * 7 % 32) * 8).collect();
-        let fixed = Fixed { record_bytes: 8 };
-        let whole: Vec<u8> = places
-            .iter()
-            .flat_map(|&at| area[at as usize..at as usize + 8].to_vec())
-            .collect();
-        for step in 1..40 {
+    /// Gathers in pieces of each length, and looks whether that is `whole`.
+    fn check<R: Records>(records: &R, area: &[u8], places: &[R::Place], whole: &[u8]) {
+        for step in 1..80 {
             let mut out = vec![0; whole.len()];
             let mut next = (0, 0);
             for chunk in out.chunks_mut(step) {
-                next = fixed.gather(&area, &places, next, chunk);
+                assert!(next.0 + records.records_max(chunk.len()) >= places.len().min(next.0 + 1));
+                next = records.gather(area, places, next, chunk);
             }
             assert_eq!(out, whole);
-            assert_eq!(next, (32, 0));
+            assert_eq!(next, (places.len(), 0));
         }
+    }
+
+    #[test]
+    fn gathering_in_pieces_of_any_length_is_gathering_at_once() {
+        let area: Vec<u8> = (0..=255).collect();
+        for record_bytes in [5, 8, 16] {
+            let count = area.len() / record_bytes;
+            let starts: Vec<usize> = (0..count).map(|i| (i * 7 % count) * record_bytes).collect();
+            let record = |at: &usize| area[*at..*at + record_bytes].to_vec();
+            let whole: Vec<u8> = starts.iter().flat_map(record).collect();
+            let places: Vec<u32> = starts.iter().map(|&at| at as u32).collect();
+            check(&Fixed { record_bytes }, &area, &places, &whole);
+            if record_bytes == 8 {
+                let numbers: Vec<u64> = bytemuck::pod_collect_to_vec(&whole);
+                check(&Numbers::<u64>(PhantomData), &area, &numbers, &whole);
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_are_found_wherever_they_lie() {
+        let area: Vec<u8> = (0..32).collect();
+        let mut places = Vec::new();
+        let numbers = Numbers::<u32>(PhantomData);
+        numbers.places(&area, 3, 2, |place| places.push(place.to_ne_bytes()));
+        assert_eq!(places, [[3, 4, 5, 6], [7, 8, 9, 10]]);
     }
 
     #[test]

@@ -15,6 +15,8 @@
 //!
 //! Complexity: one hash an element and level. Memory: a word a node above the buckets.
 
+use crate::algo::kernel::{mix, mix_all, mix_onto};
+
 /// Children of a node.
 pub(crate) const FAN_OUT: usize = 16;
 const FAN_OUT_BITS: u32 = FAN_OUT.trailing_zeros();
@@ -22,17 +24,17 @@ const FAN_OUT_BITS: u32 = FAN_OUT.trailing_zeros();
 pub(crate) const LEAF_BYTES: u64 = 1 << 20;
 /// Records that a leaf holds at least, about, once there are more than a few.
 const LEAF_RECORDS: u64 = 16;
+/// Elements that are thrown at once.
+const BATCH: usize = 1024;
 /// Chunks at most: what begins where in each bucket is kept in memory.
 const CHUNKS_MAX: u64 = 1024;
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The last steps of splitmix64: every bit of the result depends on every bit of `z`.
+/// The child that a hash chooses.
 #[inline]
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+fn child(hash: u64) -> u16 {
+    (hash >> (u64::BITS - FAN_OUT_BITS)) as u16
 }
 
 /// A hash of two words, the second of them a small number mostly.
@@ -99,10 +101,7 @@ impl Tree {
 
     /// The numbers that permute a leaf.
     pub(crate) fn dice(&self, leaf: Node) -> Dice {
-        Dice {
-            state: mix2(self.node_key(leaf), u64::MAX),
-            spare: None,
-        }
+        Dice::new(mix2(self.node_key(leaf), u64::MAX))
     }
 }
 
@@ -166,22 +165,34 @@ impl Walk {
         }
     }
 
-    /// Where the next elements go; as [`Walk::next`], but level by level, so that the hashes of one
-    /// level do not wait for those of another.
+    /// Where the next elements go; as [`Walk::next`], but level by level: first what each hash is made
+    /// of, which is where one element waits for another, then all hashes at once.
     pub(crate) fn fill(&mut self, nodes: &mut [u16]) {
-        nodes.fill(0);
         self.number += nodes.len() as u64;
-        let (mut above, mut width) = (0, 1);
-        for _ in 0..self.levels {
-            let states = &mut self.states[above..above + width];
-            for node in &mut *nodes {
-                let state = &mut states[usize::from(*node)];
-                let hash = mix(*state);
-                *state = state.wrapping_add(GOLDEN);
-                *node = *node * FAN_OUT as u16 + (hash >> (u64::BITS - FAN_OUT_BITS)) as u16;
+        nodes.fill(0);
+        for nodes in nodes.chunks_mut(BATCH) {
+            let mut words = [0; BATCH];
+            let mut above = 0;
+            for level in 0..self.levels {
+                let states = &mut self.states[above..above + fan_out(level)];
+                above += states.len();
+                match states {
+                    [root] => {
+                        for (word, number) in words[..nodes.len()].iter_mut().zip(0u64..) {
+                            *word = root.wrapping_add(number.wrapping_mul(GOLDEN));
+                        }
+                        *root = root.wrapping_add((nodes.len() as u64).wrapping_mul(GOLDEN));
+                    }
+                    _ => {
+                        for (word, node) in words.iter_mut().zip(&*nodes) {
+                            let state = &mut states[usize::from(*node)];
+                            *word = *state;
+                            *state = state.wrapping_add(GOLDEN);
+                        }
+                    }
+                }
+                mix_onto(nodes, &words, FAN_OUT_BITS);
             }
-            above += width;
-            width *= FAN_OUT;
         }
     }
 
@@ -196,32 +207,60 @@ impl Walk {
             *state = state.wrapping_add(GOLDEN);
             above += width;
             width *= FAN_OUT;
-            node = node * FAN_OUT + (hash >> (u64::BITS - FAN_OUT_BITS)) as usize;
+            node = node * FAN_OUT + usize::from(child(hash));
         }
         node
     }
 }
 
-/// Uniform numbers: splitmix64, by halves.
+/// Numbers that are made at once, two of each word.
+const DICE: usize = 128;
+
+/// Uniform numbers: splitmix64, by halves, the upper one first.
 #[derive(Debug)]
 pub(crate) struct Dice {
     state: u64,
-    spare: Option<u32>,
+    /// Words of which the halves from `next` on are to come.
+    ready: [u64; DICE / 2],
+    next: usize,
 }
 
 impl Dice {
-    fn next_u32(&mut self) -> u32 {
-        if let Some(spare) = self.spare.take() {
-            return spare;
+    fn new(state: u64) -> Self {
+        Dice {
+            state,
+            ready: [0; DICE / 2],
+            next: DICE,
         }
-        self.state = self.state.wrapping_add(GOLDEN);
-        let both = mix(self.state);
-        self.spare = Some(both as u32);
-        (both >> 32) as u32
+    }
+
+    #[inline]
+    fn next_u32(&mut self) -> u32 {
+        if self.next == DICE {
+            self.make();
+        }
+        let both = self.ready[self.next / 2];
+        let is_upper = self.next.is_multiple_of(2);
+        self.next += 1;
+        if is_upper {
+            (both >> 32) as u32
+        } else {
+            both as u32
+        }
+    }
+
+    fn make(&mut self) {
+        for word in &mut self.ready {
+            self.state = self.state.wrapping_add(GOLDEN);
+            *word = self.state;
+        }
+        mix_all(&mut self.ready);
+        self.next = 0;
     }
 
     /// A number below `bound`, each equally likely (D. Lemire, "Fast random integer generation in an
     /// interval", ACM TOMACS 29, 2019).
+    #[inline]
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
         let mut product = u64::from(self.next_u32()) * u64::from(bound);
         if (product as u32) < bound {
