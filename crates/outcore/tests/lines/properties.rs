@@ -147,6 +147,17 @@ fn long_lines_are_told_apart_by_what_stands_at_their_ends() {
     }
 }
 
+/// What they have in common is longer than what is kept of a key at first.
+#[test]
+fn lines_with_a_beginning_longer_than_sampled_keys_in_common_are_told_apart() {
+    for len in [70_000, 300_000] {
+        let mut job = LineJob::of(BYTES, long_lines(len, 24_000_000 / len));
+        job.memory_bytes = 16 << 20;
+        let summary = job.check();
+        assert!(summary.scratch_bytes > 0, "{len}: {:?}", summary.plan);
+    }
+}
+
 /// Lines that begin one another, going on below and above the terminator: one of them is kept.
 #[test]
 fn of_equal_keys_the_line_that_begins_the_others_is_the_first() {

@@ -30,6 +30,10 @@ const SAMPLE_SEGMENTS: usize = 64;
 const SAMPLE_PLACES: usize = 4;
 /// Bytes of a key that are kept: keys of a bucket may begin with many that are the same.
 const KEY_BYTES_MAX: usize = 64 << 10;
+/// What did not tell lines apart is made so many times (a power of two) longer.
+const KEY_GROWTH_BITS: u32 = 2;
+/// Segments that are looked at in any case.
+const SAMPLE_SEGMENTS_MIN: usize = 4;
 /// Times that a bucket may be split: more mean that one line is too long.
 const SPLITS_MAX: u32 = 12;
 
@@ -45,8 +49,10 @@ pub(super) fn split_oversized(
 ) -> Result<(Vec<LineBucket>, u32)> {
     let mut done = Vec::with_capacity(buckets.len());
     let mut most_splits = 0;
-    let mut left: VecDeque<(LineBucket, u32)> = buckets.into_iter().map(|b| (b, 0)).collect();
-    while let Some((bucket, splits)) = left.pop_front() {
+    // With how often each was split, and how often of that in vain.
+    let mut left: VecDeque<(LineBucket, u32, u32)> =
+        buckets.into_iter().map(|bucket| (bucket, 0, 0)).collect();
+    while let Some((bucket, splits, in_vain)) = left.pop_front() {
         most_splits = most_splits.max(splits);
         let is_over = splits == SPLITS_MAX || bucket.counts.lines < 2;
         let space = bucket.space(!context.is_whole());
@@ -57,10 +63,15 @@ pub(super) fn split_oversized(
         if is_over {
             return Err(too_long(context, &bucket));
         }
-        let parts = split(context, tables, bucket)?;
+        let (lines, is_equal) = (bucket.counts.lines, bucket.is_equal);
+        let parts = split(context, tables, bucket, in_vain)?;
         for part in parts.into_iter().rev() {
             if part.lines_max() > 0 {
-                left.push_front((part, splits + 1));
+                let in_vain = match part.is_equal == is_equal {
+                    true => in_vain + u32::from(part.counts.lines == lines),
+                    false => 0,
+                };
+                left.push_front((part, splits + 1, in_vain));
             }
         }
     }
@@ -111,6 +122,7 @@ fn split(
     context: &Context<'_>,
     tables: &Tables,
     mut bucket: LineBucket,
+    in_vain: u32,
 ) -> Result<Vec<LineBucket>> {
     let is_equal = bucket.is_equal && !context.is_whole();
     let tie = context.order.tie();
@@ -121,7 +133,7 @@ fn split(
         split_by_position(context, items)?
     } else {
         let by = if is_equal { By::Line } else { context.by() };
-        let sample = sample_items(context, &items, by)?;
+        let sample = sample_items(context, &items, by, in_vain)?;
         let size = CutSize {
             ranges: parts_of(context.plan, &bucket),
             buckets_max: SPLIT_BUCKETS,
@@ -187,8 +199,24 @@ fn split_by_position(context: &Context<'_>, items: Vec<Item>) -> Result<Vec<Line
     distribute_items(context, (&cut, By::Line), items, Some(&starts))
 }
 
-/// Lines from some of the segments.
-fn sample_items(context: &Context<'_>, items: &[Item], by: By) -> Result<LineSample> {
+/// Lines from some of the segments. The more often lines could not be told apart, the more of their
+/// keys is kept, and the fewer are looked at.
+fn sample_items(context: &Context<'_>, items: &[Item], by: By, in_vain: u32) -> Result<LineSample> {
+    let more_bits = (KEY_GROWTH_BITS * in_vain).min(usize::BITS / 4);
+    let room_bytes = context.free_bytes() as usize / 2;
+    let longest = room_bytes / SAMPLE_SEGMENTS_MIN;
+    let key_bytes_max = (KEY_BYTES_MAX << more_bits).min(longest.max(KEY_BYTES_MAX));
+    let (segments, places) = match in_vain {
+        0 => (SAMPLE_SEGMENTS, SAMPLE_PLACES),
+        _ => (SAMPLE_SEGMENTS.min(room_bytes / key_bytes_max), 1),
+    };
+    let chosen = items.len().min(segments.max(SAMPLE_SEGMENTS_MIN));
+    let keys_bytes = match in_vain {
+        0 => 0,
+        _ => chosen * key_bytes_max,
+    };
+    let budget = &context.job.budget;
+    let _keys = budget.reserve("a sample of long keys", keys_bytes as u64)?;
     let pool = Pool::new(&context.job.budget, "sample", context.plan.segment_bytes, 1)?;
     let mut reader = ItemReader::new(context, pool)?;
     let mut sample = LineSample::default();
@@ -200,12 +228,11 @@ fn sample_items(context: &Context<'_>, items: &[Item], by: By) -> Result<LineSam
         },
         terminator: context.options.terminator,
     };
-    let chosen = items.len().min(SAMPLE_SEGMENTS);
-    let share = Share::of(chosen * SAMPLE_PLACES, KEY_BYTES_MAX);
+    let share = Share::of(chosen * places, key_bytes_max);
     for index in 0..chosen {
         reader.with_item(&items[index * items.len() / chosen], |payload| {
-            for place in 0..SAMPLE_PLACES {
-                let at = place * payload.len() / SAMPLE_PLACES;
+            for place in 0..places {
+                let at = place * payload.len() / places;
                 sample.take(lines, &payload[at..], at == 0, share);
             }
             Ok(())
