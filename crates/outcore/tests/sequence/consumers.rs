@@ -37,6 +37,20 @@ fn prefixes(items: &[u64], inclusion: Inclusion) -> Vec<u64> {
     items.iter().map(step).collect()
 }
 
+#[test]
+fn the_largest_that_do_not_fit_the_memory_are_refused_by_name() {
+    let (device, job) = ram_job(2, 8000, 1);
+    let inputs = put(&device, "in", &bytes_of(&numbers(1000, 1)), 8, &[], 0);
+    for k in [10_000_000, usize::MAX] {
+        let error = top_k(&job, &read::<u64>(&inputs), k, u64::cmp).unwrap_err();
+        assert_eq!(error.kind(), Kind::Memory);
+        let text = error.to_string();
+        assert!(text.contains(&format!("the {k} largest items")), "{text}");
+        assert!(text.contains("sort them on the drives"), "{text}");
+    }
+    assert_eq!(job.budget.used_bytes(), 0);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 

@@ -14,8 +14,9 @@ use std::sync::{Mutex, PoisonError};
 use super::batch::{Sequence, tabulate};
 use super::pass::{Demand, Pass, PassSummary, shield};
 use super::pieces::Lanes;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::job::Job;
+use crate::units;
 
 /// The first item; nothing for an empty sequence. Filtered sequences are read as far as needed.
 ///
@@ -77,7 +78,8 @@ pub fn find_if<S: Sequence>(
 /// The `k` largest items by `compare`, largest first; all if there are no more.
 ///
 /// # Errors
-/// [`crate::Kind::Memory`] where they do not fit; as [`reduce`](super::reduce()).
+/// [`crate::Kind::Memory`] where they do not fit, since items of any type cannot be sorted on drives
+/// (bytes can: [`crate::algo::sort`]); as [`reduce`](super::reduce()).
 pub fn top_k<S>(
     job: &Job,
     sequence: &S,
@@ -100,7 +102,7 @@ where
     sequence.leaves(&mut leaves);
     let pass =
         Pass::open(job, &leaves, Lanes::Drives, demand).map_err(|error| match error.kind() {
-            crate::Kind::Memory => error.hint("allow more with --memory, or sort for so many"),
+            Kind::Memory => too_many(k, kept_bytes, job),
             _ => error,
         })?;
     if k == 0 {
@@ -151,6 +153,21 @@ where
     })?;
     let summary = pass.summary(best.len() as u64, 0);
     Ok((best, summary))
+}
+
+/// Items of any type, in an order that only a function knows, cannot be sorted on drives.
+fn too_many(k: usize, kept_bytes: u64, job: &Job) -> Error {
+    let threads = job.options.threads.max(1) as u64;
+    let cause = format!(
+        "the {k} largest items, twice for each of {} and once more, are {}; {} of memory are allowed",
+        units::counted(threads, "thread"),
+        units::bytes(kept_bytes.saturating_mul(threads + 1)),
+        units::bytes(job.budget.limit_bytes()),
+    );
+    Error::new(Kind::Memory, "keep the largest", cause).hint(
+        "allow more memory or fewer threads; or write the items, sort them on the drives, the largest \
+         first, and take the head",
+    )
 }
 
 /// How many items `bin` puts into each of `bins`; those for which it gives nothing are left out.
