@@ -17,7 +17,8 @@ Examples:
   outcore view build keys.bin -o keys.view --type u64 --cat | consumer    # and read it once, at once
   producer | outcore view build - -o keys.view --type u64
   outcore view build words.txt -o words.view --lines
-  outcore view build log.tsv -o log.view -t '\\t' -k 3,3n -s    # lines, as `outcore sort` has them";
+  outcore view build log.tsv -o log.view -t '\\t' -k 3,3n -s    # lines, as `outcore sort` has them
+  outcore view build events.jsonl.zst -o events.view --jsonl --by .user.id --by .time";
 
 const CAT_EXAMPLES: &str = "\
 Examples:
@@ -92,6 +93,13 @@ pub(crate) struct ViewBuildArgs {
     /// The input is lines
     #[arg(long = "lines", help_heading = "Lines", conflicts_with_all = ["format", "record_bytes", "keys"])]
     pub(crate) is_lines: bool,
+    /// Each line is a JSON value; --by says what to sort by
+    #[arg(long, requires = "by", help_heading = "Lines")]
+    pub(crate) jsonl: bool,
+    /// A path in JSON lines, like .user.id or .tags[0]; .price:r for the largest first. Repeat for more,
+    /// the weightiest first
+    #[arg(long, value_name = "FIELD", requires = "jsonl", help_heading = "Lines")]
+    pub(crate) by: Vec<String>,
     #[command(flatten)]
     pub(crate) order: OrderArgs,
     #[command(flatten)]
@@ -124,7 +132,7 @@ pub(crate) struct ViewBuildArgs {
 impl ViewBuildArgs {
     /// Whether the input is lines.
     pub(crate) fn takes_lines(&self) -> bool {
-        self.is_lines || self.order.is_given() || self.lines.zero_terminated
+        self.is_lines || self.jsonl || self.order.is_given() || self.lines.zero_terminated
     }
 }
 

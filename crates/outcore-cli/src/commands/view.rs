@@ -84,6 +84,8 @@ fn open(args: &MeansArgs, dir: &Path) -> Result<(Means, SortedView)> {
 struct Found {
     what: ViewType,
     files: Vec<SortInput>,
+    /// Files of lines with the names that the user knows.
+    named: Vec<Source>,
     data_bytes: u64,
     spool: Option<Spool>,
 }
@@ -93,6 +95,7 @@ impl Found {
         Found {
             what: ViewType::Records(format),
             files: looked.iter().map(Input::to_sort).collect(),
+            named: Vec::new(),
             data_bytes: looked.iter().map(|input| input.data_bytes).sum(),
             spool,
         }
@@ -105,14 +108,14 @@ impl Found {
         what: ViewType,
         (sources, beside): (&[Source], &Target),
     ) -> Result<Self> {
-        let (files, spool) = lines::to_files(context, means, sources, beside, false)?;
+        let (named, spool) = lines::to_files(context, means, sources, beside, false)?;
         let mut data_bytes = 0;
-        for file in &files {
+        for file in &named {
             let facts = std::fs::metadata(&file.path)
                 .map_err(|error| Error::io("open input", &error).path(&file.name))?;
             data_bytes += facts.len().saturating_sub(file.start_bytes);
         }
-        let files = files.iter().map(|file| SortInput {
+        let files = named.iter().map(|file| SortInput {
             path: file.path.clone(),
             header_bytes: file.start_bytes,
             data_bytes: None,
@@ -120,6 +123,7 @@ impl Found {
         Ok(Found {
             what,
             files: files.collect(),
+            named,
             data_bytes,
             spool,
         })
@@ -142,7 +146,10 @@ fn find_inputs(
         .hint("write one of each with `outcore sort -u`, and build a view of that"));
     }
     if args.takes_lines() {
-        let spec = args.order.to_spec(args.descending, args.stable)?;
+        let spec = OrderSpec {
+            by: args.by.clone(),
+            ..args.order.to_spec(args.descending, args.stable)?
+        };
         let what = spec.to_lines(args.lines.terminator())?.into();
         return Found::lines(context, means, what, (&sources, &beside));
     }
@@ -233,7 +240,8 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
     let dir = std::path::absolute(&args.output).unwrap_or_else(|_| args.output.clone());
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (view, mut built) = watch(reporter, interrupt, &job.control, &BUILD, || {
-        build(&job, &found.files, &dir, found.what.clone(), options)
+        let built = build(&job, &found.files, &dir, found.what.clone(), options);
+        built.map_err(|error| inputs::explain(&found.named, error))
     })?;
     home.keep();
     count_copies(&mut built, found.spool);
@@ -274,7 +282,8 @@ fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (view, mut built) = watch(reporter, interrupt, &job.control, &BUILD, || {
         let options = BuildOptions::default();
-        append_with(&job, &found.files, &dir, options, &order_of_name)
+        let built = append_with(&job, &found.files, &dir, options, &order_of_name);
+        built.map_err(|error| inputs::explain(&found.named, error))
     })?;
     count_copies(&mut built, found.spool);
     tell_built(context, started, &view, &built);

@@ -56,6 +56,38 @@ fn a_view_with_the_flags_of_sort_gives_what_sort_writes() {
 }
 
 #[test]
+fn a_view_of_json_lines_is_ordered_by_their_fields() {
+    let place = Place::new();
+    let numbers = random_u64(5000, 4);
+    let line = |(row, random): (usize, &[u8])| {
+        let random = u64::from_le_bytes(random.try_into().unwrap());
+        let (user, price) = (random % 50, random / 50 % 1000);
+        format!("{{\"user\": {{\"id\": {user}}}, \"price\": {price}.5, \"row\": {row}}}\n")
+    };
+    let text: String = numbers.chunks_exact(8).enumerate().map(line).collect();
+    place.write("in.jsonl", text.as_bytes());
+    let order = ["--jsonl", "--by", ".user.id", "--by", ".price:r"];
+    let sorted = place
+        .run(&[&["sort", "in.jsonl"][..], &order].concat())
+        .ok();
+    let build = ["view", "build", "in.jsonl", "-o", "v", "--run-size", "50KB"];
+    place.run(&[&build[..], &order].concat()).ok();
+    assert!(place.run(&["view", "cat", "v"]).ok().stdout == sorted.stdout);
+    let info = place.run(&["view", "info", "v"]).ok().stdout;
+    let info = String::from_utf8(info).unwrap();
+    assert!(info.contains("--by .user.id --by .price:r"), "{info}");
+
+    place.write(
+        "in.jsonl",
+        b"{\"user\": {\"id\": 1}, \"price\": 1}\n{\"user\": 2}\n",
+    );
+    let build = [&build[..], &["--force"], &order].concat();
+    let what = ["in.jsonl", "line 2", "no field .user.id"];
+    place.run(&build).fails(4, &what, "correct the line");
+    assert!(place.run(&["view", "cat", "v"]).ok().stdout == sorted.stdout);
+}
+
+#[test]
 fn ranges_and_keys_are_those_of_the_sorted_text() {
     let place = Place::new();
     place.write("in.txt", &table(20_000));

@@ -166,7 +166,7 @@ pub(super) fn keyless_line(part: &InputPart, number: u64, why: &NoKey) -> Error 
 
 /// The number, from 1, of the line that begins at byte `at_bytes` of the data of `part`, counted in
 /// the whole file, a header included. Reads it up to there; only what is about to fail asks.
-pub(super) fn line_number(
+pub(crate) fn line_number(
     job: &Job,
     volume: &Volume,
     part: &InputPart,

@@ -30,6 +30,7 @@ pub use plan::{LinePlan, LineSize, plan_lines};
 pub use sort::{sample_lines, sort_lines};
 
 pub(crate) use arrange::{key_ref, sort_keys, to_line};
+pub(crate) use context::line_number;
 pub(crate) use emit::Gather;
 pub(crate) use merge::Rank;
 pub(crate) use plan::REF_BYTES;

@@ -325,13 +325,16 @@ fn reference(
 ) -> Result<Ref> {
     match rule.is_whole {
         true => Ok(line_ref(from, end)),
-        false => key_ref(&*rule.lines.order, area, (from, end), keys).map_err(no_key),
+        false => {
+            let made = key_ref(&*rule.lines.order, area, (from, end), keys);
+            made.map_err(|why| no_key(&why, from))
+        }
     }
 }
 
-fn no_key(why: NoKey) -> Error {
-    Error::corrupt("sort lines", format!("a line has no key: {}", why.0))
-        .hint("leave such lines out before the view is built")
+/// The error for a line without a key; its offset is that of the line in the area.
+fn no_key(why: &NoKey, from: usize) -> Error {
+    Error::corrupt("sort lines", format!("a line has no key: {}", why.0)).offset(from as u64)
 }
 
 fn line_ref(from: usize, end: usize) -> Ref {

@@ -23,7 +23,7 @@ use super::sort_run::sort_run;
 use crate::algo::crew::Crew;
 use crate::algo::ends::became_shorter;
 use crate::algo::in_memory::Entry;
-use crate::algo::lines::Gather;
+use crate::algo::lines::{Gather, LineSortOptions, line_number};
 use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
@@ -51,6 +51,40 @@ struct Sorting<'a> {
     lines: Option<LineSizes>,
     /// Written runs that are still in memory, the oldest first.
     kept: Mutex<VecDeque<(u32, Buf)>>,
+}
+
+impl Sorting<'_> {
+    /// An error whose offset is a place in the area of a run, with the file and the line there.
+    fn with_line(&self, cut: &CutRun, rule: &LineRule, error: Error) -> Error {
+        let Some(at_bytes) = error.offset_bytes() else {
+            return error;
+        };
+        let mut start_bytes = 0;
+        for piece in &cut.pieces {
+            let end_bytes = start_bytes + piece.len_bytes + u64::from(piece.is_unended);
+            if at_bytes < end_bytes {
+                let part = &self.parts[piece.part];
+                let in_file_bytes = piece.at_bytes + at_bytes - start_bytes;
+                let options = LineSortOptions {
+                    terminator: rule.terminator,
+                    ..LineSortOptions::default()
+                };
+                let in_data_bytes = in_file_bytes - part.data_at_bytes;
+                let number = line_number(self.job, self.volume, part, options, in_data_bytes);
+                return number.map_or_else(
+                    |failed| failed,
+                    |number| {
+                        let cause = format!("line {number}: {}", error.cause());
+                        Error::corrupt(error.operation(), cause)
+                            .path(&part.file.path)
+                            .hint("correct the line, or leave it out before the view is built")
+                    },
+                );
+            }
+            start_bytes = end_bytes;
+        }
+        error
+    }
 }
 
 /// What a thread takes to sort lines.
@@ -306,10 +340,14 @@ impl Worker<'_> {
         };
         // What is being loaded goes on through the other port.
         let mut port = sorting.volume.port()?;
+        let cut = &sorting.cuts[run];
         let run = &level.runs[run];
         let mut writer = RunWriter::new((sorting.job, level, run), buffers, &mut port);
         let mut passes = Passes::new(rule, text, &mut self.space, sizes.space);
-        while let Some(refs) = passes.next()? {
+        while let Some(refs) = passes
+            .next()
+            .map_err(|error| sorting.with_line(cut, rule, error))?
+        {
             sorting.crew.check()?;
             let mut lines = Gather::new(text, refs, refs.len() as u64, false);
             writer.take(sizes.chunk_bytes, |out| Ok(lines.fill(out)))?;
