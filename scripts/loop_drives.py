@@ -43,6 +43,7 @@ EXIT_SKIPPED = 77
 DRIVES_MAX = 64
 IMAGE_BYTES_MIN = 64 << 20
 BUSY_TIMEOUT_S = 10.0
+ZEROS_BYTES = 4 << 20
 _SIZE_UNITS = {
     "": 1,
     "B": 1,
@@ -127,6 +128,10 @@ def _build_drive(directory: Path, index: int, size_bytes: int) -> Drive:
     descriptor = os.open(image, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
     try:
         os.posix_fallocate(descriptor, 0, size_bytes)
+        # Room alone is no memory yet: each page would be fetched, from a hypervisor even, by the first write that is measured.
+        zeros = bytes(ZEROS_BYTES)
+        for offset in range(0, size_bytes, ZEROS_BYTES):
+            os.pwrite(descriptor, zeros[: size_bytes - offset], offset)
     except OSError as error:
         raise ArrayFailure(f"no room for {size_bytes} bytes in {directory}: {error.strerror}") from error
     finally:

@@ -4,8 +4,8 @@
     benches/io/against_fio.py DIR [--outcore target/release/outcore] [--size 1GiB] [--seconds 5]
 
 Prints a table with both rates and their ratio for each load; the goal is within 10 %. Reads are of one
-file that lies in DIR while this runs; a write load writes a file of the same size, each program its own
-(outcore never writes to a file that is there). Where outcore's blocks lie in huge pages, from 2 MiB in all
+file that lies in DIR while this runs; a write load writes a new file of the same size, whose room is reserved
+first, each program its own (outcore never writes to a file that is there). Where outcore's blocks lie in huge pages, from 2 MiB in all
 on, fio's do too if the kernel sets some aside (root; else it says so): of small pages a drive's request
 names only so many, and fio then reads half as fast on a virtual disk. Needs fio 3 (Debian: fio). Ends with
 1 if a ratio is further off than --tolerance.
@@ -44,6 +44,18 @@ def to_bytes(text: str) -> int:
 
 def fio(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Namespace) -> float:
     """Bytes a second that fio reports."""
+    if "write" not in load[0]:
+        return fio_on(path, load, options)
+    # As outcore's, a file whose room is reserved and has not been written: fio reserves it for one that is not there.
+    own = path.with_name("written-by-fio")
+    try:
+        return fio_on(own, load, options)
+    finally:
+        own.unlink(missing_ok=True)
+
+
+def fio_on(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Namespace) -> float:
+    """The same on a file."""
     pattern, block, depth = load
     command = [
         "fio", "--name=bench", f"--filename={path}", f"--rw={pattern}",
