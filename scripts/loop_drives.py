@@ -128,7 +128,7 @@ def _build_drive(directory: Path, index: int, size_bytes: int) -> Drive:
     descriptor = os.open(image, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
     try:
         os.posix_fallocate(descriptor, 0, size_bytes)
-        # Room alone is no memory yet: each page would be fetched, from a hypervisor even, by the first write that is measured.
+        # Room alone is no memory yet: the first write that is measured would fetch each page, from a hypervisor even.
         zeros = bytes(ZEROS_BYTES)
         for offset in range(0, size_bytes, ZEROS_BYTES):
             os.pwrite(descriptor, zeros[: size_bytes - offset], offset)

@@ -5,8 +5,8 @@
 
 Prints a table with both rates and their ratio for each load; the goal is within 10 %. Reads are of one
 file that lies in DIR while this runs; a write load writes a new file of the same size, whose room is reserved
-first, each program its own (outcore never writes to a file that is there). Where outcore's blocks lie in huge pages, from 2 MiB in all
-on, fio's do too if the kernel sets some aside (root; else it says so): of small pages a drive's request
+first, each program its own (outcore never writes to a file that is there). Where outcore's blocks lie in huge
+pages, from 2 MiB in all on, fio's do too if the kernel sets some aside (root; else it says so): of small pages a drive's request
 names only so many, and fio then reads half as fast on a virtual disk. Needs fio 3 (Debian: fio). Ends with
 1 if a ratio is further off than --tolerance.
 """
