@@ -14,7 +14,7 @@ Facts that shape it (kernel 6.18):
   - raw /dev/loopN at requests above 512 KiB is charged twice; a file system on top is charged once;
   - version 1 throttles direct I/O only: write-back is nobody's, so it runs unthrottled;
   - the throttle works in slices of 100 ms, so nothing here says anything about latency;
-  - images are allocated whole and never discarded, so their memory is charged to the builder and never to the measured
+  - images are written whole and never discarded, so their memory is charged to the builder and never to the measured
     process, whose memory limit would otherwise hold its files.
 
 Invariants: everything lies under `--dir`; the group's name and the mounts follow from that path alone, so `down` needs

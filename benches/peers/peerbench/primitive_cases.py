@@ -43,10 +43,9 @@ REPEATED_LINE_BYTES_MAX_MEAN = 41
 DRIVE_RATE_BYTES_S = 100 * 10**6
 DRIVE_COUNTS = (1, 2, 4, 8)
 # The share of one drive, a multiple of its blocks: four seconds each way. Shares and memory a drive are constant, so
-# that n drives have n times the work of one, and no part of the data that only one drive could keep in memory. With
-# half of that memory a distribution has less in flight than the throttle takes in one of its slices of 100 ms.
+# that n drives have n times the work of one, and no part of the data that only one drive could keep in memory.
 DRIVE_KEYS_FULL = 48 << 20
-DRIVE_MEMORY_FULL = 128 * MIB
+DRIVE_MEMORY_FULL = 64 * MIB
 DRIVE_GATHER_FULL = 1 << 16
 BLOCK_KEYS = 512
 INPUTS_NAME = "inputs"

@@ -2,9 +2,10 @@
 //!
 //! Contract: a [`DatasetReader`] keeps a window of reads in flight on all drives and gives the bytes of
 //! a range in order ([`DatasetReader::next_chunk`]), or as they come ([`DatasetReader::next_arrival`]):
-//! who can use them in any order never waits for a late drive while others have room. A granule that is not what was written ends the read with an error that names the
-//! drive, the file there and the offset in it; [`DatasetVolume::scrub`] goes on and lists them all. The
-//! checksums themselves are checked against the manifest when the reader is made.
+//! who can use them in any order never waits for a late drive while others have room. A granule that is
+//! not what was written ends the read with an error that names the drive, the file there and the offset
+//! in it; [`DatasetVolume::scrub`] goes on and lists them all. The checksums themselves are checked
+//! against the manifest when the reader is made.
 //!
 //! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes a granule, out of the caller's budget.
 
