@@ -263,7 +263,12 @@ pub(crate) fn generate(request: request::Generate, run: &Run) -> Result<reply::G
     };
     let name = Some(request.output.as_path());
     let target = output::choose(name, &[], means.specs(), consent, Streams::Refused)?;
-    output::check_room_for(&target, request.count, decided.format.record_bytes())?;
+    output::check_room_for(
+        means.device().as_ref(),
+        &target,
+        request.count,
+        decided.format.record_bytes(),
+    )?;
     let drives: Vec<ScratchDrive> = means.named_drives(0)?;
     let trace = record_request(&request.record_io, request.force, (&[], Some(&target)));
     let (recording, means) = Recording::start(means, &trace)?;

@@ -1,13 +1,17 @@
-//! `@name` where a command takes a file: copied out before it runs, put back behind it.
+//! `@name` where a command takes a file: read and written where it lies, or copied.
 //!
 //! Contract: with a volume named (`--volume`, `OUTCORE_VOLUME`), an argument `@name` (or `@name/inside`) of
 //! a command that takes files is replaced by a file in a private directory on the volume's first drive; one
-//! behind `-o` or `--output` is put on the volume when the command has succeeded, as a sealed dataset,
-//! and is absent otherwise. The directory is removed at the end, or swept by the next run.
+//! behind `-o` or `--output` is a sealed dataset when the command has succeeded, and absent otherwise.
+//! The directory is removed at the end, or swept by the next run.
 //!
-//! N.B. the copy is the price for commands that read files by their names; `put`, `get` and `cp` go
-//! straight to the drives. A signal stops a copy as it stops a command. Bounds: room for the copies on the
-//! first drive.
+//! In place: what the engine publishes becomes a dataset as it is written, on all drives
+//! ([`outcore::volume::dataset::device`]); what a command makes otherwise (compressed text, say) is a file
+//! that is put on the volume behind it. A command on records reads the dataset itself through the engine,
+//! and finds name, length and head in a stand-in. Commands on lines look into their inputs in more ways:
+//! they get a copy, as do small datasets and files inside of one. `put`, `get` and `cp` need none of this.
+//!
+//! A signal stops a copy as it stops a command. Bounds: room for copies on the first drive.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -20,9 +24,9 @@ use outcore::job::Control;
 use outcore::memory::Budget;
 use outcore::volume::dataset::transfer::Means;
 use outcore::volume::dataset::{DatasetVolume, Named, Watch};
-use outcore_formats::volumes;
+use outcore_formats::volumes::{self, DatasetFiles};
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, TypeArgs};
 use crate::means;
 use crate::progress::watch;
 use crate::report::Reporter;
@@ -39,8 +43,26 @@ pub(crate) struct Staged {
     volume: DatasetVolume,
     budget: Budget,
     dir: PrivateDir,
+    drives_file: PathBuf,
+    reads_in_place: bool,
+    inputs: Vec<(PathBuf, String)>,
     outputs: Vec<(PathBuf, Named)>,
     replace: bool,
+}
+
+/// Whether the command reads all of its inputs through the engine, but for their heads.
+fn reads_in_place(command: &Command) -> bool {
+    let has_type = |record: &TypeArgs| {
+        record.format.is_some() || record.record_bytes.is_some() || !record.keys.is_empty()
+    };
+    match command {
+        Command::Sequence(_) => true,
+        Command::Sort(args) => has_type(&args.record) && !args.delete_input && !args.replace,
+        Command::Shuffle(args) => has_type(&args.record),
+        Command::Unique(args) => has_type(&args.record),
+        Command::Verify(args) => has_type(&args.record),
+        _ => false,
+    }
 }
 
 /// Replaces datasets among the arguments; nothing if there are none, or the command knows them itself.
@@ -73,6 +95,9 @@ pub(crate) fn stage(
         arguments: Vec::with_capacity(arguments.len()),
         dir: device.make_private_dir(home)?,
         budget: volumes::budget(),
+        drives_file: drives_file.clone(),
+        reads_in_place: reads_in_place(&cli.command),
+        inputs: Vec::new(),
         outputs: Vec::new(),
         replace: arguments.iter().any(|word| word == "--force"),
         volume,
@@ -155,6 +180,9 @@ impl Staged {
                     .hint("allow replacing it with --force, or name another"));
             }
             self.outputs.push((path.clone(), named));
+        } else if self.reads_in_place && volumes::is_read_in_place(&self.volume, &named)? {
+            volumes::stand_in(&self.volume, &named, &path, &self.budget)?;
+            self.inputs.push((path.clone(), named.dataset));
         } else {
             let bytes = volumes::bytes_of(&self.volume, name);
             self.copy(watcher, bytes, |means| {
@@ -166,7 +194,23 @@ impl Staged {
         Ok(OsString::from_vec(word))
     }
 
-    /// Puts what the command has made.
+    /// The datasets that the command knows as files.
+    pub(crate) fn files(&self) -> DatasetFiles {
+        let whole = self
+            .outputs
+            .iter()
+            .filter(|(_, name)| name.inside.is_none());
+        DatasetFiles {
+            drives_file: self.drives_file.clone(),
+            inputs: self.inputs.clone(),
+            outputs: whole
+                .map(|(path, name)| (path.clone(), name.dataset.clone()))
+                .collect(),
+            replace: self.replace,
+        }
+    }
+
+    /// Puts what the command has made as a file.
     ///
     /// # Errors
     /// The name is taken, no room.

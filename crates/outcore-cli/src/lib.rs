@@ -89,7 +89,11 @@ fn run_with_datasets(cli: &Cli, arguments: &[OsString]) -> u8 {
         Err(error) => return finish(&reporter, Err(error)),
     };
     let code = match Cli::try_parse_from(&staged.arguments) {
-        Ok(cli) => dispatch(&cli, interrupt.clone()),
+        Ok(cli) => {
+            // One command a process: nobody has set it before.
+            let _ = means::DATASETS.set(staged.files());
+            dispatch(&cli, interrupt.clone())
+        }
         Err(error) => {
             let wrong = Error::usage("read arguments", error.to_string());
             return finish(&reporter, Err(wrong));

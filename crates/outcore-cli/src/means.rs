@@ -4,12 +4,15 @@
 //! (`eio@12`, `kill@9`, see [`outcore::drive::fault`]) puts a fault into the device, for tests;
 //! this is the only place that reads it.
 
+use std::sync::OnceLock;
+
 use outcore::config::{Environment, Flags};
 use outcore::{Error, Result, units};
 use outcore_formats::inputs::Source;
 use outcore_formats::means::{FAULT_VARIABLE, Means, MeansRequest};
 use outcore_formats::output::Target;
 use outcore_formats::record::{RecordRequest, Recording};
+use outcore_formats::volumes::DatasetFiles;
 use serde_json::{Value, json};
 
 use crate::cli::{DriveArgs, MeansArgs, RecordArgs};
@@ -17,6 +20,9 @@ use crate::report::Reporter;
 
 /// Says in the trace who made it.
 const PROGRAM: &str = concat!("outcore ", env!("CARGO_PKG_VERSION"));
+
+/// The datasets of this process's command, once its arguments have been read.
+pub(crate) static DATASETS: OnceLock<DatasetFiles> = OnceLock::new();
 
 /// Merges flags, environment, file and defaults. The seed never changes the output.
 pub(crate) fn load(
@@ -43,7 +49,17 @@ pub(crate) fn load(
         drives,
         scratch_limit_bytes,
     };
-    let means = Means::load(&MeansRequest { flags, seed }, &Environment::of_process())?;
+    let mut request = MeansRequest { flags, seed };
+    let mut means = Means::load(&request, &Environment::of_process())?;
+    if let Some(files) = DATASETS.get() {
+        if means.specs().is_empty() {
+            // Where the data are, scratch goes too.
+            request.flags.drives = vec![files.drives_file.clone()];
+            means = Means::load(&request, &Environment::of_process())?;
+        }
+        let device = files.mount(&means.device())?;
+        means = means.on(device);
+    }
     match std::env::var(FAULT_VARIABLE) {
         Ok(text) if !text.is_empty() => Ok(means.with_fault(text.parse()?)),
         _ => Ok(means),

@@ -33,7 +33,7 @@ pub fn settle_sort(
     let data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
     if let Some(target) = target.filter(|_| !options.unique) {
         // How much --unique leaves is not known before.
-        check_room(target, data_bytes)?;
+        check_room(means.device().as_ref(), target, data_bytes)?;
     }
     let (mut job, beside, drive_count) = unplanned(means, inputs, target)?;
     let plan = sort::plan(&job, data_bytes, format, options, drive_count)?;
@@ -53,7 +53,7 @@ pub fn settle_shuffle(
 ) -> Result<(Job, ShufflePlan)> {
     let data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
     if let Some(target) = target {
-        check_room(target, data_bytes)?;
+        check_room(means.device().as_ref(), target, data_bytes)?;
     }
     let (mut job, beside, drive_count) = unplanned(means, inputs, target)?;
     let plan = plan_shuffle(ShuffleSize {

@@ -19,11 +19,11 @@ use std::sync::{Arc, Mutex};
 use outcore::algo::sort::{MakeHeader, SortOutput};
 use outcore::config::DriveSpec;
 use outcore::data::NpyHeader;
+use outcore::drive::Device;
 use outcore::volume::output::{MANIFEST_SUFFIX, parent_of};
 use outcore::{Error, Kind, Result, units};
 
 use crate::inputs::{FileKey, Input, Source, Streams, is_manifest, is_stdout, key_of};
-use crate::means::free_bytes;
 use crate::records::Decided;
 use crate::text::compress::Compression;
 
@@ -406,9 +406,14 @@ pub fn header_for(
 ///
 /// # Errors
 /// As [`check_room`].
-pub fn check_room_for(target: &Target, records: u64, record_bytes: usize) -> Result<()> {
+pub fn check_room_for(
+    device: &dyn Device,
+    target: &Target,
+    records: u64,
+    record_bytes: usize,
+) -> Result<()> {
     match records.checked_mul(record_bytes as u64) {
-        Some(data_bytes) => check_room(target, data_bytes),
+        Some(data_bytes) => check_room(device, target, data_bytes),
         None => Ok(()),
     }
 }
@@ -417,7 +422,7 @@ pub fn check_room_for(target: &Target, records: u64, record_bytes: usize) -> Res
 ///
 /// # Errors
 /// [`Kind::NoSpace`] with what is needed and what is there.
-pub fn check_room(target: &Target, data_bytes: u64) -> Result<()> {
+pub fn check_room(device: &dyn Device, target: &Target, data_bytes: u64) -> Result<()> {
     let files = target.files();
     let share_bytes = data_bytes / files.len().max(1) as u64;
     let mut drives: Vec<(u64, &Path, u64)> = Vec::new();
@@ -430,7 +435,7 @@ pub fn check_room(target: &Target, data_bytes: u64) -> Result<()> {
         }
     }
     for (_, dir, needed_bytes) in drives {
-        let free_bytes = free_bytes(dir)?;
+        let free_bytes = device.free_bytes(dir)?;
         if free_bytes < needed_bytes {
             let cause = format!(
                 "{} are needed and {} are free",

@@ -4,14 +4,16 @@
 //! volume is named by the drives file that it was made with. The rules of [`outcore::volume::dataset`]
 //! hold: whole or not at all, nothing overwritten unasked, every granule checked when it is read.
 
-use std::io;
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use outcore::config::DriveSet;
 use outcore::drive::{Device, Op};
 use outcore::memory::Budget;
+use outcore::volume::dataset::device::DatasetDevice;
 use outcore::volume::dataset::manifest::{Contents, Manifest};
 use outcore::volume::dataset::transfer::{self, Means};
 use outcore::volume::dataset::writer::NewDataset;
@@ -30,6 +32,9 @@ pub const MEMORY_BYTES: u64 = 2 * transfer::MEMORY_BYTES_MIN;
 pub fn budget() -> Budget {
     Budget::new(MEMORY_BYTES + (1 << 30))
 }
+
+/// The beginning of a dataset that its stand-in has: more than any header.
+pub const HEAD_BYTES: u64 = 1 << 20;
 
 /// A number that no other run has: identities of volumes and datasets are made of it.
 pub fn fresh_seed() -> u64 {
@@ -187,6 +192,70 @@ pub fn get(
     let (mut reader, bytes) = transfer::open(volume, &manifest, inside, means.budget)?;
     transfer::get_file(&mut reader, bytes, target, replace, means)?;
     Ok(Moved { bytes, files: 1 })
+}
+
+/// Whether a dataset is one file of more than [`HEAD_BYTES`], which a command may read where it lies.
+///
+/// # Errors
+/// There is none of that name.
+pub fn is_read_in_place(volume: &DatasetVolume, name: &Named) -> Result<bool> {
+    let manifest = volume.manifest(&name.dataset)?;
+    Ok(name.inside.is_none()
+        && manifest.contents == Contents::File
+        && manifest.len_bytes > HEAD_BYTES)
+}
+
+/// Makes a file that stands for a dataset: as long, with the same first [`HEAD_BYTES`], and nothing behind
+/// them. What asks the system for a length, an identity or a header finds it there; all else must read
+/// through the device of [`DatasetFiles::mount`].
+///
+/// # Errors
+/// As those of a read, and of making the file.
+pub fn stand_in(volume: &DatasetVolume, name: &Named, path: &Path, budget: &Budget) -> Result<()> {
+    let manifest = volume.manifest(&name.dataset)?;
+    let head_bytes = manifest.len_bytes.min(HEAD_BYTES);
+    let mut reader = volume.range_reader(&manifest, 0, head_bytes, budget)?;
+    let failed = |error: io::Error| Error::io("make stand-in", &error).path(path);
+    let mut file = File::create_new(path).map_err(failed)?;
+    while let Some(part) = reader.next_chunk()? {
+        file.write_all(&part).map_err(failed)?;
+    }
+    file.set_len(manifest.len_bytes).map_err(failed)
+}
+
+/// Datasets that a command knows as files.
+#[derive(Debug, Clone)]
+pub struct DatasetFiles {
+    /// The volume.
+    pub drives_file: PathBuf,
+    /// Stand-ins, and the datasets that they stand for.
+    pub inputs: Vec<(PathBuf, String)>,
+    /// Files that are to become datasets, each in a directory of its own.
+    pub outputs: Vec<(PathBuf, String)>,
+    /// Whether datasets that are there may be replaced.
+    pub replace: bool,
+}
+
+impl DatasetFiles {
+    /// The device of a command: `below`, with the datasets.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn mount(&self, below: &Arc<dyn Device>) -> Result<Arc<dyn Device>> {
+        let volume = open(below, &self.drives_file)?;
+        let mut device = DatasetDevice::new(Arc::clone(below), volume, budget());
+        for (path, name) in &self.inputs {
+            device = device.with_input(path, name);
+        }
+        for (path, dataset) in &self.outputs {
+            let name = Named {
+                dataset: dataset.clone(),
+                inside: None,
+            };
+            device = device.with_output(path, new_dataset(&name, self.replace)?);
+        }
+        Ok(Arc::new(device))
+    }
 }
 
 /// Copies between files and datasets, either way; between two datasets, inside the volume.

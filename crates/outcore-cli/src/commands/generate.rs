@@ -31,7 +31,12 @@ pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
     };
     let name = Some(args.output.as_path());
     let target = output::choose(name, &[], means.specs(), consent, Streams::Taken)?;
-    output::check_room_for(&target, args.records, args.format.record_bytes())?;
+    output::check_room_for(
+        means.device().as_ref(),
+        &target,
+        args.records,
+        args.format.record_bytes(),
+    )?;
     let trace = means::record_request(&args.record_io, args.force, &[], Some(&target));
     let (recording, means) = Recording::start(means, &trace)?;
     let job = means.job(Vec::new());

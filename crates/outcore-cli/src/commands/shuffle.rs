@@ -100,6 +100,7 @@ fn prepare_records(args: &ShuffleArgs, job: &LineJob) -> Result<Prepared> {
     let inputs = inputs?;
     let decided = records::decide(&args.record.to_request(), &inputs)?;
     check_room(
+        job.means.device().as_ref(),
         &job.target,
         inputs.iter().map(|input| input.data_bytes).sum(),
     )?;

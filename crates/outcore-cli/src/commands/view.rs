@@ -574,7 +574,7 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
     };
     let name = Some(args.output.as_path());
     let target = output::choose(name, &[], means.specs(), consent, Streams::Refused)?;
-    output::check_room(&target, view.len_bytes())?;
+    output::check_room(means.device().as_ref(), &target, view.len_bytes())?;
     let header = match view.format() {
         Some(format) => output::header_for(&target, &[], &format.clone().into())?,
         None => lines_header(&target)?,

@@ -124,3 +124,96 @@ fn other_commands_take_datasets_where_they_take_files() {
     let names = names_in(&place.path("d0"));
     assert_eq!(names, ["outcore-volume"]);
 }
+
+#[test]
+fn commands_on_records_read_and_write_large_datasets_in_place() {
+    let place = place();
+    place.write("in", &random_u64(300_000, 5));
+    run(&place, &["put", "in", "@in"]).ok();
+    let commands: [(&str, &[&str]); 7] = [
+        ("sort", &["sort"]),
+        ("shuffle", &["shuffle", "--seed", "3"]),
+        ("unique", &["unique"]),
+        ("map", &["map", "x + 1"]),
+        ("filter", &["filter", "x % 3 == 0"]),
+        ("scan", &["scan", "sum"]),
+        ("zipped", &["map", "x ^ y", "--zip", "@in"]),
+    ];
+    for (name, command) in commands {
+        let dataset = format!("@{name}");
+        let options = ["--type", "u64", "--memory", "64MiB", "-o"];
+        let here: Vec<&str> = [command, &["@in"], &options, &[dataset.as_str()]].concat();
+        run(&place, &here).ok();
+        let there: Vec<&str> = here
+            .iter()
+            .map(|word| match *word {
+                "@in" => "in",
+                word if word == dataset => name,
+                word => word,
+            })
+            .collect();
+        place.run(&there).ok();
+        run(&place, &["get", &dataset, "got"]).ok();
+        assert!(place.read("got") == place.read(name), "{name}");
+        fs::remove_file(place.path("got")).unwrap();
+    }
+    run(&place, &["volume", "scrub"]).ok();
+    // The room for a copy is not taken: nothing but the volume is on the drives, then and now.
+    assert_eq!(names_in(&place.path("d0")), ["outcore-volume"]);
+    // A type that the name does not say, behind a header.
+    run(&place, &["gen", "u64", "-n", "300000", "-o", "@keys.npy"]).ok();
+    run(
+        &place,
+        &["sort", "@keys.npy", "--type", "u64", "-o", "@sorted.npy"],
+    )
+    .ok();
+    run(
+        &place,
+        &[
+            "verify",
+            "@sorted.npy",
+            "--type",
+            "u64",
+            "--against",
+            "@keys.npy",
+        ],
+    )
+    .ok();
+    // Damage is named where it lies.
+    let share = fs::read_dir(place.path("d1/outcore-volume/data"))
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path())
+        .max_by_key(|path| fs::metadata(path).unwrap().len())
+        .unwrap();
+    fs::set_permissions(&share, PermissionsExt::from_mode(0o644)).unwrap();
+    let mut bytes = fs::read(&share).unwrap();
+    bytes[400_000] ^= 1;
+    fs::write(&share, bytes).unwrap();
+    let reduced: Vec<Answer> = [
+        "@in",
+        "@sort",
+        "@shuffle",
+        "@map",
+        "@scan",
+        "@keys.npy",
+        "@sorted.npy",
+    ]
+    .iter()
+    .map(|name| run(&place, &["reduce", "sum", name, "--type", "u64"]))
+    .collect();
+    let failed: Vec<&Answer> = reduced
+        .iter()
+        .filter(|answer| answer.code == Some(4))
+        .collect();
+    assert!(
+        !failed.is_empty() && failed.len() < reduced.len(),
+        "{reduced:?}"
+    );
+    for answer in failed {
+        assert!(
+            answer.stderr.contains("drive d1") && answer.stderr.contains("at byte 393216"),
+            "{answer:?}"
+        );
+    }
+}

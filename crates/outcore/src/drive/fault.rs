@@ -239,6 +239,10 @@ impl Device for FaultDevice {
         self.inner.sweep_private_dirs(parent)
     }
 
+    fn explain(&self, file: FileId, offset_bytes: u64) -> Option<Error> {
+        self.inner.explain(file, offset_bytes)
+    }
+
     fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>> {
         let inner = self.inner.queue(depth_max)?;
         Ok(Box::new(FaultQueue {

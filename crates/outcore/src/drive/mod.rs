@@ -32,7 +32,7 @@ mod uring;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 pub use crate::memory::BLOCK_BYTES;
 pub use io_buf::IoBuf;
@@ -142,6 +142,10 @@ pub trait Device: Send + Sync {
     fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir>;
     /// Removes private directories in `parent` whose owners are gone; returns their paths.
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>>;
+    /// What is known of a failed transfer at this place beyond its error number: which drive below, say.
+    fn explain(&self, _file: FileId, _offset_bytes: u64) -> Option<Error> {
+        None
+    }
     /// A queue for the calling thread with room for `depth_max` requests in flight.
     fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>>;
     /// Nanoseconds on the device's clock: monotonic, or virtual for an in-memory device.

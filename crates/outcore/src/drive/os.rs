@@ -425,7 +425,11 @@ impl Device for OsDevice {
 
     fn free_bytes(&self, dir: &Path) -> Result<u64> {
         let stat = rustix::fs::statvfs(dir).map_err(at("look at free space", dir))?;
-        Ok(stat.f_bavail * stat.f_frsize)
+        Ok(match stat.f_blocks {
+            // It has no notion of size.
+            0 => u64::MAX,
+            _ => stat.f_bavail * stat.f_frsize,
+        })
     }
 
     fn file_system(&self, dir: &Path) -> Result<u64> {

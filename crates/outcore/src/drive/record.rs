@@ -250,6 +250,10 @@ impl Device for RecordDevice {
         self.0.inner.sweep_private_dirs(parent)
     }
 
+    fn explain(&self, file: FileId, offset_bytes: u64) -> Option<Error> {
+        self.0.inner.explain(file, offset_bytes)
+    }
+
     fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>> {
         let inner = self.0.inner.queue(depth_max)?;
         let thread = std::thread::current().id();

@@ -26,6 +26,7 @@ use rustix::io::Errno;
 
 use super::TransferFault;
 use super::mapping::Piece;
+use super::slab::Slab;
 use super::striped::{BackPressure, Shared};
 use crate::drive::queue::{Class, DriveQueue, Latencies, Span};
 use crate::drive::{Completion, FileId, IoBuf, Op, Queue, Request};
@@ -152,48 +153,6 @@ impl Lane {
         }
         *run = span;
         false
-    }
-}
-
-/// A slab: slots that are handed out by number.
-struct Slab<T> {
-    slots: Vec<Option<T>>,
-    free: Vec<u32>,
-}
-
-impl<T> Slab<T> {
-    fn new() -> Self {
-        Slab {
-            slots: Vec::new(),
-            free: Vec::new(),
-        }
-    }
-
-    fn insert(&mut self, value: T) -> u32 {
-        match self.free.pop() {
-            Some(index) => {
-                self.slots[index as usize] = Some(value);
-                index
-            }
-            None => {
-                self.slots.push(Some(value));
-                self.slots.len() as u32 - 1
-            }
-        }
-    }
-
-    fn get_mut(&mut self, index: u32) -> Option<&mut T> {
-        self.slots.get_mut(index as usize)?.as_mut()
-    }
-
-    fn remove(&mut self, index: u32) -> Option<T> {
-        let value = self.slots.get_mut(index as usize)?.take()?;
-        self.free.push(index);
-        Some(value)
-    }
-
-    fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
     }
 }
 

@@ -14,6 +14,7 @@ pub mod load;
 pub mod mapping;
 pub mod output;
 pub mod scratch;
+mod slab;
 pub mod striped;
 
 use std::path::{Path, PathBuf};
@@ -223,6 +224,9 @@ impl Volume {
 
     /// Turns a failed transfer into an error with its place.
     pub fn explain(&self, fault: &TransferFault) -> Error {
+        if let Some(error) = self.device.explain(fault.file, fault.offset_bytes) {
+            return error;
+        }
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let path = files
             .iter()

@@ -20,6 +20,9 @@ use crate::error::{Error, Kind, Result};
 /// Suffix of the manifest of a sharded output.
 pub const MANIFEST_SUFFIX: &str = ".outcore.json";
 
+/// What the name of a file of an unpublished output begins with, in its private directory.
+pub(super) const STAGED_PREFIX: &str = "output-";
+
 /// What is known of an output's length before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
@@ -139,7 +142,7 @@ impl Output {
             };
             let staged_path = output.dirs[dir_index]
                 .path()
-                .join(format!("output-{index}"));
+                .join(format!("{STAGED_PREFIX}{index}"));
             let file = volume.open(&staged_path, Access::Create)?;
             let full_bytes = plan.header.len() as u64 + plan.len_bytes;
             // Reserving the space finds a full drive before the work; where it only makes the

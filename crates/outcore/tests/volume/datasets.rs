@@ -20,14 +20,14 @@ use tempfile::TempDir;
 use super::*;
 
 /// Directories that stand for drives, and a place beside them.
-struct Place {
+pub(super) struct Place {
     dir: TempDir,
-    device: Arc<dyn Device>,
-    budget: Budget,
+    pub(super) device: Arc<dyn Device>,
+    pub(super) budget: Budget,
 }
 
 impl Place {
-    fn new(drives: usize) -> Self {
+    pub(super) fn new(drives: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for drive in 0..drives {
             fs::create_dir(dir.path().join(format!("d{drive}"))).unwrap();
@@ -39,7 +39,7 @@ impl Place {
         }
     }
 
-    fn drives(&self) -> Vec<VolumeDrive> {
+    pub(super) fn drives(&self) -> Vec<VolumeDrive> {
         let dirs = fs::read_dir(self.dir.path()).unwrap().flatten();
         let mut names: Vec<String> = dirs
             .map(|entry| entry.file_name().into_string().unwrap())
@@ -60,11 +60,11 @@ impl Place {
         drives.collect()
     }
 
-    fn create(&self, stripe_bytes: u64) -> DatasetVolume {
+    pub(super) fn create(&self, stripe_bytes: u64) -> DatasetVolume {
         DatasetVolume::create(Arc::clone(&self.device), self.drives(), stripe_bytes, 1).unwrap()
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
@@ -77,7 +77,12 @@ impl Place {
     }
 
     /// Puts `bytes` as a file.
-    fn put(&self, volume: &DatasetVolume, name: &str, bytes: &[u8]) -> outcore::Result<Manifest> {
+    pub(super) fn put(
+        &self,
+        volume: &DatasetVolume,
+        name: &str,
+        bytes: &[u8],
+    ) -> outcore::Result<Manifest> {
         let path = self.path("source");
         fs::write(&path, bytes).unwrap();
         transfer::put_file(volume, &path, &new(name), self.means())
@@ -97,7 +102,7 @@ impl Place {
         Ok(fs::read(out).unwrap())
     }
 
-    fn get(&self, volume: &DatasetVolume, name: &str) -> outcore::Result<Vec<u8>> {
+    pub(super) fn get(&self, volume: &DatasetVolume, name: &str) -> outcore::Result<Vec<u8>> {
         let manifest = volume.manifest(name)?;
         let (mut reader, _) = transfer::open(volume, &manifest, None, &self.budget)?;
         let mut bytes = Vec::new();
@@ -106,7 +111,7 @@ impl Place {
     }
 
     /// All files on the drives but labels, by their names.
-    fn files(&self) -> Vec<PathBuf> {
+    pub(super) fn files(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for drive in self.drives() {
             let mut dirs = vec![drive.dir];
@@ -124,7 +129,7 @@ impl Place {
     }
 }
 
-fn new(name: &str) -> NewDataset {
+pub(super) fn new(name: &str) -> NewDataset {
     NewDataset {
         name: name.to_string(),
         contents: Contents::File,
@@ -135,7 +140,7 @@ fn new(name: &str) -> NewDataset {
     }
 }
 
-fn bytes(len: usize, seed: u64) -> Vec<u8> {
+pub(super) fn bytes(len: usize, seed: u64) -> Vec<u8> {
     (0..len.div_ceil(8))
         .flat_map(|i| random(seed, i as u64).to_le_bytes())
         .take(len)
@@ -240,7 +245,7 @@ fn a_directory_comes_back_file_by_file_or_one_by_its_name() {
 }
 
 /// Flips a bit of a byte of a file.
-fn flip(path: &Path, at: usize) {
+pub(super) fn flip(path: &Path, at: usize) {
     // Sealed files are read-only, for those who are not root.
     fs::set_permissions(path, PermissionsExt::from_mode(0o644)).unwrap();
     let mut bytes = fs::read(path).unwrap();

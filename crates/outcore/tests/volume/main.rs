@@ -8,6 +8,7 @@
 
 mod datasets;
 mod faults;
+mod in_place;
 mod pressure;
 mod raw;
 

@@ -14,8 +14,10 @@
 //! Bounds: buffers of the caller's budget; a checksum of 8 bytes a granule (64 KiB, or a stripe if that
 //! is smaller) in memory while a dataset is written, read or checked.
 
+pub mod device;
 pub mod manifest;
 pub mod pack;
+mod queue;
 pub mod reader;
 pub mod transfer;
 pub mod writer;

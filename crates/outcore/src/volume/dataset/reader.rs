@@ -46,6 +46,29 @@ pub struct Damage {
 }
 
 impl Damage {
+    /// That of `len_bytes` from `offset_bytes` on of a dataset that lies on `striped`.
+    pub(super) fn at(
+        manifest: &Manifest,
+        striped: &StripedVolume,
+        offset_bytes: u64,
+        len_bytes: usize,
+    ) -> Self {
+        let mut first: Option<Piece> = None;
+        let map = striped.map();
+        map.split(offset_bytes, len_bytes, usize::MAX, |piece| {
+            first.get_or_insert(piece);
+        });
+        let (index, at_bytes) = first.map_or((0, 0), |p| (p.drive_index, p.offset_bytes));
+        Damage {
+            dataset: manifest.name.clone(),
+            drive: manifest.shares[index].drive.clone(),
+            path: striped.drives()[index].path.display().to_string(),
+            offset_bytes: at_bytes,
+            len_bytes: len_bytes as u64,
+            dataset_offset_bytes: offset_bytes,
+        }
+    }
+
     /// As the error of a read.
     pub fn to_error(&self) -> Error {
         Error::corrupt(READ, format!("@{} is not what was written", self.dataset))
@@ -61,11 +84,10 @@ pub struct DatasetReader {
     // Declared first: it is dropped first, and waits for what is in flight.
     submitter: Submitter,
     striped: StripedVolume,
-    volume: DatasetVolume,
     manifest: Manifest,
     pool: Pool,
     sums: Vec<u64>,
-    _sums_credit: Credit,
+    sums_credit: Credit,
     /// First byte of the range.
     from_bytes: u64,
     /// Next chunk to ask for, next byte to give, end of the range.
@@ -115,10 +137,9 @@ impl DatasetVolume {
         let mut reader = DatasetReader {
             submitter: striped.submitter()?,
             striped,
-            volume: self.clone(),
             pool: Pool::new(budget, READ, CHUNK_BYTES, slots as usize)?,
             sums: Vec::new(),
-            _sums_credit: budget.reserve("checksums", manifest.granules() * 8)?,
+            sums_credit: budget.reserve("checksums", manifest.granules() * 8)?,
             from_bytes,
             ask_bytes: 0,
             give_bytes: 0,
@@ -137,6 +158,19 @@ impl DatasetVolume {
         reader.end_bytes = end_bytes;
         reader.padded_bytes = block_ceil(manifest.payload_bytes());
         Ok(reader)
+    }
+
+    /// A dataset's shares, open for reading, and the checksums of its granules with their memory.
+    ///
+    /// # Errors
+    /// As [`DatasetVolume::reader`].
+    pub(super) fn open_with_sums(
+        &self,
+        manifest: &Manifest,
+        budget: &Budget,
+    ) -> Result<(StripedVolume, Vec<u64>, Credit)> {
+        let reader = self.range_reader(manifest, 0, 0, budget)?;
+        Ok((reader.striped, reader.sums, reader.sums_credit))
     }
 
     /// Reads all of every dataset in `names`, or of all; what is not what was written.
@@ -308,22 +342,7 @@ impl DatasetReader {
     }
 
     fn damage(&self, offset_bytes: u64, len_bytes: usize) -> Damage {
-        let mut first: Option<Piece> = None;
-        self.striped
-            .map()
-            .split(offset_bytes, len_bytes, usize::MAX, |piece| {
-                first.get_or_insert(piece);
-            });
-        let (index, at_bytes) = first.map_or((0, 0), |p| (p.drive_index, p.offset_bytes));
-        let path = self.volume.share_path(&self.manifest.id, index);
-        Damage {
-            dataset: self.manifest.name.clone(),
-            drive: self.manifest.shares[index].drive.clone(),
-            path: path.display().to_string(),
-            offset_bytes: at_bytes,
-            len_bytes: len_bytes as u64,
-            dataset_offset_bytes: offset_bytes,
-        }
+        Damage::at(&self.manifest, &self.striped, offset_bytes, len_bytes)
     }
 
     /// Reads the checksums, which are checked by the manifest's.

@@ -50,15 +50,21 @@ pub struct NewDataset {
     pub seed: u64,
 }
 
+/// A dataset that has its places on the drives and is not complete: gone with its private directories
+/// when it is dropped.
+pub(super) struct Unsealed {
+    pub(super) striped: StripedVolume,
+    pub(super) manifest: Manifest,
+    volume: DatasetVolume,
+    dirs: Vec<PrivateDir>,
+    replace: bool,
+}
+
 /// A dataset that is being written.
 pub struct DatasetWriter {
     // Declared first: it is dropped first, and waits for what is in flight.
     submitter: Submitter,
-    striped: StripedVolume,
-    volume: DatasetVolume,
-    dirs: Vec<PrivateDir>,
-    manifest: Manifest,
-    replace: bool,
+    unsealed: Unsealed,
     pool: Pool,
     batch: Vec<VolumeRequest>,
     done: Vec<VolumeCompletion>,
@@ -74,6 +80,11 @@ impl DatasetVolume {
     /// # Errors
     /// Usage: a name that cannot be, or is taken. No room. Memory.
     pub fn writer(&self, new: &NewDataset, budget: &Budget) -> Result<DatasetWriter> {
+        DatasetWriter::of(self.begin(new)?, budget)
+    }
+
+    /// Its places on the drives, with room for what is known of its length.
+    pub(super) fn begin(&self, new: &NewDataset) -> Result<Unsealed> {
         super::check_name(&new.name)?;
         if !new.replace && self.contains(&new.name) {
             return Err(
@@ -105,20 +116,12 @@ impl DatasetVolume {
             &members,
             stripe_options(&manifest),
         )?;
-        Ok(DatasetWriter {
-            submitter: striped.submitter()?,
+        Ok(Unsealed {
             striped,
+            manifest,
             volume: self.clone(),
             dirs,
-            manifest,
             replace: new.replace,
-            pool: Pool::new(budget, WRITE, CHUNK_BYTES, WINDOW_BYTES / CHUNK_BYTES)?,
-            batch: Vec::new(),
-            done: Vec::new(),
-            written_bytes: 0,
-            sums: Vec::new(),
-            budget: budget.clone(),
-            sums_credit: Vec::new(),
         })
     }
 
@@ -155,6 +158,21 @@ impl DatasetVolume {
 }
 
 impl DatasetWriter {
+    /// A writer of all of it.
+    fn of(unsealed: Unsealed, budget: &Budget) -> Result<Self> {
+        Ok(DatasetWriter {
+            submitter: unsealed.striped.submitter()?,
+            unsealed,
+            pool: Pool::new(budget, WRITE, CHUNK_BYTES, WINDOW_BYTES / CHUNK_BYTES)?,
+            batch: Vec::new(),
+            done: Vec::new(),
+            written_bytes: 0,
+            sums: Vec::new(),
+            budget: budget.clone(),
+            sums_credit: Vec::new(),
+        })
+    }
+
     /// Bytes pushed so far.
     pub fn written_bytes(&self) -> u64 {
         self.written_bytes
@@ -188,7 +206,7 @@ impl DatasetWriter {
         self.submitter.poll(wait, &mut self.done)?;
         for completion in self.done.drain(..) {
             if let Some(fault) = completion.fault {
-                return Err(self.striped.explain(&fault));
+                return Err(self.unsealed.striped.explain(&fault));
             }
         }
         Ok(())
@@ -213,7 +231,7 @@ impl DatasetWriter {
         );
         let padded_bytes = block_ceil(len_bytes as u64) as usize;
         buf[len_bytes..padded_bytes].fill(0);
-        let granule_bytes = self.manifest.granule_bytes() as usize;
+        let granule_bytes = self.unsealed.manifest.granule_bytes() as usize;
         if self.sums.capacity() < self.sums.len() + CHUNK_BYTES / granule_bytes {
             let more = self.sums.capacity().max(1 << 13);
             let credit = self.budget.reserve("checksums", more as u64 * 8)?;
@@ -222,8 +240,11 @@ impl DatasetWriter {
         }
         let mut at_bytes = self.written_bytes;
         for granule in buf[..padded_bytes].chunks(granule_bytes) {
-            self.sums
-                .push(granule_checksum(self.manifest.run(), at_bytes, granule));
+            self.sums.push(granule_checksum(
+                self.unsealed.manifest.run(),
+                at_bytes,
+                granule,
+            ));
             at_bytes += granule.len() as u64;
         }
         let offset_bytes = self.written_bytes;
@@ -232,7 +253,7 @@ impl DatasetWriter {
     }
 
     fn write(&mut self, buf: Buf, offset_bytes: u64) -> Result<()> {
-        if offset_bytes + buf.len() as u64 > self.striped.len_bytes() {
+        if offset_bytes + buf.len() as u64 > self.unsealed.striped.len_bytes() {
             return Err(Error::new(Kind::NoSpace, WRITE, "the drives are full")
                 .hint("remove a dataset with `outcore rm`, or free some space on the drives"));
         }
@@ -251,12 +272,12 @@ impl DatasetWriter {
     /// # Errors
     /// A write or sync that failed; a dataset of that name that has appeared. Nothing is left then.
     pub fn seal(mut self, index_bytes: u64, files: u64) -> Result<Manifest> {
-        self.manifest.files = files;
-        self.manifest.index_bytes = index_bytes;
-        self.manifest.len_bytes = self.written_bytes - index_bytes;
+        self.unsealed.manifest.files = files;
+        self.unsealed.manifest.index_bytes = index_bytes;
+        self.unsealed.manifest.len_bytes = self.written_bytes - index_bytes;
         let sums: Vec<u8> = self.sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
-        self.manifest.sums_checksum = bytes_checksum(&sums);
-        let mut at_bytes = self.manifest.sums_at_bytes();
+        self.unsealed.manifest.sums_checksum = bytes_checksum(&sums);
+        let mut at_bytes = self.unsealed.manifest.sums_at_bytes();
         for part in sums.chunks(CHUNK_BYTES) {
             let mut buf = self.take_buf()?;
             let padded_bytes = block_ceil(part.len() as u64) as usize;
@@ -268,19 +289,38 @@ impl DatasetWriter {
         while self.in_flight() > 0 {
             self.poll(true)?;
         }
-        let lens = self.manifest.map()?.drive_lens(self.manifest.full_bytes());
+        let lens = self
+            .unsealed
+            .manifest
+            .map()?
+            .drive_lens(self.unsealed.manifest.full_bytes());
         for ((share, drive), len_bytes) in self
+            .unsealed
             .manifest
             .shares
             .iter_mut()
-            .zip(self.striped.drives())
+            .zip(self.unsealed.striped.drives())
             .zip(lens)
         {
             share.len_bytes = len_bytes;
-            self.volume.device.set_len(drive.file, len_bytes)?;
+            self.unsealed.volume.device.set_len(drive.file, len_bytes)?;
         }
-        self.striped.sync()?;
-        self.publish()
+        self.unsealed.striped.sync()?;
+        // Nothing is in flight any more.
+        self.unsealed.publish()
+    }
+}
+
+impl Unsealed {
+    /// Seals `len_bytes` of data that lie in their places already, with the checksums of their granules.
+    ///
+    /// # Errors
+    /// As [`DatasetWriter::seal`].
+    pub(super) fn seal(self, len_bytes: u64, sums: Vec<u64>, budget: &Budget) -> Result<Manifest> {
+        let mut writer = DatasetWriter::of(self, budget)?;
+        writer.written_bytes = len_bytes;
+        writer.sums = sums;
+        writer.seal(0, 1)
     }
 
     fn publish(mut self) -> Result<Manifest> {
