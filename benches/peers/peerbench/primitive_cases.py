@@ -300,9 +300,18 @@ class PrimitiveCases:
         shuffling = outcore_tool(setting.outcore, ["shuffle", "--seed", "1"], "result.bin")
         share_s = share_keys * 8 / DRIVE_RATE_BYTES_S
         yield self._array_case(array, "shuffle", shuffling, inputs, share_keys * count, 2 * share_s, work)
-        for primitive in ("map", "filter", "reduce", "scan"):
+        for primitive in ("map", "filter", "reduce"):
             own = self._primitive(primitive)
             yield self._array_case(array, primitive, own, inputs, share_keys * count, share_s, work)
+        # A sum up to the last shard needs all shards before it: only what is striped is scanned by all drives at once.
+        volume = work / "volume.toml"
+        primitive_tools.outcore_volume(setting.outcore, array.mounts, volume)
+        primitive_tools.outcore_dataset(setting.outcore, volume, inputs, "@input")
+        own = primitive_tools.outcore_scan(setting.outcore, volume, "@input", "@result")
+        case = self._array_case(array, "scan", own, inputs, share_keys * count, share_s, work)
+        case.check = self._checks.scanned(setting.outcore, volume, "@result", inputs)
+        case.notes.append("the shards as one dataset that is striped over the drives, checked as it is read")
+        yield case
         positions = work / "positions.bin"
         gathered = setting.records(DRIVE_GATHER_FULL) * count
         self._data.make("positions", gathered, share_keys * count, 1, positions)
@@ -319,7 +328,7 @@ class PrimitiveCases:
         memory_bytes = max(64 * MIB, int(DRIVE_MEMORY_FULL * setting.scale)) * count
         job = Job("u64", inputs, records, 8, memory_bytes, setting.threads)
         job.drives = array.mounts
-        if primitive not in ("reduce", "gather"):
+        if primitive not in ("reduce", "scan", "gather"):
             job.shards, job.pattern = array.shards("result.bin"), array.pattern("result.bin")
         data_bytes = sum(path.stat().st_size for path in inputs)
         plural = "s" if count > 1 else ""
@@ -333,10 +342,6 @@ class PrimitiveCases:
             "rate_bytes_s": DRIVE_RATE_BYTES_S,
             "allowed_s": allowed_s,
         }
-        if primitive == "scan" and count > 2:
-            case.notes.append(
-                "one shard a drive: stretches are folded before they are scanned, so all but the last is read twice"
-            )
         if primitive == "shuffle":
             case.check = self._checks.shuffled("keys", inputs)
         else:

@@ -45,6 +45,39 @@ def outcore_tool(outcore: Outcore, subcommand: Sequence[str], output: str | None
     return Tool("outcore", (), "", command)
 
 
+def outcore_volume(outcore: Outcore, drives: Sequence[Path], file: Path) -> None:
+    """A volume over `drives`, which `file` then names; their speeds are not measured, so that all weigh the same."""
+    tables = (f'[[drive]]\nname = "{drive.name}"\ndir = "{drive}"\n' for drive in drives)
+    file.write_text("".join(tables))
+    _quietly(outcore, "volume", "create", "--volume", file)
+
+
+def outcore_dataset(outcore: Outcore, volume: Path, source: Sequence[Path], name: str) -> None:
+    """The files as one dataset."""
+    _quietly(outcore, "map", "x", *source, "--type", "u64", "-o", name, "--force", "--volume", volume)
+
+
+def outcore_scan(outcore: Outcore, volume: Path, source: str, target: str) -> Tool:
+    """Running sums of a dataset as another one, which is removed first."""
+
+    def command(job: Job, work: Path) -> Command:
+        subprocess.run(
+            [outcore.binary, "rm", target, "--volume", volume], capture_output=True, stdin=subprocess.DEVNULL
+        )
+        argv = [str(outcore.binary), "scan", SCAN, source, "-o", target, "--volume", str(volume), "--type", job.kind]
+        argv += ["--memory", exact_size(job.memory_bytes), "--threads", str(job.threads)]
+        return Command("outcore", [*argv, "--json", *outcore.extra], [], work, environment(job))
+
+    return Tool("outcore", (), "", command)
+
+
+def _quietly(outcore: Outcore, *words: object) -> None:
+    argv = [str(outcore.binary), *map(str, words), "--quiet"]
+    done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise RuntimeError(f"outcore {words[0]}: {last_line(done.stderr)}")
+
+
 def _through_shell(script: str, *words: object) -> list[str]:
     """The arguments arrive as $1, $2, ..., so that no path is ever part of the script."""
     return ["/bin/sh", "-c", script, "sh", *map(str, words)]
@@ -140,6 +173,17 @@ class Checks:
 
         def check(command: Command) -> tuple[str, Json]:
             report = self.data.right(primitive, inputs, command.outputs)
+            return f"all {report['records']} records", report
+
+        return check
+
+    def scanned(self, outcore: Outcore, volume: Path, target: str, inputs: Sequence[Path]) -> Check:
+        """A scan whose result is a dataset."""
+
+        def check(command: Command) -> tuple[str, Json]:
+            result = command.work_dir / "result.bin"
+            _quietly(outcore, "get", target, result, "--volume", volume)
+            report = self.data.right("scan", inputs, [result])
             return f"all {report['records']} records", report
 
         return check
