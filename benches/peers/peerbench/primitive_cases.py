@@ -49,6 +49,12 @@ DRIVE_MEMORY_FULL = 64 * MIB
 DRIVE_GATHER_FULL = 1 << 16
 BLOCK_KEYS = 512
 INPUTS_NAME = "inputs"
+_FUNCTIONS = {
+    "map": primitive_tools.MAP,
+    "filter": primitive_tools.FILTER,
+    "reduce": primitive_tools.REDUCE,
+    "scan": primitive_tools.SCAN,
+}
 
 Results = Generator[CaseResult, None, None]
 Group = Callable[[], Results]
@@ -205,14 +211,8 @@ class PrimitiveCases:
         yield from self._keys_case(primitive, primitive, own, 1.5, lower, self._check(primitive, [source]))
 
     def _primitive(self, primitive: str) -> Tool:
-        function = {
-            "map": primitive_tools.MAP,
-            "filter": primitive_tools.FILTER,
-            "reduce": primitive_tools.REDUCE,
-            "scan": primitive_tools.SCAN,
-        }[primitive]
         output = None if primitive == "reduce" else "result.bin"
-        return outcore_tool(self._setting.outcore, [primitive, function], output)
+        return outcore_tool(self._setting.outcore, [primitive, _FUNCTIONS[primitive]], output)
 
     def _check(self, primitive: str, inputs: Sequence[Path]) -> Check:
         if primitive == "reduce":
@@ -300,18 +300,22 @@ class PrimitiveCases:
         shuffling = outcore_tool(setting.outcore, ["shuffle", "--seed", "1"], "result.bin")
         share_s = share_keys * 8 / DRIVE_RATE_BYTES_S
         yield self._array_case(array, "shuffle", shuffling, inputs, share_keys * count, 2 * share_s, work)
-        for primitive in ("map", "filter", "reduce"):
-            own = self._primitive(primitive)
-            yield self._array_case(array, primitive, own, inputs, share_keys * count, share_s, work)
         # A sum up to the last shard needs all shards before it: only what is striped is scanned by all drives at once.
         volume = work / "volume.toml"
         primitive_tools.outcore_volume(setting.outcore, array.mounts, volume)
         primitive_tools.outcore_dataset(setting.outcore, volume, inputs, "@input")
-        own = primitive_tools.outcore_scan(setting.outcore, volume, "@input", "@result")
-        case = self._array_case(array, "scan", own, inputs, share_keys * count, share_s, work)
-        case.check = self._checks.scanned(setting.outcore, volume, "@result", inputs)
-        case.notes.append("the shards as one dataset that is striped over the drives, checked as it is read")
-        yield case
+        for primitive in ("map", "filter", "reduce", "scan"):
+            function = _FUNCTIONS[primitive]
+            target = None if primitive == "reduce" else "@result"
+            own = primitive_tools.outcore_on_dataset(
+                setting.outcore, volume, [primitive, function], "@input", target
+            )
+            case = self._array_case(array, primitive, own, inputs, share_keys * count, share_s, work)
+            if target is not None:
+                case.check = self._checks.dataset(setting.outcore, volume, primitive, target, inputs)
+            case.notes.append("the shards as one dataset that is striped over the drives, checked as it is read")
+            yield case
+        primitive_tools.outcore_forget(setting.outcore, volume, ["@input", "@result"])
         positions = work / "positions.bin"
         gathered = setting.records(DRIVE_GATHER_FULL) * count
         self._data.make("positions", gathered, share_keys * count, 1, positions)
@@ -328,7 +332,7 @@ class PrimitiveCases:
         memory_bytes = max(64 * MIB, int(DRIVE_MEMORY_FULL * setting.scale)) * count
         job = Job("u64", inputs, records, 8, memory_bytes, setting.threads)
         job.drives = array.mounts
-        if primitive not in ("reduce", "scan", "gather"):
+        if primitive == "shuffle":
             job.shards, job.pattern = array.shards("result.bin"), array.pattern("result.bin")
         data_bytes = sum(path.stat().st_size for path in inputs)
         plural = "s" if count > 1 else ""

@@ -57,18 +57,28 @@ def outcore_dataset(outcore: Outcore, volume: Path, source: Sequence[Path], name
     _quietly(outcore, "map", "x", *source, "--type", "u64", "-o", name, "--force", "--volume", volume)
 
 
-def outcore_scan(outcore: Outcore, volume: Path, source: str, target: str) -> Tool:
-    """Running sums of a dataset as another one, which is removed first."""
+def outcore_on_dataset(
+    outcore: Outcore, volume: Path, subcommand: Sequence[str], source: str, target: str | None
+) -> Tool:
+    """`outcore SUBCOMMAND... SOURCE -o TARGET` on datasets; a target that is there is removed first."""
 
     def command(job: Job, work: Path) -> Command:
-        subprocess.run(
-            [outcore.binary, "rm", target, "--volume", volume], capture_output=True, stdin=subprocess.DEVNULL
-        )
-        argv = [str(outcore.binary), "scan", SCAN, source, "-o", target, "--volume", str(volume), "--type", job.kind]
+        if target is not None:
+            outcore_forget(outcore, volume, [target])
+        argv = [str(outcore.binary), *subcommand, source, "--volume", str(volume), "--type", job.kind]
+        if target is not None:
+            argv += ["-o", target]
         argv += ["--memory", exact_size(job.memory_bytes), "--threads", str(job.threads)]
         return Command("outcore", [*argv, "--json", *outcore.extra], [], work, environment(job))
 
     return Tool("outcore", (), "", command)
+
+
+def outcore_forget(outcore: Outcore, volume: Path, names: Sequence[str]) -> None:
+    """Removes datasets, where they are there."""
+    for name in names:
+        argv = [str(outcore.binary), "rm", name, "--volume", str(volume)]
+        subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL)
 
 
 def _quietly(outcore: Outcore, *words: object) -> None:
@@ -177,13 +187,13 @@ class Checks:
 
         return check
 
-    def scanned(self, outcore: Outcore, volume: Path, target: str, inputs: Sequence[Path]) -> Check:
-        """A scan whose result is a dataset."""
+    def dataset(self, outcore: Outcore, volume: Path, primitive: str, target: str, inputs: Sequence[Path]) -> Check:
+        """A map, a filter or a scan whose result is a dataset."""
 
         def check(command: Command) -> tuple[str, Json]:
             result = command.work_dir / "result.bin"
             _quietly(outcore, "get", target, result, "--volume", volume)
-            report = self.data.right("scan", inputs, [result])
+            report = self.data.right(primitive, inputs, [result])
             return f"all {report['records']} records", report
 
         return check
