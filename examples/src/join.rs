@@ -20,9 +20,11 @@ struct Row {
     key: u64,
     /// 0 for the left side, 1 for the right.
     side: u64,
+    right: u64,
+    /// 1 once the row or one before it is of the left side; the last such one follows.
+    has_left: u64,
     left_key: u64,
     left: u64,
-    right: u64,
 }
 
 /// Writes (key, left value, right value) for each row of `right` whose key is in `left` to `to`, by
@@ -35,18 +37,30 @@ pub fn join(job: &Job, left: &Path, right: &Path, to: &Path) -> Result<u64> {
     let step = |name: &str| dir.path().join(name);
     let rows = |path: &Path| read::<[u64; 2]>(&[SortInput::raw(path)]);
 
-    let lefts = rows(left).map(|[key, value]| row(key, 0, value, 0));
-    let rights = rows(right).map(|[key, value]| row(key, 1, 0, value));
+    let lefts = rows(left).map(|[key, value]| Row {
+        key,
+        has_left: 1,
+        left_key: key,
+        left: value,
+        ..Row::zeroed()
+    });
+    let rights = rows(right).map(|[key, right]| Row {
+        key,
+        side: 1,
+        right,
+        ..Row::zeroed()
+    });
     write(job, &lefts, &crate::to_file(&step("left")), false)?;
     write(job, &rights, &crate::to_file(&step("right")), false)?;
     let both = [SortInput::raw(step("left")), SortInput::raw(step("right"))];
-    let format = RecordFormat::parse_record(size_of::<Row>(), &["0:8:u64", "8:8:u64", "32:8:u64"])?;
+    let format = RecordFormat::parse_record(size_of::<Row>(), &["0:8:u64", "8:8:u64", "16:8:u64"])?;
     let sorted = crate::to_file(&step("sorted"));
     sort(job, &both, sorted, &format, SortOptions::default())?;
 
-    let last_left = |before: Row, row: Row| match row.side {
-        0 => row,
+    let last_left = |before: Row, row: Row| match row.has_left {
+        1 => row,
         _ => Row {
+            has_left: before.has_left,
             left_key: before.left_key,
             left: before.left,
             ..row
@@ -57,19 +71,8 @@ pub fn join(job: &Job, left: &Path, right: &Path, to: &Path) -> Result<u64> {
     let (none, all) = (Row::zeroed(), Inclusion::Inclusive);
     scan(job, &sorted, none, last_left, all, (&scanned, false))?;
     let matched = read::<Row>(&[SortInput::raw(step("scanned"))])
-        .filter(|row| row.side == 1 && row.left_key == row.key)
+        .filter(|row| row.side + row.has_left == 2 && row.left_key == row.key)
         .map(|row| [row.key, row.left, row.right]);
     let done = write(job, &matched, &crate::to_file(to), false)?;
     Ok(done.records)
-}
-
-fn row(key: u64, side: u64, left: u64, right: u64) -> Row {
-    let left_key = if side == 0 { key } else { !key };
-    Row {
-        key,
-        side,
-        left_key,
-        left,
-        right,
-    }
 }

@@ -14,7 +14,7 @@ step. `outcore.sim` simulates drives.
 from . import sim as sim
 from ._api import gen, plan, sort, verify
 from ._column import Column, col, index, x
-from ._dataset import Dataset, Lines, open
+from ._dataset import Dataset, Lines, open, tabulate
 from ._errors import (
     AccessError,
     CheckFailedError,
@@ -87,6 +87,7 @@ __all__ = [
     "shuffled",
     "sort",
     "sort_view",
+    "tabulate",
     "verify",
     "x",
 ]

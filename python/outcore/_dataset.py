@@ -20,6 +20,8 @@ import functools
 import glob
 import math
 import os
+import random
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union, overload
 
@@ -43,6 +45,7 @@ from ._wire import (
     StepRequest,
     UniqueStep,
     WhereStep,
+    WriteParts,
     WriteTo,
     Zipped,
 )
@@ -115,11 +118,44 @@ def open(
         inputs=_found(src),
         records=records(dtype, record, None),
         lines=bool(lines),
+        count=None,
         zipped=[],
         means=api._means(memory, threads, drives, io, scratch_limit, api._SEED),
         steps=[],
     )
     return Lines(request) if lines else Dataset(request, _dtype_of(dtype))
+
+
+def tabulate(
+    count: SupportsIndex,
+    f: Expression | None = None,
+    *,
+    memory: api.Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    scratch_limit: api.Size | None = None,
+) -> Dataset:
+    """The numbers 0 to `count` - 1 (u64), or what `f` makes of each; nothing is stored.
+
+        >>> outcore.tabulate(10**9, "hash(x) % 100").write("random.bin")
+
+    Args:
+        count: How many.
+        f: An expression over `outcore.x`, as in `Dataset.map`.
+        memory, threads, drives, io, scratch_limit: As in `open`.
+    """
+    request = DatasetRequest(
+        inputs=[],
+        records=records(None, None, None),
+        lines=False,
+        count=whole("count", count),
+        zipped=[],
+        means=api._means(memory, threads, drives, io, scratch_limit, api._SEED),
+        steps=[],
+    )
+    numbers = Dataset(request, None)
+    return numbers if f is None else numbers.map(f)
 
 
 class _Lazy:
@@ -230,8 +266,11 @@ class Dataset(_Lazy):
             Zipped(inputs=other._request["inputs"], records=other._request["records"])
             for other in others
         ]
-        if any(one._request["steps"] or one._request["zipped"] for one in (self, *others)):
-            raise usage("zip", "a dataset with steps", "zip first, then map; or write it first")
+        if any(
+            one._request["steps"] or one._request["zipped"] or not one._request["inputs"]
+            for one in (self, *others)
+        ):
+            raise usage("zip", "not files as they are", "zip first, then map; or write it first")
         dtypes = [self._dtype, *(other._dtype for other in others)]
         if all(dtype == dtypes[0] and dtype.kind in _KINDS for dtype in dtypes):
             dtype = numpy.dtype((dtypes[0], (len(dtypes),)))
@@ -334,6 +373,79 @@ class Dataset(_Lazy):
 
             return _outcore.fold(self._request, fold_batch, both, tell)
 
+    def map_reduce(
+        self,
+        f: Expression | Callable[[_Array], Any],
+        op: str | Callable[[Any, Any], Any],
+        *,
+        progress: Watcher | bool | None = None,
+    ) -> Any:
+        """What `f` makes of the items, folded with `op`, in one pass with all steps before; `None` of
+        nothing.
+
+        Args:
+            f: An expression, which makes a number of each item; or a function that makes one value,
+                of any kind, of the array of a batch, on several threads.
+            op: What puts two of them together, as `reduce` has it; for a function `f` a function of
+                two values. It must be associative; it need not commute.
+            progress: As in `sort`.
+
+            >>> keys.map_reduce("x * x", "sum")
+            >>> keys.map_reduce(lambda batch: collections.Counter((batch % 7).tolist()), operator.add)
+        """
+        if isinstance(f, (str, Column)):
+            return self.map(f).reduce(op, progress=progress)
+        if isinstance(op, str):
+            hint = "give a function of two values; or map(f).reduce(op) for a number of each item"
+            raise usage("map_reduce", f"values of Python's cannot be folded with `{op}`", hint)
+        return self.reduce(op, of_batch=f, progress=progress)
+
+    def head(self, k: SupportsIndex = 10) -> _Array:
+        """The first `k` items; no more is read than is needed."""
+        import numpy
+
+        count = whole("k", k)
+        for batch in self.batches(count) if count else ():
+            return batch
+        return numpy.empty(0, self._dtype)
+
+    def sample(self, k: SupportsIndex, seed: SupportsIndex = api._SEED) -> _Array:
+        """`k` items, every choice being equally likely, in the order of the dataset; all of them where
+        there are fewer. What filters have left is counted first."""
+        count = self.count()
+        chosen = random.Random(whole("seed", seed)).sample(range(count), min(whole("k", k), count))
+        return self.gather(sorted(chosen))
+
+    def partition(
+        self,
+        how: Expression,
+        pattern: api.StrPath,
+        parts: SupportsIndex = 2,
+        *,
+        force: bool = False,
+        progress: Watcher | bool | None = None,
+    ) -> list[int]:
+        """Writes each item to one of several files, which keep its order and appear together; gives the
+        number of items in each.
+
+        Args:
+            how: The number of the file, from 0; a condition is 1 where it is true.
+            pattern: The files' names, with `{part}` for the number.
+            parts: How many files.
+            force: Replace files that exist; never an input.
+            progress: As in `sort`.
+        """
+        name = os.fsdecode(pattern)
+        if "{part}" not in os.path.basename(name):
+            raise usage("create output", "its name has no {part} in it", "write 'part-{part}.bin'")
+        to = WriteParts(
+            outputs=[name.replace("{part}", str(part)) for part in range(whole("parts", parts))],
+            manifest=_manifest_of(name),
+            force=bool(force),
+        )
+        with telling(progress, ("distribute",)) as tell:
+            return _outcore.partition(self._request, str(how), to, tell)
+
     def top(self, k: SupportsIndex, *, smallest: bool = False) -> _Array:
         """The `k` largest numbers, largest first; or the smallest, smallest first."""
         import numpy
@@ -422,7 +534,7 @@ class Dataset(_Lazy):
         if number[:1] in _KINDS and number[1:].isdigit() and int(number[1:]) <= 64:
             code = f"{'>' if is_big else '<'}{number[0]}{int(number[1:]) // 8}"
             return numpy.dtype((code, (int(columns),))) if columns else numpy.dtype(code)
-        first = self._request["inputs"][0]
+        first = next(iter(self._request["inputs"]), "")
         if not self._request["steps"] and first.endswith(".npy"):
             of_file: np.dtype[Any] = numpy.load(first, mmap_mode="r").dtype
             return of_file
@@ -439,6 +551,9 @@ class Lines(_Lazy):
         separator: str | None = None,
         order: str = "",
         by: api.Keys | None = None,
+        csv: bool = False,
+        header: bool = True,
+        on_error: Literal["fail", "skip"] = "fail",
         descending: bool = False,
         stable: bool = False,
         unique: bool = False,
@@ -450,12 +565,25 @@ class Lines(_Lazy):
             separator: The byte between fields, as `-t`; without it fields begin where blanks do.
             order: Letters of GNU sort for lines and keys without their own: `"n"`, `"V"`.
             by: For JSON lines, paths of fields: `".user.id"`, or `".price:r"` for the largest first.
+                With `csv`, names of columns or their numbers from 1, with letters behind a colon for
+                how they compare: `"price:nr"`.
+            csv: The files are CSV, whose quotes may hold separators and newlines. `separator` is a comma
+                by default, in files called `.tsv` a tab. It must be the last step; iteration then
+                gives the lines of the file that would be written, the header among them.
+            header: The first line of each file of CSV names its columns, and comes first.
+            on_error: What becomes of a line without such a field: `"fail"` names the first,
+                `"skip"` leaves them out. How many is in the summary of `write`, and told by a warning
+                where there is none.
             descending: Largest first.
             stable: Equal keys keep the order of the input.
             unique: The first line of each key.
         """
         if key is not None and by is not None:
             raise usage("sort", "keys both by key and by by", "give one of the two")
+        if csv and by is None:
+            raise usage("sort", "CSV without a column", "name one with by=")
+        if on_error not in ("fail", "skip"):
+            raise usage("sort", f"`{on_error}` is no way to go on", "give fail or skip")
         if separator is not None and len(os.fsencode(separator)) != 1:
             raise usage("sort", "the separator is not one byte", "give one character of ASCII")
         step = SortLinesStep(
@@ -463,6 +591,9 @@ class Lines(_Lazy):
             letters=order,
             separator=None if separator is None else os.fsencode(separator)[0],
             by=_texts(by),
+            is_csv=bool(csv),
+            has_header=bool(header),
+            skips=on_error == "skip",
             descending=bool(descending),
             stable=bool(stable),
             unique=bool(unique),
@@ -480,25 +611,64 @@ class Lines(_Lazy):
     def count(self) -> int:
         """Number of lines."""
         with telling(None, ("count",)) as tell:
-            return _outcore.count_lines(self._request, tell)
+            count, skipped = _outcore.count_lines(self._request, tell)
+        _tell_skipped(skipped)
+        return count
+
+    def map_reduce(self, f: Callable[[list[bytes]], Any], op: Callable[[Any, Any], Any]) -> Any:
+        """What `f` makes of lists of lines, one value each, put together with `op`, which must be
+        associative; `None` of nothing. One pass; the values are of any kind.
+
+            >>> log.map_reduce(lambda lines: collections.Counter(map(len, lines)), operator.add)
+        """
+        values = (f(lines) for lines in self)
+        first = next(values, None)
+        return functools.reduce(op, values, first) if first is not None else None
+
+    def head(self, k: SupportsIndex = 10) -> list[bytes]:
+        """The first `k` lines; little more is read than is needed."""
+        count = whole("k", k)
+        found: list[bytes] = []
+        for lines in self if count else ():
+            found += lines[: count - len(found)]
+            if len(found) == count:
+                break
+        return found
 
     def sample(self, k: SupportsIndex, seed: SupportsIndex = api._SEED) -> list[bytes]:
         """`k` lines, every choice being equally likely, in the order of the input; all of them where
         there are fewer. The sample must fit into `memory`."""
         number, chosen = whole("k", k), whole("seed", seed)
         with telling(None, ("read input",)) as tell:
-            return _outcore.sample_lines(self._request, number, chosen, tell)
+            lines, skipped = _outcore.sample_lines(self._request, number, chosen, tell)
+        _tell_skipped(skipped)
+        return lines
 
     def __iter__(self) -> Iterator[list[bytes]]:
         """All lines in order, in lists."""
         rest = b""
-        for data in _outcore.batches(self._request):
+        batches = _outcore.batches(self._request)
+        for data in batches:
             lines = (rest + data).split(b"\n")
             rest = lines.pop()
             if lines:
                 yield lines
         if rest:
             yield [rest]
+        _tell_skipped(batches.skipped)
+
+
+def _tell_skipped(count: int) -> None:
+    """Lines that were left out where no summary says so."""
+    if count:
+        warnings.warn(f"{count:,} lines have no such field and were left out", stacklevel=3)
+
+
+def _manifest_of(pattern: str) -> str:
+    """The manifest of files whose names have `{part}` in them, as the command names it."""
+    for tie in ("-", "_", ".", ""):
+        pattern = pattern.replace(tie + "{part}", "")
+    return f"{pattern}.outcore.json"
 
 
 def _texts(keys: api.Keys | None) -> list[str]:

@@ -18,6 +18,7 @@ from ._wire import (
     ShuffleReply,
     SortReply,
     VerifyReply,
+    WriteReply,
 )
 
 _Reply = TypeVar("_Reply", bound="JobSummary")
@@ -201,12 +202,15 @@ class WriteSummary(JobSummary):
 
     #: The file, or the manifest of the shards.
     output: Path
+    #: Lines without a key that `on_error="skip"` left out.
+    skipped: int
 
     def _headline(self) -> str:
         took = units.seconds_text(self.seconds)
         size = units.bytes_text(self.written_bytes)
         rate = units.rate_text(self.read_bytes + self.written_bytes, self.seconds)
-        return f"wrote {self.records:,} records, {size}, in {took} ({rate})"
+        left_out = f", left out {self.skipped:,}" if self.skipped else ""
+        return f"wrote {self.records:,} records, {size}, in {took} ({rate}){left_out}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -267,7 +271,7 @@ def generated_of(reply: GenerateReply) -> GenSummary:
     return _value(GenSummary, reply, output=Path(reply["output"]))
 
 
-def written_of(reply: GenerateReply) -> WriteSummary:
+def written_of(reply: WriteReply) -> WriteSummary:
     """The value of a reply."""
     return _value(WriteSummary, reply, output=Path(reply["output"]))
 

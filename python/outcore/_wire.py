@@ -190,6 +190,9 @@ class SortLinesStep(TypedDict):
     letters: str
     separator: int | None
     by: list[str]
+    is_csv: bool
+    has_header: bool
+    skips: bool
     descending: bool
     stable: bool
     unique: bool
@@ -229,11 +232,12 @@ class Zipped(TypedDict):
 
 
 class DatasetRequest(TypedDict):
-    """Files, what they hold and what is done to each item."""
+    """Files, or the numbers below `count`; what they hold and what is done to each item."""
 
     inputs: list[str]
     records: RecordsRequest
     lines: bool
+    count: int | None
     zipped: list[Zipped]
     means: MeansRequest
     steps: list[StepRequest]
@@ -243,6 +247,14 @@ class WriteTo(TypedDict):
     """Where a result goes."""
 
     output: str
+    force: bool
+
+
+class WriteParts(TypedDict):
+    """Where the parts of a result go."""
+
+    outputs: list[str]
+    manifest: str
     force: bool
 
 
@@ -369,6 +381,13 @@ class GenerateReply(JobReply):
     """What was generated."""
 
     output: str
+
+
+class WriteReply(JobReply):
+    """What a dataset wrote."""
+
+    output: str
+    skipped: int
 
 
 class VerifyReply(JobReply):

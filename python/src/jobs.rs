@@ -122,8 +122,9 @@ pub(crate) fn open_lines(
     job: &Job,
     target: &Target,
     replace: bool,
+    dress: &Dress,
 ) -> Result<(SortOutput, Pending)> {
-    text::output::open(job, target, replace, &Dress::default(), no_pipe)
+    text::output::open(job, target, replace, dress, no_pipe)
 }
 
 /// Nothing here is written to a pipe: [`Streams::Refused`] has refused it before.
@@ -199,7 +200,7 @@ pub(crate) fn shuffle(request: request::Shuffle, run: &Run) -> Result<reply::Shu
     };
     let (output, pending) = match request.lines {
         true => {
-            let (output, pending) = open_lines(&job, &target, options.replace)?;
+            let (output, pending) = open_lines(&job, &target, options.replace, &Dress::default())?;
             (output, Some(pending))
         }
         false => (target.to_sort(header, no_pipe)?, None),

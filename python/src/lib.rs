@@ -218,7 +218,7 @@ mod _outcore {
         py: Python<'_>,
         request: Dataset,
         tell: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<u64> {
+    ) -> PyResult<(u64, u64)> {
         consume::count_lines(py, request, tell)
     }
 
@@ -231,7 +231,7 @@ mod _outcore {
         count: u64,
         seed: u64,
         tell: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    ) -> PyResult<(Vec<Bound<'py, PyBytes>>, u64)> {
         consume::sample_lines(py, request, count, seed, tell)
     }
 
@@ -243,8 +243,21 @@ mod _outcore {
         request: Dataset,
         to: consume::To,
         tell: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<reply::Generated> {
+    ) -> PyResult<reply::Wrote> {
         consume::write(py, request, to, tell)
+    }
+
+    /// Writes the items of a dataset to several files.
+    #[pyfunction]
+    #[pyo3(signature = (request, bucket, to, tell))]
+    fn partition(
+        py: Python<'_>,
+        request: Dataset,
+        bucket: String,
+        to: consume::ToParts,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<u64>> {
+        consume::partition(py, request, bucket, to, tell)
     }
 
     /// The items of a dataset in batches of bytes.

@@ -175,6 +175,14 @@ pub(crate) struct Generated {
     pub(crate) output: OsString,
 }
 
+/// What a dataset wrote.
+#[derive(Debug, IntoPyObject)]
+pub(crate) struct Wrote {
+    pub(crate) used: Used,
+    pub(crate) output: OsString,
+    pub(crate) skipped: u64,
+}
+
 /// What a look at all records found.
 #[derive(Debug, IntoPyObject)]
 pub(crate) struct Verified {

@@ -102,17 +102,15 @@ def run(case: dict[str, Any]) -> Any:
     }
     values = {
         "reduce": lambda: keys.reduce(case["how"]),
+        "map_reduce": lambda: keys.map_reduce(x * case["a"] + case["b"], case["how"]),
         "histogram": lambda: keys.histogram(case["bins"], (case["low"], case["high"]))[0].tolist(),
         "top": lambda: keys.top(case["k"], smallest=case["smallest"]).tolist(),
         "find": lambda: keys.find(x % case["mod"] == case["is"]),
         "gather": lambda: keys.gather(positions_of(case)).tobytes(),
     }
     if case["do"] == "partition":
-        parts = []
-        for part in range(case["parts"]):
-            parts.append(written(keys.filter(x % case["parts"] == part), case))
-            Path("out").unlink()
-        return b"".join(parts)
+        keys.partition(x % case["parts"], "part-{part}", case["parts"])
+        return b"".join(Path(f"part-{part}").read_bytes() for part in range(case["parts"]))
     return values[case["do"]]() if case["do"] in values else written(files[case["do"]](), case)
 
 
@@ -127,6 +125,8 @@ def expected(case: dict[str, Any]) -> Any:
     if case["type"] == "lines":
         return expected_lines(case)
     items = items_of(case)
+    if case["do"] == "map_reduce":
+        items = items * items.dtype.type(case["a"]) + items.dtype.type(case["b"])
     exact, kind = [int(item) for item in items], items.dtype.type
     values, counts = np.unique(items, return_counts=True)
     holds = [item % case["mod"] == case["is"] for item in exact] if "mod" in case else []
@@ -143,6 +143,7 @@ def expected(case: dict[str, Any]) -> Any:
         "map": lambda: (items * kind(case["a"]) + kind(case["b"])).tobytes(),
         "filter": lambda: items[holds].tobytes(),
         "reduce": lambda: folds[case["how"]](),
+        "map_reduce": lambda: folds[case["how"]](),
         "scan": lambda: prefixes(items, case).tobytes(),
         "sort": lambda: (values if case["unique"] else np.sort(items))[
             :: -1 if case["descending"] else 1

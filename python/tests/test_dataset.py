@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import operator
 from pathlib import Path
 
 import numpy as np
@@ -181,6 +183,86 @@ def test_selections_are_those_of_numpy(keys: outcore.Dataset) -> None:
     assert np.array_equal(np.concatenate(list(keys.batches(777))), ITEMS)
 
 
+def test_items_are_mapped_and_reduced_in_one_pass(keys: outcore.Dataset) -> None:
+    x = outcore.x
+    squares = (ITEMS % 1000).astype(object) ** 2
+    small = keys.map("x % 1000")
+    assert small.map_reduce(x * x, "sum") == squares.sum()
+    assert small.map_reduce("x * x", "a ^ b") == int(np.bitwise_xor.reduce(squares.astype("u8")))
+    assert small.filter("x > 500").map_reduce("x", max) == 999
+
+    def count(batch: np.ndarray) -> collections.Counter[int]:
+        return collections.Counter((batch % 7).tolist())
+
+    assert keys.map_reduce(count, operator.add) == collections.Counter((ITEMS % 7).tolist())
+    # What does not commute comes in order.
+    assert keys.map_reduce(lambda batch: batch.tolist(), operator.add) == ITEMS.tolist()
+    assert keys.filter("x < 0").map_reduce(count, operator.add) is None
+    with pytest.raises(outcore.UsageError, match="`sum`"):
+        keys.map_reduce(count, "sum")
+    with pytest.raises(ZeroDivisionError):
+        keys.map_reduce(lambda batch: 1 // 0, operator.add)
+    with pytest.raises(ZeroDivisionError):
+        keys.map_reduce(len, lambda a, b: a // 0)
+
+
+def test_some_items_are_taken_in_the_order_of_all(keys: outcore.Dataset) -> None:
+    assert np.array_equal(keys.head(), ITEMS[:10])
+    assert np.array_equal(keys.map("x + 1").head(150_000), ITEMS[:150_000] + 1)
+    assert len(keys.head(0)) == 0 and np.array_equal(keys.head(10**9), ITEMS)
+    index = keys.map("index")
+    sample = index.sample(1000, seed=5)
+    assert len(sample) == 1000 and np.array_equal(sample, np.unique(sample))
+    # Six standard deviations of the mean of so many.
+    assert abs(sample.mean() - 150_000) < 6 * 300_000 / np.sqrt(12 * 1000)
+    assert np.array_equal(sample, index.sample(1000, seed=5))
+    assert not np.array_equal(sample, index.sample(1000, seed=6))
+    assert np.array_equal(keys.sample(10**9), ITEMS)
+    odd = keys.filter("x % 2 == 1").sample(50)
+    assert len(odd) == 50 and (odd % 2 == 1).all()
+
+
+def test_items_are_written_to_the_file_that_an_expression_numbers(
+    keys: outcore.Dataset, here: Path
+) -> None:
+    counts = keys.partition(outcore.x % 5, "part-{part}.bin", 5)
+    for part, count in enumerate(counts):
+        expected = ITEMS[ITEMS % 5 == part]
+        assert np.array_equal(np.fromfile(f"part-{part}.bin", "u8"), expected)
+        assert count == len(expected)
+    both = outcore.open("part.bin.outcore.json", dtype="u64")
+    assert np.array_equal(np.sort(np.concatenate(list(both))), np.sort(ITEMS))
+    keys.sort().partition("x < 1000000", "sorted-{part}", force=True)
+    assert np.array_equal(np.fromfile("sorted-1", "u8"), np.sort(ITEMS[ITEMS < 1000000]))
+    with pytest.raises(outcore.UsageError, match="exists"):
+        keys.partition("x % 5", "part-{part}.bin", 5)
+    for wrong in (
+        lambda: keys.partition("x % 5", "part.bin", 5),
+        lambda: keys.partition("x % 5", "low-{part}", 4),
+        lambda: keys.partition("x % 5", "keys-{part}.bin", 5, force=True),
+    ):
+        with pytest.raises(outcore.UsageError):
+            wrong()
+    assert not (here / "low-0").exists() and not list(here.glob(".outcore*"))
+    assert np.array_equal(np.concatenate(list(keys)), ITEMS), "inputs are as they were"
+
+
+def test_numbers_that_nothing_stores_go_through_the_same_steps(here: Path) -> None:
+    numbers = outcore.tabulate(1_000_001, threads=2)
+    assert numbers.dtype == np.dtype("u8") and numbers.count() == 1_000_001
+    assert numbers.sum() == 500_000 * 1_000_001
+    assert np.array_equal(np.concatenate(list(numbers)), np.arange(1_000_001))
+    thirds = outcore.tabulate(30_000, outcore.x / 3)
+    thirds.write("thirds.npy")
+    assert np.array_equal(np.load("thirds.npy"), np.arange(30_000) / 3)
+    shuffled = outcore.tabulate(30_000).shuffle(3)
+    assert np.array_equal(np.sort(np.concatenate(list(shuffled))), np.arange(30_000))
+    assert np.array_equal(numbers.gather([5, 1_000_000]), [5, 1_000_000])
+    assert outcore.tabulate(0).sum() == 0 and outcore.tabulate(0).max() is None
+    with pytest.raises(outcore.UsageError, match="zip"):
+        numbers.zip(numbers)
+
+
 def test_datasets_are_zipped_side_by_side(keys: outcore.Dataset, here: Path) -> None:
     weights = np.arange(len(ITEMS), dtype=np.float32)
     np.save("weights.npy", weights)
@@ -190,7 +272,7 @@ def test_datasets_are_zipped_side_by_side(keys: outcore.Dataset, here: Path) -> 
     assert both.map("x * u64(y) % 7").sum() == int((ITEMS * weights.astype("u8") % 7).sum())
     pairs = keys.zip(keys)
     assert np.array_equal(np.concatenate(list(pairs)), np.stack([ITEMS, ITEMS], axis=1))
-    with pytest.raises(outcore.UsageError, match="steps"):
+    with pytest.raises(outcore.UsageError, match="not files as they are"):
         keys.zip(keys.map("x"))
 
 

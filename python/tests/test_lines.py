@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import collections
+import csv
 import gzip
+import io
 import json
+import operator
 from pathlib import Path
 
 import pytest
@@ -58,6 +61,108 @@ def test_json_lines_are_sorted_by_a_field(here: Path) -> None:
     assert [json.loads(line) for line in all_of(lines)] == expected
     with pytest.raises(outcore.CorruptError, match="line 1 has no key"):
         all_of(outcore.open("in.jsonl", lines=True).sort(by=".nobody"))
+
+
+def test_lines_without_the_field_are_skipped_and_counted(here: Path) -> None:
+    (here / "odd.jsonl").write_bytes(b'{"a":2}\n{}\n\xff\xfe\n{"a":\n\n{"a":1}')
+    odd = outcore.open("odd.jsonl", lines=True)
+    with pytest.raises(outcore.CorruptError, match="line 2 has no key") as raised:
+        odd.sort(by=".a").write("none")
+    assert raised.value.path == "odd.jsonl"
+    assert raised.value.hint is not None and 'on_error="skip"' in raised.value.hint
+    kept = odd.sort(by=".a", on_error="skip")
+    summary = kept.write("kept")
+    assert (summary.skipped, summary.records) == (4, 2) and "left out 4" in str(summary)
+    assert (here / "kept").read_bytes() == b'{"a":1}\n{"a":2}\n'
+    # Steps and questions behind it know of them too.
+    assert kept.unique().write("later").skipped == 4
+    for ask in (all_of, outcore.Lines.count, lambda lines: lines.sample(9)):
+        with pytest.warns(UserWarning, match="4 lines"):
+            ask(kept)
+    assert not (here / "none").exists()
+
+
+def csv_text(rows: list[list[str]], **how: str) -> bytes:
+    """The rows as Python writes them."""
+    text = io.StringIO()
+    csv.writer(text, **how).writerows(rows)  # type: ignore[arg-type]
+    return text.getvalue().encode()
+
+
+def test_csv_is_sorted_by_columns_as_python_sorts_its_rows(here: Path) -> None:
+    names = ["id", "full, name", "price"]
+    odd = ["plain", "with, comma", 'with "quotes"', "two\nlines", "", "\u00fc"]
+    rows = [[str(i * 7919 % 3001), odd[i % 6], str(i * 31 % 97 - 48)] for i in range(3000)]
+    (here / "a.csv").write_bytes(csv_text([names, *rows[:1000]]))
+    (here / "b.csv.gz").write_bytes(gzip.compress(csv_text([names, *rows[1000:]])))
+    table = outcore.open(["a.csv", "b.csv.gz"], lines=True, memory="64MiB")
+
+    def found(path: str) -> list[list[str]]:
+        with open(path, encoding="utf-8", newline="") as file:
+            return list(csv.reader(file))
+
+    by_price = table.sort(by=["price:nr", "full, name"], csv=True, stable=True)
+    assert by_price.write("sorted.csv").records == 3000
+    expected = sorted(rows, key=lambda row: (-int(row[2]), row[1].encode()))
+    assert found("sorted.csv") == [names, *expected]
+    assert b"".join(line + b"\n" for line in all_of(by_price)) == Path("sorted.csv").read_bytes()
+    table.sort(by="1", csv=True, order="n", descending=True).write("by-number.csv.zst")
+    outcore.open("by-number.csv.zst", lines=True).write("by-number.csv")
+    assert [row[0] for row in found("by-number.csv")][1:] == [str(i) for i in range(3000, -1, -1) if
+                                                            str(i) in {row[0] for row in rows}]
+    assert table.sort(by="full, name", csv=True, unique=True).write("each.csv").records == 6
+    (here / "c.tsv").write_bytes(csv_text([["b", "2"], ["a", "1"]], delimiter="\t"))
+    bare = outcore.open("c.tsv", lines=True).sort(by="2:n", csv=True, header=False)
+    assert all_of(bare) == [b"a\t1\r", b"b\t2\r"]
+    assert not list(here.glob(".outcore*"))
+
+
+def test_what_is_wrong_with_csv_is_named(here: Path) -> None:
+    (here / "torn.csv").write_bytes(b'id,n\n1,a\n2,"b\n3,c\n')
+    (here / "short.csv").write_bytes(b"id,n\n2,b\nx\n1,a\n")
+    (here / "empty.csv").touch()
+    torn, short = (outcore.open(name, lines=True) for name in ("torn.csv", "short.csv"))
+    with pytest.raises(outcore.CorruptError, match="line 3 has a quote") as raised:
+        torn.sort(by="id", csv=True).write("none")
+    assert raised.value.path == "torn.csv"
+    with pytest.raises(outcore.CorruptError, match="line 3 has no key") as raised:
+        short.sort(by="n", csv=True).write("none")
+    assert raised.value.path == "short.csv"
+    kept = short.sort(by="n", csv=True, on_error="skip")
+    assert kept.write("kept.csv").skipped == 1
+    assert (here / "kept.csv").read_bytes() == b"id,n\n1,a\n2,b\n"
+    with pytest.warns(UserWarning, match="1 lines"):
+        assert all_of(kept) == [b"id,n", b"1,a", b"2,b"]
+    with pytest.raises(outcore.UsageError, match="no column `x`") as raised:
+        short.sort(by="x", csv=True).write("none")
+    assert raised.value.hint is not None and "id, n" in raised.value.hint
+    for wrong in (
+        lambda: short.sort(by="n", csv=True).shuffle(1),
+        lambda: short.sort(by="n", csv=True).count(),
+        lambda: short.sort(csv=True),
+        lambda: short.sort(by="n", csv=True, on_error="drop"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(outcore.UsageError):
+            wrong()
+    # Only a name could be wrong, and there is none.
+    assert all_of(outcore.open("empty.csv", lines=True).sort(by="1", csv=True, header=False)) == []
+    assert "sort" in short.sort(by="n", csv=True).explain()
+    assert not (here / "none").exists() and not list(here.glob(".outcore*"))
+
+
+def test_lines_are_mapped_and_reduced_to_any_values(text: outcore.Lines) -> None:
+    counted = text.map_reduce(collections.Counter, operator.add)
+    assert counted == collections.Counter(WORDS)
+    joined = text.map_reduce(lambda lines: lines, operator.add)
+    assert joined == WORDS, "in order"
+    assert text.map_reduce(lambda lines: sum(map(len, lines)), max) <= sum(map(len, WORDS))
+
+
+def test_the_first_lines_come_alone(text: outcore.Lines) -> None:
+    assert text.head() == WORDS[:10]
+    assert text.head(0) == [] and text.head(25_000) == WORDS[:25_000]
+    assert text.head(10**9) == WORDS
+    assert text.sort().head(3) == sorted(WORDS)[:3]
 
 
 def test_shuffled_lines_are_those_of_the_function(text: outcore.Lines, here: Path) -> None:

@@ -33,13 +33,14 @@ enum Takes {
 }
 
 /// Options of the command and their names in Python. None is the beginning of a later one.
-const OPTIONS: [(&str, &str, Takes); 23] = [
+const OPTIONS: [(&str, &str, Takes); 24] = [
     ("--scratch-limit", "scratch_limit", Takes::Text),
     ("--delete-input", "delete_input", Takes::Nothing),
     ("--descending", "descending", Takes::Nothing),
     ("--record-io", "record_io", Takes::Text),
     ("--threads", "threads", Takes::Bare),
     ("--explain", "explain", Takes::Nothing),
+    ("--on-error", "on_error", Takes::Text),
     ("--replace", "replace", Takes::Nothing),
     ("--against", "against", Takes::Text),
     ("--skewed", "skewed", Takes::Nothing),
@@ -59,12 +60,17 @@ const OPTIONS: [(&str, &str, Takes); 23] = [
     ("--io", "io", Takes::Text),
 ];
 /// Values that look like words.
-const WORDS: [&str; 5] = ["auto", "direct", "buffered", "gensort", "uniform"];
+const WORDS: [&str; 6] = ["auto", "direct", "buffered", "gensort", "uniform", "skip"];
 /// Longer texts that have no option in them, or not in this form.
-const PHRASES: [(&str, &str); 4] = [
+const PHRASES: [(&str, &str); 6] = [
     ("a smaller count with -n", "a smaller count"),
     ("`outcore gen gensort`", "`outcore.gen(\"gensort\", ...)`"),
     ("`outcore gen --help`", "`help(outcore.gen)`"),
+    ("use --no-header", "use header=False"),
+    (
+        "sort lines with -t, -k",
+        "sort lines with separator and key",
+    ),
     ("use `-o -`", "use the command: outcore sort -o -"),
 ];
 

@@ -50,6 +50,19 @@ impl Spool {
         })
     }
 
+    /// A private directory on the first drive that is named, or on the default one for an output in
+    /// `beside`.
+    ///
+    /// # Errors
+    /// What making it fails with.
+    pub fn beside(job: &Job, means: &Means, beside: &Path) -> Result<Self> {
+        let dir = match means.specs().first() {
+            Some(drive) => drive.dir.clone(),
+            None => default_scratch_dir(beside)?,
+        };
+        Spool::make(job, &dir, means.scratch_limit_bytes())
+    }
+
     /// Copies a stream; gives the copy as a source. `check` sees the first bytes before more is
     /// read than fits a block.
     ///
@@ -132,13 +145,7 @@ pub fn unpack_packed(
         };
         let spool = match spool {
             Some(spool) => spool,
-            None => {
-                let dir = match means.specs().first() {
-                    Some(drive) => drive.dir.clone(),
-                    None => default_scratch_dir(beside)?,
-                };
-                spool.insert(Spool::make(job, &dir, means.scratch_limit_bytes())?)
-            }
+            None => spool.insert(Spool::beside(job, means, beside)?),
         };
         let before_bytes = spool.bytes;
         let source = spool.unpack(job, &input.source, compression)?;

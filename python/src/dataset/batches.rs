@@ -6,6 +6,7 @@
 //! the iterator, wherever that is left.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -14,7 +15,8 @@ use std::time::Duration;
 use outcore::algo::sort::SortOutput;
 use outcore::job::Control;
 use outcore::{Error, Result};
-use outcore_formats::output::Sink;
+use outcore_formats::output::{Sink, Target};
+use outcore_formats::text::output::open;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -49,15 +51,33 @@ impl Write for ToChannel {
 }
 
 /// Sends all items.
-fn send_all(request: Dataset, raised: Raised, run: &Run, to: &SyncSender<Message>) -> Result<()> {
+fn send_all(
+    request: Dataset,
+    raised: Raised,
+    run: &Run,
+    (to, skipped): (&SyncSender<Message>, &AtomicU64),
+) -> Result<()> {
     let mut stage = Stage::begin(request, raised, run)?;
     stage.take_steps(Mode::Run, run)?;
     if !stage.has_ending() && matches!(stage.items(), Items::Lines) {
+        skipped.store(stage.skipped(), Ordering::Relaxed);
         return send_lines(&stage, run, to);
     }
     let pipe: Sink = Box::new(ToChannel(to.clone()));
-    let output = SortOutput::Pipe(Mutex::new(pipe));
-    stage.write(None, output, false, run).map(|_| ())
+    let done = match stage.items() {
+        Items::Records(_) => {
+            let output = SortOutput::Pipe(Mutex::new(pipe));
+            stage.write(None, output, false, run)
+        }
+        Items::Lines => {
+            let dress = stage.dress(run)?;
+            let job = run.job(&stage.means, Vec::new());
+            let (output, pending) = open(&job, &Target::Pipe(None), false, &dress, |_| Ok(pipe))?;
+            pending.finish(stage.write(None, output, false, run))
+        }
+    };
+    skipped.store(done?.skipped, Ordering::Relaxed);
+    Ok(())
 }
 
 /// Sends the lines of files, each with its end.
@@ -82,6 +102,8 @@ pub(crate) struct Batches {
     received: Mutex<Option<Receiver<Message>>>,
     control: Arc<Control>,
     raised: Raised,
+    /// Lines left out; known at the end.
+    skipped: Arc<AtomicU64>,
     job: Option<JoinHandle<()>>,
 }
 
@@ -90,9 +112,11 @@ impl Batches {
     pub(crate) fn start(py: Python<'_>, request: Dataset) -> PyResult<Self> {
         let (raised, run) = (Raised::default(), Run::new());
         let (control, kept) = (Arc::clone(&run.control), raised.clone());
+        let skipped = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&skipped);
         let (send, received) = sync_channel(BATCHES_WAITING);
         let work = move || {
-            if let Err(error) = send_all(request, kept, &run, &send) {
+            if let Err(error) = send_all(request, kept, &run, (&send, &counted)) {
                 drop(send.send(Err(error)));
             }
         };
@@ -104,6 +128,7 @@ impl Batches {
             received: Mutex::new(Some(received)),
             control,
             raised,
+            skipped,
             job: Some(thread),
         })
     }
@@ -126,6 +151,12 @@ impl Batches {
 impl Batches {
     fn __iter__(slf: Py<Self>) -> Py<Self> {
         slf
+    }
+
+    /// Lines that were left out; known at the end.
+    #[getter]
+    fn skipped(&self) -> u64 {
+        self.skipped.load(Ordering::Relaxed)
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {

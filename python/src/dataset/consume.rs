@@ -13,15 +13,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outcore::algo::sequence::table::{BatchStep, Numbers};
-use outcore::algo::sequence::tables::{Histogram, find_table, histogram_table, top_table};
-use outcore::algo::sequence::{Reduction, Scalar, fold, gather as run_gather, read, reduce_table};
+use outcore::algo::sequence::tables::{
+    Histogram, distribute_table, find_table, histogram_table, top_table,
+};
+use outcore::algo::sequence::{
+    BucketFiles, Reduction, Scalar, fold, gather as run_gather, read, reduce_table,
+};
 use outcore::algo::sort::SortInput;
 use outcore::data::RecordFormat;
 use outcore::data::expr::Schema;
 use outcore::job::{Control, Job};
 use outcore::{Error, Result};
 use outcore_formats::inputs::{Source, Streams};
-use outcore_formats::output::{self, Consent};
+use outcore_formats::output::{self, Consent, Target};
 use outcore_formats::text::compress::Compression;
 use outcore_formats::text::reader::{Frame, RecordReader};
 use outcore_formats::text::sample::choose;
@@ -40,6 +44,15 @@ use crate::run::Run;
 #[pyo3(from_item_all)]
 pub(crate) struct To {
     output: PathBuf,
+    force: bool,
+}
+
+/// Where the parts of a result go.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ToParts {
+    outputs: Vec<PathBuf>,
+    manifest: PathBuf,
     force: bool,
 }
 
@@ -144,13 +157,44 @@ pub(crate) fn gather<'py>(
     Ok(PyByteArray::new(py, &bytes))
 }
 
+/// Writes each item to the file that an expression numbers; gives the number of items in each.
+pub(crate) fn partition(
+    py: Python<'_>,
+    request: Dataset,
+    bucket: String,
+    to: ToParts,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<u64>> {
+    watched(py, request, tell, move |mut stage, run| {
+        let consent = Consent {
+            force: to.force,
+            replace: false,
+        };
+        let target = Target::Shards {
+            paths: to.outputs.clone(),
+            manifest: to.manifest.clone(),
+        };
+        let sources: Vec<Source> = stage.inputs.iter().map(|i| i.source.clone()).collect();
+        output::check(&target, &sources, consent)?;
+        stage.beside = target.dir();
+        settled(&mut stage, run)?;
+        let files = BucketFiles {
+            paths: to.outputs,
+            manifest: to.manifest,
+            replace: to.force,
+        };
+        let table = &stage.records()?.table;
+        distribute_table(&stage.job(run)?, table, &bucket, &files).map(|(counts, _)| counts)
+    })
+}
+
 /// Writes all items.
 pub(crate) fn write(
     py: Python<'_>,
     request: Dataset,
     to: To,
     tell: Option<&Bound<'_, PyAny>>,
-) -> PyResult<reply::Generated> {
+) -> PyResult<reply::Wrote> {
     watched(py, request, tell, move |mut stage, run| {
         let cost = reply::Cost::start();
         let consent = Consent {
@@ -172,25 +216,27 @@ pub(crate) fn write(
                 stage.write(Some(&target), output, to.force, run)?
             }
             Items::Lines => {
+                let dress = stage.dress(run)?;
                 let job = run.job(&stage.means, Vec::new());
-                let (output, pending) = open_lines(&job, &target, to.force)?;
+                let (output, pending) = open_lines(&job, &target, to.force, &dress)?;
                 pending.finish(stage.write(Some(&target), output, to.force, run))?
             }
         };
         let set = &stage.means.config.drives.value;
-        Ok(reply::Generated {
+        Ok(reply::Wrote {
             used: cost.used((done.records, done.passes), &done.drives, set, None),
             output: target.name().as_os_str().to_owned(),
+            skipped: done.skipped,
         })
     })
 }
 
-/// Number of lines.
+/// Number of lines, and of those that were left out.
 pub(crate) fn count_lines(
     py: Python<'_>,
     request: Dataset,
     tell: Option<&Bound<'_, PyAny>>,
-) -> PyResult<u64> {
+) -> PyResult<(u64, u64)> {
     watched(py, request, tell, move |mut stage, run| {
         settled(&mut stage, run)?;
         let mut lines = 0;
@@ -207,28 +253,29 @@ pub(crate) fn count_lines(
             lines += u64::from(!ends_its_last_line(&input.source.path)?);
             plain.push(file);
         }
-        Ok(lines + count_newlines(&stage.job(run)?, &plain)?)
+        let lines = lines + count_newlines(&stage.job(run)?, &plain)?;
+        Ok((lines, stage.skipped()))
     })
 }
 
-/// Lines at random, in the order of the input.
+/// Lines at random, in the order of the input, and the number of those that were left out before.
 pub(crate) fn sample_lines<'py>(
     py: Python<'py>,
     request: Dataset,
     count: u64,
     seed: u64,
     tell: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-    let kept = watched(py, request, tell, move |mut stage, run| {
+) -> PyResult<(Vec<Bound<'py, PyBytes>>, u64)> {
+    let (kept, skipped) = watched(py, request, tell, move |mut stage, run| {
         settled(&mut stage, run)?;
         let limit_bytes = stage.means.config.memory_bytes.value;
         let mut reader = line_reader(&stage, &run.control)?;
-        choose(&mut reader, count, seed, limit_bytes)
+        let kept = choose(&mut reader, count, seed, limit_bytes)?;
+        drop(reader);
+        Ok((kept, stage.skipped()))
     })?;
-    Ok(kept
-        .iter()
-        .map(|(_, line)| PyBytes::new(py, line))
-        .collect())
+    let lines = kept.iter().map(|(_, line)| PyBytes::new(py, line));
+    Ok((lines.collect(), skipped))
 }
 
 const FRAME: Frame = Frame::Terminator(b'\n');

@@ -2,13 +2,14 @@
 //!
 //! Contract: what makes no sense is refused here, before anything is read.
 
-use outcore::algo::lines::LineSortOptions;
+use outcore::algo::lines::{LineSortOptions, OnNoKey};
 use outcore::algo::sequence::tables::ScanOp;
 use outcore::algo::sequence::{Grouping, Inclusion};
 use outcore::algo::sort::SortOptions;
 use outcore::data::lines::LineOrder;
 use outcore::{Error, Result};
 use outcore_formats::records::{self, Decided};
+use outcore_formats::text::csv_files::CsvSort;
 use outcore_formats::text::gnu::{GnuOrder, GnuSort, Key, Ordering, Place};
 use outcore_formats::text::json::JsonFields;
 
@@ -18,6 +19,8 @@ use super::{ScanStep, ShuffleStep, SortLinesStep, SortStep, Step};
 pub(super) enum Ending {
     Sort(SortOptions, Decided),
     SortLines(Box<dyn LineOrder>, LineSortOptions),
+    /// Becomes a [`Ending::SortLines`] when its files are looked at.
+    SortCsv(CsvSort, LineSortOptions),
     Shuffle(ShuffleStep),
     Group(Grouping, Decided),
     Scan(ScanOp, Inclusion),
@@ -28,7 +31,7 @@ impl Ending {
     pub(super) fn reads_files(&self) -> bool {
         matches!(
             self,
-            Ending::Sort(..) | Ending::SortLines(..) | Ending::Shuffle(_)
+            Ending::Sort(..) | Ending::SortLines(..) | Ending::SortCsv(..) | Ending::Shuffle(_)
         )
     }
 
@@ -37,7 +40,7 @@ impl Ending {
         match self {
             Ending::Sort(options, _) => !options.unique,
             Ending::Shuffle(_) | Ending::Scan(..) => true,
-            Ending::SortLines(..) | Ending::Group(..) => false,
+            Ending::SortLines(..) | Ending::SortCsv(..) | Ending::Group(..) => false,
         }
     }
 }
@@ -125,11 +128,46 @@ pub(super) fn of_lines(step: Step) -> Result<Ending> {
             Ending::SortLines(Box::new(order), plain(!step.is_counted, step.is_counted))
         }
         Step::SortLines(step) => {
-            let options = plain(step.unique, false);
-            Ending::SortLines(line_order(step)?, options)
+            let options = LineSortOptions {
+                on_no_key: match step.skips {
+                    true => OnNoKey::Skip,
+                    false => OnNoKey::Fail,
+                },
+                ..plain(step.unique, false)
+            };
+            match step.is_csv {
+                true => Ending::SortCsv(csv_of(step)?, options),
+                false => Ending::SortLines(line_order(step)?, options),
+            }
         }
         _ => return Err(wrong_step("it is a step of records")),
     })
+}
+
+fn csv_of(step: SortLinesStep) -> Result<CsvSort> {
+    Ok(CsvSort {
+        global: global_of(&step.letters, step.descending)?,
+        by: step.by,
+        separator: step.separator,
+        has_header: step.has_header,
+        stable: step.stable || step.unique,
+        seed: 0,
+    })
+}
+
+/// How keys without letters of their own compare.
+fn global_of(letters: &str, descending: bool) -> Result<Ordering> {
+    let mut global = Ordering::default();
+    for letter in letters.bytes() {
+        if !global.set(letter, Place::Both) {
+            let cause = format!("`{}` is no letter of an order", char::from(letter));
+            return Err(Error::usage("sort", cause).hint("use those of GNU sort: bdfghiMnRrV"));
+        }
+    }
+    if descending {
+        global.set(b'r', Place::Both);
+    }
+    Ok(global)
 }
 
 fn line_order(step: SortLinesStep) -> Result<Box<dyn LineOrder>> {
@@ -142,25 +180,21 @@ fn line_order(step: SortLinesStep) -> Result<Box<dyn LineOrder>> {
         )?));
     }
     let keys: Result<Vec<Key>> = step.line_keys.iter().map(|key| Key::parse(key)).collect();
-    let mut global = Ordering::default();
-    for letter in step.letters.bytes() {
-        if !global.set(letter, Place::Both) {
-            let cause = format!("`{}` is no letter of an order", char::from(letter));
-            return Err(Error::usage("sort", cause).hint("use those of GNU sort: bdfghiMnRrV"));
-        }
-    }
-    if step.descending {
-        global.set(b'r', Place::Both);
-    }
     let order = GnuOrder::new(&GnuSort {
         keys: keys?,
-        global,
+        global: global_of(&step.letters, step.descending)?,
         separator: step.separator,
         stable: step.stable,
         unique: step.unique,
         ..GnuSort::default()
     })?;
     Ok(Box::new(order))
+}
+
+/// Why nothing may come behind a sort of CSV.
+pub(super) fn csv_is_last() -> Error {
+    wrong_step("a sort of CSV is the last one: others would take its header for a line")
+        .hint("write it, and open what was written")
 }
 
 fn wrong_step(cause: &str) -> Error {

@@ -24,13 +24,14 @@ use outcore::data::{NpyHeader, RecordFormat};
 use outcore::drive::PrivateDir;
 use outcore::job::Job;
 use outcore::{Error, Result};
-use outcore_formats::inputs::{self, Input, Streams};
+use outcore_formats::inputs::{self, Input, Source, Streams};
 use outcore_formats::job::{settle_shuffle, settle_sort};
 use outcore_formats::means::{Means, default_scratch_dir};
 use outcore_formats::output::Target;
 use outcore_formats::records::{self, Decided};
 use outcore_formats::spool::{Spool, unpack_packed};
 use outcore_formats::text::compress::Compression;
+use outcore_formats::text::output::Dress;
 
 use super::ending::{self, Ending};
 use super::{Call, CallStep, Dataset, Raised, Step, consume};
@@ -74,6 +75,8 @@ pub(super) struct Done {
     pub(super) passes: u32,
     /// (name, bytes read, bytes written) of each drive.
     pub(super) drives: Vec<(String, u64, u64)>,
+    /// Lines without a key that were left out.
+    pub(super) skipped: u64,
 }
 
 impl From<PassSummary> for Done {
@@ -82,6 +85,7 @@ impl From<PassSummary> for Done {
             records: done.records,
             passes: done.passes,
             drives: done.drives,
+            skipped: 0,
         }
     }
 }
@@ -111,12 +115,20 @@ impl Stage {
     /// Opens the files; no step is taken yet.
     pub(super) fn begin(request: Dataset, raised: Raised, run: &Run) -> Result<Self> {
         let means = request.means.load(&run.environment)?;
-        let sources = inputs::find(&request.inputs, Streams::Refused)?;
+        let sources = match request.count {
+            Some(_) => Vec::new(),
+            None => inputs::find(&request.inputs, Streams::Refused)?,
+        };
         let looked: Result<Vec<Input>> = sources.into_iter().map(inputs::look).collect();
         let inputs = looked?;
-        let items = match request.lines {
-            true => Items::Lines,
-            false => {
+        let items = match (request.lines, request.count) {
+            (true, _) => Items::Lines,
+            (false, Some(count)) => Items::Records(Box::new(Records {
+                table: Table::count_up(count)?,
+                header: None,
+                is_refined: true,
+            })),
+            (false, None) => {
                 let decided = records::decide(&request.records.to_request()?, &inputs)?;
                 let mut tables = vec![table_of(&inputs, &decided)];
                 for zipped in &request.zipped {
@@ -151,6 +163,9 @@ impl Stage {
     /// Takes all steps; a last one that needs all items is left to do.
     pub(super) fn take_steps(&mut self, mode: Mode, run: &Run) -> Result<()> {
         while let Some(step) = self.steps.next() {
+            if let Some(Ending::SortCsv(..)) = self.ending {
+                return Err(ending::csv_is_last());
+            }
             self.settle(mode, run)?;
             self.take(step)?;
         }
@@ -225,6 +240,7 @@ impl Stage {
             records: last.records,
             passes: before.passes + last.passes,
             drives,
+            skipped: before.skipped + last.skipped,
         }
     }
 
@@ -276,6 +292,8 @@ impl Stage {
                 let size = sample_lines(&job, &self.files(), order.as_ref(), *options)?;
                 plan_lines(size)?.to_string()
             }
+            // Its columns are known when all files have been looked at.
+            Ending::SortCsv(..) => return Ok(text),
             Ending::Shuffle(_) => settle_shuffle(means, inputs, None, self.unit())?
                 .1
                 .to_string(),
@@ -314,6 +332,35 @@ impl Stage {
         Ok(self.done(last))
     }
 
+    /// How the lines look that are written. CSV is looked at, and made ready.
+    pub(super) fn dress(&mut self, run: &Run) -> Result<Dress> {
+        let (csv, options) = match self.ending.take() {
+            Some(Ending::SortCsv(csv, options)) => (csv, options),
+            other => {
+                self.ending = other;
+                return Ok(Dress::default());
+            }
+        };
+        self.unpack_files(run)?;
+        let job = run.job(&self.means, Vec::new());
+        let (means, beside) = (&self.means, &self.beside);
+        let mut files: Vec<Source> = self.inputs.iter().map(|i| i.source.clone()).collect();
+        let make = || Spool::beside(&job, means, beside);
+        let found = csv.settle(&job, &mut files, &mut self.spool, make)?;
+        for (input, file) in self.inputs.iter_mut().zip(files) {
+            input.header_bytes = file.start_bytes;
+            input.source = file;
+        }
+        let options = found.options(options);
+        self.ending = Some(Ending::SortLines(Box::new(found.order), options));
+        Ok(found.dress)
+    }
+
+    /// Lines that earlier passes left out.
+    pub(super) fn skipped(&self) -> u64 {
+        self.done_before.skipped
+    }
+
     /// Runs what needs all items.
     fn end(
         &mut self,
@@ -340,6 +387,7 @@ impl Stage {
                     records: done.records,
                     passes: plan.levels + 1,
                     drives: done.drives,
+                    skipped: 0,
                 }
             }
             Ending::Shuffle(step) => {
@@ -358,6 +406,7 @@ impl Stage {
                     records: done.records,
                     passes: plan.distributions + 1,
                     drives: done.drives,
+                    skipped: 0,
                 }
             }
             Ending::SortLines(order, options) => {
@@ -374,8 +423,10 @@ impl Stage {
                     records: done.lines_out,
                     passes: done.passes,
                     drives: done.drives,
+                    skipped: done.skipped,
                 }
             }
+            Ending::SortCsv(..) => return Err(ending::csv_is_last()),
             Ending::Group(grouping, _) => {
                 let table = &self.records()?.table;
                 let to = (&output, replace);
@@ -511,11 +562,11 @@ impl Stage {
         };
         let how = match ending {
             Ending::Sort(options, _) if options.unique => "sort, one a key",
-            Ending::Sort(..) | Ending::SortLines(_, LineSortOptions { unique: false, .. }) => {
-                "sort"
-            }
             Ending::SortLines(_, LineSortOptions { count: true, .. }) => "count each",
-            Ending::SortLines(..) => "sort, one a key",
+            Ending::SortLines(_, options) | Ending::SortCsv(_, options) if options.unique => {
+                "sort, one a key"
+            }
+            Ending::Sort(..) | Ending::SortLines(..) | Ending::SortCsv(..) => "sort",
             Ending::Shuffle(_) => "shuffle",
             Ending::Group(Grouping::Unique, _) => "unique",
             Ending::Group(Grouping::Counted, _) => "count each",

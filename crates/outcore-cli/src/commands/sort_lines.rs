@@ -13,9 +13,8 @@ use outcore::algo::lines::{
 };
 use outcore::data::lines::LineOrder;
 use outcore::{Error, Kind, Result, units};
-use outcore_formats::inputs::Source;
 use outcore_formats::means::Means;
-use outcore_formats::text::csv::{ColumnOptions, Columns, names};
+use outcore_formats::text::csv_files::CsvSort;
 use outcore_formats::text::gnu::{GnuOrder, Key};
 use outcore_formats::text::json::JsonFields;
 use outcore_formats::text::output::Dress;
@@ -24,7 +23,6 @@ use serde_json::json;
 use super::Context;
 use crate::cli::SortArgs;
 use crate::cli::lines::{CheckHow, OnError};
-use crate::lines::csv;
 use crate::lines::{Done, LineJob, LineRequest, Overwrite};
 use crate::{CLOSED_PIPE, pipe};
 
@@ -56,18 +54,8 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
         takes_records: false,
     };
     let mut lines = LineJob::prepare(context, means, &request)?;
-    let (order, dress) = match args.text.csv {
-        true => by_columns(context, args, &mut lines)?,
-        false => (order, Dress::default()),
-    };
-    let order = order.as_ref();
     let options = LineSortOptions {
-        terminator: if dress.is_framed {
-            0
-        } else {
-            args.lines.terminator()
-        },
-        inner_end: dress.is_framed.then_some(b'\n'),
+        terminator: args.lines.terminator(),
         unique: args.unique,
         replace: lines.replace,
         on_no_key: match args.text.on_error {
@@ -76,6 +64,15 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
         },
         ..LineSortOptions::default()
     };
+    let (order, dress, options): (Box<dyn LineOrder>, _, _) = match args.text.csv {
+        true => {
+            let csv = lines.settle_csv(context, &csv_of(args)?)?;
+            let options = csv.options(options);
+            (Box::new(csv.order), csv.dress, options)
+        }
+        false => (order, Dress::default(), options),
+    };
+    let order = order.as_ref();
     if args.is_check() {
         return check(context, args, lines, order, options);
     }
@@ -208,32 +205,16 @@ fn random_seed(args: &SortArgs) -> Result<u64> {
     }
 }
 
-/// The order of CSV, and its header.
-fn by_columns(
-    context: &Context,
-    args: &SortArgs,
-    lines: &mut LineJob,
-) -> Result<(Box<dyn LineOrder>, Dress)> {
-    let is_tsv = |source: &Source| source.name.to_string_lossy().contains(".tsv");
-    let separator = match args.order.separator()? {
-        Some(byte) => byte,
-        None if lines.sources.iter().all(is_tsv) => b'\t',
-        None => b',',
-    };
-    let dress = csv::settle(context, lines, separator, !args.text.no_header)?;
-    let names = match args.text.no_header {
-        true => None,
-        false => Some(names(&dress.header, separator)?),
-    };
-    let order = Columns::new(&ColumnOptions {
-        by: &args.text.by,
-        names: names.as_deref(),
-        separator,
+/// How CSV is sorted.
+fn csv_of(args: &SortArgs) -> Result<CsvSort> {
+    Ok(CsvSort {
+        by: args.text.by.clone(),
+        separator: args.order.separator()?,
+        has_header: !args.text.no_header,
         global: args.order.global(args.descending),
         stable: args.stable || args.unique,
         seed: random_seed(args)?,
-    })?;
-    Ok((Box::new(order), dress))
+    })
 }
 
 /// A number from the first bytes of a file.

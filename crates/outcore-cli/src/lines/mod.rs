@@ -6,8 +6,6 @@
 //! output. The summary is told to people on a terminal, or where they ask for more: in a pipeline
 //! these commands are as silent as those whose place they take.
 
-pub(crate) mod csv;
-
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -17,7 +15,6 @@ use outcore::algo::sort::{SortInput, SortOutput};
 use outcore::data::{NpyHeader, RecordFormat};
 use outcore::job::{Job, ScratchDrive};
 use outcore::{Error, Result, units};
-use outcore_formats::blocks::BlockWriter;
 use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_formats::inputs::{self, Source, Streams, key_of};
 use outcore_formats::means::{Means, default_scratch_dir};
@@ -26,6 +23,7 @@ use outcore_formats::record::Recording;
 use outcore_formats::records::{self, TypeRequest};
 use outcore_formats::spool::Spool;
 use outcore_formats::text::compress::Compression;
+use outcore_formats::text::csv_files::{CsvSort, SortedCsv};
 use outcore_formats::text::output::{self as text_output, Dress, Pending, not_one_file};
 use outcore_formats::text::reader::Frame;
 use serde_json::{Value, json};
@@ -147,23 +145,18 @@ impl LineJob {
         text_output::open(&self.job, &self.target, self.replace, dress, pipe)
     }
 
-    /// Copies a file to scratch as `write` has it.
-    pub(crate) fn copy(
-        &mut self,
-        context: &Context,
-        file: &Source,
-        write: impl FnOnce(&mut BlockWriter) -> Result<()>,
-    ) -> Result<Source> {
-        let mut spool = match self.spool.take() {
-            Some(spool) => spool,
-            None => {
-                let dir = spool_dir(&self.means, &self.target)?;
-                Spool::make(&self.job, &dir, self.job.options.scratch_limit_bytes)?
-            }
+    /// Makes files of CSV ready to be sorted.
+    pub(crate) fn settle_csv(&mut self, context: &Context, csv: &CsvSort) -> Result<SortedCsv> {
+        let (mut files, mut spool) = (self.files.clone(), self.spool.take());
+        let make = || {
+            let dir = spool_dir(&self.means, &self.target)?;
+            Spool::make(&self.job, &dir, self.job.options.scratch_limit_bytes)
         };
-        let copied = self.watch(context, || spool.fill(&self.job, file, write));
-        self.spool = Some(spool);
-        copied
+        let settled = self.watch(context, || {
+            csv.settle(&self.job, &mut files, &mut spool, make)
+        });
+        (self.files, self.spool) = (files, spool);
+        settled
     }
 
     /// The name under which the user knows a file of [`LineJob::files`].

@@ -51,7 +51,7 @@ fn run(case: &Case) -> Vec<u8> {
             .flat_map(|drive| ["--drive".into(), drive.clone()]),
     );
     let outputs: Vec<String> = match (case.is_sharded(), case.text("do")) {
-        (_, "reduce" | "histogram" | "top" | "find") => Vec::new(),
+        (_, "reduce" | "map_reduce" | "histogram" | "top" | "find") => Vec::new(),
         (_, "partition") => (0..case.number("parts"))
             .map(|part| format!("part-{part}"))
             .collect(),
@@ -86,7 +86,8 @@ fn words_of(case: &Case) -> Vec<String> {
         set.map(|flag| format!("--{flag}")).collect::<Vec<_>>()
     };
     match case.text("do") {
-        "map" => words(&["map", &format!("x * {} + {}", number("a"), number("b"))]),
+        "map" => words(&["map", &case.expression()]),
+        "map_reduce" => words(&["reduce", case.text("how"), "--map", &case.expression()]),
         "filter" => words(&["filter", &case.condition()]),
         "find" => words(&["find", &case.condition()]),
         "reduce" => words(&["reduce", case.text("how")]),

@@ -15,6 +15,7 @@ mod json;
 mod kills;
 mod lines;
 mod npy;
+mod odd_text;
 mod other;
 mod record;
 mod sequence;

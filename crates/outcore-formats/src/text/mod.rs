@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`compress`] | gzip and Zstandard, by the ends of names |
 //! | [`csv`] | columns of CSV |
+//! | [`csv_files`] | files of CSV as the engine can take them |
 //! | [`gnu`] | `sort(1)` of GNU coreutils, in the C locale |
 //! | [`json`] | fields of JSON |
 //! | [`output`] | lines into what the engine does not write itself: compressed files, headers |
@@ -19,6 +20,7 @@
 
 pub mod compress;
 pub mod csv;
+pub mod csv_files;
 pub mod gnu;
 pub mod json;
 pub mod keys;

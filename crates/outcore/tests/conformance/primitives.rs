@@ -48,6 +48,16 @@ impl Case {
         format!("x % {} == {}", self.number("mod"), self.number("is"))
     }
 
+    /// The expression of a case that maps, for `x`.
+    pub(crate) fn expression(&self) -> String {
+        format!("x * {} + {}", self.number("a"), self.number("b"))
+    }
+
+    fn mapped(&self, item: u64) -> u64 {
+        item.wrapping_mul(self.number("a"))
+            .wrapping_add(self.number("b"))
+    }
+
     fn holds(&self, item: u64) -> bool {
         item % self.number("mod") == self.number("is")
     }
@@ -158,12 +168,16 @@ impl Case {
             lines.collect::<String>().into_bytes()
         };
         match self.text("do") {
-            "map" => {
-                let (a, b) = (self.number("a"), self.number("b"));
-                self.encode(items.iter().map(|x| x.wrapping_mul(a).wrapping_add(b)))
-            }
+            "map" => self.encode(items.iter().map(|x| self.mapped(*x))),
             "filter" => self.encode(items.into_iter().filter(|x| self.holds(*x))),
             "reduce" => reduced(self.text("how"), &items).into_bytes(),
+            "map_reduce" => {
+                let bits = 8 * self.width() as u32;
+                let mapped = items
+                    .iter()
+                    .map(|x| self.mapped(*x) & (u64::MAX >> (64 - bits)));
+                reduced(self.text("how"), &mapped.collect::<Vec<_>>()).into_bytes()
+            }
             "scan" => self.encode(self.prefixes(&items)),
             "sort" => {
                 let mut sorted = items;

@@ -150,12 +150,15 @@ impl Driver<'_> {
         };
         match case.text("do") {
             "map" => {
-                let expression = format!("x * {} + {}", case.number("a"), case.number("b"));
-                produced(&table.map(&expression).unwrap());
+                produced(&table.map(&case.expression()).unwrap());
             }
             "filter" => drop(produced(&table.filter(&case.condition()).unwrap())),
-            "reduce" => {
+            "reduce" | "map_reduce" => {
                 let how = [Reduction::parse(case.text("how"))];
+                let table = match case.text("do") {
+                    "reduce" => table,
+                    _ => table.map(&case.expression()).unwrap(),
+                };
                 let (found, _) = reduce_table(job, &table, &how).unwrap();
                 return lines(found.iter().map(ToString::to_string).collect());
             }

@@ -11,7 +11,7 @@ use outcore::algo::sequence::tables::{
 };
 use outcore::algo::sequence::{
     BucketFiles, GroupedBy, Inclusion, Scalar, Sequence, Table, collect, count_by, distribute,
-    find_if, first, gather, histogram, partition, read, scan, tabulate, top_k, unique,
+    find_if, first, gather, histogram, partition, read, scan, tabulate, top_k, top_k_each, unique,
 };
 use outcore::algo::sort::{SortInput, SortOutput};
 use outcore::config::IoMode;
@@ -40,14 +40,59 @@ fn prefixes(items: &[u64], inclusion: Inclusion) -> Vec<u64> {
 #[test]
 fn the_largest_that_do_not_fit_the_memory_are_refused_by_name() {
     let (device, job) = ram_job(2, 8000, 1);
-    let inputs = put(&device, "in", &bytes_of(&numbers(1000, 1)), 8, &[], 0);
+    let items = numbers(1000, 1);
+    let inputs = put(&device, "in", &bytes_of(&items), 8, &[], 0);
+    let twice = read::<u64>(&inputs).flat_map(|x| [x, x]);
     for k in [10_000_000, usize::MAX] {
-        let error = top_k(&job, &read::<u64>(&inputs), k, u64::cmp).unwrap_err();
+        // There are no more.
+        let (all, _) = top_k(&job, &read::<u64>(&inputs), k, u64::cmp).unwrap();
+        assert!(all.is_sorted_by(|a, b| a >= b) && all.len() == items.len());
+        // That is not known of what a function makes.
+        let error = top_k(&job, &twice, k, u64::cmp).unwrap_err();
         assert_eq!(error.kind(), Kind::Memory);
         let text = error.to_string();
         assert!(text.contains(&format!("the {k} largest items")), "{text}");
         assert!(text.contains("sort them on the drives"), "{text}");
     }
+    assert_eq!(job.budget.used_bytes(), 0);
+}
+
+#[test]
+fn more_of_the_largest_than_one_pass_can_select_take_several() {
+    let (_, job) = ram_job(3, 3000, 1);
+    let items = tabulate(300_000, |i| {
+        (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52, i)
+    });
+    let compare = |a: &(u64, u64), b: &(u64, u64)| a.0.cmp(&b.0);
+    let mut sorted: Vec<_> = (0..300_000_u64)
+        .map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52, i))
+        .collect();
+    sorted.sort_by(|a, b| compare(b, a));
+    for k in [0, 1, 50_000, 299_999, u64::MAX] {
+        let mut found = Vec::new();
+        let each = |item| {
+            found.push(item);
+            Ok(())
+        };
+        let summary = top_k_each(&job, &items, k, compare, each).unwrap();
+        let count = k.min(300_000) as usize;
+        assert!(found == sorted[..count], "{k}: equal ones in order");
+        assert_eq!(summary.records, count as u64);
+        assert_eq!(summary.passes > 1, count >= 50_000, "{summary:?}");
+    }
+    // As many as fit, but not twice for each thread.
+    let (found, summary) = top_k(&job, &items, 20_000, compare).unwrap();
+    assert!(
+        found == sorted[..20_000] && summary.passes > 1,
+        "{summary:?}"
+    );
+    let seen = std::sync::atomic::AtomicU64::new(0);
+    let stops = |_| match seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+        99 => Err(outcore::Error::usage("take", "that is enough")),
+        _ => Ok(()),
+    };
+    let error = top_k_each(&job, &items, u64::MAX, compare, stops).unwrap_err();
+    assert!(error.to_string().contains("that is enough"), "{error}");
     assert_eq!(job.budget.used_bytes(), 0);
 }
 

@@ -4,8 +4,8 @@
 
 use outcore::algo::sequence::write::produce;
 use outcore::algo::sequence::{
-    Reduction, Scalar, Sequence, Table, count, fold, max, mean, min, read, reduce, reduce_table,
-    sum, tabulate, write,
+    Reduction, Scalar, Sequence, Table, count, fold, map_reduce, max, mean, min, read, reduce,
+    reduce_table, sum, tabulate, write,
 };
 use outcore::data::RecordFormat;
 use outcore::data::expr::Schema;
@@ -75,6 +75,11 @@ proptest! {
         let maps = read::<u64>(&inputs).map(|x| (x | 1, x >> 7));
         let composed = items.iter().map(|x| (x | 1, x >> 7)).fold((1, 0), after);
         prop_assert_eq!(reduce(&job, &maps, (1, 0), after).unwrap(), composed);
+        let affine = |x: u64| (x | 1, x >> 7);
+        let kept = read::<u64>(&inputs).filter(|x| x % modulus == 0).flat_map(repeated);
+        let composed = items.iter().copied().filter(|x| x % modulus == 0).flat_map(repeated);
+        let composed = composed.map(affine).fold((1, 0), after);
+        prop_assert_eq!(map_reduce(&job, &kept, affine, (1, 0), after).unwrap(), composed);
         let numbers = read::<u64>(&inputs);
         prop_assert_eq!(count(&job, &numbers).unwrap(), n as u64);
         prop_assert_eq!(sum(&job, &numbers).unwrap(), items.iter().map(|x| u128::from(*x)).sum());

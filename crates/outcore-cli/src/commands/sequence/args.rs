@@ -33,6 +33,7 @@ Examples:
   outcore reduce sum,min,max,mean keys.bin --type u64
   outcore reduce count keys.bin --type u64 --where 'x % 2 == 0'
   outcore reduce 'a ^ b' keys.bin --type u64
+  outcore reduce sum keys.bin --type u64 --map 'x * x'
   producer | outcore reduce mean - --type f64";
 
 const COUNT_BY_EXAMPLES: &str = "\
@@ -196,8 +197,8 @@ pub(crate) struct ZipArgs {
 /// Fold all records to one number
 ///
 /// Sums of integers are exact, whatever their size. Sums of floats depend on the input alone, never
-/// on threads or memory. What is folded are the numbers of the input, or what --map makes of each
-/// record.
+/// on threads or memory. What is folded are the numbers of the input, or with --map, as a map_reduce,
+/// what that makes of each record.
 #[derive(Debug, Args)]
 #[command(after_long_help = REDUCE_EXAMPLES)]
 pub(crate) struct ReduceArgs {

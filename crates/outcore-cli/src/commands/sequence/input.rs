@@ -12,7 +12,7 @@ use outcore::data::expr::Schema;
 use outcore::job::Job;
 use outcore::{Error, Result};
 use outcore_formats::inputs::{self, Input, Source, Streams};
-use outcore_formats::means::{Means, default_scratch_dir};
+use outcore_formats::means::Means;
 use outcore_formats::output::Target;
 use outcore_formats::record::Recording;
 use outcore_formats::records::{self, Decided};
@@ -139,13 +139,7 @@ fn copy(
     let is_known = records::named(&args.record.to_request())?.is_some();
     let spool = match spool {
         Some(spool) => spool,
-        None => {
-            let dir = match means.specs().first() {
-                Some(drive) => drive.dir.clone(),
-                None => default_scratch_dir(Path::new("."))?,
-            };
-            spool.insert(Spool::make(job, &dir, means.scratch_limit_bytes())?)
-        }
+        None => spool.insert(Spool::beside(job, means, Path::new("."))?),
     };
     let check = |first: &[u8]| match is_known || NpyHeader::is_npy(first) {
         true => Ok(()),

@@ -517,7 +517,7 @@ pub(super) fn sort_items<P: Producer>(
         path: path(name),
         header: None,
     };
-    let mut total = produce(&again(job), producer, &file("items"), true)?;
+    let written = produce(&again(job), producer, &file("items"), true)?;
     let items = [SortInput::raw(path("items"))];
     let options = SortOptions {
         descending,
@@ -527,12 +527,16 @@ pub(super) fn sort_items<P: Producer>(
     };
     let sorted = sort(&again(job), &items, file("sorted"), format, options)?;
     job.device.remove(&path("items"))?;
-    total.passes += sorted.passes;
-    total.seconds += sorted.seconds;
-    total.read_bytes += sorted.read_bytes;
-    total.written_bytes += sorted.written_bytes;
-    total.drives = sorted.drives;
-    Ok((SortInput::raw(path("sorted")), total))
+    let sorted = PassSummary {
+        records_in: sorted.records,
+        records: sorted.records,
+        seconds: sorted.seconds,
+        read_bytes: sorted.read_bytes,
+        written_bytes: sorted.written_bytes,
+        passes: sorted.passes,
+        drives: sorted.drives,
+    };
+    Ok((SortInput::raw(path("sorted")), written.and(sorted)))
 }
 
 fn by_sort<P: Producer>(
@@ -543,7 +547,7 @@ fn by_sort<P: Producer>(
     (output, replace): (&SortOutput, bool),
 ) -> Result<PassSummary> {
     let dir = make_dir(job, output)?;
-    let (sorted, mut total) = sort_items(job, producer, format, false, &dir)?;
+    let (sorted, before) = sort_items(job, producer, format, false, &dir)?;
     let counted = count_runs(
         &again(job),
         &sorted,
@@ -551,13 +555,7 @@ fn by_sort<P: Producer>(
         grouping,
         (output, replace),
     )?;
-    total.records = counted.records;
-    total.passes += counted.passes;
-    total.seconds += counted.seconds;
-    total.read_bytes += counted.read_bytes;
-    total.written_bytes += counted.written_bytes;
-    total.drives = counted.drives;
-    Ok(total)
+    Ok(before.and(counted))
 }
 
 /// Runs of equal items of a file, each once with its length; on one thread, since runs cross pieces.

@@ -20,10 +20,10 @@
 //! | file | holds |
 //! |---|---|
 //! | [`batch`] | [`Sequence`]: sources, `map`, `filter`, `flat_map`, `zip` |
-//! | [`reduce`](mod@reduce) | any monoid; `count`, `sum`, `min`, `max`, `mean` |
+//! | [`reduce`](mod@reduce) | any monoid: `reduce`, `map_reduce`, `fold`; `count`, `sum`, `min`, `max`, `mean` |
 //! | [`write`](mod@write) | to a file, to shards, to a pipe |
 //! | [`scan`](mod@scan) | prefix sums, inclusive and exclusive |
-//! | [`select`] | `first`, `find_if`, `top_k`, `histogram` |
+//! | [`select`] | `first`, `find_if`, `top_k`, `top_k_each`, `histogram` |
 //! | [`distribute`](mod@distribute) | files by bucket, `partition` |
 //! | [`group`] | `count_by`, `unique`: by hash or by sort |
 //! | [`gather`](mod@gather) | elements by position; all items in memory |
@@ -56,8 +56,8 @@ pub use files::{LoadedFile, map_files};
 pub use gather::{collect, gather};
 pub use group::{GroupPlan, GroupSummary, GroupedBy, Grouping, count_by, unique};
 pub use pass::{PassPlan, PassSummary};
-pub use reduce::{count, fold, max, mean, min, reduce, sum};
+pub use reduce::{count, fold, map_reduce, max, mean, min, reduce, sum};
 pub use scan::{Inclusion, plan_scan, scan};
-pub use select::{find_if, first, histogram, top_k};
+pub use select::{find_if, first, histogram, top_k, top_k_each};
 pub use table::Table;
 pub use write::write;

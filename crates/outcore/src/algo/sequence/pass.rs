@@ -199,6 +199,31 @@ pub struct PassSummary {
     pub drives: Vec<(String, u64, u64)>,
 }
 
+impl PassSummary {
+    /// This pass and a later one that goes on with what it made: the result of that one, and what
+    /// both moved.
+    pub(crate) fn and(mut self, later: PassSummary) -> Self {
+        for (name, read_bytes, written_bytes) in later.drives {
+            match self.drives.iter_mut().find(|drive| drive.0 == name) {
+                Some((_, read, written)) => {
+                    *read += read_bytes;
+                    *written += written_bytes;
+                }
+                None => self.drives.push((name, read_bytes, written_bytes)),
+            }
+        }
+        PassSummary {
+            records_in: self.records_in,
+            records: later.records,
+            seconds: self.seconds + later.seconds,
+            read_bytes: self.read_bytes + later.read_bytes,
+            written_bytes: self.written_bytes + later.written_bytes,
+            passes: self.passes + later.passes,
+            drives: self.drives,
+        }
+    }
+}
+
 /// A pass that is set up: sources open, sizes chosen.
 pub(crate) struct Pass<'a> {
     pub(crate) job: &'a Job,

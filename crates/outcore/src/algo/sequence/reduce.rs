@@ -1,6 +1,6 @@
 //! Folding a sequence to one value: any monoid, and the usual ones by name.
 //!
-//! Contract (PALID, SPAA 2025, section 4: reduce): items are folded grain by grain, a fixed number
+//! Contract (PALID, SPAA 2025, section 4: reduce; ParlayLib's `map_reduce`): items are folded grain by grain, a fixed number
 //! of positions that depends on the size of elements alone, and the grains' values are combined
 //! from left to right. So the result is the same bits for any number of threads and any memory,
 //! for functions that are associative only in the mathematician's sense (sums of floats) too; it
@@ -34,6 +34,44 @@ where
     S::Item: Clone + Sync,
 {
     fold(job, sequence, identity, &op, &op)
+}
+
+/// What `map` makes of each item, folded with `op`, which must be associative and have the identity
+/// `identity`; it need not commute. One pass with all steps of `sequence`, and no value is kept but
+/// those of grains.
+///
+/// Over whole files it is [`map_files`](super::map_files()), whose results are in the order of the
+/// files and can be folded as they are.
+///
+/// ```
+/// # fn main() -> outcore::Result<()> {
+/// # use outcore::{config::IoMode, job::{Job, JobOptions}};
+/// use outcore::algo::sequence::{Sequence, map_reduce, tabulate};
+///
+/// # let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
+/// // Maps x -> a x + b under composition: a monoid that does not commute.
+/// let steps = tabulate(1000, |i| i).filter(|i| i % 3 == 0);
+/// let then = |f: (u64, u64), g: (u64, u64)| {
+///     (f.0.wrapping_mul(g.0), f.1.wrapping_mul(g.0).wrapping_add(g.1))
+/// };
+/// let all = map_reduce(&job, &steps, |i| (i | 1, i), (1, 0), then)?;
+/// let one_by_one = (0..1000).step_by(3).fold((1, 0), |f, i: u64| then(f, (i | 1, i)));
+/// assert_eq!(all, one_by_one);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// As [`reduce`].
+pub fn map_reduce<S: Sequence, M: Clone + Send + Sync>(
+    job: &Job,
+    sequence: &S,
+    map: impl Fn(S::Item) -> M + Sync,
+    identity: M,
+    op: impl Fn(M, M) -> M + Sync,
+) -> Result<M> {
+    let step = |so_far, item| op(so_far, map(item));
+    fold(job, sequence, identity, step, &op)
 }
 
 /// Folds items into values of another type, and those with `combine`, as [`Iterator::fold`] would

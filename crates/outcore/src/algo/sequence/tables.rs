@@ -172,8 +172,7 @@ pub fn top_by_sort(
         let positions: Vec<u64> = (from..k.min(from + TOP_CHUNK)).collect();
         let inputs = std::slice::from_ref(&sorted);
         let (bytes, read) = gather(job, inputs, item_bytes, &positions)?;
-        total.seconds += read.seconds;
-        total.read_bytes += read.read_bytes;
+        total = total.and(PassSummary { passes: 0, ..read });
         for item in bytes.chunks_exact(item_bytes) {
             each(scalar_of(kind, item))?;
         }

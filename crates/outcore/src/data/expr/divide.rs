@@ -95,52 +95,53 @@ fn each<T: Dividend>(to: &mut [T], a: &[T], operator: Binary, divisor: &Divisor)
     }
 }
 
-macro_rules! unsigned {
-    ($($t:ty),*) => {$(
+macro_rules! dividend {
+    ($t:ty, |$number:ident, $divisor:ident| $quotient:expr) => {
         impl Dividend for $t {
             #[inline(always)]
-            fn floor_divided_by(self, divisor: &Divisor) -> Self {
-                divisor.quotient(u64::from(self)) as Self
+            fn floor_divided_by(self, $divisor: &Divisor) -> Self {
+                let $number = self;
+                $quotient
             }
             #[inline(always)]
             fn modulo_by(self, divisor: &Divisor) -> Self {
-                let whole = self.floor_divided_by(divisor).wrapping_mul(divisor.value as Self);
+                let whole = self
+                    .floor_divided_by(divisor)
+                    .wrapping_mul(divisor.value as Self);
                 self.wrapping_sub(whole)
             }
             #[inline(always)]
-            fn floor_divided_by_power(self, bits: u32) -> Self { self >> bits }
+            fn floor_divided_by_power(self, bits: u32) -> Self {
+                self >> bits
+            }
             #[inline(always)]
-            fn modulo_power(self, bits: u32) -> Self { self & !(Self::MAX << bits) }
+            fn modulo_power(self, bits: u32) -> Self {
+                self & !(!0 << bits)
+            }
         }
+    };
+}
+
+macro_rules! unsigned {
+    ($($t:ty),*) => {$(
+        dividend!($t, |number, divisor| divisor.quotient(u64::from(number)) as $t);
     )*};
 }
 unsigned!(u8, u16, u32, u64);
 
 macro_rules! signed {
     ($($t:ty, $unsigned:ty);*) => {$(
-        impl Dividend for $t {
-            #[inline(always)]
-            fn floor_divided_by(self, divisor: &Divisor) -> Self {
-                // By a negative divisor: the number with the other sign, which for the least number
-                // is right without one, is divided by the magnitude.
-                let (number, is_below) = match divisor.value < 0 {
-                    true => (self.wrapping_neg(), self > 0),
-                    false => (self, self < 0),
-                };
-                let flip = -(is_below as Self);
-                let quotient = divisor.quotient(u64::from((number ^ flip) as $unsigned));
-                quotient as Self ^ flip
-            }
-            #[inline(always)]
-            fn modulo_by(self, divisor: &Divisor) -> Self {
-                let whole = self.floor_divided_by(divisor).wrapping_mul(divisor.value as Self);
-                self.wrapping_sub(whole)
-            }
-            #[inline(always)]
-            fn floor_divided_by_power(self, bits: u32) -> Self { self >> bits }
-            #[inline(always)]
-            fn modulo_power(self, bits: u32) -> Self { self & !(-1 << bits) }
-        }
+        dividend!($t, |number, divisor| {
+            // By a negative divisor: the number with the other sign, which for the least number
+            // is right without one, is divided by the magnitude.
+            let (turned, is_below) = match divisor.value < 0 {
+                true => (number.wrapping_neg(), number > 0),
+                false => (number, number < 0),
+            };
+            let flip = -(is_below as $t);
+            let quotient = divisor.quotient(u64::from((turned ^ flip) as $unsigned));
+            quotient as $t ^ flip
+        });
     )*};
 }
 signed!(i8, u8; i16, u16; i32, u32; i64, u64);

@@ -6,20 +6,23 @@
 //! not end, with file, line and offset. Where a record spans lines, the files are copied to scratch
 //! with a NUL behind each record instead of a newline; else they are sorted where they are. Memory:
 //! a block of 1 MiB, and the header, of at most 16 MiB.
+//!
+//! [`SortedCsv`] is the order of what it has found, for the command and for Python.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 use memchr::{memchr, memchr_iter};
-use outcore::job::Control;
+use outcore::algo::lines::LineSortOptions;
+use outcore::job::{Control, Job};
 use outcore::{Error, Result};
-use outcore_formats::blocks::BlockWriter;
-use outcore_formats::inputs::Source;
-use outcore_formats::text::csv::{BYTE_ORDER_MARK, Framer};
-use outcore_formats::text::output::Dress;
 
-use super::LineJob;
-use crate::commands::Context;
+use super::csv::{BYTE_ORDER_MARK, ColumnOptions, Columns, Framer, names};
+use super::gnu::Ordering;
+use super::output::Dress;
+use crate::blocks::BlockWriter;
+use crate::inputs::Source;
+use crate::spool::Spool;
 
 const BLOCK_BYTES: usize = 1 << 20;
 /// A longer header is one with a quote that does not end.
@@ -34,14 +37,94 @@ struct Found {
     has_inner_lines: bool,
 }
 
-/// Makes the files of a job ready; gives the header, and how lines look in the output. Records of
-/// the files then end with NUL if the answer is framed.
-///
-/// # Errors
-/// A quote that does not end, headers that differ, a NUL in records that span lines.
-pub(crate) fn settle(
-    context: &Context,
-    job: &mut LineJob,
+/// How CSV is sorted.
+#[derive(Debug, Clone)]
+pub struct CsvSort {
+    /// Columns as [`ColumnOptions::by`] has them.
+    pub by: Vec<String>,
+    /// What stands between fields; a comma, or a tab where all files are called `.tsv`, unless it is
+    /// given.
+    pub separator: Option<u8>,
+    /// Whether the first line of each file names the columns.
+    pub has_header: bool,
+    /// For columns without letters of their own.
+    pub global: Ordering,
+    /// Ties keep the order of the input.
+    pub stable: bool,
+    /// For `R`.
+    pub seed: u64,
+}
+
+/// What is sorted, and how it looks in the output.
+#[derive(Debug)]
+pub struct SortedCsv {
+    /// The order.
+    pub order: Columns,
+    /// What makes CSV of the sorted lines again.
+    pub dress: Dress,
+}
+
+impl CsvSort {
+    /// Looks at all files and makes them ready for the engine, with [`SortedCsv::options`]. What has to
+    /// be copied goes to `spool`, made by `make` where there is none yet.
+    ///
+    /// # Errors
+    /// A quote that does not end, headers that differ, a NUL in records that span lines, columns that
+    /// are not there.
+    pub fn settle(
+        &self,
+        job: &Job,
+        files: &mut [Source],
+        spool: &mut Option<Spool>,
+        make: impl Fn() -> Result<Spool>,
+    ) -> Result<SortedCsv> {
+        let is_tsv = |source: &Source| source.name.to_string_lossy().contains(".tsv");
+        let separator = match self.separator {
+            Some(byte) => byte,
+            None if files.iter().all(is_tsv) => b'\t',
+            None => b',',
+        };
+        let dress = settle(job, files, (spool, make), separator, self.has_header)?;
+        let names = match self.has_header {
+            true => Some(names(&dress.header, separator)?),
+            false => None,
+        };
+        let order = Columns::new(&ColumnOptions {
+            by: &self.by,
+            names: names.as_deref(),
+            separator,
+            global: self.global,
+            stable: self.stable,
+            seed: self.seed,
+        })?;
+        Ok(SortedCsv { order, dress })
+    }
+}
+
+impl SortedCsv {
+    /// `options` for the files as they are now.
+    pub fn options(&self, options: LineSortOptions) -> LineSortOptions {
+        match self.dress.is_framed {
+            true => LineSortOptions {
+                terminator: 0,
+                inner_end: Some(b'\n'),
+                ..options
+            },
+            false => LineSortOptions {
+                terminator: b'\n',
+                inner_end: None,
+                ..options
+            },
+        }
+    }
+}
+
+/// Makes files ready; says how lines look in the output. Their records then end with NUL if that is
+/// framed.
+fn settle(
+    job: &Job,
+    files: &mut [Source],
+    (spool, make): (&mut Option<Spool>, impl Fn() -> Result<Spool>),
     separator: u8,
     has_header: bool,
 ) -> Result<Dress> {
@@ -49,25 +132,28 @@ pub(crate) fn settle(
     let framer = Framer::new(separator);
     // Of each file, in a copy: ended if its file did not.
     let mut headers_bytes = Vec::new();
-    let files = job.files.clone();
-    job.job
-        .control
-        .begin_phase("look at records", job.data_bytes);
-    for (index, file) in files.iter().enumerate() {
-        let control = job.job.control.clone();
-        let found = job.watch(context, || scan(&control, file, framer, has_header, None))?;
+    let originals = files.to_vec();
+    let mut data_bytes = 0;
+    for file in &originals {
+        let facts = std::fs::metadata(&file.path)
+            .map_err(|error| Error::io("open input", &error).path(&file.name))?;
+        data_bytes += facts.len().saturating_sub(file.start_bytes);
+    }
+    job.control.begin_phase("look at records", data_bytes);
+    for (file, original) in files.iter_mut().zip(&originals) {
+        let found = scan(&job.control, original, framer, has_header, None)?;
         dress.is_framed |= found.has_inner_lines;
         let (names, known) = (names_of(&found.header), names_of(&dress.header));
         let is_first = known.is_empty();
         if !names.is_empty() && !is_first && names != known {
             return Err(
                 Error::usage(READ, "its header is not that of the first file")
-                    .path(&file.name)
+                    .path(&original.name)
                     .hint("sort files of the same columns, or use --no-header"),
             );
         }
         let header_bytes = found.header.len() as u64;
-        job.files[index].start_bytes += header_bytes;
+        file.start_bytes += header_bytes;
         let is_open = has_header && !names.is_empty() && !found.header.ends_with(b"\n");
         headers_bytes.push(header_bytes + u64::from(is_open));
         if is_first {
@@ -78,13 +164,17 @@ pub(crate) fn settle(
         dress.header.push(b'\n');
     }
     if dress.is_framed {
-        for (index, (file, header_bytes)) in files.iter().zip(headers_bytes).enumerate() {
-            let control = job.job.control.clone();
+        let spool = match spool {
+            Some(spool) => spool,
+            None => spool.insert(make()?),
+        };
+        for ((file, original), header_bytes) in files.iter_mut().zip(&originals).zip(headers_bytes)
+        {
             // Headers are copied too, so that lines have the numbers that they have in the file.
-            job.files[index] = job.copy(context, file, |writer| {
-                scan(&control, file, framer, false, Some(writer)).map(|_| ())
+            *file = spool.fill(job, original, |writer| {
+                scan(&job.control, original, framer, false, Some(writer)).map(|_| ())
             })?;
-            job.files[index].start_bytes = header_bytes;
+            file.start_bytes = header_bytes;
         }
     }
     Ok(dress)
