@@ -10,7 +10,7 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -33,6 +33,11 @@ const RAMFS_MAGIC: rustix::fs::FsWord = 0x8584_58f6;
 /// discard): from this size on it happens in the background, so that who is interrupted can leave.
 const SLOW_FREE_BYTES: u64 = 64 << 20;
 
+/// Refused writes of a file that are made without a worker thread whatever the others do, and how many of
+/// the others allow one more.
+const REFUSED_FREE: u32 = 64;
+const REFUSED_ONE_IN: u32 = 64;
+
 /// Which system interface moves the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
@@ -53,6 +58,9 @@ pub(crate) struct OpenFile {
     pub(crate) writing: Mutex<()>,
     /// Whether the kernel may know already that a write takes no privileges away from the file.
     is_settled: AtomicBool,
+    /// Writes that were not to wait and did not, and those that the kernel refused.
+    hasty: AtomicU32,
+    refused: AtomicU32,
     path: PathBuf,
 }
 
@@ -68,6 +76,8 @@ impl OpenFile {
             is_in_memory,
             writing: Mutex::new(()),
             is_settled: AtomicBool::new(is_device || !is_direct || access != Access::Update),
+            hasty: AtomicU32::new(0),
+            refused: AtomicU32::new(0),
             path: path.into(),
         }
     }
@@ -85,6 +95,24 @@ impl OpenFile {
     /// reserved: the kernel settles its privileges in the first write, under its lock.
     pub(crate) fn is_first_write(&self) -> bool {
         !self.is_settled.load(Ordering::Relaxed) && !self.is_settled.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether the kernel is to refuse a write that would have to wait for a lock, rather than hand it to a
+    /// worker thread: as long as that is rare. Where it is the rule (copying on write, say) workers serve.
+    pub(crate) fn is_hasty(&self) -> bool {
+        let hasty = self.hasty.load(Ordering::Relaxed);
+        self.is_direct
+            && self.refused.load(Ordering::Relaxed) <= REFUSED_FREE + hasty / REFUSED_ONE_IN
+    }
+
+    /// Counts what became of a write that was not to wait.
+    pub(crate) fn note_hasty(&self, is_refused: bool) {
+        let counter = if is_refused {
+            &self.refused
+        } else {
+            &self.hasty
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
