@@ -56,11 +56,7 @@ fn private_dir(job: &Job, path: &Path) -> Result<PrivateDir> {
 /// The lines of a text as they come.
 fn lines<'a>(job: &'a Job, of: &Path) -> Result<RecordReader<'a>> {
     let sources = find(&[of.to_path_buf()], Streams::Refused)?;
-    Ok(RecordReader::new(
-        &job.control,
-        sources,
-        Frame::Terminator(b'\n'),
-    ))
+    Ok(RecordReader::new(job, sources, Frame::Terminator(b'\n')))
 }
 
 /// What puts bytes behind those that are there.

@@ -143,6 +143,7 @@ fn record_request<'a>(
         force,
         sources,
         target,
+        files: &[],
         program: PROGRAM,
         command: None,
     }

@@ -283,6 +283,16 @@ impl RecordArgs {
     }
 }
 
+/// The same, where nothing else could be replaced.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct TraceArgs {
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
+    /// Replace a trace that exists
+    #[arg(long, help_heading = "Recording", requires = "trace")]
+    pub(crate) force: bool,
+}
+
 /// Sort files of lines or records that may be far larger than memory
 ///
 /// What has a type (--type, --record, NumPy's .npy, a manifest) is sorted as records, by key, then by
@@ -446,10 +456,7 @@ pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) means: MeansArgs,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
-    /// Replace a trace that exists
-    #[arg(long, help_heading = "Recording", requires = "trace")]
-    pub(crate) force: bool,
+    pub(crate) trace: TraceArgs,
 }
 
 /// Generate, sort and verify data larger than the memory used, and say how fast

@@ -8,7 +8,8 @@
 //! | file | does |
 //! |---|---|
 //! | `cli`, `usage` | the flags, and what is said about wrong ones |
-//! | `means` | flags as what a job may use, and what is recorded of it |
+//! | `means` | flags as what a job may use |
+//! | `recorder` | what is recorded of a run |
 //! | `spool`, `pipe`, `blocks` | streams in and out |
 //! | `lines` | what the commands on lines share |
 //! | `datasets` | `@name` where a command takes a file |
@@ -26,6 +27,7 @@ mod means;
 mod measure;
 mod pipe;
 mod progress;
+mod recorder;
 mod report;
 mod signals;
 mod usage;
@@ -199,7 +201,9 @@ fn dispatch(cli: &Cli, interrupt: Interrupt) -> u8 {
         Command::Completions { shell } => commands::docs::completions(&context, *shell),
         Command::Man { dir, force } => commands::docs::man(&context, dir.as_deref(), *force),
     };
-    finish(&context.reporter, result)
+    let reporter = &context.reporter;
+    let result = result.and_then(|code| reporter.recorder().close(reporter).map(|()| code));
+    finish(reporter, result)
 }
 
 /// The exit code, after saying what went wrong if something did.

@@ -1,4 +1,4 @@
-//! From flags to what a job may use (see [`outcore_formats::means`]) and what is recorded of it.
+//! From flags to what a job may use (see [`outcore_formats::means`]).
 //!
 //! Contract: what a flag does not set is left to environment, file and default. `OUTCORE_FAULT`
 //! (`eio@12`, `kill@9`, see [`outcore::drive::fault`]) puts a fault into the device, for tests;
@@ -7,19 +7,11 @@
 use std::sync::OnceLock;
 
 use outcore::config::{Environment, Flags};
-use outcore::{Error, Result, units};
-use outcore_formats::inputs::Source;
+use outcore::{Error, Result};
 use outcore_formats::means::{FAULT_VARIABLE, Means, MeansRequest};
-use outcore_formats::output::Target;
-use outcore_formats::record::{RecordRequest, Recording};
 use outcore_formats::volumes::DatasetFiles;
-use serde_json::{Value, json};
 
-use crate::cli::{DriveArgs, MeansArgs, RecordArgs};
-use crate::report::Reporter;
-
-/// Says in the trace who made it.
-const PROGRAM: &str = concat!("outcore ", env!("CARGO_PKG_VERSION"));
+use crate::cli::{DriveArgs, MeansArgs};
 
 /// The datasets of this process's command, once its arguments have been read.
 pub(crate) static DATASETS: OnceLock<DatasetFiles> = OnceLock::new();
@@ -72,50 +64,4 @@ pub(crate) const SEED: u64 = 1;
 /// Environment, file and defaults, for what has no flags of its own.
 pub(crate) fn without_flags() -> Result<Means> {
     load(&MeansArgs::default(), &DriveArgs::default(), None, SEED)
-}
-
-/// What `--record-io` asks for. `force` says whether a trace that exists may be replaced.
-pub(crate) fn record_request<'a>(
-    flags: &'a RecordArgs,
-    force: bool,
-    sources: &'a [Source],
-    target: Option<&'a Target>,
-) -> RecordRequest<'a> {
-    let words: Vec<String> = std::env::args_os()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    RecordRequest {
-        path: flags.path(),
-        force,
-        sources,
-        target,
-        program: PROGRAM,
-        command: Some(words.join(" ")),
-    }
-}
-
-/// Puts a trace in its place and gives its facts for the summary; nothing without one.
-pub(crate) fn finish(recording: Option<Recording>) -> Result<Option<Value>> {
-    let Some(recording) = recording else {
-        return Ok(None);
-    };
-    let path = recording.path().display().to_string();
-    let done = recording.finish()?;
-    Ok(Some(json!({
-        "path": path,
-        "requests": done.requests,
-        "bytes": done.bytes,
-    })))
-}
-
-/// Says where the trace is, if there is one.
-pub(crate) fn tell_trace(reporter: &Reporter, trace: Option<&Value>) {
-    if let Some(trace) = trace {
-        let path = trace["path"].as_str().unwrap_or_default();
-        let requests = trace["requests"].as_u64().unwrap_or_default();
-        reporter.human(&format!(
-            "  I/O recorded in {path}: {} requests",
-            units::count(requests)
-        ));
-    }
 }

@@ -56,14 +56,6 @@ impl Summary {
         self
     }
 
-    /// Adds the facts of the I/O trace, where one was recorded.
-    pub(crate) fn with_trace(self, trace: Option<&Value>) -> Self {
-        match trace {
-            Some(trace) => self.with("io_trace", trace.clone()),
-            None => self,
-        }
-    }
-
     /// The fields of the summary event.
     pub(crate) fn to_json(&self) -> Value {
         let mut fields = Map::new();

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{ColorWhen, Common};
 use crate::measure::Summary;
+use crate::recorder::Recorder;
 
 /// Version of the events.
 const VERSION: u32 = 1;
@@ -30,6 +31,7 @@ pub(crate) struct Reporter {
     is_colored: bool,
     /// Standard output carries data, so that events go to standard error.
     is_stdout_taken: bool,
+    recorder: Recorder,
 }
 
 impl Reporter {
@@ -50,6 +52,7 @@ impl Reporter {
             is_verbose: common.verbose,
             is_colored,
             is_stdout_taken: false,
+            recorder: Recorder::default(),
         }
     }
 
@@ -134,9 +137,18 @@ impl Reporter {
         }
     }
 
-    /// The summary of a command, as an event.
+    /// What is recorded of the run.
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// The summary of a command, as an event. What was recorded ends with it.
     pub(crate) fn summary(&self, summary: &Summary) {
-        self.event("summary", summary.to_json());
+        let mut fields = summary.to_json();
+        if let Some(trace) = self.recorder.finish() {
+            fields["io_trace"] = trace;
+        }
+        self.event("summary", fields);
     }
 
     /// An error: one line with cause and place, one with the next step.

@@ -1,6 +1,8 @@
-//! Bytes in order into a new file, through the engine's [`Device`](outcore::drive::Device).
+//! Bytes in order out of a file and into a new one, through the engine's
+//! [`Device`](outcore::drive::Device).
 //!
-//! Contract: a [`BlockWriter`] gathers what it is given into blocks of 1 MiB and has up to four of
+//! Contract: a [`BlockReader`] reads blocks of 1 MiB: the first alone, then up to three ahead of the
+//! one that is used. A [`BlockWriter`] gathers what it is given into blocks of 1 MiB and has up to four of
 //! them in flight; [`BlockWriter::finish`] waits for all and cuts the file to length. A
 //! [`StagedFile`] grows in a private directory beside its place and appears by one rename, synced;
 //! dropped before, it leaves nothing. Both are [`Write`]; what went wrong underneath is kept whole
@@ -20,6 +22,155 @@ use outcore::{Error, Kind, Result, units};
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCKS: usize = 4;
 const STAGED: &str = "output";
+
+/// A file that is read from front to end.
+pub struct BlockReader {
+    job: Job,
+    volume: Volume,
+    pool: Pool,
+    port: Port,
+    file: VolumeFile,
+    /// Where the next block to be used begins, where the next to be read, and where the file ends.
+    at_bytes: u64,
+    next_bytes: u64,
+    end_bytes: u64,
+    /// How many blocks may be asked for before they are used.
+    ahead: usize,
+    arrived: Vec<Transfer>,
+    current: Option<Buf>,
+    from: usize,
+    to: usize,
+}
+
+impl fmt::Debug for BlockReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("BlockReader");
+        text.field("at_bytes", &self.at_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl BlockReader {
+    /// The file at `path`, from `from_bytes` on. Nothing is read yet.
+    ///
+    /// # Errors
+    /// No room in the budget for its blocks; what opening it fails with.
+    pub fn open(job: &Job, path: &Path, from_bytes: u64) -> Result<Self> {
+        let volume = Volume::new(job.device.clone(), &[])?;
+        let file = volume.open(path, Access::Read)?;
+        let end_bytes = file.facts.len_bytes;
+        let start_bytes = from_bytes - from_bytes % BLOCK_BYTES as u64;
+        let blocks = end_bytes
+            .saturating_sub(start_bytes)
+            .div_ceil(BLOCK_BYTES as u64);
+        let slots = blocks.clamp(1, BLOCKS as u64) as usize;
+        Ok(BlockReader {
+            pool: Pool::new(&job.budget, "file that is read", BLOCK_BYTES, slots)?,
+            port: volume.port()?,
+            file,
+            volume,
+            job: job.clone(),
+            at_bytes: start_bytes,
+            next_bytes: start_bytes,
+            end_bytes,
+            ahead: 1,
+            arrived: Vec::new(),
+            current: None,
+            from: (from_bytes - start_bytes) as usize,
+            to: 0,
+        })
+    }
+
+    /// Fills `room` as far as the current block goes; 0 at the end of the file.
+    ///
+    /// # Errors
+    /// What reading it failed with; an interruption.
+    pub fn take(&mut self, room: &mut [u8]) -> Result<usize> {
+        while self.current.is_none() || self.from >= self.to {
+            if !self.advance()? {
+                return Ok(0);
+            }
+        }
+        let Some(block) = &self.current else {
+            return Ok(0);
+        };
+        let bytes = room.len().min(self.to - self.from);
+        room[..bytes].copy_from_slice(&block[self.from..self.from + bytes]);
+        self.from += bytes;
+        Ok(bytes)
+    }
+
+    /// Makes the next block the current one; false at the end of the file.
+    fn advance(&mut self) -> Result<bool> {
+        if self.current.take().is_some() {
+            self.from -= self.to;
+            self.ahead = (2 * self.ahead).min(BLOCKS - 1);
+        }
+        self.to = 0;
+        loop {
+            self.ask()?;
+            if let Some(transfer) = self.next_arrived() {
+                if let Some(fault) = &transfer.fault {
+                    return Err(self.volume.explain(fault));
+                }
+                self.at_bytes += BLOCK_BYTES as u64;
+                if transfer.len_bytes < transfer.buf.len() {
+                    // It ends here, whatever it said when it was opened.
+                    self.end_bytes = self
+                        .end_bytes
+                        .min(transfer.token + transfer.len_bytes as u64);
+                }
+                self.to = transfer.len_bytes;
+                self.current = Some(transfer.buf);
+                return Ok(true);
+            }
+            if self.port.in_flight() == 0 {
+                return Ok(false);
+            }
+            self.job.control.check()?;
+            self.port.poll(true, &mut self.arrived)?;
+        }
+    }
+
+    fn next_arrived(&mut self) -> Option<Transfer> {
+        let mut arrived = self.arrived.iter();
+        let at = arrived.position(|transfer| transfer.token == self.at_bytes)?;
+        Some(self.arrived.swap_remove(at))
+    }
+
+    /// Begins the reads that may be under way.
+    fn ask(&mut self) -> Result<()> {
+        while self.next_bytes < self.end_bytes
+            && self.port.in_flight() + self.arrived.len() < self.ahead
+            && let Some(mut block) = self.pool.take()
+        {
+            let rest_bytes = block_ceil(self.end_bytes - self.next_bytes);
+            let block = block.split_to((BLOCK_BYTES as u64).min(rest_bytes) as usize);
+            self.port.submit(
+                &self.file,
+                Op::Read,
+                self.next_bytes,
+                block,
+                self.next_bytes,
+            );
+            self.next_bytes += BLOCK_BYTES as u64;
+        }
+        self.port.poll(false, &mut self.arrived)
+    }
+}
+
+impl Drop for BlockReader {
+    fn drop(&mut self) {
+        // Nothing may be in flight on a file that is closed. Where the device fails here the process
+        // keeps the file until its end.
+        while self.port.in_flight() > 0 {
+            if self.port.poll(true, &mut self.arrived).is_err() {
+                return;
+            }
+        }
+        self.volume.close(&self.file);
+    }
+}
 
 /// A file that is being written from front to end.
 pub struct BlockWriter {

@@ -37,6 +37,8 @@ pub struct RecordRequest<'a> {
     pub sources: &'a [Source],
     /// What the run writes.
     pub target: Option<&'a Target>,
+    /// Further files that the run reads or writes, as far as they exist.
+    pub files: &'a [PathBuf],
     /// The program and its version.
     pub program: &'a str,
     /// The command line, or the call.
@@ -157,7 +159,8 @@ fn place_of(name: &Path, request: &RecordRequest<'_>) -> Result<PathBuf> {
         return Ok(path);
     };
     let key = Some(key_of(&facts));
-    if request.sources.iter().any(|source| source.key == key) {
+    let is_it = |file: &PathBuf| fs::metadata(file).ok().map(|facts| key_of(&facts)) == key;
+    if request.sources.iter().any(|source| source.key == key) || request.files.iter().any(is_it) {
         return Err(Error::usage(OPERATION, "the trace is one of the inputs")
             .path(&path)
             .hint("give the trace another name"));
@@ -186,6 +189,7 @@ mod tests {
             force,
             sources: &[],
             target: None,
+            files: &[],
             program: "test",
             command: None,
         }

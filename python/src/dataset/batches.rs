@@ -82,7 +82,8 @@ fn send_all(
 
 /// Sends the lines of files, each with its end.
 fn send_lines(stage: &Stage, run: &Run, to: &SyncSender<Message>) -> Result<()> {
-    let mut reader = line_reader(stage, &run.control)?;
+    let job = stage.job(run)?;
+    let mut reader = line_reader(stage, &job)?;
     let mut lines = Vec::with_capacity(LINES_BYTES);
     while let Some(line) = reader.next_record()? {
         lines.extend_from_slice(line);

@@ -22,7 +22,7 @@ use outcore::algo::sequence::{
 use outcore::algo::sort::SortInput;
 use outcore::data::RecordFormat;
 use outcore::data::expr::Schema;
-use outcore::job::{Control, Job};
+use outcore::job::Job;
 use outcore::{Error, Result};
 use outcore_formats::inputs::{Source, Streams};
 use outcore_formats::output::{self, Consent, Target};
@@ -244,7 +244,8 @@ pub(crate) fn count_lines(
         for (input, file) in stage.inputs.iter().zip(stage.files()) {
             if Compression::of(&input.source.path).is_some() {
                 let sources = vec![input.source.clone()];
-                let mut reader = RecordReader::new(&run.control, sources, FRAME);
+                let job = stage.job(run)?;
+                let mut reader = RecordReader::new(&job, sources, FRAME);
                 while reader.next_record()?.is_some() {
                     lines += 1;
                 }
@@ -269,7 +270,8 @@ pub(crate) fn sample_lines<'py>(
     let (kept, skipped) = watched(py, request, tell, move |mut stage, run| {
         settled(&mut stage, run)?;
         let limit_bytes = stage.means.config.memory_bytes.value;
-        let mut reader = line_reader(&stage, &run.control)?;
+        let job = stage.job(run)?;
+        let mut reader = line_reader(&stage, &job)?;
         let kept = choose(&mut reader, count, seed, limit_bytes)?;
         drop(reader);
         Ok((kept, stage.skipped()))
@@ -281,11 +283,11 @@ pub(crate) fn sample_lines<'py>(
 const FRAME: Frame = Frame::Terminator(b'\n');
 
 /// The lines of a stage as they come.
-pub(super) fn line_reader<'a>(stage: &Stage, control: &'a Control) -> Result<RecordReader<'a>> {
+pub(super) fn line_reader<'a>(stage: &Stage, job: &'a Job) -> Result<RecordReader<'a>> {
     match stage.items() {
         Items::Lines => {
             let sources = stage.inputs.iter().map(|input| input.source.clone());
-            Ok(RecordReader::new(control, sources.collect(), FRAME))
+            Ok(RecordReader::new(job, sources.collect(), FRAME))
         }
         Items::Records(_) => Err(Error::usage("read dataset", "it has records, not lines")
             .hint("open it with lines=True")),

@@ -149,6 +149,8 @@ pub(crate) struct SplitArgs {
     /// Replace parts that exist
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
 }
 
 /// Print the first lines or records of all files together
@@ -166,6 +168,8 @@ pub(crate) struct HeadArgs {
     pub(crate) record: TypeArgs,
     #[command(flatten)]
     pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
 }
 
 /// Print lines or records that are chosen at random, in the order of the input
@@ -190,6 +194,8 @@ pub(crate) struct SampleArgs {
     pub(crate) record: TypeArgs,
     #[command(flatten)]
     pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
 }
 
 /// Where lines or records come from and go to.

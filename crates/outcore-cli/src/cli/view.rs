@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueHint};
 use outcore::units;
 
 use super::lines::{LineArgs, OrderArgs};
-use super::{DriveArgs, MeansArgs, TypeArgs};
+use super::{DriveArgs, MeansArgs, RecordArgs, TraceArgs, TypeArgs};
 
 const BUILD_EXAMPLES: &str = "\
 Examples:
@@ -122,8 +122,10 @@ pub(crate) struct ViewBuildArgs {
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,
     /// Print the plan and stop
-    #[arg(long, help_heading = "Plan", conflicts_with = "cat")]
+    #[arg(long, help_heading = "Plan", conflicts_with_all = ["cat", "trace"])]
     pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help, help_heading = "Messages")]
     help: Option<bool>,
@@ -152,6 +154,8 @@ pub(crate) struct ViewAppendArgs {
     pub(crate) means: MeansArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
+    #[command(flatten)]
+    pub(crate) trace: TraceArgs,
 }
 
 /// Write sorted records or lines, or a range of them, to standard output
@@ -173,6 +177,8 @@ pub(crate) struct ViewCatArgs {
     pub(crate) to_key: Option<String>,
     #[command(flatten)]
     pub(crate) means: MeansArgs,
+    #[command(flatten)]
+    pub(crate) trace: TraceArgs,
 }
 
 /// Check every block of a view, and the order inside its runs, without merging
@@ -183,6 +189,8 @@ pub(crate) struct ViewVerifyArgs {
     pub(crate) dir: PathBuf,
     #[command(flatten)]
     pub(crate) means: MeansArgs,
+    #[command(flatten)]
+    pub(crate) trace: TraceArgs,
 }
 
 /// Write the sorted file of a view, in parallel
@@ -201,6 +209,8 @@ pub(crate) struct ViewMaterializeArgs {
     /// Replace an output that exists
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
 }
 
 /// Show the sorted data as a file, for any program
@@ -224,4 +234,6 @@ pub(crate) struct ViewMountArgs {
     pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) means: MeansArgs,
+    #[command(flatten)]
+    pub(crate) trace: TraceArgs,
 }

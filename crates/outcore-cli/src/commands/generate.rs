@@ -12,13 +12,13 @@ use outcore_formats::inputs::Streams;
 use outcore_formats::job::{GensortRequest, generator};
 use outcore_formats::means::Means;
 use outcore_formats::output::{self, Consent, Target};
-use outcore_formats::record::Recording;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Context;
 use crate::cli::GenArgs;
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::watch;
+use crate::recorder::Kept;
 use crate::{CLOSED_PIPE, means, pipe};
 
 /// Runs the subcommand.
@@ -37,8 +37,13 @@ pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
         args.records,
         args.format.record_bytes(),
     )?;
-    let trace = means::record_request(&args.record_io, args.force, &[], Some(&target));
-    let (recording, means) = Recording::start(means, &trace)?;
+    let kept = Kept {
+        target: Some(&target),
+        force: args.force,
+        ..Kept::default()
+    };
+    let recorder = context.reporter.recorder();
+    let means = recorder.start(means, &args.record_io, kept)?;
     let job = means.job(Vec::new());
     context.reporter.event(
         "begin",
@@ -58,10 +63,8 @@ pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
         Err(error) if pipe::is_closed(&target, &error) => return Ok(CLOSED_PIPE),
         Err(error) => return Err(error),
     };
-    let trace = means::finish(recording);
-    let told = trace.as_ref().ok().cloned().flatten();
-    report(context, &means, &target, &done, told.as_ref());
-    trace.map(|_| 0)
+    report(context, &means, &target, &done);
+    Ok(0)
 }
 
 /// The generator that the flags ask for.
@@ -102,13 +105,7 @@ fn make(
     )
 }
 
-fn report(
-    context: &Context,
-    means: &Means,
-    target: &Target,
-    done: &GenerateSummary,
-    trace: Option<&Value>,
-) {
+fn report(context: &Context, means: &Means, target: &Target, done: &GenerateSummary) {
     let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
     let set = &means.config.drives.value;
     let summary = Summary {
@@ -122,8 +119,7 @@ fn report(
     };
     let summary = summary
         .with("output", json!(target.name().display().to_string()))
-        .with("drives", drives_json(&traffic))
-        .with_trace(trace);
+        .with("drives", drives_json(&traffic));
     context.reporter.summary(&summary);
     context.reporter.human(&format!(
         "generated {} records, {}, in {}: {}",
@@ -135,5 +131,4 @@ fn report(
     if let Some(text) = summary.bandwidth_text() {
         context.reporter.human(&format!("  {text}"));
     }
-    means::tell_trace(&context.reporter, trace);
 }

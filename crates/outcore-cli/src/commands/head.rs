@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::Context;
 use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs};
-use crate::cli::{DriveArgs, MeansArgs, TypeArgs};
+use crate::cli::{DriveArgs, MeansArgs, RecordArgs, TypeArgs};
 use crate::lines::{LineRequest, Overwrite, Stream};
 use crate::measure::Summary;
 use crate::progress::watch;
@@ -25,7 +25,13 @@ use crate::{CLOSED_PIPE, means, pipe};
 
 /// Runs `outcore head`.
 pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
-    let stream = prepare(&args.files, &args.record, args.lines.terminator(), None)?;
+    let stream = prepare(
+        context,
+        &args.files,
+        (&args.record, args.lines.terminator()),
+        None,
+        &args.record_io,
+    )?;
     run(context, &stream, &args.files, |reader, writer| {
         let mut records = 0;
         while records < args.records
@@ -41,10 +47,11 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
 /// Runs `outcore sample`.
 pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
     let stream = prepare(
+        context,
         &args.files,
-        &args.record,
-        args.lines.terminator(),
+        (&args.record, args.lines.terminator()),
         args.memory_bytes,
+        &args.record_io,
     )?;
     let limit_bytes = stream.means.config.memory_bytes.value;
     run(context, &stream, &args.files, |reader, writer| {
@@ -65,10 +72,11 @@ fn put(writer: &mut LineWriter, record: &[u8], frame: Frame) -> Result<()> {
 }
 
 fn prepare(
+    context: &Context,
     files: &FileArgs,
-    record: &TypeArgs,
-    terminator: u8,
+    (record, terminator): (&TypeArgs, u8),
     memory_bytes: Option<u64>,
+    record_io: &RecordArgs,
 ) -> Result<Stream> {
     let flags = MeansArgs {
         memory_bytes,
@@ -79,11 +87,11 @@ fn prepare(
         inputs: &files.inputs,
         output: files.output.as_deref(),
         overwrite: Overwrite::of(files.force),
-        record_io: &crate::cli::RecordArgs::default(),
-        force: false,
+        record_io,
+        force: files.force,
         takes_records: false,
     };
-    Stream::prepare(means, &request, &record.to_request(), terminator)
+    Stream::prepare(context, means, &request, (&record.to_request(), terminator))
 }
 
 /// Runs `work` from reader to writer and tells about it.
@@ -112,7 +120,7 @@ fn run(
         &job.control,
         &[],
         || {
-            let mut reader = RecordReader::new(&job.control, stream.sources.clone(), stream.frame);
+            let mut reader = RecordReader::new(&job, stream.sources.clone(), stream.frame);
             let dress = Dress::default();
             let pipe = |path: Option<&Path>| pipe::open(path, &job.control);
             let mut writer = LineWriter::open(&job, &stream.target, files.force, &dress, pipe)?;

@@ -78,7 +78,7 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
         Err(error) if pipe::is_closed(&job.target, &error) => return Ok(CLOSED_PIPE),
         done => done?,
     };
-    job.finish(context, told(summary, options.unit))?;
+    job.finish(context, told(summary, options.unit));
     Ok(0)
 }
 

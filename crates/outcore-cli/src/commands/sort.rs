@@ -18,7 +18,6 @@ use outcore_formats::inputs::{self, Input, Source, Streams};
 use outcore_formats::job::settle_sort;
 use outcore_formats::means::{Means, default_scratch_dir, free_bytes};
 use outcore_formats::output::{self, Consent, Target};
-use outcore_formats::record::Recording;
 use outcore_formats::records::{self, Decided, TypeRequest};
 use outcore_formats::spool::Spool;
 use serde_json::{Value, json};
@@ -28,6 +27,7 @@ use super::{Context, sort_lines, verify};
 use crate::cli::SortArgs;
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::{Weight, watch};
+use crate::recorder::Kept;
 use crate::{CLOSED_PIPE, means, pipe};
 
 /// The phases of a sort and their shares of the time.
@@ -36,7 +36,6 @@ const WEIGHTS: [Weight; 2] = [("distribute", 1.0), ("sort", 1.0)];
 /// Everything that is settled before the sort starts.
 struct Prepared {
     means: Means,
-    recording: Option<Recording>,
     inputs: Vec<Input>,
     target: Target,
     decided: Decided,
@@ -59,7 +58,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
     if args.is_check() {
         return verify::check_only(context, args, means);
     }
-    let mut prepared = prepare(context, args, means)?;
+    let prepared = prepare(context, args, means)?;
     if args.dry_run {
         return Ok(show_plan(context, &prepared, true));
     }
@@ -86,11 +85,8 @@ pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
         consumed::remove(&prepared.inputs, &prepared.target)?;
     }
     let seconds = started.elapsed().as_secs_f64();
-    let trace = means::finish(prepared.recording.take());
-    // Told even if its trace went wrong: the sort is done.
-    let told = trace.as_ref().ok().cloned().flatten();
-    report(context, args, &prepared, (&summary, seconds), told);
-    trace.map(|_| 0)
+    report(context, args, &prepared, (&summary, seconds));
+    Ok(0)
 }
 
 /// The settings; GNU sort's names for some of them mean the same.
@@ -182,8 +178,14 @@ fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared>
                 .hint("name a file"),
         );
     }
-    let trace = means::record_request(&args.record_io, args.force, &sources, Some(&target));
-    let (recording, means) = Recording::start(means, &trace)?;
+    let kept = Kept {
+        sources: &sources,
+        target: Some(&target),
+        force: args.force,
+        ..Kept::default()
+    };
+    let recorder = context.reporter.recorder();
+    let means = recorder.start(means, &args.record_io, kept)?;
     let request = args.record.to_request();
     let (inputs, spool) = open_all(context, &request, &means, sources, &target)?;
     let decided = records::decide(&request, &inputs)?;
@@ -201,7 +203,6 @@ fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared>
     job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);
     Ok(Prepared {
         means,
-        recording,
         inputs,
         target,
         decided,
@@ -384,7 +385,6 @@ fn report(
     args: &SortArgs,
     prepared: &Prepared,
     (done, seconds): (&SortSummary, f64),
-    trace: Option<Value>,
 ) {
     let spool = prepared.spool.as_ref();
     let spooled_bytes = spool.map_or(0, |spool| spool.bytes);
@@ -413,11 +413,9 @@ fn report(
         .with("scratch_bytes", json!(done.scratch_bytes + spooled_bytes))
         .with("phases", json!(phases))
         .with("drives", drives_json(&traffic))
-        .with("plan", plan_json(&prepared.plan))
-        .with_trace(trace.as_ref());
+        .with("plan", plan_json(&prepared.plan));
     context.reporter.summary(&summary);
     tell(context, args, prepared, done, &summary);
-    means::tell_trace(&context.reporter, trace.as_ref());
 }
 
 /// The summary for people: what, how fast, how, and how it compares with the plan.

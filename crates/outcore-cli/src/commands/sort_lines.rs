@@ -90,7 +90,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
                     unit: "line",
                     ..Done::default()
                 },
-            )?;
+            );
             return Ok(0);
         }
         context.reporter.human(&plan.to_string());
@@ -117,7 +117,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
             "{skipped} lines have no such field and were left out"
         ));
     }
-    lines.finish(context, Done::of_sort(what, summary))?;
+    lines.finish(context, Done::of_sort(what, summary));
     Ok(0)
 }
 
@@ -290,7 +290,7 @@ fn check(
                 passes: 1,
                 ..Done::default()
             },
-        )?;
+        );
         return Ok(0);
     };
     if args.gnu.check_silently || args.check == Some(CheckHow::Quiet) {

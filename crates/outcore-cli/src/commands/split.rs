@@ -20,7 +20,6 @@ use outcore_formats::text::reader::{Frame, RecordReader};
 use serde_json::json;
 
 use super::Context;
-use crate::cli::RecordArgs;
 use crate::cli::commands::SplitArgs;
 use crate::lines::{LineJob, LineRequest, Overwrite, find, format_of};
 use crate::means;
@@ -37,6 +36,7 @@ const WRITE: &str = "write part";
 pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     let started = Instant::now();
     check_pattern(args)?;
+    check_trace(args)?;
     let settings = means::load(&args.means, &args.drives, None, means::SEED)?;
     let format = format_of(&args.record.to_request(), &find(&args.inputs)?)?;
     let frame = match &format {
@@ -47,7 +47,7 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
         inputs: &args.inputs,
         output: None,
         overwrite: Overwrite::of(args.force),
-        record_io: &RecordArgs::default(),
+        record_io: &args.record_io,
         force: args.force,
         takes_records: format.is_some(),
     };
@@ -56,7 +56,7 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     let (records, parts) = job.watch(context, || {
         let inputs = job.sources.iter().filter_map(|source| source.key);
         let mut parts = Parts::new(&job.job, args, inputs.collect())?;
-        let mut reader = RecordReader::new(&job.job.control, job.files.clone(), frame);
+        let mut reader = RecordReader::new(&job.job, job.files.clone(), frame);
         job.job.control.begin_phase(SPLIT, job.data_bytes);
         let records = match (args.parts, args.part_lines) {
             (Some(count), _) => by_place(&mut reader, frame, job.data_bytes, count, &mut parts)?,
@@ -98,6 +98,37 @@ fn check_pattern(args: &SplitArgs) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// A trace must not take the place of a part.
+fn check_trace(args: &SplitArgs) -> Result<()> {
+    let Some(trace) = args.record_io.path() else {
+        return Ok(());
+    };
+    let pattern = Path::new(&args.output);
+    let name = |path: &Path| {
+        path.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    let dir = |path: &Path| std::fs::canonicalize(parent_of(path)).ok();
+    let (pattern_name, trace_name) = (name(pattern), name(trace));
+    let is_part = pattern_name
+        .split_once(PLACEHOLDER)
+        .is_some_and(|(before, after)| {
+            let inside = trace_name.strip_prefix(before);
+            let number = inside.and_then(|rest| rest.strip_suffix(after));
+            number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        });
+    if is_part && dir(pattern) == dir(trace) {
+        return Err(
+            Error::usage("record I/O", "the trace would be one of the parts")
+                .path(trace)
+                .hint("give the trace another name"),
+        );
+    }
+    Ok(())
 }
 
 /// A record belongs to the part in which its first byte lies.

@@ -11,7 +11,7 @@ use clap::{Args, ValueHint};
 use outcore::job::Control;
 use outcore::volume::dataset::manifest::Contents;
 use outcore::volume::dataset::transfer::{self, Means};
-use outcore::volume::dataset::{DatasetVolume, Watch};
+use outcore::volume::dataset::{DatasetVolume, Named, Watch};
 use outcore::{Result, units};
 use outcore_formats::inputs::is_stdout;
 use outcore_formats::output::Target;
@@ -20,8 +20,10 @@ use serde_json::json;
 
 use super::Context;
 use super::volume::open;
+use crate::cli::RecordArgs;
 use crate::measure::{Summary, rate_text};
 use crate::progress::watch;
+use crate::recorder::Kept;
 use crate::{CLOSED_PIPE, means, pipe};
 
 const PUT_EXAMPLES: &str = "\
@@ -52,6 +54,8 @@ pub(crate) struct PutArgs {
     /// Replace a dataset of that name
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    record_io: RecordArgs,
 }
 
 /// Get a dataset from a volume, or one file of a packed directory
@@ -67,6 +71,8 @@ pub(crate) struct GetArgs {
     /// Replace a file that exists
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    record_io: RecordArgs,
 }
 
 /// List the datasets of a volume, or the files packed in one
@@ -97,30 +103,44 @@ pub(crate) struct CpArgs {
     /// Replace what exists
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    record_io: RecordArgs,
 }
 
 /// Runs `put`.
 pub(crate) fn put(context: &Context, args: &PutArgs) -> Result<u8> {
     let name = volumes::named(&args.name)?;
-    run_transfer(context, &args.source, |volume, means, control| {
-        if args.source.as_os_str() != "-" {
-            return volumes::put(volume, &args.source, &name, args.force, means);
-        }
-        let mut input = pipe::PipeReader::standard_input(control)?;
-        volumes::put_from(volume, &mut input, &name, args.force, means)
-    })
+    let trace = (&args.record_io, args.force);
+    run_transfer(
+        context,
+        [&args.source, &args.name],
+        trace,
+        |volume, means, control| {
+            if args.source.as_os_str() != "-" {
+                return volumes::put(volume, &args.source, &name, args.force, means);
+            }
+            let mut input = pipe::PipeReader::standard_input(control)?;
+            volumes::put_from(volume, &mut input, &name, args.force, means)
+        },
+    )
 }
 
 /// Runs `get`.
 pub(crate) fn get(context: &Context, args: &GetArgs) -> Result<u8> {
     let name = volumes::named(&args.name)?;
-    let got = run_transfer(context, &args.name, |volume, means, control| {
-        if !is_stdout(&args.target) {
-            return volumes::get(volume, &name, &args.target, args.force, means);
-        }
-        let mut output = pipe::open(None, control)?;
-        volumes::get_into(volume, &name, &mut output, means)
-    });
+    let trace = (&args.record_io, args.force);
+    let got = run_transfer(
+        context,
+        [&args.name, &args.target],
+        trace,
+        |volume, means, control| {
+            if !is_stdout(&args.target) {
+                return volumes::get(volume, &name, &args.target, args.force, means);
+            }
+            let mut output = pipe::open(None, control)?;
+            volumes::get_into(volume, &name, &mut output, means)
+        },
+    );
     match got {
         Err(error) if pipe::is_closed(&Target::Pipe(None), &error) => Ok(CLOSED_PIPE),
         other => other,
@@ -129,19 +149,34 @@ pub(crate) fn get(context: &Context, args: &GetArgs) -> Result<u8> {
 
 /// Runs `cp`.
 pub(crate) fn copy(context: &Context, args: &CpArgs) -> Result<u8> {
-    run_transfer(context, &args.from, |volume, means, _| {
-        volumes::copy(volume, &args.from, &args.to, args.force, means)
-    })
+    let trace = (&args.record_io, args.force);
+    run_transfer(
+        context,
+        [&args.from, &args.to],
+        trace,
+        |volume, means, _| volumes::copy(volume, &args.from, &args.to, args.force, means),
+    )
 }
 
 /// Does the work with progress, and says what was moved.
 fn run_transfer(
     context: &Context,
-    source: &Path,
+    [source, target]: [&Path; 2],
+    (record_io, force): (&RecordArgs, bool),
     work: impl FnOnce(&DatasetVolume, Means<'_>, &Arc<Control>) -> Result<Moved>,
 ) -> Result<u8> {
     let started = Instant::now();
-    let device = means::without_flags()?.device();
+    let output = Target::File(target.to_path_buf());
+    let is_file = Named::parse(target)?.is_none() && !is_stdout(target);
+    let kept = Kept {
+        target: is_file.then_some(&output),
+        files: &[source.to_path_buf()],
+        force,
+        ..Kept::default()
+    };
+    let recorder = context.reporter.recorder();
+    let means = recorder.start(means::without_flags()?, record_io, kept)?;
+    let device = means.device();
     let volume = open(context, &device)?;
     let control = Arc::new(Control::default());
     let total_bytes = volumes::bytes_of(&volume, source);

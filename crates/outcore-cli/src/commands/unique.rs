@@ -81,7 +81,7 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
         Err(error) if pipe::is_closed(&lines.target, &error) => return Ok(CLOSED_PIPE),
         done => done?,
     };
-    lines.finish(context, Done::of_sort("found", summary))?;
+    lines.finish(context, Done::of_sort("found", summary));
     Ok(0)
 }
 

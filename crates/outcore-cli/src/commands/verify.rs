@@ -21,15 +21,15 @@ use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_formats::inputs::{self, Input, STDIN_NAME, Source, Streams, is_ready, open_stream};
 use outcore_formats::job::{check_text, is_in_order};
 use outcore_formats::means::Means;
-use outcore_formats::record::Recording;
 use outcore_formats::records::{self, TypeRequest};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Context;
 use crate::cli::{DriveArgs, SortArgs, VerifyArgs};
 use crate::means;
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::watch;
+use crate::recorder::Kept;
 
 /// What is checked.
 enum Checked {
@@ -58,8 +58,13 @@ pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
     };
     let format = decide(&args.record.to_request(), &checked, against.as_ref())?;
     let sources = sources_of([Some(&checked), against.as_ref()]);
-    let trace = means::record_request(&args.record_io, args.force, &sources, None);
-    let (recording, means) = Recording::start(means, &trace)?;
+    let kept = Kept {
+        sources: &sources,
+        force: args.trace.force,
+        ..Kept::default()
+    };
+    let recorder = context.reporter.recorder();
+    let means = recorder.start(means, &args.trace.record_io, kept)?;
     let job = means.job(Vec::new());
     let options = CheckOptions {
         descending: args.descending,
@@ -96,11 +101,9 @@ pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
     if let (Some(other), Some(is_same)) = (&other, is_same) {
         context.reporter.human(&against_text(&other.check, is_same));
     }
-    let trace = means::finish(recording);
-    let told = trace.as_ref().ok().cloned().flatten();
-    report(context, &means, started, (&found, other.as_ref()), told);
+    report(context, &means, started, (&found, other.as_ref()));
     let is_right = is_in_order(&found.check, &format) && is_same != Some(false);
-    trace.map(|_| u8::from(!is_right))
+    Ok(u8::from(!is_right))
 }
 
 /// Runs `outcore sort --check`: only whether the input is in the order that `sort` would give it.
@@ -110,8 +113,13 @@ pub(crate) fn check_only(context: &Context, args: &SortArgs, means: Means) -> Re
     let checked = open(&control, &args.inputs)?;
     let format = decide(&args.record.to_request(), &checked, None)?;
     let sources = sources_of([Some(&checked), None]);
-    let trace = means::record_request(&args.record_io, args.force, &sources, None);
-    let (recording, means) = Recording::start(means, &trace)?;
+    let kept = Kept {
+        sources: &sources,
+        force: args.force,
+        ..Kept::default()
+    };
+    let recorder = context.reporter.recorder();
+    let means = recorder.start(means, &args.record_io, kept)?;
     let job = means.job(Vec::new());
     let options = CheckOptions {
         descending: args.descending,
@@ -125,15 +133,13 @@ pub(crate) fn check_only(context: &Context, args: &SortArgs, means: Means) -> Re
         Checked::Stream(_) => Vec::new(),
     };
     let found = check(context, &job, checked, &format, options, ("verify", 1.0))?;
-    let trace = means::finish(recording);
-    let told = trace.as_ref().ok().cloned().flatten();
-    report(context, &means, started, (&found, None), told);
+    report(context, &means, started, (&found, None));
     let Some(first) = found.check.first_unordered else {
         context.reporter.human(&format!(
             "{} records are in order",
             units::count(found.check.records)
         ));
-        return trace.map(|_| 0);
+        return Ok(0);
     };
     Err(unordered(first, &places, &format))
 }
@@ -322,7 +328,6 @@ fn report(
     means: &Means,
     started: Instant,
     (found, other): (&VerifyReport, Option<&VerifyReport>),
-    trace: Option<Value>,
 ) {
     let reports = [Some(found), other];
     let reports = || reports.into_iter().flatten();
@@ -344,8 +349,7 @@ fn report(
     .with("first_unordered", json!(check.first_unordered))
     .with("duplicate_keys", json!(check.duplicate_keys))
     .with("checksum", json!(format!("{:x}", check.checksum)))
-    .with("drives", drives_json(&traffic))
-    .with_trace(trace.as_ref());
+    .with("drives", drives_json(&traffic));
     if let Some(other) = other {
         summary = summary
             .with("same_records", json!(check.has_records_of(&other.check)))
@@ -362,5 +366,4 @@ fn report(
         units::seconds(seconds),
         rate_text(summary.read_bytes, seconds)
     ));
-    means::tell_trace(&context.reporter, trace.as_ref());
 }

@@ -35,10 +35,11 @@ use crate::cli::view::{
     ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewCommand, ViewMaterializeArgs, ViewMountArgs,
     ViewVerifyArgs,
 };
-use crate::cli::{DriveArgs, MeansArgs};
+use crate::cli::{DriveArgs, MeansArgs, RecordArgs, TraceArgs};
 use crate::lines;
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::{Weight, watch};
+use crate::recorder::Kept;
 use crate::{CLOSED_PIPE, means, pipe};
 
 const BUILD: [Weight; 2] = [("sort runs", 1.0), ("merge runs", 1.0)];
@@ -73,9 +74,42 @@ fn load(args: &MeansArgs, drives: &DriveArgs) -> Result<Means> {
     means::load(args, drives, None, means::SEED)
 }
 
+/// The means on a device that records, if that is wanted. Nothing of the view in `dir` is replaced by
+/// the trace.
+fn recorded(
+    context: &Context,
+    means: Means,
+    (flags, dir): (&RecordArgs, &Path),
+    kept: Kept<'_>,
+) -> Result<Means> {
+    if flags.path().is_none() {
+        return Ok(means);
+    }
+    let view = view::open(&means.job(Vec::new()), dir)?;
+    let runs = view.info().runs.into_iter().map(|(path, ..)| path);
+    let mut files: Vec<PathBuf> = runs.collect();
+    let listed = std::fs::read_dir(dir).map_err(|error| Error::io("open view", &error).path(dir));
+    files.extend(listed?.flatten().map(|entry| entry.path()));
+    let kept = Kept {
+        files: &files,
+        ..kept
+    };
+    context.reporter.recorder().start(means, flags, kept)
+}
+
 /// The view in `dir` with what the flags allow.
-fn open(args: &MeansArgs, dir: &Path) -> Result<(Means, SortedView)> {
+fn open(
+    context: &Context,
+    args: &MeansArgs,
+    trace: &TraceArgs,
+    dir: &Path,
+) -> Result<(Means, SortedView)> {
+    let kept = Kept {
+        force: trace.force,
+        ..Kept::default()
+    };
     let means = load(args, &DriveArgs::default())?;
+    let means = recorded(context, means, (&trace.record_io, dir), kept)?;
     let view = view::open(&means.job(Vec::new()), dir)?;
     Ok((means, view))
 }
@@ -204,6 +238,15 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
                 .hint("name a file"),
         );
     }
+    let output = Target::File(args.output.clone());
+    let kept = Kept {
+        sources: &sources,
+        target: Some(&output),
+        force: args.force,
+        ..Kept::default()
+    };
+    let recorder = context.reporter.recorder();
+    let means = recorder.start(means, &args.record_io, kept)?;
     let found = find_inputs(context, args, &means, sources)?;
     let job = means.job(means.named_drives(found.data_bytes)?);
     let options = BuildOptions {
@@ -259,6 +302,12 @@ fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
     check_dir("open view", &args.dir)?;
     let means = load(&args.means, &args.drives)?;
     let sources = inputs::find(&args.inputs, Streams::Taken)?;
+    let kept = Kept {
+        sources: &sources,
+        force: args.trace.force,
+        ..Kept::default()
+    };
+    let means = recorded(context, means, (&args.trace.record_io, &args.dir), kept)?;
     let what = view::open(&means.job(Vec::new()), &args.dir)?
         .what()
         .clone();
@@ -398,7 +447,7 @@ fn tell_built(context: &Context, started: Instant, view: &SortedView, built: &Bu
 }
 
 fn run_cat(context: &Context, args: &ViewCatArgs) -> Result<u8> {
-    let (means, view) = open(&args.means, &args.dir)?;
+    let (means, view) = open(context, &args.means, &args.trace, &args.dir)?;
     let records = view.len();
     let wanted = match &args.range {
         Some(text) => range(text, records)?,
@@ -483,7 +532,7 @@ fn tell_written(
 
 fn run_info(context: &Context, dir: &Path) -> Result<u8> {
     let started = Instant::now();
-    let (_, view) = open(&MeansArgs::default(), dir)?;
+    let (_, view) = open(context, &MeansArgs::default(), &TraceArgs::default(), dir)?;
     let info = view.info();
     let order = match (info.order.descending, info.order.stable) {
         (false, false) => "ascending",
@@ -538,7 +587,7 @@ fn run_info(context: &Context, dir: &Path) -> Result<u8> {
 }
 
 fn run_verify(context: &Context, args: &ViewVerifyArgs) -> Result<u8> {
-    let (_, view) = open(&args.means, &args.dir)?;
+    let (_, view) = open(context, &args.means, &args.trace, &args.dir)?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let control = &view.job().control;
     let report = watch(reporter, interrupt, control, &[("verify", 1.0)], || {
@@ -566,14 +615,20 @@ fn run_verify(context: &Context, args: &ViewVerifyArgs) -> Result<u8> {
 
 fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> {
     let means = load(&args.means, &args.drives)?;
-    let job = means.job(means.named_drives(0)?);
-    let view = view::open(&job, &args.dir)?;
     let consent = Consent {
         force: args.force,
         replace: false,
     };
     let name = Some(args.output.as_path());
     let target = output::choose(name, &[], means.specs(), consent, Streams::Refused)?;
+    let kept = Kept {
+        target: Some(&target),
+        force: args.force,
+        ..Kept::default()
+    };
+    let means = recorded(context, means, (&args.record_io, &args.dir), kept)?;
+    let job = means.job(means.named_drives(0)?);
+    let view = view::open(&job, &args.dir)?;
     output::check_room(means.device().as_ref(), &target, view.len_bytes())?;
     let header = match view.format() {
         Some(format) => output::header_for(&target, &[], &format.clone().into())?,
@@ -614,7 +669,7 @@ fn run_mount(context: &Context, args: &ViewMountArgs) -> Result<u8> {
         );
     }
     let started = Instant::now();
-    let (means, view) = open(&args.means, &args.dir)?;
+    let (means, view) = open(context, &args.means, &args.trace, &args.dir)?;
     let name = args.name.clone().unwrap_or_else(|| match view.what() {
         ViewType::Records(_) => "sorted.bin".to_string(),
         ViewType::Lines(_) => "sorted.txt".to_string(),

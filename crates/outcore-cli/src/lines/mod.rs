@@ -19,7 +19,6 @@ use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_formats::inputs::{self, Source, Streams, key_of};
 use outcore_formats::means::{Means, default_scratch_dir};
 use outcore_formats::output::{self as targets, Consent, Target};
-use outcore_formats::record::Recording;
 use outcore_formats::records::{self, TypeRequest};
 use outcore_formats::spool::Spool;
 use outcore_formats::text::compress::Compression;
@@ -32,8 +31,9 @@ use crate::cli::RecordArgs;
 use crate::commands::Context;
 use crate::commands::sort::{note_scratch, spool_dir};
 use crate::measure::{Summary, drives_json, rate_text};
+use crate::pipe;
 use crate::progress::watch;
-use crate::{means, pipe};
+use crate::recorder::Kept;
 
 /// What a command on lines is asked for.
 pub(crate) struct LineRequest<'a> {
@@ -74,7 +74,6 @@ impl Overwrite {
 /// Everything that is settled before lines are read.
 pub(crate) struct LineJob {
     pub(crate) means: Means,
-    recording: Option<Recording>,
     /// Inputs as they were named.
     pub(crate) sources: Vec<Source>,
     /// Files with their text.
@@ -101,9 +100,14 @@ impl LineJob {
         let target = choose_target(request, &sources, &means)?;
         // Wrong drives are told before a stream is waited for.
         means.named_drives(0)?;
-        let trace =
-            means::record_request(request.record_io, request.force, &sources, Some(&target));
-        let (recording, means) = Recording::start(means, &trace)?;
+        let kept = Kept {
+            sources: &sources,
+            target: Some(&target),
+            force: request.force,
+            ..Kept::default()
+        };
+        let recorder = context.reporter.recorder();
+        let means = recorder.start(means, request.record_io, kept)?;
         let (files, spool) = to_files(context, &means, &sources, &target, request.takes_records)?;
         let mut data_bytes = 0;
         for file in &files {
@@ -117,7 +121,6 @@ impl LineJob {
         job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);
         Ok(LineJob {
             means,
-            recording,
             sources,
             files,
             data_bytes,
@@ -203,10 +206,8 @@ impl LineJob {
         context.reporter.event("begin", fields);
     }
 
-    /// Ends the recording and tells what was done.
-    pub(crate) fn finish(mut self, context: &Context, done: Done) -> Result<()> {
-        let trace = means::finish(self.recording.take());
-        let told = trace.as_ref().ok().cloned().flatten();
+    /// Tells what was done.
+    pub(crate) fn finish(self, context: &Context, done: Done) {
         let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
         let seconds = self.started.elapsed().as_secs_f64();
         let (spooled_bytes, copied_bytes) = self
@@ -229,8 +230,7 @@ impl LineJob {
         let mut summary = summary
             .with("output", json!(self.target.name().display().to_string()))
             .with("scratch_bytes", json!(done.scratch_bytes + spooled_bytes))
-            .with("drives", drives_json(&traffic))
-            .with_trace(told.as_ref());
+            .with("drives", drives_json(&traffic));
         for (key, value) in done.more {
             summary = summary.with(key, value);
         }
@@ -248,8 +248,6 @@ impl LineJob {
                 context.reporter.human(&format!("  {text}"));
             }
         }
-        means::tell_trace(&context.reporter, told.as_ref());
-        trace.map(|_| ())
     }
 }
 
@@ -266,10 +264,10 @@ pub(crate) struct Stream {
 impl Stream {
     /// Settles what is read, and where the result goes.
     pub(crate) fn prepare(
+        context: &Context,
         means: Means,
         request: &LineRequest<'_>,
-        types: &TypeRequest,
-        terminator: u8,
+        (types, terminator): (&TypeRequest, u8),
     ) -> Result<Self> {
         let sources = find(request.inputs)?;
         let target = choose_target(request, &sources, &means)?;
@@ -289,6 +287,14 @@ impl Stream {
             .path(path)
             .hint("write raw records: name it .bin"));
         }
+        let kept = Kept {
+            sources: &sources,
+            target: Some(&target),
+            force: request.force,
+            ..Kept::default()
+        };
+        let recorder = context.reporter.recorder();
+        let means = recorder.start(means, request.record_io, kept)?;
         Ok(Stream {
             means,
             sources,

@@ -55,6 +55,37 @@ fn datasets_go_in_and_out_and_are_listed_copied_and_removed() {
 }
 
 #[test]
+fn what_goes_in_and_out_is_recorded_and_replays() {
+    let place = place();
+    let bytes = random_u64(50_000, 9);
+    place.write("in", &bytes);
+    let moves: [&[&str]; 3] = [
+        &["put", "in", "@x"],
+        &["cp", "@x", "@y"],
+        &["get", "@y", "out"],
+    ];
+    for words in moves {
+        let record = ["--record-io", "trace", "--force"];
+        run(&place, &[words, &record[..]].concat()).ok();
+        let replay = ["sim", "replay", "trace", "--preset", "p41", "--json"];
+        let answer = place.run(&replay).ok();
+        let summary: serde_json::Value = serde_json::from_str(&answer.text()).unwrap();
+        for key in ["read_bytes", "write_bytes"] {
+            let moved = summary[key].as_u64().unwrap();
+            assert!(moved >= bytes.len() as u64, "{words:?} {key}: {moved}");
+        }
+    }
+    assert!(place.read("out") == bytes);
+    let over = |words: &[&str], name: &str| {
+        let record = ["--force", "--record-io", name];
+        run(&place, &[words, &record[..]].concat())
+    };
+    over(&["put", "in", "@x"], "in").fails(2, &["record I/O", "one of the inputs"], "another name");
+    over(&["get", "@x", "out"], "out").fails(2, &["the output too"], "another name");
+    assert!(place.read("in") == bytes);
+}
+
+#[test]
 fn a_packed_directory_gives_one_file_or_all() {
     let place = place();
     place.make_dir("tree/sub");

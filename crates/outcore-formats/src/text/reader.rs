@@ -1,21 +1,22 @@
 //! Lines or records of files and streams, one after another, as they come.
 //!
-//! Contract: a [`RecordReader`] gives each record of all inputs in order, without a copy to scratch,
-//! and reads no further than the block in which the last one ends. Compressed files are unpacked as
-//! they are read. A last line without its end counts as one; a last record that is not whole is an
-//! error. Memory: a block of 1 MiB, or the longest record where that is longer. A cancellation is
-//! noticed within 50 ms.
+//! Contract: a [`RecordReader`] gives each record of all inputs in order, without a copy to scratch.
+//! Plain files are read through the job's device, no further ahead than [`BlockReader`] does; compressed
+//! ones are unpacked as they are read. A last line without its end counts as one; a last record that is
+//! not whole is an error. Memory: five blocks of 1 MiB, or the longest record where that is longer. A
+//! cancellation is noticed within 50 ms.
 
 use std::fmt;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
 use std::os::fd::OwnedFd;
 
 use memchr::memchr;
-use outcore::job::Control;
+use outcore::job::{Control, Job};
 use outcore::{Error, Result};
 use rustix::io::Errno;
 
+use crate::blocks::BlockReader;
 use crate::inputs::{Input, Source, is_ready, look, open_stream};
 use crate::text::compress::{Compression, Decoder};
 
@@ -31,14 +32,16 @@ pub enum Frame {
 }
 
 enum Stream {
-    File(File),
+    File(Box<BlockReader>),
+    /// One whose length the system does not tell, like those of /proc.
+    Endless(File),
     Packed(Box<Decoder<File>>),
     Pipe(OwnedFd),
 }
 
 /// Records of inputs.
 pub struct RecordReader<'a> {
-    control: &'a Control,
+    job: &'a Job,
     sources: std::vec::IntoIter<Source>,
     current: Option<(Source, Stream)>,
     frame: Frame,
@@ -61,9 +64,9 @@ impl fmt::Debug for RecordReader<'_> {
 
 impl<'a> RecordReader<'a> {
     /// Nothing is read yet.
-    pub fn new(control: &'a Control, sources: Vec<Source>, frame: Frame) -> Self {
+    pub fn new(job: &'a Job, sources: Vec<Source>, frame: Frame) -> Self {
         RecordReader {
-            control,
+            job,
             sources: sources.into_iter(),
             current: None,
             frame,
@@ -90,7 +93,7 @@ impl<'a> RecordReader<'a> {
             }
             if self.current.is_none() {
                 match self.sources.next() {
-                    Some(source) => self.current = Some((source.clone(), open(&source)?)),
+                    Some(source) => self.current = Some((source.clone(), open(self.job, &source)?)),
                     None => return Ok(None),
                 }
             }
@@ -146,31 +149,35 @@ impl<'a> RecordReader<'a> {
             return Ok(0);
         };
         let room = &mut self.buffer[self.to..];
-        let got =
-            read_some(self.control, stream, room).map_err(|error| match error.file_path() {
+        let got = read_some(&self.job.control, stream, room).map_err(|error| {
+            match error.file_path() {
                 Some(_) => error,
                 None => error.path(&source.name),
-            })?;
+            }
+        })?;
         self.to += got;
         self.read_bytes += got as u64;
-        self.control.advance(got as u64);
-        self.control.set_traffic(self.read_bytes, 0);
+        self.job.control.advance(got as u64);
+        self.job.control.set_traffic(self.read_bytes, 0);
         Ok(got)
     }
 }
 
-fn open(source: &Source) -> Result<Stream> {
+fn open(job: &Job, source: &Source) -> Result<Stream> {
     if source.is_stream() {
         return open_stream(source).map(Stream::Pipe);
     }
     let failed = |error: std::io::Error| Error::io("open input", &error).path(&source.name);
-    let mut file = File::open(&source.path).map_err(failed)?;
+    let file = File::open(&source.path).map_err(failed)?;
     if let Some(compression) = Compression::of(&source.path) {
         return Ok(Stream::Packed(Box::new(Decoder::new(compression, file)?)));
     }
     let Input { header_bytes, .. } = look(source.clone())?;
-    file.seek(SeekFrom::Start(header_bytes)).map_err(failed)?;
-    Ok(Stream::File(file))
+    if file.metadata().map_err(failed)?.len() == 0 {
+        return Ok(Stream::Endless(file));
+    }
+    let reader = BlockReader::open(job, &source.path, header_bytes)?;
+    Ok(Stream::File(Box::new(reader)))
 }
 
 fn read_some(control: &Control, stream: &mut Stream, room: &mut [u8]) -> Result<usize> {
@@ -178,7 +185,8 @@ fn read_some(control: &Control, stream: &mut Stream, room: &mut [u8]) -> Result<
         control.check()?;
         let got = match stream {
             Stream::Packed(decoder) => return decoder.read(room),
-            Stream::File(file) => file.read(room),
+            Stream::File(file) => return file.take(room),
+            Stream::Endless(file) => file.read(room),
             Stream::Pipe(pipe) => {
                 if !is_ready(pipe)? {
                     continue;

@@ -14,19 +14,17 @@ use outcore::{Error, Result};
 use outcore_formats::inputs::{self, Input, Source, Streams};
 use outcore_formats::means::Means;
 use outcore_formats::output::Target;
-use outcore_formats::record::Recording;
 use outcore_formats::records::{self, Decided};
 use outcore_formats::spool::Spool;
 
 use super::args::InputArgs;
 use crate::commands::Context;
-use crate::means;
 use crate::progress::watch;
+use crate::recorder::Kept;
 
 /// Everything that is settled before a pass starts.
 pub(super) struct Prepared {
     pub(super) means: Means,
-    pub(super) recording: Option<Recording>,
     pub(super) inputs: Vec<Input>,
     pub(super) decided: Option<Decided>,
     pub(super) table: Table,
@@ -55,8 +53,14 @@ pub(super) fn prepare(
     target: Option<&Target>,
 ) -> Result<Prepared> {
     let all = sources(args)?;
-    let trace = means::record_request(&args.record_io, args.force, &all, target);
-    let (recording, means) = Recording::start(means, &trace)?;
+    let kept = Kept {
+        sources: &all,
+        target,
+        force: args.force,
+        ..Kept::default()
+    };
+    let recorder = context.reporter.recorder();
+    let means = recorder.start(means, &args.record_io, kept)?;
     let job = means.job(means.named_drives(0)?);
     if let Some(count) = args.count {
         return Ok(Prepared {
@@ -64,7 +68,6 @@ pub(super) fn prepare(
             inputs: Vec::new(),
             decided: None,
             means,
-            recording,
             job,
             _spool: None,
         });
@@ -96,7 +99,6 @@ pub(super) fn prepare(
         inputs,
         decided: (tables.len() == 1).then_some(decided),
         means,
-        recording,
         job,
         _spool: spool,
     })

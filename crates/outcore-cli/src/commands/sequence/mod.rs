@@ -291,8 +291,6 @@ fn finish(
     done: &PassSummary,
     more: impl FnOnce(Summary) -> Summary,
 ) -> Result<u8> {
-    let trace = means::finish(prepared.recording.take());
-    let told = trace.as_ref().ok().cloned().flatten();
     let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
     let set = &prepared.means.config.drives.value;
     let summary = Summary {
@@ -305,11 +303,10 @@ fn finish(
         ..Summary::default()
     };
     let summary = summary.with("drives", drives_json(&traffic));
-    let summary = more(summary).with_trace(told.as_ref());
+    let summary = more(summary);
     context.reporter.summary(&summary);
     if let Some(text) = summary.bandwidth_text() {
         context.reporter.human(&format!("  {text}"));
     }
-    means::tell_trace(&context.reporter, told.as_ref());
-    trace.map(|_| 0)
+    Ok(0)
 }

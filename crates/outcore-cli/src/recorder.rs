@@ -1,0 +1,116 @@
+//! `--record-io`: the one recording of a run, whatever the command.
+//!
+//! Contract: a command that has settled what it reads and writes calls [`Recorder::start`] and works
+//! with the means that it gives. Its summary ends the recording and has the facts of the trace
+//! ([`Reporter::summary`](crate::report::Reporter::summary)); [`Recorder::close`] says where the trace
+//! is, behind all else, or gives the error that kept it from appearing: the run is done then, and its
+//! summary has been told. A command that fails, or whose reader went away, leaves no trace.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use outcore::{Error, Result, units};
+use outcore_formats::inputs::Source;
+use outcore_formats::means::Means;
+use outcore_formats::output::Target;
+use outcore_formats::record::{RecordRequest, Recording};
+use serde_json::{Value, json};
+
+use crate::cli::RecordArgs;
+use crate::report::Reporter;
+
+/// Says in the trace who made it.
+const PROGRAM: &str = concat!("outcore ", env!("CARGO_PKG_VERSION"));
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Nothing,
+    Running(Recording),
+    Finished(Value),
+    Failed(Error),
+}
+
+/// What is recorded, if anything is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Recorder(Arc<Mutex<State>>);
+
+/// What a run must not lose to its trace.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Kept<'a> {
+    /// What it reads.
+    pub(crate) sources: &'a [Source],
+    /// What it writes.
+    pub(crate) target: Option<&'a Target>,
+    /// Further files that it reads or writes.
+    pub(crate) files: &'a [PathBuf],
+    /// Whether a trace that exists may be replaced.
+    pub(crate) force: bool,
+}
+
+impl Recorder {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to record, if that is wanted: gives the same means on a device that records.
+    pub(crate) fn start(&self, means: Means, flags: &RecordArgs, kept: Kept<'_>) -> Result<Means> {
+        let words: Vec<String> = std::env::args_os()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        let request = RecordRequest {
+            path: flags.path(),
+            force: kept.force,
+            sources: kept.sources,
+            target: kept.target,
+            files: kept.files,
+            program: PROGRAM,
+            command: Some(words.join(" ")),
+        };
+        let (recording, means) = Recording::start(means, &request)?;
+        if let Some(recording) = recording {
+            *self.lock() = State::Running(recording);
+        }
+        Ok(means)
+    }
+
+    /// Puts the trace in its place; its facts for the summary, if there are any.
+    pub(crate) fn finish(&self) -> Option<Value> {
+        let mut state = self.lock();
+        let State::Running(recording) = std::mem::take(&mut *state) else {
+            return None;
+        };
+        let path = recording.path().display().to_string();
+        match recording.finish() {
+            Ok(done) => {
+                let facts = json!({"path": path, "requests": done.requests, "bytes": done.bytes});
+                *state = State::Finished(facts.clone());
+                Some(facts)
+            }
+            Err(error) => {
+                *state = State::Failed(error);
+                None
+            }
+        }
+    }
+
+    /// Says where the trace is, if there is one.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn close(&self, reporter: &Reporter) -> Result<()> {
+        match std::mem::take(&mut *self.lock()) {
+            State::Nothing | State::Running(_) => Ok(()),
+            State::Failed(error) => Err(error),
+            State::Finished(trace) => {
+                let path = trace["path"].as_str().unwrap_or_default();
+                let requests = trace["requests"].as_u64().unwrap_or_default();
+                reporter.human(&format!(
+                    "  I/O recorded in {path}: {} requests",
+                    units::count(requests)
+                ));
+                Ok(())
+            }
+        }
+    }
+}
