@@ -7,9 +7,9 @@
 //!
 //! In place: what the engine publishes becomes a dataset as it is written, on all drives
 //! ([`outcore::volume::dataset::device`]); what a command makes otherwise (compressed text, say) is a file
-//! that is put on the volume behind it. A command on records reads the dataset itself through the engine,
-//! and finds name, length and head in a stand-in. Commands on lines look into their inputs in more ways:
-//! they get a copy, as do small datasets and files inside of one. `put`, `get` and `cp` need none of this.
+//! that is put on the volume behind it. A command that reads through the engine reads the dataset itself
+//! ([`reads_in_place`]), and finds name, length and head in a stand-in. All others get a copy, and so do
+//! packed text, CSV, small datasets and files inside of one. `put`, `get` and `cp` need none of this.
 //!
 //! A signal stops a copy as it stops a command. Bounds: room for copies on the first drive.
 
@@ -24,6 +24,7 @@ use outcore::job::Control;
 use outcore::memory::Budget;
 use outcore::volume::dataset::transfer::Means;
 use outcore::volume::dataset::{DatasetVolume, Named, Watch};
+use outcore_formats::text::compress::Compression;
 use outcore_formats::volumes::{self, DatasetFiles};
 
 use crate::cli::{Cli, Command, TypeArgs};
@@ -57,9 +58,9 @@ fn reads_in_place(command: &Command) -> bool {
     };
     match command {
         Command::Sequence(_) => true,
-        Command::Sort(args) => has_type(&args.record) && !args.delete_input && !args.replace,
-        Command::Shuffle(args) => has_type(&args.record),
-        Command::Unique(args) => has_type(&args.record),
+        // The header of CSV is read where it lies.
+        Command::Sort(args) => !args.delete_input && !args.replace && !args.text.csv,
+        Command::Shuffle(_) | Command::Unique(_) => true,
         Command::Verify(args) => has_type(&args.record),
         _ => false,
     }
@@ -180,7 +181,10 @@ impl Staged {
                     .hint("allow replacing it with --force, or name another"));
             }
             self.outputs.push((path.clone(), named));
-        } else if self.reads_in_place && volumes::is_read_in_place(&self.volume, &named)? {
+        } else if self.reads_in_place
+            && Compression::of(&path).is_none()
+            && volumes::is_read_in_place(&self.volume, &named)?
+        {
             volumes::stand_in(&self.volume, &named, &path, &self.budget)?;
             self.inputs.push((path.clone(), named.dataset));
         } else {

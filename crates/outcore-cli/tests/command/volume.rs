@@ -157,6 +157,55 @@ fn other_commands_take_datasets_where_they_take_files() {
 }
 
 #[test]
+fn commands_on_lines_read_and_write_large_datasets_too() {
+    let place = place();
+    let text: String = random_u64(120_000, 8)
+        .chunks_exact(8)
+        .map(|word| {
+            let number = u64::from_le_bytes(word.try_into().unwrap());
+            format!("{} {}\n", number % 5000, number >> 20)
+        })
+        .collect();
+    assert!(text.len() > 2 << 20);
+    place.write("in", text.as_bytes());
+    run(&place, &["put", "in", "@in"]).ok();
+    let commands: [&[&str]; 8] = [
+        &["sort"],
+        &["sort", "-n", "-k2"],
+        &["sort", "-u", "-k1,1"],
+        &["sort", "-r", "--stable"],
+        &["shuffle", "--seed", "4"],
+        &["unique"],
+        &["unique", "--count"],
+        &["sample", "-n", "100", "--seed", "2"],
+    ];
+    for command in commands {
+        let here = [
+            command,
+            &["@in", "-o", "@out", "--memory", "64MiB", "--force"],
+        ]
+        .concat();
+        let there = [
+            command,
+            &["in", "-o", "out", "--memory", "64MiB", "--force"],
+        ]
+        .concat();
+        let force = usize::from(command[0] == "sort");
+        run(&place, &here[..here.len() - force]).ok();
+        place.run(&there[..there.len() - force]).ok();
+        run(&place, &["get", "@out", "got", "--force"]).ok();
+        assert!(place.read("got") == place.read("out"), "{command:?}");
+        run(&place, &["rm", "@out"]).ok();
+    }
+    assert_eq!(run(&place, &["sort", "-c", "@in"]).code, Some(1));
+    run(&place, &["sort", "@in", "-o", "@packed.gz"]).ok();
+    run(&place, &["sort", "@packed.gz", "-o", "got"]).ok();
+    place.run(&["sort", "in", "-o", "out"]).ok();
+    assert!(place.read("got") == place.read("out"));
+    assert_eq!(names_in(&place.path("d0")), ["outcore-volume"]);
+}
+
+#[test]
 fn commands_on_records_read_and_write_large_datasets_in_place() {
     let place = place();
     place.write("in", &random_u64(300_000, 5));
