@@ -48,6 +48,8 @@ pub(crate) struct Staged {
     reads_in_place: bool,
     inputs: Vec<(PathBuf, String)>,
     outputs: Vec<(PathBuf, Named)>,
+    /// All files that stand for datasets, and what they were named.
+    names: Vec<(String, String)>,
     replace: bool,
 }
 
@@ -100,6 +102,7 @@ pub(crate) fn stage(
         reads_in_place: reads_in_place(&cli.command),
         inputs: Vec::new(),
         outputs: Vec::new(),
+        names: Vec::new(),
         replace: arguments.iter().any(|word| word == "--force"),
         volume,
         device,
@@ -174,6 +177,8 @@ impl Staged {
             .as_deref()
             .and_then(|inside| inside.rsplit('/').next());
         let path = dir.join(inside.unwrap_or(&named.dataset));
+        let told = name.display().to_string();
+        self.names.push((path.display().to_string(), told));
         if is_output {
             if !self.replace && self.volume.contains(&named.dataset) {
                 let cause = format!("there is a @{} already", named.dataset);
@@ -196,6 +201,11 @@ impl Staged {
         let mut word = prefix.to_vec();
         word.extend_from_slice(path.as_os_str().as_bytes());
         Ok(OsString::from_vec(word))
+    }
+
+    /// What the files are called in messages.
+    pub(crate) fn names(&self) -> Vec<(String, String)> {
+        self.names.clone()
     }
 
     /// The datasets that the command knows as files.

@@ -94,6 +94,7 @@ fn run_with_datasets(cli: &Cli, arguments: &[OsString]) -> u8 {
         Ok(cli) => {
             // One command a process: nobody has set it before.
             let _ = means::DATASETS.set(staged.files());
+            let _ = report::NAMES.set(staged.names());
             dispatch(&cli, interrupt.clone())
         }
         Err(error) => {

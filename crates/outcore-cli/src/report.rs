@@ -10,6 +10,7 @@
 //! read_bytes, written_bytes, cpu_seconds, peak_rss_bytes, passes, bandwidth_fraction), `error`.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
 
 use outcore::Error;
 use serde_json::{Value, json};
@@ -20,6 +21,17 @@ use crate::recorder::Recorder;
 
 /// Version of the events.
 const VERSION: u32 = 1;
+
+/// Files that stand for datasets, and the names by which the user knows them.
+pub(crate) static NAMES: OnceLock<Vec<(String, String)>> = OnceLock::new();
+
+/// A text about files, with the names that the user gave.
+fn named(text: String) -> String {
+    let names = NAMES.get().map_or(&[][..], Vec::as_slice);
+    names
+        .iter()
+        .fold(text, |text, (path, name)| text.replace(path, name))
+}
 
 /// How the command talks.
 #[derive(Debug, Clone)]
@@ -97,6 +109,7 @@ impl Reporter {
             Some("}") | None => format!("{head}}}\n"),
             Some(rest) => format!("{head},{rest}\n"),
         };
+        let text = named(text);
         if self.is_stdout_taken {
             say(&mut io::stderr(), &text);
         } else {
@@ -107,7 +120,7 @@ impl Reporter {
     /// A line for people on standard error.
     pub(crate) fn human(&self, line: &str) {
         if !self.is_json && !self.is_quiet {
-            say(&mut io::stderr(), &format!("{line}\n"));
+            say(&mut io::stderr(), &named(format!("{line}\n")));
         }
     }
 
@@ -178,7 +191,7 @@ impl Reporter {
         if let Some(hint) = error.next_step() {
             text.push_str(&format!("{} {hint}\n", self.paint("hint:", "36")));
         }
-        say(&mut io::stderr(), &text);
+        say(&mut io::stderr(), &named(text));
     }
 
     fn paint(&self, text: &str, code: &str) -> String {

@@ -197,7 +197,9 @@ fn commands_on_lines_read_and_write_large_datasets_too() {
         assert!(place.read("got") == place.read("out"), "{command:?}");
         run(&place, &["rm", "@out"]).ok();
     }
-    assert_eq!(run(&place, &["sort", "-c", "@in"]).code, Some(1));
+    let answer = run(&place, &["sort", "-c", "@in"]);
+    assert_eq!(answer.code, Some(1));
+    assert!(answer.stderr.contains(": @in:3: disorder"), "{answer:?}");
     run(&place, &["sort", "@in", "-o", "@packed.gz"]).ok();
     run(&place, &["sort", "@packed.gz", "-o", "got"]).ok();
     place.run(&["sort", "in", "-o", "out"]).ok();
