@@ -85,6 +85,10 @@ impl DriveArgs {
             Some(path) => drive(path, compat, warnings)?,
             None => {
                 let bytes = parse_size(&self.drive_size).map_err(usage("read options"))?;
+                if bytes == 0 {
+                    let cause = "--drive-size 0 leaves no room";
+                    return Err(Error::usage("read options", cause).hint("leave it out for 16GiB"));
+                }
                 preset(&self.preset)?.sized(bytes)?
             }
         };
@@ -200,16 +204,20 @@ fn plan_command(args: &PlanArgs, measure: Option<MeasureCpu<'_>>) -> Result<u8> 
         shared(args.shared.as_ref())?,
     )?;
     if args.json {
-        println!("{}", json(&plan)?);
+        say!("{}", json(&plan)?);
         return Ok(0);
     }
     for phase in &plan.phases {
-        println!(
+        say!(
             "{:<32} io {:>8.1} s  cpu {:>8.1} s  memory {:>8.1} s  takes {:>8.1} s",
-            phase.name, phase.io_seconds, phase.cpu_seconds, phase.memory_seconds, phase.seconds
+            phase.name,
+            phase.io_seconds,
+            phase.cpu_seconds,
+            phase.memory_seconds,
+            phase.seconds
         );
     }
-    println!(
+    say!(
         "total {:.1} s ({:.1} h), bound by {}; array reads {:.1} GB/s, writes {:.1} GB/s",
         plan.seconds,
         plan.seconds / 3600.0,

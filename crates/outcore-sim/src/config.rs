@@ -524,11 +524,18 @@ impl DriveConfig {
             ("gc.concurrent", self.gc.concurrent),
         ] {
             if value == 0 {
-                return wrong(format!("{key} must be larger"));
+                return wrong(format!("{key} is too small; it must be larger"));
             }
         }
-        if f.planes > 64 || f.channels > 1024 || f.dies > 1024 || f.chips > 1024 {
-            return wrong("at most 64 planes, 1024 dies, 1024 chips and 1024 channels".to_owned());
+        for (key, value, most) in [
+            ("flash.channels", f.channels, 1024),
+            ("flash.chips", f.chips, 1024),
+            ("flash.dies", f.dies, 1024),
+            ("flash.planes", f.planes, 64),
+        ] {
+            if value > most {
+                return wrong(format!("{key} is {value}; at most {most} are possible"));
+            }
         }
         if f.page.0 < 512 || f.page.0 > 32768 || !f.page.0.is_multiple_of(512) {
             return wrong(format!(

@@ -16,7 +16,8 @@
 //! N.B. random reads on one list of all near events took 30 % longer, on a 4-ary heap of all events
 //! 60 %: see docs/sim/validity.md, "Speed and memory". A tournament of the heads, of which a change
 //! plays two matches again, took as long (1.03 s of 2,000,000 reads), whether the crate was compiled
-//! in one piece or four.
+//! in one piece or four. A wheel of 4096 short lists with two levels of bitmaps took as many
+//! instructions (144 to push and pop an event) and mispredicted more branches.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -47,6 +47,10 @@
 //! assert_eq!(outcome.summary.total.requests, 1000);
 //! # Ok::<(), outcore::error::Error>(())
 //! ```
+#[cfg(feature = "cli")]
+#[macro_use]
+mod say;
+
 pub mod activesort;
 pub mod allegro;
 pub mod array;

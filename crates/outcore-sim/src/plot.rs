@@ -62,7 +62,7 @@ pub fn run_svg(title: &str, names: &[String], log: &[Done], view: View) -> Resul
             let end = log.iter().map(|done| done.completed).max().unwrap_or(0);
             Chart {
                 x: Axis::new("time", Unit::Seconds),
-                y: Axis::new("requests completed", Unit::Iops),
+                y: Axis::new("requests completed a second", Unit::Iops),
                 series: by_flow(names, log, |done| {
                     rates(done.iter().map(|d| d.completed), end)
                 }),

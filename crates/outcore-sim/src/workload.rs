@@ -217,7 +217,8 @@ impl Generator {
 
     fn next(&mut self) -> (Op, u64, u32) {
         let streams = &mut self.streams;
-        let op = if streams.kind.unit() <= self.spec.read_ratio {
+        // The stream of kinds serves nothing else, and all it gives is below 1: no need to ask.
+        let op = if self.spec.read_ratio >= 1.0 || streams.kind.unit() <= self.spec.read_ratio {
             Op::Read
         } else {
             Op::Write

@@ -470,3 +470,64 @@ fn the_time_of_a_read_alone_is_broken_down_into_its_parts() {
         "{whole}"
     );
 }
+
+/// A small drive that is short of free blocks.
+fn crowded() -> DriveConfig {
+    let mut config = small();
+    config.flash.channels = 2;
+    config.flash.chips = 1;
+    config.flash.dies = 2;
+    config.flash.over_provisioning = 0.15;
+    config.gc.threshold = 0.2;
+    config.gc.hard_threshold = 0.05;
+    config
+}
+
+#[test]
+fn collection_that_lets_users_pass_shortens_their_requests() {
+    let mean = |preemptible: bool| {
+        let mut config = crowded();
+        config.gc.preemptible = preemptible;
+        let mut mixed = flow(0.7, 16, 16, 20_000);
+        mixed.queue.occupancy = 0.9;
+        let summary = simulate(&config, &[mixed]).summary;
+        assert!(summary.counters.collections > 100);
+        summary.total.mean_response_ns
+    };
+    let (lets_pass, does_not) = (mean(true), mean(false));
+    assert!(2.0 * lets_pass < does_not, "{lets_pass} and {does_not}");
+}
+
+#[test]
+fn static_wear_levelling_moves_what_is_cold_and_evens_the_erases() {
+    let wear = |levels: bool| {
+        let mut config = crowded();
+        config.gc.static_wear_levelling = levels;
+        config.gc.wear_threshold = 5;
+        let mut writes = flow(0.0, 16, 16, 60_000);
+        if let Origin::Synthetic(spec) = &mut writes.origin {
+            spec.addresses = Addresses::HotCold { ratio: 0.1 };
+        }
+        let summary = simulate(&config, &[writes]).summary;
+        let spread = summary.wear.erases_max - summary.wear.erases_min;
+        (summary.counters.wear_moves, spread)
+    };
+    let ((moves, even), (none, uneven)) = (wear(true), wear(false));
+    assert!(moves > 50 && none == 0, "{moves} and {none}");
+    assert!(even < uneven, "{even} and {uneven}");
+}
+
+#[test]
+fn energy_is_the_sum_of_what_was_done() {
+    let mut config = small();
+    config.energy.idle_watts = 2.0;
+    let read = written_part(flow(1.0, 4, 8, 1_000), 0.6);
+    let summary = simulate(&config, &[read]).summary;
+    // A read moves its 4096 bytes over a bus and the link.
+    let a_read_nj =
+        config.energy.read_nj + 4096.0 * (config.energy.bus_byte_nj + config.energy.link_byte_nj);
+    let idle_joules = 2.0 * summary.total.sim_end_ns as f64 * 1e-9;
+    let expected = 1_000.0 * a_read_nj * 1e-9 + idle_joules;
+    let off = summary.energy_joules / expected - 1.0;
+    assert!(off.abs() < 1e-4, "{} and {expected}", summary.energy_joules);
+}

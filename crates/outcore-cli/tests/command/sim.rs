@@ -46,6 +46,17 @@ fn a_recorded_sort_is_replayed_on_other_drives() {
 }
 
 #[test]
+fn a_reader_that_went_away_ends_it_quietly() {
+    let place = Place::new();
+    let mut command = place.command(&["sim", "run", "--flow", "requests=1000"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let answer = Answer::of(command.stdout(writer).output().unwrap());
+    assert_eq!(answer.code, Some(141), "{answer:?}");
+    assert_eq!(answer.stderr, "");
+}
+
+#[test]
 fn a_drive_that_is_unknown_is_refused_with_a_way_on() {
     let place = Place::new();
     place

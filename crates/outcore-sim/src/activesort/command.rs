@@ -94,26 +94,32 @@ pub fn run(args: &ActiveSortArgs) -> Result<u8> {
                 .map(|(name, drives, report)| json!({"name": name, "drives": drives, "report": report}))
                 .collect::<Vec<_>>(),
         });
-        println!("{value}");
+        say!("{value}");
         return Ok(0);
     }
     for (title, names, paper, here) in tables {
-        println!("{title}: paper, simulated");
+        say!("{title}: paper, simulated");
         for at in 0..4 {
             let off = (here[at] / paper[at] - 1.0) * 100.0;
-            println!(
+            say!(
                 "  {:<22} {:>9.2} {:>9.2} ({off:+.1} %)",
-                names[at], paper[at], here[at]
+                names[at],
+                paper[at],
+                here[at]
             );
         }
     }
-    println!("Memory sweep, 2 GiB of 4 KiB records, seconds with one reading of the result");
-    println!(
+    say!("Memory sweep, 2 GiB of 4 KiB records, seconds with one reading of the result");
+    say!(
         "  {:>6} {:>12} {:>12} {:>12} {:>8}",
-        "GiB", "two-pass", "ActiveSort", "on sorted", "gain"
+        "GiB",
+        "two-pass",
+        "ActiveSort",
+        "on sorted",
+        "gain"
     );
     for row in &sweep {
-        println!(
+        say!(
             "  {:>6.2} {:>12.1} {:>12.1} {:>12.1} {:>6.0} %",
             row.memory_gib,
             row.conventional.seconds,
@@ -122,13 +128,24 @@ pub fn run(args: &ActiveSortArgs) -> Result<u8> {
             (1.0 - row.random.seconds / row.conventional.seconds) * 100.0
         );
     }
-    println!(
+    say!(
         "{} of {} records on {}, {} of host memory",
-        args.size, args.record, args.preset, args.memory
+        args.size,
+        args.record,
+        args.preset,
+        args.memory
     );
-    println!(
+    say!(
         "  {:<34} {:>6} {:>6} {:>9} {:>9} {:>9} {:>10} {:>6} {:>6}",
-        "", "drives", "runs", "sort s", "read s", "total s", "link GB", "cpu %", "link %"
+        "",
+        "drives",
+        "runs",
+        "sort s",
+        "read s",
+        "total s",
+        "link GB",
+        "cpu %",
+        "link %"
     );
     for (name, drives, report) in &modern {
         let used = |pick: fn(&super::merge::MergeReport) -> f64| {
@@ -137,7 +154,7 @@ pub fn run(args: &ActiveSortArgs) -> Result<u8> {
                 .as_ref()
                 .map_or(0.0, |merge| pick(merge) * 100.0)
         };
-        println!(
+        say!(
             "  {name:<34} {drives:>6} {:>6} {:>9.1} {:>9.1} {:>9.1} {:>10.1} {:>6.0} {:>6.0}",
             report.runs,
             report.sort_seconds,

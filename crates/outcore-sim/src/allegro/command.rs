@@ -79,10 +79,10 @@ pub fn run(args: &AllegroArgs) -> Result<u8> {
             "seed": args.seed, "estimate_ns": plan.estimate_ns(args.seed),
             "true_error": plan.error(args.seed), "options": plan.options, "accuracy": accuracy,
         });
-        println!("{value}");
+        say!("{value}");
         return Ok(0);
     }
-    println!(
+    say!(
         "{} launches in {} groups and {} clusters; {} to simulate ({:.2} times fewer, {:.1} % of the time)",
         plan.launches,
         plan.groups.len(),
@@ -91,14 +91,14 @@ pub fn run(args: &AllegroArgs) -> Result<u8> {
         plan.reduction(),
         plan.time_share(args.seed) * 100.0
     );
-    println!(
+    say!(
         "total {:.3} ms, estimated with seed {} {:.3} ms: true error {:.3} %",
         plan.total_ns as f64 / 1e6,
         args.seed,
         plan.estimate_ns(args.seed) / 1e6,
         plan.error(args.seed) * 100.0
     );
-    println!(
+    say!(
         "{} seeds: {:.1} % within {:.1} %; error mean {:.3} %, 95th percentile {:.3} %, largest {:.3} %",
         accuracy.seeds,
         accuracy.share_within * 100.0,

@@ -50,7 +50,7 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<u8> {
     let fitted = calibrate(&base.scaled(256, 32)?, targets)?;
     for fit in &fitted.fits {
         if args.json {
-            println!("{}", json(fit)?);
+            say!("{}", json(fit)?);
         } else {
             eprintln!(
                 "{:<40} measured {:>14.0}, fitted {:>14.0} ({:+.1} %)",

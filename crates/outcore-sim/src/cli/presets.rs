@@ -92,7 +92,7 @@ pub(super) fn run(args: &PresetArgs) -> Result<u8> {
     for report in reports {
         let report = report?;
         if args.json {
-            println!("{}", json(&report)?);
+            say!("{}", json(&report)?);
         } else {
             print(&report, args.name.is_some());
         }
@@ -101,10 +101,10 @@ pub(super) fn run(args: &PresetArgs) -> Result<u8> {
 }
 
 fn print(report: &Report, in_full: bool) {
-    println!("{:<20} {}", report.name, report.product);
+    say!("{:<20} {}", report.name, report.product);
     if in_full {
         for value in &report.values {
-            println!(
+            say!(
                 "  {:<40} {:<10} {}",
                 format!("{}.{} = {}", value.table, value.key, value.value),
                 format!("{:?}", value.provenance).to_lowercase(),
@@ -126,12 +126,12 @@ fn print(report: &Report, in_full: bool) {
             let off = (simulated / row.published - 1.0) * 100.0;
             print!(", simulated {:>8.2} ({off:+.0} %)", simulated / scale);
         }
-        println!();
+        say!("");
     }
     if !report.random_reads_by_depth.is_empty() {
-        println!("  random reads of 4 KiB, k/s by depth:");
+        say!("  random reads of 4 KiB, k/s by depth:");
         for (depth, rate) in &report.random_reads_by_depth {
-            println!("    {depth:>4}  {:>8.1}", rate / 1e3);
+            say!("    {depth:>4}  {:>8.1}", rate / 1e3);
         }
     }
 }

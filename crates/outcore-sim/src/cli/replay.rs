@@ -84,7 +84,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<u8> {
         eprintln!("warning: {warning}");
     }
     if args.json {
-        println!("{}", json(&report)?);
+        say!("{}", json(&report)?);
     } else {
         print(&report);
     }
@@ -106,26 +106,31 @@ fn block_options(args: &ReplayArgs) -> Result<BlockOptions> {
 
 fn print(report: &ReplayReport) {
     let moved = (report.read_bytes + report.write_bytes) as f64;
-    println!(
+    say!(
         "{} requests in {:.3} s of simulated time, {:.1} MB/s",
         report.requests,
         report.seconds,
         moved / 1e6 / report.seconds.max(1e-12)
     );
     let response = &report.response_us;
-    println!(
+    say!(
         "response in us: mean {:.1}, p50 {:.1}, p99 {:.1}, p99.9 {:.1}, p99.99 {:.1}, max {:.1}",
-        response.mean, response.p50, response.p99, response.p999, response.p9999, response.max
+        response.mean,
+        response.p50,
+        response.p99,
+        response.p999,
+        response.p9999,
+        response.max
     );
     if report.computation_seconds > 0.0 {
-        println!(
+        say!(
             "computation: {:.3} s over all threads (--cpu scales it)",
             report.computation_seconds
         );
     }
-    println!("bottleneck: {}", report.bottleneck);
+    say!("bottleneck: {}", report.bottleneck);
     for (at, drive) in report.drives.iter().enumerate() {
-        println!(
+        say!(
             "drive {at}: {:.1} MB, busy {:.0} %, mean {:.1} us, {} {:.0} %, write amplification {:.2}",
             drive.bytes as f64 / 1e6,
             drive.busy * 100.0,

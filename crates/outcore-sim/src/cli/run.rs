@@ -199,7 +199,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
             );
         }
         if args.json {
-            println!("{}", summary_line(&outcome.summary)?);
+            say!("{}", summary_line(&outcome.summary)?);
         } else {
             print_summary(&outcome.summary);
         }
@@ -237,7 +237,7 @@ pub(super) fn sweep_command(args: &SweepArgs) -> Result<u8> {
     }
     if args.json {
         for point in &points {
-            println!("{}", json(point)?);
+            say!("{}", json(point)?);
         }
         return Ok(0);
     }
@@ -245,7 +245,7 @@ pub(super) fn sweep_command(args: &SweepArgs) -> Result<u8> {
         .iter()
         .map(|axis| format!("{:>18}", axis.key))
         .collect();
-    println!(
+    say!(
         "{} {:>12} {:>12} {:>12} {:>10}  {}",
         keys.join(" "),
         "IOPS",
@@ -260,7 +260,7 @@ pub(super) fn sweep_command(args: &SweepArgs) -> Result<u8> {
             .iter()
             .map(|(_, value)| format!("{value:>18}"));
         let total = &point.summary.total;
-        println!(
+        say!(
             "{} {:>12.0} {:>12.2} {:>12.2} {:>10.1}  {:.4}",
             values.collect::<Vec<_>>().join(" "),
             total.iops,
@@ -284,13 +284,19 @@ fn summary_line(summary: &Summary) -> Result<String> {
 }
 
 fn print_summary(summary: &Summary) {
-    println!("drive {}", summary.drive);
-    println!(
+    say!("drive {}", summary.drive);
+    say!(
         "{:<10} {:>10} {:>12} {:>10} {:>12} {:>12} {:>12}",
-        "flow", "requests", "IOPS", "MB/s", "mean us", "p99 us", "p99.99 us"
+        "flow",
+        "requests",
+        "IOPS",
+        "MB/s",
+        "mean us",
+        "p99 us",
+        "p99.99 us"
     );
     for flow in summary.flows.iter().chain(std::iter::once(&summary.total)) {
-        println!(
+        say!(
             "{:<10} {:>10} {:>12.0} {:>10.1} {:>12.2} {:>12.2} {:>12.2}",
             flow.name,
             flow.requests,
@@ -301,22 +307,22 @@ fn print_summary(summary: &Summary) {
             flow.p9999_response_ns as f64 / 1e3
         );
     }
-    println!("write amplification {:.3}", summary.write_amplification);
-    println!("energy {:.3} J", summary.energy_joules);
+    say!("write amplification {:.3}", summary.write_amplification);
+    say!("energy {:.3} J", summary.energy_joules);
     let time = &summary.breakdown;
-    println!("link {:.2} us a request", time.link_ns / 1e3);
-    println!(
+    say!("link {:.2} us a request", time.link_ns / 1e3);
+    say!(
         "a flash operation of the host: queued {:.2} us, bus {:.2} us, array {:.2} us, waiting for the bus {:.2} us",
         time.wait_die_ns / 1e3,
         time.bus_ns / 1e3,
         time.array_ns / 1e3,
         time.wait_bus_ns / 1e3
     );
-    println!(
+    say!(
         "collection used {:.1} % of the dies' time",
         time.collection_share * 100.0
     );
     for (name, share) in &time.utilisation {
-        println!("{name} used {:.1} %", share * 100.0);
+        say!("{name} used {:.1} %", share * 100.0);
     }
 }

@@ -154,7 +154,12 @@ mod tests {
             ("flsh.channels=3", "did you mean `flash`?"),
             ("flash=3", "is a table"),
             ("flash.channels=many", "flash.channels = many"),
-            ("flash.channels=0", "must be larger"),
+            ("flash.channels=0", "flash.channels is too small"),
+            ("flash.dies=0", "flash.dies is too small"),
+            (
+                "flash.planes=1000000000",
+                "flash.planes is 1000000000; at most 64",
+            ),
             ("flash.erase=3 bananas", "75us"),
             ("flash.channels", "no setting"),
         ] {

@@ -33,6 +33,15 @@ struct Slot {
     state: State,
 }
 
+const NO_SLOT: Slot = Slot {
+    bitmap: 0,
+    stamp: 0,
+    unit: NONE,
+    newer: NONE,
+    older: NONE,
+    state: State::Clean,
+};
+
 /// The slots of one pool, in LRU order.
 #[derive(Debug, Clone)]
 struct Slots {
@@ -47,7 +56,7 @@ impl Slots {
     fn new(capacity_count: u32) -> Self {
         Slots {
             at: IntMap::default(),
-            slots: Pool::new(),
+            slots: Pool::new(NO_SLOT),
             newest: NONE,
             oldest: NONE,
             capacity_count: capacity_count.max(1),
@@ -211,6 +220,10 @@ impl Drive {
     fn cached_read(&mut self, req: u32, queue: u16) {
         let pool = self.cache.pool(queue);
         let mut at = self.reqs[req].first;
+        if self.cache.pools[pool].at.is_empty() {
+            self.dispatch(at);
+            return;
+        }
         let (mut first, mut last) = (NONE, NONE);
         let mut hit_sectors = 0;
         while at != NONE {

@@ -548,18 +548,19 @@ impl Drive {
                 within
             };
             let count = (per_unit - at).min(rest);
-            let mut tr = Tr::new(kind, Source::User, queue, class);
-            tr.lpa = base + unit as u32;
             let mask = if count >= 64 {
                 u64::MAX
             } else {
                 (1 << count) - 1
             };
-            tr.bitmap = mask << within;
-            tr.bytes = count as u32 * SECTOR_BYTES;
-            tr.req = req;
-            tr.stamp = self.now;
-            let tr = self.trs.put(tr);
+            let tr = self.trs.put(Tr {
+                lpa: base + unit as u32,
+                bitmap: mask << within,
+                bytes: count as u32 * SECTOR_BYTES,
+                req,
+                stamp: self.now,
+                ..Tr::new(kind, Source::User, queue, class)
+            });
             if previous == NONE {
                 self.reqs[req].first = tr;
             } else {

@@ -85,6 +85,15 @@ struct CmtEntry {
     waiting: bool,
 }
 
+const NO_ENTRY: CmtEntry = CmtEntry {
+    bitmap: 0,
+    unit: NONE,
+    newer: NONE,
+    older: NONE,
+    dirty: false,
+    waiting: false,
+};
+
 /// The cache of mapping entries of one queue.
 #[derive(Debug, Clone)]
 pub(super) struct Cmt {
@@ -99,7 +108,7 @@ impl Cmt {
     fn new(capacity_count: u32) -> Self {
         Cmt {
             at: IntMap::default(),
-            entries: Pool::new(),
+            entries: Pool::new(NO_ENTRY),
             newest: NONE,
             oldest: NONE,
             capacity_count,
@@ -244,7 +253,7 @@ impl Mapping {
                 table: vec![0; table_pages as usize + 1],
                 table_pages,
                 arriving: IntMap::default(),
-                nodes: Pool::new(),
+                nodes: Pool::new((NONE, NONE)),
                 departing: IntSet::default(),
                 waiting_reads: IntMap::default(),
                 waiting_writes: IntMap::default(),

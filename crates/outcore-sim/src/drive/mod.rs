@@ -202,8 +202,8 @@ impl Drive {
         let blocks = blocks::Blocks::new(&p, queues.len(), shares, config.gc.policy)?;
         let mut drive = Drive {
             events: EventQueue::default(),
-            reqs: Pool::new(),
-            trs: Pool::new(),
+            reqs: Pool::new(Req::BLANK),
+            trs: Pool::new(Tr::BLANK),
             link: link::Link::new(&p),
             throttle: throttle::Throttle::new(&config.throttle),
             cache: cache::Cache::new(&p, queues.len()),

@@ -112,6 +112,21 @@ impl Drive {
     /// Looks up the units of a list of operations (linked by `sibling`) and hands them to the
     /// scheduler.
     pub(super) fn dispatch(&mut self, first: u32) {
+        let Tr {
+            queue,
+            kind,
+            sibling,
+            ..
+        } = self.trs[first];
+        if kind == Kind::Read && sibling == NONE && self.p.resident && self.dispatches_at_once() {
+            // Nearly always: a small read, alone.
+            self.look_up(queue, first);
+            if self.trs[first].placed {
+                self.queue_and_serve(first);
+            }
+            self.drop_ended();
+            return;
+        }
         if !self.p.compat {
             // Pages that one request fills go to the scheduler together, so that the planes of a
             // die can be programmed by one command. MQSim opens the batch after the lookups.
@@ -156,9 +171,19 @@ impl Drive {
         if !self.p.compat {
             self.close_batch();
         }
+        self.drop_ended();
+    }
+
+    fn drop_ended(&mut self) {
         while let Some(tr) = self.pack.ended.pop() {
             self.trs.drop_at(tr);
         }
+    }
+
+    /// Nothing holds units, and nobody gathers operations that belong together.
+    #[inline]
+    fn dispatches_at_once(&self) -> bool {
+        self.map.locked.is_empty() && self.batch_of_one()
     }
 
     /// Submits a placed operation, and the read that it waits for.

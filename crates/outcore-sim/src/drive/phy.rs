@@ -38,6 +38,8 @@ struct Unit {
     transfer: u32,
     waiting_reads: u32,
     finish: Ps,
+    /// Time that the command takes in the array.
+    array: Ps,
     array_busy: bool,
     suspended: List,
     suspended_kind: Status,
@@ -63,6 +65,7 @@ impl Phy {
             transfer: NONE,
             waiting_reads: 0,
             finish: 0,
+            array: 0,
             array_busy: false,
             suspended: List::EMPTY,
             suspended_kind: Status::Idle,
@@ -170,6 +173,7 @@ impl Drive {
         self.stats.bus_ps += time;
         let state = &mut self.phy.units[unit as usize];
         state.active = chosen;
+        state.array = array;
         state.status = Status::Command;
         self.phy.busy[channel as usize] = true;
         self.schedule(self.now + time, event_kind::COMMAND_IN, unit);
@@ -230,7 +234,7 @@ impl Drive {
         let channel = self.p.channel_of_unit(unit);
         let state = &self.phy.units[unit as usize];
         let head = state.active.head;
-        let time = self.array_time(head);
+        let time = state.array;
         let status = match self.trs[head].kind {
             Kind::Read => Status::Reading,
             Kind::Program => Status::Programming,

@@ -72,10 +72,15 @@ impl Throttle {
 
 impl Bucket {
     /// When a request of `bytes` that arrives now may go on.
+    #[inline]
     pub(super) fn admit(&mut self, now: Ps, bytes: u64) -> Ps {
         if self.rate == 0 {
             return now;
         }
+        self.admit_limited(now, bytes)
+    }
+
+    fn admit_limited(&mut self, now: Ps, bytes: u64) -> Ps {
         self.passed_bytes += bytes;
         let mut at = now.max(self.last);
         let mut rest = bytes;

@@ -75,6 +75,8 @@ impl Unit {
 pub(super) struct Tsu {
     units: Vec<Unit>,
     turn: Vec<u32>,
+    /// Units of a channel with operations in their queues, a bit each; for the first 64.
+    waiting: Vec<u64>,
     batch: Vec<u32>,
     depth: u32,
     /// The one class that user operations have; `None` when there are several.
@@ -105,6 +107,7 @@ impl Tsu {
         Tsu {
             units: vec![unit; (p.channels * p.units_per_channel) as usize],
             turn: vec![0; p.channels as usize],
+            waiting: vec![0; p.channels as usize],
             batch: Vec::with_capacity(256),
             depth: 0,
             single,
@@ -127,6 +130,19 @@ impl Drive {
         self.tsu.batch.push(tr);
     }
 
+    /// Whether an operation that is submitted alone can be queued at once.
+    #[inline]
+    pub(super) fn batch_of_one(&self) -> bool {
+        self.tsu.depth == 0 && self.tsu.single.is_some()
+    }
+
+    /// Queues an operation that comes alone, where all have one class.
+    #[inline]
+    pub(super) fn queue_and_serve(&mut self, tr: u32) {
+        let unit = self.queue_tr(tr);
+        self.serve_channel(self.p.channel_of_unit(unit));
+    }
+
     /// Operations waiting or running at a unit.
     pub(super) fn unit_load(&self, unit: u32) -> u32 {
         self.tsu.units[unit as usize].pending + u32::from(!self.phy.idle(unit))
@@ -140,11 +156,9 @@ impl Drive {
             return;
         }
         if let ([tr], Some(_)) = (&self.tsu.batch[..], self.tsu.single) {
-            // Nearly always: a small read, alone.
             let tr = *tr;
             self.tsu.batch.clear();
-            let unit = self.queue_tr(tr);
-            self.serve_channel(self.p.channel_of_unit(unit));
+            self.queue_and_serve(tr);
             return;
         }
         let mut touched = [0u64; 16];
@@ -198,7 +212,22 @@ impl Drive {
         let state = &mut self.tsu.units[unit as usize];
         state.pending += 1;
         state.list(which).push(&mut self.trs, tr);
+        let channel = self.p.channel_of_unit(unit);
+        let at = unit - channel * self.p.units_per_channel;
+        self.tsu.waiting[channel as usize] |= 1u64.checked_shl(at).unwrap_or(0);
         unit
+    }
+
+    /// `count` operations have left the queues of a unit.
+    #[inline]
+    fn left_queue(&mut self, unit: u32, count: u32) {
+        let state = &mut self.tsu.units[unit as usize];
+        state.pending -= count;
+        if state.pending == 0 {
+            let channel = self.p.channel_of_unit(unit);
+            let at = unit - channel * self.p.units_per_channel;
+            self.tsu.waiting[channel as usize] &= !1u64.checked_shl(at).unwrap_or(0);
+        }
     }
 
     /// Offers an idle channel to its units, in turn, until one takes it.
@@ -208,6 +237,25 @@ impl Drive {
         }
         let count = self.p.units_per_channel;
         let first = channel * count;
+        if self.tsu.single.is_some() && count <= u64::BITS {
+            // A unit without operations would be passed over, and a turn that all pass comes back.
+            let turn = self.tsu.turn[channel as usize];
+            let waiting = self.tsu.waiting[channel as usize];
+            let before = (1u64 << turn) - 1;
+            for mut bits in [waiting & !before, waiting & before] {
+                while bits != 0 {
+                    let at = bits.trailing_zeros();
+                    bits &= bits - 1;
+                    self.serve_unit(first + at);
+                    if !self.phy.channel_idle(channel) {
+                        let next = if at + 1 == count { 0 } else { at + 1 };
+                        self.tsu.turn[channel as usize] = next;
+                        return;
+                    }
+                }
+            }
+            return;
+        }
         for _ in 0..count {
             let turn = self.tsu.turn[channel as usize];
             self.serve_unit(first + turn);
@@ -225,7 +273,13 @@ impl Drive {
             if state.pending == 0 {
                 return;
             }
-            if !self.phy.idle(unit) && !self.may_interrupt(unit) {
+            if !self.phy.idle(unit) {
+                if !self.may_interrupt(unit) {
+                    return;
+                }
+            } else if state.pending == state.reads[HIGH].count {
+                // Nearly always: user reads, and nothing that could go before them.
+                self.issue_reads(unit);
                 return;
             }
         }
@@ -423,6 +477,18 @@ impl Drive {
         }
     }
 
+    /// Sends a command of user reads to an idle unit that has nothing else waiting.
+    fn issue_reads(&mut self, unit: u32) {
+        let list = &mut self.tsu.units[unit as usize].reads[HIGH];
+        if list.count > 1 {
+            self.issue(unit, Which::Read(HIGH), None, false);
+            return;
+        }
+        let chosen = std::mem::replace(list, List::EMPTY);
+        self.left_queue(unit, 1);
+        self.send_command(unit, chosen, false);
+    }
+
     /// True when nothing that the operation depends on is open.
     fn ready(&self, tr: u32) -> bool {
         let Tr {
@@ -478,7 +544,6 @@ impl Drive {
                 if fits {
                     planes |= bit;
                     let state = &mut self.tsu.units[unit as usize];
-                    state.pending -= 1;
                     state.list(which).remove(&mut self.trs, at);
                     chosen.push(&mut self.trs, at);
                 }
@@ -488,6 +553,7 @@ impl Drive {
         if chosen.is_empty() {
             return false;
         }
+        self.left_queue(unit, chosen.count);
         self.send_command(unit, chosen, suspend);
         true
     }

@@ -49,6 +49,22 @@ pub(crate) struct Req {
     pub(crate) lost: bool,
 }
 
+impl Req {
+    pub(crate) const BLANK: Req = Req {
+        arrival: 0,
+        enqueued: 0,
+        lba: 0,
+        tag: 0,
+        sectors: 0,
+        cache_sectors: 0,
+        open: 0,
+        first: NONE,
+        queue: 0,
+        op: Op::Read,
+        lost: false,
+    };
+}
+
 /// Kind of a flash operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -104,7 +120,9 @@ pub(crate) struct Tr {
 }
 
 impl Tr {
-    pub(crate) fn new(kind: Kind, source: Source, queue: u16, class: u8) -> Self {
+    pub(crate) const BLANK: Tr = Tr::new(Kind::Read, Source::User, 0, 0);
+
+    pub(crate) const fn new(kind: Kind, source: Source, queue: u16, class: u8) -> Self {
         Tr {
             bitmap: 0,
             stamp: 0,
@@ -133,23 +151,34 @@ impl Tr {
 pub(crate) struct Pool<T> {
     items: Vec<T>,
     free: Vec<u32>,
+    blank: T,
 }
 
 impl<T: Copy> Pool<T> {
-    pub(crate) fn new() -> Self {
+    /// No entries; `blank` stands in those that are not in use yet.
+    pub(crate) fn new(blank: T) -> Self {
         Pool {
             items: Vec::new(),
             free: Vec::new(),
+            blank,
         }
     }
 
+    // N.B. the place is settled before the item is made, so that its fields are written there at once
+    // and not copied from the stack.
     #[inline]
     pub(crate) fn put(&mut self, item: T) -> u32 {
-        if let Some(at) = self.free.pop() {
-            self.items[at as usize] = item;
-            return at;
-        }
-        self.items.push(item);
+        let at = match self.free.pop() {
+            Some(at) => at,
+            None => self.grow(),
+        };
+        self.items[at as usize] = item;
+        at
+    }
+
+    #[cold]
+    fn grow(&mut self) -> u32 {
+        self.items.push(self.blank);
         (self.items.len() - 1) as u32
     }
 
@@ -279,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_list_keeps_its_order_when_entries_leave_from_the_middle() {
-        let mut trs = Pool::new();
+        let mut trs = Pool::new(Tr::BLANK);
         let mut list = List::EMPTY;
         let ids: Vec<u32> = (0..5)
             .map(|_| trs.put(Tr::new(Kind::Read, Source::User, 0, 1)))
@@ -298,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_pool_uses_its_entries_again() {
-        let mut pool = Pool::new();
+        let mut pool = Pool::new(0);
         let a = pool.put(1);
         let b = pool.put(2);
         pool.drop_at(a);

@@ -137,7 +137,7 @@ pub fn run(args: &GpuArgs) -> Result<u8> {
     };
     let report = simulate(&setup)?;
     if args.json {
-        println!(
+        say!(
             "{}",
             json!({"type": "summary", "version": 1, "report": report})
         );
@@ -228,12 +228,20 @@ fn scheduling(name: &str, stride: u32) -> Result<Scheduling> {
 }
 
 fn print_report(report: &GpuReport) {
-    println!(
+    say!(
         "{:<10} {:>8} {:>9} {:>10} {:>11} {:>12} {:>10} {:>10} {:>10}",
-        "", "kernels", "blocks", "requests", "IOPS", "response us", "p99 us", "wait us", "end ms"
+        "",
+        "kernels",
+        "blocks",
+        "requests",
+        "IOPS",
+        "response us",
+        "p99 us",
+        "wait us",
+        "end ms"
     );
     let line = |flow: &FlowReport| {
-        println!(
+        say!(
             "{:<10} {:>8} {:>9} {:>10} {:>11.0} {:>12.1} {:>10.1} {:>10.1} {:>10.3}",
             flow.name,
             flow.kernels,
@@ -250,7 +258,7 @@ fn print_report(report: &GpuReport) {
         line(flow);
     }
     line(&report.total);
-    println!(
+    say!(
         "{:.1} blocks on the GPU on average, computing {:.1} % of their time; write amplification {:.2}",
         report.blocks_mean,
         report.compute_share * 100.0,

@@ -108,16 +108,16 @@ pub fn run(args: &PolicyArgs) -> Result<u8> {
         write_all(folder, args.force, &experiments, &value.to_string())?;
     }
     if args.json {
-        println!("{value}");
+        say!("{value}");
         return Ok(0);
     }
     for experiment in &experiments {
-        println!("{}\n", experiment.title);
+        say!("{}\n", experiment.title);
         for metric in Metric::ALL {
-            println!("{}", to_table(experiment, metric));
+            say!("{}", to_table(experiment, metric));
         }
         if let Some(table) = sampling_table(experiment) {
-            println!("{table}");
+            say!("{table}");
         }
     }
     Ok(0)
