@@ -4,6 +4,7 @@
     bench_view.py                         everything, about 14 minutes and 20 GiB of disk, 13 GiB of memory for tmpfs
     bench_view.py --only bytes,merge      some cases
     bench_view.py --scale 16              everything at a sixteenth: does it run?
+    bench_view.py --write-docs            everything, and the table in docs/benchmarks.md
 
 Prints a table with a row a measure (seen, target) and writes it as JSON, beside the report of `outcore bench view`
 (ActiveSort's Table 2 and Fig. 3), into `--results`. What is compared runs alternately, `--rounds` times (the throttled
@@ -14,9 +15,11 @@ cgroup v1 (scripts/loop_drives.py), `mount` needs FUSE; without them they say so
 from __future__ import annotations
 
 import argparse
+import base64
 import hashlib
 import json
 import os
+import random
 import shutil
 import statistics
 import subprocess
@@ -29,7 +32,11 @@ from typing import Any, Callable
 REPOSITORY = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
 GIB = 1 << 30
-CASES = ("bytes", "drive", "merge", "mount", "seek", "materialize", "figure3")
+CASES = ("bytes", "lines", "drive", "merge", "mount", "seek", "materialize", "figure3")
+DOCS = REPOSITORY / "docs" / "benchmarks.md"
+MARKS = ("<!-- bench-view: begin (written by benches/bench_view.py --write-docs) -->", "<!-- bench-view: end -->")
+#: What a row of any measure has.
+KNOWN = ("case", "measure", "seen", "target", "met")
 Json = dict[str, Any]
 
 
@@ -117,6 +124,40 @@ def case_bytes(bench: Bench) -> None:
     bench.say("bytes", "eager sort and one read: reads / N", eager["read_bytes"] / data + 1, "3", True)
     bench.say("bytes", "eager sort: writes / N", eager["written_bytes"] / data, "2", True)
     remove(source, view, out)
+
+
+def case_lines(bench: Bench) -> None:
+    """Text: a view built and read once beside a sort whose result is read once."""
+    source, view, out = bench.disk / "in.txt", bench.disk / "view", bench.disk / "out.txt"
+    write_text(source, GIB // bench.scale)
+    data = source.stat().st_size
+    memory = f"{256 // bench.scale + 64}MiB"
+    eager: list[float] = []
+    viewed: list[float] = []
+    for _ in range(bench.rounds):
+        sort = bench.run("sort", source, "-o", out, "--memory", memory)
+        eager.append(sort["wall"] + read_direct(out))
+        built = bench.run("view", "build", source, "-o", view, "--lines", "--memory", memory)
+        read = bench.to_nowhere("view", "cat", view, "--memory", memory)
+        viewed.append(built["wall"] + read["wall"])
+        remove(view, out)
+    reads = (built["read_bytes"] + read["read_bytes"]) / data
+    writes = built["written_bytes"] / data
+    bench.say("lines", "view: reads / N", reads, "<= 2.02", reads <= 2.02)
+    bench.say("lines", "view: writes / N", writes, "<= 1.01", writes <= 1.01)
+    bench.say("lines", "eager sort and one read: reads / N", sort["read_bytes"] / data + 1, "-", True)
+    bench.say("lines", "eager sort: writes / N", sort["written_bytes"] / data, "-", True)
+    bench.say("lines", "eager sort and read / view and read", statistics.median(eager) / statistics.median(viewed), "-",
+              True, eager_s=[round(s, 2) for s in eager], view_s=[round(s, 2) for s in viewed])
+    remove(source)
+
+
+def write_text(path: Path, size: int) -> None:
+    """Lines of 76 random letters and digits, the same each time."""
+    generator = random.Random(1)
+    with path.open("wb") as file:
+        while file.tell() < size:
+            file.write(base64.encodebytes(generator.randbytes(57 << 14)))
 
 
 def case_drive(bench: Bench) -> None:
@@ -282,6 +323,25 @@ def case_figure3(bench: Bench) -> None:
                 print(f"figure3      {table['id']:10} {cells}", flush=True)
 
 
+def write_docs(rows: list[Json]) -> None:
+    """Puts what was seen between the marks in docs/benchmarks.md."""
+    begin, end = MARKS
+    before, rest = DOCS.read_text().split(begin)
+    _, after = rest.split(end)
+    lines = [f"Run on {time.strftime('%d %B %Y')}.", "", "| case | measure | asked | reached | met |"]
+    lines.append("|---|---|---|---|---|")
+    for row in rows:
+        if "skipped" in row:
+            lines.append(f"| {row['case']} | skipped: {row['skipped']} | | | |")
+            continue
+        asked = "" if row["target"] == "-" else row["target"]
+        met = "" if not asked else "yes" if row["met"] else "**no**"
+        more = [f"{key} {value}" for key, value in row.items() if key not in KNOWN]
+        seen = f"{row['seen']:.4g}" + (f" ({'; '.join(more)})" if more else "")
+        lines.append(f"| {row['case']} | {row['measure']} | {asked} | {seen} | {met} |")
+    DOCS.write_text(f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{after}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     target = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target")) / "release"
@@ -292,6 +352,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dir", type=Path, default=Path("/var/tmp"), help="where the drive's files go")
     parser.add_argument("--results", type=Path, default=Path("bench-view"))
+    parser.add_argument("--write-docs", action="store_true", help="write the table of docs/benchmarks.md")
     options = parser.parse_args()
     wanted = options.only.split(",")
     unknown = [name for name in wanted if name not in CASES]
@@ -304,6 +365,8 @@ def main() -> int:
     finally:
         bench.close()
         (bench.results / "view.json").write_text(json.dumps(bench.rows, indent=2) + "\n")
+    if options.write_docs:
+        write_docs(bench.rows)
     missed = [row["measure"] for row in bench.rows if not row.get("met", True)]
     print(f"{len(bench.rows)} measures, {len(missed)} missed" + "".join(f"\n  {name}" for name in missed))
     return 0

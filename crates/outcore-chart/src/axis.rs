@@ -1,7 +1,8 @@
 //! Where values lie on an axis, and where its ticks are.
 //!
 //! Contract: pure. A linear axis begins at zero or below and ends at a round number; a logarithmic
-//! one spans its values, ticks at powers of two, or at 1, 2 and 5 times powers of ten.
+//! one spans its values, ticks at powers of two, or at 1, 2 and 5 times powers of ten. Bytes are counted
+//! in powers of two on either.
 
 use libm::{ceil, exp2, floor, log2, log10, pow};
 
@@ -49,7 +50,15 @@ impl<'a> Span<'a> {
             )
         } else {
             match axis.scale {
-                Scale::Linear => linear(low, high, is_y, are_whole),
+                Scale::Linear => {
+                    let low = if is_y { low.min(0.0) } else { low };
+                    let wide = (high - low).max(high.abs() * 1e-3).max(1e-9);
+                    let step = match axis.unit {
+                        Unit::Bytes => exp2(ceil(log2(wide / 6.0)).max(0.0)),
+                        _ => nice_step(wide / 6.0, are_whole),
+                    };
+                    linear(low, high, step)
+                }
                 Scale::Log2 => powers_of_two(low, high),
                 Scale::Log10 => powers_of_ten(low, high),
             }
@@ -84,15 +93,8 @@ impl<'a> Span<'a> {
     }
 }
 
-/// Ticks at round values; between whole ones (`are_whole`) there is nothing to show.
-fn linear(low: f64, high: f64, is_y: bool, are_whole: bool) -> (f64, f64, Vec<f64>) {
-    let low = if is_y { low.min(0.0) } else { low };
-    let wide = (high - low).max(high.abs() * 1e-3).max(1e-9);
-    let step = match nice_step(wide / 6.0) {
-        step if are_whole && step < 1.0 => 1.0,
-        step if are_whole && step == 2.5 => 5.0,
-        step => step,
-    };
+/// Ticks at whole steps.
+fn linear(low: f64, high: f64, step: f64) -> (f64, f64, Vec<f64>) {
     let first = floor(low / step + 1e-9) * step;
     let last = ceil(high / step - 1e-9) * step;
     let last = if last > first { last } else { first + step };
@@ -101,14 +103,19 @@ fn linear(low: f64, high: f64, is_y: bool, are_whole: bool) -> (f64, f64, Vec<f6
     (first, last, ticks)
 }
 
-/// The smallest of 1, 2, 2.5, 5 and 10 times a power of ten that is not below `step`.
-fn nice_step(step: f64) -> f64 {
+/// The smallest of 1, 2, 2.5, 5 and 10 times a power of ten that is not below `step`. Between whole
+/// values (`are_whole`) there is nothing to show.
+fn nice_step(step: f64, are_whole: bool) -> f64 {
     let power = pow(10.0, floor(log10(step)));
     let factors = [1.0, 2.0, 2.5, 5.0, 10.0];
     let fits = factors
         .iter()
         .find(|factor| **factor * power >= step * 0.999);
-    fits.unwrap_or(&10.0) * power
+    match fits.unwrap_or(&10.0) * power {
+        step if are_whole && step < 1.0 => 1.0,
+        step if are_whole && step == 2.5 => 5.0,
+        step => step,
+    }
 }
 
 fn powers_of_two(low: f64, high: f64) -> (f64, f64, Vec<f64>) {
@@ -180,6 +187,17 @@ mod tests {
         let decades = ticks(Scale::Log10, &[3.0, 900_000.0]);
         assert_eq!(decades.first(), Some(&1.0));
         assert!(decades.last() >= Some(&900_000.0));
+    }
+
+    #[test]
+    fn ticks_of_bytes_are_round_as_bytes_are_shown() {
+        let axis = Axis::new("x", Unit::Bytes);
+        let values = [411_299_840.0, 134_426_624.0].into_iter();
+        let span = Span::of(&axis, values, true).unwrap();
+        let shown: Vec<String> = span.ticks.iter().map(|tick| span.show(*tick)).collect();
+        assert_eq!(shown, ["0", "128 MiB", "256 MiB", "384 MiB", "512 MiB"]);
+        let span = Span::of(&axis, [0.0, 3.0].into_iter(), true).unwrap();
+        assert_eq!(span.ticks, [0.0, 1.0, 2.0, 3.0]);
     }
 
     #[test]
