@@ -26,7 +26,7 @@ pub(crate) fn source_name(view: &Path) -> String {
     format!("{SOURCE}-{}-{name}", std::process::id())
 }
 
-/// The mountpoint as an absolute path, a directory, free of mounts whose server is gone.
+/// The mountpoint as an absolute path: an empty directory, free of mounts whose server is gone.
 pub(crate) fn prepare(mountpoint: &Path) -> Result<PathBuf> {
     const OPERATION: &str = "use mountpoint";
     let absolute = std::path::absolute(mountpoint).unwrap_or_else(|_| mountpoint.into());
@@ -40,8 +40,16 @@ pub(crate) fn prepare(mountpoint: &Path) -> Result<PathBuf> {
         facts = fs::metadata(&absolute);
     }
     match facts {
-        Ok(facts) if facts.is_dir() => fs::canonicalize(&absolute)
-            .map_err(|error| Error::io(OPERATION, &error).path(&absolute)),
+        Ok(facts) if facts.is_dir() => {
+            let named = |error: std::io::Error| Error::io(OPERATION, &error).path(mountpoint);
+            match fs::read_dir(&absolute).map_err(named)?.next() {
+                None => fs::canonicalize(&absolute).map_err(named),
+                // What is in it would not be seen: another view, too.
+                Some(_) => Err(Error::usage(OPERATION, "it is not empty")
+                    .path(mountpoint)
+                    .hint("name an empty directory, or unmount what is there")),
+            }
+        }
         Ok(_) => Err(Error::usage(OPERATION, "it is no directory")
             .path(mountpoint)
             .hint("name an empty directory")),

@@ -11,8 +11,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outcore::algo::sort::SortInput;
-use outcore::algo::view::{BuildOptions, SortedView, build};
+use outcore::algo::sort::{SortInput, SortOptions, SortOutput, sort};
+use outcore::algo::view::{BuildOptions, SortedView, ViewOrder, build};
 use outcore::config::IoMode;
 use outcore::data::RecordFormat;
 use outcore::job::{Job, JobOptions};
@@ -155,6 +155,81 @@ fn the_mounted_file_is_the_sorted_file_for_many_readers_at_once() {
                 }
             });
             assert!(fs::read(path).unwrap() == sorted);
+        });
+        assert!(told.is_empty(), "{told:?}");
+    }
+}
+
+#[test]
+fn whatever_is_mounted_is_what_sort_writes() {
+    if is_skipped() {
+        return;
+    }
+    for (turn, format) in [
+        "u64",
+        "i16be",
+        "f32",
+        "u128",
+        "f32x3",
+        "7/2:3,0:1",
+        "100/0:10",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let format = RecordFormat::parse_type(format).unwrap();
+        let (seed, count) = (1000 * turn as u64, 20_000);
+        let bytes = count * format.record_bytes();
+        // Few different bytes make many equal keys.
+        let few = if turn % 2 == 0 { 0xFF } else { 1 };
+        let input: Vec<u8> = (0..bytes as u64)
+            .map(|at| random(seed + at) as u8 & few)
+            .collect();
+        fs::write(dir.path().join("in"), input).unwrap();
+        let input = [SortInput::raw(dir.path().join("in"))];
+        let job = Job::new(
+            JobOptions {
+                memory_bytes: (64 + 40 * turn as u64) << 20,
+                threads: 1 + turn % 3,
+                ..JobOptions::default()
+            },
+            IoMode::Auto,
+        );
+        let sorting = SortOptions {
+            descending: turn % 3 == 1,
+            stable: turn % 4 == 2,
+            ..SortOptions::default()
+        };
+        let path = dir.path().join("sorted");
+        let output = SortOutput::File {
+            path: path.clone(),
+            header: None,
+        };
+        sort(&job, &input, output, &format, sorting).unwrap();
+        let sorted = fs::read(path).unwrap();
+        let home = dir.path().join("view");
+        fs::create_dir(&home).unwrap();
+        let runs = 1 + random(seed) % 60;
+        let options = BuildOptions {
+            order: ViewOrder {
+                descending: sorting.descending,
+                stable: sorting.stable,
+            },
+            run_bytes: Some((bytes as u64).div_ceil(runs)),
+            ..BuildOptions::default()
+        };
+        drop(build(&job, &input, &home, &format, options).unwrap());
+        let view = Arc::new(SortedView::open(&job, &home).unwrap());
+        let told = with_mount(&view, dir.path(), turn % 2 == 1, |path| {
+            assert!(fs::read(path).unwrap() == sorted, "{format} in {runs} runs");
+            let file = File::open(path).unwrap();
+            for read in 0..50 {
+                let at = random(seed + read) as usize % sorted.len();
+                let mut part = vec![0; (random(seed + at as u64) % 9000) as usize];
+                let got = file.read_at(&mut part, at as u64).unwrap();
+                assert!(part[..got] == sorted[at..at + got], "{format} at {at}");
+            }
         });
         assert!(told.is_empty(), "{told:?}");
     }

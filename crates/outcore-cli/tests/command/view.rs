@@ -334,6 +334,9 @@ fn a_mount_goes_with_its_server_however_that_ends() {
         return;
     };
     assert_eq!(place.read("m/sorted.bin"), sorted);
+    place
+        .run(&["view", "mount", "v", "m"])
+        .fails(2, &["not empty"], "unmount");
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(wait_for(&mut child).code(), Some(0));
     wait_unmounted(&place.path("m"));

@@ -59,7 +59,11 @@ pub(super) fn cut_lines(
             let is_last = end_bytes - at_bytes < room_bytes;
             let to_bytes = match is_last {
                 true => end_bytes,
-                false => match look.last_end(part, at_bytes, at_bytes + room_bytes)? {
+                false => match look.last_end(
+                    part,
+                    (at_bytes, at_bytes + room_bytes),
+                    sizes.line_bytes_max,
+                )? {
                     Some(to_bytes) => to_bytes,
                     // The next line is longer than what is left of this run.
                     None if current.units > 0 => {
@@ -100,9 +104,15 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Where the last line ends that begins at or behind `from` and ends at `to` at the latest.
-    fn last_end(&self, part: &InputPart, from: u64, to: u64) -> Result<Option<u64>> {
-        let least = from.max(to.saturating_sub(self.sizes.line_bytes_max));
+    /// Where the last line ends that begins at or behind `from` and ends at `to` at the latest, and not
+    /// further in front of it than `reach_bytes`.
+    fn last_end(
+        &self,
+        part: &InputPart,
+        (from, to): (u64, u64),
+        reach_bytes: u64,
+    ) -> Result<Option<u64>> {
+        let least = from.max(to.saturating_sub(reach_bytes));
         let mut end = to;
         while end > least {
             let start = block_floor(end.saturating_sub(LOOK_BYTES)).max(block_floor(from));
@@ -132,7 +142,12 @@ impl Look<'_> {
         }
         match last == end_bytes {
             true => Ok(end_bytes),
-            false => Err(self.too_long(part, from)),
+            false => {
+                let before = self.last_end(part, (from, to), u64::MAX)?;
+                Err(line_too_long(self.sizes.line_bytes_max)
+                    .path(&part.file.path)
+                    .offset(before.unwrap_or(from)))
+            }
         }
     }
 
@@ -145,12 +160,6 @@ impl Look<'_> {
             (start, end_bytes - start),
         )?;
         Ok(bytes.last() == Some(&self.terminator))
-    }
-
-    fn too_long(&self, part: &InputPart, at_bytes: u64) -> Error {
-        line_too_long(self.sizes.line_bytes_max)
-            .path(&part.file.path)
-            .offset(at_bytes)
     }
 }
 
