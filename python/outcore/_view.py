@@ -187,10 +187,16 @@ class LineView(_Sorted):
     """Lines in order, merged while they are read; made by `sort_view` with `lines=True`.
 
     `len(view)` is the number of lines, `view[i]` a line, `view[i:j]` a list of them; lines are bytes
-    without their end. Arguments, errors, threads and pickling are as `View` has them.
+    without their end. Arguments, errors, threads and pickling are as `View` has them. Of a view of CSV
+    lines are records, and may hold newlines.
     """
 
     _LINES = True
+
+    @property
+    def header(self) -> bytes:
+        """What stands before the first line in the sorted file: the header of CSV, or nothing."""
+        return self._info["front"]
 
     @overload
     def __getitem__(self, at: slice) -> list[bytes]: ...
@@ -278,6 +284,8 @@ def sort_view(
     separator: str | None = None,
     order: str = "",
     by: Keys | None = None,
+    csv: bool = False,
+    header: bool = True,
     zero_terminated: bool = False,
     descending: bool = False,
     stable: bool = False,
@@ -301,6 +309,8 @@ def sort_view(
     separator: str | None = None,
     order: str = "",
     by: Keys | None = None,
+    csv: bool = False,
+    header: bool = True,
     zero_terminated: bool = False,
     descending: bool = False,
     stable: bool = False,
@@ -326,7 +336,11 @@ def sort_view(
         lines: The files are text; the result is a `LineView`.
         separator: Of lines, the byte between fields, as `-t`; without it fields begin where blanks do.
         order: Of lines, letters of GNU sort for lines and keys without their own: `"n"`, `"V"`.
-        by: Of JSON lines, paths of fields: `".user.id"`, or `".price:r"` for the largest first.
+        by: Of JSON lines, paths of fields: `".user.id"`, or `".price:r"` for the largest first. With
+            `csv`, names of columns or their numbers from 1: `"price:nr"`.
+        csv: The lines are records of CSV; quotes may hold separators and newlines. `separator` is a comma
+            by default, in files called `.tsv` a tab.
+        header: The first line of each file of CSV names its columns; `LineView.header` has it.
         zero_terminated: Lines end with NUL, not newline.
         descending: Largest first.
         stable: Equal keys keep the order of the input.
@@ -348,8 +362,12 @@ def sort_view(
     if lines:
         if not (dtype is None and record is None):
             raise usage("choose type", "lines and a type of records", "give one of the two")
+        if csv and (by is None or zero_terminated):
+            hint = "name columns with by=; its records end with newlines"
+            raise usage("sort", "CSV without a column, or with NULs", hint)
         asked = _lines_request(key, separator, order, by, zero_terminated)
-    elif separator is not None or order or by is not None or zero_terminated:
+        asked["is_csv"], asked["has_header"] = bool(csv), bool(header)
+    elif separator is not None or order or by is not None or csv or zero_terminated:
         raise usage("choose type", "an order of lines, and no lines", "add lines=True")
     request = ViewBuildRequest(
         inputs=_paths(src),
@@ -384,6 +402,8 @@ def _lines_request(
         separator=None if separator is None else os.fsencode(separator)[0],
         by=_texts(by),
         terminator=0 if zero_terminated else ord("\n"),
+        is_csv=False,
+        has_header=False,
     )
 
 

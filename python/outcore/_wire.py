@@ -5,6 +5,7 @@ The keys are those of `src/request.rs` and `src/reply.rs`. Nothing outside the p
 
 from __future__ import annotations
 
+import builtins
 from typing import Callable, TypedDict, Union
 
 #: Takes phase, bytes done, bytes in all, bytes read, bytes written, seconds, the slowest drive.
@@ -266,6 +267,8 @@ class ViewLinesRequest(TypedDict):
     separator: int | None
     by: list[str]
     terminator: int
+    is_csv: bool
+    has_header: bool
 
 
 class ViewBuildRequest(TypedDict):
@@ -289,6 +292,7 @@ class ViewInfo(TypedDict):
     bytes: int
     type: str
     terminator: int | None
+    front: builtins.bytes
     descr: str | None
     columns: int | None
     runs: int

@@ -142,6 +142,8 @@ pub(crate) struct ViewLines {
     pub(crate) separator: Option<u8>,
     pub(crate) by: Vec<String>,
     pub(crate) terminator: u8,
+    pub(crate) is_csv: bool,
+    pub(crate) has_header: bool,
 }
 
 /// Records to generate.

@@ -12,14 +12,18 @@ use outcore::algo::sort::SortInput;
 use outcore::algo::view::{BuildOptions, SortedView, ViewOrder, ViewType, build as run_build};
 use outcore::config::Environment;
 use outcore::data::NpyHeader;
+use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
-use outcore_formats::inputs::{self, Input, Streams};
+use outcore_formats::inputs::{self, Input, Source, Streams};
+use outcore_formats::means::Means;
 use outcore_formats::records;
+use outcore_formats::spool::Spool;
 use outcore_formats::text::compress::Compression;
+use outcore_formats::text::csv_files::{bytes_of, settle_view};
 use outcore_formats::text::order::OrderSpec;
 use outcore_formats::view::{self, NewDir, key as read_key};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyDict};
+use pyo3::types::{PyByteArray, PyBytes, PyDict};
 
 use crate::run::{self, Run};
 use crate::{errors, request};
@@ -42,7 +46,7 @@ impl View {
     }
 
     /// What it is: `records`, `record_bytes` (0 for lines), `bytes`, `type`, `descr`, `columns`,
-    /// `terminator` (of lines), `runs`, `descending`, `stable`.
+    /// `terminator` (of lines), `front` (bytes before the first one), `runs`, `descending`, `stable`.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let info = self.view.info();
         let facts = PyDict::new(py);
@@ -61,6 +65,7 @@ impl View {
         facts.set_item("bytes", self.view.len_bytes())?;
         facts.set_item("type", name)?;
         facts.set_item("terminator", terminator)?;
+        facts.set_item("front", PyBytes::new(py, self.view.front()))?;
         facts.set_item("descr", descr)?;
         facts.set_item("columns", header.and_then(|header| header.columns()))?;
         facts.set_item("runs", info.runs.len())?;
@@ -69,7 +74,8 @@ impl View {
         Ok(facts)
     }
 
-    /// The bytes of records or lines `start` to `stop`.
+    /// The bytes of records or lines `start` to `stop`; lines end with the terminator that
+    /// [`View::info`] says.
     fn read<'py>(
         &self,
         py: Python<'py>,
@@ -79,7 +85,7 @@ impl View {
         let view = self.view.clone();
         let bytes = run::watch(py, None, move |run| {
             let view = view.watched(Arc::clone(&run.control));
-            let mut reader = view.reader(view.reader_bytes(READERS))?;
+            let mut reader = view.reader_of_runs(view.reader_bytes(READERS))?;
             reader.seek(start..stop)?;
             let mut bytes = vec![0; reader.left_bytes() as usize];
             reader.read(&mut bytes)?;
@@ -117,8 +123,9 @@ const READERS: usize = 4;
 /// Builds a view as `request` says, and opens it.
 pub(crate) fn build(request: request::ViewBuild, run: &Run) -> Result<View> {
     let means = request.means.load(&run.environment)?;
-    let (what, files, data_bytes) = find(&request)?;
-    let job = run.job(&means, means.named_drives(data_bytes)?);
+    let mut spool = None;
+    let found = find(&request, run, &means, &mut spool)?;
+    let job = run.job(&means, means.named_drives(found.data_bytes)?);
     let options = BuildOptions {
         order: ViewOrder {
             descending: request.descending,
@@ -130,19 +137,37 @@ pub(crate) fn build(request: request::ViewBuild, run: &Run) -> Result<View> {
     };
     let home = NewDir::make(&request.output)?;
     let dir = std::path::absolute(&request.output).unwrap_or_else(|_| request.output.clone());
-    let (view, _) = run_build(&job, &files, &dir, what, options)?;
+    let built = run_build(&job, &found.files, &dir, found.what, options);
+    let (view, _) = built.map_err(|error| inputs::explain(&found.named, error))?;
     home.keep();
     Ok(View { view })
 }
 
-/// What the view will hold, the files, and their bytes.
-fn find(request: &request::ViewBuild) -> Result<(ViewType, Vec<SortInput>, u64)> {
+/// What a view is made of.
+struct Found {
+    what: ViewType,
+    files: Vec<SortInput>,
+    /// Files of lines with the names that the user knows.
+    named: Vec<Source>,
+    data_bytes: u64,
+}
+
+/// The inputs of a view; copies of records of CSV that span lines live as long as `spool`.
+fn find(
+    request: &request::ViewBuild,
+    run: &Run,
+    means: &Means,
+    spool: &mut Option<Spool>,
+) -> Result<Found> {
     let Some(lines) = &request.lines else {
         let looked = inputs::open_files(&request.inputs)?;
         let decided = records::decide(&request.records.to_request()?, &looked)?;
-        let files = looked.iter().map(Input::to_sort).collect();
-        let data_bytes = looked.iter().map(|input| input.data_bytes).sum();
-        return Ok((ViewType::Records(decided.format), files, data_bytes));
+        return Ok(Found {
+            what: ViewType::Records(decided.format),
+            files: looked.iter().map(Input::to_sort).collect(),
+            named: Vec::new(),
+            data_bytes: looked.iter().map(|input| input.data_bytes).sum(),
+        });
     };
     let spec = OrderSpec {
         keys: lines.line_keys.clone(),
@@ -151,24 +176,33 @@ fn find(request: &request::ViewBuild) -> Result<(ViewType, Vec<SortInput>, u64)>
         by: lines.by.clone(),
         descending: request.descending,
         stable: request.stable,
-        seed: 0,
+        ..OrderSpec::default()
     };
-    let mut files = Vec::with_capacity(request.inputs.len());
-    let mut data_bytes = 0;
-    for source in inputs::find(&request.inputs, Streams::Refused)? {
+    let mut named = inputs::find(&request.inputs, Streams::Refused)?;
+    for source in &named {
         if Compression::of(&source.name).is_some() {
             return Err(Error::usage("read lines", "the file is compressed")
                 .path(&source.name)
                 .hint("unpack it, or use `outcore view build --lines`, which does"));
         }
-        let facts = std::fs::metadata(&source.path)
-            .map_err(|error| Error::io("open input", &error).path(&source.name))?;
-        data_bytes += facts.len().saturating_sub(source.start_bytes);
-        files.push(SortInput {
-            path: source.path,
-            header_bytes: source.start_bytes,
-            data_bytes: None,
-        });
     }
-    Ok((spec.to_lines(lines.terminator)?.into(), files, data_bytes))
+    let lines = match lines.is_csv {
+        false => spec.to_lines(lines.terminator)?,
+        true => {
+            let job = run.job(means, Vec::new());
+            let make = || Spool::beside(&job, means, parent_of(&request.output));
+            settle_view(spec, lines.has_header, &job, &mut named, (spool, make))?
+        }
+    };
+    let files = named.iter().map(|source| SortInput {
+        path: source.path.clone(),
+        header_bytes: source.start_bytes,
+        data_bytes: None,
+    });
+    Ok(Found {
+        what: lines.into(),
+        files: files.collect(),
+        data_bytes: bytes_of(&named)?,
+        named,
+    })
 }

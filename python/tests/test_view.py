@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -43,6 +44,24 @@ def test_slices_searches_batches_and_parts_are_those_of_the_sorted_array(here: P
     assert again.search(int(wanted[150_000])) == 50_000
     opened = outcore.View("v", memory=MEMORY)
     assert np.array_equal(opened[::1000], wanted[::1000])
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["<u8", ">u4", "<i2", "u1", "<f4", ">f8"])
+def test_any_slice_of_any_type_is_that_of_the_sorted_file(
+    here: Path, dtype: str, descending: bool
+) -> None:
+    rng = np.random.default_rng(len(dtype) + ord(dtype[-1]) + descending)
+    # Most come several times.
+    rng.integers(-100, 100, 50_000).astype(dtype).tofile("in.bin")
+    outcore.sort("in.bin", "sorted.bin", dtype=dtype, descending=descending, memory=MEMORY)
+    wanted = np.fromfile("sorted.bin", dtype)
+    view = outcore.sort_view("in.bin", "v", dtype=dtype, descending=descending, memory=MEMORY)
+    for start, stop in rng.integers(0, len(wanted) + 1, (20, 2)):
+        assert view[start:stop].tobytes() == wanted[start:stop].tobytes()
+    assert b"".join(part[:].tobytes() for part in view.split(7)) == wanted.tobytes()
+    key = wanted[int(rng.integers(len(wanted)))]
+    assert view.search(key) == int(np.flatnonzero(wanted == key)[0])
 
 
 def test_structured_records_and_their_keys(here: Path) -> None:
@@ -111,6 +130,47 @@ def test_lines_are_a_list_of_bytes_in_the_order_that_sort_has(here: Path) -> Non
     assert opened.search(f"x\t{number}") == sum(
         int(line.split(b"\t")[1]) > number for line in lines
     )
+
+
+def test_json_lines_are_ordered_by_their_fields(here: Path) -> None:
+    rng = np.random.default_rng(8)
+    rows = [
+        {"user": {"id": int(user)}, "price": int(price), "row": row}
+        for row, (user, price) in enumerate(rng.integers(0, 40, (5000, 2)))
+    ]
+    Path("in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    by = [".user.id", ".price:r"]
+    view = outcore.sort_view("in.jsonl", "v", lines=True, by=by, stable=True, memory=MEMORY)
+    wanted = sorted(rows, key=lambda row: (row["user"]["id"], -row["price"]))
+    assert [json.loads(line) for line in view[:]] == wanted
+    key = json.dumps({"user": {"id": 7}, "price": 5})
+    before = [(row["user"]["id"], -row["price"]) < (7, -5) for row in wanted]
+    assert outcore.LineView("v").search(key) == sum(before)
+    with pytest.raises(outcore.UsageError, match="key"):
+        outcore.sort_view("in.jsonl", "w", lines=True, by=".row", key="1")
+    with pytest.raises(outcore.CorruptError, match="no field"):
+        outcore.sort_view("in.jsonl", "w", lines=True, by=".cost")
+    assert not Path("w").exists()
+
+
+def test_records_of_csv_are_those_of_the_sorted_file(here: Path) -> None:
+    rng = np.random.default_rng(9)
+    names = ["plain", '"with, comma"', '"two\nlines"', '"a ""quote"""']
+    rows = [f"{row},{names[row % 4]},{price}" for row, price in enumerate(rng.integers(0, 50, 3000))]
+    Path("in.csv").write_text("row,name,price\n" + "\n".join(rows) + "\n")
+    for by in (["price:nr", "name"], ["2", "1:n"]):
+        log = outcore.open("in.csv", lines=True)
+        log.sort(by=by, csv=True, stable=True).write("sorted.csv", force=True)
+        view = outcore.sort_view(
+            "in.csv", "v", lines=True, csv=True, by=by, stable=True, memory=MEMORY, force=True
+        )
+        assert view.header == b"row,name,price\n" and len(view) == 3000
+        read = view.header + b"".join(line + b"\n" for line in view[:])
+        assert read == Path("sorted.csv").read_bytes()
+        assert view[17:900:3] == view[:][17:900:3]
+    assert view.search('0,"two\nlines",0') == 2 * 750
+    with pytest.raises(outcore.UsageError, match="by="):
+        outcore.sort_view("in.csv", "w", lines=True, csv=True)
 
 
 def test_lines_and_records_are_told_apart(here: Path) -> None:

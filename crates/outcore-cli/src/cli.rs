@@ -23,7 +23,7 @@ use crate::commands::sequence::SequenceCommand;
 use crate::commands::store::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
 use crate::commands::volume::VolumeCommand;
 use commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
-use lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OrderArgs};
+use lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OnError, OrderArgs};
 
 const AFTER_HELP: &str = "\
 First steps:
@@ -338,6 +338,16 @@ pub(crate) struct SortArgs {
     pub(crate) lines: LineArgs,
     #[command(flatten)]
     pub(crate) text: FormatArgs,
+    /// What to do with lines that have no such field: fail, which names the first, or skip them and
+    /// say how many
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_enum,
+        requires = "by",
+        help_heading = "CSV and JSON lines"
+    )]
+    pub(crate) on_error: Option<OnError>,
     #[command(flatten)]
     pub(crate) gnu: GnuArgs,
     #[command(flatten)]

@@ -146,10 +146,9 @@ impl OrderArgs {
             keys: self.line_keys.clone(),
             letters: letters.collect(),
             separator: self.separator()?,
-            by: Vec::new(),
             descending,
             stable,
-            seed: 0,
+            ..OrderSpec::default()
         })
     }
 
@@ -233,16 +232,38 @@ pub(crate) struct FormatArgs {
     /// CSV without a first line of names
     #[arg(long, requires = "csv")]
     pub(crate) no_header: bool,
-    /// What to do with lines that have no such field: fail, which names the first, or skip them and
-    /// say how many
-    #[arg(long, value_name = "WHAT", value_enum, requires = "by")]
-    pub(crate) on_error: Option<OnError>,
 }
 
 impl FormatArgs {
     /// Whether any of them is given.
     pub(crate) fn is_given(&self) -> bool {
         self.csv || self.jsonl || !self.by.is_empty()
+    }
+
+    /// Fails for flags that do not go together.
+    ///
+    /// # Errors
+    /// Usage.
+    pub(crate) fn check(&self, order: &OrderArgs, lines: LineArgs) -> Result<()> {
+        const READ: &str = "read arguments";
+        if self.is_given() && !order.line_keys.is_empty() {
+            return Err(
+                Error::usage(READ, "keys are given both with -k and with --by")
+                    .hint("use --by alone for CSV and JSON lines"),
+            );
+        }
+        if self.csv && lines.zero_terminated {
+            return Err(
+                Error::usage(READ, "-z with --csv: its records end with newlines")
+                    .hint("leave -z out"),
+            );
+        }
+        if !self.by.is_empty() && !self.csv && !self.jsonl {
+            return Err(
+                Error::usage(READ, "--by without --csv or --jsonl").hint("say what the input is")
+            );
+        }
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueHint};
 use outcore::units;
 
-use super::lines::{LineArgs, OrderArgs};
+use super::lines::{FormatArgs, LineArgs, OrderArgs};
 use super::{DriveArgs, MeansArgs, RecordArgs, TraceArgs, TypeArgs};
 
 const BUILD_EXAMPLES: &str = "\
@@ -18,7 +18,8 @@ Examples:
   producer | outcore view build - -o keys.view --type u64
   outcore view build words.txt -o words.view --lines
   outcore view build log.tsv -o log.view -t '\\t' -k 3,3n -s    # lines, as `outcore sort` has them
-  outcore view build events.jsonl.zst -o events.view --jsonl --by .user.id --by .time";
+  outcore view build events.jsonl.zst -o events.view --jsonl --by .user.id --by .time
+  outcore view build sales.csv -o sales.view --csv --by region --by price:nr";
 
 const CAT_EXAMPLES: &str = "\
 Examples:
@@ -26,7 +27,9 @@ Examples:
   outcore view cat keys.view --range 1000..2000 | od -t u8
   outcore view cat keys.view --range -10..                 # the last ten
   outcore view cat keys.view --from-key 5000 --to-key 6000
-  outcore view cat words.view --from-key m --to-key n";
+  outcore view cat words.view --from-key m --to-key n
+  outcore view cat sales.view                              # CSV has its header in front ...
+  outcore view cat sales.view --range ..100                # ... and ranges have records alone";
 
 const MOUNT_EXAMPLES: &str = "\
 Examples:
@@ -87,23 +90,19 @@ pub(crate) struct ViewBuildArgs {
     /// Equal keys keep the order of the input
     #[arg(short, long, help_heading = "Order")]
     pub(crate) stable: bool,
-    /// Refused: a view holds all that was sorted
+    /// Refused: which keys are in several runs is known only when they are merged, and with it sizes and
+    /// ranks
     #[arg(short, long, hide = true)]
     pub(crate) unique: bool,
     /// The input is lines
     #[arg(long = "lines", help_heading = "Lines", conflicts_with_all = ["format", "record_bytes", "keys"])]
     pub(crate) is_lines: bool,
-    /// Each line is a JSON value; --by says what to sort by
-    #[arg(long, requires = "by", help_heading = "Lines")]
-    pub(crate) jsonl: bool,
-    /// A path in JSON lines, like .user.id or .tags[0]; .price:r for the largest first. Repeat for more,
-    /// the weightiest first
-    #[arg(long, value_name = "FIELD", requires = "jsonl", help_heading = "Lines")]
-    pub(crate) by: Vec<String>,
     #[command(flatten)]
     pub(crate) order: OrderArgs,
     #[command(flatten)]
     pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) text: FormatArgs,
     #[command(flatten)]
     pub(crate) means: MeansArgs,
     #[command(flatten)]
@@ -134,13 +133,14 @@ pub(crate) struct ViewBuildArgs {
 impl ViewBuildArgs {
     /// Whether the input is lines.
     pub(crate) fn takes_lines(&self) -> bool {
-        self.is_lines || self.jsonl || self.order.is_given() || self.lines.zero_terminated
+        let has_flag = self.order.is_given() || self.text.is_given() || self.lines.zero_terminated;
+        self.is_lines || has_flag
     }
 }
 
 /// Sort files into further runs of a view
 ///
-/// Records, order and blocks are those of the view. In a stable view equal keys come behind those that
+/// Records, order and blocks are those of the view; CSV must have the same header. In a stable view equal keys come behind those that
 /// were there. Who has the view open goes on seeing what was there.
 #[derive(Debug, Args)]
 pub(crate) struct ViewAppendArgs {
@@ -229,7 +229,7 @@ pub(crate) struct ViewMountArgs {
     /// Past the page cache: faster for large reads, but no mmap
     #[arg(long)]
     pub(crate) direct: bool,
-    /// Name of the file: sorted.bin, or sorted.txt for lines, if not given
+    /// Name of the file: sorted.bin, sorted.txt for lines or sorted.csv, if not given
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     #[command(flatten)]

@@ -58,7 +58,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
         terminator: args.lines.terminator(),
         unique: args.unique,
         replace: lines.replace,
-        on_no_key: match args.text.on_error {
+        on_no_key: match args.on_error {
             Some(OnError::Skip) => OnNoKey::Skip,
             Some(OnError::Fail) | None => OnNoKey::Fail,
         },
@@ -154,22 +154,7 @@ fn refuse_others(args: &SortArgs) -> Result<()> {
 
 /// The order of lines; that of CSV is only known with its header.
 fn order_of(args: &SortArgs) -> Result<Box<dyn LineOrder>> {
-    if args.text.is_given() && !args.order.line_keys.is_empty() {
-        return Err(
-            Error::usage(READ, "keys are given both with -k and with --by")
-                .hint("use --by alone for CSV and JSON lines"),
-        );
-    }
-    if args.text.csv && args.lines.zero_terminated {
-        return Err(
-            Error::usage(READ, "-z with --csv: its records end with newlines").hint("leave -z out"),
-        );
-    }
-    if !args.text.by.is_empty() && !args.text.csv && !args.text.jsonl {
-        return Err(
-            Error::usage(READ, "--by without --csv or --jsonl").hint("say what the input is")
-        );
-    }
+    args.text.check(&args.order, args.lines)?;
     if args.text.jsonl {
         if args.order.is_given() {
             return Err(

@@ -10,37 +10,38 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
-use outcore::algo::sort::{SortInput, SortOutput};
+use outcore::algo::sort::SortOutput;
 use outcore::algo::view::{
-    BuildOptions, BuildSummary, SortedView, ViewOrder, ViewPlan, ViewSize, ViewType, WriteSummary,
-    append_with, build, plan_view, size_of_lines,
+    BuildOptions, BuildSummary, LineType, SortedView, ViewOrder, ViewPlan, ViewType, WriteSummary,
+    append_with, build, plan_view,
 };
-use outcore::data::{NpyHeader, RecordFormat};
 use outcore::job::Job;
 use outcore::{Error, Result, units};
 use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
-use outcore_formats::inputs::{self, Input, Source, Streams};
+use outcore_formats::inputs::{self, Streams};
 use outcore_formats::means::{Means, check_dir};
 use outcore_formats::output::{self, Consent, Target};
-use outcore_formats::records::{self, TypeRequest};
 use outcore_formats::spool::Spool;
 use outcore_formats::text::order::{OrderSpec, order_of_name};
+use outcore_formats::text::output::{self as text_output, Dress, Pending};
 use outcore_formats::view::{self, NewDir, key_of, range};
 use outcore_mount::{ServeOptions, serve};
 use serde_json::{Value, json};
 
 use super::Context;
-use super::sort::open_all;
 use crate::cli::view::{
     ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewCommand, ViewMaterializeArgs, ViewMountArgs,
     ViewVerifyArgs,
 };
 use crate::cli::{DriveArgs, MeansArgs, RecordArgs, TraceArgs};
-use crate::lines;
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::{Weight, watch};
 use crate::recorder::Kept;
 use crate::{CLOSED_PIPE, means, pipe};
+
+mod found;
+
+use found::Found;
 
 const BUILD: [Weight; 2] = [("sort runs", 1.0), ("merge runs", 1.0)];
 const MERGE: [Weight; 1] = [("merge", 1.0)];
@@ -114,108 +115,17 @@ fn open(
     Ok((means, view))
 }
 
-/// What a view is to be made of.
-struct Found {
-    what: ViewType,
-    files: Vec<SortInput>,
-    /// Files of lines with the names that the user knows.
-    named: Vec<Source>,
-    data_bytes: u64,
-    spool: Option<Spool>,
-}
-
-impl Found {
-    fn records(format: RecordFormat, looked: &[Input], spool: Option<Spool>) -> Self {
-        Found {
-            what: ViewType::Records(format),
-            files: looked.iter().map(Input::to_sort).collect(),
-            named: Vec::new(),
-            data_bytes: looked.iter().map(|input| input.data_bytes).sum(),
-            spool,
-        }
-    }
-
-    /// Files of lines; what is not a plain file is copied.
-    fn lines(
-        context: &Context,
-        means: &Means,
-        what: ViewType,
-        (sources, beside): (&[Source], &Target),
-    ) -> Result<Self> {
-        let (named, spool) = lines::to_files(context, means, sources, beside, false)?;
-        let mut data_bytes = 0;
-        for file in &named {
-            let facts = std::fs::metadata(&file.path)
-                .map_err(|error| Error::io("open input", &error).path(&file.name))?;
-            data_bytes += facts.len().saturating_sub(file.start_bytes);
-        }
-        let files = named.iter().map(|file| SortInput {
-            path: file.path.clone(),
-            header_bytes: file.start_bytes,
-            data_bytes: None,
-        });
-        Ok(Found {
-            what,
-            files: files.collect(),
-            named,
-            data_bytes,
-            spool,
-        })
-    }
-}
-
-/// The inputs of a view that is to be built.
-fn find_inputs(
-    context: &Context,
-    args: &ViewBuildArgs,
-    means: &Means,
-    sources: Vec<Source>,
-) -> Result<Found> {
-    let beside = Target::File(args.output.clone());
-    if args.unique {
-        return Err(Error::usage(
-            "build view",
-            "a view holds all that was sorted: -u is not for views",
-        )
-        .hint("write one of each with `outcore sort -u`, and build a view of that"));
-    }
-    if args.takes_lines() {
-        let spec = OrderSpec {
-            by: args.by.clone(),
-            ..args.order.to_spec(args.descending, args.stable)?
-        };
-        let what = spec.to_lines(args.lines.terminator())?.into();
-        return Found::lines(context, means, what, (&sources, &beside));
-    }
-    let request = args.record.to_request();
-    let (looked, spool) = open_all(context, &request, means, sources, &beside)?;
-    let decided = records::decide(&request, &looked)?;
-    Ok(Found::records(decided.format, &looked, spool))
-}
-
-/// What the plan of a view has to know.
-fn size_of(job: &Job, found: &Found, options: BuildOptions) -> Result<ViewSize> {
-    match &found.what {
-        ViewType::Lines(lines) => size_of_lines(job, &found.files, lines, options),
-        ViewType::Records(format) => Ok(ViewSize {
-            data_bytes: found.data_bytes,
-            record_bytes: format.record_bytes(),
-            is_bare: format.bare().is_some(),
-            lines: None,
-            memory_bytes: job.options.memory_bytes,
-            threads: job.options.threads,
-            keeps_runs: options.keeps_runs,
-            run_bytes: options.run_bytes,
-        }),
-    }
-}
-
-/// What records are called.
+/// What records are called; those of CSV may be several lines.
 fn noun(what: &ViewType) -> &'static str {
     match what {
         ViewType::Records(_) => "records",
+        ViewType::Lines(lines) if is_csv(lines) => "records of CSV",
         ViewType::Lines(_) => "lines",
     }
+}
+
+fn is_csv(lines: &LineType) -> bool {
+    OrderSpec::of_name(&lines.order_name).is_ok_and(|spec| spec.csv.is_some())
 }
 
 fn type_name(what: &ViewType) -> String {
@@ -247,7 +157,7 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
     };
     let recorder = context.reporter.recorder();
     let means = recorder.start(means, &args.record_io, kept)?;
-    let found = find_inputs(context, args, &means, sources)?;
+    let found = Found::of(context, args, &means, sources)?;
     let job = means.job(means.named_drives(found.data_bytes)?);
     let options = BuildOptions {
         order: ViewOrder {
@@ -259,7 +169,7 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
         run_bytes: args.run_bytes,
     };
     let plan = match args.dry_run || args.explain {
-        true => Some(plan_view(size_of(&job, &found, options)?)?),
+        true => Some(plan_view(found.size(&job, options)?)?),
         false => None,
     };
     if let (Some(plan), true) = (&plan, args.dry_run) {
@@ -293,8 +203,7 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
         summarise_built(context, &means, started, &view, &built);
         return Ok(0);
     }
-    let records = view.len();
-    copy_out(context, &means, &view, 0..records, Some((&built, started)))
+    copy_out(context, &means, &view, None, Some((&built, started)))
 }
 
 fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
@@ -311,20 +220,7 @@ fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
     let what = view::open(&means.job(Vec::new()), &args.dir)?
         .what()
         .clone();
-    let beside = Target::File(args.dir.clone());
-    let found = match &what {
-        ViewType::Lines(_) => Found::lines(context, &means, what.clone(), (&sources, &beside))?,
-        ViewType::Records(format) => {
-            let request = TypeRequest {
-                format: Some(format.clone()),
-                ..TypeRequest::default()
-            };
-            let (looked, spool) = open_all(context, &request, &means, sources, &beside)?;
-            let check = |input: &Input| check_type(input, format);
-            looked.iter().try_for_each(check)?;
-            Found::records(format.clone(), &looked, spool)
-        }
-    };
+    let found = Found::further(context, args, &means, sources, &what)?;
     let job = means.job(means.named_drives(found.data_bytes)?);
     let dir = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone());
     begin(context, &job, &args.inputs, &args.dir);
@@ -338,29 +234,6 @@ fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
     tell_built(context, started, &view, &built);
     summarise_built(context, &means, started, &view, &built);
     Ok(0)
-}
-
-/// Fails if an array of NumPy holds other records than a view. Keys at places of a record may be any
-/// part of a dtype; a type of whole records is one type.
-fn check_type(input: &Input, format: &RecordFormat) -> Result<()> {
-    let Some(header) = &input.npy else {
-        return Ok(());
-    };
-    let is_whole = matches!(format.keys(), [key] if key.len_bytes == format.record_bytes());
-    let is_same = match is_whole {
-        true => header.format == *format,
-        false => header.format.record_bytes() == format.record_bytes(),
-    };
-    if is_same {
-        return Ok(());
-    }
-    let cause = format!(
-        "its header says {}, and the view has {format}",
-        header.format
-    );
-    Err(Error::usage("append to view", cause)
-        .path(&input.source.name)
-        .hint("build another view for records of another type"))
 }
 
 /// Streams that were copied to scratch are written once more; they go now.
@@ -449,35 +322,38 @@ fn tell_built(context: &Context, started: Instant, view: &SortedView, built: &Bu
 fn run_cat(context: &Context, args: &ViewCatArgs) -> Result<u8> {
     let (means, view) = open(context, &args.means, &args.trace, &args.dir)?;
     let records = view.len();
-    let wanted = match &args.range {
-        Some(text) => range(text, records)?,
-        None => {
+    let wanted = match (&args.range, &args.from_key, &args.to_key) {
+        (None, None, None) => None,
+        (Some(text), ..) => Some(range(text, records)?),
+        (None, from_key, to_key) => {
             let rank = |text: &Option<String>, default: u64| -> Result<u64> {
                 let Some(text) = text else { return Ok(default) };
                 let record = key_of(text, view.what())?;
                 view.reader(view.reader_bytes(1))?.seek_key(&record)
             };
-            let from = rank(&args.from_key, 0)?;
-            from..rank(&args.to_key, records)?.max(from)
+            let from = rank(from_key, 0)?;
+            Some(from..rank(to_key, records)?.max(from))
         }
     };
     copy_out(context, &means, &view, wanted, None)
 }
 
-/// Writes a range to standard output; what building the view took before counts too.
+/// Writes the sorted file, or the records of a range, to standard output; what building the view took
+/// before counts too.
 fn copy_out(
     context: &Context,
     means: &Means,
     view: &SortedView,
-    wanted: std::ops::Range<u64>,
+    wanted: Option<std::ops::Range<u64>>,
     built: Option<(&BuildSummary, Instant)>,
 ) -> Result<u8> {
     let control = &view.job().control;
     let sink = pipe::open(None, control)?;
     let output = SortOutput::Pipe(std::sync::Mutex::new(sink));
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
-    let written = watch(reporter, interrupt, control, &MERGE, || {
-        view.write_to(wanted, &output, false)
+    let written = watch(reporter, interrupt, control, &MERGE, || match wanted {
+        None => view.write_file(&output, false),
+        Some(range) => view.write_to(range, &output, false),
     });
     match written {
         Ok(written) => {
@@ -545,7 +421,7 @@ fn run_info(context: &Context, dir: &Path) -> Result<u8> {
         ViewType::Records(_) => None,
     };
     let what = match &order_name {
-        Some(name) => format!("lines in order {name}"),
+        Some(name) => format!("{} in order {name}", noun(&info.what)),
         None => format!("records of type {}", type_name(&info.what)),
     };
     let mut text = format!(
@@ -629,33 +505,35 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
     let means = recorded(context, means, (&args.record_io, &args.dir), kept)?;
     let job = means.job(means.named_drives(0)?);
     let view = view::open(&job, &args.dir)?;
-    output::check_room(means.device().as_ref(), &target, view.len_bytes())?;
-    let header = match view.format() {
-        Some(format) => output::header_for(&target, &[], &format.clone().into())?,
-        None => lines_header(&target)?,
+    let open = |path: Option<&Path>| pipe::open(path, &job.control);
+    let (output, pending) = match view.format() {
+        Some(format) => {
+            output::check_room(means.device().as_ref(), &target, view.len_bytes())?;
+            let header = output::header_for(&target, &[], &format.clone().into())?;
+            (target.to_sort(header, open)?, Pending::default())
+        }
+        None => {
+            refuse_array(&target)?;
+            text_output::open(&job, &target, args.force, &Dress::default(), open)?
+        }
     };
-    let output = target.to_sort(header, |path| pipe::open(path, &job.control))?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let written = watch(reporter, interrupt, &job.control, &MERGE, || {
-        view.write_to(0..view.len(), &output, args.force)
+        pending.finish(view.write_file(&output, args.force))
     })?;
     tell_written(context, &means, &view, &written, None);
     Ok(0)
 }
 
-/// Lines go into one plain file.
-fn lines_header(target: &Target) -> Result<Option<NpyHeader>> {
-    let refuse = |path: &Path, cause: &str| {
-        Err(Error::usage("create output", cause)
-            .path(path)
-            .hint("name one plain file for lines"))
-    };
+/// Lines go into a file of text.
+fn refuse_array(target: &Target) -> Result<()> {
     match target {
-        Target::Shards { manifest, .. } => refuse(manifest, "lines do not go into shards"),
         Target::File(path) if path.extension().is_some_and(|end| end == "npy") => {
-            refuse(path, "lines are no array of NumPy")
+            Err(Error::usage("create output", "lines are no array of NumPy")
+                .path(path)
+                .hint("give another name"))
         }
-        _ => Ok(None),
+        _ => Ok(()),
     }
 }
 
@@ -670,10 +548,12 @@ fn run_mount(context: &Context, args: &ViewMountArgs) -> Result<u8> {
     }
     let started = Instant::now();
     let (means, view) = open(context, &args.means, &args.trace, &args.dir)?;
-    let name = args.name.clone().unwrap_or_else(|| match view.what() {
-        ViewType::Records(_) => "sorted.bin".to_string(),
-        ViewType::Lines(_) => "sorted.txt".to_string(),
-    });
+    let name = match (&args.name, view.what()) {
+        (Some(name), _) => name.clone(),
+        (None, ViewType::Records(_)) => "sorted.bin".to_string(),
+        (None, ViewType::Lines(lines)) if is_csv(lines) => "sorted.csv".to_string(),
+        (None, ViewType::Lines(_)) => "sorted.txt".to_string(),
+    };
     let program = std::env::current_exe().ok();
     let reporter = context.reporter.clone();
     let options = ServeOptions {

@@ -22,7 +22,7 @@ use outcore_formats::output::{self as targets, Consent, Target};
 use outcore_formats::records::{self, TypeRequest};
 use outcore_formats::spool::Spool;
 use outcore_formats::text::compress::Compression;
-use outcore_formats::text::csv_files::{CsvSort, SortedCsv};
+use outcore_formats::text::csv_files::{CsvSort, SortedCsv, bytes_of};
 use outcore_formats::text::output::{self as text_output, Dress, Pending, not_one_file};
 use outcore_formats::text::reader::Frame;
 use serde_json::{Value, json};
@@ -109,12 +109,7 @@ impl LineJob {
         let recorder = context.reporter.recorder();
         let means = recorder.start(means, request.record_io, kept)?;
         let (files, spool) = to_files(context, &means, &sources, &target, request.takes_records)?;
-        let mut data_bytes = 0;
-        for file in &files {
-            let facts = std::fs::metadata(&file.path)
-                .map_err(|error| Error::io("open input", &error).path(&file.name))?;
-            data_bytes += facts.len().saturating_sub(file.start_bytes);
-        }
+        let data_bytes = bytes_of(&files)?;
         let mut job = means.job(scratch_drives(&means, &target, data_bytes)?);
         note_scratch(context, &means, &target, &job);
         let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
@@ -134,12 +129,7 @@ impl LineJob {
 
     /// The files as the engine wants them.
     pub(crate) fn inputs(&self) -> Vec<SortInput> {
-        let input = |file: &Source| SortInput {
-            path: file.path.clone(),
-            header_bytes: file.start_bytes,
-            data_bytes: None,
-        };
-        self.files.iter().map(input).collect()
+        self.files.iter().map(text_input).collect()
     }
 
     /// The output for the engine.
@@ -248,6 +238,15 @@ impl LineJob {
                 context.reporter.human(&format!("  {text}"));
             }
         }
+    }
+}
+
+/// A file of text as the engine wants it.
+pub(crate) fn text_input(file: &Source) -> SortInput {
+    SortInput {
+        path: file.path.clone(),
+        header_bytes: file.start_bytes,
+        data_bytes: None,
     }
 }
 

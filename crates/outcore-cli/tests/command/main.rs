@@ -27,5 +27,6 @@ mod streams;
 mod support;
 mod verify;
 mod view;
+mod view_csv;
 mod view_lines;
 mod volume;

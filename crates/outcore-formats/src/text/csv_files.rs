@@ -7,18 +7,21 @@
 //! with a NUL behind each record instead of a newline; else they are sorted where they are. Memory:
 //! a block of 1 MiB, and the header, of at most 16 MiB.
 //!
-//! [`SortedCsv`] is the order of what it has found, for the command and for Python.
+//! [`SortedCsv`] is the order of what it has found, for the command and for Python; for a view it is a
+//! [`LineType`] ([`settle_view`]).
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 use memchr::{memchr, memchr_iter};
 use outcore::algo::lines::LineSortOptions;
+use outcore::algo::view::LineType;
 use outcore::job::{Control, Job};
 use outcore::{Error, Result};
 
 use super::csv::{BYTE_ORDER_MARK, ColumnOptions, Columns, Framer, names};
 use super::gnu::Ordering;
+use super::order::{CsvSpec, OrderSpec};
 use super::output::Dress;
 use crate::blocks::BlockWriter;
 use crate::inputs::Source;
@@ -78,13 +81,14 @@ impl CsvSort {
         spool: &mut Option<Spool>,
         make: impl Fn() -> Result<Spool>,
     ) -> Result<SortedCsv> {
-        let is_tsv = |source: &Source| source.name.to_string_lossy().contains(".tsv");
-        let separator = match self.separator {
-            Some(byte) => byte,
-            None if files.iter().all(is_tsv) => b'\t',
-            None => b',',
-        };
-        let dress = settle(job, files, (spool, make), separator, self.has_header)?;
+        let separator = separator_of(self.separator, files);
+        let dress = settle(
+            job,
+            files,
+            (spool, make),
+            (separator, self.has_header),
+            None,
+        )?;
         let names = match self.has_header {
             true => Some(names(&dress.header, separator)?),
             false => None,
@@ -119,37 +123,120 @@ impl SortedCsv {
     }
 }
 
-/// Makes files ready; says how lines look in the output. Their records then end with NUL if that is
-/// framed.
-fn settle(
+/// The byte between fields: the one that is given, a tab for `.tsv`, or a comma.
+fn separator_of(given: Option<u8>, files: &[Source]) -> u8 {
+    let is_tsv = |source: &Source| source.name.to_string_lossy().contains(".tsv");
+    match given {
+        Some(byte) => byte,
+        None if files.iter().all(is_tsv) => b'\t',
+        None => b',',
+    }
+}
+
+/// The lines of a view of CSV in the order of `spec`, whose separator is that of the fields; as
+/// [`CsvSort::settle`].
+///
+/// # Errors
+/// As there.
+pub fn settle_view(
+    spec: OrderSpec,
+    has_header: bool,
     job: &Job,
     files: &mut [Source],
-    (spool, make): (&mut Option<Spool>, impl Fn() -> Result<Spool>),
-    separator: u8,
-    has_header: bool,
-) -> Result<Dress> {
-    let mut dress = Dress::default();
-    let framer = Framer::new(separator);
-    // Of each file, in a copy: ended if its file did not.
-    let mut headers_bytes = Vec::new();
-    let originals = files.to_vec();
+    spool: (&mut Option<Spool>, impl Fn() -> Result<Spool>),
+) -> Result<LineType> {
+    let separator = separator_of(spec.separator, files);
+    let dress = settle(job, files, spool, (separator, has_header), None)?;
+    let names = has_header.then(|| names(&dress.header, separator));
+    let names = names.transpose()?;
+    let spec = OrderSpec {
+        separator: None,
+        csv: Some(CsvSpec { separator, names }),
+        ..spec
+    };
+    Ok(LineType {
+        file_terminator: b'\n',
+        front: dress.header.into(),
+        ..spec.to_lines(if dress.is_framed { 0 } else { b'\n' })?
+    })
+}
+
+/// Makes files ready that are added to a view of `lines`, if these are of CSV.
+///
+/// # Errors
+/// As [`CsvSort::settle`]; usage for another header, and for records that span lines where none of the
+/// view does.
+pub fn settle_further(
+    lines: &LineType,
+    job: &Job,
+    files: &mut [Source],
+    spool: (&mut Option<Spool>, impl Fn() -> Result<Spool>),
+) -> Result<()> {
+    let Some(csv) = OrderSpec::of_name(&lines.order_name)?.csv else {
+        return Ok(());
+    };
+    let known = Dress {
+        header: lines.front.to_vec(),
+        is_framed: lines.other_end().is_some(),
+    };
+    let how = (csv.separator, csv.names.is_some());
+    settle(job, files, spool, how, Some(known)).map(|_| ())
+}
+
+/// Bytes of text in files.
+///
+/// # Errors
+/// A file that is not there.
+pub fn bytes_of(files: &[Source]) -> Result<u64> {
     let mut data_bytes = 0;
-    for file in &originals {
+    for file in files {
         let facts = std::fs::metadata(&file.path)
             .map_err(|error| Error::io("open input", &error).path(&file.name))?;
         data_bytes += facts.len().saturating_sub(file.start_bytes);
     }
-    job.control.begin_phase("look at records", data_bytes);
+    Ok(data_bytes)
+}
+
+/// Makes files ready; says how lines look in the output. Their records then end with NUL if that is
+/// framed. Where the files are added to others, these are `known`.
+fn settle(
+    job: &Job,
+    files: &mut [Source],
+    (spool, make): (&mut Option<Spool>, impl Fn() -> Result<Spool>),
+    (separator, has_header): (u8, bool),
+    known: Option<Dress>,
+) -> Result<Dress> {
+    let (is_added, mut dress) = (known.is_some(), known.unwrap_or_default());
+    let was_framed = dress.is_framed;
+    let framer = Framer::new(separator);
+    // Of each file, in a copy: ended if its file did not.
+    let mut headers_bytes = Vec::new();
+    let originals = files.to_vec();
+    job.control
+        .begin_phase("look at records", bytes_of(&originals)?);
     for (file, original) in files.iter_mut().zip(&originals) {
         let found = scan(&job.control, original, framer, has_header, None)?;
         dress.is_framed |= found.has_inner_lines;
+        if is_added && dress.is_framed && !was_framed {
+            let cause = "a record spans lines, and no record of the view does";
+            return Err(Error::usage(READ, cause)
+                .path(&original.name)
+                .hint("build a view of all files again"));
+        }
         let (names, known) = (names_of(&found.header), names_of(&dress.header));
-        let is_first = known.is_empty();
+        let is_first = known.is_empty() && !is_added;
         if !names.is_empty() && !is_first && names != known {
+            let (whose, hint) = match is_added {
+                true => ("the view", "add files of the same columns"),
+                false => (
+                    "the first file",
+                    "sort files of the same columns, or use --no-header",
+                ),
+            };
             return Err(
-                Error::usage(READ, "its header is not that of the first file")
+                Error::usage(READ, format!("its header is not that of {whose}"))
                     .path(&original.name)
-                    .hint("sort files of the same columns, or use --no-header"),
+                    .hint(hint),
             );
         }
         let header_bytes = found.header.len() as u64;

@@ -1,7 +1,7 @@
 //! An order of lines as text, so that a file can hold it.
 //!
-//! Contract: an [`OrderSpec`] holds what users say about the order of lines: options of GNU sort, or
-//! paths of JSON. [`OrderSpec::name`] is its text, from which [`order_of_name`] makes the same order
+//! Contract: an [`OrderSpec`] holds what users say about the order of lines: options of GNU sort, columns
+//! of CSV, or paths of JSON. [`OrderSpec::name`] is its text, from which [`order_of_name`] makes the same order
 //! again: it is JSON, and empty for the order of bytes. Shown to people, it is the options.
 
 use std::fmt;
@@ -12,6 +12,7 @@ use outcore::data::lines::ByteOrder;
 use outcore::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use super::csv::{ColumnOptions, Columns};
 use super::gnu::{GnuOrder, GnuSort, Key, Ordering, Place};
 use super::json::JsonFields;
 
@@ -30,9 +31,12 @@ pub struct OrderSpec {
     /// The byte between fields; without it fields begin where blanks do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub separator: Option<u8>,
-    /// Paths of fields of JSON lines, in place of keys.
+    /// Paths of fields of JSON lines, or columns of CSV, in place of keys.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by: Vec<String>,
+    /// The lines are records of CSV.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub csv: Option<CsvSpec>,
     /// Largest first.
     #[serde(skip_serializing_if = "is_false")]
     pub descending: bool,
@@ -42,6 +46,16 @@ pub struct OrderSpec {
     /// Chooses among the orders of `-R`.
     #[serde(skip_serializing_if = "is_zero")]
     pub seed: u64,
+}
+
+/// How records of CSV are read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CsvSpec {
+    /// The byte between fields.
+    pub separator: u8,
+    /// The columns that the header names; none without one.
+    pub names: Option<Vec<String>>,
 }
 
 fn is_false(value: &bool) -> bool {
@@ -61,6 +75,17 @@ impl OrderSpec {
         if *self == OrderSpec::default() {
             return Ok(Arc::new(ByteOrder));
         }
+        if let Some(csv) = &self.csv {
+            let order = Columns::new(&ColumnOptions {
+                by: &self.by,
+                names: csv.names.as_deref(),
+                separator: csv.separator,
+                global: self.global()?,
+                stable: self.stable,
+                seed: self.seed,
+            })?;
+            return Ok(Arc::new(order));
+        }
         if !self.by.is_empty() {
             if !self.keys.is_empty() || !self.letters.is_empty() || self.separator.is_some() {
                 return Err(
@@ -72,17 +97,9 @@ impl OrderSpec {
             return Ok(Arc::new(order));
         }
         let keys: Result<Vec<Key>> = self.keys.iter().map(|key| Key::parse(key)).collect();
-        let mut global = Ordering::default();
-        for letter in self.letters.bytes() {
-            if !global.set(letter, Place::Both) {
-                let cause = format!("`{}` is no letter of an order", char::from(letter));
-                return Err(Error::usage(CHOOSE, cause).hint("use those of GNU sort: bdfghiMnRrV"));
-            }
-        }
-        global.reverse |= self.descending;
         let order = GnuOrder::new(&GnuSort {
             keys: keys?,
-            global,
+            global: self.global()?,
             separator: self.separator,
             stable: self.stable,
             unique: false,
@@ -91,16 +108,29 @@ impl OrderSpec {
         Ok(Arc::new(order))
     }
 
+    /// What the letters say.
+    fn global(&self) -> Result<Ordering> {
+        let mut global = Ordering::default();
+        for letter in self.letters.bytes() {
+            if !global.set(letter, Place::Both) {
+                let cause = format!("`{}` is no letter of an order", char::from(letter));
+                return Err(Error::usage(CHOOSE, cause).hint("use those of GNU sort: bdfghiMnRrV"));
+            }
+        }
+        global.reverse |= self.descending;
+        Ok(global)
+    }
+
     /// Lines in this order.
     ///
     /// # Errors
     /// As [`OrderSpec::to_order`].
     pub fn to_lines(&self, terminator: u8) -> Result<LineType> {
-        Ok(LineType {
+        Ok(LineType::ordered(
             terminator,
-            order_name: self.name()?,
-            order: self.to_order()?,
-        })
+            self.name()?,
+            self.to_order()?,
+        ))
     }
 
     /// Its text.
@@ -144,7 +174,14 @@ impl fmt::Display for OrderSpec {
             return write!(f, "by their bytes");
         }
         let mut words = Vec::new();
-        if let Some(byte) = self.separator {
+        if let Some(csv) = &self.csv {
+            words.push("--csv".to_string());
+            words.extend(csv.names.is_none().then(|| "--no-header".to_string()));
+        }
+        let separator = self
+            .separator
+            .or(self.csv.as_ref().map(|csv| csv.separator));
+        if let Some(byte) = separator {
             words.push(format!("-t '{}'", byte.escape_ascii()));
         }
         if !self.letters.is_empty() {
@@ -183,6 +220,34 @@ mod tests {
         assert!(key(b"b\t9") < key(b"a\t10") && !order.is_descending());
         assert_eq!(OrderSpec::default().name().unwrap(), "");
         assert!(order_of_name("").unwrap().is_whole_line());
+    }
+
+    #[test]
+    fn an_order_of_csv_keeps_its_columns_and_how_they_are_told_apart() {
+        let spec = OrderSpec {
+            by: vec!["price:n".into(), "2".into()],
+            csv: Some(CsvSpec {
+                separator: b';',
+                names: Some(vec!["id".into(), "name".into(), "price".into()]),
+            }),
+            stable: true,
+            ..OrderSpec::default()
+        };
+        assert_eq!(OrderSpec::of_name(&spec.name().unwrap()).unwrap(), spec);
+        assert_eq!(spec.to_string(), "--csv -t ';' -s --by price:n --by 2");
+        let order = order_of_name(&spec.name().unwrap()).unwrap();
+        let key = |line: &[u8]| {
+            let mut key = Vec::new();
+            order.append_key(line, &mut key).unwrap();
+            key
+        };
+        assert!(key(b"1;\"b;\nb\";9") < key(b"0;a;10"));
+        assert!(key(b"1;\"a\"\"\";9") < key(b"0;b;9"));
+        let none = OrderSpec {
+            by: vec!["cost".into()],
+            ..spec
+        };
+        assert!(none.to_order().is_err());
     }
 
     #[test]

@@ -228,7 +228,7 @@ impl Drop for Feeder {
 }
 
 /// What is left to do when the engine is done.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Pending {
     thread: Option<(SyncSender<Message>, JoinHandle<Result<()>>)>,
 }
@@ -245,7 +245,7 @@ pub fn open(
     dress: &Dress,
     pipe: impl FnOnce(Option<&Path>) -> Result<Sink>,
 ) -> Result<(SortOutput, Pending)> {
-    let itself = |output| Ok((output, Pending { thread: None }));
+    let itself = |output| Ok((output, Pending::default()));
     match target {
         // The engine's files of lines have nothing in front.
         Target::File(path)

@@ -73,6 +73,9 @@ impl LineOrder for TestOrder {
 struct LineCase {
     order: TestOrder,
     terminator: u8,
+    /// Of the sorted file: the end of lines, and what stands in front.
+    file_terminator: u8,
+    front: Vec<u8>,
     kinds: Vec<Text>,
     bytes: usize,
     /// Whether the last line of each input has its end.
@@ -95,6 +98,8 @@ impl LineCase {
         LineCase {
             order: BYTES,
             terminator: b'\n',
+            file_terminator: b'\n',
+            front: Vec::new(),
             kinds: vec![kind],
             bytes,
             is_ended: true,
@@ -136,9 +141,9 @@ impl LineCase {
 
     fn what(&self) -> LineType {
         LineType {
-            terminator: self.terminator,
-            order_name: "test".into(),
-            order: Arc::new(self.order),
+            file_terminator: self.file_terminator,
+            front: self.front.as_slice().into(),
+            ..LineType::ordered(self.terminator, "test".into(), Arc::new(self.order))
         }
     }
 
@@ -196,7 +201,7 @@ impl LineCase {
     fn text_of(&self, lines: &[Vec<u8>]) -> Vec<u8> {
         let ended = lines
             .iter()
-            .map(|line| [&line[..], &[self.terminator]].concat());
+            .map(|line| [&line[..], &[self.file_terminator]].concat());
         ended.collect::<Vec<_>>().concat()
     }
 }
@@ -232,29 +237,40 @@ fn any_case() -> impl Strategy<Value = LineCase> {
             tie,
         });
     let kinds = prop::collection::vec(prop::sample::select(TEXTS.to_vec()), 1..4);
-    let run_bytes = prop_oneof![300u64..3000, 3000u64..50_000, Just(1 << 30)];
+    let run_bytes = prop_oneof![100u64..500, 300u64..3000, 3000u64..50_000, Just(1 << 30)];
+    let ends = (
+        prop_oneof![Just(b'\n'), Just(0u8)],
+        prop_oneof![Just(b'\n'), Just(0u8)],
+    );
+    let front = prop_oneof![
+        Just(Vec::new()),
+        prop::collection::vec(any::<u8>(), 1..40),
+        prop::collection::vec(any::<u8>(), 4000..9000),
+    ];
     (
-        (order, prop_oneof![Just(b'\n'), Just(0u8)], kinds),
+        (order, (ends, front), kinds),
         (0usize..60_000, any::<bool>(), run_bytes),
-        (1usize..5, 1usize..4, any::<u32>()),
+        (1usize..9, 1usize..4, (64u64..200, any::<u32>())),
     )
         .prop_map(
             |(
-                (order, terminator, kinds),
+                (order, ((terminator, file_terminator), front), kinds),
                 (bytes, is_ended, run_bytes),
-                (drives, threads, seed),
+                (drives, threads, (memory_mib, seed)),
             )| {
                 LineCase {
                     order,
                     terminator,
+                    file_terminator,
+                    front,
                     kinds,
                     bytes,
                     is_ended,
                     // Runs of a test are hundreds at most.
-                    run_bytes: run_bytes.max(bytes as u64 / 100),
+                    run_bytes: run_bytes.max(bytes as u64 / 400),
                     drives,
                     threads,
-                    memory_bytes: 64 << 20,
+                    memory_bytes: memory_mib << 20,
                     seed: u64::from(seed),
                 }
             },
@@ -273,10 +289,11 @@ proptest! {
     ) {
         let (ram, inputs) = case.ram();
         let lines = case.sorted(&case.inputs());
-        let sorted = case.text_of(&lines);
+        let text = case.text_of(&lines);
+        let sorted = [&case.front[..], &text].concat();
         let job = case.job(Arc::new(ram.clone()) as Arc<dyn Device>);
         let (view, summary) = case.build(&job, &inputs).unwrap();
-        prop_assert_eq!((summary.records, summary.bytes), (lines.len() as u64, sorted.len() as u64));
+        prop_assert_eq!((summary.records, summary.bytes), (lines.len() as u64, text.len() as u64));
         drop(view);
         prop_assert_eq!(job.budget.used_bytes(), 0);
 
@@ -284,7 +301,7 @@ proptest! {
         prop_assert_eq!((view.len(), view.len_bytes()), (lines.len() as u64, sorted.len() as u64));
         let mut reader = view.reader(view.reader_bytes(1)).unwrap();
         reader.seek(0..view.len()).unwrap();
-        prop_assert!(read_left(&mut reader) == sorted, "all");
+        prop_assert!(read_left(&mut reader) == text, "all");
         for (a, b) in ranges {
             let (a, b) = (a.index(lines.len() + 1), b.index(lines.len() + 1));
             let (from, to) = (a.min(b), a.max(b));
@@ -296,7 +313,7 @@ proptest! {
             reader.seek(part).unwrap();
             joined.extend(read_left(&mut reader));
         }
-        prop_assert!(joined == sorted, "parts");
+        prop_assert!(joined == text, "parts");
         for at in [0, lines.len() / 3, lines.len().saturating_sub(1)] {
             let Some(line) = lines.get(at) else { break };
             let key = |line: &[u8]| { let mut key = Vec::new(); case.order.append_key(line, &mut key).unwrap(); key };
@@ -317,10 +334,18 @@ proptest! {
             }
         }
         drop(reader);
+        let mut reader = view.reader_of_runs(view.reader_bytes(1)).unwrap();
+        reader.seek(0..view.len()).unwrap();
+        let ended = |line: &Vec<u8>| [&line[..], &[case.terminator]].concat();
+        let of_runs: Vec<u8> = lines.iter().flat_map(ended).collect();
+        prop_assert!(read_left(&mut reader) == of_runs, "of runs");
+        drop(reader);
         let output = SortOutput::File { path: "/d0/out".into(), header: None };
-        view.write_to(0..view.len(), &output, false).unwrap();
+        view.write_file(&output, false).unwrap();
         prop_assert!(ram.get("/d0/out").unwrap() == sorted, "written");
         let pipe = Pipe(Arc::new(Mutex::new(Vec::new())));
+        view.write_file(&SortOutput::Pipe(Mutex::new(Box::new(pipe.clone()))), false).unwrap();
+        prop_assert!(std::mem::take(&mut *pipe.0.lock().unwrap()) == sorted, "all piped");
         let half = view.len() / 2;
         let piped = view.write_to(0..half, &SortOutput::Pipe(Mutex::new(Box::new(pipe.clone()))), false).unwrap();
         prop_assert!(*pipe.0.lock().unwrap() == case.text_of(&lines[..half as usize]), "piped");
@@ -440,13 +465,41 @@ fn lines_longer_than_blocks_are_read_in_the_memory_there_is_and_longer_ones_refu
     view.verify().unwrap();
     assert!(job.budget.peak_bytes() <= case.memory_bytes);
 
-    ram.put("/d0/longer", long(b'z', 3_000_000));
+    let before = b"short\n".repeat(400_000);
+    ram.put("/d0/longer", [&before[..], &long(b'z', 3_000_000)].concat());
     let added = [SortInput::raw("/d0/longer")];
     let orders = case.orders();
     let error = append_with(&job, &added, DIR.as_ref(), case.options(), &orders).map(drop);
     let error = error.unwrap_err();
     assert_eq!(error.kind(), Kind::Memory, "{error}");
     assert!(error.to_string().contains("line is longer"), "{error}");
+    assert_eq!(error.offset_bytes(), Some(before.len() as u64), "{error}");
+}
+
+#[test]
+fn a_line_that_a_reader_has_no_room_for_is_named_and_the_memory_stays_under_its_cap() {
+    let mut case = LineCase::of(Text::Words, 100_000, 50 << 20);
+    case.memory_bytes = 2 << 30;
+    let (ram, mut inputs) = case.ram();
+    let long = [vec![b'm'; 40 << 20], b"\n".to_vec()].concat();
+    ram.put("/d0/long", long);
+    inputs.push(SortInput::raw("/d0/long"));
+    let job = case.job(Arc::new(ram.clone()));
+    let lines = case.build(&job, &inputs).unwrap().0.len();
+    case.memory_bytes = 64 << 20;
+    let job = case.job(Arc::new(ram));
+    let view = case.open(&job).unwrap();
+    let read = || {
+        let mut reader = view.reader(view.reader_bytes(1))?;
+        reader.seek(0..lines)?;
+        reader.read(&mut vec![0; 50 << 20])
+    };
+    for error in [read().unwrap_err(), view.verify().map(drop).unwrap_err()] {
+        assert_eq!(error.kind(), Kind::Memory, "{error}");
+        let text = error.to_string();
+        assert!(text.contains("no room") && text.contains("run "), "{text}");
+    }
+    assert!(job.budget.peak_bytes() <= case.memory_bytes);
 }
 
 #[test]

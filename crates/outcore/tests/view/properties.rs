@@ -32,8 +32,8 @@ fn any_case() -> impl Strategy<Value = Case> {
         Just(Values::Periodic(50)),
     ];
     let payload = prop_oneof![Just(Payload::Random), Just(Payload::Coarse)];
-    let runs = prop_oneof![Just(1usize), 2usize..9, 9usize..70, 400usize..500];
-    let shape = (1usize..9, 1usize..4, any::<bool>());
+    let runs = prop_oneof![Just(1usize), 2usize..9, 9usize..70, 400usize..=500];
+    let shape = (1usize..9, 1usize..4, any::<bool>(), 64u64..200);
     (
         prop::sample::select(formats),
         (values, payload),
@@ -46,7 +46,7 @@ fn any_case() -> impl Strategy<Value = Case> {
         .prop_map(
             |(format, (values, payload), records, runs, shape, (descending, stable), seed)| {
                 let format = RecordFormat::parse_type(format).unwrap();
-                let (drives, threads, keeps_runs) = shape;
+                let (drives, threads, keeps_runs, memory_mib) = shape;
                 let records = records.min(1_000_000 / format.record_bytes());
                 Case {
                     format,
@@ -57,7 +57,7 @@ fn any_case() -> impl Strategy<Value = Case> {
                     runs,
                     drives,
                     threads,
-                    memory_bytes: 64 << 20,
+                    memory_bytes: memory_mib << 20,
                     keeps_runs,
                     seed,
                 }

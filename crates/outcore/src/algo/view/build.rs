@@ -25,7 +25,7 @@ use super::plan::{INPUT_PIECES_MAX, LineMeans, ViewPlan, ViewSize, plan_in_block
 use super::runs::Shape;
 use super::sort_lines::{RunSizes, cut_lines};
 use super::sorting::sort_runs;
-use super::types::{LineOrders, SharedLineOrder, ViewOrder, ViewType, own_orders};
+use super::types::{FRONT_BYTES_MAX, LineOrders, SharedLineOrder, ViewOrder, ViewType, own_orders};
 use crate::algo::ends::{check_unchanged, open_inputs, traffic_by_drive};
 use crate::algo::lines::sample_parts;
 use crate::algo::sort::{Phase, SortInput};
@@ -217,6 +217,7 @@ struct Built {
 impl Request<'_> {
     fn run(&self, job: &Job, what: &ViewType, shape: Option<Shape>) -> Result<Built> {
         let started = Instant::now();
+        check_front(what)?;
         let drives = match job.options.drives.is_empty() {
             true => vec![ScratchDrive::new(self.dir)],
             false => job.options.drives.clone(),
@@ -373,6 +374,16 @@ impl Request<'_> {
             _ => level.publish(self.dir, &[], old_paths()),
         }
     }
+}
+
+/// Fails for more bytes in front of lines than a manifest takes.
+fn check_front(what: &ViewType) -> Result<()> {
+    let front_bytes = what.lines().map_or(0, |lines| lines.front.len());
+    if front_bytes <= FRONT_BYTES_MAX {
+        return Ok(());
+    }
+    let cause = format!("{front_bytes} bytes stand before the lines");
+    Err(Error::usage("build view", cause).hint("a view holds 1 MiB of them: shorten the header"))
 }
 
 /// Another number for each view ever made.

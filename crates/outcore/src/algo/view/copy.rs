@@ -38,6 +38,11 @@ struct Cut {
     buffer_bytes: usize,
 }
 
+/// Why a pipe could not be written.
+pub(super) fn write_error(error: &std::io::Error) -> Error {
+    Error::io("write to the pipe", error)
+}
+
 /// Buffers on their way.
 type Full = Result<Vec<u8>>;
 
@@ -87,8 +92,7 @@ impl SortedView {
                 })?;
             }
             wrote?;
-            out.flush()
-                .map_err(|error| Error::io("write to the pipe", &error))
+            out.flush().map_err(|error| write_error(&error))
         })
     }
 
@@ -144,7 +148,7 @@ impl SortedView {
                         .hint("a bug: please report it"))
                 })?;
                 out.write_all(&buffer)
-                    .map_err(|error| Error::io("write to the pipe", &error))?;
+                    .map_err(|error| write_error(&error))?;
                 left -= (buffer.len() / self.unit_bytes()) as u64;
                 // It may have ended.
                 let _ = written.send(buffer);

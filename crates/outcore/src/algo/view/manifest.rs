@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::index::Index;
 use super::runs::{Rule, Run, RunSet, Shape};
-use super::types::{LineOrders, LineType, ViewOrder, ViewType};
+use super::types::{FRONT_BYTES_MAX, LineOrders, LineType, ViewOrder, ViewType};
 use crate::data::record::RecordFormat;
 use crate::drive::{Access, Op};
 use crate::error::{Error, Kind, Result};
@@ -68,8 +68,39 @@ pub(super) struct Manifest {
 #[serde(deny_unknown_fields)]
 struct ManifestLines {
     terminator: u8,
+    /// Their end in the sorted file, if it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file_terminator: Option<u8>,
+    /// The bytes in front of them, each as the character of its number.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    front: String,
     /// The name of their order, for who made the view.
     order: String,
+}
+
+impl ManifestLines {
+    fn of(lines: &LineType) -> Self {
+        ManifestLines {
+            terminator: lines.terminator,
+            file_terminator: lines.other_end(),
+            front: lines.front.iter().copied().map(char::from).collect(),
+            order: lines.order_name.clone(),
+        }
+    }
+
+    fn to_type(&self, path: &Path, orders: LineOrders<'_>) -> Result<LineType> {
+        let front: Option<Vec<u8>> = self.front.chars().map(|c| u8::try_from(c).ok()).collect();
+        let front = front.filter(|front| front.len() <= FRONT_BYTES_MAX);
+        Ok(LineType {
+            terminator: self.terminator,
+            file_terminator: self.file_terminator.unwrap_or(self.terminator),
+            front: front
+                .ok_or_else(|| broken(path, "the bytes in front of its lines"))?
+                .into(),
+            order_name: self.order.clone(),
+            order: orders(&self.order).map_err(|error| error.path(path))?,
+        })
+    }
 }
 
 /// One run in the manifest.
@@ -96,13 +127,7 @@ impl ManifestRun {
 impl Manifest {
     pub(super) fn of(shape: &Shape, runs: Vec<ManifestRun>, replaces: Vec<PathBuf>) -> Self {
         let (record_type, lines, key_bytes) = match (&shape.what, &shape.rule) {
-            (ViewType::Lines(lines), _) => {
-                let lines = ManifestLines {
-                    terminator: lines.terminator,
-                    order: lines.order_name.clone(),
-                };
-                (LINES.to_string(), Some(lines), 0)
-            }
+            (ViewType::Lines(lines), _) => (LINES.to_string(), Some(ManifestLines::of(lines)), 0),
             (ViewType::Records(format), Rule::Records { order, .. }) => {
                 (format.to_string(), None, order.key_bytes())
             }
@@ -128,12 +153,7 @@ impl Manifest {
     /// What all runs have in common.
     pub(super) fn shape(&self, path: &Path, orders: LineOrders<'_>) -> Result<Shape> {
         let what: ViewType = match &self.lines {
-            Some(lines) => LineType {
-                terminator: lines.terminator,
-                order_name: lines.order.clone(),
-                order: orders(&lines.order).map_err(|error| error.path(path))?,
-            }
-            .into(),
+            Some(lines) => lines.to_type(path, orders)?.into(),
             None => ViewType::Records(
                 RecordFormat::parse_type(&self.record_type)
                     .map_err(|error| broken(path, error.cause()))?,

@@ -43,7 +43,7 @@ pub use build::{BuildOptions, BuildSummary, append, append_with, build};
 pub use device::{HostMerge, MergeDevice, MergeStream, RunPlace, RunsAbout};
 pub use output::WriteSummary;
 pub use plan::{LineMeans, ViewPlan, ViewSize, plan_view, size_of_lines};
-pub use types::{LineOrders, LineType, SharedLineOrder, ViewOrder, ViewType};
+pub use types::{FRONT_BYTES_MAX, LineOrders, LineType, SharedLineOrder, ViewOrder, ViewType};
 pub use verify::ViewReport;
 
 pub(crate) use runs::LineRule;
@@ -156,7 +156,12 @@ impl SortedView {
 
     /// Size of the sorted file.
     pub fn len_bytes(&self) -> u64 {
-        self.set.units() * self.unit_bytes() as u64
+        self.front().len() as u64 + self.set.units() * self.unit_bytes() as u64
+    }
+
+    /// What stands before the first record in the sorted file: the header of CSV. No rank counts it.
+    pub fn front(&self) -> &[u8] {
+        self.set.shape.front()
     }
 
     /// What it holds.
@@ -212,6 +217,17 @@ impl SortedView {
     /// # Errors
     /// [`Kind::Memory`] if two blocks of each run do not fit.
     pub fn reader(&self, memory_bytes: u64) -> Result<ViewReader> {
+        let mut reader = self.reader_of_runs(memory_bytes)?;
+        reader.other_end = self.what().lines().and_then(LineType::other_end);
+        Ok(reader)
+    }
+
+    /// The same for who must tell lines apart: they end as they do in runs, also where the sorted file
+    /// ends them with a byte that they may hold.
+    ///
+    /// # Errors
+    /// As [`SortedView::reader`].
+    pub fn reader_of_runs(&self, memory_bytes: u64) -> Result<ViewReader> {
         ViewReader::new(&self.job, Arc::clone(&self.set), memory_bytes)
     }
 
@@ -272,6 +288,8 @@ pub struct ViewReader {
     /// A record of which a part was asked for, and its rank.
     part: Vec<u8>,
     part_rank: Option<u64>,
+    /// What ends lines in place of their terminator.
+    other_end: Option<u8>,
 }
 
 /// The least memory of a reader.
@@ -320,6 +338,7 @@ impl ViewReader {
             since_seek: 0,
             part: Vec::new(),
             part_rank: None,
+            other_end: None,
         })
     }
 
@@ -436,6 +455,11 @@ impl ViewReader {
         let len_bytes = units as usize * unit_bytes;
         self.next = None;
         self.merge.read(&mut self.fetcher, &mut out[..len_bytes])?;
+        if let (Some(end), Some(rule)) = (self.other_end, self.set.shape.lines()) {
+            let ends = out[..len_bytes].iter_mut();
+            ends.filter(|byte| **byte == rule.terminator)
+                .for_each(|byte| *byte = end);
+        }
         self.next = Some(next + units);
         self.since_seek += units;
         Ok(len_bytes)
@@ -486,6 +510,18 @@ impl ViewReader {
     /// # Errors
     /// What reading fails with.
     pub fn read_at(&mut self, offset_bytes: u64, out: &mut [u8]) -> Result<usize> {
+        let front = self.set.shape.front();
+        let from = usize::try_from(offset_bytes).map_or(front.len(), |at| at.min(front.len()));
+        let len = (front.len() - from).min(out.len());
+        out[..len].copy_from_slice(&front[from..from + len]);
+        match len == out.len() {
+            true => Ok(len),
+            false => Ok(len + self.read_data_at(offset_bytes - from as u64, &mut out[len..])?),
+        }
+    }
+
+    /// The same behind the front.
+    fn read_data_at(&mut self, offset_bytes: u64, out: &mut [u8]) -> Result<usize> {
         let record_bytes = self.set.shape.unit_bytes;
         let total_bytes = self.set.units() * record_bytes as u64;
         let left_bytes = total_bytes.saturating_sub(offset_bytes);

@@ -1,17 +1,19 @@
 //! Merged records on their way out of a view: to a longer run, a sorted file, shards, or a pipe.
 //!
-//! Contract: [`SortedView::write_to`] writes the sorted file as a sort would have written it: absent
+//! Contract: [`SortedView::write_file`] writes the sorted file as a sort would have written it: absent
 //! or whole, every byte at its final place, in parallel by as many threads as have memory for a
-//! reader. Runs that are merged beforehand go to the files of the next level, each by one thread. Pipes
+//! reader. [`SortedView::write_to`] does so with a range of records. Runs that are merged beforehand go to the files of the next level, each by one thread. Pipes
 //! are written by [`super::copy`].
 //!
 //! Memory: a reader a thread, and a few buffers of 1 MiB.
 
+use std::io::Write;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
+use super::copy::write_error;
 use super::index::Indexer;
 use super::level::{Level, LevelRun};
 use super::runs::Shape;
@@ -20,7 +22,7 @@ use crate::algo::crew::Crew;
 use crate::algo::ends::{stage_output, traffic_by_drive};
 use crate::algo::sort::SortOutput;
 use crate::drive::Op;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use crate::stream::writer::Writer;
@@ -49,7 +51,40 @@ pub struct WriteSummary {
 }
 
 impl SortedView {
-    /// Writes the records of `range` to `output`.
+    /// Writes the sorted file to `output`, with what stands before its first record.
+    ///
+    /// # Errors
+    /// As [`crate::algo::sort::sort`]; [`Kind::Usage`] where several files or a header of another kind
+    /// leave no place for what stands in front.
+    pub fn write_file(&self, output: &SortOutput, replace: bool) -> Result<WriteSummary> {
+        let (all, front) = (0..self.len(), self.front());
+        if front.is_empty() {
+            return self.write_to(all, output, replace);
+        }
+        match output {
+            SortOutput::Pipe(pipe) => {
+                let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+                pipe.write_all(front).map_err(|error| write_error(&error))?;
+                drop(pipe);
+                self.write_to(all, output, replace)
+            }
+            SortOutput::File { path, header: None } => {
+                let header = front.to_vec();
+                let output = SortOutput::File {
+                    path: path.clone(),
+                    header: Some(Arc::new(move |_| header.clone())),
+                };
+                self.write_to(all, &output, replace)
+            }
+            _ => Err(Error::usage(
+                "create output",
+                "there is no place for the header of the view",
+            )
+            .hint("write one plain file")),
+        }
+    }
+
+    /// Writes the records of `range` to `output`, and nothing else.
     ///
     /// # Errors
     /// As [`crate::algo::sort::sort`].

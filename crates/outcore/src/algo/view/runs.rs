@@ -160,6 +160,11 @@ impl Shape {
         }
     }
 
+    /// What stands before the first record in the sorted file.
+    pub(crate) fn front(&self) -> &[u8] {
+        self.lines().map_or(&[], |rule| &rule.lines.front)
+    }
+
     /// Bytes of the units of a block.
     pub(crate) fn block_bytes(&self) -> usize {
         self.block_units as usize * self.unit_bytes

@@ -67,6 +67,7 @@ impl Sorting<'_> {
                 let in_file_bytes = piece.at_bytes + at_bytes - start_bytes;
                 let options = LineSortOptions {
                     terminator: rule.terminator,
+                    inner_end: rule.lines.other_end(),
                     ..LineSortOptions::default()
                 };
                 let in_data_bytes = in_file_bytes - part.data_at_bytes;

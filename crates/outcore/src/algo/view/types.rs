@@ -2,6 +2,9 @@
 //!
 //! Contract: pure definitions. An order of lines is code, which a manifest cannot hold: it holds the
 //! order's name, and whoever opens a view of lines brings the orders that names mean ([`LineOrders`]).
+//!
+//! The sorted file may have more than lines as they lie in runs: bytes in front of them, as CSV has its
+//! header, and another end of lines, as where records hold newlines and runs end them with NUL.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,11 +28,18 @@ pub struct ViewOrder {
     pub stable: bool,
 }
 
+/// The most bytes in front of the lines.
+pub const FRONT_BYTES_MAX: usize = 1 << 20;
+
 /// Lines, and their order.
 #[derive(Clone)]
 pub struct LineType {
-    /// What ends a line.
+    /// What ends a line, in the input and in runs.
     pub terminator: u8,
+    /// What ends it in the sorted file.
+    pub file_terminator: u8,
+    /// What stands before the first line in the sorted file; at most [`FRONT_BYTES_MAX`].
+    pub front: Arc<[u8]>,
     /// The order's name in the manifest; empty for the order of bytes.
     pub order_name: String,
     /// The order itself.
@@ -39,11 +49,23 @@ pub struct LineType {
 impl LineType {
     /// Lines in the order of their bytes.
     pub fn of_bytes(terminator: u8) -> Self {
+        Self::ordered(terminator, String::new(), Arc::new(ByteOrder))
+    }
+
+    /// Lines in an order and its name. The file has nothing but them.
+    pub fn ordered(terminator: u8, order_name: String, order: SharedLineOrder) -> Self {
         LineType {
             terminator,
-            order_name: String::new(),
-            order: Arc::new(ByteOrder),
+            file_terminator: terminator,
+            front: Arc::new([]),
+            order_name,
+            order,
         }
+    }
+
+    /// The byte that ends lines in the sorted file, if it is not that of runs.
+    pub fn other_end(&self) -> Option<u8> {
+        (self.file_terminator != self.terminator).then_some(self.file_terminator)
     }
 
     /// What can be said of its order in general.
@@ -59,6 +81,8 @@ impl fmt::Debug for LineType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LineType")
             .field("terminator", &self.terminator)
+            .field("file_terminator", &self.file_terminator)
+            .field("front_bytes", &self.front.len())
             .field("order_name", &self.order_name)
             .finish_non_exhaustive()
     }
@@ -66,7 +90,10 @@ impl fmt::Debug for LineType {
 
 impl PartialEq for LineType {
     fn eq(&self, other: &Self) -> bool {
-        self.terminator == other.terminator && self.order_name == other.order_name
+        self.terminator == other.terminator
+            && self.file_terminator == other.file_terminator
+            && self.front == other.front
+            && self.order_name == other.order_name
     }
 }
 
@@ -85,6 +112,14 @@ impl ViewType {
         match self {
             ViewType::Records(format) => Some(format),
             ViewType::Lines(_) => None,
+        }
+    }
+
+    /// The lines, if they are lines.
+    pub fn lines(&self) -> Option<&LineType> {
+        match self {
+            ViewType::Records(_) => None,
+            ViewType::Lines(lines) => Some(lines),
         }
     }
 

@@ -1,0 +1,178 @@
+//! What a view is made of: the files that users name, and what their records are.
+//!
+//! Contract: [`Found::of`] decides as `outcore sort` does what the inputs of a view are, and
+//! [`Found::further`] holds what is added to a view to what is there. Streams are copied to scratch and
+//! compressed lines unpacked; so are records of CSV that span lines.
+
+use outcore::algo::sort::SortInput;
+use outcore::algo::view::{BuildOptions, LineType, ViewSize, ViewType, size_of_lines};
+use outcore::data::RecordFormat;
+use outcore::job::Job;
+use outcore::{Error, Result};
+use outcore_formats::inputs::{self, Input, Source};
+use outcore_formats::means::Means;
+use outcore_formats::output::Target;
+use outcore_formats::records::{self, TypeRequest};
+use outcore_formats::spool::Spool;
+use outcore_formats::text::csv_files::{bytes_of, settle_further, settle_view};
+use outcore_formats::text::order::OrderSpec;
+
+use crate::cli::view::{ViewAppendArgs, ViewBuildArgs};
+use crate::commands::Context;
+use crate::commands::sort::open_all;
+use crate::lines::{self, text_input};
+use crate::progress::watch;
+
+/// What a view is to be made of.
+pub(super) struct Found {
+    pub(super) what: ViewType,
+    pub(super) files: Vec<SortInput>,
+    /// Files of lines with the names that the user knows.
+    pub(super) named: Vec<Source>,
+    pub(super) data_bytes: u64,
+    pub(super) spool: Option<Spool>,
+}
+
+impl Found {
+    /// Those of a view that is to be built.
+    pub(super) fn of(
+        context: &Context,
+        args: &ViewBuildArgs,
+        means: &Means,
+        sources: Vec<Source>,
+    ) -> Result<Self> {
+        let beside = Target::File(args.output.clone());
+        if args.unique {
+            return Err(Error::usage(
+                "build view",
+                "a view holds all that was sorted: -u is not for views",
+            )
+            .hint("write one of each with `outcore sort -u`, and build a view of that"));
+        }
+        if args.takes_lines() {
+            args.text.check(&args.order, args.lines)?;
+            let spec = OrderSpec {
+                by: args.text.by.clone(),
+                ..args.order.to_spec(args.descending, args.stable)?
+            };
+            let (terminator, has_header) = (args.lines.terminator(), !args.text.no_header);
+            let from = (&sources[..], &beside);
+            return Found::lines(context, means, from, |job, files, spool| {
+                let make = || Spool::beside(job, means, &beside.dir());
+                match args.text.csv {
+                    true => settle_view(spec, has_header, job, files, (spool, make)),
+                    false => spec.to_lines(terminator),
+                }
+            });
+        }
+        let request = args.record.to_request();
+        let (looked, spool) = open_all(context, &request, means, sources, &beside)?;
+        let decided = records::decide(&request, &looked)?;
+        Ok(Found::records(decided.format, &looked, spool))
+    }
+
+    /// What is to be added to a view of `what`.
+    pub(super) fn further(
+        context: &Context,
+        args: &ViewAppendArgs,
+        means: &Means,
+        sources: Vec<Source>,
+        what: &ViewType,
+    ) -> Result<Self> {
+        let beside = Target::File(args.dir.clone());
+        match what {
+            ViewType::Lines(lines) => {
+                let from = (&sources[..], &beside);
+                Found::lines(context, means, from, |job, files, spool| {
+                    let make = || Spool::beside(job, means, &beside.dir());
+                    settle_further(lines, job, files, (spool, make))?;
+                    Ok(lines.clone())
+                })
+            }
+            ViewType::Records(format) => {
+                let request = TypeRequest {
+                    format: Some(format.clone()),
+                    ..TypeRequest::default()
+                };
+                let (looked, spool) = open_all(context, &request, means, sources, &beside)?;
+                looked
+                    .iter()
+                    .try_for_each(|input| check_type(input, format))?;
+                Ok(Found::records(format.clone(), &looked, spool))
+            }
+        }
+    }
+
+    /// What the plan of a view has to know.
+    pub(super) fn size(&self, job: &Job, options: BuildOptions) -> Result<ViewSize> {
+        match &self.what {
+            ViewType::Lines(lines) => size_of_lines(job, &self.files, lines, options),
+            ViewType::Records(format) => Ok(ViewSize {
+                data_bytes: self.data_bytes,
+                record_bytes: format.record_bytes(),
+                is_bare: format.bare().is_some(),
+                lines: None,
+                memory_bytes: job.options.memory_bytes,
+                threads: job.options.threads,
+                keeps_runs: options.keeps_runs,
+                run_bytes: options.run_bytes,
+            }),
+        }
+    }
+
+    fn records(format: RecordFormat, looked: &[Input], spool: Option<Spool>) -> Self {
+        Found {
+            what: ViewType::Records(format),
+            files: looked.iter().map(Input::to_sort).collect(),
+            named: Vec::new(),
+            data_bytes: looked.iter().map(|input| input.data_bytes).sum(),
+            spool,
+        }
+    }
+
+    /// Files of lines, which `settle` looks at; what is not a plain file is copied.
+    fn lines(
+        context: &Context,
+        means: &Means,
+        (sources, beside): (&[Source], &Target),
+        settle: impl FnOnce(&Job, &mut [Source], &mut Option<Spool>) -> Result<LineType>,
+    ) -> Result<Self> {
+        let (mut named, mut spool) = lines::to_files(context, means, sources, beside, false)?;
+        let job = means.job(Vec::new());
+        let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+        let settled = watch(reporter, interrupt, &job.control, &[], || {
+            settle(&job, &mut named, &mut spool)
+        });
+        let what = settled.map_err(|error| inputs::explain(&named, error))?;
+        Ok(Found {
+            what: what.into(),
+            files: named.iter().map(text_input).collect(),
+            data_bytes: bytes_of(&named)?,
+            named,
+            spool,
+        })
+    }
+}
+
+/// Fails if an array of NumPy holds other records than a view. Keys at places of a record may be any
+/// part of a dtype; a type of whole records is one type.
+fn check_type(input: &Input, format: &RecordFormat) -> Result<()> {
+    let Some(header) = &input.npy else {
+        return Ok(());
+    };
+    let is_whole = matches!(format.keys(), [key] if key.len_bytes == format.record_bytes());
+    let is_same = match is_whole {
+        true => header.format == *format,
+        false => header.format.record_bytes() == format.record_bytes(),
+    };
+    if is_same {
+        return Ok(());
+    }
+    let cause = format!(
+        "its header says {}, and the view has {format}",
+        header.format
+    );
+    Err(Error::usage("append to view", cause)
+        .path(&input.source.name)
+        .hint("build another view for records of another type"))
+}
