@@ -152,11 +152,11 @@ def case_lines(bench: Bench) -> None:
     remove(source)
 
 
-def write_text(path: Path, size: int) -> None:
+def write_text(path: Path, size_bytes: int) -> None:
     """Lines of 76 random letters and digits, the same each time."""
     generator = random.Random(1)
     with path.open("wb") as file:
-        while file.tell() < size:
+        while file.tell() < size_bytes:
             file.write(base64.encodebytes(generator.randbytes(57 << 14)))
 
 
