@@ -477,32 +477,6 @@ fn lines_longer_than_blocks_are_read_in_the_memory_there_is_and_longer_ones_refu
 }
 
 #[test]
-fn a_line_that_a_reader_has_no_room_for_is_named_and_the_memory_stays_under_its_cap() {
-    let mut case = LineCase::of(Text::Words, 100_000, 50 << 20);
-    case.memory_bytes = 2 << 30;
-    let (ram, mut inputs) = case.ram();
-    let long = [vec![b'm'; 40 << 20], b"\n".to_vec()].concat();
-    ram.put("/d0/long", long);
-    inputs.push(SortInput::raw("/d0/long"));
-    let job = case.job(Arc::new(ram.clone()));
-    let lines = case.build(&job, &inputs).unwrap().0.len();
-    case.memory_bytes = 64 << 20;
-    let job = case.job(Arc::new(ram));
-    let view = case.open(&job).unwrap();
-    let read = || {
-        let mut reader = view.reader(view.reader_bytes(1))?;
-        reader.seek(0..lines)?;
-        reader.read(&mut vec![0; 50 << 20])
-    };
-    for error in [read().unwrap_err(), view.verify().map(drop).unwrap_err()] {
-        assert_eq!(error.kind(), Kind::Memory, "{error}");
-        let text = error.to_string();
-        assert!(text.contains("no room") && text.contains("run "), "{text}");
-    }
-    assert!(job.budget.peak_bytes() <= case.memory_bytes);
-}
-
-#[test]
 fn more_lines_than_a_sample_foretells_are_sorted_in_several_passes() {
     for (by, tie) in [(By::Line, LineTie::Bytes), (By::Second, LineTie::Position)] {
         let mut case = LineCase::of(Text::Prefix, 3_000_000, 1 << 20);
