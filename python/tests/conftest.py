@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, made the current one; nothing hidden may be left in it."""
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder, made the current one; no scratch may be left in it."""
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    yield tmp_path
+    assert not [path.name for path in tmp_path.rglob(".outcore*")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
 import sys
 import types
 from collections import Counter
@@ -114,6 +115,41 @@ def test_records_that_numpy_has_no_type_for_are_bytes(numbers: Any) -> None:
     assert len(order) == COUNT // 3
     rows = order[:10]
     assert rows.nbytes == 240
+
+
+READER = """
+import numpy
+import outcore
+
+def peak_kib():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+outcore.shuffled("small.bin", record=4096, memory="32MiB", threads=2)[:1]
+before = peak_kib()
+order = outcore.shuffled("wide.bin", record=4096, seed=3, memory="32MiB", threads=2)
+seen = bytearray(len(order))
+for shard in range(2):
+    for batch in order.batches(64, shard=shard, shards=2):
+        for row in numpy.frombuffer(batch.tobytes(), "<u4")[::1024]:
+            seen[row] += 1
+print(len(order), bytes(seen) == bytes([1]) * len(order), peak_kib() - before)
+"""
+
+
+def test_reading_shuffled_holds_no_more_than_the_memory(here: Path) -> None:
+    rows, size = 48 * 1024, 4096
+    with open("wide.bin", "wb") as wide:
+        for start in range(0, rows, 1024):
+            block = np.zeros((1024, size // 4), dtype="<u4")
+            block[:, 0] = np.arange(start, start + 1024)
+            wide.write(block.tobytes())
+    Path("small.bin").write_bytes(bytes(size))
+    done = subprocess.run([sys.executable, "-c", READER], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    count, all_once, peak_kib = done.stdout.split()
+    assert (count, all_once) == (str(rows), "True")
+    assert int(peak_kib) < (32 + 64) * 1024, "of a file of 192 MiB"
 
 
 def test_reading_beyond_the_end_is_refused(numbers: Any) -> None:

@@ -61,7 +61,7 @@ fn any_job() -> impl Strategy<Value = LineJob> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(crate::support::often::tried(48))]
 
     #[test]
     fn lines_are_sorted_as_by_definition(job in any_job()) {

@@ -97,7 +97,7 @@ fn more_of_the_largest_than_one_pass_can_select_take_several() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    #![proptest_config(crate::often::tried(16))]
 
     #[test]
     fn a_scan_is_what_a_loop_gives_after_filters_and_through_pipes_too(

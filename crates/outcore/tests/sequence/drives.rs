@@ -71,7 +71,7 @@ fn sums(items: &[u64]) -> Vec<u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(crate::often::tried(32))]
 
     #[test]
     fn results_are_in_order_whatever_drives_are_read_ahead(

@@ -49,7 +49,7 @@ fn checksum(bytes: &[u8]) -> (usize, u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(crate::often::tried(24))]
 
     #[test]
     fn results_are_those_of_a_loop_over_the_files(

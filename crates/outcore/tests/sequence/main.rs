@@ -2,13 +2,15 @@
 //!
 //! Contract: every expected result comes from the standard library's iterators over the whole data.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod conformance;
 mod consumers;
 mod drives;
 mod faults;
 mod files;
+#[path = "../support/often.rs"]
+mod often;
 mod passes;
 mod support;
 mod trouble;

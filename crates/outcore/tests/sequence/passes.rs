@@ -34,7 +34,7 @@ fn after(first: (u64, u64), second: (u64, u64)) -> (u64, u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20))]
+    #![proptest_config(crate::often::tried(20))]
 
     #[test]
     fn one_pass_gives_what_iterators_give(

@@ -6,6 +6,7 @@
 
 pub mod cases;
 pub mod devices;
+pub mod often;
 pub mod oracle;
 pub mod patterns;
 pub mod runs;
