@@ -224,11 +224,12 @@ fn run_transfer(
     Ok(0)
 }
 
-/// Runs `ls`.
+/// Runs `ls`: all that can be read, and then the first error if there was one.
 pub(crate) fn list(context: &Context, args: &LsArgs) -> Result<u8> {
     let started = Instant::now();
     let volume = open(context, &means::without_flags()?.device())?;
     let mut count = 0;
+    let mut damaged = None;
     let mut say = |name: &str, bytes: u64, files: u64, kind: &str| {
         count += 1;
         let fields = json!({"name": name, "bytes": bytes, "files": files, "contents": kind});
@@ -245,7 +246,14 @@ pub(crate) fn list(context: &Context, args: &LsArgs) -> Result<u8> {
             }
         }
         None => {
-            for found in volume.list()? {
+            for name in volume.names()? {
+                let found = match volume.manifest(&name) {
+                    Ok(found) => found,
+                    Err(error) => {
+                        damaged.get_or_insert(error);
+                        continue;
+                    }
+                };
                 let (name, bytes) = (format!("@{}", found.name), found.len_bytes);
                 match found.contents {
                     Contents::File => say(&name, bytes, 1, "file"),
@@ -255,6 +263,9 @@ pub(crate) fn list(context: &Context, args: &LsArgs) -> Result<u8> {
                 }
             }
         }
+    }
+    if let Some(error) = damaged {
+        return Err(error);
     }
     let summary = Summary::since(started).with("entries", json!(count));
     context.reporter.summary(&summary);

@@ -124,13 +124,13 @@ fn scrub(
     started: Instant,
 ) -> Result<u8> {
     let control = Control::default();
-    let manifests = volume.list()?;
-    let is_named = |name: &String| names.is_empty() || names.contains(name);
-    let bytes: u64 = manifests
-        .iter()
-        .filter(|manifest| is_named(&manifest.name))
-        .map(|manifest| manifest.payload_bytes())
-        .sum();
+    let all = match names {
+        [] => volume.names()?,
+        names => names.to_vec(),
+    };
+    // What cannot be read is found out below.
+    let manifests = all.iter().filter_map(|name| volume.manifest(name).ok());
+    let bytes: u64 = manifests.map(|manifest| manifest.payload_bytes()).sum();
     control.begin_phase("scrub", bytes);
     let weights = [("scrub", 1.0)];
     let damages = watch(

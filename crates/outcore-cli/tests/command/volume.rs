@@ -299,3 +299,102 @@ fn commands_on_records_read_and_write_large_datasets_in_place() {
         );
     }
 }
+
+#[test]
+fn datasets_are_what_the_flags_call_files_and_are_never_changed() {
+    let place = place();
+    place.write("in", &random_u64(20_000, 5));
+    place.write("names", b"@bob\n@eve\n");
+    run(&place, &["put", "in", "@keys"]).ok();
+    run(&place, &["sort", "@keys", "-o@sorted", "--type", "u64"]).ok();
+    run(
+        &place,
+        &["verify", "@sorted", "--type", "u64", "--against=@keys"],
+    )
+    .ok();
+    // A value that is no file is none, whatever it begins with.
+    run(
+        &place,
+        &["view", "build", "names", "-o", "names.view", "--lines"],
+    )
+    .ok();
+    let from = run(&place, &["view", "cat", "names.view", "--from-key", "@c"]).ok();
+    assert_eq!(from.stdout, b"@eve\n");
+    // What a command records of itself is one of its outputs.
+    let words = [
+        "sort",
+        "@keys",
+        "-o",
+        "out",
+        "--type",
+        "u64",
+        "--record-io",
+        "@trace",
+    ];
+    run(&place, &words).ok();
+    run(&place, &["replay", "@trace", "--summary"]).ok();
+    run(
+        &place,
+        &["view", "build", "@keys", "-o", "@view", "--type", "u64"],
+    )
+    .ok();
+    for words in [
+        ["sort", "@keys", "--replace", "--type", "u64"].as_slice(),
+        &[
+            "sort",
+            "@keys",
+            "-o",
+            "other",
+            "--delete-input",
+            "--type",
+            "u64",
+        ],
+        &["view", "append", "@view", "in"],
+    ] {
+        run(&place, words).fails(2, &["@", "is sealed"], "-o @OTHER");
+    }
+    let bad = run(&place, &["sort", "in", "-o", "@a b", "--type", "u64"]);
+    bad.fails(2, &["name dataset"], "letters");
+    assert_eq!(names_in(&place.path("d0")), ["outcore-volume"]);
+}
+
+#[test]
+fn without_a_volume_a_dataset_is_an_error_unless_there_is_such_a_file() {
+    let place = Place::new();
+    place.write("in", &random_u64(1000, 5));
+    place.write("@file", &random_u64(1000, 5));
+    for words in [
+        ["sort", "@keys", "-o", "out"],
+        ["sort", "in", "-o", "@keys"],
+    ] {
+        let answer = place.run(&[&words[..], &["--type", "u64"]].concat());
+        answer.fails(2, &["@keys names a dataset", "no volume"], "./@keys");
+    }
+    place
+        .run(&["sort", "@file", "-o", "./@out", "--type", "u64"])
+        .ok();
+    assert!(place.path("@out").exists());
+}
+
+#[test]
+fn one_damaged_dataset_hides_no_other() {
+    let place = place();
+    place.write("in", &random_u64(1000, 5));
+    for name in ["@a", "@b", "@c"] {
+        run(&place, &["put", "in", name]).ok();
+    }
+    let manifest = place.path("d0/outcore-volume/datasets/b.json");
+    fs::set_permissions(&manifest, PermissionsExt::from_mode(0o644)).unwrap();
+    fs::write(&manifest, b"{}").unwrap();
+    let listed = run(&place, &["ls"]);
+    assert_eq!(listed.code, Some(4));
+    assert!(listed.stderr.contains("b.json"), "{listed:?}");
+    let text = String::from_utf8(listed.stdout).unwrap();
+    assert!(text.contains("@a\t") && text.contains("@c\t"), "{text}");
+    let scrubbed = run(&place, &["volume", "scrub"]);
+    assert_eq!(scrubbed.code, Some(4));
+    let text = String::from_utf8(scrubbed.stdout).unwrap();
+    assert!(text.starts_with("@b\tdrive d0\t"), "{text}");
+    run(&place, &["put", "in", "@b", "--force"]).ok();
+    run(&place, &["volume", "scrub"]).ok();
+}

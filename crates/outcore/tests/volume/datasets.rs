@@ -289,6 +289,74 @@ fn a_flipped_bit_is_named_by_drive_file_and_offset_and_is_never_handed_out() {
 }
 
 #[test]
+fn a_scrub_goes_on_past_what_is_gone_cut_or_cannot_be_read() {
+    let place = Place::new(3);
+    let volume = place.create(1 << 20);
+    for name in ["cut", "gone", "manifest", "whole"] {
+        place.put(&volume, name, &bytes(9 << 20, 1)).unwrap();
+    }
+    let share = |name: &str, drive| {
+        let manifest = volume.manifest(name).unwrap();
+        (
+            volume.share_path(&manifest.id, drive),
+            manifest.shares[drive].len_bytes,
+        )
+    };
+    let (gone, gone_bytes) = share("gone", 2);
+    fs::remove_file(&gone).unwrap();
+    let (cut, cut_bytes) = share("cut", 1);
+    fs::set_permissions(&cut, PermissionsExt::from_mode(0o644)).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(&cut)
+        .unwrap()
+        .set_len(5000)
+        .unwrap();
+    flip(
+        &volume.drives()[0]
+            .dir
+            .join(FOLDER)
+            .join("datasets/manifest.json"),
+        40,
+    );
+    let damages = volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap();
+    let found: Vec<_> = damages
+        .iter()
+        .map(|d| (d.dataset.as_str(), d.drive.as_str(), d.offset_bytes))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("cut", "d1", 5000),
+            ("gone", "d2", 0),
+            ("manifest", "d0", 0)
+        ]
+    );
+    assert_eq!(
+        (damages[0].len_bytes, damages[1].len_bytes),
+        (cut_bytes - 5000, gone_bytes)
+    );
+    assert_eq!(
+        volume.names().unwrap(),
+        ["cut", "gone", "manifest", "whole"]
+    );
+    volume.remove("gone").unwrap();
+    // The reads of a scrub: checksums, then data, a transfer for each piece of a stripe.
+    for nth in 2..6 {
+        let plan = format!("eio@{nth}:read").parse().unwrap();
+        let faulty: Arc<dyn Device> = Arc::new(FaultDevice::new(Arc::clone(&place.device), plan));
+        let opened = DatasetVolume::open(faulty, place.drives()).unwrap();
+        let named = ["whole".to_string()];
+        let damages = opened.scrub(&named, &place.budget, Watch::NOBODY).unwrap();
+        assert!(!damages.is_empty() && damages.iter().all(|d| d.drive == damages[0].drive));
+        assert!(
+            place.get(&opened, "whole").is_ok(),
+            "the fault was the drive's, and once"
+        );
+    }
+}
+
+#[test]
 fn a_drive_that_is_missing_replaced_or_elsewhere_is_named() {
     let place = Place::new(3);
     place.create(1 << 16);

@@ -27,6 +27,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::mapping::{STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, StripeMap, StripeMember};
@@ -326,6 +327,17 @@ impl DatasetVolume {
     /// # Errors
     /// A manifest that cannot be read.
     pub fn list(&self) -> Result<Vec<Manifest>> {
+        self.names()?
+            .iter()
+            .map(|name| self.manifest(name))
+            .collect()
+    }
+
+    /// The names of all datasets, in order, whether or not they can be read.
+    ///
+    /// # Errors
+    /// The first drive cannot be looked into.
+    pub fn names(&self) -> Result<Vec<String>> {
         let dir = self.folder(0).join(DATASETS);
         let failed = |error: io::Error| {
             Error::io("list datasets", &error)
@@ -339,7 +351,7 @@ impl DatasetVolume {
             names.extend(name.strip_suffix(".json").map(str::to_string));
         }
         names.sort();
-        names.iter().map(|name| self.manifest(name)).collect()
+        Ok(names)
     }
 
     /// The manifest of a dataset.
@@ -375,11 +387,14 @@ impl DatasetVolume {
     }
 
     /// Removes the files of a dataset that no manifest names any more; all that can be, whatever fails.
+    /// One that is gone already is no failure.
     fn remove_shares(&self, manifest: &Manifest) -> Result<()> {
         let removed = (0..self.drives.len()).map(|index| {
             let path = self.share_path(&manifest.id, index);
-            let removed = self.device.remove(&path);
-            removed.map_err(|error| error.drive(&self.drives[index].name))
+            match self.device.remove(&path) {
+                Err(error) if error.raw_errno() == Some(Errno::NOENT.raw_os_error()) => Ok(()),
+                removed => removed.map_err(|error| error.drive(&self.drives[index].name)),
+            }
         });
         let all: Vec<Result<()>> = removed.collect();
         all.into_iter().collect()
@@ -431,7 +446,7 @@ fn read_label(drive: &VolumeDrive) -> Result<Label> {
     let text = fs::read(&path).map_err(|error| {
         let error = Error::io(OPEN, &error).drive(&drive.name).path(&path);
         match error.raw_errno() {
-            Some(code) if code == rustix::io::Errno::NOENT.raw_os_error() => error.hint(
+            Some(code) if code == Errno::NOENT.raw_os_error() => error.hint(
                 "the drive is not mounted, or was replaced by an empty one; `outcore volume create` \
                  makes a new volume",
             ),

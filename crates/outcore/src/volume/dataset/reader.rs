@@ -4,13 +4,14 @@
 //! a range in order ([`DatasetReader::next_chunk`]), or as they come ([`DatasetReader::next_arrival`]):
 //! who can use them in any order never waits for a late drive while others have room. A granule that is
 //! not what was written ends the read with an error that names the drive, the file there and the offset
-//! in it; [`DatasetVolume::scrub`] goes on and lists them all. The checksums themselves are checked
-//! against the manifest when the reader is made.
+//! in it; [`DatasetVolume::scrub`] goes on and lists them all, with what cannot be read at all. The
+//! checksums themselves are checked against the manifest when the reader is made.
 //!
 //! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes a granule, out of the caller's budget.
 
 use std::collections::BTreeMap;
 
+use rustix::io::Errno;
 use serde::Serialize;
 
 use super::manifest::{Manifest, granule_checksum};
@@ -19,7 +20,7 @@ use super::{DatasetVolume, Watch, open_shares};
 use crate::checksum::bytes_checksum;
 use crate::drive::Op;
 use crate::drive::queue::Class;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::memory::{Budget, Buf, Credit, Pool, block_ceil};
 use crate::volume::WAIT_MAX;
 use crate::volume::batch::{Submitter, VolumeCompletion, VolumeRequest};
@@ -28,7 +29,7 @@ use crate::volume::striped::StripedVolume;
 
 const READ: &str = "read dataset";
 
-/// A granule that is not what was written.
+/// A granule that is not what was written, or cannot be read; or all of a file from some byte on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Damage {
     /// The dataset.
@@ -41,8 +42,6 @@ pub struct Damage {
     pub offset_bytes: u64,
     /// Bytes of the granule.
     pub len_bytes: u64,
-    /// First byte of the granule in the dataset.
-    pub dataset_offset_bytes: u64,
 }
 
 impl Damage {
@@ -53,19 +52,13 @@ impl Damage {
         offset_bytes: u64,
         len_bytes: usize,
     ) -> Self {
-        let mut first: Option<Piece> = None;
-        let map = striped.map();
-        map.split(offset_bytes, len_bytes, usize::MAX, |piece| {
-            first.get_or_insert(piece);
-        });
-        let (index, at_bytes) = first.map_or((0, 0), |p| (p.drive_index, p.offset_bytes));
+        let (index, at_bytes) = place_of(striped, offset_bytes, len_bytes);
         Damage {
             dataset: manifest.name.clone(),
             drive: manifest.shares[index].drive.clone(),
             path: striped.drives()[index].path.display().to_string(),
             offset_bytes: at_bytes,
             len_bytes: len_bytes as u64,
-            dataset_offset_bytes: offset_bytes,
         }
     }
 
@@ -77,6 +70,16 @@ impl Damage {
             .offset(self.offset_bytes)
             .hint("`outcore volume scrub` lists all damage; put the dataset again")
     }
+}
+
+/// The drive on which a range begins, and where in the file there.
+fn place_of(striped: &StripedVolume, offset_bytes: u64, len_bytes: usize) -> (usize, u64) {
+    let mut first: Option<Piece> = None;
+    let map = striped.map();
+    map.split(offset_bytes, len_bytes, usize::MAX, |piece| {
+        first.get_or_insert(piece);
+    });
+    first.map_or((0, 0), |piece| (piece.drive_index, piece.offset_bytes))
 }
 
 /// A range of a dataset, being read.
@@ -100,6 +103,10 @@ pub struct DatasetReader {
     done: Vec<VolumeCompletion>,
     arrived: BTreeMap<u64, Buf>,
     damages: Vec<Damage>,
+    /// Whether what cannot be read is noted among the damages instead of ending the read.
+    is_lenient: bool,
+    /// Chunks that could not be read, and the drive to blame.
+    failed: BTreeMap<u64, usize>,
 }
 
 impl DatasetVolume {
@@ -149,6 +156,8 @@ impl DatasetVolume {
             done: Vec::new(),
             arrived: BTreeMap::new(),
             damages: Vec::new(),
+            is_lenient: false,
+            failed: BTreeMap::new(),
             manifest: manifest.clone(),
         };
         reader.read_sums()?;
@@ -173,34 +182,76 @@ impl DatasetVolume {
         Ok((reader.striped, reader.sums, reader.sums_credit))
     }
 
-    /// Reads all of every dataset in `names`, or of all; what is not what was written.
+    /// Reads all of every dataset in `names`, or of all; what is not what was written or cannot be read,
+    /// manifests and missing files included.
     ///
     /// # Errors
-    /// A read that fails; a stop.
+    /// A name that there is not; a drive that cannot be looked into; memory; a stop.
     pub fn scrub(
         &self,
         names: &[String],
         budget: &Budget,
         watch: Watch<'_>,
     ) -> Result<Vec<Damage>> {
-        let manifests = match names {
-            [] => self.list()?,
-            names => names
-                .iter()
-                .map(|name| self.manifest(name))
-                .collect::<Result<_>>()?,
-        };
         let mut damages = Vec::new();
-        for manifest in &manifests {
-            let mut reader = self.range_reader(manifest, 0, manifest.payload_bytes(), budget)?;
-            while let Some(part) = reader.next_part()? {
-                (watch.check)()?;
-                (watch.advance)(part.len() as u64);
+        let all = match names {
+            [] => self.names()?,
+            names => names.to_vec(),
+        };
+        for name in &all {
+            let manifest = self.manifest(name);
+            let done = match &manifest {
+                Ok(manifest) => self.scrub_one(manifest, (budget, watch), &mut damages),
+                Err(error) => Err(error.clone()),
+            };
+            if let Err(error) = done {
+                damages.push(damage_of(name, manifest.as_ref().ok(), &error).ok_or(error)?);
             }
-            damages.append(&mut reader.damages);
         }
         Ok(damages)
     }
+
+    fn scrub_one(
+        &self,
+        manifest: &Manifest,
+        (budget, watch): (&Budget, Watch<'_>),
+        damages: &mut Vec<Damage>,
+    ) -> Result<()> {
+        let mut reader = self.range_reader(manifest, 0, manifest.payload_bytes(), budget)?;
+        reader.is_lenient = true;
+        while let Some(part) = reader.next_part()? {
+            (watch.check)()?;
+            (watch.advance)(part.len() as u64);
+        }
+        damages.append(&mut reader.damages);
+        Ok(())
+    }
+}
+
+/// What a scrub notes in the place of an error that is one of a file's contents: the rest of the file.
+fn damage_of(name: &str, manifest: Option<&Manifest>, error: &Error) -> Option<Damage> {
+    let is_of_contents = match error.raw_errno().map(Errno::from_raw_os_error) {
+        None => error.kind() == Kind::Corrupt,
+        Some(errno) => [Errno::NOENT, Errno::IO].contains(&errno),
+    };
+    let (path, drive) = error.file_path().zip(error.drive_name())?;
+    let found_bytes = std::fs::metadata(path).map_or(0, |facts| facts.len());
+    let mut shares = manifest.into_iter().flat_map(|manifest| &manifest.shares);
+    let share = shares.find(|share| share.drive == drive);
+    let wanted_bytes = share.map_or(found_bytes, |share| share.len_bytes);
+    let from_bytes = if found_bytes < wanted_bytes {
+        found_bytes
+    } else {
+        0
+    };
+    let offset_bytes = error.offset_bytes().unwrap_or(from_bytes);
+    is_of_contents.then(|| Damage {
+        dataset: name.to_string(),
+        drive: drive.to_string(),
+        path: path.display().to_string(),
+        offset_bytes,
+        len_bytes: wanted_bytes.max(found_bytes).saturating_sub(offset_bytes),
+    })
 }
 
 impl DatasetReader {
@@ -297,7 +348,11 @@ impl DatasetReader {
         self.submitter.poll(wait, &mut self.done)?;
         for completion in self.done.drain(..) {
             if let Some(fault) = completion.fault {
-                return Err(self.striped.explain(&fault));
+                if !self.is_lenient {
+                    return Err(self.striped.explain(&fault));
+                }
+                self.failed
+                    .insert(completion.offset_bytes, fault.drive_index);
             }
             self.arrived.insert(completion.offset_bytes, completion.buf);
         }
@@ -330,11 +385,13 @@ impl DatasetReader {
 
     fn verify(&mut self, at_bytes: u64, bytes: &[u8]) {
         let granule_bytes = self.manifest.granule_bytes();
+        let failed_drive = self.failed.remove(&at_bytes);
         let mut offset_bytes = at_bytes;
         for granule in bytes.chunks(granule_bytes as usize) {
             let wanted = self.sums.get((offset_bytes / granule_bytes) as usize);
             let found = granule_checksum(self.manifest.run(), offset_bytes, granule);
-            if wanted != Some(&found) {
+            let (drive, _) = place_of(&self.striped, offset_bytes, granule.len());
+            if wanted != Some(&found) || failed_drive == Some(drive) {
                 self.damages.push(self.damage(offset_bytes, granule.len()));
             }
             offset_bytes += granule.len() as u64;
