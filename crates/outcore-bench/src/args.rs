@@ -81,7 +81,7 @@ pub struct IoArgs {
     /// A directory on each drive, a drives file (.toml), a block device, or a file to read
     #[arg(required = true, value_name = "DRIVE", value_hint = ValueHint::AnyPath)]
     pub targets: Vec<PathBuf>,
-    /// Measure writes too: on own files in directories, and on devices whose first MiB is empty
+    /// Measure writes too: on own files in directories, and on devices whose first and last MiB are empty
     #[arg(long)]
     pub write_ok: bool,
     /// Some block sizes, depths and threads, in about a minute (the default)
@@ -340,7 +340,7 @@ pub struct ReplayArgs {
         help_heading = "Drives"
     )]
     pub io: IoMode,
-    /// Allow writing to a block device whose first MiB is empty
+    /// Allow writing to a block device whose first and last MiB are empty
     #[arg(long, help_heading = "Drives")]
     pub write_ok: bool,
     /// Where the report goes.

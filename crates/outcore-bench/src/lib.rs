@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use outcore::error::{Error, Result};
+use outcore::error::{Error, Kind, Result};
 use outcore::job::Job;
 
 /// How often a watched job looks whether it is to stop.
@@ -94,6 +94,25 @@ impl Watch<'_> {
             other => other,
         }
     }
+}
+
+/// Runs `work` in so many threads at once, each with its number, and waits for all.
+pub(crate) fn in_threads<T: Send>(
+    threads: usize,
+    operation: &str,
+    work: impl Fn(usize) -> Result<T> + Sync,
+) -> Vec<Result<T>> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads)
+            .map(|number| scope.spawn(move || work(number)))
+            .collect();
+        let panicked = |_| Err(Error::new(Kind::Io, operation, "a thread panicked"));
+        let joined = running.into_iter();
+        joined
+            .map(|thread| thread.join().unwrap_or_else(panicked))
+            .collect()
+    })
 }
 
 /// An empty histogram of latencies in nanoseconds: three digits, 0.1 us to 100 s (G. Tene's

@@ -416,7 +416,7 @@ pub fn bench(
         Ok(Measured {
             workload,
             bytes_per_s: moved.bytes_per_s(),
-            requests_per_s: moved.requests as f64 / moved.seconds.max(1e-9),
+            requests_per_s: moved.requests_per_s(),
             p50_us: moved.latency.percentile_ns(50.0) as f64 / 1e3,
             p99_us: moved.latency.percentile_ns(99.0) as f64 / 1e3,
         })

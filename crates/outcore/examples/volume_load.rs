@@ -88,7 +88,7 @@ fn main() -> Result<()> {
             "{{\"workload\":\"{name}\",\"mb_s\":{:.1},\"requests\":{},\"transfers\":{},\"mean_us\":{:.2},\"p50_us\":{:.1},\"p99_us\":{:.1},\"cpu_s\":{:.2},\"threads\":{}}}",
             moved.bytes_per_s() / 1e6,
             moved.requests,
-            moved.transfers,
+            moved.transfers(),
             moved.latency.mean_ns() as f64 / 1e3,
             moved.latency.percentile_ns(50.0) as f64 / 1e3,
             moved.latency.percentile_ns(99.0) as f64 / 1e3,

@@ -17,9 +17,9 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use outcore::algo::bucketer::Bucketer;
-use outcore::drive::load::Place;
+use outcore::drive::load::{Place, next_random};
 use outcore::drive::{Completion, Device, Op, Queue, Request};
-use outcore::error::{Error, Kind, Result};
+use outcore::error::{Error, Result};
 use outcore::memory::{Budget, Buf, Pool};
 use outcore_chart::{Axis, Chart, Scale, Series, Unit};
 
@@ -27,8 +27,8 @@ use super::IoOptions;
 use super::field::Field;
 use super::sweeps::{LARGE_BYTES, LARGE_DEPTH};
 use super::target::{Target, Whose};
-use crate::Watch;
 use crate::report::{Cell, Section, Table};
+use crate::{Watch, in_threads};
 
 /// Bucket buffers of all threads.
 const BUFFERS_BYTES: usize = 128 << 20;
@@ -153,21 +153,9 @@ impl Pass<'_> {
             return Ok(None);
         }
         let gate = Barrier::new(self.threads);
-        let results: Vec<Result<(u64, f64)>> = std::thread::scope(|scope| {
-            let running: Vec<_> = (0..self.threads)
-                .map(|number| {
-                    let gate = &gate;
-                    scope.spawn(move || match has_io {
-                        true => self.between_drives(number as u64, gate),
-                        false => self.in_memory(number as u64, gate),
-                    })
-                })
-                .collect();
-            let panicked = |_| Err(Error::new(Kind::Io, OPERATION, "a thread panicked"));
-            let joined = running.into_iter();
-            joined
-                .map(|thread| thread.join().unwrap_or_else(panicked))
-                .collect()
+        let results = in_threads(self.threads, OPERATION, |number| match has_io {
+            true => self.between_drives(number as u64, &gate),
+            false => self.in_memory(number as u64, &gate),
         });
         let (mut bytes, mut seconds) = (0, 0_f64);
         for result in results {
@@ -362,13 +350,4 @@ impl Lane<'_> {
         }
         Ok(())
     }
-}
-
-/// splitmix64.
-fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }

@@ -9,14 +9,14 @@
 
 use std::sync::Arc;
 
+use outcore::drive::Device;
 use outcore::drive::queue::Latencies;
-use outcore::drive::{Device, Op};
 use outcore::error::Result;
 use outcore::volume::batch::DriveMeter;
 use outcore_chart::{Axis, Chart, Series, Shape, Unit};
 
 use super::field::Field;
-use super::striped::{VolumeLoad, open_wide, run, volume_over};
+use super::striped::{open_wide, reads, volume_over};
 use super::sweeps::{LARGE_BYTES, LARGE_DEPTH, SMALL_BYTES, SMALL_DEPTH};
 use crate::report::{Cell, Section, Table};
 
@@ -54,14 +54,8 @@ pub(super) fn each_drive(
         field.watch().say(&format!("each drive, {name}"));
         let in_flight = depth as usize * drives;
         let volume = volume_over(device, field.targets, open_wide(in_flight * 16))?;
-        let load = VolumeLoad {
-            op: Op::Read,
-            is_random,
-            block_bytes: block_bytes as usize,
-            in_flight,
-            limit_s: field.step_s(),
-        };
-        let seen = run(&volume, load, field.watch())?;
+        let time = (field.step_s(), field.watch());
+        let seen = reads(&volume, (is_random, block_bytes), in_flight, time)?;
         let block = Unit::Bytes.show(block_bytes as f64);
         let what = format!("{name} of {block}");
         let table = table(id, &format!("{what}, {in_flight} in flight"));
@@ -90,13 +84,13 @@ fn table(id: &str, title: &str) -> Table {
             ("transfers", Unit::Iops),
             ("pieces a transfer", Unit::Count),
             ("in flight, mean", Unit::Count),
-            ("most", Unit::Count),
+            ("in flight, most", Unit::Count),
             ("stack p50", Unit::Seconds),
-            ("p99", Unit::Seconds),
+            ("stack p99", Unit::Seconds),
             ("device p50", Unit::Seconds),
-            ("p99", Unit::Seconds),
-            ("p99.9", Unit::Seconds),
-            ("max", Unit::Seconds),
+            ("device p99", Unit::Seconds),
+            ("device p99.9", Unit::Seconds),
+            ("device max", Unit::Seconds),
             ("alarm", Unit::Count),
         ],
     )
@@ -171,7 +165,7 @@ fn chart(field: &Field<'_>, meters: &[DriveMeter], id: &str, what: &str) -> Char
         y: Axis::new("latency", Unit::Seconds),
         shape: Shape::Bars,
         series: vec![
-            line("stack, median", &|meter| at(&meter.stack, 50.0)),
+            line("stack, p99", &|meter| at(&meter.stack, 99.0)),
             line("device, median", &|meter| at(&meter.device, 50.0)),
             line("device, p99", &|meter| at(&meter.device, 99.0)),
         ],

@@ -14,10 +14,10 @@ use std::sync::{Arc, Barrier};
 use hdrhistogram::Histogram;
 use outcore::drive::load::{Load, Moved, Observer, Place, Runner, Served};
 use outcore::drive::{Device, Op};
-use outcore::error::{Error, Kind, Result};
+use outcore::error::{Error, Result};
 
 use super::target::Target;
-use crate::{Watch, latencies};
+use crate::{Watch, in_threads, latencies};
 
 /// Buffers of one load, of all threads.
 const WINDOW_BYTES_MAX: u64 = 512 << 20;
@@ -261,15 +261,15 @@ impl<'a> Field<'a> {
     ) -> Result<Option<(Moved, Vec<Lane>)>> {
         let gate = Barrier::new(threads as usize);
         let (watch, targets) = (self.watch, self.targets);
-        let (gate, load) = (&gate, &load);
-        let one = |number: u32| -> Result<(Moved, Vec<Lane>)> {
+        let one = |number: usize| -> Result<(Moved, Vec<Lane>)> {
+            let number = number as u32;
             let places: Vec<Place> = places
                 .iter()
-                .map(|place| share(place, load, number, threads))
+                .map(|place| share(place, &load, number, threads))
                 .collect();
             let load = Load {
                 seed: load.seed + u64::from(number),
-                ..*load
+                ..load
             };
             let ready = Runner::new(device, &places, load);
             // Everybody is here before anybody fails, or the others would wait for ever.
@@ -278,16 +278,7 @@ impl<'a> Field<'a> {
             let moved = ready?.run(&mut seen)?;
             Ok((moved, seen.lanes))
         };
-        let results: Vec<Result<(Moved, Vec<Lane>)>> = std::thread::scope(|scope| {
-            let running: Vec<_> = (0..threads)
-                .map(|number| scope.spawn(move || one(number)))
-                .collect();
-            let joined = running.into_iter().map(|thread| {
-                let panicked = |_| Err(Error::new(Kind::Io, OPERATION, "a thread panicked"));
-                thread.join().unwrap_or_else(panicked)
-            });
-            joined.collect()
-        });
+        let results = in_threads(threads as usize, OPERATION, one);
         let mut all = Moved::default();
         let mut lanes: Vec<Lane> = Vec::new();
         for result in results {

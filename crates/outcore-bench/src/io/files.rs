@@ -20,7 +20,7 @@ use hdrhistogram::Histogram;
 use outcore::config::IoMode;
 use outcore::drive::os::OsDevice;
 use outcore::drive::{Access, Completion, Device, FileId, Op, Queue, Request};
-use outcore::error::{Error, Kind, Result};
+use outcore::error::{Error, Result};
 use outcore::memory::{Budget, Pool};
 use outcore_chart::{Axis, Chart, Series, Shape, Unit};
 
@@ -28,7 +28,7 @@ use super::IoOptions;
 use super::field::Field;
 use super::target::{Target, Whose};
 use crate::report::{Cell, Section, Table};
-use crate::{Watch, latencies};
+use crate::{Watch, in_threads, latencies};
 
 /// Files of a server.
 const FILES: usize = 1000;
@@ -151,9 +151,9 @@ pub(super) fn servers(options: &IoOptions, field: &Field<'_>) -> Result<Section>
             ("read", Unit::BytesPerS),
             ("written", Unit::BytesPerS),
             ("file read, p50", Unit::Seconds),
-            ("p99", Unit::Seconds),
+            ("file read, p99", Unit::Seconds),
             ("file written, p50", Unit::Seconds),
-            ("p99", Unit::Seconds),
+            ("file written, p99", Unit::Seconds),
         ],
     );
     let mut points = Vec::new();
@@ -301,24 +301,12 @@ impl<'a> Mix<'a> {
 
     fn run(&self) -> Result<Seen> {
         let gate = Barrier::new(self.server.threads);
-        let results: Vec<Result<Seen>> = std::thread::scope(|scope| {
-            let running: Vec<_> = (0..self.server.threads)
-                .map(|number| {
-                    let gate = &gate;
-                    scope.spawn(move || {
-                        let done = self.work(number, gate);
-                        if done.is_err() {
-                            self.is_broken.store(true, Ordering::Relaxed);
-                        }
-                        done
-                    })
-                })
-                .collect();
-            let panicked = |_| Err(Error::new(Kind::Io, OPERATION, "a thread panicked"));
-            let joined = running.into_iter();
-            joined
-                .map(|thread| thread.join().unwrap_or_else(panicked))
-                .collect()
+        let results = in_threads(self.server.threads, OPERATION, |number| {
+            let done = self.work(number, &gate);
+            if done.is_err() {
+                self.is_broken.store(true, Ordering::Relaxed);
+            }
+            done
         });
         let mut all = Seen::new();
         for result in results {

@@ -275,6 +275,9 @@ fn describe(report: &mut Report, options: &IoOptions, targets: &[Target], engine
             "Some of it lies in memory (tmpfs): its figures say nothing about drives.".to_owned(),
         );
     }
+    if let Some(shared) = on_one_drive(targets) {
+        report.verdict.push(shared);
+    }
     let is_buffered = |t: &Target| !t.facts.is_direct && !t.facts.is_in_memory;
     if targets.iter().any(is_buffered) {
         report.verdict.push(
@@ -282,6 +285,24 @@ fn describe(report: &mut Report, options: &IoOptions, targets: &[Target], engine
                 .to_owned(),
         );
     }
+}
+
+/// A sentence about the first targets that lie on one file system, if there are any: they are no drives
+/// of their own.
+fn on_one_drive(targets: &[Target]) -> Option<String> {
+    let are_together = |one: &Target, other: &Target| {
+        one.whose != Whose::BlockDevice && one.facts.file_system == other.facts.file_system
+    };
+    targets.iter().find_map(|first| {
+        let together = targets.iter().filter(|target| are_together(first, target));
+        let names: Vec<&str> = together.map(|target| target.name.as_str()).collect();
+        (names.len() > 1).then(|| {
+            format!(
+                "{} lie on one file system: they share a drive, and cannot scale as drives do.",
+                names.join(", ")
+            )
+        })
+    })
 }
 
 /// Fills the files of our own among `targets`, however long it takes; gives what may be read of each.
@@ -395,6 +416,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut options = quick(dir.path());
         options.is_write_ok = true;
+        let second = tempfile::tempdir_in(dir.path()).unwrap();
+        options.targets.push(second.path().to_path_buf());
         let report = run(&options, Watch::none()).unwrap();
         let ids: Vec<&str> = report.sections.iter().map(|s| s.id.as_str()).collect();
         assert_eq!(
@@ -413,7 +436,13 @@ mod tests {
                 "limits"
             ]
         );
-        assert!(!report.headlines.is_empty() && !report.verdict.is_empty());
+        assert!(!report.headlines.is_empty());
+        let shared = report
+            .verdict
+            .iter()
+            .filter(|line| line.contains("share a drive"));
+        assert_eq!(shared.count(), 1, "{:?}", report.verdict);
+        drop(second);
         assert!(report.to_html().unwrap().contains("<svg"));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }

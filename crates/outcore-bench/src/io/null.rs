@@ -1,8 +1,9 @@
-//! What one submitting thread can hand over at most: the volume in front of drives that do nothing.
+//! What submitting threads can hand over at most: the volume in front of drives that do nothing.
 //!
 //! Contract: in-process; every request goes through the volume: mapped, sorted into its drive's list,
-//! given a slot, and back at the next look with nothing moved. What is left is the processor's time for a request,
-//! which bounds what one thread can get out of any number of drives.
+//! given a slot, and back at the next look with nothing moved. What is left is the processor's time for a
+//! request, which bounds what one thread can get out of any number of drives. Several threads have a
+//! submitter each, and share the drives' slots.
 //! Source: Falcon (ATC 2017) reports 3.7 GB/s of 4 KiB requests on a null block device.
 
 use std::collections::HashMap;
@@ -10,18 +11,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use outcore::drive::{
-    Access, Completion, Device, FileFacts, FileId, Op, PrivateDir, Queue, Request,
-};
+use outcore::drive::{Access, Completion, Device, FileFacts, FileId, PrivateDir, Queue, Request};
 use outcore::error::{Error, Result};
 use outcore::volume::striped::{Member, StripedVolume};
 use outcore_chart::Unit;
 
 use super::field::Field;
-use super::striped::{VolumeLoad, VolumeSeen, open_wide, run};
+use super::striped::{open_wide, reads};
 use super::sweeps::{SMALL_BYTES, SMALL_DEPTH};
-use crate::Watch;
 use crate::report::{Cell, Section, Table};
+use crate::{Watch, in_threads};
 
 /// Of 4 KiB requests, in the paper.
 const PAPER_BYTES_PER_S: f64 = 3.7e9;
@@ -135,20 +134,17 @@ impl Queue for NullQueue {
     }
 }
 
-/// What one thread gets through a volume of `drives` that do nothing.
-fn submit_for(drives: usize, limit_s: f64, watch: Watch<'_>) -> Result<VolumeSeen> {
+/// Requests a second that `threads`, each with a submitter, get through a volume of `drives` that do
+/// nothing.
+fn submit_for(drives: usize, threads: usize, limit_s: f64, watch: Watch<'_>) -> Result<f64> {
     let members: Vec<Member> = (0..drives).map(|at| Member::new(at.to_string())).collect();
     let in_flight = drives * SMALL_DEPTH as usize;
     let device: Arc<dyn Device> = Arc::new(NullDevice::default());
     let volume = StripedVolume::open(device, &members, open_wide(in_flight))?;
-    let load = VolumeLoad {
-        op: Op::Read,
-        is_random: true,
-        block_bytes: SMALL_BYTES as usize,
-        in_flight,
-        limit_s,
-    };
-    run(&volume, load, watch)
+    let load = |_| reads(&volume, (true, SMALL_BYTES), in_flight, (limit_s, watch));
+    let seen = in_threads(threads, OPERATION, load);
+    seen.into_iter()
+        .try_fold(0.0, |sum, seen| Ok(sum + seen?.requests_per_s()))
 }
 
 /// The section.
@@ -157,33 +153,37 @@ pub(super) fn one_submitter(field: &Field<'_>) -> Result<Section> {
         "null",
         "One submitting thread",
         "4 KiB requests from one thread through the volume onto drives that do nothing: the ceiling \
-         that the processor sets. Falcon reports 3.7 GB/s on a null block device, kernel included.",
+         that the processor sets. Falcon reports 3.7 GB/s on a null block device, kernel included. \
+         Below, as many threads as there are processors, each with a submitter of its own: what is to \
+         be had where one thread is the bound.",
     );
     let mut table = Table::new(
         "null",
         "Drives that do nothing",
         &[
             ("drives", Unit::Count),
+            ("threads", Unit::Count),
             ("requests", Unit::Iops),
             ("rate of 4 KiB", Unit::BytesPerS),
             ("processor time a request", Unit::Seconds),
             ("over the paper's", Unit::Times),
         ],
     );
-    for drives in [1, 8] {
+    let all = std::thread::available_parallelism().map_or(1, usize::from);
+    for (drives, threads) in [(1, 1), (8, 1), (8, all)] {
         if !field.step() {
             continue;
         }
         field
             .watch()
-            .say("one submitting thread on drives that do nothing");
-        let seen = submit_for(drives, field.step_s().min(1.0), field.watch())?;
-        let rate = seen.requests_per_s();
+            .say("submitting threads on drives that do nothing");
+        let rate = submit_for(drives, threads, field.step_s().min(1.0), field.watch())?;
         table.row([
             Cell::from(drives as f64),
+            (threads as f64).into(),
             rate.into(),
             (rate * SMALL_BYTES as f64).into(),
-            (1.0 / rate).into(),
+            (threads as f64 / rate).into(),
             (rate * SMALL_BYTES as f64 / PAPER_BYTES_PER_S).into(),
         ]);
     }

@@ -1,20 +1,17 @@
 //! The engine's striped volume under load: one submitting thread, whole requests, meters by drive.
 //!
-//! Contract: a closed loop of [`VolumeLoad::in_flight`] requests through one
-//! [`outcore::volume::batch::Submitter`]. The stripe sweep measures sequential 64 KiB requests over
-//! stripes from 4 KiB on, with and without merging of neighbours (Falcon Fig. 17): small stripes cost
-//! nothing only if neighbours are merged again before a drive sees them.
+//! Contract: the loads are those of [`outcore::volume::load`]. The stripe sweep measures sequential 64 KiB
+//! requests over stripes from 4 KiB on, with and without merging of neighbours (Falcon Fig. 17): small
+//! stripes cost nothing only if neighbours are merged again before a drive sees them.
 //!
 //! Bounds: memory is requests in flight times their length.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use outcore::drive::queue::Class;
 use outcore::drive::{Device, Op};
 use outcore::error::Result;
-use outcore::memory::{Budget, Pool};
-use outcore::volume::batch::{DriveMeter, VolumeRequest};
+use outcore::volume::batch::DriveMeter;
+use outcore::volume::load::{VolumeLoad, VolumeMoved, run};
 use outcore::volume::striped::{BackPressure, Member, StripeOptions, StripedVolume};
 use outcore_chart::{Axis, Chart, Scale, Series, Unit};
 
@@ -24,39 +21,8 @@ use super::target::Target;
 use crate::Watch;
 use crate::report::{Cell, Section, Table};
 
-const OPERATION: &str = "measure volume";
 /// Bytes of a request of the stripe sweep, as in the paper.
-const REQUEST_BYTES: usize = 64 << 10;
-
-/// What one thread asks of a volume for a while.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct VolumeLoad {
-    pub(super) op: Op,
-    pub(super) is_random: bool,
-    pub(super) block_bytes: usize,
-    /// Requests, before they are split.
-    pub(super) in_flight: usize,
-    pub(super) limit_s: f64,
-}
-
-/// What came of it.
-#[derive(Debug, Clone)]
-pub(super) struct VolumeSeen {
-    pub(super) requests: u64,
-    pub(super) bytes: u64,
-    pub(super) seconds: f64,
-    pub(super) meters: Vec<DriveMeter>,
-}
-
-impl VolumeSeen {
-    pub(super) fn bytes_per_s(&self) -> f64 {
-        self.bytes as f64 / self.seconds.max(1e-9)
-    }
-
-    pub(super) fn requests_per_s(&self) -> f64 {
-        self.requests as f64 / self.seconds.max(1e-9)
-    }
-}
+const REQUEST_BYTES: u64 = 64 << 10;
 
 /// A volume over the measured files, for reading alone.
 pub(super) fn volume_over(
@@ -90,69 +56,23 @@ pub(super) fn open_wide(in_flight: usize) -> StripeOptions {
     }
 }
 
-/// Runs the load.
-pub(super) fn run(
+/// Reads for a while from one thread, with `in_flight` requests before they are split.
+pub(super) fn reads(
     volume: &StripedVolume,
-    load: VolumeLoad,
-    watch: Watch<'_>,
-) -> Result<VolumeSeen> {
-    let mut submitter = volume.submitter()?;
-    let budget = Budget::new((load.in_flight * load.block_bytes.next_multiple_of(4096)) as u64);
-    let pool = Pool::new(&budget, OPERATION, load.block_bytes, load.in_flight)?;
-    let mut bufs: Vec<_> = std::iter::from_fn(|| pool.take())
-        .map(|mut slot| slot.split_to(load.block_bytes))
-        .collect();
-    let blocks = (volume.len_bytes() / load.block_bytes as u64).max(1);
-    let mut random = 1_u64;
-    let mut issued = 0;
-    let mut batch = Vec::with_capacity(load.in_flight);
-    let mut done = Vec::with_capacity(load.in_flight);
-    let mut seen = VolumeSeen {
-        requests: 0,
-        bytes: 0,
-        seconds: 0.0,
-        meters: Vec::new(),
+    (is_random, block_bytes): (bool, u64),
+    in_flight: usize,
+    (limit_s, watch): (f64, Watch<'_>),
+) -> Result<VolumeMoved> {
+    let load = VolumeLoad {
+        op: Op::Read,
+        block_bytes: block_bytes as usize,
+        depth: in_flight,
+        is_random,
+        limit_ns: (limit_s * 1e9) as u64,
+        limit_bytes: u64::MAX,
+        seed: 1,
     };
-    let started = Instant::now();
-    loop {
-        watch.check()?;
-        let is_over = started.elapsed().as_secs_f64() >= load.limit_s;
-        for buf in bufs.drain(..).filter(|_| !is_over) {
-            let block = match load.is_random {
-                true => {
-                    random = random
-                        .wrapping_mul(6_364_136_223_846_793_005)
-                        .wrapping_add(1);
-                    (random >> 24) % blocks
-                }
-                false => issued % blocks,
-            };
-            batch.push(VolumeRequest {
-                token: issued,
-                op: load.op,
-                class: Class::Foreground,
-                offset_bytes: block * load.block_bytes as u64,
-                buf,
-            });
-            issued += 1;
-        }
-        submitter.submit(&mut batch);
-        if submitter.in_flight() == 0 && batch.is_empty() {
-            break;
-        }
-        submitter.poll(Some(std::time::Duration::from_millis(50)), &mut done)?;
-        for completion in done.drain(..) {
-            if let Some(fault) = &completion.fault {
-                return Err(volume.explain(fault));
-            }
-            seen.requests += 1;
-            seen.bytes += completion.buf.len() as u64;
-            bufs.push(completion.buf);
-        }
-    }
-    seen.seconds = started.elapsed().as_secs_f64();
-    seen.meters = submitter.meters().cloned().collect();
-    Ok(seen)
+    run(volume, &load, &|| watch.check())
 }
 
 /// Sequential 64 KiB requests over stripes of all sizes.
@@ -203,14 +123,8 @@ pub(super) fn stripes(
                 ..open_wide(in_flight * 16)
             };
             let volume = volume_over(device, field.targets, layout)?;
-            let load = VolumeLoad {
-                op: Op::Read,
-                is_random: false,
-                block_bytes: REQUEST_BYTES,
-                in_flight,
-                limit_s: field.step_s(),
-            };
-            let seen = run(&volume, load, field.watch())?;
+            let time = (field.step_s(), field.watch());
+            let seen = reads(&volume, (false, REQUEST_BYTES), in_flight, time)?;
             rates[at] = Some(seen.bytes_per_s());
             series[at]
                 .points

@@ -3,8 +3,8 @@
 //! Contract: in a directory a file is made inside a private one, and both go when the [`Target`] is
 //! dropped, however the run ends; what a killed run left is swept by the next. A file that was there
 //! is only ever read. A block device is refused while anything has it mounted, holds it or swaps on
-//! it; it is written to only where its first MiB is empty, and never in that MiB, so that nothing
-//! of anybody is lost. Writes everywhere need consent ([`Consent`]).
+//! it; it is written to only where its first and last MiB are empty, and never in the first, so that
+//! nothing of anybody is lost. Writes everywhere need consent ([`Consent`]).
 //!
 //! Bounds: a file of our own is at most a quarter of the free space.
 
@@ -318,19 +318,30 @@ fn mounted_at<'a>(mounts: &'a str, numbers: &[String]) -> Option<&'a str> {
     })
 }
 
-/// Fails where the beginning of a device holds anything at all.
+/// Fails where the beginning or the end of a device holds anything at all: some RAIDs and partition
+/// tables describe themselves there.
 fn refuse_if_not_empty(path: &Path) -> Result<()> {
-    use std::io::Read;
-    let mut head = Vec::new();
+    use std::io::{Read, Seek, SeekFrom};
+    let (mut head, mut tail) = (Vec::new(), Vec::new());
     std::fs::File::open(path)
-        .and_then(|file| file.take(DEVICE_HEAD_BYTES).read_to_end(&mut head))
+        .and_then(|mut file| {
+            (&file).take(DEVICE_HEAD_BYTES).read_to_end(&mut head)?;
+            let len_bytes = file.seek(SeekFrom::End(0))?;
+            file.seek(SeekFrom::Start(len_bytes.saturating_sub(DEVICE_HEAD_BYTES)))?;
+            file.read_to_end(&mut tail)
+        })
         .map_err(|error| Error::io(OPERATION, &error).path(path))?;
-    match owner_of(&head) {
+    let at_end = || {
+        tail.iter()
+            .any(|byte| *byte != 0)
+            .then_some("data at its end")
+    };
+    match owner_of(&head).or_else(at_end) {
         None => Ok(()),
         Some(owner) => Err(
             Error::usage(OPERATION, format!("the device holds {owner}, and writing would destroy it"))
                 .path(path)
-                .hint("leave out --write-ok to read only; or, if nothing on it is needed, empty it with `blkdiscard -z` or `wipefs -a`"),
+                .hint("leave out --write-ok to read only; or, if nothing on it is needed, empty it with `blkdiscard -z`"),
         ),
     }
 }

@@ -214,12 +214,12 @@ fn drives(targets: &[Target], array: &Array, seconds: f64) -> Section {
             ("written", Unit::BytesPerS),
             ("most in flight", Unit::Count),
             ("stack p50", Unit::Seconds),
-            ("p99", Unit::Seconds),
+            ("stack p99", Unit::Seconds),
             ("device p50", Unit::Seconds),
-            ("p90", Unit::Seconds),
-            ("p99", Unit::Seconds),
-            ("p99.9", Unit::Seconds),
-            ("max", Unit::Seconds),
+            ("device p90", Unit::Seconds),
+            ("device p99", Unit::Seconds),
+            ("device p99.9", Unit::Seconds),
+            ("device max", Unit::Seconds),
         ],
     );
     let of = |meter: &DriveMeter, percent: f64| meter.device.percentile_ns(percent) as f64 / 1e9;

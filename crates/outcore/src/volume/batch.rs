@@ -6,8 +6,8 @@
 //! its own ring, so no thread is woken for another's I/O; at depth 1 a request costs one system call.
 //!
 //! Model: Falcon (Kumar and Huang, ATC 2017): batch per volume, serve per drive. Merging, order and
-//! slots are those of [`DriveQueue`]. N.B. serving a drive from a thread of its own was left out for
-//! the reasons of docs/decisions/0001, not by a measurement of this path.
+//! slots are those of [`DriveQueue`]. N.B. no drive is served by a thread of its own: see
+//! docs/decisions/0007.
 //!
 //! Back-pressure counts per drive: from [`BackPressure::high`](super::striped::BackPressure) requests
 //! on, those that touch the drive stay in the batch, until it is down to `low`; the others go on. What

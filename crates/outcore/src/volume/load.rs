@@ -7,9 +7,10 @@
 //! Bounds: memory is depth x block, filled with bytes that do not compress before the clock starts.
 
 use super::WAIT_MAX;
-use super::batch::{Submitter, VolumeCompletion, VolumeRequest};
+use super::batch::{DriveMeter, Submitter, VolumeCompletion, VolumeRequest};
 use super::striped::StripedVolume;
 use crate::drive::Op;
+use crate::drive::load::next_random;
 use crate::drive::queue::{Class, Latencies};
 use crate::error::{Error, Kind, Result};
 use crate::memory::{Budget, Buf, Pool};
@@ -42,20 +43,30 @@ pub struct VolumeMoved {
     pub bytes: u64,
     /// Requests.
     pub requests: u64,
-    /// Transfers that the drives were given.
-    pub transfers: u64,
     /// From the first request to the last completion, the sync included.
     pub seconds: f64,
     /// What the thread ran meanwhile, where the clock is the system's.
     pub cpu_seconds: Option<f64>,
     /// Of the requests.
     pub latency: Latencies,
+    /// What was seen of each drive.
+    pub meters: Vec<DriveMeter>,
 }
 
 impl VolumeMoved {
     /// Bytes a second.
     pub fn bytes_per_s(&self) -> f64 {
         self.bytes as f64 / self.seconds.max(1e-9)
+    }
+
+    /// Requests a second.
+    pub fn requests_per_s(&self) -> f64 {
+        self.requests as f64 / self.seconds.max(1e-9)
+    }
+
+    /// Transfers that the drives were given.
+    pub fn transfers(&self) -> u64 {
+        self.meters.iter().map(|meter| meter.transfers).sum()
     }
 }
 
@@ -136,7 +147,7 @@ impl Runner<'_> {
         self.moved.seconds = (device.now_ns() - start_ns) as f64 / 1e9;
         let cpu_ns = device.thread_cpu_ns().zip(start_cpu_ns);
         self.moved.cpu_seconds = cpu_ns.map(|(end, start)| (end - start) as f64 / 1e9);
-        self.moved.transfers = self.submitter.meters().map(|meter| meter.transfers).sum();
+        self.moved.meters = self.submitter.meters().cloned().collect();
         Ok(())
     }
 
@@ -179,15 +190,6 @@ impl Runner<'_> {
     }
 }
 
-/// splitmix64: places and bytes that no drive foresees.
-fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
@@ -215,7 +217,7 @@ mod tests {
         let moved = run(&volume, &load, &|| Ok(())).unwrap();
         assert_eq!(moved.bytes, moved.requests << 16);
         assert!(
-            moved.requests > 100 && moved.transfers < moved.requests,
+            moved.requests > 100 && moved.transfers() < moved.requests,
             "{moved:?}"
         );
         assert!((0.01..0.02).contains(&moved.seconds), "{moved:?}");
