@@ -147,6 +147,7 @@ class Volume:
 
         Raises:
             CorruptError: Damage, with drive, file and offset.
+            UsageError: There is no such dataset, it is a whole directory, or `offset` is behind its end.
         """
         wanted = None if size is None else whole("size", size)
         return _outcore.volume_read(self.drives, name, whole("offset", offset), wanted)
@@ -187,6 +188,10 @@ class Volume:
         """What one thread reaches on the drives, on temporary files of `size` a drive.
 
         Random and sequential, reads and writes, each for `seconds`; the files are removed.
+
+        Raises:
+            UsageError: No time, or files too small to measure with.
+            NoSpaceError: The drives have too little room.
         """
         lines = _outcore.volume_bench(self.drives, float(seconds), size_text("size", size) or "256MiB")
         return [Measured(**line) for line in lines]

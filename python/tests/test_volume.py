@@ -49,6 +49,8 @@ def test_a_directory_is_packed_and_its_files_have_names(volume: outcore.Volume, 
         (tree / "a" / f"{number:02}").write_bytes(bytes([number]) * number * 100)
     assert volume.put(tree, "tree").files == 20
     assert volume.read("tree/a/07") == bytes([7]) * 700
+    with pytest.raises(outcore.UsageError, match="directory of 20 files"):
+        volume.read("tree")
     assert [entry.name for entry in volume.ls("tree")][:2] == ["a/00", "a/01"]
     volume.get("tree", tmp_path / "back")
     assert (tmp_path / "back/a/19").read_bytes() == bytes([19]) * 1900
@@ -79,3 +81,6 @@ def test_a_bench_measures_and_leaves_nothing(volume: outcore.Volume, tmp_path: P
     assert len(lines) == 4
     assert all(line.bytes_per_s > 0 for line in lines)
     assert [path.name for path in (tmp_path / "d0").iterdir()] == ["outcore-volume"]
+    for wrong in ({"seconds": 0}, {"seconds": -1}, {"seconds": float("nan")}, {"size": "4KiB"}):
+        with pytest.raises(outcore.UsageError, match="measure volume"):
+            volume.bench(**wrong)

@@ -139,6 +139,16 @@ pub fn put_from(
     Ok(Moved::from(&manifest))
 }
 
+/// Fails where a whole packed directory is asked for as if it were a file.
+fn refuse_directory(operation: &str, manifest: &Manifest, name: &Named) -> Result<()> {
+    if manifest.contents == Contents::File || name.inside.is_some() {
+        return Ok(());
+    }
+    let (dataset, files) = (&manifest.name, manifest.files);
+    let cause = format!("@{dataset} is a directory of {files} files");
+    Err(Error::usage(operation, cause).hint("name a directory to get it, or one file: @NAME/FILE"))
+}
+
 /// Gets a dataset, or one file of it, into a stream.
 ///
 /// # Errors
@@ -150,13 +160,7 @@ pub fn get_into(
     means: Means<'_>,
 ) -> Result<Moved> {
     let manifest = volume.manifest(&name.dataset)?;
-    if manifest.contents == Contents::Directory && name.inside.is_none() {
-        let cause = format!(
-            "@{} is a directory of {} files",
-            manifest.name, manifest.files
-        );
-        return Err(Error::usage("get", cause).hint("name a directory, or one file: @NAME/FILE"));
-    }
+    refuse_directory("get", &manifest, name)?;
     let inside = name.inside.as_deref();
     let (mut reader, bytes) = transfer::open(volume, &manifest, inside, means.budget)?;
     transfer::get_stream(&mut reader, target, means.watch)?;
@@ -323,7 +327,7 @@ pub fn put_bytes(
 /// end, all to the end without a length.
 ///
 /// # Errors
-/// There is no such dataset; it begins behind the end; damage.
+/// There is no such dataset; it is a whole directory; it begins behind the end; damage.
 pub fn read(
     volume: &DatasetVolume,
     name: &Named,
@@ -332,6 +336,7 @@ pub fn read(
     means: Means<'_>,
 ) -> Result<Vec<u8>> {
     let manifest = volume.manifest(&name.dataset)?;
+    refuse_directory("read dataset", &manifest, name)?;
     let (start_bytes, whole_bytes) = match &name.inside {
         None => (0, manifest.len_bytes),
         Some(inside) => {
@@ -356,6 +361,11 @@ pub fn read(
     Ok(bytes)
 }
 
+/// With less than this a measurement says nothing.
+const BENCH_BYTES_MIN: u64 = 1 << 20;
+/// Of one load.
+const BENCH_SECONDS_MAX: f64 = 3600.0;
+
 /// One line of [`bench`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
@@ -375,13 +385,19 @@ pub struct Measured {
 /// `seconds`, on temporary files of `file_bytes` a drive.
 ///
 /// # Errors
-/// No room; a transfer that fails; a stop.
+/// Usage: no time, or files too small to measure with. No room; a transfer that fails; a stop.
 pub fn bench(
     volume: &DatasetVolume,
     seconds: f64,
     file_bytes: u64,
     means: Means<'_>,
 ) -> Result<Vec<Measured>> {
+    let is_time = seconds > 0.0 && seconds <= BENCH_SECONDS_MAX;
+    if !is_time || file_bytes < BENCH_BYTES_MIN {
+        let cause = format!("{seconds} seconds on files of {file_bytes} bytes");
+        return Err(Error::usage("measure volume", cause)
+            .hint("take from a moment to an hour for each load, and files of at least 1MiB"));
+    }
     let dirs: Vec<_> = volume
         .drives()
         .iter()

@@ -258,7 +258,11 @@ pub(crate) fn list(context: &Context, args: &LsArgs) -> Result<u8> {
                 match found.contents {
                     Contents::File => say(&name, bytes, 1, "file"),
                     Contents::Directory => {
-                        say(&name, bytes, found.files, &format!("{} files", found.files));
+                        let files = match found.files {
+                            1 => "1 file in a directory".to_string(),
+                            count => format!("{count} files"),
+                        };
+                        say(&name, bytes, found.files, &files);
                     }
                 }
             }

@@ -110,8 +110,9 @@ fn status(context: &Context, volume: &DatasetVolume, started: Instant) -> Result
         .with("datasets", json!(datasets));
     context.reporter.summary(&summary);
     context.reporter.human(&format!(
-        "volume {}: {datasets} datasets, stripes of {}",
+        "volume {}: {datasets} dataset{}, stripes of {}",
         volume.id(),
+        if datasets == 1 { "" } else { "s" },
         units::bytes(volume.stripe_bytes())
     ));
     Ok(0)

@@ -214,6 +214,7 @@ fn a_directory_comes_back_file_by_file_or_one_by_its_name() {
             (format!("part{}/sub/file{i:03}", i % 7), bytes(len, i))
         })
         .chain([("empty".to_string(), Vec::new())])
+        .chain([("part3/large".to_string(), bytes(3 << 20 | 77, 9))])
         .collect();
     for (name, contents) in &files {
         fs::create_dir_all(tree.join(name).parent().unwrap()).unwrap();
@@ -222,12 +223,12 @@ fn a_directory_comes_back_file_by_file_or_one_by_its_name() {
     let manifest = transfer::put_dir(&volume, &tree, &new("tree"), place.means()).unwrap();
     assert_eq!(
         (manifest.contents, manifest.files),
-        (Contents::Directory, 201)
+        (Contents::Directory, 202)
     );
     let out = place.path("unpacked");
     assert_eq!(
         transfer::get_dir(&volume, &manifest, &out, place.means()).unwrap(),
-        201
+        202
     );
     for (name, contents) in &files {
         assert!(fs::read(out.join(name)).unwrap() == *contents, "{name}");
@@ -242,6 +243,42 @@ fn a_directory_comes_back_file_by_file_or_one_by_its_name() {
     assert_eq!(missing.err().unwrap().kind(), Kind::Usage);
     let again = transfer::get_dir(&volume, &manifest, &out, place.means()).unwrap_err();
     assert_eq!(again.kind(), Kind::Usage);
+}
+
+#[test]
+fn a_directory_with_a_file_that_cannot_be_read_is_not_packed_at_all() {
+    let place = Place::new(2);
+    let volume = place.create(1 << 16);
+    let tree = place.path("tree");
+    fs::create_dir(&tree).unwrap();
+    for number in 0..40 {
+        fs::write(tree.join(format!("{number:02}")), bytes(5000, number)).unwrap();
+    }
+    for nth in [1, 17, 40] {
+        let plan = format!("eio@{nth}:read").parse().unwrap();
+        let faulty: Arc<dyn Device> = Arc::new(FaultDevice::new(Arc::clone(&place.device), plan));
+        let means = Means {
+            device: &faulty,
+            ..place.means()
+        };
+        let error = transfer::put_dir(&volume, &tree, &new("tree"), means).unwrap_err();
+        assert_eq!(error.kind(), Kind::Io);
+        assert_eq!(
+            error.file_path().and_then(Path::parent),
+            Some(tree.as_path())
+        );
+    }
+    // One stops, and the readers with it.
+    let stopped = Means {
+        watch: Watch {
+            check: &|| Err(outcore::Error::interrupted()),
+            advance: &|_| {},
+        },
+        ..place.means()
+    };
+    let error = transfer::put_dir(&volume, &tree, &new("tree"), stopped).unwrap_err();
+    assert_eq!(error.kind(), Kind::Interrupted);
+    assert_eq!(place.files(), Vec::<PathBuf>::new());
 }
 
 /// Flips a bit of a byte of a file.

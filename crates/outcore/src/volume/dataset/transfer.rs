@@ -2,7 +2,9 @@
 //!
 //! Contract: one thread keeps reads of the source and writes of the target in flight at once, on a ring
 //! each. What is read into is what is written from: the bytes of a single file are not copied on the
-//! way, and a file that is got is written in the order in which the drives deliver. A target appears whole or not at all, in the volume and outside. Sources are only read.
+//! way, and a file that is got is written in the order in which the drives deliver. The files of a directory
+//! are opened and read by [`PACK_READERS`] threads, in turn, since a small one is little but waiting. A target
+//! appears whole or not at all, in the volume and outside. Sources are only read.
 //!
 //! Bounds: two windows of [`super::writer::WINDOW_BYTES`], the names of a packed directory, checksums.
 
@@ -12,6 +14,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use super::manifest::{Contents, Manifest};
 use super::pack::{self, Entry};
@@ -28,6 +31,9 @@ use crate::volume::{Port, ScratchDrive, Transfer, Volume, VolumeFile};
 const READS_MAX: usize = 16;
 /// Writes of a target in flight: half of the reader's window.
 const WRITES_MAX: usize = WINDOW_BYTES / CHUNK_BYTES / 2;
+
+/// Threads that read the files of a directory.
+const PACK_READERS: usize = 8;
 
 /// What all transfers need.
 #[derive(Clone, Copy)]
@@ -242,44 +248,101 @@ pub fn put_dir(
         payload_bytes: Some(data_bytes + index.len() as u64),
         ..new.clone()
     };
-    let pool = crate::memory::Pool::new(means.budget, "files to pack", CHUNK_BYTES, 1)?;
     let mut packer = Packer {
         writer: volume.writer(&new, means.budget)?,
         buf: None,
         filled: 0,
     };
-    let mut source = Outside::new(means.device)?;
-    for entry in &entries {
-        let path = dir.join(&entry.name);
-        let file = source.open(&path)?;
-        let mut at_bytes = 0;
-        while at_bytes < entry.len_bytes {
-            (means.watch.check)()?;
-            let Some(buf) = pool.take() else {
-                unreachable!("the buffer is back before the next read");
-            };
-            source.port.submit(&file, Op::Read, at_bytes, buf, 0);
-            let mut finished = Vec::new();
-            while source.port.in_flight() > 0 {
-                source.port.poll(true, &mut finished)?;
-            }
-            for transfer in finished {
-                if let Some(fault) = &transfer.fault {
-                    return Err(source.volume.explain(fault));
+    std::thread::scope(|scope| -> Result<()> {
+        let (device, budget, entries) = (means.device, means.budget, &entries);
+        let mut readers = Vec::with_capacity(PACK_READERS);
+        for number in 0..PACK_READERS {
+            let (to, from) = sync_channel(0);
+            readers.push(from);
+            scope.spawn(move || {
+                if let Err(error) = read_parts((device, budget), dir, entries, number, &to) {
+                    // Nobody listens only when the job has failed already.
+                    let _ = to.send(Err(error));
                 }
-                let wanted = (entry.len_bytes - at_bytes).min(CHUNK_BYTES as u64) as usize;
-                if transfer.len_bytes < wanted {
-                    return Err(changed(&path));
-                }
-                packer.add(&transfer.buf[..wanted])?;
-                at_bytes += wanted as u64;
-                (means.watch.advance)(wanted as u64);
-            }
+            });
         }
-        source.volume.close(&file);
-    }
+        for (number, part) in parts(entries).enumerate() {
+            (means.watch.check)()?;
+            let received = readers[number % PACK_READERS].recv();
+            let ended = || Error::new(Kind::Io, "put directory", "a reader has ended");
+            let buf = received.map_err(|_| ended())??;
+            packer.add(&buf[..part.len_bytes])?;
+            (means.watch.advance)(part.len_bytes as u64);
+        }
+        Ok(())
+    })?;
     packer.add(&index)?;
     packer.finish(index.len() as u64, entries.len() as u64)
+}
+
+/// What one read of a file to pack gives.
+struct Part {
+    entry: usize,
+    at_bytes: u64,
+    len_bytes: usize,
+}
+
+/// All reads, in the order in which they are packed.
+fn parts(entries: &[Entry]) -> impl Iterator<Item = Part> {
+    entries.iter().enumerate().flat_map(|(entry, found)| {
+        let begins = (0..found.len_bytes).step_by(CHUNK_BYTES);
+        begins.map(move |at_bytes| Part {
+            entry,
+            at_bytes,
+            len_bytes: (found.len_bytes - at_bytes).min(CHUNK_BYTES as u64) as usize,
+        })
+    })
+}
+
+/// Reads every [`PACK_READERS`]th part from `number` on, and hands each over when it is asked for.
+fn read_parts(
+    (device, budget): (&Arc<dyn Device>, &Budget),
+    dir: &Path,
+    entries: &[Entry],
+    number: usize,
+    to: &SyncSender<Result<Buf>>,
+) -> Result<()> {
+    let pool = crate::memory::Pool::new(budget, "files to pack", CHUNK_BYTES, 2)?;
+    let mut source = Outside::new(device)?;
+    let mut open: Option<(usize, VolumeFile)> = None;
+    let mut finished = Vec::new();
+    for part in parts(entries).skip(number).step_by(PACK_READERS) {
+        let path = dir.join(&entries[part.entry].name);
+        let file = match open.take() {
+            Some((entry, file)) if entry == part.entry => file,
+            other => {
+                if let Some((_, file)) = other {
+                    source.volume.close(&file);
+                }
+                source.open(&path)?
+            }
+        };
+        let Some(buf) = pool.take() else {
+            unreachable!("who asks for a part has no other of this reader any more");
+        };
+        source.port.submit(&file, Op::Read, part.at_bytes, buf, 0);
+        open = Some((part.entry, file));
+        while source.port.in_flight() > 0 {
+            source.port.poll(true, &mut finished)?;
+        }
+        for transfer in finished.drain(..) {
+            if let Some(fault) = &transfer.fault {
+                return Err(source.volume.explain(fault));
+            }
+            if transfer.len_bytes < part.len_bytes {
+                return Err(changed(&path));
+            }
+            if to.send(Ok(transfer.buf)).is_err() {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// All files below `dir`, in the order of their names.
