@@ -68,6 +68,7 @@ fn reads_in_place(command: &Command) -> bool {
         // The header of CSV is read where it lies.
         Command::Sort(args) => !args.delete_input && !args.replace && !args.text.csv,
         Command::Shuffle(_) | Command::Unique(_) => true,
+        Command::Head(_) | Command::Sample(_) | Command::Split(_) => true,
         Command::Verify(args) => has_type(&args.record),
         _ => false,
     }
