@@ -51,6 +51,7 @@ pub(crate) struct Staged {
     dir: PrivateDir,
     drives_file: PathBuf,
     reads_in_place: bool,
+    lends_drives: bool,
     inputs: Vec<(PathBuf, String)>,
     outputs: Vec<(PathBuf, Named)>,
     /// All files that stand for datasets, and what they were named.
@@ -221,6 +222,8 @@ pub(crate) fn stage(
         budget: volumes::budget(),
         drives_file: drives_file.clone(),
         reads_in_place: reads_in_place(&cli.command),
+        // A view lays its runs on the drives that it is given: they would not be in the dataset.
+        lends_drives: !matches!(cli.command, Command::View(_)),
         inputs: Vec::new(),
         outputs: Vec::new(),
         names: Vec::new(),
@@ -337,6 +340,7 @@ impl Staged {
                 .map(|(path, name)| (path.clone(), name.dataset.clone()))
                 .collect(),
             replace: self.replace,
+            lends_drives: self.lends_drives,
         }
     }
 

@@ -44,7 +44,7 @@ pub(crate) fn load(
     let mut request = MeansRequest { flags, seed };
     let mut means = Means::load(&request, &Environment::of_process())?;
     if let Some(files) = DATASETS.get() {
-        if means.specs().is_empty() {
+        if files.lends_drives && means.specs().is_empty() {
             // Where the data are, scratch goes too.
             request.flags.drives = vec![files.drives_file.clone()];
             means = Means::load(&request, &Environment::of_process())?;

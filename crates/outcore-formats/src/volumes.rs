@@ -238,6 +238,8 @@ pub struct DatasetFiles {
     pub outputs: Vec<(PathBuf, String)>,
     /// Whether datasets that are there may be replaced.
     pub replace: bool,
+    /// Whether scratch goes to the volume's drives where no others are named.
+    pub lends_drives: bool,
 }
 
 impl DatasetFiles {
