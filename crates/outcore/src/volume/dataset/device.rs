@@ -117,12 +117,10 @@ impl Table {
     }
 
     fn remove(&self, file: FileId) {
-        let slot = file.0.checked_sub(FIRST_FILE);
-        if let Some(slot) =
-            slot.and_then(|index| lock(&self.0).get_mut(index as usize).map(Option::take))
-        {
-            drop(slot);
-        }
+        let index = file.0.saturating_sub(FIRST_FILE) as usize;
+        let open = lock(&self.0).get_mut(index).and_then(Option::take);
+        // Its files are closed, and removed if it is not sealed, outside of the lock.
+        drop(open);
     }
 
     fn at(&self, path: &Path) -> Option<Arc<Open>> {
@@ -165,15 +163,21 @@ impl Sealed {
 }
 
 impl Growing {
-    fn begin(&self, volume: &DatasetVolume, budget: &Budget, payload: Option<u64>) -> Result<()> {
+    /// Gives it places for at most `bound_bytes`, whose room is reserved if `has_room`.
+    fn begin(
+        &self,
+        volume: &DatasetVolume,
+        budget: &Budget,
+        bound_bytes: u64,
+        has_room: bool,
+    ) -> Result<()> {
         if self.begun.get().is_some() {
             return Ok(());
         }
         let unsealed = volume.begin(&NewDataset {
-            payload_bytes: payload,
+            payload_bytes: has_room.then_some(bound_bytes),
             ..self.new.clone()
         })?;
-        let bound_bytes = payload.unwrap_or_else(|| unsealed.striped.len_bytes());
         let granules = bound_bytes.div_ceil(unsealed.manifest.granule_bytes());
         let begun = Begun {
             striped: unsealed.striped.clone(),
@@ -194,7 +198,7 @@ impl Growing {
 
     fn seal(&self, volume: &DatasetVolume, budget: &Budget) -> Result<Manifest> {
         let len_bytes = self.len_bytes.load(Ordering::Relaxed);
-        self.begin(volume, budget, Some(len_bytes))?;
+        self.begin(volume, budget, len_bytes, true)?;
         let (Some(begun), Some(unsealed)) = (self.begun.get(), lock(&self.unsealed).take()) else {
             return Err(Error::usage(WRITE, "it is sealed already"));
         };
@@ -237,8 +241,7 @@ impl Begun {
             len_bytes,
             ..self.manifest.clone()
         };
-        let mut ledger = lock(&self.ledger);
-        let Ledger { sums, parts } = &mut *ledger;
+        let Ledger { sums, parts } = &*lock(&self.ledger);
         (0..manifest.granules())
             .map(|number| {
                 let known = sums.get(number as usize).copied().flatten();
@@ -430,7 +433,7 @@ impl Device for DatasetDevice {
     fn set_len(&self, file: FileId, len_bytes: u64) -> Result<()> {
         let below = || self.below.set_len(file, len_bytes);
         self.growing(file, below, |growing| {
-            growing.begin(&self.volume, &self.budget, None)?;
+            growing.begin(&self.volume, &self.budget, len_bytes, false)?;
             growing.len_bytes.store(len_bytes, Ordering::Relaxed);
             Ok(())
         })
@@ -439,7 +442,7 @@ impl Device for DatasetDevice {
     fn allocate(&self, file: FileId, len_bytes: u64) -> Result<()> {
         let below = || self.below.allocate(file, len_bytes);
         self.growing(file, below, |growing| {
-            growing.begin(&self.volume, &self.budget, Some(len_bytes))?;
+            growing.begin(&self.volume, &self.budget, len_bytes, true)?;
             growing.len_bytes.store(len_bytes, Ordering::Relaxed);
             Ok(())
         })
