@@ -262,6 +262,12 @@ impl Pool {
         self.0.slot_bytes
     }
 
+    /// Addresses of all slots, for what keeps track of memory by address.
+    pub(crate) fn addresses(&self) -> std::ops::Range<usize> {
+        let first = self.0.region.base.as_ptr() as usize;
+        first..first + self.0.region.mapped_bytes
+    }
+
     /// Number of free slots now.
     pub fn free_slots(&self) -> usize {
         self.0

@@ -102,10 +102,13 @@ impl Array {
     ) -> Result<Self> {
         let count = volume.drives().len() * DEPTH;
         let budget = Budget::new(count as u64 * request_bytes_max);
+        let pool = Pool::new(&budget, OPERATION, request_bytes_max as usize, count)?;
+        let mut submitter = volume.submitter()?;
+        submitter.keep(&pool);
         Ok(Array {
-            submitter: volume.submitter()?,
+            submitter,
             volume,
-            pool: Pool::new(&budget, OPERATION, request_bytes_max as usize, count)?,
+            pool,
             base_bytes,
             waiting: VecDeque::new(),
             batch: Vec::new(),

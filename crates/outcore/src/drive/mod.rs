@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::memory::Pool;
 
 pub use crate::memory::BLOCK_BYTES;
 pub use io_buf::IoBuf;
@@ -170,4 +171,8 @@ pub trait Queue {
 
     /// Requests taken and not yet returned.
     fn in_flight(&self) -> usize;
+
+    /// Says that buffers of `pool` will be handed in over and over: the queue may fix all of the pool in
+    /// memory once rather than each buffer for each request. A hint that changes nothing else.
+    fn keep(&mut self, _pool: &Pool) {}
 }

@@ -31,7 +31,7 @@ use super::striped::{BackPressure, Shared};
 use crate::drive::queue::{Class, DriveQueue, Latencies, Span};
 use crate::drive::{Completion, FileId, IoBuf, Op, Queue, Request};
 use crate::error::Result;
-use crate::memory::{Buf, Loan, Segment};
+use crate::memory::{Buf, Loan, Pool, Segment};
 
 /// Lengths and offsets are multiples of it; direct I/O may ask for more (4 KiB always do).
 pub const SECTOR_BYTES: u64 = 512;
@@ -304,6 +304,11 @@ impl Submitter {
             self.poll(Some(super::WAIT_MAX), done)?;
         }
         Ok(())
+    }
+
+    /// Says that buffers of `pool` will be handed in over and over; see [`Queue::keep`].
+    pub fn keep(&mut self, pool: &Pool) {
+        self.queue.keep(pool);
     }
 
     /// Requests taken and not yet returned.

@@ -96,8 +96,10 @@ pub fn run(
         }
         idle.push(buf.split_to(load.block_bytes));
     }
+    let mut submitter = volume.submitter()?;
+    submitter.keep(&pool);
     let mut runner = Runner {
-        submitter: volume.submitter()?,
+        submitter,
         volume,
         load,
         blocks,

@@ -109,9 +109,11 @@ fn real_files_hold_what_was_written_through_rings_and_threads() {
 /// overlap as they like: the later write wins.
 fn check_pattern(volume: &StripedVolume, batches: u64, seed: u64) {
     const LEN_BYTES_MAX: usize = 96 << 10;
-    let pool = pool(LEN_BYTES_MAX, 16);
+    // Memory of two kinds: what the ring knows beforehand and what it does not; merged, both in one.
+    let pools = [pool(LEN_BYTES_MAX, 16), pool(LEN_BYTES_MAX, 16)];
     let mut oracle = vec![0u8; volume.len_bytes() as usize];
     let mut submitter = volume.submitter().unwrap();
+    submitter.keep(&pools[0]);
     let blocks = volume.len_bytes() / 4096;
     let range = |number: u64| {
         let at = random(seed, number) % blocks;
@@ -129,7 +131,8 @@ fn check_pattern(volume: &StripedVolume, batches: u64, seed: u64) {
         for slot in 0..16 {
             let number = batch * 16 + slot;
             let (at, len) = range(number);
-            let mut request = request(&pool, op, at as u64, len, number);
+            let pool = &pools[(random(seed ^ 4, number) % 2) as usize];
+            let mut request = request(pool, op, at as u64, len, number);
             if random(seed ^ 3, number).is_multiple_of(4) {
                 request.class = Class::Background;
             }
