@@ -395,20 +395,20 @@ pub(crate) const fn mix(mut z: u64) -> u64 {
 
 /// A loop that is compiled for several widths of vectors, of which the machine's own is taken.
 macro_rules! vectorised {
-    ($(#[$doc:meta])* fn $name:ident($($argument:ident: $t:ty),*) $body:block) => {
+    ($(#[$doc:meta])* fn $name:ident($($argument:ident: $t:ty),*) -> $result:ty $body:block) => {
         $(#[$doc])*
-        pub(crate) fn $name($($argument: $t),*) {
+        pub(crate) fn $name($($argument: $t),*) -> $result {
             #[inline(always)]
-            fn plain($($argument: $t),*) $body
+            fn plain($($argument: $t),*) -> $result $body
             #[cfg(target_arch = "x86_64")]
             {
                 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
-                fn avx512($($argument: $t),*) {
-                    plain($($argument),*);
+                fn avx512($($argument: $t),*) -> $result {
+                    plain($($argument),*)
                 }
                 #[target_feature(enable = "avx2")]
-                fn avx2($($argument: $t),*) {
-                    plain($($argument),*);
+                fn avx2($($argument: $t),*) -> $result {
+                    plain($($argument),*)
                 }
                 let has_avx512 = is_x86_feature_detected!("avx512f")
                     && is_x86_feature_detected!("avx512dq")
@@ -423,14 +423,14 @@ macro_rules! vectorised {
                     return unsafe { avx2($($argument),*) };
                 }
             }
-            plain($($argument),*);
+            plain($($argument),*)
         }
     };
 }
 
 vectorised! {
     /// [`mix`] of each word.
-    fn mix_all(words: &mut [u64]) {
+    fn mix_all(words: &mut [u64]) -> () {
         for word in words {
             *word = mix(*word);
         }
@@ -439,9 +439,64 @@ vectorised! {
 
 vectorised! {
     /// Appends to each of `nodes` the highest `bits` bits of the [`mix`] of its word.
-    fn mix_onto(nodes: &mut [u16], words: &[u64], bits: u32) {
+    fn mix_onto(nodes: &mut [u16], words: &[u64], bits: u32) -> () {
         for (node, word) in nodes.iter_mut().zip(words) {
             *node = (*node << bits) + (mix(*word) >> (u64::BITS - bits)) as u16;
+        }
+    }
+}
+
+vectorised! {
+    /// To each of `nodes` the highest `bits` bits of the [`mix`] of its word; words are `step` apart.
+    fn mix_row(nodes: &mut [u16], first: u64, step: u64, bits: u32) -> () {
+        let mut word = first;
+        for node in nodes {
+            *node = (mix(word) >> (u64::BITS - bits)) as u16;
+            word = word.wrapping_add(step);
+        }
+    }
+}
+
+vectorised! {
+    /// Of each half of each of `dice`, the upper one first, the number below its bound that it stands
+    /// for: bounds go down from `bound`, one a half. In `chosen` the first of two numbers is the lower
+    /// half. False if one of them may have to be thrown again (D. Lemire, ACM TOMACS 29, 2019).
+    fn choose_below(dice: &[u64], bound: u32, chosen: &mut [u64]) -> bool {
+        const LOW: u64 = u32::MAX as u64;
+        let mut borrows = 0;
+        let mut bound = u64::from(bound);
+        for (dice, chosen) in dice.iter().zip(chosen) {
+            let first = (dice >> 32) * bound;
+            let second = (dice & LOW) * (bound - 1);
+            *chosen = (first >> 32) | (second & !LOW);
+            // Below its bound, a lower half makes the difference negative.
+            borrows |= (first & LOW).wrapping_sub(bound) | (second & LOW).wrapping_sub(bound - 1);
+            bound -= 2;
+        }
+        borrows >> 63 == 0
+    }
+}
+
+/// Adds to `counts` how often each number occurs in `numbers`; all are below its length.
+pub(crate) fn count_each(numbers: &[u16], counts: &mut [usize]) {
+    // In turn, so that few additions wait for the one before: neighbours are often equal.
+    let (quads, rest) = numbers.as_chunks::<4>();
+    let mut tables = vec![0u32; 4 * counts.len()];
+    let (first, others) = tables.split_at_mut(counts.len());
+    let (second, others) = others.split_at_mut(counts.len());
+    let (third, fourth) = others.split_at_mut(counts.len());
+    for &[a, b, c, d] in quads {
+        first[usize::from(a)] += 1;
+        second[usize::from(b)] += 1;
+        third[usize::from(c)] += 1;
+        fourth[usize::from(d)] += 1;
+    }
+    for &number in rest {
+        first[usize::from(number)] += 1;
+    }
+    for table in tables.chunks_exact(counts.len()) {
+        for (count, more) in counts.iter_mut().zip(table) {
+            *count += *more as usize;
         }
     }
 }

@@ -1,23 +1,28 @@
 //! The second phase: buckets are loaded, permuted in memory and written at their final place.
 //!
-//! Contract: each worker keeps the next bucket loading while it permutes one and earlier ones are
+//! Contract: each worker keeps the next buckets loading while it permutes one and earlier ones are
 //! being written. The records of a bucket are named by their places in the area, in the order of the
 //! input; what is left of the tree throws the names into leaves, each leaf is permuted, and records
-//! are gathered in that order into buffers laid out like the output. Every segment's checksum is
-//! verified first. Into a pipe buckets go in turn.
+//! are gathered in that order into buffers laid out like the output; numbers are dealt there right
+//! away, as far as a leaf fits. Every segment's checksum is verified first. Into a pipe buckets go in
+//! turn.
 //!
 //! Bounds: the plan's areas, output buffers and names; each segment is read once, each output byte
 //! written once.
 
 use std::collections::VecDeque;
 use std::io::Write;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+use bytemuck::Pod;
 
 use super::Shared;
 use super::records::Records;
 use super::throw::{Bucket, chunk_and_number};
 use super::tree::{Walk, fan_out};
+use crate::algo::kernel::count_each;
 use crate::algo::load::Load;
 use crate::algo::place::{Turns, write_pipe};
 use crate::error::{Error, Kind, Result};
@@ -61,30 +66,44 @@ struct Worker<'a, R: Records> {
     chunks: Pool,
     loads: VecDeque<Loading>,
     finished: Vec<Transfer>,
-    names: Names<R::Place>,
+    names: Pool,
 }
 
-/// The records of a bucket; kept from one to the next, so that they take new memory only once.
+/// The records of a bucket.
 #[derive(Debug)]
-struct Names<P> {
-    /// Where they lie, in the order of the output.
-    places: Vec<P>,
-    /// Which leaf each goes to, in the order of the input.
-    leaves: Vec<u16>,
+struct Names {
+    /// Where they lie, leaf by leaf; behind that, to which leaf each goes, in the order of the input.
+    buf: Buf,
+    count: usize,
     /// Where the places of each leaf end.
     ends: Vec<usize>,
     /// How many leaves, from the first, are permuted.
     permuted: usize,
 }
 
-impl<P> Default for Names<P> {
-    fn default() -> Self {
-        Names {
-            places: Vec::new(),
-            leaves: Vec::new(),
-            ends: Vec::new(),
-            permuted: 0,
-        }
+impl Names {
+    /// Bytes of `count` names.
+    fn bytes<P>(count: usize) -> usize {
+        count * (size_of::<P>() + size_of::<u16>())
+    }
+
+    /// Places, and leaves.
+    fn parts<P: Pod>(&mut self) -> (&mut [P], &mut [u16]) {
+        let used = &mut self.buf[..Self::bytes::<P>(self.count)];
+        let (places, leaves) = used.split_at_mut(self.count * size_of::<P>());
+        (
+            bytemuck::cast_slice_mut(places),
+            bytemuck::cast_slice_mut(leaves),
+        )
+    }
+
+    /// Where the places of a leaf lie.
+    fn range(&self, leaf: usize) -> Range<usize> {
+        let from = match leaf {
+            0 => 0,
+            _ => self.ends[leaf - 1],
+        };
+        from..self.ends[leaf]
     }
 }
 
@@ -105,12 +124,13 @@ pub(super) fn permute<R: Records>(
     let plan = shared.plan;
     let budget = &shared.job.budget;
     let threads = plan.size.threads;
-    let _places = budget.reserve("places of records", plan.places_bytes * threads as u64)?;
+    let names_bytes = plan.places_bytes as usize;
     let mut pools = Vec::new();
     for _ in 0..threads {
         let areas = Pool::new(budget, "buckets", plan.area_bytes(), plan.areas)?;
         let chunks = Pool::new(budget, "output chunks", plan.chunk_bytes, plan.chunks)?;
-        pools.push((areas, chunks));
+        let names = Pool::new(budget, "places of records", names_bytes, 1)?;
+        pools.push((areas, chunks, names));
     }
     let leaves = Leaves {
         leaves: leaves.into_iter().map(|l| Mutex::new(Some(l))).collect(),
@@ -119,7 +139,7 @@ pub(super) fn permute<R: Records>(
         turns: Turns::default(),
     };
     shared.on_all_threads(|thread| {
-        let (areas, chunks) = pools[thread].clone();
+        let (areas, chunks, names) = pools[thread].clone();
         let mut worker = Worker {
             shared,
             leaves: &leaves,
@@ -128,7 +148,7 @@ pub(super) fn permute<R: Records>(
             chunks,
             loads: VecDeque::new(),
             finished: Vec::new(),
-            names: Names::default(),
+            names,
         };
         worker.run()
     })?;
@@ -139,13 +159,13 @@ impl<R: Records> Worker<'_, R> {
     fn run(&mut self) -> Result<()> {
         loop {
             self.shared.crew.check()?;
-            if self.start_loads()? {
-                // The drives work while this thread permutes.
-                self.poll(false)?;
-            }
+            self.start_loads()?;
             match self.loads.front() {
                 Some(loading) if loading.load.is_complete() => {
                     if let Some(loading) = self.loads.pop_front() {
+                        // Another one takes its turn, and the drives work while this thread permutes.
+                        self.start_loads()?;
+                        self.poll(false)?;
                         let bytes = loading.leaf.bucket.bytes;
                         self.finish_leaf(loading)?;
                         self.shared.job.control.advance(bytes);
@@ -159,9 +179,8 @@ impl<R: Records> Worker<'_, R> {
         }
     }
 
-    /// Loads ahead as far as there are areas; true if something was started.
-    fn start_loads(&mut self) -> Result<bool> {
-        let before = self.loads.len();
+    /// Loads ahead as far as there are areas.
+    fn start_loads(&mut self) -> Result<()> {
         while self.areas.free_slots() > 0 && self.loads.len() < self.shared.plan.areas - 1 {
             let index = self.leaves.next.fetch_add(1, Ordering::Relaxed);
             let Some(cell) = self.leaves.leaves.get(index) else {
@@ -179,7 +198,7 @@ impl<R: Records> Worker<'_, R> {
             let load = Load::start(from, &mut self.port, index, segments, area, 0)?;
             self.loads.push_back(Loading { leaf, load });
         }
-        Ok(self.loads.len() > before)
+        Ok(())
     }
 
     fn poll(&mut self, wait: bool) -> Result<()> {
@@ -206,109 +225,105 @@ impl<R: Records> Worker<'_, R> {
         let mut area = loading.load.join(self.shared.load_from())?;
         loading.load.append_resident(&mut area);
         let runs = runs_in_order(&loading.load);
-        let mut names = std::mem::take(&mut self.names);
-        self.name(&loading.leaf.bucket, &runs, &area, &mut names)?;
-        self.emit(&loading, &area, &mut names)?;
-        self.names = names;
-        Ok(())
+        let mut names = self.name(&loading.leaf.bucket, &runs, &area)?;
+        self.emit(&loading, &area, &mut names)
     }
 
     /// The places of all records of a bucket, leaf by leaf, those of a leaf in the order of the input.
-    fn name(
-        &self,
-        bucket: &Bucket,
-        runs: &[Run],
-        area: &[u8],
-        names: &mut Names<R::Place>,
-    ) -> Result<()> {
-        let Names {
-            places,
-            leaves,
-            ends,
-            permuted,
-        } = names;
-        *permuted = 0;
-        ends.clear();
+    fn name(&self, bucket: &Bucket, runs: &[Run], area: &[u8]) -> Result<Names> {
         let (tree, records) = (self.shared.tree, self.shared.records);
         let count = bucket.count as usize;
-        let each_bytes = size_of::<R::Place>() + size_of::<u16>();
-        let more_bytes =
-            ((count * each_bytes) as u64).saturating_sub(self.shared.plan.places_bytes);
-        let _more = self
-            .shared
-            .job
-            .budget
-            .reserve("places of records", more_bytes)?;
-        // What a bucket before has left is overwritten, not wiped first.
-        places.truncate(count);
-        places.reserve_exact(count - places.len());
+        let names_bytes = Names::bytes::<R::Place>(count);
+        let buf = match names_bytes <= self.names.slot_bytes() {
+            true => self.names.take(),
+            false => {
+                let budget = &self.shared.job.budget;
+                Pool::new(budget, "places of records", names_bytes, 1)?.take()
+            }
+        };
         let levels = tree.levels - bucket.node.level;
-        let leaf_count = fan_out(levels);
+        let mut ends = vec![0; fan_out(levels)];
+        let mut names = Names {
+            buf: buf.ok_or_else(no_area)?,
+            count,
+            ends: Vec::new(),
+            permuted: 0,
+        };
+        let (places, leaves) = names.parts();
         if levels == 0 {
-            places.clear();
-            for run in runs {
-                let visit = |place| places.push(place);
-                records.places(area, run.at, run.count as usize, visit);
-            }
-        } else if let Some(first) = first_place(records, runs, area) {
-            // Which leaf each goes to, and how many to each: throws need no records.
-            let mut walk = Walk::new(tree, bucket.node, levels, 0);
-            leaves.reserve_exact(count.saturating_sub(leaves.len()));
-            leaves.resize(count, 0);
-            let mut done = 0;
-            for run in runs {
-                let (chunk, number) = chunk_and_number(run.position);
-                walk.seek(chunk, number);
-                walk.fill(&mut leaves[done..done + run.count as usize]);
-                done += run.count as usize;
-            }
-            ends.resize(leaf_count, 0);
-            for &leaf in &*leaves {
-                ends[usize::from(leaf)] += 1;
-            }
-            let mut sum = 0;
-            for end in &mut *ends {
-                sum += std::mem::replace(end, sum);
-            }
-            places.resize(count, first);
-            let mut leaf_of = leaves.iter();
+            let mut slots = places.iter_mut();
             for run in runs {
                 records.places(area, run.at, run.count as usize, |place| {
-                    if let Some(&leaf) = leaf_of.next() {
-                        let end = &mut ends[usize::from(leaf)];
-                        places[*end] = place;
-                        *end += 1;
+                    if let Some(slot) = slots.next() {
+                        *slot = place;
+                        ends[0] += 1;
                     }
                 });
             }
+        } else {
+            // Which leaf each goes to, and how many to each: throws need no records.
+            let mut walk = Walk::new(tree, bucket.node, levels, 0);
+            let mut rest = &mut *leaves;
+            for run in runs {
+                let (chunk, number) = chunk_and_number(run.position);
+                let (leaves, after) = rest.split_at_mut(run.count as usize);
+                walk.seek(chunk, number);
+                walk.fill(leaves);
+                rest = after;
+            }
+            count_each(leaves, &mut ends);
+            let mut sum = 0;
+            for end in &mut ends {
+                sum += std::mem::replace(end, sum);
+            }
+            let mut rest = &*leaves;
+            for run in runs {
+                let (leaves, after) = rest.split_at(run.count as usize);
+                records.scatter(area, run.at, leaves, &mut ends, places);
+                rest = after;
+            }
         }
-        assert_eq!(places.len(), count);
-        if levels == 0 {
-            ends.push(count);
-        }
-        Ok(())
+        assert_eq!(ends.last(), Some(&count));
+        names.ends = ends;
+        Ok(names)
     }
 
-    /// Permutes leaves of a bucket until its first `count` places are in the order of the output: as
-    /// late as that, for then they are in the cache when they are used.
-    fn permute_until(&self, bucket: &Bucket, names: &mut Names<R::Place>, count: usize) {
-        let tree = self.shared.tree;
+    /// Fills `out` with the records of a bucket from byte `next.1` of record `next.0` on; gives where
+    /// it ended. Leaves are permuted as late as that, for then they are in the cache when they are used.
+    fn fill(
+        &self,
+        bucket: &Bucket,
+        area: &[u8],
+        names: &mut Names,
+        mut next: (usize, usize),
+        out: &mut [u8],
+    ) -> (usize, usize) {
+        let (tree, records) = (self.shared.tree, self.shared.records);
         let levels = tree.levels - bucket.node.level;
-        let mut from = match names.permuted {
-            0 => 0,
-            leaf => names.ends[leaf - 1],
-        };
-        while from < count && names.permuted < names.ends.len() {
-            let leaf = bucket.node.below(levels, names.permuted);
-            let to = names.ends[names.permuted];
-            tree.dice(leaf).shuffle(&mut names.places[from..to]);
+        let mut filled = 0;
+        while filled < out.len() {
+            let leaf = names.permuted;
+            let permuted_to = leaf.checked_sub(1).map_or(0, |last| names.ends[last]);
+            if next.0 < permuted_to {
+                let places = &names.parts().0[..permuted_to];
+                let (len, after) = records.gather(area, places, next, &mut out[filled..]);
+                filled += len;
+                next = after;
+                continue;
+            }
+            let range = names.range(leaf);
+            let dice = tree.dice(bucket.node.below(levels, leaf));
+            let places = &mut names.parts().0[range];
+            let (dealt, len) = records.permute(dice, places, &mut out[filled..]);
             names.permuted += 1;
-            from = to;
+            filled += len;
+            next.0 += dealt;
         }
+        next
     }
 
     /// Gathers records in chunks laid out like the output and hands them to the sink.
-    fn emit(&mut self, loading: &Loading, area: &Buf, names: &mut Names<R::Place>) -> Result<()> {
+    fn emit(&mut self, loading: &Loading, area: &Buf, names: &mut Names) -> Result<()> {
         let leaf = &loading.leaf;
         let mut at_bytes = leaf.start_bytes;
         let mut left = leaf.bucket.bytes as usize;
@@ -327,11 +342,8 @@ impl<R: Records> Worker<'_, R> {
             };
             let room = usize::try_from(room).unwrap_or(usize::MAX);
             let len = left.min(chunk.len() - phase).min(room);
-            let records = self.shared.records;
-            let needed = next.0.saturating_add(records.records_max(len));
-            self.permute_until(&leaf.bucket, names, needed);
             let out = &mut chunk[phase..phase + len];
-            next = records.gather(area, &names.places, next, out);
+            next = self.fill(&leaf.bucket, area, names, next, out);
             match &self.leaves.sink {
                 Sink::Files(writer) => {
                     writer.write(&mut self.port, chunk, phase, len, at_bytes)?;
@@ -378,13 +390,6 @@ fn runs_in_order(load: &Load) -> Vec<Run> {
     }
     runs.sort_unstable();
     runs
-}
-
-fn first_place<R: Records>(records: &R, runs: &[Run], area: &[u8]) -> Option<R::Place> {
-    let run = runs.first()?;
-    let mut first = None;
-    records.places(area, run.at, 1, |place| first = Some(place));
-    first
 }
 
 fn too_long(bucket_bytes: usize, area_bytes: usize) -> Error {

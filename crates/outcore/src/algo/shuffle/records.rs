@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 use memchr::memchr_iter;
 
-use super::tree::Walk;
+use super::tree::{Dice, Walk};
 use crate::algo::kernel::{Full, Scatter};
 use crate::stream::regions::{FixedLength, Framing, Terminated};
 
@@ -29,7 +29,7 @@ pub(super) trait Records: Sync {
     /// How they are found in the input.
     type Framing: Framing;
     /// Where one lies in an area.
-    type Place: Copy + Send;
+    type Place: Pod + Send;
     /// Buckets of records that have been found and not been moved.
     type Pending: Default + Send;
 
@@ -56,18 +56,47 @@ pub(super) trait Records: Sync {
     /// Calls `visit` with the place of each of `count` records, one after another from `at` in `area`.
     fn places(&self, area: &[u8], at: usize, count: usize, visit: impl FnMut(Self::Place));
 
-    /// The most records of which `bytes` bytes of output have a part.
-    fn records_max(&self, bytes: usize) -> usize;
+    /// Puts each of the records that lie one after another from `at` in `area` to the end of its leaf:
+    /// `leaves` says which that is, `ends` where each ends in `places`, before and after.
+    fn scatter(
+        &self,
+        area: &[u8],
+        at: usize,
+        leaves: &[u16],
+        ends: &mut [usize],
+        places: &mut [Self::Place],
+    ) {
+        let mut leaf_of = leaves.iter();
+        self.places(area, at, leaves.len(), |place| {
+            if let Some(&leaf) = leaf_of.next() {
+                let end = &mut ends[usize::from(leaf)];
+                places[*end] = place;
+                *end += 1;
+            }
+        });
+    }
 
-    /// Fills `out` with records in the order of `places`, from byte `next.1` of record `next.0`; gives
-    /// where it ended.
+    /// Permutes the records of a leaf, the next ones of the output; where it costs nothing more, the
+    /// first of them go to `out` rather than to `places`. Gives how many, and their bytes.
+    fn permute(
+        &self,
+        mut dice: Dice,
+        places: &mut [Self::Place],
+        _out: &mut [u8],
+    ) -> (usize, usize) {
+        dice.shuffle(places);
+        (0, 0)
+    }
+
+    /// Fills `out` with records in the order of `places`, from byte `next.1` of record `next.0`, as far
+    /// as both go; gives how many bytes these are, and where it ended.
     fn gather(
         &self,
         area: &[u8],
         places: &[Self::Place],
         next: (usize, usize),
         out: &mut [u8],
-    ) -> (usize, usize);
+    ) -> (usize, (usize, usize));
 }
 
 /// Numbers, which are moved themselves where others have their places moved: what is in order of
@@ -110,8 +139,29 @@ impl<K: Pod + Send + Sync> Records for Numbers<K> {
         records.map(bytemuck::pod_read_unaligned).for_each(visit);
     }
 
-    fn records_max(&self, bytes: usize) -> usize {
-        bytes / size_of::<K>() + 2
+    fn scatter(
+        &self,
+        area: &[u8],
+        at: usize,
+        leaves: &[u16],
+        ends: &mut [usize],
+        places: &mut [K],
+    ) {
+        let records = area[at..at + leaves.len() * size_of::<K>()].chunks_exact(size_of::<K>());
+        for (record, &leaf) in records.zip(leaves) {
+            let end = &mut ends[usize::from(leaf)];
+            places[*end] = bytemuck::pod_read_unaligned(record);
+            *end += 1;
+        }
+    }
+
+    fn permute(&self, mut dice: Dice, places: &mut [K], out: &mut [u8]) -> (usize, usize) {
+        let len = out.len() / size_of::<K>() * size_of::<K>();
+        // Behind a header of odd length the output's numbers may lie astray.
+        let out = bytemuck::try_cast_slice_mut(&mut out[..len]).unwrap_or_default();
+        let dealt = out.len().min(places.len());
+        dice.deal(places, &mut out[..dealt]);
+        (dealt, dealt * size_of::<K>())
     }
 
     fn gather(
@@ -120,11 +170,13 @@ impl<K: Pod + Send + Sync> Records for Numbers<K> {
         places: &[K],
         (index, offset): (usize, usize),
         out: &mut [u8],
-    ) -> (usize, usize) {
+    ) -> (usize, (usize, usize)) {
         let from = index * size_of::<K>() + offset;
-        let to = from + out.len();
-        out.copy_from_slice(&bytemuck::cast_slice(places)[from..to]);
-        (to / size_of::<K>(), to % size_of::<K>())
+        let bytes = &bytemuck::cast_slice(places)[from..];
+        let len = bytes.len().min(out.len());
+        out[..len].copy_from_slice(&bytes[..len]);
+        let to = from + len;
+        (len, (to / size_of::<K>(), to % size_of::<K>()))
     }
 }
 
@@ -189,17 +241,13 @@ impl Records for Fixed {
         }
     }
 
-    fn records_max(&self, bytes: usize) -> usize {
-        bytes / self.record_bytes + 2
-    }
-
     fn gather(
         &self,
         area: &[u8],
         places: &[u32],
         next: (usize, usize),
         out: &mut [u8],
-    ) -> (usize, usize) {
+    ) -> (usize, (usize, usize)) {
         match self.record_bytes {
             16 => gather_fixed::<16>(area, places, next, out),
             _ => {
@@ -222,7 +270,7 @@ pub(super) struct Waiting(Option<usize>);
 
 impl Records for Lines {
     type Framing = Terminated;
-    type Place = (u32, u32);
+    type Place = [u32; 2];
     type Pending = Waiting;
 
     fn framing(&self) -> Terminated {
@@ -265,27 +313,23 @@ impl Records for Lines {
         waiting.0 = None;
     }
 
-    fn places(&self, area: &[u8], at: usize, count: usize, mut visit: impl FnMut((u32, u32))) {
+    fn places(&self, area: &[u8], at: usize, count: usize, mut visit: impl FnMut([u32; 2])) {
         let mut from = at;
         for end in memchr_iter(self.terminator, &area[at..]).take(count) {
             let to = at + end + 1;
-            visit((from as u32, (to - from) as u32));
+            visit([from as u32, (to - from) as u32]);
             from = to;
         }
-    }
-
-    fn records_max(&self, _: usize) -> usize {
-        usize::MAX
     }
 
     fn gather(
         &self,
         area: &[u8],
-        places: &[(u32, u32)],
+        places: &[[u32; 2]],
         next: (usize, usize),
         out: &mut [u8],
-    ) -> (usize, usize) {
-        let range = |(at, len): (u32, u32)| (at as usize, len as usize);
+    ) -> (usize, (usize, usize)) {
+        let range = |[at, len]: [u32; 2]| (at as usize, len as usize);
         gather_each(area, places, range, next, out)
     }
 }
@@ -324,10 +368,10 @@ fn gather_each<P: Copy>(
     range: impl Fn(P) -> (usize, usize),
     next: (usize, usize),
     out: &mut [u8],
-) -> (usize, usize) {
+) -> (usize, (usize, usize)) {
     let (mut index, mut offset) = next;
     let mut filled = 0;
-    while filled < out.len() {
+    while filled < out.len() && index < places.len() {
         let (at, record_bytes) = range(places[index]);
         let len = (record_bytes - offset).min(out.len() - filled);
         out[filled..filled + len].copy_from_slice(&area[at + offset..at + offset + len]);
@@ -338,7 +382,7 @@ fn gather_each<P: Copy>(
             offset = 0;
         }
     }
-    (index, offset)
+    (filled, (index, offset))
 }
 
 /// The same where the length is known when compiling: whole records in the middle.
@@ -347,22 +391,25 @@ fn gather_fixed<const LEN: usize>(
     places: &[u32],
     next: (usize, usize),
     out: &mut [u8],
-) -> (usize, usize) {
+) -> (usize, (usize, usize)) {
     let range = |place: u32| (place as usize, LEN);
     let front = match next.1 {
         0 => 0,
         offset => (LEN - offset).min(out.len()),
     };
-    let (index, offset) = gather_each(area, places, range, next, &mut out[..front]);
+    let (front, (index, offset)) = gather_each(area, places, range, next, &mut out[..front]);
     if offset > 0 {
-        return (index, offset);
+        return (front, (index, offset));
     }
-    let (records, rest) = out[front..].as_chunks_mut::<LEN>();
+    let (records, _) = out[front..].as_chunks_mut::<LEN>();
+    let count = records.len().min(places.len() - index);
     for (record, &place) in records.iter_mut().zip(&places[index..]) {
         let at = place as usize;
         record.copy_from_slice(&area[at..at + LEN]);
     }
-    gather_each(area, places, range, (index + records.len(), 0), rest)
+    let middle = front + count * LEN;
+    let (rest, next) = gather_each(area, places, range, (index + count, 0), &mut out[middle..]);
+    (middle + rest, next)
 }
 
 #[cfg(test)]
@@ -375,8 +422,12 @@ mod tests {
             let mut out = vec![0; whole.len()];
             let mut next = (0, 0);
             for chunk in out.chunks_mut(step) {
-                assert!(next.0 + records.records_max(chunk.len()) >= places.len().min(next.0 + 1));
-                next = records.gather(area, places, next, chunk);
+                // Places become known while it goes on, some at a time.
+                let known = places.len().min(next.0 + 2);
+                let (some, after) = records.gather(area, &places[..known], next, chunk);
+                let (rest, after) = records.gather(area, places, after, &mut chunk[some..]);
+                assert_eq!(some + rest, chunk.len());
+                next = after;
             }
             assert_eq!(out, whole);
             assert_eq!(next, (places.len(), 0));
@@ -414,6 +465,6 @@ mod tests {
         let lines = Lines { terminator: b'\n' };
         let mut places = Vec::new();
         lines.places(b"xx\na\n\nbcd\nrest\n", 3, 3, |place| places.push(place));
-        assert_eq!(places, [(3, 2), (5, 1), (6, 4)]);
+        assert_eq!(places, [[3, 2], [5, 1], [6, 4]]);
     }
 }

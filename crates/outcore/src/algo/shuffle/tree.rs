@@ -15,7 +15,7 @@
 //!
 //! Complexity: one hash an element and level. Memory: a word a node above the buckets.
 
-use crate::algo::kernel::{mix, mix_all, mix_onto};
+use crate::algo::kernel::{choose_below, mix, mix_all, mix_onto, mix_row};
 
 /// Children of a node.
 pub(crate) const FAN_OUT: usize = 16;
@@ -169,7 +169,9 @@ impl Walk {
     /// of, which is where one element waits for another, then all hashes at once.
     pub(crate) fn fill(&mut self, nodes: &mut [u16]) {
         self.number += nodes.len() as u64;
-        nodes.fill(0);
+        if self.levels == 0 {
+            nodes.fill(0);
+        }
         for nodes in nodes.chunks_mut(BATCH) {
             let mut words = [0; BATCH];
             let mut above = 0;
@@ -178,9 +180,7 @@ impl Walk {
                 above += states.len();
                 match states {
                     [root] => {
-                        for (word, number) in words[..nodes.len()].iter_mut().zip(0u64..) {
-                            *word = root.wrapping_add(number.wrapping_mul(GOLDEN));
-                        }
+                        mix_row(nodes, *root, GOLDEN, FAN_OUT_BITS);
                         *root = root.wrapping_add((nodes.len() as u64).wrapping_mul(GOLDEN));
                     }
                     _ => {
@@ -189,9 +189,9 @@ impl Walk {
                             *word = *state;
                             *state = state.wrapping_add(GOLDEN);
                         }
+                        mix_onto(nodes, &words, FAN_OUT_BITS);
                     }
                 }
-                mix_onto(nodes, &words, FAN_OUT_BITS);
             }
         }
     }
@@ -273,11 +273,51 @@ impl Dice {
     }
 
     /// Puts `items` into an order of which each is equally likely (Fisher and Yates; Durstenfeld).
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            let other = self.below(last as u32 + 1) as usize;
-            items.swap(last, other);
+    pub(crate) fn shuffle<T: Copy>(&mut self, items: &mut [T]) {
+        self.deal(items, &mut []);
+    }
+
+    /// The same, but the first items in the new order go to `out`, as many as it holds, and those
+    /// behind them to their places in `items`.
+    ///
+    /// # Panics
+    /// If `out` is longer than `items`.
+    pub(crate) fn deal<T: Copy>(&mut self, items: &mut [T], out: &mut [T]) {
+        assert!(out.len() <= items.len());
+        let mut left = items.len();
+        while left > 1 {
+            if self.next == DICE && left > DICE {
+                self.make();
+                let mut chosen = [0; DICE / 2];
+                if choose_below(&self.ready, left as u32, &mut chosen) {
+                    for both in chosen {
+                        swap_out(items, out, left - 1, both as u32);
+                        swap_out(items, out, left - 2, (both >> 32) as u32);
+                        left -= 2;
+                    }
+                    self.next = DICE;
+                    continue;
+                }
+            }
+            let other = self.below(left as u32);
+            left -= 1;
+            swap_out(items, out, left, other);
         }
+        if let (Some(slot), Some(item)) = (out.first_mut(), items.first()) {
+            *slot = *item;
+        }
+    }
+}
+
+/// Swaps `items[last]`, which has its final place then, with another, and puts it into `out` rather if
+/// that goes so far.
+#[inline(always)]
+fn swap_out<T: Copy>(items: &mut [T], out: &mut [T], last: usize, other: u32) {
+    let item = items[other as usize];
+    items[other as usize] = items[last];
+    match out.get_mut(last) {
+        Some(slot) => *slot = item,
+        None => items[last] = item,
     }
 }
 
@@ -430,6 +470,30 @@ mod tests {
                 );
             }
             assert_eq!(at_once.number(), one_by_one.number());
+        }
+    }
+
+    #[test]
+    fn what_is_dealt_at_once_is_what_is_swapped_one_by_one() {
+        // Long enough that numbers are thrown again.
+        for (count, dealt) in [(0, 0), (1, 1), (129, 77), (300, 300), (1 << 19, 400_000)] {
+            let items: Vec<u32> = (0..count).collect();
+            let mut one_by_one = items.clone();
+            let mut dice = tree(4, 2, 0).dice(Node::ROOT);
+            for last in (1..one_by_one.len()).rev() {
+                let other = dice.below(last as u32 + 1) as usize;
+                one_by_one.swap(last, other);
+            }
+            let after = dice.below(1 << 30);
+            for dealt in [0, dealt] {
+                let mut left = items.clone();
+                let mut out = vec![0; dealt];
+                let mut dice = tree(4, 2, 0).dice(Node::ROOT);
+                dice.deal(&mut left, &mut out);
+                assert_eq!(out[..], one_by_one[..dealt], "{count}");
+                assert_eq!(left[dealt..], one_by_one[dealt..], "{count}");
+                assert_eq!(dice.below(1 << 30), after, "{count}");
+            }
         }
     }
 
