@@ -156,9 +156,18 @@ fn usage(operation: &'static str) -> impl Fn(String) -> Error {
 /// drives, so whoever has the engine's sort brings it.
 pub type MeasureCpu<'a> = &'a dyn Fn(u64) -> Result<CpuCost>;
 
+/// The limit that was given; 0 without one.
 fn shared(text: Option<&String>) -> Result<u64> {
-    text.map_or(Ok(0), |text| parse_rate(text))
-        .map_err(usage("read options"))
+    let Some(text) = text else {
+        return Ok(0);
+    };
+    match parse_rate(text).map_err(usage("read options"))? {
+        0 => Err(
+            Error::usage("read options", format!("a rate of {text} moves nothing"))
+                .hint("leave the option out for no limit"),
+        ),
+        rate => Ok(rate),
+    }
 }
 
 /// As said, as recorded, or as measured here; what was not said is told on standard error.

@@ -1,10 +1,11 @@
 //! The description of one drive, as TOML with units or as Rust values.
 //!
 //! Contract: every field has a meaning in the model; an unknown key is an error that names the
-//! nearest known one; [`DriveConfig::validate`] refuses geometries that cannot be built (zero
-//! dies, more pages than 2^32 - 2) before anything is allocated. Capacities are products of the
+//! nearest known one; [`DriveConfig::validate`] refuses values that cannot be simulated (zero
+//! dies, more pages than 2^32 - 2, a read in no time) before anything is allocated. Capacities are products of the
 //! geometry, never given twice. Quirks of MQSim are switched on by `compat = "mqsim"` alone.
 
+mod check;
 mod keys;
 
 use outcore::error::{Error, Result};
@@ -466,9 +467,6 @@ pub struct DriveConfig {
     pub energy: EnergyConfig,
 }
 
-/// The most pages, and the most mapping entries, that a drive may have.
-const ENTRIES_MAX: u64 = u32::MAX as u64 - 2;
-
 impl DriveConfig {
     /// Reads a configuration; an error names line, key and nearest known key.
     pub fn from_toml(text: &str) -> Result<Self> {
@@ -501,102 +499,6 @@ impl DriveConfig {
         [f.channels, f.chips, f.dies, f.planes, f.blocks, f.pages]
             .iter()
             .try_fold(1u64, |product, n| product.checked_mul(u64::from(*n)))
-    }
-
-    /// Refuses what cannot be simulated.
-    pub fn validate(&self) -> Result<()> {
-        let f = &self.flash;
-        let wrong = |what: String| Err(Error::usage("check drive configuration", what));
-        for (key, value) in [
-            ("flash.channels", f.channels),
-            ("flash.chips", f.chips),
-            ("flash.dies", f.dies),
-            ("flash.planes", f.planes),
-            ("flash.blocks", f.blocks),
-            ("flash.pages", f.pages),
-            ("flash.bus_bytes", f.bus_bytes),
-            (
-                "host.queue_entries",
-                self.host.queue_entries.saturating_sub(1),
-            ),
-            ("host.fetch_depth", self.host.fetch_depth),
-            ("host.pcie_lanes", self.host.pcie_lanes),
-            ("gc.concurrent", self.gc.concurrent),
-        ] {
-            if value == 0 {
-                return wrong(format!("{key} is too small; it must be larger"));
-            }
-        }
-        for (key, value, most) in [
-            ("flash.channels", f.channels, 1024),
-            ("flash.chips", f.chips, 1024),
-            ("flash.dies", f.dies, 1024),
-            ("flash.planes", f.planes, 64),
-        ] {
-            if value > most {
-                return wrong(format!("{key} is {value}; at most {most} are possible"));
-            }
-        }
-        if f.page.0 < 512 || f.page.0 > 32768 || !f.page.0.is_multiple_of(512) {
-            return wrong(format!(
-                "flash.page is {} bytes; it must be 512 to 32768, in steps of 512",
-                f.page.0
-            ));
-        }
-        let unit = if self.mapping.unit.0 == 0 {
-            f.page.0
-        } else {
-            self.mapping.unit.0
-        };
-        if unit < 512 || !unit.is_multiple_of(512) || !f.page.0.is_multiple_of(unit) {
-            return wrong(format!(
-                "mapping.unit of {unit} bytes does not divide a page of {} bytes into sectors",
-                f.page.0
-            ));
-        }
-        match self.physical_pages() {
-            Some(pages) if pages.saturating_mul(f.page.0 / unit) <= ENTRIES_MAX => {}
-            _ => {
-                return wrong(format!(
-                    "the geometry has more than {ENTRIES_MAX} mapping units; use fewer blocks or a larger unit"
-                ));
-            }
-        }
-        if f.read.is_empty() || f.program.is_empty() {
-            return wrong("flash.read and flash.program need a latency".to_owned());
-        }
-        for (key, value) in [
-            ("flash.over_provisioning", f.over_provisioning),
-            ("gc.threshold", self.gc.threshold),
-            ("gc.hard_threshold", self.gc.hard_threshold),
-        ] {
-            if !(0.0..1.0).contains(&value) {
-                return wrong(format!(
-                    "{key} is {value}; it must be at least 0 and below 1"
-                ));
-            }
-        }
-        for (key, value) in [
-            ("flash.bus", f.bus.0),
-            ("host.pcie_lane_rate", self.host.pcie_lane_rate.0),
-            ("host.sata_rate", self.host.sata_rate.0),
-            ("throttle.slice", self.throttle.slice.0),
-            ("cache.rate", self.cache.rate.0),
-            ("cache.burst", self.cache.burst.0),
-            ("cache.row", self.cache.row.0),
-        ] {
-            if value == 0 {
-                return wrong(format!("{key} must not be zero"));
-            }
-        }
-        if self.host.interface == Interface::Sata && self.compat == Compat::Mqsim {
-            return wrong(
-                "MQSim's SATA front end is not reproduced; use compat = \"none\" for SATA"
-                    .to_owned(),
-            );
-        }
-        parse_order(&self.mapping.order)?;
-        Ok(())
     }
 }
 
@@ -657,23 +559,6 @@ mod tests {
         let error = DriveConfig::from_toml("[flash]\nerase = \"3 bananas\"\n").unwrap_err();
         let text = error.to_string();
         assert!(text.contains("line 2") && text.contains("75us"), "{text}");
-    }
-
-    #[test]
-    fn absurd_geometries_are_refused_before_anything_is_allocated() {
-        for text in [
-            "[flash]\ndies = 0\n",
-            "[flash]\nplanes = 1000000000\n",
-            "[flash]\nblocks = 4000000000\n",
-            "[flash]\npage = \"500B\"\n",
-            "[flash]\nover_provisioning = 1.5\n",
-            "[flash]\nread = []\n",
-            "[mapping]\nunit = \"3KiB\"\n",
-            "[mapping]\norder = \"CCWD\"\n",
-            "[host]\nqueue_entries = 1\n",
-        ] {
-            assert!(DriveConfig::from_toml(text).is_err(), "{text}");
-        }
     }
 
     #[test]

@@ -79,6 +79,33 @@ const DISTRIBUTE_CROSSINGS: f64 = 5.0;
 /// The same while its bucket is sorted.
 const SORT_CROSSINGS: f64 = 8.0;
 
+fn check(job: &SortJob, drives: u32) -> Result<()> {
+    let wrong = |cause: String| Err(Error::usage("plan sort", cause));
+    for (what, value) in [
+        ("size", job.size_bytes),
+        ("memory", job.memory_bytes),
+        ("record", job.record_bytes),
+        ("number of cores", job.cores.into()),
+        ("number of drives", drives.into()),
+        ("bucket buffer", job.bucket_buffer_bytes),
+    ] {
+        if value == 0 {
+            return wrong(format!("the {what} is 0"));
+        }
+    }
+    for (what, ns) in [
+        ("distribute", job.cpu.distribute_ns),
+        ("sort", job.cpu.sort_ns),
+    ] {
+        if !(0.0..=1e12).contains(&ns) {
+            return wrong(format!(
+                "{ns} core nanoseconds to {what} a record; 0 and more are possible"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Predicts a sort on `drives` drives like `drive` with a shared ceiling (0: none).
 pub fn plan_sort(
     job: &SortJob,
@@ -86,12 +113,7 @@ pub fn plan_sort(
     drives: u32,
     shared_bytes_per_s: u64,
 ) -> Result<SortPlan> {
-    if job.record_bytes == 0 || job.cores == 0 || drives == 0 || job.bucket_buffer_bytes == 0 {
-        return Err(Error::usage(
-            "plan sort",
-            "record, cores, drives and buffers must not be zero",
-        ));
-    }
+    check(job, drives)?;
     if job.memory_bytes < 4 * job.bucket_buffer_bytes {
         return Err(Error::usage(
             "plan sort",
@@ -198,6 +220,57 @@ mod tests {
         assert_eq!(phases(100 << 20), 1);
         assert_eq!(phases(10 << 30), 2);
         assert_eq!(phases(200 << 30), 3);
+    }
+
+    #[test]
+    fn a_job_that_makes_no_sense_is_refused_by_what_is_wrong() {
+        let good = || job(100 << 20);
+        let cpu = |distribute_ns| CpuCost {
+            distribute_ns,
+            ..good().cpu
+        };
+        for (bad, drives, says) in [
+            (job(0), 2, "size is 0"),
+            (good(), 0, "drives is 0"),
+            (SortJob { cores: 0, ..good() }, 2, "cores is 0"),
+            (
+                SortJob {
+                    record_bytes: 0,
+                    ..good()
+                },
+                2,
+                "record is 0",
+            ),
+            (
+                SortJob {
+                    memory_bytes: 0,
+                    ..good()
+                },
+                2,
+                "memory is 0",
+            ),
+            (
+                SortJob {
+                    cpu: cpu(f64::NAN),
+                    ..good()
+                },
+                2,
+                "to distribute",
+            ),
+            (
+                SortJob {
+                    cpu: cpu(-1.0),
+                    ..good()
+                },
+                2,
+                "to distribute",
+            ),
+        ] {
+            let error = plan_sort(&bad, &drive(), drives, 0)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(says), "{error}");
+        }
     }
 
     #[test]

@@ -136,7 +136,7 @@ fn show_size(bytes: u64) -> String {
     format!("{bytes}B")
 }
 
-fn show_time(ps: u64) -> String {
+pub(crate) fn show_time(ps: u64) -> String {
     for (unit, factor) in [("s", SECOND), ("ms", MS), ("us", US), ("ns", NS)] {
         if ps >= factor && ps.is_multiple_of(factor) {
             return format!("{}{unit}", ps / factor);
@@ -145,7 +145,7 @@ fn show_time(ps: u64) -> String {
     format!("{ps}ps")
 }
 
-fn show_rate(bytes: u64) -> String {
+pub(crate) fn show_rate(bytes: u64) -> String {
     for (unit, factor) in [("GB", 1_000_000_000u64), ("MB", 1_000_000), ("kB", 1_000)] {
         if bytes >= factor && bytes.is_multiple_of(factor) {
             return format!("{}{unit}/s", bytes / factor);

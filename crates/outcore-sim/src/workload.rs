@@ -379,7 +379,7 @@ impl Flows {
                 Running::List { list, .. } => Some(list.items[0].at),
             };
             if let Some(start) = start {
-                let start = drive.now() + start;
+                let start = drive.now().saturating_add(start);
                 drive.set_timer(start, at as u32);
             }
         }
@@ -442,7 +442,7 @@ fn draw_interval(generator: &mut Generator, mean_ns: u64) -> Ps {
         .interval
         .as_mut()
         .map_or(0.0, |rng| rng.exponential(mean_ns as f64));
-    ns as u64 * NS
+    (ns as u64).saturating_mul(NS)
 }
 
 impl Host for Flows {
@@ -484,7 +484,9 @@ impl Host for Flows {
         }
         let next = match &mut self.flows[at].running {
             Running::Synthetic(generator) => match generator.spec.pace {
-                Pace::Interval(mean) => Some(drive.now() + draw_interval(generator, mean)),
+                Pace::Interval(mean) => {
+                    Some(drive.now().saturating_add(draw_interval(generator, mean)))
+                }
                 Pace::Depth(_) => None,
             },
             Running::List {
@@ -495,9 +497,9 @@ impl Host for Flows {
                 ..
             } => {
                 if *next < list.items.len() {
-                    Some(*round_start + list.items[*next].at)
+                    Some(round_start.saturating_add(list.items[*next].at))
                 } else if *round + 1 < list.rounds {
-                    Some(drive.now() + list.items[0].at)
+                    Some(drive.now().saturating_add(list.items[0].at))
                 } else {
                     None
                 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::toml_error;
 use crate::drive::{Caching, QueueConfig};
-use crate::units::{NS, Size, Time, nearest};
+use crate::units::{NS, SECOND, Size, Time, nearest, show_time};
 use crate::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
 
 const OPERATION: &str = "read workload";
@@ -64,7 +64,7 @@ pub struct FlowFile {
     pub hot: f64,
     /// Start addresses are multiples of this; 0 is the size.
     pub align: Size,
-    /// Requests to make.
+    /// Requests to make; 0 if `stop` ends them.
     pub requests: u64,
     /// Time after which none is made, instead of `requests`; 0 is no such time.
     pub stop: Time,
@@ -259,11 +259,26 @@ impl FlowFile {
         }
         let pace = match (self.depth, self.interval.0) {
             (0, 0) => return Err("either depth or interval is needed".to_owned()),
-            (0, ps) => Pace::Interval((ps / NS).max(1)),
+            (0, ps) if !(NS..=3600 * SECOND).contains(&ps) => {
+                return Err(format!(
+                    "interval is {}; 1ns to an hour are possible",
+                    show_time(ps)
+                ));
+            }
+            (0, ps) => Pace::Interval(ps / NS),
             (depth, 0) if depth <= 65_535 => Pace::Depth(depth),
             (depth, 0) => return Err(format!("a depth of {depth} is more than 65535")),
             _ => return Err("depth and interval exclude each other".to_owned()),
         };
+        if self.requests == 0 && self.stop.0 == 0 {
+            return Err("requests is 0 and there is no stop; one of them is needed".to_owned());
+        }
+        if self.pattern == Pattern::HotCold && (self.hot == 0.0 || self.hot == 1.0) {
+            return Err(format!(
+                "hot is {}; hot_cold needs a share between 0 and 1",
+                self.hot
+            ));
+        }
         let deviation = sectors(self.deviation, "deviation")?;
         Ok(FlowConfig {
             name: self.name.clone(),
@@ -334,6 +349,19 @@ mod tests {
             ("[[flow]]\nread = 1.5\n", "flow 0 (`flow`): read is 1.5"),
             ("[[flow]]\nsize = \"100B\"\n", "multiple of 512"),
             ("[[flow]]\ndepth = 0\n", "either depth or interval"),
+            ("[[flow]]\nsize = \"0B\"\n", "at least 512 bytes"),
+            ("[[flow]]\nrequests = 0\n", "requests is 0"),
+            ("[[flow]]\npattern = \"hot_cold\"\nhot = 0.0\n", "hot is 0"),
+            (
+                "[[flow]]\ndepth = 0\ninterval = \"1ps\"\n",
+                "interval is 1ps",
+            ),
+            (
+                "[[flow]]\ndepth = 0\ninterval = \"61min\"\n",
+                "interval is 3660s",
+            ),
+            ("[[flow]]\nworking_set = 0.0\n", "working_set is 0"),
+            ("[[flow]]\ndepth = 70000\n", "65535"),
             ("[[flow]]\nsize = \"4 bananas\"\n", "line 2"),
         ] {
             let error = WorkloadFile::from_toml(text).unwrap_err().to_string();

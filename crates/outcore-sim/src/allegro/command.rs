@@ -26,7 +26,7 @@ pub struct AllegroArgs {
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Seeds over which the true error is measured.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: u64,
     /// Clusters with at most this standard deviation over mean are homogeneous.
     #[arg(long, default_value_t = 0.05)]

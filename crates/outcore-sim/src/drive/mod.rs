@@ -151,6 +151,16 @@ pub struct Drive {
     fault: Option<Error>,
 }
 
+/// The latest time of an event: 53 days. What one operation takes can be added to it in 64 bits.
+pub(crate) const TIME_MAX: Ps = 1 << 62;
+
+/// A run would have to go on beyond [`TIME_MAX`].
+#[cold]
+pub(crate) fn too_long() -> Error {
+    Error::usage("simulate drive", "the simulated time would pass 53 days")
+        .hint("fewer requests, shorter pauses between them, or a faster drive")
+}
+
 /// Entries of a small page of the mapping table: with a request for each of these, random requests
 /// touch most of them.
 const PAGE_ENTRIES: u64 = 1 << 10;
@@ -295,6 +305,9 @@ impl Drive {
             return Ok(false);
         };
         assert!(event.at >= self.now, "time ran backwards");
+        if event.at > TIME_MAX {
+            return Err(too_long());
+        }
         self.now = event.at;
         self.stats.events += 1;
         let arg = event.data & event_kind::ARG;

@@ -10,6 +10,7 @@
 //! Invariant: over any time the bytes let through exceed rate x time by at most two slices' worth.
 //! No allocation. Times are not rounded to the kernel's ticks.
 
+use super::TIME_MAX;
 use crate::config::ThrottleConfig;
 use crate::units::{Ps, SECOND};
 
@@ -84,7 +85,8 @@ impl Bucket {
         self.passed_bytes += bytes;
         let mut at = now.max(self.last);
         let mut rest = bytes;
-        while rest > 0 {
+        // What lies beyond the end of all runs need not be exact, only late.
+        while rest > 0 && at <= TIME_MAX {
             let piece = rest.min(self.request_bytes);
             at = self.dispatch(at, piece);
             rest -= piece;

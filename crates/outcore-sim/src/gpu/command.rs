@@ -39,7 +39,7 @@ pub struct GpuArgs {
     #[arg(long)]
     pub pages: Option<PathBuf>,
     /// Requests of each named workload to simulate, in whole kernels.
-    #[arg(long, default_value_t = 50_000)]
+    #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub requests: u64,
     /// Preset of the drive.
     #[arg(long, default_value = "pm9a3")]
