@@ -119,6 +119,7 @@ class SimRunRequest(TypedDict):
     trace: str | None
     format: str | None
     depth: int | None
+    fit: str
     keep: bool
 
 
@@ -131,6 +132,7 @@ class SimReplayRequest(TypedDict):
     shared: str | None
     stripe: str | None
     fill: float
+    fit: str
     window: float | None
     cpu: float
     format: str | None

@@ -207,13 +207,15 @@ class Simulator:
         trace: StrPath | None = None,
         format: str | None = None,
         depth: int | None = None,
+        fit: str = "refuse",
         requests: bool = True,
     ) -> Result:
         """Runs a workload: random reads of 4 KiB without one.
 
         `workload` is a file (TOML, or MQSim's XML), or the settings of a flow (`{"read": 0.7,
         "size": "16KiB", "depth": 32}`), or a list of such. `trace` is a block trace instead, at its
-        times, or with `depth` requests in flight. With `requests=False` only the summary is kept;
+        times, or with `depth` requests in flight; where it reaches beyond the drive that is an
+        error, unless `fit` is `"wrap"` or `"scale"`. With `requests=False` only the summary is kept;
         otherwise 80 bytes a request.
         """
         if workload is not None and trace is not None:
@@ -236,6 +238,7 @@ class Simulator:
                     "trace": None if trace is None else os.fspath(trace),
                     "format": format,
                     "depth": depth,
+                    "fit": fit,
                     "keep": requests,
                 }
             )
@@ -249,6 +252,7 @@ class Simulator:
         shared: str | None = None,
         stripe: str | None = None,
         fill: float = 0.5,
+        fit: str = "refuse",
         window: float | None = None,
         cpu: float = 1.0,
         format: str | None = None,
@@ -270,6 +274,7 @@ class Simulator:
                 "shared": shared,
                 "stripe": stripe,
                 "fill": fill,
+                "fit": fit,
                 "window": window,
                 "cpu": cpu,
                 "format": format,

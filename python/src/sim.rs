@@ -57,6 +57,7 @@ pub(crate) struct RunRequest {
     trace: Option<PathBuf>,
     format: Option<String>,
     depth: Option<u32>,
+    fit: String,
     keep: bool,
 }
 
@@ -70,6 +71,7 @@ pub(crate) struct ReplayRequest {
     shared: Option<String>,
     stripe: Option<String>,
     fill: f64,
+    fit: String,
     window: Option<f64>,
     cpu: f64,
     format: Option<String>,
@@ -273,6 +275,7 @@ pub(crate) fn run(request: RunRequest, run: &Run) -> Result<SimRun> {
     let flows = request.flows(&mut warnings)?;
     let options = RunOptions {
         keep_log: request.keep,
+        fit: request.fit.parse()?,
         warnings,
         watch: watched(&run.control),
         ..RunOptions::default()
@@ -295,6 +298,7 @@ pub(crate) fn replay(request: &ReplayRequest, run: &Run) -> Result<String> {
         shared_bytes_per_s: shared(request.shared.as_ref())?,
         stripe_bytes: request.stripe.as_deref().map(size).transpose()?,
         fill: request.fill,
+        fit: request.fit.parse()?,
         window_scale: request.window,
         cpu_scale: request.cpu,
         block: block_options(

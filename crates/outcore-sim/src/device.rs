@@ -9,7 +9,9 @@
 //! order of their submissions decides.
 //!
 //! Model: bytes move when the simulated transfer is complete; reads of what a transfer under way
-//! writes see the old bytes. Freed ranges are trimmed. Syncs, lengths and names take no time.
+//! writes see the old bytes. Freed ranges are trimmed. Syncs, lengths and names take no time. How
+//! much fits is up to the inner device; what the simulated drives have no room for wraps, and the
+//! report says so.
 //!
 //! Bounds: the drives as in [`crate::drive`], and what is in flight. One lock for all threads.
 
@@ -25,6 +27,7 @@ use outcore::error::{Error, Result};
 
 use crate::array::{Array, ArrayConfig, ArrayRequest, Finished, Placement, ReplayReport};
 use crate::drive::Op;
+use crate::fit::Fit;
 use crate::units::{NS, Ps};
 
 const OPERATION: &str = "simulate drives";
@@ -55,6 +58,8 @@ struct State {
     done: HashMap<u64, Ps>,
     next_ticket: u64,
     finished: Vec<Finished>,
+    /// Why a transfer could not be handed to its drive; for the next who waits.
+    fault: Option<Error>,
 }
 
 impl State {
@@ -82,9 +87,17 @@ impl State {
     }
 
     /// Hands a transfer to its drive.
-    fn submit(&mut self, ticket: u64, file: FileId, op: Op, offset_bytes: u64, bytes: u64) {
+    fn submit(
+        &mut self,
+        ticket: u64,
+        file: FileId,
+        op: Op,
+        offset_bytes: u64,
+        bytes: u64,
+    ) -> Result<()> {
         let (drive, inode) = self.open.get(&file).copied().unwrap_or((0, u32::MAX));
         let request = ArrayRequest {
+            number: ticket,
             drive,
             file: inode,
             op,
@@ -92,7 +105,7 @@ impl State {
             bytes,
         };
         let now = self.array.now();
-        self.array.submit(now, &request, ticket);
+        self.array.submit(now, &request, ticket)
     }
 
     /// Simulates until something is finished, at most to `until`; false when nothing is left to do
@@ -115,13 +128,14 @@ impl Shared {
 }
 
 impl SimDevice {
-    /// `inner` with the times of `config`, whose placement is that of the files.
+    /// `inner` with the times of `config`, whose placement is that of the files and which wraps.
     ///
     /// # Errors
     /// The array cannot be built.
     pub fn new(inner: Arc<dyn Device>, config: &ArrayConfig) -> Result<Self> {
         let mut config = config.clone();
         config.placement = Placement::Recorded;
+        config.fit = Fit::Wrap;
         Ok(SimDevice(Arc::new(Shared {
             inner,
             state: Mutex::new(State {
@@ -133,6 +147,7 @@ impl SimDevice {
                 done: HashMap::new(),
                 next_ticket: 0,
                 finished: Vec::new(),
+                fault: None,
             }),
         })))
     }
@@ -187,8 +202,7 @@ impl Device for SimDevice {
         self.0.inner.punch(file, offset_bytes, len_bytes)?;
         self.0
             .lock()
-            .submit(NOBODY, file, Op::Trim, offset_bytes, len_bytes);
-        Ok(())
+            .submit(NOBODY, file, Op::Trim, offset_bytes, len_bytes)
     }
 
     fn sync(&self, file: FileId) -> Result<()> {
@@ -298,7 +312,9 @@ impl Queue for SimQueue {
         let bytes = request.buf.len() as u64;
         let mut state = self.shared.lock();
         let ticket = state.ticket();
-        state.submit(ticket, request.file, op, request.offset_bytes, bytes);
+        if let Err(error) = state.submit(ticket, request.file, op, request.offset_bytes, bytes) {
+            state.fault.get_or_insert(error);
+        }
         drop(state);
         self.waiting.push((ticket, request));
     }
@@ -309,6 +325,9 @@ impl Queue for SimQueue {
         }
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
+        if let Some(error) = state.fault.take() {
+            return Err(error);
+        }
         let mut taken = self.take_done(&mut state);
         if let Some(wait) = wait {
             let wait_ps = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);

@@ -8,6 +8,7 @@
 //! | [`workload`] | generators and lists of requests |
 //! | [`drive`] | the model itself |
 //! | [`run`] | a drive and its flows from the first to the last event |
+//! | [`fit`] | what becomes of requests beyond the drives |
 //! | [`array`] | several drives, and the replay of a recorded trace on them |
 //! | [`sweep`], [`plot`] | any parameter over values, as table, CSV and SVG; charts of one run |
 //! | [`requests`] | every request of a run as CSV or Parquet |
@@ -61,6 +62,7 @@ pub mod config;
 pub mod device;
 pub mod drive;
 mod event;
+pub mod fit;
 pub mod gpu;
 mod hot;
 pub mod mqsim;

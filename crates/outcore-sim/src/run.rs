@@ -13,8 +13,9 @@ use outcore::error::{Error, Result};
 
 use crate::config::DriveConfig;
 use crate::drive::{Done, Drive};
+use crate::fit::{self, Fit};
 use crate::report::Summary;
-use crate::workload::{FlowConfig, Flows, ListItem, Origin};
+use crate::workload::{FlowConfig, Flows, Origin};
 
 /// Events between two questions whether to go on: less than a millisecond.
 pub(crate) const WATCH_EVENTS: u32 = 4096;
@@ -54,6 +55,8 @@ pub struct RunOptions {
     /// Requests that are served before anything is counted, up to the next of the moments at which
     /// `watch` is asked. Times are counted from there, requests in flight then are counted whole.
     pub warm_up: u64,
+    /// What becomes of lists of requests that reach beyond the drive.
+    pub fit: Fit,
     /// Warnings that came up while the input was read.
     pub warnings: Vec<String>,
     /// Asked while the events run.
@@ -79,39 +82,17 @@ fn expected_requests(flow: &FlowConfig) -> u64 {
     }
 }
 
-/// Says of lists that reach beyond their part of the drive how far they do.
-fn beyond_the_drive(flows: &[FlowConfig], drive: &Drive) -> Vec<String> {
-    let mut said = Vec::new();
-    for (at, flow) in flows.iter().enumerate() {
-        let Origin::List(list) = &flow.origin else {
-            continue;
-        };
-        let (first, last) = drive.queue_sectors(at as u16);
-        let room = last - first + 1;
-        let end = |item: &ListItem| item.lba.saturating_add(u64::from(item.sectors));
-        let count = list.items.iter().filter(|item| end(item) > room).count();
-        if count > 0 {
-            let furthest = list.items.iter().map(end).max().unwrap_or(0);
-            said.push(format!(
-                "{}: {count} of {} requests lie beyond the {} that the flow has, up to {}; their addresses wrap: --drive-size makes the drive larger",
-                flow.name,
-                list.items.len(),
-                outcore::units::bytes(room.saturating_mul(512)),
-                outcore::units::bytes(furthest.saturating_mul(512)),
-            ));
-        }
-    }
-    said
-}
-
 /// Simulates `flows` on one drive.
 ///
 /// # Errors
-/// A configuration or flow that makes no sense; a run that cannot end, with the resource that
-/// blocks it; flows that end within the warm-up; what [`RunOptions::watch`] says.
+/// A configuration or flow that makes no sense; a list that reaches beyond the drive
+/// ([`RunOptions::fit`]); a run that cannot end, with the resource that blocks it; flows that end
+/// within the warm-up; what [`RunOptions::watch`] says.
 pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> Result<Outcome> {
     let queues: Vec<_> = flows.iter().map(|flow| flow.queue.clone()).collect();
     let mut drive = Drive::new(config, &queues)?;
+    let (flows, fitted) = fit::lists(flows, config, &drive, options.fit)?;
+    let flows = flows.as_ref();
     drive.expect_requests(if config.precondition {
         u64::MAX
     } else {
@@ -121,7 +102,6 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
     if config.precondition {
         drive.precondition(flows)?;
     }
-    let beyond = beyond_the_drive(flows, &drive);
     let mut host = Flows::new(flows, &drive, options.keep_log);
     host.start(&mut drive);
     let started = Instant::now();
@@ -150,7 +130,7 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
         .hint("more requests, or a shorter warm-up")
     })?;
     let mut warnings = options.warnings.clone();
-    warnings.extend(beyond);
+    warnings.extend(fitted);
     if lost > 0 {
         warnings.push(format!(
             "{lost} requests never finished: MQSim drops operations that meet a block under collection, and compat = \"mqsim\" reproduces that"
@@ -175,44 +155,4 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
         log: host.take_log(),
         loop_seconds,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::drive::{Op, QueueConfig};
-    use crate::workload::List;
-
-    #[test]
-    fn requests_beyond_the_drive_wrap_and_are_told() {
-        let drive = DriveConfig::from_toml("[flash]\nblocks = 64\npages = 64\n").unwrap();
-        let run_at = |lba: u64| {
-            let item = ListItem {
-                at: 0,
-                op: Op::Write,
-                lba,
-                sectors: 8,
-            };
-            let flow = FlowConfig {
-                name: "trace".to_owned(),
-                queue: QueueConfig::default(),
-                origin: Origin::List(List {
-                    items: vec![item; 3],
-                    depth: 1,
-                    rounds: 1,
-                }),
-            };
-            run(&drive, &[flow], &RunOptions::default())
-                .unwrap()
-                .summary
-        };
-        assert!(run_at(0).warnings.is_empty());
-        let beyond = run_at(1 << 50);
-        assert_eq!(beyond.total.requests, 3);
-        assert!(
-            beyond.warnings[0].contains("3 of 3 requests lie beyond"),
-            "{:?}",
-            beyond.warnings
-        );
-    }
 }

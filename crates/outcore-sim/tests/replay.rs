@@ -17,6 +17,7 @@ use outcore_sim::array::block::{BlockOptions, Loop, load_list, replay_block};
 use outcore_sim::array::recorded::{RecordedOptions, replay_recorded};
 use outcore_sim::array::{ArrayConfig, Placement};
 use outcore_sim::config::DriveConfig;
+use outcore_sim::fit::Fit;
 use outcore_sim::plan::cpu::recorded;
 use outcore_sim::presets::preset;
 use outcore_traces::io_trace::{DriveInfo, Header, IoOp, Submission, ThreadClock, Writer};
@@ -262,6 +263,49 @@ fn every_published_format_replays_open_and_closed() {
             assert!(list.items.len() as u64 <= report.requests, "{name}");
         }
     }
+}
+
+#[test]
+fn a_block_trace_that_touches_more_than_the_drives_hold_is_refused_or_fitted() {
+    let folder = Folder::new("far");
+    let path = folder.0.join("far.spc");
+    // Writes of 4 KiB, one a GiB of two devices, on a drive of which 64 MiB are simulated.
+    let lines = (0..200u64).map(|at| format!("{},{},4096,w,0.{at:03}\n", at % 2, at << 21));
+    std::fs::write(&path, lines.collect::<String>()).unwrap();
+    let mut config = ArrayConfig::new(drive(), 1);
+    config.drive.flash.channels = 1;
+    (config.drive.flash.chips, config.drive.flash.dies) = (1, 1);
+    (config.drive.flash.blocks, config.drive.flash.pages) = (64, 32);
+    config.placement = Placement::Recorded;
+    let options = BlockOptions {
+        pace: Loop::Closed { depth: 4 },
+        ..BlockOptions::default()
+    };
+    let error = replay_block(&config, &path, &options).unwrap_err();
+    let (text, hint) = (error.to_string(), error.next_step().unwrap_or_default());
+    assert!(
+        text.contains("(write of 4.00 KiB at") && text.contains("no room"),
+        "{text}"
+    );
+    assert!(
+        hint.contains("--drive-size") && hint.contains("--fit wrap"),
+        "{hint}"
+    );
+    let warnings = [Fit::Wrap, Fit::Scale].map(|fit| {
+        config.fit = fit;
+        let report = replay_block(&config, &path, &options).unwrap();
+        assert_eq!(report.requests, 200);
+        assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
+        report.warnings[0].clone()
+    });
+    assert!(
+        warnings[0].contains("of 200 pieces of 1.00 MiB were wrapped"),
+        "{warnings:?}"
+    );
+    assert!(
+        warnings[1].contains("all 200 requests were scaled"),
+        "{warnings:?}"
+    );
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! Model: open loop, at the recorded times divided by `speedup`, whatever the drives do; or closed
 //! loop, with so many requests in flight. Every device of the trace is laid out over the array by
-//! [`super::layout`] as far as it is touched, so offsets need no folding into a volume. Requests
+//! [`super::layout`] as far as it is touched, so offsets need no folding into a volume; a trace that
+//! touches more than there is is refused, wrapped or scaled ([`Fit`]). Requests
 //! are widened to sectors; smaller than a mapping unit, the drive model reads, modifies, writes.
 //! Flushes take no time.
 //!
@@ -13,10 +14,11 @@ use std::path::Path;
 
 use outcore::error::{Error, Result};
 use outcore_traces::adapt::{AdaptOptions, Adapted};
-use outcore_traces::{Format, Op as TraceOp, ReadOptions, Request, TraceReader};
+use outcore_traces::{Format, Op as TraceOp, ReadOptions, Request, Summary, TraceReader};
 
 use super::{Array, ArrayConfig, ArrayRequest, Finished, OPERATION, ReplayReport};
 use crate::drive::Op;
+use crate::fit::Fit;
 use crate::units::{NS, Ps};
 use crate::workload::{List, ListItem};
 
@@ -59,6 +61,14 @@ impl Default for BlockOptions {
     }
 }
 
+fn reader(path: &Path, options: &BlockOptions) -> Result<TraceReader> {
+    let format = ReadOptions {
+        format: options.format,
+        ..ReadOptions::default()
+    };
+    TraceReader::open(path, &format)
+}
+
 fn open(path: &Path, options: &BlockOptions) -> Result<Adapted<TraceReader>> {
     let speedup = match options.pace {
         Loop::Open { speedup } => speedup,
@@ -70,15 +80,8 @@ fn open(path: &Path, options: &BlockOptions) -> Result<Adapted<TraceReader>> {
         }
         Loop::Closed { .. } => 1.0,
     };
-    let reader = TraceReader::open(
-        path,
-        &ReadOptions {
-            format: options.format,
-            ..ReadOptions::default()
-        },
-    )?;
     Adapted::new(
-        reader,
+        reader(path, options)?,
         AdaptOptions {
             speedup,
             block_bytes: 512,
@@ -101,8 +104,9 @@ fn skipped(trace: &Adapted<TraceReader>, path: &Path) -> Vec<String> {
     warnings
 }
 
-fn request(request: &Request) -> ArrayRequest {
+fn request(number: u64, request: &Request) -> ArrayRequest {
     ArrayRequest {
+        number,
         drive: request.device,
         file: request.device,
         op: match request.op {
@@ -118,7 +122,8 @@ fn request(request: &Request) -> ArrayRequest {
 /// Replays the block trace at `path` on an array.
 ///
 /// # Errors
-/// The trace cannot be read, or its format cannot be told; an array that cannot be built.
+/// The trace cannot be read, or its format cannot be told; a request for which there is no room; an
+/// array that cannot be built.
 pub fn replay_block(
     config: &ArrayConfig,
     path: &Path,
@@ -126,6 +131,11 @@ pub fn replay_block(
 ) -> Result<ReplayReport> {
     let mut trace = open(path, options)?;
     let mut array = Array::new(config)?;
+    if config.fit == Fit::Scale {
+        let mut whole = reader(path, options)?;
+        let summary = Summary::of(&mut whole)?;
+        array.scale(summary.span_bytes, summary.devices);
+    }
     let limit = if options.requests_max == 0 {
         u64::MAX
     } else {
@@ -154,7 +164,7 @@ pub fn replay_block(
         {
             // Traces that are not sorted: no request goes out before the one in front of it.
             late += u64::from(due < array.now());
-            array.submit(due.max(array.now()), &request(&item), taken);
+            array.submit(due.max(array.now()), &request(taken + 1, &item), taken)?;
             taken += 1;
             continue;
         }
@@ -175,8 +185,8 @@ pub fn replay_block(
     array.report(end, warnings)
 }
 
-/// Reads a block trace as the list of one flow: addresses of all devices on one drive, wrapped into
-/// the flow's range when it runs. 32 bytes a request.
+/// Reads a block trace as the list of one flow: addresses of all devices on one drive. What is
+/// beyond the flow's range is up to [`crate::run::RunOptions::fit`]. 32 bytes a request.
 ///
 /// # Errors
 /// As [`replay_block`].

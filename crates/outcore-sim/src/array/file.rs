@@ -15,6 +15,7 @@ use super::block::{BlockOptions, replay_block};
 use super::recorded::{RecordedOptions, replay_recorded};
 use super::{ArrayConfig, OPERATION, Placement, ReplayReport, read_trace, replay};
 use crate::config::DriveConfig;
+use crate::fit::Fit;
 use crate::run::Watch;
 
 /// How a trace file is replayed.
@@ -29,6 +30,8 @@ pub struct FileOptions {
     pub stripe_bytes: Option<u64>,
     /// Share of every drive that holds data before the replay.
     pub fill: f64,
+    /// What becomes of requests for which the drives have no room.
+    pub fit: Fit,
     /// Requests in flight as a multiple of the recorded ones (the engine's traces); without it
     /// drives by recorded drives.
     pub window_scale: Option<f64>,
@@ -47,6 +50,7 @@ impl Default for FileOptions {
             shared_bytes_per_s: 0,
             stripe_bytes: None,
             fill: 0.5,
+            fit: Fit::Refuse,
             window_scale: None,
             cpu_scale: 1.0,
             block: BlockOptions::default(),
@@ -96,13 +100,14 @@ pub fn replay_file(path: &Path, drive: DriveConfig, options: &FileOptions) -> Re
     let mut config = ArrayConfig::new(drive, drives);
     config.shared_bytes_per_s = options.shared_bytes_per_s;
     config.fill = options.fill;
+    config.fit = options.fit;
     config.watch = options.watch.clone();
     config.placement = match options.stripe_bytes {
         Some(stripe_bytes) => Placement::Striped { stripe_bytes },
         None if kind == Kind::JsonLines || drives == recorded => Placement::Recorded,
         None => config.placement,
     };
-    match kind {
+    let report = match kind {
         Kind::Recorded => {
             let by_drives = (f64::from(drives) / f64::from(recorded)).max(1.0);
             let options = RecordedOptions {
@@ -118,5 +123,9 @@ pub fn replay_file(path: &Path, drive: DriveConfig, options: &FileOptions) -> Re
             replay(&config, &trace)
         }
         Kind::Block => replay_block(&config, path, &options.block),
-    }
+    };
+    report.map_err(|error| match error.file_path() {
+        None => error.path(path),
+        Some(_) => error,
+    })
 }

@@ -9,13 +9,14 @@
 //! Bounds: the trace in memory, about 100 bytes a request.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use outcore::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{Array, ArrayConfig, ArrayRequest, Finished, OPERATION, ReplayReport};
 use crate::drive::Op;
+use crate::fit::Fit;
 use crate::units::{NS, Ps};
 
 /// Read or write, in a trace.
@@ -85,11 +86,18 @@ struct Node {
 /// Replays a trace on an array.
 ///
 /// # Errors
-/// A request twice, one that waits for something that is not there or for itself in a circle; an
-/// array that cannot be built.
+/// A request twice, one that waits for something that is not there or for itself in a circle, one
+/// for which there is no room; an array that cannot be built.
 pub fn replay(config: &ArrayConfig, trace: &[TraceRequest]) -> Result<ReplayReport> {
     let mut nodes = graph(trace)?;
     let mut array = Array::new(config)?;
+    if config.fit == Fit::Scale {
+        let ends = trace
+            .iter()
+            .map(|item| item.offset_bytes.saturating_add(item.bytes));
+        let devices: HashSet<u32> = trace.iter().map(|item| item.drive).collect();
+        array.scale(ends.max().unwrap_or(0), devices.len() as u64);
+    }
     let mut ready: BinaryHeap<Reverse<(Ps, u32)>> = BinaryHeap::new();
     for (at, node) in nodes.iter().enumerate() {
         if node.waits_for == 0 {
@@ -105,7 +113,8 @@ pub fn replay(config: &ArrayConfig, trace: &[TraceRequest]) -> Result<ReplayRepo
             && next.is_none_or(|next| at <= next)
         {
             if let Some(Reverse((at, index))) = ready.pop() {
-                array.submit(at, &request(&trace[index as usize]), u64::from(index));
+                let item = &trace[index as usize];
+                array.submit(at, &request(item), u64::from(index))?;
             }
             continue;
         }
@@ -138,6 +147,7 @@ pub fn replay(config: &ArrayConfig, trace: &[TraceRequest]) -> Result<ReplayRepo
 
 fn request(request: &TraceRequest) -> ArrayRequest {
     ArrayRequest {
+        number: request.id,
         drive: request.drive,
         file: request.drive,
         op: match request.op {
@@ -292,6 +302,42 @@ mod tests {
                 .to_string()
                 .contains("twice")
         );
+    }
+
+    #[test]
+    fn a_request_for_which_there_is_no_room_is_named_unless_it_is_fitted() {
+        let mut trace = reads(40, 1);
+        for (at, request) in trace.iter_mut().enumerate() {
+            request.id += 100;
+            request.after.clear();
+            request.op = TraceOp::Write;
+            request.offset_bytes = (at as u64) << 34;
+            request.bytes = 8 << 20;
+        }
+        let mut small = array(1, 0);
+        small.drive.flash.channels = 1;
+        // 51 MiB of 64: six times 8, and the seventh.
+        (small.drive.flash.chips, small.drive.flash.dies) = (1, 1);
+        let error = replay(&small, &trace).unwrap_err();
+        let (text, hint) = (error.to_string(), error.next_step().unwrap_or_default());
+        assert!(text.contains("request 106 (write of 8.00 MiB"), "{text}");
+        assert!(
+            hint.contains("--drive-size") && hint.contains("--fit wrap"),
+            "{hint}"
+        );
+        small.fit = Fit::Wrap;
+        let wrapped = replay(&small, &trace).unwrap();
+        assert_eq!(wrapped.write_bytes, 40 * (8 << 20));
+        let said = &wrapped.warnings[0];
+        assert!(said.contains("were wrapped"), "{said}");
+        small.fit = Fit::Scale;
+        let scaled = replay(&small, &trace).unwrap();
+        assert_eq!(scaled.write_bytes, wrapped.write_bytes);
+        assert_eq!(scaled.warnings.len(), 1, "{:?}", scaled.warnings);
+        assert!(scaled.warnings[0].contains("40 requests were scaled"));
+        trace.truncate(6);
+        small.fit = Fit::Refuse;
+        assert!(replay(&small, &trace).unwrap().warnings.is_empty());
     }
 
     #[test]

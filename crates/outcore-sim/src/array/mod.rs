@@ -25,12 +25,13 @@ use outcore::error::{Error, Result};
 use serde::Serialize;
 
 use crate::config::DriveConfig;
-use crate::drive::{Caching, Done, Drive, Host, Op, QueueConfig};
+use crate::drive::{Caching, Done, Drive, Host, Op, QueueConfig, TIME_MAX, too_long};
+use crate::fit::{Fit, Scale, name_of};
 use crate::report::FlowStats;
 use crate::run::{WATCH_EVENTS, Watch};
 use crate::units::{Ps, SECOND};
 
-use layout::{Layout, Part};
+use layout::{Full, Layout, Part};
 
 pub use graph::{TraceOp, TraceRequest, read_trace, replay};
 
@@ -66,12 +67,15 @@ pub struct ArrayConfig {
     /// Share of each drive that holds data before the replay, written in one go: what the trace
     /// reads without having written it lies there. The rest is free, as after a trim.
     pub fill: f64,
+    /// What becomes of requests for which the drives have no room.
+    pub fit: Fit,
     /// Asked now and then whether to go on.
     pub watch: Watch,
 }
 
 impl ArrayConfig {
-    /// `drives` like `drive`, half full, no shared ceiling, striped in units of 1 MiB.
+    /// `drives` like `drive`, half full, no shared ceiling, striped in units of 1 MiB; what they have
+    /// no room for is refused.
     pub fn new(drive: DriveConfig, drives: u32) -> Self {
         ArrayConfig {
             drive,
@@ -81,6 +85,7 @@ impl ArrayConfig {
                 stripe_bytes: 1 << 20,
             },
             fill: 0.5,
+            fit: Fit::Refuse,
             watch: Watch::default(),
         }
     }
@@ -206,6 +211,7 @@ struct Open {
 pub(crate) struct Array {
     members: Vec<Member>,
     layout: Layout,
+    scale: Option<Scale>,
     shared_bytes_per_s: u64,
     shared_free: Ps,
     shared_busy: Ps,
@@ -258,7 +264,14 @@ impl Array {
             .collect();
         Ok(Array {
             members,
-            layout: Layout::new(config.placement, config.drives, capacity_bytes, config.fill)?,
+            layout: Layout::new(
+                config.placement,
+                config.drives,
+                capacity_bytes,
+                config.fill,
+                config.fit == Fit::Wrap,
+            )?,
+            scale: None,
             shared_bytes_per_s: config.shared_bytes_per_s,
             shared_free: 0,
             shared_busy: 0,
@@ -276,12 +289,80 @@ impl Array {
         })
     }
 
+    /// Brings the offsets of `devices`, which end at `span_bytes`, in proportion into what the drives
+    /// have for each of them.
+    pub(crate) fn scale(&mut self, span_bytes: u64, devices: u64) {
+        self.scale = Some(Scale {
+            span_bytes,
+            room_bytes: self.layout.room_bytes(devices),
+        });
+    }
+
+    /// The request as it is placed.
+    fn fitted(&self, request: &ArrayRequest) -> Result<ArrayRequest> {
+        let Some(scale) = self.scale.filter(|_| request.bytes > 0) else {
+            return Ok(*request);
+        };
+        let offset_bytes = scale.offset(request.offset_bytes, request.bytes);
+        let offset_bytes = offset_bytes.ok_or_else(|| {
+            let room = outcore::units::bytes(scale.room_bytes);
+            let cause = format!("is larger than the {room} that there are for each device");
+            self.refused(request, &cause)
+        })?;
+        Ok(ArrayRequest {
+            offset_bytes,
+            ..*request
+        })
+    }
+
+    /// `request` cannot be played.
+    fn refused(&self, request: &ArrayRequest, cause: &str) -> Error {
+        Error::usage(
+            OPERATION,
+            format!(
+                "request {} ({} of {} at {} of file or device {}) {cause}",
+                request.number,
+                name_of(request.op),
+                outcore::units::bytes(request.bytes),
+                outcore::units::bytes(request.offset_bytes),
+                request.file,
+            ),
+        )
+        .hint("--drive-size makes the drives larger, --drives takes more of them")
+    }
+
+    fn no_room(&self, request: &ArrayRequest, full: Full) -> Error {
+        let room = outcore::units::bytes(full.room_bytes);
+        let drive = full.drive;
+        let (cause, filled) = match request.op {
+            Op::Read if self.layout.is_partly_filled() => (
+                format!("reads more than the {room} that hold data on drive {drive}"),
+                ", --fill says how much of them holds data",
+            ),
+            _ => (
+                format!("finds no room on drive {drive}, which has {room}"),
+                "",
+            ),
+        };
+        self.refused(request, &cause).hint(format!(
+            "--drive-size makes the drives larger{filled}; --fit wrap uses their room anew"
+        ))
+    }
+
     /// Submits a request at `at`, which is not before any event that was executed.
     /// `file` names what `offset_bytes` counts in; `drive` is where it was recorded.
-    pub(crate) fn submit(&mut self, at: Ps, request: &ArrayRequest, tag: u64) {
+    ///
+    /// # Errors
+    /// There is no room for it (see [`ArrayConfig::fit`]), or no such time.
+    pub(crate) fn submit(&mut self, at: Ps, request: &ArrayRequest, tag: u64) -> Result<()> {
+        if at > TIME_MAX {
+            return Err(too_long());
+        }
         self.now = self.now.max(at);
+        let request = &self.fitted(request)?;
         let mut parts = Vec::new();
-        self.layout.place(request, &mut parts);
+        let placed = self.layout.place(request, &mut parts);
+        placed.map_err(|full| self.no_room(request, full))?;
         self.requests += 1;
         match request.op {
             Op::Read => self.read_bytes += request.bytes,
@@ -312,10 +393,14 @@ impl Array {
             start = at.max(self.shared_free);
             let ps = u128::from(request.bytes) * u128::from(SECOND)
                 / u128::from(self.shared_bytes_per_s);
-            self.shared_free = start + ps as Ps;
-            self.shared_busy += ps as Ps;
+            self.shared_free = start.saturating_add(ps as Ps);
+            self.shared_busy = self.shared_busy.saturating_add(ps as Ps);
+        }
+        if start > TIME_MAX {
+            return Err(too_long());
         }
         self.held.push(Reverse((start, index)));
+        Ok(())
     }
 
     /// Time of the next event of any drive.
@@ -463,6 +548,14 @@ impl Array {
                 .map_err(|error| error.drive(format!("drive {at}")))?;
         }
         warnings.extend(self.layout.warning());
+        warnings.extend(self.scale.map(|scale| {
+            format!(
+                "the offsets of all {} requests were scaled, from {} to {} for each device",
+                self.requests,
+                outcore::units::bytes(scale.span_bytes),
+                outcore::units::bytes(scale.room_bytes),
+            )
+        }));
         let share = |ps: Ps| ps as f64 / end.max(1) as f64;
         let drives: Vec<DriveReport> = self
             .members
@@ -508,6 +601,8 @@ impl Array {
 /// One request as an array sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ArrayRequest {
+    /// What errors call it.
+    pub(crate) number: u64,
     /// Drive on which it was recorded.
     pub(crate) drive: u32,
     /// What `offset_bytes` counts in: a file, or a device of a block trace.

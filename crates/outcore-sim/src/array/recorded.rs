@@ -18,6 +18,7 @@ use outcore_traces::replay_plan::DependentLoop;
 
 use super::{Array, ArrayConfig, ArrayRequest, Finished, OPERATION, ReplayReport};
 use crate::drive::Op;
+use crate::fit::Fit;
 use crate::units::{NS, Ps};
 
 /// How a recorded job is changed.
@@ -98,7 +99,7 @@ impl<I: Iterator<Item = Result<Entry>>> Iterator for Changed<'_, I> {
     }
 }
 
-fn request(record: &Record) -> ArrayRequest {
+fn request(number: u64, record: &Record) -> ArrayRequest {
     let (op, bytes) = match record.op {
         IoOp::Read => (Op::Read, u64::from(record.len_bytes)),
         IoOp::Write => (Op::Write, u64::from(record.len_bytes)),
@@ -106,6 +107,7 @@ fn request(record: &Record) -> ArrayRequest {
         IoOp::Sync => (Op::Trim, 0),
     };
     ArrayRequest {
+        number,
         drive: u32::from(record.drive),
         file: record.file,
         op,
@@ -117,7 +119,8 @@ fn request(record: &Record) -> ArrayRequest {
 /// Replays the trace at `path` on an array.
 ///
 /// # Errors
-/// The trace cannot be read or misses records; an array that cannot be built.
+/// The trace cannot be read or misses records; a request for which there is no room; an array that
+/// cannot be built.
 pub fn replay_recorded(
     config: &ArrayConfig,
     path: &Path,
@@ -129,6 +132,12 @@ pub fn replay_recorded(
             OPERATION,
             "the window can be scaled by 1 and more, computation by 0 and more",
         ));
+    }
+    if config.fit == Fit::Scale {
+        return Err(
+            Error::usage(OPERATION, "a job's files cannot be scaled: they are whole")
+                .hint("--drive-size makes the drives larger, --fit wrap uses their room anew"),
+        );
     }
     let mut reader = Reader::open(path)?;
     let mut warnings = Vec::new();
@@ -164,6 +173,7 @@ fn play<I: Iterator<Item = Result<Entry>>>(
     array: &mut Array,
 ) -> Result<()> {
     let mut finished: Vec<Finished> = Vec::new();
+    let mut released = 0;
     loop {
         let due_ns = plan.next_due_ns()?;
         let due = due_ns.map(|ns| ns.saturating_mul(NS));
@@ -175,7 +185,8 @@ fn play<I: Iterator<Item = Result<Entry>>>(
                 // A completion is known in whole nanoseconds, rounded up.
                 let at = release_ns.saturating_mul(NS).max(array.now());
                 let at = next.map_or(at, |next| at.min(next));
-                array.submit(at, &request(&record), u64::from(record.thread));
+                released += 1;
+                array.submit(at, &request(released, &record), u64::from(record.thread))?;
             }
             continue;
         }

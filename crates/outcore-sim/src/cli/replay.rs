@@ -12,6 +12,7 @@ use super::{DriveArgs, json, shared, usage};
 use crate::array::ReplayReport;
 use crate::array::block::{BlockOptions, Loop};
 use crate::array::file::{FileOptions, replay_file};
+use crate::fit::Fit;
 use crate::units::parse_size;
 
 /// `sim replay`.
@@ -36,6 +37,16 @@ pub struct ReplayArgs {
     /// Share of every drive that holds data before the replay.
     #[arg(long, default_value_t = 0.5)]
     pub fill: f64,
+    /// What becomes of requests for which the drives have no room: refuse (an error), wrap (their
+    /// room is used anew) or scale (offsets in proportion; not for outcore's own traces).
+    #[arg(
+        long,
+        value_enum,
+        value_name = "HOW",
+        default_value_t,
+        hide_possible_values = true
+    )]
+    pub fit: Fit,
     /// Requests in flight as a multiple of the recorded ones (outcore's trace), or auto: drives by
     /// recorded drives.
     #[arg(long, default_value = "auto")]
@@ -74,6 +85,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<u8> {
         shared_bytes_per_s: shared(args.shared.as_ref())?,
         stripe_bytes: stripe.transpose().map_err(usage("read options"))?,
         fill: args.fill,
+        fit: args.fit,
         window_scale,
         cpu_scale: args.cpu,
         block: block_options(args)?,

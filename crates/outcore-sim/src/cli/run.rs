@@ -12,6 +12,7 @@ use outcore::error::{Error, Result};
 use super::{DriveArgs, compat, json, warn_all};
 use crate::array::block::{BlockOptions, Loop, load_list};
 use crate::config::{Compat, DriveConfig, split_setting};
+use crate::fit::Fit;
 use crate::mqsim::import_workload;
 use crate::plot::{View, run_svg};
 use crate::report::Summary;
@@ -39,6 +40,16 @@ pub struct RunArgs {
     /// Requests of the trace in flight.
     #[arg(long, requires = "trace")]
     pub depth: Option<u32>,
+    /// How requests of a trace are brought into the drive: refuse (what lies beyond it is an error),
+    /// wrap (modulo its size) or scale (in proportion).
+    #[arg(
+        long,
+        value_enum,
+        value_name = "HOW",
+        default_value_t,
+        hide_possible_values = true
+    )]
+    pub fit: Fit,
     /// Change a value of the flows, such as depth=32 (repeatable).
     #[arg(long = "flow", value_name = "KEY=VALUE", conflicts_with = "trace")]
     pub flows: Vec<String>,
@@ -183,6 +194,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
         let options = RunOptions {
             keep_log,
             warm_up: args.warm_up,
+            fit: args.fit,
             warnings: warnings.clone(),
             ..RunOptions::default()
         };

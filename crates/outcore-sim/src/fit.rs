@@ -1,0 +1,269 @@
+//! What becomes of requests that reach beyond the drives they are played on.
+//!
+//! Contract: [`Fit::Refuse`], the default, makes such a workload an error that names the request;
+//! [`Fit::Wrap`] and [`Fit::Scale`] are those of `outcore replay --fit`, and whoever applies them
+//! says how many requests were changed. `compat = "mqsim"` wraps, as MQSim does.
+
+use std::borrow::Cow;
+use std::str::FromStr;
+
+use outcore::error::{Error, Result};
+use outcore::units::bytes as shown;
+
+use crate::config::{Compat, DriveConfig};
+use crate::drive::{Drive, Op};
+use crate::workload::{FlowConfig, ListItem, Origin};
+
+const OPERATION: &str = "fit workload to drive";
+const SECTOR_BYTES: u64 = 512;
+/// Scaled offsets keep their place inside a block of this size.
+const BLOCK_BYTES: u64 = 4096;
+
+/// How addresses are brought into the drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Fit {
+    /// What does not fit is an error
+    #[default]
+    Refuse,
+    /// What is beyond the end lies over what is at the start
+    Wrap,
+    /// All offsets in proportion
+    Scale,
+}
+
+impl FromStr for Fit {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "refuse" => Ok(Fit::Refuse),
+            "wrap" => Ok(Fit::Wrap),
+            "scale" => Ok(Fit::Scale),
+            other => {
+                let cause = format!("`{other}` is no way to fit a trace to the drives");
+                Err(Error::usage("read options", cause).hint("use refuse, wrap or scale"))
+            }
+        }
+    }
+}
+
+/// What an operation is called.
+pub(crate) fn name_of(op: Op) -> &'static str {
+    match op {
+        Op::Read => "read",
+        Op::Write => "write",
+        Op::Trim => "trim",
+    }
+}
+
+/// Offsets up to `span_bytes` in proportion over `room_bytes`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Scale {
+    pub(crate) span_bytes: u64,
+    pub(crate) room_bytes: u64,
+}
+
+impl Scale {
+    /// Where `offset_bytes` lies; `None` if `bytes` from there are more than the room has.
+    pub(crate) fn offset(self, offset_bytes: u64, bytes: u64) -> Option<u64> {
+        let room_blocks = u128::from(self.room_bytes / BLOCK_BYTES);
+        let span_blocks = u128::from(self.span_bytes.div_ceil(BLOCK_BYTES).max(1));
+        let block = u128::from(offset_bytes / BLOCK_BYTES) * room_blocks / span_blocks;
+        let scaled = block as u64 * BLOCK_BYTES + offset_bytes % BLOCK_BYTES;
+        let most = self.room_bytes.checked_sub(bytes)?;
+        if scaled <= most {
+            return Some(scaled);
+        }
+        // Back from the end, on the same place in a block where there is one.
+        let back = most - most % BLOCK_BYTES + offset_bytes % BLOCK_BYTES;
+        Some(if back <= most {
+            back
+        } else {
+            back.saturating_sub(BLOCK_BYTES)
+        })
+    }
+}
+
+/// The end of a request of a list, in sectors of the flow's range.
+fn end(item: &ListItem) -> u64 {
+    item.lba.saturating_add(u64::from(item.sectors))
+}
+
+/// The flows with their lists brought into `drive`, and what there is to say about that.
+///
+/// # Errors
+/// [`Fit::Refuse`] and a request beyond the flow's part of the drive, which is named; a request that
+/// is larger than the drive.
+pub(crate) fn lists<'a>(
+    flows: &'a [FlowConfig],
+    config: &DriveConfig,
+    drive: &Drive,
+    fit: Fit,
+) -> Result<(Cow<'a, [FlowConfig]>, Vec<String>)> {
+    let mut fitted = Cow::Borrowed(flows);
+    let mut said = Vec::new();
+    for (at, flow) in flows.iter().enumerate() {
+        let Origin::List(list) = &flow.origin else {
+            continue;
+        };
+        let (first, last) = drive.queue_sectors(at as u16);
+        let room = last - first + 1;
+        let shown_room = shown(room.saturating_mul(SECTOR_BYTES));
+        let furthest = list.items.iter().map(end).max().unwrap_or(0);
+        let beyond = list.items.iter().filter(|item| end(item) > room).count();
+        let fit = match config.compat {
+            Compat::Mqsim => Fit::Wrap,
+            Compat::None => fit,
+        };
+        match fit {
+            Fit::Refuse => {
+                let Some(number) = list.items.iter().position(|item| end(item) > room) else {
+                    continue;
+                };
+                return Err(refused(&flow.name, number, &list.items[number], &shown_room)
+                    .hint(format!(
+                        "{beyond} of {} requests do, up to {}: --drive-size makes the drive larger, --fit wrap or --fit scale brings them into it",
+                        list.items.len(),
+                        shown(furthest.saturating_mul(SECTOR_BYTES)),
+                    )));
+            }
+            Fit::Wrap => {
+                if beyond > 0 {
+                    said.push(format!(
+                        "{}: {beyond} of {} requests lie beyond the {shown_room} that the flow has, up to {}; their addresses wrap",
+                        flow.name,
+                        list.items.len(),
+                        shown(furthest.saturating_mul(SECTOR_BYTES)),
+                    ));
+                }
+            }
+            Fit::Scale => {
+                let scale = Scale {
+                    span_bytes: furthest.saturating_mul(SECTOR_BYTES),
+                    room_bytes: room.saturating_mul(SECTOR_BYTES),
+                };
+                let mut list = list.clone();
+                for (number, item) in list.items.iter_mut().enumerate() {
+                    let bytes = u64::from(item.sectors) * SECTOR_BYTES;
+                    let offset = item.lba.saturating_mul(SECTOR_BYTES);
+                    item.lba = scale.offset(offset, bytes).ok_or_else(|| {
+                        refused(&flow.name, number, item, &shown_room)
+                            .hint("--drive-size makes the drive larger")
+                    })? / SECTOR_BYTES;
+                }
+                said.push(format!(
+                    "{}: the addresses of {} requests were scaled from {} to {shown_room}",
+                    flow.name,
+                    list.items.len(),
+                    shown(scale.span_bytes),
+                ));
+                fitted.to_mut()[at].origin = Origin::List(list);
+            }
+        }
+    }
+    Ok((fitted, said))
+}
+
+fn refused(flow: &str, number: usize, item: &ListItem, room: &str) -> Error {
+    Error::usage(
+        OPERATION,
+        format!(
+            "{flow}: request {} ({} of {} at {}) reaches beyond the {room} of the drive",
+            number + 1,
+            name_of(item.op),
+            shown(u64::from(item.sectors) * SECTOR_BYTES),
+            shown(item.lba.saturating_mul(SECTOR_BYTES)),
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::QueueConfig;
+    use crate::run::{Outcome, RunOptions, run};
+    use crate::workload::List;
+    use proptest::prelude::*;
+
+    const DRIVE: &str = "[flash]\nblocks = 64\npages = 64\n";
+
+    fn run_at(lbas: &[u64], compat: Compat, fit: Fit) -> Result<Outcome> {
+        let mut drive = DriveConfig::from_toml(DRIVE)?;
+        drive.compat = compat;
+        let item = |lba: &u64| ListItem {
+            at: 0,
+            op: Op::Write,
+            lba: *lba,
+            sectors: 8,
+        };
+        let flow = FlowConfig {
+            name: "trace".to_owned(),
+            queue: QueueConfig::default(),
+            origin: Origin::List(List {
+                items: lbas.iter().map(item).collect(),
+                depth: 1,
+                rounds: 1,
+            }),
+        };
+        let options = RunOptions {
+            fit,
+            keep_log: true,
+            ..RunOptions::default()
+        };
+        run(&drive, &[flow], &options)
+    }
+
+    #[test]
+    fn a_request_beyond_the_drive_is_refused_by_its_number_unless_it_is_fitted() {
+        let lbas = [0, 1 << 50, 8, 1 << 51];
+        let error = run_at(&lbas, Compat::None, Fit::Refuse).unwrap_err();
+        let (text, hint) = (error.to_string(), error.next_step().unwrap_or_default());
+        assert!(text.contains("request 2 (write of 4.00 KiB"), "{text}");
+        assert!(
+            hint.contains("2 of 4 requests") && hint.contains("--fit wrap"),
+            "{hint}"
+        );
+        assert!(hint.contains("--drive-size"), "{hint}");
+        for (compat, fit) in [(Compat::None, Fit::Wrap), (Compat::Mqsim, Fit::Refuse)] {
+            let summary = run_at(&lbas, compat, fit).unwrap().summary;
+            assert_eq!(summary.total.requests, 4);
+            let said = &summary.warnings[0];
+            assert!(said.contains("2 of 4 requests lie beyond"), "{said}");
+        }
+        for fit in [Fit::Refuse, Fit::Wrap] {
+            let inside = run_at(&[0, 8, 800], Compat::None, fit).unwrap();
+            assert!(inside.summary.warnings.is_empty());
+        }
+    }
+
+    #[test]
+    fn scaled_requests_keep_their_order_and_end_inside() {
+        let lbas = [0, 1 << 40, (1 << 41) + 3, 1 << 50];
+        let outcome = run_at(&lbas, Compat::None, Fit::Scale).unwrap();
+        let seen: Vec<u64> = outcome.log.iter().map(|done| done.lba).collect();
+        assert!(seen.windows(2).all(|two| two[0] < two[1]), "{seen:?}");
+        assert_eq!((seen[0], seen[2] % 8), (0, 3), "the place inside a block");
+        let drive = DriveConfig::from_toml(DRIVE).unwrap();
+        assert!(
+            seen[3] + 8 <= drive.capacity_bytes() / SECTOR_BYTES,
+            "{seen:?}"
+        );
+        assert!(outcome.summary.warnings[0].contains("4 requests were scaled"));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_scaled_stays_inside(
+            span_bytes in 1u64.., room in 1u64..1 << 40, at in 0.0f64..1.0, bytes in 1u64..1 << 30,
+        ) {
+            let room_bytes = room * SECTOR_BYTES;
+            let offset = (span_bytes as f64 * at) as u64;
+            let scale = Scale { span_bytes, room_bytes };
+            match scale.offset(offset, bytes) {
+                Some(found) => prop_assert!(found + bytes <= room_bytes),
+                None => prop_assert!(bytes > room_bytes),
+            }
+        }
+    }
+}
