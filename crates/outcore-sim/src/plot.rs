@@ -70,8 +70,12 @@ pub fn run_svg(title: &str, names: &[String], log: &[Done], view: View) -> Resul
             }
         }
     };
+    let what = match view {
+        View::Latency => "response time by share of the requests",
+        View::Iops => "requests over time",
+    };
     Chart {
-        title: title.to_owned(),
+        title: format!("{title}: {what}"),
         ..chart
     }
     .svg()

@@ -98,6 +98,18 @@ impl Metric {
         }
     }
 
+    /// What it is in a chart: its label, the unit of the axis, and how many of that unit one is.
+    fn shown(self) -> (&'static str, Unit, f64) {
+        match self {
+            Metric::Iops => ("requests a second", Unit::Iops, 1.0),
+            Metric::BytesPerS => ("bytes a second", Unit::BytesPerS, 1.0),
+            Metric::MeanNs => ("mean response", Unit::Seconds, 1e-9),
+            Metric::P99Ns => ("99th percentile of the response", Unit::Seconds, 1e-9),
+            Metric::EndNs => ("simulated time", Unit::Seconds, 1e-9),
+            Metric::WriteAmplification => ("write amplification", Unit::Count, 1.0),
+        }
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
         Metric::ALL
@@ -232,6 +244,7 @@ pub fn to_csv(points: &[Point]) -> String {
 /// # Errors
 /// There are no points.
 pub fn to_svg(points: &[Point], metric: Metric) -> Result<String> {
+    let (label, unit, factor) = metric.shown();
     let mut names: Vec<String> = Vec::new();
     let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     let numbers: Vec<Option<f64>> = points.iter().map(value_of).collect();
@@ -252,7 +265,7 @@ pub fn to_svg(points: &[Point], metric: Metric) -> Result<String> {
                 }) as f64
             }
         };
-        let place = (x, metric.of(&point.summary));
+        let place = (x, metric.of(&point.summary) * factor);
         match lines.iter_mut().find(|(known, _)| *known == name) {
             Some((_, line)) => line.push(place),
             None => lines.push((name, vec![place])),
@@ -268,14 +281,14 @@ pub fn to_svg(points: &[Point], metric: Metric) -> Result<String> {
         false => Scale::Linear,
     };
     Chart {
-        title: format!("{} over {key}", metric.name()),
+        title: format!("{label} over {key}"),
         x: ChartAxis {
             label: key,
             scale,
             names,
             ..ChartAxis::default()
         },
-        y: ChartAxis::new(metric.name(), Unit::Count),
+        y: ChartAxis::new(label, unit),
         series: lines
             .into_iter()
             .map(|(name, points)| Series::new(name, points))
@@ -333,7 +346,14 @@ mod tests {
         assert_eq!(csv.lines().count(), 7);
         assert!(csv.starts_with("flash.channels,flow.depth,requests,iops"));
         let svg = to_svg(&points, Metric::Iops).unwrap();
-        assert!(svg.contains("flow.depth=32") && svg.contains("iops over flash.channels"));
+        assert!(
+            svg.contains("flow.depth=32") && svg.contains("requests a second over flash.channels")
+        );
+        let svg = to_svg(&points, Metric::MeanNs).unwrap();
+        assert!(
+            svg.contains("mean response over") && svg.contains(" us<"),
+            "{svg}"
+        );
     }
 
     #[test]

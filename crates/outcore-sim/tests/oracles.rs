@@ -202,6 +202,104 @@ fn greedy_collection_amplifies_uniform_writes_as_the_formula_says() {
     );
 }
 
+/// Write amplification of uniform writes of whole units on one plane, in the state that they leave.
+fn amplification_by(policy: GcPolicy, choices: u32) -> f64 {
+    let mut config = small();
+    let f = &mut config.flash;
+    (f.channels, f.chips, f.dies, f.planes) = (1, 1, 1, 1);
+    (f.blocks, f.pages, f.over_provisioning) = (D_BLOCKS, D_PAGES, 1.0 - D_LOAD);
+    config.gc.policy = policy;
+    config.gc.choices = choices;
+    config.gc.threshold = (f64::from(D_RESERVE) + 0.5) / f64::from(D_BLOCKS);
+    config.gc.concurrent = 2;
+    config.precondition = false;
+    let units = (f64::from(D_BLOCKS * D_PAGES) * D_LOAD) as u64;
+    let mut writes = flow(0.0, 8, 16, 8 * units);
+    writes.queue.occupancy = 1.0;
+    let options = RunOptions {
+        warm_up: 5 * units,
+        ..RunOptions::default()
+    };
+    let counters = run(&config, &[writes], &options).unwrap().summary.counters;
+    1.0 + counters.moved_units as f64 / counters.user_units as f64
+}
+
+const D_BLOCKS: u32 = 256;
+const D_PAGES: u32 = 32;
+const D_LOAD: f64 = 0.8;
+const D_RESERVE: u32 = 5;
+
+/// The mean-field limit of d-choices collection under uniform writes (B. Van Houdt, SIGMETRICS 2013):
+/// `share[i]` of the blocks have `i` valid pages; a collection takes the least of `choices` random
+/// blocks, moves its `j` valid pages and fills it up with new writes, each of which makes one valid
+/// page obsolete that is drawn from all. With `skips_valid` only blocks that hold something obsolete
+/// are drawn, as the drive does it.
+fn mean_field(choices: u32, pages: usize, load: f64, skips_valid: bool) -> f64 {
+    let mean = load * pages as f64;
+    let mut share = vec![0.0; pages + 1];
+    share[mean as usize] = 1.0 - mean.fract();
+    share[mean as usize + 1] = mean.fract();
+    let step = 0.02;
+    let mut moved = 0.0;
+    for _ in 0..3_000 {
+        let drawn = if skips_valid { pages } else { pages + 1 };
+        let mut at_least: Vec<f64> = share[..drawn].to_vec();
+        for i in (0..drawn - 1).rev() {
+            at_least[i] += at_least[i + 1];
+        }
+        let all = at_least[0];
+        let power = |i: usize| {
+            let tail = at_least.get(i).map_or(0.0, |tail| tail / all);
+            tail.powi(choices as i32)
+        };
+        let taken: Vec<f64> = (0..=pages).map(|i| power(i) - power(i + 1)).collect();
+        moved = (0..=pages).map(|i| i as f64 * taken[i]).sum();
+        let worn = |i: usize| share.get(i).map_or(0.0, |share| i as f64 * share);
+        let flow = (pages as f64 - moved) / mean;
+        let next = (0..=pages).map(|i| {
+            let filled = f64::from(u8::from(i == pages));
+            share[i] + step * (filled - taken[i] + flow * (worn(i + 1) - worn(i)))
+        });
+        share = next.collect();
+    }
+    pages as f64 / (pages as f64 - moved)
+}
+
+#[test]
+fn d_choices_amplify_as_the_mean_field_says_between_random_and_greedy() {
+    // What is kept free, and the two blocks that are being filled, hold no load.
+    let load = D_LOAD * f64::from(D_BLOCKS) / f64::from(D_BLOCKS - D_RESERVE - 2);
+    let mut before = f64::INFINITY;
+    let mut first = 0.0;
+    for choices in [1, 2, 5] {
+        let seen = amplification_by(GcPolicy::Rga, choices);
+        let expected = mean_field(choices, D_PAGES as usize, load, true);
+        println!("{choices} choices: {seen:.3}, mean field {expected:.3}");
+        assert!(
+            (seen / expected - 1.0).abs() < 0.06,
+            "{choices} choices: {seen} instead of {expected}"
+        );
+        assert!(seen < before, "{choices} choices: {seen} after {before}");
+        before = seen;
+        if choices == 1 {
+            first = seen;
+        }
+    }
+    // One choice of all blocks has a closed form, and is the random policy; all choices are the
+    // greedy one.
+    assert!((mean_field(1, 32, load, false) * (1.0 - load) - 1.0).abs() < 1e-6);
+    let random = amplification_by(GcPolicy::RandomP, 0);
+    assert!(
+        (first / random - 1.0).abs() < 0.04,
+        "{first} against {random}"
+    );
+    let greedy = amplification_by(GcPolicy::Greedy, 0);
+    let all = amplification_by(GcPolicy::Rga, D_BLOCKS);
+    println!("random {random:.3}, all choices {all:.3}, greedy {greedy:.3}");
+    assert!((all / greedy - 1.0).abs() < 0.03, "{all} against {greedy}");
+    assert!(greedy < before, "{greedy} after {before}");
+}
+
 #[test]
 fn a_state_made_by_writing_is_measured_alone_and_amplifies_as_the_one_made_by_arithmetic() {
     let mut config = small();
@@ -509,6 +607,8 @@ fn static_wear_levelling_moves_what_is_cold_and_evens_the_erases() {
             spec.addresses = Addresses::HotCold { ratio: 0.1 };
         }
         let summary = simulate(&config, &[writes]).summary;
+        let used = f64::from(summary.wear.erases_max) / f64::from(config.flash.endurance);
+        assert_eq!(summary.wear.endurance_used, used);
         let spread = summary.wear.erases_max - summary.wear.erases_min;
         (summary.counters.wear_moves, spread)
     };

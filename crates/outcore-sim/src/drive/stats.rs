@@ -97,6 +97,8 @@ pub struct DriveStats {
     units: u32,
     #[serde(skip)]
     slots: u32,
+    #[serde(skip)]
+    endurance: u32,
 }
 
 impl DriveStats {
@@ -106,6 +108,7 @@ impl DriveStats {
             channels: p.channels,
             units: p.channels * p.units_per_channel,
             slots: p.slots,
+            endurance: config.flash.endurance,
             ..DriveStats::default()
         }
     }
@@ -155,6 +158,8 @@ pub struct Wear {
     pub erases_max: u32,
     /// Mean erases of a block.
     pub erases_mean: f64,
+    /// Share of its endurance (`flash.endurance`) that the most worn block has used.
+    pub endurance_used: f64,
 }
 
 impl Drive {
@@ -167,6 +172,7 @@ impl Drive {
             channels: before.channels,
             units: before.units,
             slots: before.slots,
+            endurance: before.endurance,
             ..DriveStats::default()
         };
     }
@@ -186,6 +192,7 @@ impl Drive {
             erases_min: u32::MAX,
             erases_max: 0,
             erases_mean: 0.0,
+            endurance_used: 0.0,
         };
         let mut sum = 0u64;
         for block in &self.blocks.list {
@@ -193,6 +200,7 @@ impl Drive {
             wear.erases_max = wear.erases_max.max(block.erases);
             sum += u64::from(block.erases);
         }
+        wear.endurance_used = f64::from(wear.erases_max) / f64::from(self.stats.endurance.max(1));
         wear.erases_mean = sum as f64 / self.blocks.list.len().max(1) as f64;
         wear
     }
