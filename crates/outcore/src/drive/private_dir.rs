@@ -14,8 +14,9 @@
 //! Trust: only directories of the same user, closed to all others, are looked into; anybody may make
 //! directories of that name in a place that all may write to.
 //!
-//! A directory between `mkdir` and the lock has no `lock` file; the sweep removes such a one only
-//! when it is empty, and the maker, finding it gone, makes another.
+//! A directory between `mkdir` and the lock has no `lock` file; the sweep takes the lock of such a one
+//! too, and the maker, finding it taken or gone, makes another. Whoever removes a directory removes its
+//! lock last.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -240,12 +241,29 @@ impl Drop for PrivateDir {
         match &self.owner {
             // What cannot be removed now is swept by the next run: the lock goes with the handle.
             Owner::Lock(_) => {
-                let _ = fs::remove_dir_all(&self.path);
+                let _ = remove_locked(&self.path);
             }
             Owner::Names(names) => names.remove_below(&self.path),
             Owner::Nobody => {}
         }
     }
+}
+
+/// Removes a directory whose lock is held, the lock behind all else: killed on the way, what is left is
+/// known by it.
+fn remove_locked(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name() == LOCK_NAME {
+            continue;
+        }
+        match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path())?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    fs::remove_file(dir.join(LOCK_NAME))?;
+    fs::remove_dir(dir)
 }
 
 fn cannot_make(parent: &Path, error: &io::Error) -> Error {
@@ -314,14 +332,11 @@ pub fn sweep(parent: &Path) -> Result<Vec<PathBuf>> {
         if is_alive {
             continue;
         }
-        let removed = match lock_in(&path, false) {
-            // Held while removing, so that two sweeps do not meet.
-            Ok(Some(_lock)) if finish_commit(&path) => fs::remove_dir_all(&path),
-            Ok(Some(_)) => continue,
-            Ok(None) => continue,
-            Err(_) => fs::remove_dir(&path),
+        // Held while removing, so that two sweeps do not meet.
+        let Ok(Some(_lock)) = lock_in(&path, true) else {
+            continue;
         };
-        if removed.is_ok() {
+        if finish_commit(&path) && remove_locked(&path).is_ok() {
             swept.push(path);
         }
     }
@@ -360,8 +375,13 @@ mod tests {
         fs::write(left.join(LOCK_NAME), b"").unwrap();
         fs::write(left.join("scratch"), b"data").unwrap();
         make_private(&parent.join(".outcore-empty"));
+        // Killed on the way of removing it.
+        let without_lock = parent.join(".outcore-44556677");
+        make_private(&without_lock);
+        fs::write(without_lock.join("scratch"), b"data").unwrap();
+        fs::create_dir(without_lock.join("inner")).unwrap();
         fs::create_dir(parent.join("unrelated")).unwrap();
-        assert_eq!(sweep(&parent).unwrap().len(), 2);
+        assert_eq!(sweep(&parent).unwrap().len(), 3);
         assert_eq!(fs::read_dir(&parent).unwrap().count(), 1);
         fs::remove_dir_all(parent).unwrap();
     }
