@@ -215,7 +215,10 @@ pub(crate) fn stage(
     let device = means::without_flags()?.device();
     let volume = volumes::open(&device, drives_file)?;
     let home = &volume.drives()[0].dir;
-    device.sweep_private_dirs(home)?;
+    // Killed runs leave scratch on any of them.
+    for drive in volume.drives() {
+        device.sweep_private_dirs(&drive.dir)?;
+    }
     let mut staged = Staged {
         arguments: Vec::with_capacity(arguments.len()),
         dir: device.make_private_dir(home)?,

@@ -55,6 +55,24 @@ fn datasets_go_in_and_out_and_are_listed_copied_and_removed() {
 }
 
 #[test]
+fn what_a_killed_command_left_on_any_drive_goes_with_the_next_one() {
+    let place = place();
+    place.write("in", &random_u64(10_000, 3));
+    run(&place, &["put", "in", "@x"]).ok();
+    for drive in ["d0", "d1", "d2"] {
+        let left = format!("{drive}/.outcore-00112233");
+        place.make_dir(&left);
+        fs::set_permissions(place.path(&left), fs::Permissions::from_mode(0o700)).unwrap();
+        place.write(&format!("{left}/lock"), b"");
+        place.write(&format!("{left}/scratch-0"), b"data");
+    }
+    run(&place, &["sort", "@x", "-o", "@y", "--type", "u64"]).ok();
+    for drive in ["d0", "d1", "d2"] {
+        assert_eq!(names_in(&place.path(drive)), ["outcore-volume"]);
+    }
+}
+
+#[test]
 fn what_goes_in_and_out_is_recorded_and_replays() {
     let place = place();
     let bytes = random_u64(50_000, 9);

@@ -485,3 +485,73 @@ fn a_name_is_taken_once_and_replaced_only_when_asked() {
     }
     assert_eq!(volume.remove("nothing").unwrap_err().kind(), Kind::Usage);
 }
+
+/// `x` put again over what is there.
+fn replace(place: &Place, volume: &DatasetVolume, bytes: &[u8], seed: u64) -> outcore::Result<()> {
+    let replacing = NewDataset {
+        replace: true,
+        seed,
+        ..new("x")
+    };
+    transfer::put_stream(volume, &mut &*bytes, &replacing, place.means()).map(drop)
+}
+
+#[test]
+fn those_who_replace_one_dataset_at_a_time_leave_the_data_of_one() {
+    let place = Place::new(2);
+    let volume = place.create(1 << 16);
+    place.put(&volume, "x", b"before").unwrap();
+    let files = place.files().len();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (place, volume) = (&place, &volume);
+            scope.spawn(move || {
+                for round in 0..8 {
+                    replace(place, volume, b"after", 100 * thread + round).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(place.get(&volume, "x").unwrap(), b"after");
+    assert_eq!(place.files().len(), files);
+}
+
+#[test]
+fn whatever_fails_while_a_dataset_is_replaced_or_removed_its_data_go_with_it() {
+    let (old, after) = (bytes(200_000, 5), bytes(300_000, 6));
+    for removes in [false, true] {
+        for nth in 1.. {
+            let mut place = Place::new(2);
+            let volume = place.create(1 << 16);
+            let without = place.files().len();
+            place.put(&volume, "x", &old).unwrap();
+            let with = place.files().len();
+            let plan = format!("eio@{nth}:control").parse().unwrap();
+            let faulty = Arc::new(FaultDevice::new(Arc::clone(&place.device), plan));
+            place.device = Arc::clone(&faulty) as Arc<dyn Device>;
+            let opened = DatasetVolume::open(Arc::clone(&place.device), place.drives()).unwrap();
+            let done = match removes {
+                true => opened.remove("x").map(drop),
+                false => replace(&place, &opened, &after, 9),
+            };
+            place.device = Arc::new(OsDevice::new(IoMode::Auto));
+            let volume = DatasetVolume::open(Arc::clone(&place.device), place.drives()).unwrap();
+            volume.sweep().unwrap();
+            match volume.contains("x") {
+                true => {
+                    let found = place.get(&volume, "x").unwrap();
+                    assert!(found == old || (!removes && found == after), "{nth}");
+                    assert_eq!(place.files().len(), with, "eio@{nth}, removes {removes}");
+                }
+                false => {
+                    assert!(removes, "eio@{nth}: replaced and not there");
+                    assert_eq!(place.files().len(), without, "eio@{nth}");
+                }
+            }
+            if faulty.operations() < nth {
+                assert!(done.is_ok());
+                break;
+            }
+        }
+    }
+}

@@ -38,6 +38,8 @@ use crate::drive::{Device, PrivateDir};
 use crate::error::{Error, Kind, Result};
 use manifest::{Manifest, Share};
 
+/// What names of datasets are.
+const NAMES_HINT: &str = "a name has up to 200 letters, digits and ._-+=, and no dot in front";
 /// Folder in each drive's directory.
 pub const FOLDER: &str = "outcore-volume";
 /// Stripes of a volume for datasets where nobody says otherwise.
@@ -50,6 +52,8 @@ pub const MARK: char = '@';
 const LABEL: &str = "volume.json";
 const DATASETS: &str = "datasets";
 const DATA: &str = "data";
+/// Ends the name of a manifest whose data are being removed.
+const REMOVED: &str = ".removed";
 const OPEN: &str = "open volume";
 const VERSION: u32 = 1;
 
@@ -367,7 +371,12 @@ impl DatasetVolume {
                 .hint("`outcore ls --volume FILE` lists what there is"),
             _ => Error::io(READ, &error).path(&path),
         })?;
-        Manifest::parse(&text).map_err(|error| error.drive(&self.drives[0].name).path(&path))
+        Manifest::parse(&text).map_err(|error| {
+            error
+                .drive(&self.drives[0].name)
+                .path(&path)
+                .hint("put the dataset again; `outcore volume scrub` lists all damage")
+        })
     }
 
     /// Whether there is a dataset of that name.
@@ -375,15 +384,63 @@ impl DatasetVolume {
         self.manifest_path(name).exists()
     }
 
-    /// Removes a dataset: first its name, then its data.
+    /// Removes a dataset: first its name, then its data. What a kill leaves is removed by the next sweep.
     ///
     /// # Errors
     /// There is none of that name; I/O.
     pub fn remove(&self, name: &str) -> Result<Manifest> {
+        let _lock = self.lock_names()?;
         let manifest = self.manifest(name)?;
-        self.device.remove(&self.manifest_path(name))?;
+        let removed = self.removed_path(&manifest);
+        self.device
+            .rename(&self.manifest_path(name), &removed, true)?;
         self.remove_shares(&manifest)?;
+        self.device.remove(&removed)?;
         Ok(manifest)
+    }
+
+    /// Where the manifest of a dataset is while its data are removed.
+    fn removed_path(&self, manifest: &Manifest) -> PathBuf {
+        let name = format!("{}{REMOVED}", manifest.id);
+        self.folder(0).join(DATASETS).join(name)
+    }
+
+    /// Keeps all others from giving and taking names while the lock is held; waits for it.
+    fn lock_names(&self) -> Result<fs::File> {
+        let dir = self.folder(0).join(DATASETS);
+        let locked = fs::File::open(&dir).and_then(|file| {
+            rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
+            Ok(file)
+        });
+        locked.map_err(|error| {
+            Error::io("lock volume", &error)
+                .drive(&self.drives[0].name)
+                .path(&dir)
+        })
+    }
+
+    /// Removes the data of datasets whose removal was killed.
+    fn finish_removals(&self) -> Result<()> {
+        let dir = self.folder(0).join(DATASETS);
+        let Ok(entries) = fs::read_dir(&dir) else {
+            // Said by who looks for a dataset.
+            return Ok(());
+        };
+        for entry in entries.flatten() {
+            if !entry.file_name().to_string_lossy().ends_with(REMOVED) {
+                continue;
+            }
+            let _lock = self.lock_names()?;
+            let Ok(text) = fs::read(entry.path()) else {
+                // Whoever held the lock has done it.
+                continue;
+            };
+            if let Ok(manifest) = Manifest::parse(&text) {
+                self.remove_shares(&manifest)?;
+            }
+            self.device.remove(&entry.path())?;
+        }
+        Ok(())
     }
 
     /// Removes the files of a dataset that no manifest names any more; all that can be, whatever fails.
@@ -410,7 +467,7 @@ impl DatasetVolume {
                 .sweep_private_dirs(&self.folder(index))
                 .map_err(|error| error.drive(&drive.name))?;
         }
-        Ok(())
+        self.finish_removals()
     }
 
     /// Private directories on all drives, for what is not complete.
@@ -478,8 +535,7 @@ pub fn check_name(name: &str) -> Result<()> {
         (1..=200).contains(&name.len()) && name.chars().all(is_letter) && !name.starts_with('.');
     match is_name {
         true => Ok(()),
-        false => Err(Error::usage("name dataset", format!("`{name}`"))
-            .hint("a name has up to 200 letters, digits and ._-+=, and no dot in front")),
+        false => Err(Error::usage("name dataset", format!("`{name}`")).hint(NAMES_HINT)),
     }
 }
 
@@ -506,9 +562,11 @@ impl Named {
         if !Self::is_mark(path) {
             return Ok(None);
         }
-        let text = path
-            .to_str()
-            .ok_or_else(|| Error::usage("name dataset", "it is not UTF-8").path(path))?;
+        let text = path.to_str().ok_or_else(|| {
+            Error::usage("name dataset", "it is not UTF-8")
+                .path(path)
+                .hint(NAMES_HINT)
+        })?;
         let text = text.trim_start_matches(MARK);
         let (dataset, inside) = match text.split_once('/') {
             Some((dataset, inside)) => (dataset, Some(inside.to_string())),

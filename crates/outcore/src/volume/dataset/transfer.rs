@@ -352,10 +352,11 @@ fn list_files(dir: &Path, prefix: &str, entries: &mut Vec<Entry>) -> Result<()> 
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        let name = entry
-            .file_name()
-            .into_string()
-            .map_err(|name| Error::usage(LIST, "a name is not UTF-8").path(dir.join(name)))?;
+        let name = entry.file_name().into_string().map_err(|name| {
+            Error::usage(LIST, "a name is not UTF-8")
+                .path(dir.join(name))
+                .hint("rename it: names in a dataset are text")
+        })?;
         found.push((name, entry.metadata().map_err(failed)?));
     }
     found.sort_by(|one, other| one.0.cmp(&other.0));

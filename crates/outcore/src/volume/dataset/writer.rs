@@ -32,6 +32,7 @@ pub const CHUNK_BYTES: usize = 1 << 20;
 const WRITE: &str = "write dataset";
 const STAGED: &str = "share";
 const STAGED_MANIFEST: &str = "manifest";
+const REPLACED: &str = "replaced";
 
 /// What a new dataset will be.
 #[derive(Debug, Clone)]
@@ -326,6 +327,8 @@ impl Unsealed {
     fn publish(mut self) -> Result<Manifest> {
         let volume = self.volume.clone();
         let name = self.manifest.name.clone();
+        // Two that replace the same dataset each remove the one before, and no other.
+        let _lock = volume.lock_names()?;
         let replaced = match volume.manifest(&name) {
             Ok(_) if !self.replace => {
                 return Err(
@@ -348,7 +351,16 @@ impl Unsealed {
             let staged = first.path().join(STAGED_MANIFEST);
             renames.push((staged, volume.manifest_path(&name)));
         }
-        PrivateDir::commit(&self.dirs, &renames)?;
+        let replaced = replaced.filter(|replaced| replaced.id != self.manifest.id);
+        // Killed behind this, the sweep takes what is replaced away with what is unfinished.
+        let removals = replaced.iter().flat_map(|replaced| {
+            self.dirs.iter().enumerate().map(|(index, dir)| {
+                let gone = dir.path().join(REPLACED);
+                (volume.share_path(&replaced.id, index), gone)
+            })
+        });
+        let all: Vec<_> = renames.iter().cloned().chain(removals).collect();
+        PrivateDir::commit(&self.dirs, &all)?;
         // From here on the dataset exists: whoever finds the record finishes the renames.
         let failures: Vec<Error> = renames
             .iter()
@@ -363,8 +375,11 @@ impl Unsealed {
             // A reminder for people and programs; who owns the drive can still change it.
             let _ = fs::set_permissions(sealed, fs::Permissions::from_mode(0o444));
         }
-        if let Some(replaced) = replaced.filter(|replaced| replaced.id != self.manifest.id) {
-            volume.remove_shares(&replaced)?;
+        let removed = replaced.map(|replaced| volume.remove_shares(&replaced));
+        if let Some(Err(error)) = removed {
+            self.dirs.into_iter().for_each(PrivateDir::leave);
+            return Err(error
+                .hint("the dataset is whole: the next put on this volume removes the one before"));
         }
         Ok(self.manifest)
     }
