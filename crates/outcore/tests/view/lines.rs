@@ -474,6 +474,28 @@ fn lines_longer_than_blocks_are_read_in_the_memory_there_is_and_longer_ones_refu
     assert_eq!(error.kind(), Kind::Memory, "{error}");
     assert!(error.to_string().contains("line is longer"), "{error}");
     assert_eq!(error.offset_bytes(), Some(before.len() as u64), "{error}");
+    assert!(error.to_string().contains("/d0/longer"), "{error}");
+}
+
+#[test]
+fn lines_are_read_once_to_build_a_view_and_once_to_read_it() {
+    let mut case = LineCase::of(Text::Words, 16_000_000, 1 << 30);
+    case.order.by = By::Second;
+    let (ram, inputs) = case.ram();
+    let data_bytes = case.inputs().concat().len() as f64;
+    let job = case.job(Arc::new(ram));
+    let (view, summary) = case.build(&job, &inputs).unwrap();
+    let before = view.traffic_bytes().0;
+    let mut reader = view.reader(view.reader_bytes(2)).unwrap();
+    reader.seek(0..view.len()).unwrap();
+    assert_eq!(read_left(&mut reader).len() as f64, data_bytes);
+    // The sample, the ends of runs and the index are small, however small the text is.
+    let built = summary.read_bytes as f64 / data_bytes;
+    assert!(built <= 1.02, "{built} N");
+    let read = (view.traffic_bytes().0 - before) as f64 / data_bytes;
+    assert!(read <= 1.02, "{read} N");
+    let written = summary.written_bytes as f64 / data_bytes;
+    assert!(written <= 1.01, "{written} N");
 }
 
 #[test]

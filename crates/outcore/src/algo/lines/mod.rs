@@ -35,7 +35,7 @@ pub(crate) use emit::Gather;
 pub(crate) use merge::Rank;
 pub(crate) use plan::REF_BYTES;
 pub(crate) use refs::{AnyTie, Ref, sort_refs, word_of};
-pub(crate) use sort::sample_parts;
+pub(crate) use sort::sample_lengths;
 
 use super::sort::Phase;
 

@@ -9,7 +9,8 @@
 //! fewer and longer reads are made instead.
 //!
 //! Bounds: for each length of reads, 4 KiB and, where that is too short, 32 and 256 KiB: at most
-//! [`READS_MAX`] reads, and a sixteenth of the input but for a few.
+//! [`READS_MAX`] reads, and a sixteenth of the input but for a few; for lengths alone a quarter of
+//! the reads and a 512th of the input.
 
 use super::cut::Keys;
 use super::plan::LineSize;
@@ -28,6 +29,9 @@ const LONG_READS_MAX: u64 = 1024;
 /// Fewest reads of a block each, and of more.
 const READS_MIN: u64 = 16;
 const LONG_READS_MIN: u64 = 8;
+/// Share of the input that is read at most, but for the fewest reads: for splitters, for lengths alone.
+const SPLITTERS_SHARE: u64 = 16;
+const LENGTHS_SHARE: u64 = 512;
 /// Longest read, and how much longer than the one before.
 const READ_BYTES_MAX: usize = 256 << 10;
 const READ_GROWTH: usize = 8;
@@ -39,6 +43,32 @@ const LINES_A_READ: usize = 32;
 const KEY_BYTES_MAX: usize = 1024;
 /// Most bytes of all of them, about.
 const SAMPLE_BYTES_MAX: usize = 8 << 20;
+
+/// What a sample has to tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Splitters, and how many keys differ.
+    Splitters,
+    /// How long lines and keys are.
+    Lengths,
+}
+
+impl Wanted {
+    /// How many reads of so many bytes are made of so many bytes of input.
+    fn reads(self, total_bytes: u64, read_bytes: usize) -> u64 {
+        let (reads_min, reads_max) = match read_bytes > BLOCK_BYTES {
+            true => (LONG_READS_MIN, LONG_READS_MAX),
+            false => (READS_MIN, READS_MAX),
+        };
+        let (share, reads_max) = match self {
+            Wanted::Splitters => (SPLITTERS_SHARE, reads_max),
+            Wanted::Lengths => (LENGTHS_SHARE, reads_max / 4),
+        };
+        (total_bytes / share / read_bytes as u64)
+            .clamp(reads_min, reads_max)
+            .min(total_bytes.div_ceil(read_bytes as u64))
+    }
+}
 
 /// A sample of lines.
 #[derive(Debug, Default)]
@@ -175,10 +205,13 @@ pub(super) fn sample_input(
     volume: &Volume,
     parts: &[InputPart],
     lines: Lines<'_>,
+    wanted: Wanted,
 ) -> Result<LineSample> {
+    let total_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
     let mut read_bytes = BLOCK_BYTES;
     loop {
-        let (sample, reads) = sample_by_reads(job, volume, parts, lines, read_bytes)?;
+        let reads = wanted.reads(total_bytes, read_bytes);
+        let (sample, reads) = sample_by_reads(job, volume, parts, lines, (reads, read_bytes))?;
         let longer_bytes = READ_GROWTH * read_bytes;
         if 2 * sample.keys.refs.len() >= reads || longer_bytes > READ_BYTES_MAX {
             return Ok(sample);
@@ -187,22 +220,15 @@ pub(super) fn sample_input(
     }
 }
 
-/// The same by reads of one length; gives how many there were.
+/// The same by so many reads of one length; gives how many there were.
 fn sample_by_reads(
     job: &Job,
     volume: &Volume,
     parts: &[InputPart],
     lines: Lines<'_>,
-    read_bytes: usize,
+    (reads, read_bytes): (u64, usize),
 ) -> Result<(LineSample, usize)> {
     let total_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
-    let (reads_min, reads_max) = match read_bytes > BLOCK_BYTES {
-        true => (LONG_READS_MIN, LONG_READS_MAX),
-        false => (READS_MIN, READS_MAX),
-    };
-    let reads = (total_bytes / 16 / read_bytes as u64)
-        .clamp(reads_min, reads_max)
-        .min(total_bytes.div_ceil(read_bytes as u64));
     let mut places = Vec::with_capacity(reads as usize);
     for index in 0..reads {
         let border =

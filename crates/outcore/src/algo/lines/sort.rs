@@ -19,7 +19,7 @@ use super::cut::{CutSize, LineCut};
 use super::distribute::distribute_input;
 use super::leaf::{self, LeafSizes, LineLeaf, LineLeaves};
 use super::plan::{LineSize, plan_lines};
-use super::sample::{LineSample, Lines, sample_input};
+use super::sample::{LineSample, Lines, Wanted, sample_input};
 use super::split::split_oversized;
 use super::table::{Tables, sort_tables};
 use super::{LineSortOptions, LineSummary};
@@ -75,7 +75,7 @@ pub fn sort_lines(
         order,
         terminator: options.terminator,
     };
-    let mut sample = sample_input(job, &volume, &parts, lines)?;
+    let mut sample = sample_input(job, &volume, &parts, lines, Wanted::Splitters)?;
     sample.sort();
     let is_unique = options.unique || options.count;
     let drive_count = volume.drives().len();
@@ -170,11 +170,14 @@ pub fn sample_lines(
         order,
         terminator: options.terminator,
     };
-    sample_of(job, &volume, (&parts, data_bytes), lines, is_unique)
+    let mut sample = sample_input(job, &volume, &parts, lines, Wanted::Splitters)?;
+    sample.sort();
+    let drive_count = volume.drives().len().max(1);
+    Ok(sample.size(job, lines, data_bytes, is_unique, drive_count))
 }
 
-/// The same of files that are open.
-pub(crate) fn sample_parts(
+/// How long the lines and keys of files that are open are; how many differ is not told.
+pub(crate) fn sample_lengths(
     job: &Job,
     volume: &Volume,
     parts: &[InputPart],
@@ -183,20 +186,9 @@ pub(crate) fn sample_parts(
 ) -> Result<LineSize> {
     let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
     let lines = Lines { order, terminator };
-    sample_of(job, volume, (parts, data_bytes), lines, false)
-}
-
-fn sample_of(
-    job: &Job,
-    volume: &Volume,
-    (parts, data_bytes): (&[InputPart], u64),
-    lines: Lines<'_>,
-    is_unique: bool,
-) -> Result<LineSize> {
-    let mut sample = sample_input(job, volume, parts, lines)?;
-    sample.sort();
+    let sample = sample_input(job, volume, parts, lines, Wanted::Lengths)?;
     let drive_count = volume.drives().len().max(1);
-    Ok(sample.size(job, lines, data_bytes, is_unique, drive_count))
+    Ok(sample.size(job, lines, data_bytes, false, drive_count))
 }
 
 /// Refuses what lines cannot be written to, before any work.

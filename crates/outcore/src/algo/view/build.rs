@@ -27,7 +27,7 @@ use super::sort_lines::{RunSizes, cut_lines};
 use super::sorting::sort_runs;
 use super::types::{FRONT_BYTES_MAX, LineOrders, SharedLineOrder, ViewOrder, ViewType, own_orders};
 use crate::algo::ends::{check_unchanged, open_inputs, traffic_by_drive};
-use crate::algo::lines::sample_parts;
+use crate::algo::lines::sample_lengths;
 use crate::algo::sort::{Phase, SortInput};
 use crate::drive::Access;
 use crate::error::{Error, Result};
@@ -326,7 +326,7 @@ impl Request<'_> {
     ) -> Result<ViewSize> {
         let lines = match what {
             ViewType::Records(_) => None,
-            ViewType::Lines(lines) => Some(LineMeans::of(&sample_parts(
+            ViewType::Lines(lines) => Some(LineMeans::of(&sample_lengths(
                 job,
                 volume,
                 parts,

@@ -21,7 +21,7 @@ use super::index::entry_bytes;
 use super::runs::{BLOCKS_WANTED, PREFIX_WORDS, block_units};
 use super::{BuildOptions, LineType, SPARE_SLOTS};
 use crate::algo::ends::open_inputs;
-use crate::algo::lines::{LineSize, REF_BYTES, sample_parts};
+use crate::algo::lines::{LineSize, REF_BYTES, sample_lengths};
 use crate::algo::sort::SortInput;
 use crate::drive::Access;
 use crate::error::{Error, Kind, Result};
@@ -111,7 +111,7 @@ pub fn size_of_lines(
 ) -> Result<ViewSize> {
     let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
     let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
-    let sampled = sample_parts(job, &volume, &parts, &*lines.order, lines.terminator)?;
+    let sampled = sample_lengths(job, &volume, &parts, &*lines.order, lines.terminator)?;
     Ok(ViewSize {
         data_bytes: sampled.data_bytes,
         record_bytes: 1,
