@@ -661,7 +661,7 @@ class Lines(_Lazy):
 def _tell_skipped(count: int) -> None:
     """Lines that were left out where no summary says so."""
     if count:
-        warnings.warn(f"{count:,} lines have no such field and were left out", stacklevel=3)
+        warnings.warn(f"{count:,} lines have no key and were left out", stacklevel=3)
 
 
 def _manifest_of(pattern: str) -> str:

@@ -107,7 +107,8 @@ impl Error {
         Self::new(Kind::Interrupted, "job", "interrupted").hint("nothing was left behind")
     }
 
-    /// A system error; `ENOSPC` and `EDQUOT` become [`Kind::NoSpace`], the rest [`Kind::Io`].
+    /// A system error; `ENOSPC` and `EDQUOT` become [`Kind::NoSpace`], the rest [`Kind::Io`]. What it
+    /// says to try next is as general as the cause is; who knows more says more.
     pub fn io(operation: impl Into<String>, source: &io::Error) -> Self {
         let errno = source.raw_os_error();
         let is_space = errno == Some(rustix::io::Errno::NOSPC.raw_os_error())
@@ -115,6 +116,7 @@ impl Error {
         let kind = if is_space { Kind::NoSpace } else { Kind::Io };
         let mut error = Self::new(kind, operation, source.to_string());
         error.0.errno = errno;
+        error.0.hint = next_step_of(source).map(str::to_string);
         error
     }
 
@@ -192,6 +194,23 @@ impl Error {
     }
 }
 
+/// What to try next, as far as a system error tells.
+fn next_step_of(source: &io::Error) -> Option<&'static str> {
+    use io::ErrorKind as Cause;
+    match source.kind() {
+        Cause::NotFound | Cause::NotADirectory => Some("check the path"),
+        Cause::PermissionDenied => Some("check who may read and write there"),
+        Cause::ReadOnlyFilesystem => Some("name a place that can be written"),
+        Cause::StorageFull | Cause::QuotaExceeded => Some("make room there, or name another place"),
+        Cause::IsADirectory => Some("name a file"),
+        Cause::InvalidData => Some("check whether this is the file that was meant"),
+        _ if source.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
+            Some("the kernel's log (dmesg) may say more")
+        }
+        _ => None,
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let facts = &self.0;
@@ -242,5 +261,15 @@ mod tests {
         );
         assert!(text.ends_with("; free some space or add a drive"), "{text}");
         assert!(!text.contains('\n'));
+    }
+
+    #[test]
+    fn common_system_errors_say_what_to_try_next_until_somebody_knows_better() {
+        for errno in [2, 5, 13, 20, 21, 28, 30, 122] {
+            let error = Error::errno("open input", errno);
+            assert!(error.next_step().is_some(), "{error}");
+        }
+        let error = Error::errno("open input", 2).hint("mount the drive");
+        assert_eq!(error.next_step(), Some("mount the drive"));
     }
 }

@@ -3,7 +3,7 @@
 //! Contract: in a directory a file is made inside a private one, and both go when the [`Target`] is
 //! dropped, however the run ends; what a killed run left is swept by the next. A file that was there
 //! is only ever read. A block device is refused while anything has it mounted, holds it or swaps on
-//! it; it is written to only where its first and last MiB are empty, and never in the first, so that
+//! it; it is written to only where its first and last MiB are empty, and never in those, so that
 //! nothing of anybody is lost. Writes everywhere need consent ([`Consent`]).
 //!
 //! Bounds: a file of our own is at most a quarter of the free space.
@@ -197,7 +197,8 @@ fn open(
             target.place.start_bytes = DEVICE_HEAD_BYTES.min(len_bytes);
             let span_bytes = len_bytes.saturating_sub(DEVICE_HEAD_BYTES);
             target.place.span_bytes = match is_write_ok {
-                true => span_bytes.min(file_bytes),
+                // Its end stays empty too: the next run may write again.
+                true => span_bytes.saturating_sub(DEVICE_HEAD_BYTES).min(file_bytes),
                 false => span_bytes,
             };
         }
@@ -207,7 +208,9 @@ fn open(
             "{} bytes are too few to measure with",
             target.place.span_bytes
         );
-        return Err(Error::usage(OPERATION, cause).path(named));
+        return Err(Error::usage(OPERATION, cause)
+            .path(named)
+            .hint("name a directory, or a larger file or device"));
     }
     Ok(target)
 }

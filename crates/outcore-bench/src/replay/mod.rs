@@ -144,19 +144,19 @@ impl ReplayOptions {
     }
 
     fn check(&self) -> Result<()> {
-        let bad = |cause: String| Err(Error::usage(OPERATION, cause));
+        let bad = |cause: String, hint: &str| Err(Error::usage(OPERATION, cause).hint(hint));
         for (name, bytes) in [
             ("stripe", self.stripe_bytes),
             ("largest request", self.request_bytes_max),
         ] {
             if bytes == 0 || !bytes.is_multiple_of(BLOCK_BYTES) || bytes > 4 << 20 {
-                return bad(format!(
-                    "a {name} of {bytes} bytes is no multiple of 4KiB up to 4MiB"
-                ));
+                let cause = format!("a {name} of {bytes} bytes");
+                return bad(cause, "give a multiple of 4KiB, up to 4MiB");
             }
         }
         if self.depth == Some(0) {
-            return bad("a depth of 0 lets nothing through".to_owned());
+            let cause = "a depth of 0 lets nothing through".to_owned();
+            return bad(cause, "give at least 1, or leave it out");
         }
         Ok(())
     }

@@ -113,9 +113,9 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
     let what = if args.gnu.merge { "merged" } else { "sorted" };
     if summary.skipped > 0 {
         let skipped = units::count(summary.skipped);
-        context.reporter.note(&format!(
-            "{skipped} lines have no such field and were left out"
-        ));
+        context
+            .reporter
+            .note(&format!("{skipped} lines have no key and were left out"));
     }
     lines.finish(context, Done::of_sort(what, summary));
     Ok(0)
@@ -138,9 +138,6 @@ fn refuse_others(args: &SortArgs) -> Result<()> {
             Error::usage(READ, "a merge has no plan: it reads and writes all once")
                 .hint("leave --explain and --dry-run out"),
         );
-    }
-    if args.is_check() && args.gnu.merge {
-        return Err(Error::usage(READ, "options '-cm' are incompatible").hint("check, or merge"));
     }
     if args.is_check() && args.inputs.len() > 1 {
         let cause = format!(

@@ -122,6 +122,7 @@ fn disorder_is_told_in_the_words_of_sort() {
     let quiet = place.run(&["sort", "--check=quiet", "in"]);
     assert_eq!((quiet.code, quiet.stderr.as_str()), (Some(1), ""));
     assert_eq!(place.run(&["sort", "-C", "in"]).code, Some(1));
+    assert_eq!(place.run(&["sort", "-m", "-c", "in"]).stderr, answer.stderr);
     place.run(&["sort", "-c", "same"]).ok();
     assert_eq!(place.run(&["sort", "-cu", "same"]).code, Some(1));
     let piped = place.run_with_input(&["sort", "-c"], b"b\na\n");

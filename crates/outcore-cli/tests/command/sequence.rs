@@ -46,6 +46,9 @@ fn map_filter_and_zip_write_what_iterators_give() {
         .iter()
         .flat_map(|x| [*x, x.wrapping_mul(2).wrapping_add(1)]);
     assert!(place.read("zipped") == bytes(zipped));
+    // Inputs in a row are one input: that is no zip.
+    run(&["zip", "in", "mapped", "-o", "row"]).fails(2, &["beside"], "--zip");
+    assert!(!place.path("row").exists());
     let piped = place.run_with_input(
         &[
             "map",

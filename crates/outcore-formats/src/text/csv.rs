@@ -261,6 +261,7 @@ fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<(usize, Ordering)> {
         return Ok((index, ordering));
     }
     let hint = match options.names {
+        Some(names) if names.iter().all(String::is_empty) => "its header is empty".to_string(),
         Some(names) => format!("the header has {}", names.join(", ")),
         None => "without a header columns have numbers, from 1".to_string(),
     };

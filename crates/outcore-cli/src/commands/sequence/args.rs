@@ -185,7 +185,7 @@ pub(crate) struct FilterArgs {
 
 /// Write the records of several files side by side
 ///
-/// Record i of the output is record i of each file, one after another.
+/// Record i of the output is record i of IN and of each file that --zip names, one after another.
 #[derive(Debug, Args)]
 pub(crate) struct ZipArgs {
     #[command(flatten)]

@@ -46,6 +46,11 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
                 write::items(args.input.force),
             )
         }
+        SequenceCommand::Zip(args) if args.input.zip.is_empty() => Err(Error::usage(
+            "read arguments",
+            "nothing is named to stand beside the input",
+        )
+        .hint("name it with --zip; several inputs in a row are read as one")),
         SequenceCommand::Zip(args) => {
             let refine = |table: &Table| Ok(table.clone());
             let to = (&args.input, &args.output);
