@@ -108,6 +108,17 @@ def remove(*paths: Path) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
+def say_traffic(bench: Bench, part: str, data: int, runs: tuple[dict, dict, dict]) -> None:
+    """What a view that is read once moves, beside a sort whose result is: in sizes of the data."""
+    built, read, eager = runs
+    reads = (built["read_bytes"] + read["read_bytes"]) / data
+    writes = built["written_bytes"] / data
+    bench.say(part, "view: reads / N", reads, "<= 2.02", reads <= 2.02)
+    bench.say(part, "view: writes / N", writes, "<= 1.01", writes <= 1.01)
+    bench.say(part, "eager sort and one read: reads / N", eager["read_bytes"] / data + 1, "3", True)
+    bench.say(part, "eager sort: writes / N", eager["written_bytes"] / data, "2", True)
+
+
 def case_bytes(bench: Bench) -> None:
     count = (2 << 30) // 8 // bench.scale
     source, view, out = bench.disk / "in", bench.disk / "view", bench.disk / "out"
@@ -117,12 +128,7 @@ def case_bytes(bench: Bench) -> None:
     built = bench.run("view", "build", source, "-o", view, "--type", "u64", "--memory", memory)
     read = bench.to_nowhere("view", "cat", view, "--memory", memory)
     eager = bench.run("sort", source, "-o", out, "--type", "u64", "--memory", memory)
-    reads = (built["read_bytes"] + read["read_bytes"]) / data
-    writes = built["written_bytes"] / data
-    bench.say("bytes", "view: reads / N", reads, "<= 2.02", reads <= 2.02)
-    bench.say("bytes", "view: writes / N", writes, "<= 1.01", writes <= 1.01)
-    bench.say("bytes", "eager sort and one read: reads / N", eager["read_bytes"] / data + 1, "3", True)
-    bench.say("bytes", "eager sort: writes / N", eager["written_bytes"] / data, "2", True)
+    say_traffic(bench, "bytes", data, (built, read, eager))
     remove(source, view, out)
 
 
@@ -141,12 +147,7 @@ def case_lines(bench: Bench) -> None:
         read = bench.to_nowhere("view", "cat", view, "--memory", memory)
         viewed.append(built["wall"] + read["wall"])
         remove(view, out)
-    reads = (built["read_bytes"] + read["read_bytes"]) / data
-    writes = built["written_bytes"] / data
-    bench.say("lines", "view: reads / N", reads, "<= 2.02", reads <= 2.02)
-    bench.say("lines", "view: writes / N", writes, "<= 1.01", writes <= 1.01)
-    bench.say("lines", "eager sort and one read: reads / N", sort["read_bytes"] / data + 1, "-", True)
-    bench.say("lines", "eager sort: writes / N", sort["written_bytes"] / data, "-", True)
+    say_traffic(bench, "lines", data, (built, read, sort))
     bench.say("lines", "eager sort and read / view and read", statistics.median(eager) / statistics.median(viewed), "-",
               True, eager_s=[round(s, 2) for s in eager], view_s=[round(s, 2) for s in viewed])
     remove(source)

@@ -138,6 +138,22 @@ pub fn find(names: &[PathBuf], streams: Streams) -> Result<Vec<Source>> {
     Ok(sources)
 }
 
+/// Refuses streams, where a plan has to know how long its inputs are.
+///
+/// # Errors
+/// Usage: one is a stream.
+pub fn refuse_streams<'a>(
+    sources: impl IntoIterator<Item = &'a Source>,
+    operation: &str,
+) -> Result<()> {
+    match sources.into_iter().find(|source| source.is_stream()) {
+        Some(stream) => Err(Error::usage(operation, "the size of a stream is not known")
+            .path(&stream.name)
+            .hint("name a file")),
+        None => Ok(()),
+    }
+}
+
 /// All inputs, where only files are taken.
 ///
 /// # Errors

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outcore::algo::sequence::table::{BatchStep, Numbers};
+use outcore::algo::sequence::table::{BatchStep, Numbers, Table};
 use outcore::algo::sequence::tables::{
     Histogram, distribute_table, find_table, histogram_table, top_table,
 };
@@ -75,6 +75,20 @@ fn settled(stage: &mut Stage, run: &Run) -> Result<()> {
     stage.settle(Mode::Run, run)
 }
 
+/// What a question about all items, after all steps, is answered with.
+fn asked<T: Send + 'static>(
+    py: Python<'_>,
+    request: Dataset,
+    tell: Option<&Bound<'_, PyAny>>,
+    ask: impl FnOnce(&Job, &Table) -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    watched(py, request, tell, move |mut stage, run| {
+        settled(&mut stage, run)?;
+        let table = &stage.records()?.table;
+        ask(&stage.job(run)?, table)
+    })
+}
+
 /// Folds all items by name or expression.
 pub(crate) fn reduce(
     py: Python<'_>,
@@ -83,10 +97,8 @@ pub(crate) fn reduce(
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Vec<Py<PyAny>>> {
     let reductions: Vec<Reduction> = how.iter().map(|how| Reduction::parse(how)).collect();
-    let found = watched(py, request, tell, move |mut stage, run| {
-        settled(&mut stage, run)?;
-        let table = &stage.records()?.table;
-        reduce_table(&stage.job(run)?, table, &reductions).map(|(found, _)| found)
+    let found = asked(py, request, tell, move |job, table| {
+        reduce_table(job, table, &reductions).map(|(found, _)| found)
     })?;
     numbers(py, found)
 }
@@ -99,10 +111,8 @@ pub(crate) fn top(
     smallest: bool,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Vec<Py<PyAny>>> {
-    let found = watched(py, request, tell, move |mut stage, run| {
-        settled(&mut stage, run)?;
-        let table = &stage.records()?.table;
-        top_table(&stage.job(run)?, table, count, smallest).map(|(found, _)| found)
+    let found = asked(py, request, tell, move |job, table| {
+        top_table(job, table, count, smallest).map(|(found, _)| found)
     })?;
     numbers(py, found)
 }
@@ -115,10 +125,8 @@ pub(crate) fn histogram(
     range: Option<(f64, f64)>,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<((f64, f64), Vec<u64>)> {
-    watched(py, request, tell, move |mut stage, run| {
-        settled(&mut stage, run)?;
-        let table = &stage.records()?.table;
-        let (found, _) = histogram_table(&stage.job(run)?, table, bins, range)?;
+    asked(py, request, tell, move |job, table| {
+        let (found, _) = histogram_table(job, table, bins, range)?;
         let Histogram { range, counts } = found;
         Ok((range, counts))
     })
@@ -131,10 +139,8 @@ pub(crate) fn find(
     condition: String,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Option<u64>> {
-    watched(py, request, tell, move |mut stage, run| {
-        settled(&mut stage, run)?;
-        let table = &stage.records()?.table;
-        find_table(&stage.job(run)?, table, &condition).map(|(found, _)| found)
+    asked(py, request, tell, move |job, table| {
+        find_table(job, table, &condition).map(|(found, _)| found)
     })
 }
 

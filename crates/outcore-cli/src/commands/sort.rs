@@ -169,14 +169,8 @@ fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared>
     };
     // Wrong drives are told before a stream is waited for.
     means.named_drives(0)?;
-    if args.dry_run
-        && let Some(stream) = sources.iter().find(|source| source.is_stream())
-    {
-        return Err(
-            Error::usage("plan sort", "the size of a stream is not known")
-                .path(&stream.name)
-                .hint("name a file"),
-        );
+    if args.dry_run {
+        inputs::refuse_streams(&sources, "plan sort")?;
     }
     let kept = Kept {
         sources: &sources,

@@ -139,14 +139,8 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
     let started = Instant::now();
     let means = load(&args.means, &args.drives)?;
     let sources = inputs::find(&args.inputs, Streams::Taken)?;
-    if args.dry_run
-        && let Some(stream) = sources.iter().find(|source| source.is_stream())
-    {
-        return Err(
-            Error::usage("plan view", "the size of a stream is not known")
-                .path(&stream.name)
-                .hint("name a file"),
-        );
+    if args.dry_run {
+        inputs::refuse_streams(&sources, "plan view")?;
     }
     let output = Target::File(args.output.clone());
     let kept = Kept {

@@ -50,6 +50,25 @@ pub(crate) struct LineRequest<'a> {
     pub(crate) takes_records: bool,
 }
 
+impl LineRequest<'_> {
+    /// Begins to record the run's I/O, if that is wanted.
+    fn start_recording(
+        &self,
+        context: &Context,
+        means: Means,
+        (sources, target): (&[Source], &Target),
+    ) -> Result<Means> {
+        let kept = Kept {
+            sources,
+            target: Some(target),
+            force: self.force,
+            ..Kept::default()
+        };
+        let recorder = context.reporter.recorder();
+        recorder.start(means, self.record_io, kept)
+    }
+}
+
 /// What an output may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overwrite {
@@ -100,14 +119,7 @@ impl LineJob {
         let target = choose_target(request, &sources, &means)?;
         // Wrong drives are told before a stream is waited for.
         means.named_drives(0)?;
-        let kept = Kept {
-            sources: &sources,
-            target: Some(&target),
-            force: request.force,
-            ..Kept::default()
-        };
-        let recorder = context.reporter.recorder();
-        let means = recorder.start(means, request.record_io, kept)?;
+        let means = request.start_recording(context, means, (&sources, &target))?;
         let (files, spool) = to_files(context, &means, &sources, &target, request.takes_records)?;
         let data_bytes = bytes_of(&files)?;
         let mut job = means.job(scratch_drives(&means, &target, data_bytes)?);
@@ -286,14 +298,7 @@ impl Stream {
             .path(path)
             .hint("write raw records: name it .bin"));
         }
-        let kept = Kept {
-            sources: &sources,
-            target: Some(&target),
-            force: request.force,
-            ..Kept::default()
-        };
-        let recorder = context.reporter.recorder();
-        let means = recorder.start(means, request.record_io, kept)?;
+        let means = request.start_recording(context, means, (&sources, &target))?;
         Ok(Stream {
             means,
             sources,

@@ -2,6 +2,7 @@
 //! server, however that ends.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -294,7 +295,7 @@ fn mount(place: &Place) -> Option<Child> {
 }
 
 /// The same of a file of that name.
-pub(crate) fn mount_as(place: &Place, name: &str) -> Option<Child> {
+fn mount_as(place: &Place, name: &str) -> Option<Child> {
     let mountpoint = place.path("m");
     // It may be there, and dead.
     let _ = fs::create_dir(&mountpoint);
@@ -316,8 +317,28 @@ pub(crate) fn mount_as(place: &Place, name: &str) -> Option<Child> {
     Some(child)
 }
 
+/// Mounts `v`, whose file has that name and these bytes from any place; it ends when asked to.
+pub(crate) fn check_mounted(place: &Place, name: &str, sorted: &[u8]) {
+    let Some(mut child) = mount_as(place, name) else {
+        return;
+    };
+    let path = place.path("m").join(name);
+    assert_eq!(fs::metadata(&path).unwrap().len(), sorted.len() as u64);
+    assert!(fs::read(&path).unwrap() == sorted);
+    let file = fs::File::open(&path).unwrap();
+    for at in (0..sorted.len() - 5000).step_by(77_777).rev() {
+        let mut part = vec![0; 5000];
+        file.read_exact_at(&mut part, at as u64).unwrap();
+        assert!(part == sorted[at..at + 5000], "{at}");
+    }
+    drop(file);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(wait_for(&mut child).code(), Some(0));
+    wait_unmounted(&place.path("m"));
+}
+
 /// Waits until nothing is mounted there.
-pub(crate) fn wait_unmounted(mountpoint: &Path) {
+fn wait_unmounted(mountpoint: &Path) {
     let started = Instant::now();
     let is_free = || fs::read_dir(mountpoint).is_ok_and(|mut entries| entries.next().is_none());
     while !is_free() {

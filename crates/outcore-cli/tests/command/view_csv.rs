@@ -1,12 +1,8 @@
 //! `outcore view` on CSV: what is read through a view, by any command, is what `outcore sort --csv`
 //! writes, header first; ranks count records.
 
-use std::fs;
-
-use rustix::process::{Pid, Signal, kill_process};
-
 use crate::support::*;
-use crate::view::{mount_as, wait_unmounted};
+use crate::view::check_mounted;
 
 const BY: [&str; 5] = ["--csv", "--by", "price:nr", "--by", "name"];
 
@@ -204,20 +200,5 @@ fn the_mounted_csv_is_the_sorted_one_from_any_place() {
     place.write("in.csv", &sales(3000, 2, true));
     build(&place, &["in.csv"], &BY).ok();
     let sorted = sorted(&place, &["in.csv"], &BY);
-    let Some(mut child) = mount_as(&place, "sorted.csv") else {
-        return;
-    };
-    let path = place.path("m").join("sorted.csv");
-    assert_eq!(fs::metadata(&path).unwrap().len(), sorted.len() as u64);
-    assert!(fs::read(&path).unwrap() == sorted);
-    let file = fs::File::open(&path).unwrap();
-    for at in (0..sorted.len() - 5000).step_by(77_777).rev() {
-        let mut part = vec![0; 5000];
-        std::os::unix::fs::FileExt::read_exact_at(&file, &mut part, at as u64).unwrap();
-        assert!(part == sorted[at..at + 5000], "{at}");
-    }
-    drop(file);
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    assert_eq!(wait_for(&mut child).code(), Some(0));
-    wait_unmounted(&place.path("m"));
+    check_mounted(&place, "sorted.csv", &sorted);
 }

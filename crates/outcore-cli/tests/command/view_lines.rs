@@ -1,12 +1,8 @@
 //! `outcore view` on lines: what is read through a view is what `outcore sort` writes with the same
 //! flags, in a pipe, a file and a mount.
 
-use std::fs;
-
-use rustix::process::{Pid, Signal, kill_process};
-
 use crate::support::*;
-use crate::view::{mount_as, wait_unmounted};
+use crate::view::check_mounted;
 
 /// Lines of a word, a number and an end; some words are frequent, some lines long.
 fn table(rows: usize) -> Vec<u8> {
@@ -174,20 +170,5 @@ fn the_mounted_text_has_the_size_and_the_bytes_of_the_sorted_one() {
     let place = Place::new();
     place.write("in.txt", &table(30_000));
     let sorted = build(&place, &[]);
-    let Some(mut child) = mount_as(&place, "sorted.txt") else {
-        return;
-    };
-    let path = place.path("m").join("sorted.txt");
-    assert_eq!(fs::metadata(&path).unwrap().len(), sorted.len() as u64);
-    assert!(fs::read(&path).unwrap() == sorted);
-    let file = fs::File::open(&path).unwrap();
-    for at in (0..sorted.len() - 5000).step_by(77_777).rev() {
-        let mut part = vec![0; 5000];
-        std::os::unix::fs::FileExt::read_exact_at(&file, &mut part, at as u64).unwrap();
-        assert!(part == sorted[at..at + 5000], "{at}");
-    }
-    drop(file);
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    assert_eq!(wait_for(&mut child).code(), Some(0));
-    wait_unmounted(&place.path("m"));
+    check_mounted(&place, "sorted.txt", &sorted);
 }

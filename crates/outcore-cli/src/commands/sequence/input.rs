@@ -5,12 +5,12 @@
 
 use std::path::{Path, PathBuf};
 
+use outcore::Result;
 use outcore::algo::sequence::Table;
 use outcore::algo::sort::SortInput;
 use outcore::data::NpyHeader;
 use outcore::data::expr::Schema;
 use outcore::job::Job;
-use outcore::{Error, Result};
 use outcore_formats::inputs::{self, Input, Source, Streams};
 use outcore_formats::means::Means;
 use outcore_formats::output::Target;
@@ -133,10 +133,7 @@ fn copy(
     spool: &mut Option<Spool>,
 ) -> Result<Source> {
     if args.dry_run {
-        let cause = "the size of a stream is not known";
-        return Err(Error::usage("plan", cause)
-            .path(&source.name)
-            .hint("name a file"));
+        inputs::refuse_streams([source], "plan")?;
     }
     let is_known = records::named(&args.record.to_request())?.is_some();
     let spool = match spool {
