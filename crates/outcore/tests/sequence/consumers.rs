@@ -163,6 +163,14 @@ proptest! {
         let (found, _) = histogram_table(&job, &small, 10, Some((0.0, 100.0))).unwrap();
         let expected: Vec<u64> = (0..10).map(|bin| items.iter().filter(|x| *x % 100 / 10 == bin).count() as u64).collect();
         prop_assert_eq!(found.counts, expected);
+        let (_, once) = histogram_table(&job, &table, 10, Some((0.0, 1.0))).unwrap();
+        if n > 0 {
+            // The range is found by a pass of its own.
+            let (found, twice) = histogram_table(&job, &table, 10, None).unwrap();
+            prop_assert_eq!(found.counts.iter().sum::<u64>(), n as u64);
+            prop_assert_eq!((once.passes, twice.passes), (1, 2));
+            prop_assert_eq!(twice.read_bytes, 2 * once.read_bytes);
+        }
     }
 
     #[test]

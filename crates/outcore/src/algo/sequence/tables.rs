@@ -235,14 +235,12 @@ pub fn histogram_table(
     range: Option<(f64, f64)>,
 ) -> Result<(Histogram, PassSummary)> {
     let (table, kind) = table.numbers()?;
-    let mut passes = 1;
-    let (low, high) = match range {
-        Some(range) => range,
+    let ((low, high), before) = match range {
+        Some(range) => (range, None),
         None => {
-            passes = 2;
             let both = [Reduction::Min, Reduction::Max];
-            let (found, _) = reduce_table(job, &table, &both)?;
-            (to_f64(found[0]), to_f64(found[1]))
+            let (found, summary) = reduce_table(job, &table, &both)?;
+            ((to_f64(found[0]), to_f64(found[1])), Some(summary))
         }
     };
     if !(low <= high && low.is_finite() && high.is_finite()) {
@@ -277,7 +275,10 @@ pub fn histogram_table(
         })?
     });
     let range = (low, high);
-    let summary = PassSummary { passes, ..summary };
+    let summary = match before {
+        Some(before) => before.and(summary),
+        None => summary,
+    };
     Ok((Histogram { range, counts }, summary))
 }
 
