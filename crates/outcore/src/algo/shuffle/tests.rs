@@ -16,6 +16,10 @@ use crate::drive::fault::FaultDevice;
 use crate::drive::ram::{RamDevice, RamOptions};
 use crate::job::{JobOptions, ScratchDrive};
 
+#[allow(unreachable_pub)]
+#[path = "../../../tests/support/often.rs"]
+mod often;
+
 /// What a run may use.
 #[derive(Debug, Clone, Copy)]
 struct Means {
@@ -436,7 +440,7 @@ fn cancelling_ends_a_shuffle_and_leaves_nothing() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(often::tried(40))]
 
     #[test]
     fn small_inputs_are_permuted_by_the_definition(
