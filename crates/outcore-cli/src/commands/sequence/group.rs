@@ -143,10 +143,13 @@ fn target_of(request: &GroupRequest<'_>, means: &outcore_formats::means::Means) 
     match &target {
         Target::Shards { manifest, .. } => Err(Error::usage(
             "create output",
-            "distinct records go into one file, not into shards",
+            "distinct records go into one file, not into shards: how many there are is known last",
         )
         .path(manifest)
-        .hint("leave {drive} out of the name; scratch is spread over the drives all the same")),
+        .hint(
+            "leave {drive} out of the name; scratch is spread over the drives all the same, and \
+             `outcore sort` makes shards of the result",
+        )),
         _ => Ok(target),
     }
 }
