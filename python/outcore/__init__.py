@@ -14,7 +14,7 @@ step. `outcore.sim` simulates drives.
 from . import sim as sim
 from ._api import gen, plan, sort, verify
 from ._column import Column, col, index, x
-from ._dataset import Dataset, Lines, open, tabulate
+from ._dataset import Dataset, open, tabulate
 from ._errors import (
     AccessError,
     CheckFailedError,
@@ -26,6 +26,7 @@ from ._errors import (
     OutcoreError,
     UsageError,
 )
+from ._lines import Disorder, Lines
 from ._outcore import __version__
 from ._progress import Progress
 from ._shuffle import Shuffled, shuffle, shuffled
@@ -52,6 +53,7 @@ __all__ = [
     "Damage",
     "Dataset",
     "DatasetEntry",
+    "Disorder",
     "DriveStatus",
     "DriveTraffic",
     "GenSummary",

@@ -21,32 +21,27 @@ import glob
 import math
 import os
 import random
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union, overload
 
 from . import _api as api
 from . import _outcore
-from . import _summary as summary
 from ._column import Column
 from ._errors import usage
+from ._lazy import Lazy
+from ._lines import Lines
 from ._progress import Watcher, telling
 from ._records import records
-from ._summary import WriteSummary
 from ._units import whole
 from ._wire import (
     CallStep,
     DatasetRequest,
     MapStep,
     ScanStep,
-    ShuffleStep,
-    SortLinesStep,
     SortStep,
-    StepRequest,
     UniqueStep,
     WhereStep,
     WriteParts,
-    WriteTo,
     Zipped,
 )
 
@@ -70,6 +65,7 @@ def open(
     dtype: npt.DTypeLike | None = None,
     record: api.Record | None = None,
     lines: Literal[False] = False,
+    zero_terminated: Literal[False] = False,
     memory: api.Size | None = None,
     threads: SupportsIndex | None = None,
     drives: Paths = (),
@@ -81,6 +77,7 @@ def open(
     src: Paths,
     *,
     lines: Literal[True],
+    zero_terminated: bool = False,
     memory: api.Size | None = None,
     threads: SupportsIndex | None = None,
     drives: Paths = (),
@@ -93,6 +90,7 @@ def open(
     dtype: npt.DTypeLike | None = None,
     record: api.Record | None = None,
     lines: bool = False,
+    zero_terminated: bool = False,
     memory: api.Size | None = None,
     threads: SupportsIndex | None = None,
     drives: Paths = (),
@@ -107,6 +105,7 @@ def open(
         dtype, record: What a record is, as in `sort`.
         lines: Text: a `Lines` of lines ended by a newline. Files that end in `.gz` or `.zst` are
             unpacked: as they are read, or to scratch where a step needs all lines.
+        zero_terminated: Lines end with NUL, not newline.
         memory, threads, drives, io, scratch_limit: What each pass may use, as in `sort`. Scratch
             that no drive is named for lies beside the output, or in the current directory.
 
@@ -114,10 +113,13 @@ def open(
     """
     if lines and not (dtype is None and record is None):
         raise usage("choose type", "lines and a type of records", "give one of the two")
+    if zero_terminated and not lines:
+        raise usage("choose type", "records do not end with NUL", "give lines=True as well")
     request = DatasetRequest(
         inputs=_found(src),
         records=records(dtype, record, None),
         lines=bool(lines),
+        terminator=0 if zero_terminated else ord("\n"),
         count=None,
         zipped=[],
         means=api._means(memory, threads, drives, io, scratch_limit, api._SEED),
@@ -149,6 +151,7 @@ def tabulate(
         inputs=[],
         records=records(None, None, None),
         lines=False,
+        terminator=ord("\n"),
         count=whole("count", count),
         zipped=[],
         means=api._means(memory, threads, drives, io, scratch_limit, api._SEED),
@@ -158,49 +161,7 @@ def tabulate(
     return numbers if f is None else numbers.map(f)
 
 
-class _Lazy:
-    """Files, what is done to each item, and what may be used for it."""
-
-    def __init__(self, request: DatasetRequest) -> None:
-        self._request = request
-        self._type, self._item_bytes, self._steps = _outcore.describe(request)
-
-    def __repr__(self) -> str:
-        return f"<outcore.{type(self).__name__}: {self._steps}>"
-
-    def explain(self) -> str:
-        """The passes over it, in order, with the plan of the first. Headers are read, and a sample
-        where that decides the way."""
-        return _outcore.explain(self._request, "consume")
-
-    def write(
-        self,
-        dst: api.StrPath,
-        *,
-        force: bool = False,
-        progress: Watcher | bool | None = None,
-    ) -> WriteSummary:
-        """Writes all items, in order; the output appears whole or not at all.
-
-        Args:
-            dst: Where the result goes, as in `sort`: of records, a name that ends in `.npy` gets a
-                header, and one with `{drive}` in it becomes one shard a drive; of lines, one that
-                ends in `.gz` or `.zst` is compressed.
-            force: Replace an output that exists; never an input.
-            progress: As in `sort`.
-        """
-        to = WriteTo(output=os.fsdecode(dst), force=bool(force))
-        with telling(progress, ("write",)) as tell:
-            return summary.written_of(_outcore.write(self._request, to, tell))
-
-    def _with(self, step: StepRequest) -> DatasetRequest:
-        return DatasetRequest({**self._request, "steps": [*self._request["steps"], step]})
-
-    def _shuffle_step(self, seed: SupportsIndex, epoch: SupportsIndex) -> ShuffleStep:
-        return ShuffleStep(shuffle_seed=whole("seed", seed), epoch=whole("epoch", epoch))
-
-
-class Dataset(_Lazy):
+class Dataset(Lazy):
     """Records of files and what is done to each; see `open`."""
 
     def __init__(self, request: DatasetRequest, dtype: np.dtype[Any] | None) -> None:
@@ -541,140 +502,11 @@ class Dataset(_Lazy):
         return numpy.dtype(f"V{self._item_bytes}")
 
 
-class Lines(_Lazy):
-    """Lines of files and what is done to them; see `open`. Lines are bytes without their newline."""
-
-    def sort(
-        self,
-        key: api.Keys | None = None,
-        *,
-        separator: str | None = None,
-        order: str = "",
-        by: api.Keys | None = None,
-        csv: bool = False,
-        header: bool = True,
-        on_error: Literal["fail", "skip"] = "fail",
-        descending: bool = False,
-        stable: bool = False,
-        unique: bool = False,
-    ) -> Lines:
-        """The lines in order: that of their bytes, or of keys.
-
-        Args:
-            key: Keys as GNU sort's `-k` has them, the weightiest first: `"2,2n"`.
-            separator: The byte between fields, as `-t`; without it fields begin where blanks do.
-            order: Letters of GNU sort for lines and keys without their own: `"n"`, `"V"`.
-            by: For JSON lines, paths of fields: `".user.id"`, or `".price:r"` for the largest first.
-                With `csv`, names of columns or their numbers from 1, with letters behind a colon for
-                how they compare: `"price:nr"`.
-            csv: The files are CSV, whose quotes may hold separators and newlines. `separator` is a comma
-                by default, in files called `.tsv` a tab. It must be the last step; iteration then
-                gives the lines of the file that would be written, the header among them.
-            header: The first line of each file of CSV names its columns, and comes first.
-            on_error: What becomes of a line without such a field: `"fail"` names the first,
-                `"skip"` leaves them out. How many is in the summary of `write`, and told by a warning
-                where there is none.
-            descending: Largest first.
-            stable: Equal keys keep the order of the input.
-            unique: The first line of each key.
-        """
-        if key is not None and by is not None:
-            raise usage("sort", "keys both by key and by by", "give one of the two")
-        if csv and by is None:
-            raise usage("sort", "CSV without a column", "name one with by=")
-        if on_error not in ("fail", "skip"):
-            raise usage("sort", f"`{on_error}` is no way to go on", "give fail or skip")
-        if separator is not None and len(os.fsencode(separator)) != 1:
-            raise usage("sort", "the separator is not one byte", "give one character of ASCII")
-        step = SortLinesStep(
-            line_keys=_texts(key),
-            letters=order,
-            separator=None if separator is None else os.fsencode(separator)[0],
-            by=_texts(by),
-            is_csv=bool(csv),
-            has_header=bool(header),
-            skips=on_error == "skip",
-            descending=bool(descending),
-            stable=bool(stable),
-            unique=bool(unique),
-        )
-        return Lines(self._with(step))
-
-    def shuffle(self, seed: SupportsIndex = api._SEED, *, epoch: SupportsIndex = 0) -> Lines:
-        """The lines in a random order, as `Dataset.shuffle` has it."""
-        return Lines(self._with(self._shuffle_step(seed, epoch)))
-
-    def unique(self, *, counts: bool = False) -> Lines:
-        """Each distinct line once, in order; with `counts`, behind its count as `uniq -c` writes it."""
-        return Lines(self._with(UniqueStep(is_counted=bool(counts), counted=None)))
-
-    def count(self) -> int:
-        """Number of lines."""
-        with telling(None, ("count",)) as tell:
-            count, skipped = _outcore.count_lines(self._request, tell)
-        _tell_skipped(skipped)
-        return count
-
-    def map_reduce(self, f: Callable[[list[bytes]], Any], op: Callable[[Any, Any], Any]) -> Any:
-        """What `f` makes of lists of lines, one value each, put together with `op`, which must be
-        associative; `None` of nothing. One pass; the values are of any kind.
-
-            >>> log.map_reduce(lambda lines: collections.Counter(map(len, lines)), operator.add)
-        """
-        values = (f(lines) for lines in self)
-        first = next(values, None)
-        return functools.reduce(op, values, first) if first is not None else None
-
-    def head(self, k: SupportsIndex = 10) -> list[bytes]:
-        """The first `k` lines; little more is read than is needed."""
-        count = whole("k", k)
-        found: list[bytes] = []
-        for lines in self if count else ():
-            found += lines[: count - len(found)]
-            if len(found) == count:
-                break
-        return found
-
-    def sample(self, k: SupportsIndex, seed: SupportsIndex = api._SEED) -> list[bytes]:
-        """`k` lines, every choice being equally likely, in the order of the input; all of them where
-        there are fewer. The sample must fit into `memory`."""
-        number, chosen = whole("k", k), whole("seed", seed)
-        with telling(None, ("read input",)) as tell:
-            lines, skipped = _outcore.sample_lines(self._request, number, chosen, tell)
-        _tell_skipped(skipped)
-        return lines
-
-    def __iter__(self) -> Iterator[list[bytes]]:
-        """All lines in order, in lists."""
-        rest = b""
-        batches = _outcore.batches(self._request)
-        for data in batches:
-            lines = (rest + data).split(b"\n")
-            rest = lines.pop()
-            if lines:
-                yield lines
-        if rest:
-            yield [rest]
-        _tell_skipped(batches.skipped)
-
-
-def _tell_skipped(count: int) -> None:
-    """Lines that were left out where no summary says so."""
-    if count:
-        warnings.warn(f"{count:,} lines have no key and were left out", stacklevel=3)
-
-
 def _manifest_of(pattern: str) -> str:
     """The manifest of files whose names have `{part}` in them, as the command names it."""
     for tie in ("-", "_", ".", ""):
         pattern = pattern.replace(tie + "{part}", "")
     return f"{pattern}.outcore.json"
-
-
-def _texts(keys: api.Keys | None) -> list[str]:
-    if keys is None:
-        return []
-    return [keys] if isinstance(keys, str) else [str(key) for key in keys]
 
 
 def _found(src: Paths) -> list[str]:

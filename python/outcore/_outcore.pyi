@@ -1,6 +1,7 @@
 """The native module: one function a job."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, final
 
 from ._wire import (
@@ -39,6 +40,7 @@ __all__ = [
     "View",
     "__version__",
     "batches",
+    "check_lines",
     "count_lines",
     "describe",
     "explain",
@@ -57,6 +59,7 @@ __all__ = [
     "sim_replay",
     "sim_run",
     "sort",
+    "split_lines",
     "top",
     "verify",
     "write",
@@ -140,6 +143,17 @@ def count_lines(request: DatasetRequest, tell: Tell | None) -> tuple[int, int]: 
 def sample_lines(
     request: DatasetRequest, count: int, seed: int, tell: Tell | None
 ) -> tuple[list[bytes], int]: ...
+def check_lines(
+    request: DatasetRequest, tell: Tell | None
+) -> tuple[Path, int, bytes] | None: ...
+def split_lines(
+    request: DatasetRequest,
+    pattern: str,
+    parts: int | None,
+    lines: int,
+    force: bool,
+    tell: Tell | None,
+) -> tuple[list[Path], int]: ...
 def write(request: DatasetRequest, to: WriteTo, tell: Tell | None) -> WriteReply: ...
 def partition(
     request: DatasetRequest, bucket: str, to: WriteParts, tell: Tell | None

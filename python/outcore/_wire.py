@@ -196,6 +196,7 @@ class SortLinesStep(TypedDict):
     is_csv: bool
     has_header: bool
     skips: bool
+    merges: bool
     descending: bool
     stable: bool
     unique: bool
@@ -240,6 +241,7 @@ class DatasetRequest(TypedDict):
     inputs: list[str]
     records: RecordsRequest
     lines: bool
+    terminator: int
     count: int | None
     zipped: list[Zipped]
     means: MeansRequest

@@ -43,6 +43,7 @@ mod _outcore {
     use crate::view::View;
     use std::path::PathBuf;
 
+    use outcore_formats::split::Cut;
     use pyo3::prelude::*;
     use pyo3::pybacked::PyBackedBytes;
     use pyo3::types::{PyByteArray, PyBytes};
@@ -233,6 +234,33 @@ mod _outcore {
         tell: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<(Vec<Bound<'py, PyBytes>>, u64)> {
         consume::sample_lines(py, request, count, seed, tell)
+    }
+
+    /// The first line of a dataset that is not in order.
+    #[pyfunction]
+    #[pyo3(signature = (request, tell))]
+    fn check_lines<'py>(
+        py: Python<'py>,
+        request: Dataset,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<(PathBuf, u64, Bound<'py, PyBytes>)>> {
+        consume::check_lines(py, request, tell)
+    }
+
+    /// Writes the lines of a dataset to several files: `parts`, or so many that each has `lines`.
+    #[pyfunction]
+    #[pyo3(signature = (request, pattern, parts, lines, force, tell))]
+    fn split_lines(
+        py: Python<'_>,
+        request: Dataset,
+        pattern: String,
+        parts: Option<u64>,
+        lines: u64,
+        force: bool,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(Vec<PathBuf>, u64)> {
+        let cut = parts.map_or(Cut::Records(lines), Cut::Parts);
+        consume::split_lines(py, request, (pattern, cut, force), tell)
     }
 
     /// Writes the items of a dataset.

@@ -53,6 +53,106 @@ def test_lines_are_sorted_as_gnu_sort_does(text: outcore.Lines, here: Path) -> N
     assert all_of(outcore.open("versions", lines=True).sort(order="V")) == [b"v1.9", b"v1.10"]
 
 
+def test_lines_ended_by_nul_are_those_of_newlines_turned_round(here: Path) -> None:
+    items = [b"%d\n%d" % (i * 7919 % 101, i) for i in range(3000)]
+    (here / "names").write_bytes(b"".join(item + b"\0" for item in items[:2000]))
+    (here / "more.gz").write_bytes(gzip.compress(b"\0".join(items[2000:])))
+    names = outcore.open(["names", "more.gz"], lines=True, zero_terminated=True, memory="64MiB")
+    assert all_of(names) == items and names.count() == 3000
+    assert names.head(2) == items[:2] and names.sample(5000) == items
+    assert all_of(names.sort()) == sorted(items)
+    assert names.sort("1,1n").write("sorted").records == 3000
+    by_number = sorted(items, key=lambda item: (int(item.split()[0]), item))
+    assert (here / "sorted").read_bytes() == b"".join(item + b"\0" for item in by_number)
+    assert sorted(all_of(names.shuffle(3))) == sorted(items)
+    twice = outcore.open(["names", "names"], lines=True, zero_terminated=True).unique(counts=True)
+    assert all_of(twice) == [b"      2 " + item for item in sorted(items[:2000])]
+    assert twice.count() == 2000
+    assert outcore.open("names", lines=True).count() == 2001
+    with pytest.raises(outcore.UsageError, match="newlines"):
+        names.sort(by="1", csv=True).write("none")
+    with pytest.raises(outcore.UsageError, match="NUL"):
+        outcore.open("names", dtype="u8", zero_terminated=True)  # type: ignore[call-overload]
+
+
+def test_files_in_order_are_merged_and_a_line_out_of_order_is_named(here: Path) -> None:
+    parts = [sorted(WORDS[start::3]) for start in range(3)]
+    for number, words in enumerate(parts):
+        (here / f"run-{number}").write_bytes(b"".join(word + b"\n" for word in words))
+    with gzip.open(here / "run-2.gz", "wb") as packed:
+        packed.write((here / "run-2").read_bytes())
+    runs = outcore.open(["run-0", "run-1", "run-2.gz"], lines=True, memory="64MiB")
+    merged = runs.merge()
+    assert all_of(merged) == sorted(WORDS) and "merge" in merged.explain()
+    assert runs.merge(unique=True).write("each").records == len(set(WORDS))
+    assert (here / "each").read_bytes() == b"".join(w + b"\n" for w in sorted(set(WORDS)))
+    assert merged.unique().count() == len(set(WORDS))
+    with pytest.raises(outcore.UsageError, match="a step before it"):
+        runs.sort().merge()
+
+    assert outcore.open("each", lines=True).check(unique=True) is None
+    assert merged.check() is None
+    # Files follow one another.
+    found = runs.check()
+    assert found == outcore.Disorder("run-1", 1, parts[1][0])
+    (here / "odd.gz").write_bytes(gzip.compress(b"a 1\nb 3\nc 2\n"))
+    odd = outcore.open("odd.gz", lines=True)
+    assert odd.check() is None
+    assert odd.check("2,2n") == ("odd.gz", 3, b"c 2")
+    descending = odd.check("2,2nr")
+    assert descending is not None and descending.line_number == 2
+    (here / "same").write_bytes(b"x\nx\n")
+    same = outcore.open("same", lines=True)
+    assert same.check() is None and same.check(unique=True) == ("same", 2, b"x")
+    (here / "a.csv").write_bytes(b'id,n\n1,"x\ny"\n3,z\n2,w\n')
+    table = outcore.open("a.csv", lines=True)
+    by_id = table.check(by="id:n", csv=True)
+    assert by_id is not None and by_id.line == b"2,w"
+    assert table.check(by="id:n", csv=True, unique=True, on_error="skip") is not None
+    (here / "b.csv").write_bytes(b"id,n\n2,w\n4,v\n")
+    (here / "c.csv").write_bytes(b"id,n\n1,u\n3,t\n")
+    both = outcore.open(["b.csv", "c.csv"], lines=True).merge(by="id:n", csv=True)
+    assert all_of(both) == [b"id,n", b"1,u", b"2,w", b"3,t", b"4,v"]
+
+
+def test_lines_are_split_into_parts_that_make_up_the_whole(
+    text: outcore.Lines, here: Path
+) -> None:
+    whole = b"".join(word + b"\n" for word in WORDS)
+    names = text.split("part-of-{part}.txt", parts=7)
+    assert names == [f"part-of-{part:02}.txt" for part in range(7)]
+    parts = [(here / name).read_bytes() for name in names]
+    assert b"".join(parts) == whole and all(part.endswith(b"\n") for part in parts)
+    assert max(map(len, parts)) - min(map(len, parts)) < 2 * max(map(len, WORDS)) + 2
+    few = text.sort().split("sorted-{part}.gz", lines=15_000)
+    found = [outcore.open(name, lines=True).count() for name in few]
+    assert found == [15_000, 15_000, 10_000]
+    assert all_of(outcore.open(few, lines=True)) == sorted(WORDS)
+    (here / "z").write_bytes(b"a\n1\0b\0c")
+    nul = outcore.open("z", lines=True, zero_terminated=True)
+    assert [Path(name).read_bytes() for name in nul.split("z-{part}", lines=2)] == [
+        b"a\n1\0b\0",
+        b"c\0",
+    ]
+    with pytest.raises(outcore.UsageError, match="exists already") as raised:
+        text.split("part-of-{part}.txt", parts=7)
+    assert raised.value.hint is not None and "force=True" in raised.value.hint
+    assert text.split("part-of-{part}.txt", parts=7, force=True) == names
+    (here / "own-01").write_bytes(whole)
+    own = outcore.open("own-01", lines=True)
+    for wrong in (
+        lambda: text.split("same.txt", parts=2),
+        lambda: text.split("p-{part}"),
+        lambda: text.split("p-{part}", parts=2, lines=2),
+        lambda: text.split("p-{part}", parts=0),
+        # Never an input.
+        lambda: own.split("own-{part}", parts=2, force=True),
+    ):
+        with pytest.raises(outcore.UsageError):
+            wrong()
+    assert not list(here.glob("p-*")) and (here / "own-01").read_bytes() == whole
+
+
 def test_json_lines_are_sorted_by_a_field(here: Path) -> None:
     rows = [{"user": {"id": i * 37 % 101}, "n": i} for i in range(500)]
     (here / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -18,6 +18,7 @@
 //! | [`means`] | memory, threads, drives, device |
 //! | [`job`] | a sort settled: its job and its plan; the generator of a `gen`; what a check found |
 //! | [`blocks`] | bytes in order into a new file |
+//! | [`split`] | files cut into parts of whole lines or records |
 //! | [`spool`] | streams and compressed files, copied to scratch |
 //! | [`record`] | the I/O of a run, recorded |
 //! | [`cost`] | what a run used, and how much of the drives' speed |
@@ -37,6 +38,7 @@ pub mod record;
 pub mod record_cost;
 pub mod records;
 pub mod spelling;
+pub mod split;
 pub mod spool;
 pub mod text;
 pub mod view;

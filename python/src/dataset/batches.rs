@@ -87,7 +87,7 @@ fn send_lines(stage: &Stage, run: &Run, to: &SyncSender<Message>) -> Result<()> 
     let mut lines = Vec::with_capacity(LINES_BYTES);
     while let Some(line) = reader.next_record()? {
         lines.extend_from_slice(line);
-        lines.push(b'\n');
+        lines.push(stage.terminator);
         if lines.len() >= LINES_BYTES {
             // Nobody listens only if the iterator is gone.
             to.send(Ok(lines)).map_err(|_| Error::interrupted())?;

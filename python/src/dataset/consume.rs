@@ -23,9 +23,11 @@ use outcore::algo::sort::SortInput;
 use outcore::data::RecordFormat;
 use outcore::data::expr::Schema;
 use outcore::job::Job;
+use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
 use outcore_formats::inputs::{Source, Streams};
 use outcore_formats::output::{self, Consent, Target};
+use outcore_formats::split::{Cut, SplitRequest, split};
 use outcore_formats::text::compress::Compression;
 use outcore_formats::text::reader::{Frame, RecordReader};
 use outcore_formats::text::sample::choose;
@@ -251,16 +253,17 @@ pub(crate) fn count_lines(
             if Compression::of(&input.source.path).is_some() {
                 let sources = vec![input.source.clone()];
                 let job = stage.job(run)?;
-                let mut reader = RecordReader::new(&job, sources, FRAME);
+                let frame = Frame::Terminator(stage.terminator);
+                let mut reader = RecordReader::new(&job, sources, frame);
                 while reader.next_record()?.is_some() {
                     lines += 1;
                 }
                 continue;
             }
-            lines += u64::from(!ends_its_last_line(&input.source.path)?);
+            lines += u64::from(!ends_its_last_line(&input.source.path, stage.terminator)?);
             plain.push(file);
         }
-        let lines = lines + count_newlines(&stage.job(run)?, &plain)?;
+        let lines = lines + count_ends(&stage.job(run)?, &plain, stage.terminator)?;
         Ok((lines, stage.skipped()))
     })
 }
@@ -286,14 +289,61 @@ pub(crate) fn sample_lines<'py>(
     Ok((lines.collect(), skipped))
 }
 
-const FRAME: Frame = Frame::Terminator(b'\n');
+/// The first line that is not in the order of the last step: file, number from 1, line.
+pub(crate) fn check_lines<'py>(
+    py: Python<'py>,
+    request: Dataset,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<(PathBuf, u64, Bound<'py, PyBytes>)>> {
+    let found = watched(py, request, tell, move |mut stage, run| {
+        stage.take_steps(Mode::Run, run)?;
+        stage.disorder(run)
+    })?;
+    Ok(found.map(|found| {
+        let line = PyBytes::new(py, &found.line);
+        (found.path, found.line_number, line)
+    }))
+}
+
+/// Writes lines to several files, as many or so many lines each; gives their names, and the number of
+/// lines that were left out before.
+pub(crate) fn split_lines(
+    py: Python<'_>,
+    request: Dataset,
+    (pattern, cut, force): (String, Cut, bool),
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(Vec<PathBuf>, u64)> {
+    watched(py, request, tell, move |mut stage, run| {
+        let what = SplitRequest {
+            pattern: &pattern,
+            cut,
+            replace: force,
+            inputs: stage.inputs.iter().filter_map(|i| i.source.key).collect(),
+        };
+        what.check()?;
+        stage.beside = parent_of(Path::new(&pattern)).to_path_buf();
+        settled(&mut stage, run)?;
+        if matches!(cut, Cut::Parts(_)) {
+            // Where parts end is told by the length of all.
+            stage.unpack_files(run)?;
+        }
+        let job = stage.job(run)?;
+        let mut reader = line_reader(&stage, &job)?;
+        let data_bytes = stage.inputs.iter().map(|input| input.data_bytes).sum();
+        let frame = Frame::Terminator(stage.terminator);
+        let (_, names) = split(&job, &mut reader, frame, data_bytes, what)?;
+        drop(reader);
+        Ok((names, stage.skipped()))
+    })
+}
 
 /// The lines of a stage as they come.
 pub(super) fn line_reader<'a>(stage: &Stage, job: &'a Job) -> Result<RecordReader<'a>> {
     match stage.items() {
         Items::Lines => {
             let sources = stage.inputs.iter().map(|input| input.source.clone());
-            Ok(RecordReader::new(job, sources.collect(), FRAME))
+            let frame = Frame::Terminator(stage.terminator);
+            Ok(RecordReader::new(job, sources.collect(), frame))
         }
         Items::Records(_) => Err(Error::usage("read dataset", "it has records, not lines")
             .hint("open it with lines=True")),
@@ -301,13 +351,13 @@ pub(super) fn line_reader<'a>(stage: &Stage, job: &'a Job) -> Result<RecordReade
 }
 
 /// Ends of lines in files.
-pub(super) fn count_newlines(job: &Job, files: &[SortInput]) -> Result<u64> {
-    let step = |count, byte| count + u64::from(byte == b'\n');
+pub(super) fn count_ends(job: &Job, files: &[SortInput], terminator: u8) -> Result<u64> {
+    let step = |count, byte| count + u64::from(byte == terminator);
     fold(job, &read::<u8>(files), 0, step, |a, b| a + b)
 }
 
 /// Whether a file is empty or its last byte ends a line.
-pub(super) fn ends_its_last_line(path: &Path) -> Result<bool> {
+pub(super) fn ends_its_last_line(path: &Path, terminator: u8) -> Result<bool> {
     let last = || -> std::io::Result<Option<u8>> {
         let mut file = File::open(path)?;
         if file.metadata()?.len() == 0 {
@@ -319,7 +369,7 @@ pub(super) fn ends_its_last_line(path: &Path) -> Result<bool> {
         Ok(Some(byte[0]))
     };
     let last = last().map_err(|error| Error::io("read input", &error).path(path))?;
-    Ok(last.is_none_or(|byte| byte == b'\n'))
+    Ok(last.is_none_or(|byte| byte == terminator))
 }
 
 /// Values of Python that wait to be folded, by number.

@@ -15,12 +15,20 @@ use outcore_formats::text::json::JsonFields;
 
 use super::{ScanStep, ShuffleStep, SortLinesStep, SortStep, Step};
 
+/// How lines are put in order.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LinesHow {
+    pub(super) options: LineSortOptions,
+    /// Whether each file is in order already.
+    pub(super) merges: bool,
+}
+
 /// A step that needs all items.
 pub(super) enum Ending {
     Sort(SortOptions, Decided),
-    SortLines(Box<dyn LineOrder>, LineSortOptions),
+    SortLines(Box<dyn LineOrder>, LinesHow),
     /// Becomes a [`Ending::SortLines`] when its files are looked at.
-    SortCsv(CsvSort, LineSortOptions),
+    SortCsv(CsvSort, LinesHow),
     Shuffle(ShuffleStep),
     Group(Grouping, Decided),
     Scan(ScanOp, Inclusion),
@@ -111,9 +119,10 @@ fn scan_of(step: &ScanStep) -> Result<Ending> {
     Ok(Ending::Scan(op, inclusion))
 }
 
-/// What a step does to lines.
-pub(super) fn of_lines(step: Step) -> Result<Ending> {
+/// What a step does to lines that end with `terminator`.
+pub(super) fn of_lines(step: Step, terminator: u8) -> Result<Ending> {
     let plain = |unique, count| LineSortOptions {
+        terminator,
         unique,
         count,
         ..LineSortOptions::default()
@@ -125,7 +134,11 @@ pub(super) fn of_lines(step: Step) -> Result<Ending> {
                 unique: true,
                 ..GnuSort::default()
             })?;
-            Ending::SortLines(Box::new(order), plain(!step.is_counted, step.is_counted))
+            let how = LinesHow {
+                options: plain(!step.is_counted, step.is_counted),
+                merges: false,
+            };
+            Ending::SortLines(Box::new(order), how)
         }
         Step::SortLines(step) => {
             let options = LineSortOptions {
@@ -135,9 +148,14 @@ pub(super) fn of_lines(step: Step) -> Result<Ending> {
                 },
                 ..plain(step.unique, false)
             };
+            let how = LinesHow {
+                options,
+                merges: step.merges,
+            };
             match step.is_csv {
-                true => Ending::SortCsv(csv_of(step)?, options),
-                false => Ending::SortLines(line_order(step)?, options),
+                true if terminator != b'\n' => return Err(csv_has_newlines()),
+                true => Ending::SortCsv(csv_of(step)?, how),
+                false => Ending::SortLines(line_order(step)?, how),
             }
         }
         _ => return Err(wrong_step("it is a step of records")),
@@ -195,6 +213,10 @@ fn line_order(step: SortLinesStep) -> Result<Box<dyn LineOrder>> {
 pub(super) fn csv_is_last() -> Error {
     wrong_step("a sort of CSV is the last one: others would take its header for a line")
         .hint("write it, and open what was written")
+}
+
+fn csv_has_newlines() -> Error {
+    Error::usage("sort", "records of CSV end with newlines").hint("open it without zero_terminated")
 }
 
 fn wrong_step(cause: &str) -> Error {

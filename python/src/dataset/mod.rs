@@ -41,6 +41,8 @@ pub(crate) struct Dataset {
     inputs: Vec<PathBuf>,
     records: request::Records,
     lines: bool,
+    /// What ends a line.
+    terminator: u8,
     count: Option<u64>,
     zipped: Vec<Zipped>,
     means: request::Means,
@@ -120,6 +122,8 @@ pub(crate) struct SortLinesStep {
     is_csv: bool,
     has_header: bool,
     skips: bool,
+    /// Whether each file is in this order already.
+    merges: bool,
     descending: bool,
     stable: bool,
     unique: bool,

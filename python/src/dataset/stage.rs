@@ -11,7 +11,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use outcore::algo::lines::{LineSortOptions, plan_lines, sample_lines, sort_lines};
+use outcore::algo::lines::{
+    Disorder, LineSortOptions, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
+};
 use outcore::algo::sequence::group::{group, plan_group};
 use outcore::algo::sequence::producer::Producer;
 use outcore::algo::sequence::tables::scan_table;
@@ -33,12 +35,10 @@ use outcore_formats::spool::{Spool, unpack_packed};
 use outcore_formats::text::compress::Compression;
 use outcore_formats::text::output::Dress;
 
-use super::ending::{self, Ending};
+use super::ending::{self, Ending, LinesHow};
 use super::{Call, CallStep, Dataset, Raised, Step, consume};
 use crate::jobs::no_pipe;
 use crate::run::Run;
-
-const LINE_END: u8 = b'\n';
 
 /// Whether steps that need all items are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +94,8 @@ impl From<PassSummary> for Done {
 pub(super) struct Stage {
     pub(super) means: Means,
     pub(super) inputs: Vec<Input>,
+    /// What ends a line.
+    pub(super) terminator: u8,
     items: Items,
     ending: Option<Ending>,
     steps: std::vec::IntoIter<Step>,
@@ -147,6 +149,7 @@ impl Stage {
         Ok(Stage {
             means,
             inputs,
+            terminator: request.terminator,
             items,
             ending: None,
             steps: request.steps.into_iter(),
@@ -287,9 +290,11 @@ impl Stage {
                 let (_, plan) = settle_sort(means, inputs, None, &decided.format, *options)?;
                 plan.to_string()
             }
-            Ending::SortLines(order, options) => {
+            // It is read as it comes.
+            Ending::SortLines(_, LinesHow { merges: true, .. }) => return Ok(text),
+            Ending::SortLines(order, how) => {
                 let job = self.job(run)?;
-                let size = sample_lines(&job, &self.files(), order.as_ref(), *options)?;
+                let size = sample_lines(&job, &self.files(), order.as_ref(), how.options)?;
                 plan_lines(size)?.to_string()
             }
             // Its columns are known when all files have been looked at.
@@ -334,8 +339,8 @@ impl Stage {
 
     /// How the lines look that are written. CSV is looked at, and made ready.
     pub(super) fn dress(&mut self, run: &Run) -> Result<Dress> {
-        let (csv, options) = match self.ending.take() {
-            Some(Ending::SortCsv(csv, options)) => (csv, options),
+        let (csv, how) = match self.ending.take() {
+            Some(Ending::SortCsv(csv, how)) => (csv, how),
             other => {
                 self.ending = other;
                 return Ok(Dress::default());
@@ -351,9 +356,35 @@ impl Stage {
             input.header_bytes = file.start_bytes;
             input.source = file;
         }
-        let options = found.options(options);
-        self.ending = Some(Ending::SortLines(Box::new(found.order), options));
+        let how = LinesHow {
+            options: found.options(how.options),
+            ..how
+        };
+        self.ending = Some(Ending::SortLines(Box::new(found.order), how));
         Ok(found.dress)
+    }
+
+    /// The first line that is not in the order of the last step, a sort, if there is one; with the name
+    /// that the caller knows its file by.
+    pub(super) fn disorder(&mut self, run: &Run) -> Result<Option<Disorder>> {
+        self.dress(run)?;
+        let Some(Ending::SortLines(order, how)) = self.ending.take() else {
+            return Err(Error::usage("check lines", "no order is asked about"));
+        };
+        self.unpack_files(run)?;
+        let job = self.job(run)?;
+        let found = check_lines(&job, &self.files(), order.as_ref(), how.options);
+        let found = found.map_err(|error| self.explain(error))?;
+        Ok(found.map(|disorder| {
+            let sources = self.inputs.iter().map(|input| &input.source);
+            let source = sources
+                .into_iter()
+                .find(|source| source.path == disorder.path);
+            Disorder {
+                path: source.map_or(disorder.path, |source| source.name.clone()),
+                ..disorder
+            }
+        }))
     }
 
     /// Lines that earlier passes left out.
@@ -409,15 +440,19 @@ impl Stage {
                     skipped: 0,
                 }
             }
-            Ending::SortLines(order, options) => {
+            Ending::SortLines(order, how) => {
                 let data_bytes: u64 = inputs.iter().map(|input| input.data_bytes).sum();
                 let drives = means.scratch_drives(data_bytes, &self.beside)?;
                 let job = self.scratch_left(run.job(means, drives));
                 let options = LineSortOptions {
                     replace,
-                    ..*options
+                    ..how.options
                 };
-                let done = sort_lines(&job, &self.files(), output, order.as_ref(), options);
+                let put_in_order = match how.merges {
+                    true => merge_lines,
+                    false => sort_lines,
+                };
+                let done = put_in_order(&job, &self.files(), output, order.as_ref(), options);
                 let done = done.map_err(|error| self.explain(error))?;
                 Done {
                     records: done.lines_out,
@@ -466,15 +501,18 @@ impl Stage {
         self.unpack_files(run)?;
         let joined = self.inputs.len().saturating_sub(1);
         for input in &self.inputs[..joined] {
-            if !consume::ends_its_last_line(&input.source.path)? {
+            if !consume::ends_its_last_line(&input.source.path, self.terminator)? {
                 return Err(Error::usage("copy lines", "its last line has no end")
                     .path(&input.source.name)
                     .hint("end it, or sort or shuffle the lines, which ends it in the output"));
             }
         }
-        let mut lines = consume::count_newlines(&self.job(run)?, &self.files())?;
+        let mut lines = consume::count_ends(&self.job(run)?, &self.files(), self.terminator)?;
         if let Some(last) = self.inputs.last() {
-            lines += u64::from(!consume::ends_its_last_line(&last.source.path)?);
+            lines += u64::from(!consume::ends_its_last_line(
+                &last.source.path,
+                self.terminator,
+            )?);
         }
         let bytes = RecordFormat::parse_type("u8")?;
         let table = Table::read(&self.files(), &bytes, Schema::of_format(&bytes));
@@ -522,7 +560,7 @@ impl Stage {
     }
 
     /// Unpacks what is compressed to scratch.
-    fn unpack_files(&mut self, run: &Run) -> Result<()> {
+    pub(super) fn unpack_files(&mut self, run: &Run) -> Result<()> {
         let inputs = std::mem::take(&mut self.inputs);
         let (means, beside) = (&self.means, &self.beside);
         let job = run.job(means, Vec::new());
@@ -550,7 +588,7 @@ impl Stage {
                 record_bytes: records.table.format().record_bytes(),
             },
             Items::Lines => Unit::Lines {
-                terminator: LINE_END,
+                terminator: self.terminator,
             },
         }
     }
@@ -562,11 +600,16 @@ impl Stage {
         };
         let how = match ending {
             Ending::Sort(options, _) if options.unique => "sort, one a key",
-            Ending::SortLines(_, LineSortOptions { count: true, .. }) => "count each",
-            Ending::SortLines(_, options) | Ending::SortCsv(_, options) if options.unique => {
-                "sort, one a key"
+            Ending::SortLines(_, how) if how.options.count => "count each",
+            Ending::SortLines(_, how) | Ending::SortCsv(_, how) => {
+                match (how.merges, how.options.unique) {
+                    (false, false) => "sort",
+                    (false, true) => "sort, one a key",
+                    (true, false) => "merge",
+                    (true, true) => "merge, one a key",
+                }
             }
-            Ending::Sort(..) | Ending::SortLines(..) | Ending::SortCsv(..) => "sort",
+            Ending::Sort(..) => "sort",
             Ending::Shuffle(_) => "shuffle",
             Ending::Group(Grouping::Unique, _) => "unique",
             Ending::Group(Grouping::Counted, _) => "count each",
@@ -579,7 +622,7 @@ impl Stage {
     fn take(&mut self, step: Step) -> Result<()> {
         let records = match (&mut self.items, step) {
             (Items::Lines, step) => {
-                self.ending = Some(ending::of_lines(step)?);
+                self.ending = Some(ending::of_lines(step, self.terminator)?);
                 return Ok(());
             }
             (Items::Records(records), step) => (records, step),

@@ -1,0 +1,56 @@
+"""What datasets of records and of lines have in common: a request that grows by steps."""
+
+from __future__ import annotations
+
+import os
+from typing import SupportsIndex
+
+from . import _api as api
+from . import _outcore
+from . import _summary as summary
+from ._progress import Watcher, telling
+from ._summary import WriteSummary
+from ._units import whole
+from ._wire import DatasetRequest, ShuffleStep, StepRequest, WriteTo
+
+
+class Lazy:
+    """Files, what is done to each item, and what may be used for it."""
+
+    def __init__(self, request: DatasetRequest) -> None:
+        self._request = request
+        self._type, self._item_bytes, self._steps = _outcore.describe(request)
+
+    def __repr__(self) -> str:
+        return f"<outcore.{type(self).__name__}: {self._steps}>"
+
+    def explain(self) -> str:
+        """The passes over it, in order, with the plan of the first. Headers are read, and a sample
+        where that decides the way."""
+        return _outcore.explain(self._request, "consume")
+
+    def write(
+        self,
+        dst: api.StrPath,
+        *,
+        force: bool = False,
+        progress: Watcher | bool | None = None,
+    ) -> WriteSummary:
+        """Writes all items, in order; the output appears whole or not at all.
+
+        Args:
+            dst: Where the result goes, as in `sort`: of records, a name that ends in `.npy` gets a
+                header, and one with `{drive}` in it becomes one shard a drive; of lines, one that
+                ends in `.gz` or `.zst` is compressed.
+            force: Replace an output that exists; never an input.
+            progress: As in `sort`.
+        """
+        to = WriteTo(output=os.fsdecode(dst), force=bool(force))
+        with telling(progress, ("write",)) as tell:
+            return summary.written_of(_outcore.write(self._request, to, tell))
+
+    def _with(self, step: StepRequest) -> DatasetRequest:
+        return DatasetRequest({**self._request, "steps": [*self._request["steps"], step]})
+
+    def _shuffle_step(self, seed: SupportsIndex, epoch: SupportsIndex) -> ShuffleStep:
+        return ShuffleStep(shuffle_seed=whole("seed", seed), epoch=whole("epoch", epoch))

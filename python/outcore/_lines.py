@@ -1,0 +1,300 @@
+"""Lazy datasets of lines: text ended by newlines or NULs, JSON lines, CSV.
+
+    >>> import outcore
+    >>> log = outcore.open("*.log", lines=True)
+    >>> log.sort("2,2n", unique=True).write("by-second-field.txt")
+
+Each step is one of the command's with the same options and the same bytes as its result.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple, SupportsIndex
+
+from . import _api as api
+from . import _outcore
+from ._errors import usage
+from ._lazy import Lazy
+from ._progress import Watcher, telling
+from ._units import whole
+from ._wire import SortLinesStep, UniqueStep
+
+
+class Disorder(NamedTuple):
+    """The first line that is not in order."""
+
+    path: str
+    """The file that it is in."""
+    line_number: int
+    """Its number in that file, from 1."""
+    line: bytes
+    """The line, or its first 4 KiB."""
+
+
+class Lines(Lazy):
+    """Lines of files and what is done to them; see `open`. Lines are bytes without what ends them."""
+
+    def sort(
+        self,
+        key: api.Keys | None = None,
+        *,
+        separator: str | None = None,
+        order: str = "",
+        by: api.Keys | None = None,
+        csv: bool = False,
+        header: bool = True,
+        on_error: Literal["fail", "skip"] = "fail",
+        descending: bool = False,
+        stable: bool = False,
+        unique: bool = False,
+    ) -> Lines:
+        """The lines in order: that of their bytes, or of keys.
+
+        Args:
+            key: Keys as GNU sort's `-k` has them, the weightiest first: `"2,2n"`.
+            separator: The byte between fields, as `-t`; without it fields begin where blanks do.
+            order: Letters of GNU sort for lines and keys without their own: `"n"`, `"V"`.
+            by: For JSON lines, paths of fields: `".user.id"`, or `".price:r"` for the largest first.
+                With `csv`, names of columns or their numbers from 1, with letters behind a colon for
+                how they compare: `"price:nr"`.
+            csv: The files are CSV, whose quotes may hold separators and newlines. `separator` is a comma
+                by default, in files called `.tsv` a tab. It must be the last step; iteration then
+                gives the lines of the file that would be written, the header among them.
+            header: The first line of each file of CSV names its columns, and comes first.
+            on_error: What becomes of a line without such a field: `"fail"` names the first,
+                `"skip"` leaves them out. How many is in the summary of `write`, and told by a warning
+                where there is none.
+            descending: Largest first.
+            stable: Equal keys keep the order of the input.
+            unique: The first line of each key.
+        """
+        step = _sort_step(
+            "sort",
+            key,
+            separator=separator,
+            order=order,
+            by=by,
+            csv=csv,
+            header=header,
+            on_error=on_error,
+            descending=descending,
+            stable=stable,
+            unique=unique,
+        )
+        return Lines(self._with(step))
+
+    def merge(
+        self,
+        key: api.Keys | None = None,
+        *,
+        separator: str | None = None,
+        order: str = "",
+        by: api.Keys | None = None,
+        csv: bool = False,
+        header: bool = True,
+        on_error: Literal["fail", "skip"] = "fail",
+        descending: bool = False,
+        stable: bool = False,
+        unique: bool = False,
+    ) -> Lines:
+        """The lines of files each of which is in order already, as `sort -m` has it: all are read side by
+        side, and nothing goes to scratch. What a file that is not in order leads to is in no order.
+        The first step; its options are those of `sort`."""
+        if self._request["steps"]:
+            raise usage("merge", "a step before it", "merge files as they are, or sort")
+        step = _sort_step(
+            "merge",
+            key,
+            separator=separator,
+            order=order,
+            by=by,
+            csv=csv,
+            header=header,
+            on_error=on_error,
+            descending=descending,
+            stable=stable,
+            unique=unique,
+        )
+        return Lines(self._with(step))
+
+    def check(
+        self,
+        key: api.Keys | None = None,
+        *,
+        separator: str | None = None,
+        order: str = "",
+        by: api.Keys | None = None,
+        csv: bool = False,
+        header: bool = True,
+        on_error: Literal["fail", "skip"] = "fail",
+        descending: bool = False,
+        stable: bool = False,
+        unique: bool = False,
+    ) -> Disorder | None:
+        """The first line that is not in the order that `sort` would make with these options, as `sort -c`
+        finds it, or `None`; files follow one another. With `unique`, a line of the same key as the one
+        before is out of order too."""
+        step = _sort_step(
+            "check",
+            key,
+            separator=separator,
+            order=order,
+            by=by,
+            csv=csv,
+            header=header,
+            on_error=on_error,
+            descending=descending,
+            stable=stable,
+            unique=unique,
+        )
+        with telling(None, ("check",)) as tell:
+            found = _outcore.check_lines(self._with(step), tell)
+        if found is None:
+            return None
+        path, line_number, line = found
+        return Disorder(os.fsdecode(path), line_number, line)
+
+    def split(
+        self,
+        pattern: api.StrPath,
+        *,
+        parts: SupportsIndex | None = None,
+        lines: SupportsIndex | None = None,
+        force: bool = False,
+        progress: Watcher | bool | None = None,
+    ) -> list[str]:
+        """Writes the lines, in order, to several files that appear together; gives their names.
+
+        Args:
+            pattern: The files' names, with `{part}` for the number; compressed if they end in `.gz` or
+                `.zst`.
+            parts: So many files of about as many bytes. A line lies in the part in which its first byte
+                would.
+            lines: So many lines a file; one of the two is given.
+            force: Replace files that exist; never an input.
+            progress: As in `sort`.
+
+            >>> log.shuffle(seed=1).split("part-{part}.txt.zst", parts=8)
+        """
+        if (parts is None) == (lines is None):
+            raise usage("split", "not one of parts and lines", "give one of the two")
+        name = os.fsdecode(pattern)
+        number = None if parts is None else whole("parts", parts)
+        each = 1 if lines is None else whole("lines", lines)
+        with telling(progress, ("split",)) as tell:
+            names, skipped = _outcore.split_lines(
+                self._request, name, number, each, bool(force), tell
+            )
+        _tell_skipped(skipped)
+        return [os.fsdecode(name) for name in names]
+
+    def shuffle(self, seed: SupportsIndex = api._SEED, *, epoch: SupportsIndex = 0) -> Lines:
+        """The lines in a random order, as `Dataset.shuffle` has it."""
+        return Lines(self._with(self._shuffle_step(seed, epoch)))
+
+    def unique(self, *, counts: bool = False) -> Lines:
+        """Each distinct line once, in order; with `counts`, behind its count as `uniq -c` writes it."""
+        return Lines(self._with(UniqueStep(is_counted=bool(counts), counted=None)))
+
+    def count(self) -> int:
+        """Number of lines."""
+        with telling(None, ("count",)) as tell:
+            count, skipped = _outcore.count_lines(self._request, tell)
+        _tell_skipped(skipped)
+        return count
+
+    def map_reduce(self, f: Callable[[list[bytes]], Any], op: Callable[[Any, Any], Any]) -> Any:
+        """What `f` makes of lists of lines, one value each, put together with `op`, which must be
+        associative; `None` of nothing. One pass; the values are of any kind.
+
+            >>> log.map_reduce(lambda lines: collections.Counter(map(len, lines)), operator.add)
+        """
+        values = (f(lines) for lines in self)
+        first = next(values, None)
+        return functools.reduce(op, values, first) if first is not None else None
+
+    def head(self, k: SupportsIndex = 10) -> list[bytes]:
+        """The first `k` lines; little more is read than is needed."""
+        count = whole("k", k)
+        found: list[bytes] = []
+        for lines in self if count else ():
+            found += lines[: count - len(found)]
+            if len(found) == count:
+                break
+        return found
+
+    def sample(self, k: SupportsIndex, seed: SupportsIndex = api._SEED) -> list[bytes]:
+        """`k` lines, every choice being equally likely, in the order of the input; all of them where
+        there are fewer. The sample must fit into `memory`."""
+        number, chosen = whole("k", k), whole("seed", seed)
+        with telling(None, ("read input",)) as tell:
+            lines, skipped = _outcore.sample_lines(self._request, number, chosen, tell)
+        _tell_skipped(skipped)
+        return lines
+
+    def __iter__(self) -> Iterator[list[bytes]]:
+        """All lines in order, in lists."""
+        rest, end = b"", bytes([self._request["terminator"]])
+        batches = _outcore.batches(self._request)
+        for data in batches:
+            lines = (rest + data).split(end)
+            rest = lines.pop()
+            if lines:
+                yield lines
+        if rest:
+            yield [rest]
+        _tell_skipped(batches.skipped)
+
+
+def _sort_step(
+    job: str,
+    key: api.Keys | None,
+    *,
+    separator: str | None,
+    order: str,
+    by: api.Keys | None,
+    csv: bool,
+    header: bool,
+    on_error: str,
+    descending: bool,
+    stable: bool,
+    unique: bool,
+) -> SortLinesStep:
+    """The step of a sort, a merge or a check."""
+    if key is not None and by is not None:
+        raise usage(job, "keys both by key and by by", "give one of the two")
+    if csv and by is None:
+        raise usage(job, "CSV without a column", "name one with by=")
+    if on_error not in ("fail", "skip"):
+        raise usage(job, f"`{on_error}` is no way to go on", "give fail or skip")
+    if separator is not None and len(os.fsencode(separator)) != 1:
+        raise usage(job, "the separator is not one byte", "give one character of ASCII")
+    return SortLinesStep(
+        line_keys=_texts(key),
+        letters=order,
+        separator=None if separator is None else os.fsencode(separator)[0],
+        by=_texts(by),
+        is_csv=bool(csv),
+        has_header=bool(header),
+        skips=on_error == "skip",
+        merges=job == "merge",
+        descending=bool(descending),
+        stable=bool(stable),
+        unique=bool(unique),
+    )
+
+
+def _tell_skipped(count: int) -> None:
+    """Lines that were left out where no summary says so."""
+    if count:
+        warnings.warn(f"{count:,} lines have no key and were left out", stacklevel=3)
+
+
+def _texts(keys: api.Keys | None) -> list[str]:
+    if keys is None:
+        return []
+    return [keys] if isinstance(keys, str) else [str(key) for key in keys]
