@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::engine::run as simulate;
 use super::pattern::{parse_access, read_pages};
-use super::workloads::Network;
+use super::workloads::{Network, front, requests_of};
 use super::{
     FlowReport, GpuConfig, GpuReport, HostIo, KernelSpec, Path, Scheduling, Setup, Workload,
 };
@@ -38,9 +38,10 @@ pub struct GpuArgs {
     /// bytes.
     #[arg(long)]
     pub pages: Option<PathBuf>,
-    /// Requests of each named workload to simulate, in whole kernels.
-    #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub requests: u64,
+    /// Requests of each named workload, and of a trace, to simulate, in whole kernels from the front
+    /// [default: 50000 of a named one, all of a trace].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub requests: Option<u64>,
     /// Preset of the drive.
     #[arg(long, default_value = "pm9a3")]
     pub preset: String,
@@ -82,6 +83,9 @@ pub struct GpuArgs {
     pub json: bool,
 }
 
+/// Requests of a named workload where none are asked for.
+const NAMED_REQUESTS: u64 = 50_000;
+
 fn usage(cause: impl Into<String>) -> Error {
     Error::usage("read options", cause)
 }
@@ -90,7 +94,7 @@ fn usage(cause: impl Into<String>) -> Error {
 pub fn run(args: &GpuArgs) -> Result<u8> {
     let mut workloads = Vec::new();
     for name in &args.workload {
-        workloads.push(named(name, args.requests)?);
+        workloads.push(named(name, args.requests.unwrap_or(NAMED_REQUESTS))?);
     }
     if let Some(path) = &args.trace {
         workloads.push(recorded(path, args)?);
@@ -196,6 +200,15 @@ fn recorded(path: &FilePath, args: &GpuArgs) -> Result<Workload> {
             spec.pages.push(page);
         }
     }
+    let all = specs.len();
+    if let Some(requests_max) = args.requests {
+        specs = front(specs.iter(), requests_max);
+    }
+    let requests = specs.iter().map(requests_of).fold(0, u64::saturating_add);
+    eprintln!(
+        "trace: {} of {all} kernels simulated, {requests} requests (--requests takes the first of them)",
+        specs.len()
+    );
     Ok(Workload {
         name: "trace".to_owned(),
         kernels: specs,

@@ -89,27 +89,35 @@ impl Network {
 
     /// The first kernels of repeated passes whose requests add up to `requests_max`, at least one.
     pub fn workload(self, requests_max: u64) -> Workload {
-        let pass = self.pass();
-        let (mut kernels, mut requests) = (Vec::new(), 0);
-        for kernel in pass.iter().cycle() {
-            let more = requests_of(kernel);
-            if !kernels.is_empty() && requests + more > requests_max {
-                break;
-            }
-            requests += more;
-            kernels.push(kernel.clone());
-        }
         Workload {
             name: self.name().to_owned(),
-            kernels,
+            kernels: front(self.pass().iter().cycle(), requests_max),
         }
     }
+}
+
+/// The first of `kernels`, as many whole ones as make `requests_max` requests; at least one, if there
+/// is one.
+pub fn front<'a>(
+    kernels: impl Iterator<Item = &'a KernelSpec>,
+    requests_max: u64,
+) -> Vec<KernelSpec> {
+    let (mut taken, mut requests) = (Vec::new(), 0u64);
+    for kernel in kernels {
+        requests = requests.saturating_add(requests_of(kernel));
+        if !taken.is_empty() && requests > requests_max {
+            break;
+        }
+        taken.push(kernel.clone());
+    }
+    taken
 }
 
 /// Requests of one launch.
 pub fn requests_of(kernel: &KernelSpec) -> u64 {
     let a_block: u64 = kernel.io.iter().map(|io| u64::from(io.count)).sum();
-    kernel.blocks() * a_block + kernel.pages.len() as u64
+    let patterns = kernel.blocks().saturating_mul(a_block);
+    patterns.saturating_add(kernel.pages.len() as u64)
 }
 
 /// Duration by the roofline of the T4: 8.1 TFLOP/s in single precision, of which half is reached,
@@ -561,6 +569,17 @@ mod tests {
         assert_eq!(read_bytes(&bert, "query"), 12 * 768 * 768 * 2);
         assert_eq!(read_bytes(&bert, "widen"), 12 * 768 * 3072 * 2);
         assert_eq!(read_bytes(&bert, "narrow"), 12 * 768 * 3072 * 2);
+    }
+
+    #[test]
+    fn the_front_of_a_run_is_whole_kernels_and_never_nothing() {
+        let pass = Network::Resnet50.pass();
+        let sum = |kernels: &[KernelSpec]| kernels.iter().map(requests_of).sum::<u64>();
+        let limit = sum(&pass[..5]);
+        for (limit, expected) in [(limit, 5), (limit - 1, 4), (1, 1), (u64::MAX, pass.len())] {
+            assert_eq!(front(pass.iter(), limit).len(), expected, "{limit}");
+        }
+        assert!(front([].iter(), 9).is_empty());
     }
 
     #[test]
