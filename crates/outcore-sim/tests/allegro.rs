@@ -17,7 +17,7 @@ fn traces() -> Vec<PathBuf> {
     let folder =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/reference/gpu-traces");
     let Ok(entries) = std::fs::read_dir(&folder) else {
-        eprintln!("skipped: no traces in {}", folder.display());
+        println!("SKIP: no traces in {}", folder.display());
         return Vec::new();
     };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();

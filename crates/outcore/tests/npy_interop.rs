@@ -11,7 +11,7 @@ fn numpy(script: &str, arguments: &[&str]) -> Option<String> {
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_string());
     let probe = Command::new(&python).args(["-c", "import numpy"]).output();
     if !probe.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: {python} has no numpy (set PYTHON to one that has)");
+        println!("SKIP: {python} has no numpy (set PYTHON to one that has)");
         return None;
     }
     let output = Command::new(&python)

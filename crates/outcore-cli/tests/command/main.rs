@@ -25,6 +25,7 @@ mod sim;
 mod sort;
 mod streams;
 mod support;
+mod traces;
 mod verify;
 mod view;
 mod view_csv;
