@@ -3,8 +3,9 @@
 //! Contract: in a directory a file is made inside a private one, and both go when the [`Target`] is
 //! dropped, however the run ends; what a killed run left is swept by the next. A file that was there
 //! is only ever read. A block device is refused while anything has it mounted, holds it or swaps on
-//! it; it is written to only where its first and last MiB are empty, and never in those, so that
-//! nothing of anybody is lost. Writes everywhere need consent ([`Consent`]).
+//! it; it is written to only where its first and last MiB are empty, and never in these, so that
+//! nothing of anybody is lost, and that it may be measured again. Writes everywhere need consent
+//! ([`Consent`]).
 //!
 //! Bounds: a file of our own is at most a quarter of the free space.
 
@@ -18,8 +19,8 @@ use outcore::drive::{Access, Device, FileFacts, FileId, PrivateDir};
 use outcore::error::{Error, Kind, Result};
 
 const OPERATION: &str = "choose what to measure";
-/// What stays untouched at the beginning of a device that is written to.
-const DEVICE_HEAD_BYTES: u64 = 1 << 20;
+/// What stays untouched at the beginning and at the end of a device that is written to.
+const DEVICE_EDGE_BYTES: u64 = 1 << 20;
 /// With less than this a measurement says nothing.
 const FILE_BYTES_MIN: u64 = 4 << 20;
 /// What tells whose a device is: name, place, bytes.
@@ -194,11 +195,10 @@ fn open(
         Whose::File => target.place.span_bytes = target.facts.len_bytes,
         Whose::BlockDevice => {
             let len_bytes = block_device_bytes(named).unwrap_or(target.facts.len_bytes);
-            target.place.start_bytes = DEVICE_HEAD_BYTES.min(len_bytes);
-            let span_bytes = len_bytes.saturating_sub(DEVICE_HEAD_BYTES);
+            target.place.start_bytes = DEVICE_EDGE_BYTES.min(len_bytes);
+            let span_bytes = len_bytes.saturating_sub(DEVICE_EDGE_BYTES);
             target.place.span_bytes = match is_write_ok {
-                // Its end stays empty too: the next run may write again.
-                true => span_bytes.saturating_sub(DEVICE_HEAD_BYTES).min(file_bytes),
+                true => span_bytes.saturating_sub(DEVICE_EDGE_BYTES).min(file_bytes),
                 false => span_bytes,
             };
         }
@@ -208,9 +208,7 @@ fn open(
             "{} bytes are too few to measure with",
             target.place.span_bytes
         );
-        return Err(Error::usage(OPERATION, cause)
-            .path(named)
-            .hint("name a directory, or a larger file or device"));
+        return Err(Error::usage(OPERATION, cause).path(named));
     }
     Ok(target)
 }
@@ -328,9 +326,9 @@ fn refuse_if_not_empty(path: &Path) -> Result<()> {
     let (mut head, mut tail) = (Vec::new(), Vec::new());
     std::fs::File::open(path)
         .and_then(|mut file| {
-            (&file).take(DEVICE_HEAD_BYTES).read_to_end(&mut head)?;
+            (&file).take(DEVICE_EDGE_BYTES).read_to_end(&mut head)?;
             let len_bytes = file.seek(SeekFrom::End(0))?;
-            file.seek(SeekFrom::Start(len_bytes.saturating_sub(DEVICE_HEAD_BYTES)))?;
+            file.seek(SeekFrom::Start(len_bytes.saturating_sub(DEVICE_EDGE_BYTES)))?;
             file.read_to_end(&mut tail)
         })
         .map_err(|error| Error::io(OPERATION, &error).path(path))?;

@@ -179,6 +179,7 @@ impl DatasetVolume {
             0,
         )?;
         for drive in &drives {
+            refuse_what_is_no_directory(CREATE, drive)?;
             let label = drive.dir.join(FOLDER).join(LABEL);
             if label.exists() {
                 return Err(Error::usage(CREATE, "it belongs to a volume already")
@@ -497,8 +498,24 @@ impl DatasetVolume {
     }
 }
 
+/// Datasets are files: a drive that is a block device has none.
+fn refuse_what_is_no_directory(operation: &str, drive: &VolumeDrive) -> Result<()> {
+    match fs::metadata(&drive.dir) {
+        Ok(facts) if !facts.is_dir() => Err(Error::usage(operation, "it is no directory")
+            .drive(&drive.name)
+            .path(&drive.dir)
+            .hint(
+                "of a block device, name the directory that its file system is mounted at; `outcore \
+                 bench io` and `outcore replay` take devices themselves",
+            )),
+        // What is missing is told by what wants it.
+        _ => Ok(()),
+    }
+}
+
 /// Reads a drive's label.
 fn read_label(drive: &VolumeDrive) -> Result<Label> {
+    refuse_what_is_no_directory(OPEN, drive)?;
     let path = drive.dir.join(FOLDER).join(LABEL);
     let text = fs::read(&path).map_err(|error| {
         let error = Error::io(OPEN, &error).drive(&drive.name).path(&path);
