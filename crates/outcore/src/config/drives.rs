@@ -3,9 +3,9 @@
 //! Contract: a [`DriveSet`] names directories on drives and what is known of each drive: measured
 //! by `outcore drives probe` or written by hand. Everything but the directory is optional; what is
 //! missing is found out or guessed later. An unknown key is an error that names its line and the
-//! nearest known key. Written files are read back to an equal set. Names are unique, since
-//! messages and `{drive}` in output names use them. Sizes and rates are text with a unit or plain
-//! integers (bytes, bytes per second).
+//! nearest known key, and so is a drive's group that no `[[group]]` declares. Written files are read
+//! back to an equal set. Names are unique, since messages and `{drive}` in output names use them.
+//! Sizes and rates are text with a unit or plain integers (bytes, bytes per second).
 //!
 //! ```toml
 //! [[drive]]
@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use super::source::file_error;
 use crate::error::{Error, Result};
+use crate::units::nearest;
 
 const READ: &str = "read drives file";
 
@@ -160,7 +161,8 @@ impl DriveSet {
     /// Reads the text of a drives file; `path` is named in errors, and relative directories are
     /// taken relative to its directory.
     ///
-    /// Errors (usage): broken TOML, an unknown key, an impossible value, a name used twice.
+    /// Errors (usage): broken TOML, an unknown key, an impossible value, a name used twice, a group
+    /// that is not declared.
     pub fn parse(text: &str, path: &Path) -> Result<Self> {
         let mut set: DriveSet =
             toml::from_str(text).map_err(|error| file_error(READ, path, text, &error))?;
@@ -254,11 +256,41 @@ impl DriveSet {
                 ));
             }
         }
-        let mut groups = HashSet::new();
-        match self.groups.iter().find(|group| !groups.insert(&group.name)) {
-            Some(group) => Err(format!("two groups are named `{}`", group.name)),
-            None => Ok(()),
+        self.check_groups()
+    }
+
+    /// What is wrong with the groups, if anything.
+    fn check_groups(&self) -> std::result::Result<(), String> {
+        let mut names = HashSet::new();
+        for group in &self.groups {
+            let name = &group.name;
+            if !names.insert(name.as_str()) {
+                return Err(format!("two groups are named `{name}`"));
+            }
+            let zero = [group.read_bytes_per_s, group.write_bytes_per_s].contains(&Some(0))
+                || group.depth == Some(0);
+            if zero {
+                return Err(format!(
+                    "group `{name}`: bandwidths and depth must be above 0"
+                ));
+            }
         }
+        for drive in &self.drives {
+            let Some(group) = &drive.group else { continue };
+            if names.contains(group.as_str()) {
+                continue;
+            }
+            let known: Vec<&str> = self.groups.iter().map(|group| &group.name[..]).collect();
+            let meant = match nearest(group, &known) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("add `[[group]]` with `name = \"{group}\"`"),
+            };
+            return Err(format!(
+                "drive `{}`: there is no group `{group}`; {meant}",
+                drive.name
+            ));
+        }
+        Ok(())
     }
 
     /// The text of a drives file.
@@ -438,12 +470,31 @@ mod tests {
                 "[[group]]\nname = \"g\"\n[[group]]\nname = \"g\"",
                 "two groups",
             ),
+            (
+                "[[group]]\nname = \"g\"\ndepth = 0",
+                "group `g`: bandwidths and depth must be above 0",
+            ),
+            ("[[group]]\nname = \"g\"\ndepht = 64", "line 3"),
         ];
         for (text, wanted) in refused {
             let error = parse(text).unwrap_err();
             assert_eq!(error.kind(), crate::error::Kind::Usage);
             assert!(error.to_string().contains(wanted), "{error} lacks {wanted}");
         }
+    }
+
+    #[test]
+    fn a_group_that_is_not_declared_is_refused_and_the_nearest_named() {
+        let drive = "[[drive]]\ndir = \"/a\"\ngroup = \"swich0\"\n";
+        let error = parse(drive).unwrap_err().to_string();
+        assert!(
+            error.contains("drive `a`: there is no group `swich0`; add `[[group]]`"),
+            "{error}"
+        );
+        let declared = format!("{drive}[[group]]\nname = \"switch0\"\ndepth = 64\n");
+        let error = parse(&declared).unwrap_err().to_string();
+        assert!(error.contains("did you mean `switch0`?"), "{error}");
+        parse(&declared.replace("swich0", "switch0")).unwrap();
     }
 
     #[test]
@@ -484,7 +535,7 @@ mod tests {
         (rates, rest).prop_map(
             |((read, write, limit, direct_io), (depth, shift, text, weight))| DriveSpec {
                 dir: PathBuf::from(format!("/mnt/{text}x")),
-                group: direct_io.map(|_| text.clone()),
+                group: direct_io.map(|_| "g".to_string()),
                 weight: depth.map(|_| weight),
                 capacity_limit_bytes: limit.map(|limit| limit >> 1),
                 read_bytes_per_s: read.map(|read| u64::from(read) + 1),
@@ -509,7 +560,7 @@ mod tests {
             }
             let group = GroupSpec {
                 name: "g".to_string(),
-                read_bytes_per_s: rate.map(u64::from),
+                read_bytes_per_s: rate.map(|rate| u64::from(rate) + 1),
                 write_bytes_per_s: None,
                 depth: rate.map(|rate| rate / 2 + 1),
             };
