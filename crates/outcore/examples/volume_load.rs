@@ -4,7 +4,8 @@
 //! A path is a directory (temporary files of FILE_BYTES are made in it) or a block device, whose
 //! contents are lost. From the environment: DEPTH, requests in flight; MERGE=0, each piece for itself;
 //! MERGE_BYTES, the longest merged transfer; REQUESTS, how many at most; ONLY, the workloads whose names
-//! contain it; FILL=0, the files are full already.
+//! contain it; FILL=0, the files are full already; SERVERS, how many threads of the volume serve above 16
+//! requests a drive (0 none); the volume decides if not given.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use outcore::config::IoMode;
 use outcore::drive::Op;
 use outcore::drive::os::OsDevice;
 use outcore::volume::load::{VolumeLoad, run};
-use outcore::volume::striped::{Member, StripeOptions, StripedVolume};
+use outcore::volume::striped::{Member, Servers, StripeOptions, StripedVolume};
 use outcore::{Error, Result, units};
 
 fn setting(name: &str, default: &str) -> Result<u64> {
@@ -32,8 +33,16 @@ fn main() -> Result<()> {
         .next()
         .and_then(|word| word.parse().ok())
         .ok_or_else(usage)?;
+    let servers = match std::env::var("SERVERS") {
+        Err(_) => Servers::Auto,
+        Ok(count) => match units::parse_bytes(&count)? {
+            0 => Servers::Never,
+            count => Servers::Always(count as usize),
+        },
+    };
     let options = StripeOptions {
         stripe_bytes: units::parse_bytes(&words.next().ok_or_else(usage)?)?,
+        servers,
         is_merging: setting("MERGE", "1")? != 0,
         merge_bytes_max: Some(setting("MERGE_BYTES", "512KiB")? as usize),
         ..StripeOptions::default()

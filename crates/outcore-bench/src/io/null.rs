@@ -3,7 +3,7 @@
 //! Contract: in-process; every request goes through the volume: mapped, sorted into its drive's list,
 //! given a slot, and back at the next look with nothing moved. What is left is the processor's time for a
 //! request, which bounds what one thread can get out of any number of drives. Several threads have a
-//! submitter each, and share the drives' slots.
+//! submitter each, and share the drives' slots; or one hands all it has to server threads of the volume.
 //! Source: Falcon (ATC 2017) reports 3.7 GB/s of 4 KiB requests on a null block device.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use outcore::drive::{Access, Completion, Device, FileFacts, FileId, PrivateDir, Queue, Request};
 use outcore::error::{Error, Result};
-use outcore::volume::striped::{Member, StripedVolume};
+use outcore::volume::striped::{BackPressure, Member, Servers, StripeOptions, StripedVolume};
 use outcore_chart::Unit;
 
 use super::field::Field;
@@ -135,12 +135,28 @@ impl Queue for NullQueue {
 }
 
 /// Requests a second that `threads`, each with a submitter, get through a volume of `drives` that do
-/// nothing.
-fn submit_for(drives: usize, threads: usize, limit_s: f64, watch: Watch<'_>) -> Result<f64> {
+/// nothing, which `servers` of its own serve, if any.
+fn submit_for(
+    (drives, threads, servers): (usize, usize, usize),
+    limit_s: f64,
+    watch: Watch<'_>,
+) -> Result<f64> {
     let members: Vec<Member> = (0..drives).map(|at| Member::new(at.to_string())).collect();
     let in_flight = drives * SMALL_DEPTH as usize;
     let device: Arc<dyn Device> = Arc::new(NullDevice::default());
-    let volume = StripedVolume::open(device, &members, open_wide(in_flight))?;
+    let options = StripeOptions {
+        // Each batch, half of what is in flight, is above the low mark.
+        volume_pressure: Some(BackPressure {
+            high: in_flight + 1,
+            low: in_flight / 2,
+        }),
+        servers: match servers {
+            0 => Servers::Never,
+            count => Servers::Always(count),
+        },
+        ..open_wide(in_flight)
+    };
+    let volume = StripedVolume::open(device, &members, options)?;
     let load = |_| reads(&volume, (true, SMALL_BYTES), in_flight, (limit_s, watch));
     let seen = in_threads(threads, OPERATION, load);
     seen.into_iter()
@@ -154,8 +170,9 @@ pub(super) fn one_submitter(field: &Field<'_>) -> Result<Section> {
         "One submitting thread",
         "4 KiB requests from one thread through the volume onto drives that do nothing: the ceiling \
          that the processor sets. Falcon reports 3.7 GB/s on a null block device, kernel included. \
-         Below, as many threads as there are processors, each with a submitter of its own: what is to \
-         be had where one thread is the bound.",
+         Below, the same thread with servers, threads of the volume that it hands all to: what the \
+         hand-over costs where drives cost nothing. Last, as many threads as there are processors, each \
+         with a submitter of its own: what is to be had where one thread is the bound.",
     );
     let mut table = Table::new(
         "null",
@@ -163,6 +180,7 @@ pub(super) fn one_submitter(field: &Field<'_>) -> Result<Section> {
         &[
             ("drives", Unit::Count),
             ("threads", Unit::Count),
+            ("servers", Unit::Count),
             ("requests", Unit::Iops),
             ("rate of 4 KiB", Unit::BytesPerS),
             ("processor time a request", Unit::Seconds),
@@ -170,20 +188,23 @@ pub(super) fn one_submitter(field: &Field<'_>) -> Result<Section> {
         ],
     );
     let all = std::thread::available_parallelism().map_or(1, usize::from);
-    for (drives, threads) in [(1, 1), (8, 1), (8, all)] {
+    let others = (all - 1).clamp(1, 4);
+    for (drives, threads, servers) in [(1, 1, 0), (8, 1, 0), (8, 1, others), (8, all, 0)] {
         if !field.step() {
             continue;
         }
         field
             .watch()
             .say("submitting threads on drives that do nothing");
-        let rate = submit_for(drives, threads, field.step_s().min(1.0), field.watch())?;
+        let limit_s = field.step_s().min(1.0);
+        let rate = submit_for((drives, threads, servers), limit_s, field.watch())?;
         table.row([
             Cell::from(drives as f64),
             (threads as f64).into(),
+            (servers as f64).into(),
             rate.into(),
             (rate * SMALL_BYTES as f64).into(),
-            (threads as f64 / rate).into(),
+            ((threads + servers) as f64 / rate).into(),
             (rate * SMALL_BYTES as f64 / PAPER_BYTES_PER_S).into(),
         ]);
     }

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::{Access, Completion, Device, FileFacts, FileId, Op};
-use super::{PrivateDir, Queue, QueueLimits, Request};
+use super::{PrivateDir, Queue, QueueLimits, Request, Waker};
 use crate::error::{Error, Result};
 
 /// What happens.
@@ -291,6 +291,10 @@ impl Queue for FaultQueue {
 
     fn in_flight(&self) -> usize {
         self.inner.in_flight()
+    }
+
+    fn waker(&mut self) -> Option<Waker> {
+        self.inner.waker()
     }
 }
 

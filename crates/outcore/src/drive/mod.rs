@@ -4,7 +4,8 @@
 //! [`Request`]s and returns each exactly once as a [`Completion`] with its buffer, in any order;
 //! short transfers are resumed inside, so fewer bytes than asked for mean the end of the file.
 //! An error belongs to its request alone. Queues are not shared: what a thread submits, the same
-//! thread completes, so no thread is woken for another's I/O.
+//! thread completes, so no thread is woken for another's I/O. Who serves others ([`crate::volume`]) can
+//! be called out of a wait by a [`Waker`].
 //!
 //! Alignment: with direct I/O, address, offset and length of a request are multiples of 4 KiB
 //! ([`BLOCK_BYTES`]); callers keep that everywhere, so that either mode runs the same code.
@@ -30,6 +31,7 @@ pub mod record;
 mod uring;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -157,6 +159,22 @@ pub trait Device: Send + Sync {
     }
 }
 
+/// Ends a wait in [`Queue::complete`] from another thread; one that comes before the wait ends it too.
+#[derive(Clone)]
+pub struct Waker(Arc<dyn Fn() + Send + Sync>);
+
+impl Waker {
+    /// One that calls `wake`.
+    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Waker(Arc::new(wake))
+    }
+
+    /// Ends the wait.
+    pub fn wake(&self) {
+        (self.0)();
+    }
+}
+
 /// A thread's own lane to a [`Device`].
 pub trait Queue {
     /// Takes a request; it starts now or at the next [`Queue::complete`].
@@ -175,4 +193,9 @@ pub trait Queue {
     /// Says that buffers of `pool` will be handed in over and over: the queue may fix all of the pool in
     /// memory once rather than each buffer for each request. A hint that changes nothing else.
     fn keep(&mut self, _pool: &Pool) {}
+
+    /// What ends a wait from another thread; nothing where a wait cannot be ended, or never lasts.
+    fn waker(&mut self) -> Option<Waker> {
+        None
+    }
 }

@@ -497,7 +497,64 @@ impl Device for OsDevice {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
     use super::*;
+    use crate::drive::{Op, Request};
+    use crate::memory::{Budget, Pool};
+
+    #[test]
+    fn a_rings_waker_ends_a_wait_for_what_does_not_come() {
+        if !uring::is_available() {
+            println!("SKIP: no io_uring here");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let device = OsDevice::with_engine(IoMode::Buffered, Engine::Uring);
+        let file = device.open(&path, Access::Update).unwrap();
+        let mut queue = device.queue(4).unwrap();
+        let waker = queue.waker().unwrap();
+        let pool = Pool::new(&Budget::new(1 << 20), "test", BLOCK_BYTES, 1).unwrap();
+        queue.submit(Request {
+            token: 1,
+            op: Op::Read,
+            file,
+            drive_index: 0,
+            offset_bytes: 0,
+            buf: pool.take().unwrap().into(),
+        });
+        let mut pipe = File::options().write(true).open(&path).unwrap();
+        let mut done = Vec::new();
+        for _ in 0..3 {
+            let (returned, has_returned) = channel();
+            std::thread::scope(|scope| {
+                let (waker, pipe) = (waker.clone(), &mut pipe);
+                scope.spawn(move || {
+                    waker.wake();
+                    // A wait that goes on all the same is ended by what it waits for.
+                    if has_returned.recv_timeout(Duration::from_secs(10)).is_err() {
+                        pipe.write_all(&[7; BLOCK_BYTES]).unwrap();
+                    }
+                });
+                let wait = Some(Duration::from_secs(60));
+                queue.complete(wait, &mut done).unwrap();
+                // The other thread is gone already if it had to write.
+                returned.send(()).unwrap_or_default();
+            });
+            assert_eq!((done.len(), queue.in_flight()), (0, 1));
+        }
+        pipe.write_all(&[7; BLOCK_BYTES]).unwrap();
+        while done.is_empty() {
+            let wait = Some(Duration::from_secs(60));
+            queue.complete(wait, &mut done).unwrap();
+        }
+        assert_eq!(done[0].result, Ok(BLOCK_BYTES));
+    }
 
     #[test]
     fn a_short_transfer_is_resumed_and_the_end_of_a_file_is_not_an_error() {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::io::{Errno, pread, preadv, pwrite, pwritev};
 
 use super::os::{FileTable, OpenFile, Progress};
-use super::{Completion, IoBuf, Op, Queue, Request};
+use super::{Completion, IoBuf, Op, Queue, Request, Waker};
 use crate::error::{Error, Result};
 
 /// Most blocking threads behind one queue.
@@ -26,8 +26,9 @@ pub(crate) struct PsyncQueue {
     in_flight: usize,
     work: Option<Sender<Work>>,
     work_end: Arc<Mutex<Receiver<Work>>>,
-    done: Receiver<Completion>,
-    done_end: Sender<Completion>,
+    /// What is over; nothing where somebody only ends a wait.
+    done: Receiver<Option<Completion>>,
+    done_end: Sender<Option<Completion>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -56,7 +57,7 @@ impl PsyncQueue {
                 loop {
                     let next = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok((request, file)) = next else { return };
-                    if done.send(transfer(request, &file)).is_err() {
+                    if done.send(Some(transfer(request, &file))).is_err() {
                         return;
                     }
                 }
@@ -111,23 +112,23 @@ impl Queue for PsyncQueue {
         };
         if let Some((request, file)) = refused {
             // No thread could be started: do it here.
-            let _ = self.done_end.send(transfer(request, &file));
+            let _ = self.done_end.send(Some(transfer(request, &file)));
         }
     }
 
     fn complete(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> Result<()> {
         let before = done.len();
         while let Ok(completion) = self.done.try_recv() {
-            self.in_flight -= 1;
-            done.push(completion);
+            self.in_flight -= usize::from(completion.is_some());
+            done.extend(completion);
         }
         let Some(limit) = wait.filter(|_| done.len() == before && self.in_flight > 0) else {
             return Ok(());
         };
         match self.done.recv_timeout(limit) {
             Ok(completion) => {
-                self.in_flight -= 1;
-                done.push(completion);
+                self.in_flight -= usize::from(completion.is_some());
+                done.extend(completion);
                 Ok(())
             }
             Err(RecvTimeoutError::Timeout) => Ok(()),
@@ -140,6 +141,14 @@ impl Queue for PsyncQueue {
 
     fn in_flight(&self) -> usize {
         self.in_flight
+    }
+
+    fn waker(&mut self) -> Option<Waker> {
+        let done = self.done_end.clone();
+        Some(Waker::new(move || {
+            // A queue that is gone waits no more.
+            let _ = done.send(None);
+        }))
     }
 }
 

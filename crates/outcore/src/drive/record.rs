@@ -29,7 +29,7 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use super::{Access, Completion, Device, FileFacts, FileId, Op};
-use super::{PrivateDir, Queue, QueueLimits, Request};
+use super::{PrivateDir, Queue, QueueLimits, Request, Waker};
 use crate::error::{Error, Result};
 
 use trace::{FLAG_FAILED, KIND_READ, KIND_SYNC, KIND_TRIM, KIND_WRITE, LEN_BYTES_MAX, OPERATION};
@@ -359,6 +359,10 @@ impl Queue for RecordQueue {
 
     fn in_flight(&self) -> usize {
         self.inner.as_ref().map_or(0, |inner| inner.in_flight())
+    }
+
+    fn waker(&mut self) -> Option<Waker> {
+        self.inner.as_mut()?.waker()
     }
 }
 

@@ -26,24 +26,28 @@
 //! to 8.2 GB/s (eight loop drives in memory, medians of three, by turns), of 64 KiB from 9.4 to 10.4. A buffer of
 //! 128 KiB on huge pages is pinned in about 1 us, 0.1 ns a key: large transfers do without.
 //!
+//! Another thread can end a wait ([`super::Waker`]): the ring polls an eventfd, from the moment on that
+//! somebody asks for it.
+//!
 //! Memory: the slab owns each in-flight request and with it its buffer, until the kernel has
 //! answered; dropping the queue waits for all of them.
 
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::Duration;
 
 use io_uring::squeue::Entry;
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode};
+use rustix::event::{EventfdFlags, PollFlags, eventfd};
 use rustix::io::Errno;
 
 use super::os::{FileTable, OpenFile, Progress};
 use super::psync::transfer;
-use super::{Completion, IoBuf, Op, Queue, Request};
+use super::{Completion, IoBuf, Op, Queue, Request, Waker};
 use crate::error::{Error, Result};
 use crate::memory::Pool;
 
@@ -80,6 +84,8 @@ pub(crate) struct UringQueue {
     immediate: Vec<Completion>,
     /// Writes to files in memory that another thread is writing now.
     deferred: VecDeque<(Request, Arc<OpenFile>)>,
+    /// What other threads write to in order to end a wait, once somebody has asked for it.
+    alarm: Option<Arc<OwnedFd>>,
 }
 
 /// The system's `iovec`: memory to register, or what is left of a vectored transfer that came back short.
@@ -97,6 +103,9 @@ impl From<(*mut u8, usize)> for Rest {
 
 /// Pools that one ring registers.
 const KEPT_MAX: u32 = 8;
+
+/// The user data of the poll for the alarm; no slab is that large.
+const ALARM: u64 = u64::MAX;
 
 /// The kernel's `RWF_NOWAIT`.
 const NO_WAIT: i32 = 8;
@@ -193,6 +202,7 @@ impl UringQueue {
             answers: Vec::new(),
             immediate: Vec::new(),
             deferred: VecDeque::new(),
+            alarm: None,
         })
     }
 
@@ -269,6 +279,22 @@ impl UringQueue {
         Some(index as u16)
     }
 
+    /// Lets the ring look for the alarm, once.
+    fn watch_alarm(&mut self) {
+        let Some(alarm) = &self.alarm else { return };
+        let readable = PollFlags::IN.bits().into();
+        let entry = opcode::PollAdd::new(Fd(alarm.as_raw_fd()), readable)
+            .build()
+            .user_data(ALARM);
+        // SAFETY: the entry points to no memory, and the queue owns the descriptor as long as the ring.
+        while unsafe { self.ring.submission().push(&entry) }.is_err() {
+            if self.flush().is_err() {
+                return;
+            }
+        }
+        self.unsubmitted += 1;
+    }
+
     /// Ends a transfer that the kernel does not take.
     fn give_up(&mut self, index: u32) {
         if let Some(flight) = self.slab[index as usize].take() {
@@ -330,11 +356,16 @@ impl UringQueue {
 
     fn reap(&mut self, done: &mut Vec<Completion>) {
         let mut answers = std::mem::take(&mut self.answers);
-        answers.extend(
-            self.ring
-                .completion()
-                .map(|answer| (answer.user_data() as u32, answer.result())),
-        );
+        let mut is_alarmed = false;
+        answers.extend(self.ring.completion().filter_map(|answer| {
+            is_alarmed |= answer.user_data() == ALARM;
+            (answer.user_data() != ALARM).then(|| (answer.user_data() as u32, answer.result()))
+        }));
+        if is_alarmed && let Some(alarm) = &self.alarm {
+            // Back to zero before the ring looks again; a failure rings it once more.
+            let _ = rustix::io::read(alarm, &mut [0; 8]);
+            self.watch_alarm();
+        }
         for (index, answer) in answers.drain(..) {
             let Some(flight) = &self.slab[index as usize] else {
                 continue;
@@ -425,7 +456,7 @@ impl Queue for UringQueue {
         match wait {
             Some(limit) if done.is_empty() => {
                 // What is waited for is new: the drive begins while the second call is made.
-                if self.unsubmitted == self.slab.len() - self.free.len() {
+                if self.unsubmitted >= self.slab.len() - self.free.len() {
                     self.flush()?;
                 }
                 self.wait(limit)?;
@@ -466,6 +497,19 @@ impl Queue for UringQueue {
         if registered.is_ok() {
             self.kept.push(pool.clone());
         }
+    }
+
+    fn waker(&mut self) -> Option<Waker> {
+        if self.alarm.is_none() {
+            let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+            self.alarm = Some(Arc::new(eventfd(0, flags).ok()?));
+            self.watch_alarm();
+        }
+        let alarm = Arc::clone(self.alarm.as_ref()?);
+        Some(Waker::new(move || {
+            // It fails only if it would overflow, and then it rings already.
+            let _ = rustix::io::write(&alarm, &1u64.to_ne_bytes());
+        }))
     }
 }
 

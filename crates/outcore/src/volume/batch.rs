@@ -1,13 +1,13 @@
 //! Batches over many drives: one thread hands requests to a volume, each drive is served on its own.
 //!
 //! Contract: a [`Submitter`] takes requests in batches ([`Submitter::submit`]), maps and splits them at
-//! stripe borders, sorts the pieces into a list a drive, and hands each list over once. It moves
-//! completions out by [`Submitter::poll`]. It belongs to one thread: what it submits, it completes, on
-//! its own ring, so no thread is woken for another's I/O; at depth 1 a request costs one system call.
+//! stripe borders into a list a drive, and hands each list over once. It moves completions out by
+//! [`Submitter::poll`]. It belongs to one thread, which serves the drives too, through its own ring: at
+//! depth 1 a request costs one system call and wakes nobody. Above the volume's low mark threads of the
+//! volume may serve them instead; `serving` says when, and what holds then.
 //!
 //! Model: Falcon (Kumar and Huang, ATC 2017): batch per volume, serve per drive. Merging, order and
-//! slots are those of [`DriveQueue`]. N.B. no drive is served by a thread of its own: see
-//! docs/decisions/0007.
+//! slots are those of [`DriveQueue`](crate::drive::queue::DriveQueue).
 //!
 //! Back-pressure counts per drive: from [`BackPressure::high`](super::striped::BackPressure) requests
 //! on, those that touch the drive stay in the batch, until it is down to `low`; the others go on. What
@@ -17,19 +17,20 @@
 //! hit: a merged transfer that fails is done again piece by piece.
 //!
 //! Bounds: requests in flight by the volume's mark, pieces by the requests' length; buffers are the
-//! caller's and come back with the completion. In the steady state nothing is allocated.
+//! caller's and come back with the completion. A submitter that is dropped waits for the transfers that
+//! have started and leaves the others undone. In the steady state nothing is allocated.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::TransferFault;
-use super::mapping::Piece;
+use super::serving::{Piece, Returned, Route, Ticket};
 use super::slab::Slab;
 use super::striped::{BackPressure, Shared};
-use crate::drive::queue::{Class, DriveQueue, Latencies, Span};
-use crate::drive::{Completion, FileId, IoBuf, Op, Queue, Request};
+use super::{TransferFault, mapping};
+use crate::drive::queue::{Class, Latencies, Span};
+use crate::drive::{FileId, Op};
 use crate::error::Result;
 use crate::memory::{Buf, Loan, Pool, Segment};
 
@@ -78,7 +79,7 @@ pub struct Accepted {
     pub refused: usize,
 }
 
-/// What one submitter saw of one drive.
+/// What one submitter saw of one drive, of transfers that are over.
 #[derive(Debug, Clone, Default)]
 pub struct DriveMeter {
     /// From submission of a request to the start of the transfer of each of its pieces.
@@ -87,7 +88,8 @@ pub struct DriveMeter {
     pub device: Latencies,
     /// Pieces of requests, before merging.
     pub pieces: u64,
-    /// Transfers that the drive was given.
+    /// Transfers that the drive was given; one that carries pieces of several submitters counts for one
+    /// of them.
     pub transfers: u64,
     /// Bytes read.
     pub read_bytes: u64,
@@ -95,6 +97,25 @@ pub struct DriveMeter {
     pub written_bytes: u64,
     /// Most transfers in flight at once.
     pub depth_max: usize,
+}
+
+impl DriveMeter {
+    /// Counts a piece of a request that was submitted then.
+    fn note(&mut self, piece: &Returned, submitted_ns: u64) {
+        self.pieces += 1;
+        self.stack
+            .record(piece.started_ns.saturating_sub(submitted_ns));
+        self.transfers += u64::from(piece.transfers);
+        if piece.transfers > 0 {
+            self.device
+                .record(piece.ended_ns.saturating_sub(piece.started_ns));
+            self.depth_max = self.depth_max.max(piece.depth as usize);
+        }
+        match piece.op {
+            Op::Read => self.read_bytes += piece.segment.len() as u64,
+            Op::Write => self.written_bytes += piece.segment.len() as u64,
+        }
+    }
 }
 
 /// A request that is out.
@@ -108,25 +129,7 @@ struct Parent {
     fault: Option<TransferFault>,
 }
 
-/// A piece of a request, waiting for its drive or in flight.
-#[derive(Debug)]
-struct Cargo {
-    parent: u32,
-    /// Whether it stands for its request in the drive's back-pressure.
-    counts: bool,
-    segment: Segment,
-}
-
-/// What a transfer in flight carries beside its memory.
-struct Group {
-    span: Span,
-    started_ns: u64,
-    /// Of each piece: its request, and whether it counts.
-    owners: Vec<(u32, bool)>,
-}
-
 struct Lane {
-    queue: DriveQueue<Cargo>,
     file: FileId,
     /// Requests that touch the drive.
     pending: usize,
@@ -158,37 +161,24 @@ impl Lane {
 
 /// One thread's access to a [`StripedVolume`](super::striped::StripedVolume).
 pub struct Submitter {
-    // Declared first: it is dropped first, and waits for the transfers whose memory the parents hold.
-    queue: Box<dyn Queue>,
+    route: Route,
     lanes: Vec<Lane>,
     parents: Slab<Parent>,
-    groups: Slab<Group>,
     shared: Arc<Shared>,
     pressure: BackPressure,
     is_full: bool,
     requests_seen: u64,
-    /// Drive that is looked at first.
-    first_lane: usize,
-    completions: Vec<Completion>,
+    requests_done: u64,
     ready: Vec<VolumeCompletion>,
     // Kept for their capacity.
-    pieces: Vec<Piece>,
-    cargo: Vec<Cargo>,
+    pieces: Vec<mapping::Piece>,
+    returned: Vec<Returned>,
     refused: Vec<VolumeRequest>,
-    spare_segments: Vec<Vec<Segment>>,
-    spare_owners: Vec<Vec<(u32, bool)>>,
 }
 
 impl Submitter {
     pub(super) fn new(shared: Arc<Shared>) -> Result<Self> {
-        let options = &shared.options;
-        let depth: usize = shared.drives.iter().map(|drive| drive.tags.limit()).sum();
         let lane = |drive: &super::striped::StripedDrive| Lane {
-            queue: DriveQueue::new(
-                drive.policy(options.is_merging),
-                Arc::clone(&drive.tags),
-                drive.controller_tags.clone(),
-            ),
             file: drive.file,
             pending: 0,
             is_full: false,
@@ -202,26 +192,23 @@ impl Submitter {
             },
             meter: DriveMeter::default(),
         };
+        let pressure = shared.options.volume_pressure.unwrap_or(BackPressure {
+            high: 32 * shared.drives.len(),
+            low: 16 * shared.drives.len(),
+        });
         Ok(Submitter {
-            queue: shared.device.queue(depth)?,
+            route: Route::new(Arc::clone(&shared), pressure.low)?,
             lanes: shared.drives.iter().map(lane).collect(),
             parents: Slab::new(),
-            groups: Slab::new(),
-            pressure: options.volume_pressure.unwrap_or(BackPressure {
-                high: 32 * shared.drives.len(),
-                low: 16 * shared.drives.len(),
-            }),
+            pressure,
             shared,
             is_full: false,
             requests_seen: 0,
-            first_lane: 0,
-            completions: Vec::new(),
+            requests_done: 0,
             ready: Vec::new(),
             pieces: Vec::new(),
-            cargo: Vec::new(),
+            returned: Vec::new(),
             refused: Vec::new(),
-            spare_segments: Vec::new(),
-            spare_owners: Vec::new(),
         })
     }
 
@@ -230,6 +217,10 @@ impl Submitter {
     pub fn submit(&mut self, batch: &mut Vec<VolumeRequest>) -> Accepted {
         let now_ns = self.shared.device.now_ns();
         let mut accepted = Accepted::default();
+        if !batch.is_empty() {
+            let requests = self.parents.len() + batch.len();
+            self.route.choose(requests, self.requests_done, now_ns);
+        }
         for request in batch.drain(..) {
             match self.take(request, now_ns) {
                 None => accepted.taken += 1,
@@ -238,7 +229,7 @@ impl Submitter {
         }
         accepted.refused = self.refused.len();
         std::mem::swap(batch, &mut self.refused);
-        self.start_transfers(now_ns);
+        self.route.send();
         accepted
     }
 
@@ -264,34 +255,9 @@ impl Submitter {
     /// The queue itself fails; faults of transfers are those of their requests.
     pub fn poll(&mut self, wait: Option<Duration>, done: &mut Vec<VolumeCompletion>) -> Result<()> {
         let wait = wait.filter(|_| self.ready.is_empty());
+        let polled = self.route.poll(wait, &mut self.returned);
+        self.take_back();
         done.append(&mut self.ready);
-        if let Some(limit) = wait
-            && self.queue.in_flight() == 0
-            && self.completions.is_empty()
-            && self.parents.len() > 0
-        {
-            // All slots are with other submitters.
-            if let Some(lane) = self.lanes.iter().find(|lane| lane.queue.waiting() > 0) {
-                lane.queue.wait_for_tag(limit);
-            }
-            self.start_transfers(self.shared.device.now_ns());
-            return self.queue.complete(None, &mut self.completions);
-        }
-        let mut completions = std::mem::take(&mut self.completions);
-        let wait = wait.filter(|_| completions.is_empty());
-        let mut polled = self.queue.complete(wait, &mut completions);
-        if !completions.is_empty() {
-            let now_ns = self.shared.device.now_ns();
-            for completion in completions.drain(..) {
-                self.settle(completion, now_ns);
-            }
-            done.append(&mut self.ready);
-            if self.start_transfers(now_ns) > 0 && polled.is_ok() {
-                // Start them now rather than at the next visit.
-                polled = self.queue.complete(None, &mut completions);
-            }
-        }
-        self.completions = completions;
         polled
     }
 
@@ -306,14 +272,20 @@ impl Submitter {
         Ok(())
     }
 
-    /// Says that buffers of `pool` will be handed in over and over; see [`Queue::keep`].
+    /// Says that buffers of `pool` will be handed in over and over; see
+    /// [`Queue::keep`](crate::drive::Queue::keep). What the volume's threads serve does without.
     pub fn keep(&mut self, pool: &Pool) {
-        self.queue.keep(pool);
+        self.route.keep(pool);
     }
 
     /// Requests taken and not yet returned.
     pub fn in_flight(&self) -> usize {
         self.parents.len() + self.ready.len()
+    }
+
+    /// Pieces of requests that the volume's threads have served, or are to serve.
+    pub fn handed_over(&self) -> u64 {
+        self.route.handed_over()
     }
 
     /// Requests that touch a drive and are not over; what can be one transfer counts once.
@@ -399,142 +371,46 @@ impl Submitter {
             lane.last_parent = self.requests_seen;
             lane.pending += usize::from(counts);
             lane.is_full |= lane.pending >= self.shared.options.drive_pressure.high;
-            lane.queue.submit(
+            self.route.submit(Piece {
+                drive_index: piece.drive_index,
                 span,
-                Cargo {
+                ticket: Ticket {
+                    client: 0,
                     parent,
                     counts,
-                    segment: loan.carve(piece.len_bytes),
                 },
-            );
+                segment: loan.carve(piece.len_bytes),
+            });
         }
         self.is_full |= self.parents.len() >= self.pressure.high;
         None
     }
 
-    /// Starts what has a slot; how many. The drives take turns, from the one behind the last that got
-    /// a slot, so that those of one controller get equal shares of its slots.
-    fn start_transfers(&mut self, now_ns: u64) -> usize {
-        let lanes = self.lanes.len();
-        let mut started = 0;
-        let mut idle = 0;
-        let mut index = self.first_lane;
-        while idle < lanes {
-            if self.start_one(index, now_ns) {
-                started += 1;
-                idle = 0;
-                self.first_lane = (index + 1) % lanes;
-            } else {
-                idle += 1;
-            }
-            index = (index + 1) % lanes;
+    /// Hands pieces that are back to their requests.
+    fn take_back(&mut self) {
+        if self.returned.is_empty() {
+            return;
         }
-        started
-    }
-
-    /// Starts the next transfer of a drive, if it may.
-    fn start_one(&mut self, index: usize, now_ns: u64) -> bool {
-        let lane = &mut self.lanes[index];
-        if lane.queue.waiting() == 0 {
-            return false;
-        }
-        let Some(span) = lane.queue.poll(&mut self.cargo) else {
-            return false;
-        };
-        let mut owners = self.spare_owners.pop().unwrap_or_default();
-        let mut segments = self.spare_segments.pop().unwrap_or_default();
-        lane.meter.transfers += 1;
-        lane.meter.pieces += self.cargo.len() as u64;
-        lane.meter.depth_max = lane.meter.depth_max.max(lane.queue.in_flight());
-        for cargo in self.cargo.drain(..) {
-            if let Some(parent) = self.parents.get_mut(cargo.parent) {
-                let waited_ns = now_ns.saturating_sub(parent.submitted_ns);
-                lane.meter.stack.record(waited_ns);
-            }
-            owners.push((cargo.parent, cargo.counts));
-            segments.push(cargo.segment);
-        }
-        let token = self.groups.insert(Group {
-            span,
-            started_ns: now_ns,
-            owners,
-        });
-        self.queue.submit(Request {
-            token: u64::from(token),
-            op: span.op,
-            file: span.file,
-            drive_index: index,
-            offset_bytes: span.offset_bytes,
-            buf: IoBuf::Pieces(segments),
-        });
-        true
-    }
-
-    /// Hands the pieces of a finished transfer back to their requests.
-    fn settle(&mut self, completion: Completion, now_ns: u64) {
-        let Completion { request, result } = completion;
-        let IoBuf::Pieces(mut segments) = request.buf else {
-            unreachable!("all transfers of a submitter are in pieces");
-        };
-        let Some(mut group) = self.groups.remove(request.token as u32) else {
-            unreachable!("a transfer is in the table until it is over");
-        };
-        let drive_index = request.drive_index;
-        let lane = &mut self.lanes[drive_index];
-        lane.queue.finish(&group.span);
-        lane.meter
-            .device
-            .record(now_ns.saturating_sub(group.started_ns));
-        // A transfer that stops short without an error number has met the end of the medium.
-        let end_errno = match request.op {
-            Op::Read => Errno::IO,
-            Op::Write => Errno::NOSPC,
-        };
-        let result = match result {
-            Ok(bytes) if bytes < group.span.len_bytes => Err(end_errno.raw_os_error()),
-            other => other,
-        };
-        if result.is_err() && segments.len() > 1 {
-            // Which of them failed? Each for itself, the first one first.
-            let mut at_bytes = group.span.offset_bytes + group.span.len_bytes as u64;
-            while let (Some(segment), Some((parent, counts))) = (segments.pop(), group.owners.pop())
-            {
-                at_bytes -= segment.len() as u64;
-                let span = Span {
-                    offset_bytes: at_bytes,
-                    len_bytes: segment.len(),
-                    ..group.span
-                };
-                lane.queue.submit_alone(
-                    span,
-                    Cargo {
-                        parent,
-                        counts,
-                        segment,
-                    },
-                );
-            }
-        } else {
-            match request.op {
-                Op::Read => lane.meter.read_bytes += group.span.len_bytes as u64,
-                Op::Write => lane.meter.written_bytes += group.span.len_bytes as u64,
-            }
-            let fault = result.err().map(|errno| TransferFault {
-                op: request.op,
-                file: request.file,
-                drive_index,
-                offset_bytes: request.offset_bytes,
+        let now_ns = self.shared.device.now_ns();
+        let mut returned = std::mem::take(&mut self.returned);
+        for piece in returned.drain(..) {
+            let lane = &mut self.lanes[piece.drive_index];
+            let Some(parent) = self.parents.get_mut(piece.ticket.parent) else {
+                unreachable!("a request is in the table until its last piece is back");
+            };
+            lane.meter.note(&piece, parent.submitted_ns);
+            lane.pending -= usize::from(piece.ticket.counts);
+            lane.is_full &= lane.pending > self.shared.options.drive_pressure.low;
+            let fault = piece.errno.map(|errno| TransferFault {
+                op: piece.op,
+                file: lane.file,
+                drive_index: piece.drive_index,
+                offset_bytes: piece.offset_bytes,
                 errno,
             });
-            for (segment, (parent, counts)) in segments.drain(..).zip(group.owners.drain(..)) {
-                let lane = &mut self.lanes[drive_index];
-                lane.pending -= usize::from(counts);
-                lane.is_full &= lane.pending > self.shared.options.drive_pressure.low;
-                self.give_back(parent, segment, fault, now_ns);
-            }
+            self.give_back(piece.ticket.parent, piece.segment, fault, now_ns);
         }
-        self.spare_segments.push(segments);
-        self.spare_owners.push(group.owners);
+        self.returned = returned;
     }
 
     fn give_back(
@@ -554,6 +430,7 @@ impl Submitter {
             return;
         }
         if let Some(parent) = self.parents.remove(index) {
+            self.requests_done += 1;
             self.ready.push(VolumeCompletion {
                 token: parent.token,
                 op: parent.op,
@@ -564,6 +441,17 @@ impl Submitter {
             });
         }
         self.is_full &= self.parents.len() > self.pressure.low;
+    }
+}
+
+impl Drop for Submitter {
+    fn drop(&mut self) {
+        // Where that fails a loan keeps the memory that is still out.
+        let held = self.route.withdraw(&mut self.returned).unwrap_or_default();
+        self.take_back();
+        for piece in held {
+            self.give_back(piece.ticket.parent, piece.segment, None, 0);
+        }
     }
 }
 

@@ -14,6 +14,7 @@ pub mod load;
 pub mod mapping;
 pub mod output;
 pub mod scratch;
+mod serving;
 mod slab;
 pub mod striped;
 

@@ -1,7 +1,7 @@
 //! A raw striped volume: one range of bytes over many drives, for in-place reads and writes.
 //!
 //! Contract: a [`StripedVolume`] is a value that threads share; each makes a [`Submitter`] of its own
-//! (its ring, its lanes) and hands it batches. Bytes lie where [`StripeMap`] says, in one file or block
+//! (its ring, its lanes) and hands it batches; threads of the volume may serve them ([`Servers`]). Bytes lie where [`StripeMap`] says, in one file or block
 //! device a drive. No checksums: what is written in place has none; sealed datasets
 //! ([`super::dataset`]) do. Slots of a drive are counted over all submitters, and over all drives of a
 //! controller where they share them.
@@ -14,10 +14,13 @@ use std::sync::Arc;
 
 use super::batch::Submitter;
 use super::mapping::{StripeMap, StripeMember};
+use super::serving::ServerThreads;
 use super::{TransferFault, explain_transfer};
 use crate::drive::queue::{Policy, TAGS_DEFAULT, TagPool};
 use crate::drive::{Access, Device, FileId, PrivateDir, QueueLimits};
 use crate::error::{Error, Result};
+
+pub use super::serving::Servers;
 
 /// Stripes where nobody says otherwise.
 pub const STRIPE_BYTES_DEFAULT: u64 = 64 << 10;
@@ -82,8 +85,11 @@ pub struct StripeOptions {
     pub is_merging: bool,
     /// For each drive.
     pub drive_pressure: BackPressure,
-    /// For the volume, in requests before splitting; 16 and 32 a drive if not given.
+    /// For the volume, in requests of one submitter before splitting; 16 and 32 a drive if not given.
+    /// Up to the low mark a submitter serves by itself, whatever [`StripeOptions::servers`] says.
     pub volume_pressure: Option<BackPressure>,
+    /// Whether threads of the volume serve above the low mark.
+    pub servers: Servers,
 }
 
 impl Default for StripeOptions {
@@ -95,12 +101,13 @@ impl Default for StripeOptions {
             is_merging: true,
             drive_pressure: BackPressure { high: 64, low: 32 },
             volume_pressure: None,
+            servers: Servers::Auto,
         }
     }
 }
 
 /// An open drive of a volume.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct StripedDrive {
     /// For messages and reports.
     pub name: String,
@@ -142,12 +149,14 @@ pub(super) struct Shared {
     pub(super) map: StripeMap,
     pub(super) drives: Vec<StripedDrive>,
     pub(super) options: StripeOptions,
+    pub(super) servers: ServerThreads,
     /// Where the files lie, if they go with the volume.
     _dirs: Vec<PrivateDir>,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        self.servers.stop();
         for drive in &self.drives {
             self.device.close(drive.file);
         }
@@ -246,6 +255,7 @@ impl StripedVolume {
                 map,
                 drives,
                 options,
+                servers: ServerThreads::default(),
                 _dirs: dirs,
             }))),
             Err(error) => {
@@ -279,6 +289,11 @@ impl StripedVolume {
     /// The device below.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.0.device
+    }
+
+    /// Server threads that run; see [`StripeOptions::servers`].
+    pub fn server_threads(&self) -> usize {
+        self.0.servers.count()
     }
 
     /// Access for the calling thread.

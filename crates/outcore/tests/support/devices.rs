@@ -17,10 +17,14 @@ pub type Hook = dyn Fn(&Path, &mut Completion) + Send + Sync;
 
 type Names = Arc<Mutex<HashMap<FileId, PathBuf>>>;
 
+/// Looks at a transfer of the file of that name that starts.
+pub type StartHook = dyn Fn(&Path, &Request) + Send + Sync;
+
 /// A device with a hook on its transfers.
 pub struct HookDevice {
     inner: Arc<dyn Device>,
     names: Names,
+    start_hook: Arc<StartHook>,
     hook: Arc<Hook>,
 }
 
@@ -30,9 +34,19 @@ impl HookDevice {
         inner: Arc<dyn Device>,
         hook: impl Fn(&Path, &mut Completion) + Send + Sync + 'static,
     ) -> Self {
+        Self::with_starts(inner, |_, _| (), hook)
+    }
+
+    /// The same, with `start_hook` called for each transfer that starts.
+    pub fn with_starts(
+        inner: Arc<dyn Device>,
+        start_hook: impl Fn(&Path, &Request) + Send + Sync + 'static,
+        hook: impl Fn(&Path, &mut Completion) + Send + Sync + 'static,
+    ) -> Self {
         HookDevice {
             inner,
             names: Names::default(),
+            start_hook: Arc::new(start_hook),
             hook: Arc::new(hook),
         }
     }
@@ -97,6 +111,7 @@ impl Device for HookDevice {
         Ok(Box::new(HookQueue {
             inner: self.inner.queue(depth_max)?,
             names: Arc::clone(&self.names),
+            start_hook: Arc::clone(&self.start_hook),
             hook: Arc::clone(&self.hook),
         }))
     }
@@ -109,11 +124,20 @@ impl Device for HookDevice {
 struct HookQueue {
     inner: Box<dyn Queue>,
     names: Names,
+    start_hook: Arc<StartHook>,
     hook: Arc<Hook>,
+}
+
+impl HookQueue {
+    fn name_of(&self, file: FileId) -> PathBuf {
+        let name = self.names.lock().unwrap().get(&file).cloned();
+        name.unwrap_or_default()
+    }
 }
 
 impl Queue for HookQueue {
     fn submit(&mut self, request: Request) {
+        (self.start_hook)(&self.name_of(request.file), &request);
         self.inner.submit(request);
     }
 
@@ -121,9 +145,8 @@ impl Queue for HookQueue {
         let before = done.len();
         self.inner.complete(wait, done)?;
         for completion in &mut done[before..] {
-            let file = completion.request.file;
-            let name = self.names.lock().unwrap().get(&file).cloned();
-            (self.hook)(&name.unwrap_or_default(), completion);
+            let name = self.name_of(completion.request.file);
+            (self.hook)(&name, completion);
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ mod faults;
 mod in_place;
 mod pressure;
 mod raw;
+mod servers;
 
 #[path = "../support/devices.rs"]
 #[allow(dead_code, unreachable_pub)] // other tests use more of it

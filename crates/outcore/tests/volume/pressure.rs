@@ -3,8 +3,11 @@
 //! Contract: times are those of the in-memory drives' virtual clock, so the figures are the same in every
 //! run. Source of the marks: Falcon (ATC 2017), section 3.3.
 
+use std::path::Path;
 use std::time::Duration;
 
+use outcore::config::DriveSet;
+use outcore::volume::dataset::drives_of;
 use outcore::volume::striped::BackPressure;
 
 use super::*;
@@ -160,10 +163,10 @@ fn pieces_that_become_one_transfer_count_once() {
         .collect();
     assert_eq!(submitter.submit(&mut batch).taken, 64);
     assert_eq!((submitter.pending(0), submitter.pending(1)), (1, 1));
-    let transfers: u64 = submitter.meters().map(|meter| meter.transfers).sum();
-    assert_eq!(transfers, 2);
     let mut done = Vec::new();
     submitter.drain(&mut done).unwrap();
+    let transfers: u64 = submitter.meters().map(|meter| meter.transfers).sum();
+    assert_eq!(transfers, 2);
     assert_eq!((done.len(), submitter.pending(0)), (64, 0));
 }
 
@@ -216,6 +219,33 @@ fn no_drive_has_more_in_flight_than_its_slots_or_those_of_its_controller() {
             assert!(controller.taken() <= 9);
         }
     }
+}
+
+#[test]
+fn a_group_of_a_drives_file_with_a_depth_is_a_pool_of_so_many_slots() {
+    let text = r#"
+        [[drive]]
+        dir = "/a"
+        group = "switch"
+        [[drive]]
+        dir = "/b"
+        group = "switch"
+        [[drive]]
+        dir = "/c"
+        group = "backplane"
+        [[drive]]
+        dir = "/d"
+        [[group]]
+        name = "switch"
+        depth = 48
+        [[group]]
+        name = "backplane"
+        read_bandwidth = "12GB/s"
+    "#;
+    let set = DriveSet::parse(text, Path::new("drives.toml")).unwrap();
+    let controllers: Vec<_> = drives_of(&set).into_iter().map(|d| d.controller).collect();
+    let switch = Some(("switch".to_string(), 48));
+    assert_eq!(controllers, [switch.clone(), switch, None, None]);
 }
 
 #[test]

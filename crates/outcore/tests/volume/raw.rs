@@ -4,6 +4,7 @@
 
 use outcore::config::IoMode;
 use outcore::drive::os::{Engine, OsDevice};
+use outcore::volume::striped::{BackPressure, Servers};
 use proptest::prelude::*;
 
 use super::*;
@@ -86,8 +87,13 @@ fn a_request_outside_the_volume_or_not_aligned_is_refused_alone() {
 
 #[test]
 fn real_files_hold_what_was_written_through_rings_and_threads() {
+    let marks = BackPressure { high: 64, low: 0 };
     for engine in [Engine::Uring, Engine::Psync] {
-        for io in [IoMode::Auto, IoMode::Buffered] {
+        for (io, servers) in [
+            (IoMode::Auto, Servers::Never),
+            (IoMode::Auto, Servers::Always(2)),
+            (IoMode::Buffered, Servers::Never),
+        ] {
             let dir = tempfile::tempdir().unwrap();
             let members: Vec<Member> = (0..3)
                 .map(|drive| Member {
@@ -97,6 +103,8 @@ fn real_files_hold_what_was_written_through_rings_and_threads() {
                 .collect();
             let options = StripeOptions {
                 stripe_bytes: 4096,
+                volume_pressure: Some(marks),
+                servers,
                 ..StripeOptions::default()
             };
             let device = OsDevice::with_engine(io, engine);

@@ -198,6 +198,21 @@ impl<T> DriveQueue<T> {
         });
     }
 
+    /// Takes back what waits and `is_meant`, each to `take`; the rest keeps its order.
+    pub fn withdraw(&mut self, is_meant: impl Fn(&T) -> bool, mut take: impl FnMut(Span, T)) {
+        for list in [&mut self.incoming, &mut self.run] {
+            for entry in list.extract_if(.., |entry| is_meant(&entry.cargo)) {
+                take(entry.span, entry.cargo);
+            }
+        }
+        for entry in std::mem::take(&mut self.background) {
+            match is_meant(&entry.cargo) {
+                true => take(entry.span, entry.cargo),
+                false => self.background.push_back(entry),
+            }
+        }
+    }
+
     /// The next transfer that may start now; its entries' cargo goes to `cargo`, in the order of their
     /// places. Nothing if nothing waits, no slot is free, or what is next must wait for another.
     pub fn poll(&mut self, cargo: &mut Vec<T>) -> Option<Span> {
