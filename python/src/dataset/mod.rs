@@ -9,7 +9,7 @@
 //!
 //! | file | does |
 //! |---|---|
-//! | [`stage`] | opens files, takes steps, runs those that need all items |
+//! | [`stage`] | opens files, takes steps, runs those that need all items; its `lines`: what lines alone need |
 //! | [`ending`] | the steps that need all items |
 //! | [`consume`] | folds, writes, selects |
 //! | [`batches`] | iteration |

@@ -8,12 +8,12 @@
 //! directory where nothing is written. With [`Mode::Types`] nothing is run: types and names alone
 //! go through the steps; with [`Mode::Plans`] the first step that needs all items is planned.
 
+mod lines;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use outcore::algo::lines::{
-    Disorder, LineSortOptions, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
-};
+use outcore::algo::lines::{LineSortOptions, merge_lines, plan_lines, sample_lines, sort_lines};
 use outcore::algo::sequence::group::{group, plan_group};
 use outcore::algo::sequence::producer::Producer;
 use outcore::algo::sequence::tables::scan_table;
@@ -26,17 +26,16 @@ use outcore::data::{NpyHeader, RecordFormat};
 use outcore::drive::PrivateDir;
 use outcore::job::Job;
 use outcore::{Error, Result};
-use outcore_formats::inputs::{self, Input, Source, Streams};
+use outcore_formats::inputs::{self, Input, Streams};
 use outcore_formats::job::{settle_shuffle, settle_sort};
 use outcore_formats::means::{Means, default_scratch_dir};
 use outcore_formats::output::Target;
 use outcore_formats::records::{self, Decided};
 use outcore_formats::spool::{Spool, unpack_packed};
 use outcore_formats::text::compress::Compression;
-use outcore_formats::text::output::Dress;
 
 use super::ending::{self, Ending, LinesHow};
-use super::{Call, CallStep, Dataset, Raised, Step, consume};
+use super::{Call, CallStep, Dataset, Raised, Step};
 use crate::jobs::no_pipe;
 use crate::run::Run;
 
@@ -337,56 +336,6 @@ impl Stage {
         Ok(self.done(last))
     }
 
-    /// How the lines look that are written. CSV is looked at, and made ready.
-    pub(super) fn dress(&mut self, run: &Run) -> Result<Dress> {
-        let (csv, how) = match self.ending.take() {
-            Some(Ending::SortCsv(csv, how)) => (csv, how),
-            other => {
-                self.ending = other;
-                return Ok(Dress::default());
-            }
-        };
-        self.unpack_files(run)?;
-        let job = run.job(&self.means, Vec::new());
-        let (means, beside) = (&self.means, &self.beside);
-        let mut files: Vec<Source> = self.inputs.iter().map(|i| i.source.clone()).collect();
-        let make = || Spool::beside(&job, means, beside);
-        let found = csv.settle(&job, &mut files, &mut self.spool, make)?;
-        for (input, file) in self.inputs.iter_mut().zip(files) {
-            input.header_bytes = file.start_bytes;
-            input.source = file;
-        }
-        let how = LinesHow {
-            options: found.options(how.options),
-            ..how
-        };
-        self.ending = Some(Ending::SortLines(Box::new(found.order), how));
-        Ok(found.dress)
-    }
-
-    /// The first line that is not in the order of the last step, a sort, if there is one; with the name
-    /// that the caller knows its file by.
-    pub(super) fn disorder(&mut self, run: &Run) -> Result<Option<Disorder>> {
-        self.dress(run)?;
-        let Some(Ending::SortLines(order, how)) = self.ending.take() else {
-            return Err(Error::usage("check lines", "no order is asked about"));
-        };
-        self.unpack_files(run)?;
-        let job = self.job(run)?;
-        let found = check_lines(&job, &self.files(), order.as_ref(), how.options);
-        let found = found.map_err(|error| self.explain(error))?;
-        Ok(found.map(|disorder| {
-            let sources = self.inputs.iter().map(|input| &input.source);
-            let source = sources
-                .into_iter()
-                .find(|source| source.path == disorder.path);
-            Disorder {
-                path: source.map_or(disorder.path, |source| source.name.clone()),
-                ..disorder
-            }
-        }))
-    }
-
     /// Lines that earlier passes left out.
     pub(super) fn skipped(&self) -> u64 {
         self.done_before.skipped
@@ -494,33 +443,6 @@ impl Stage {
             records.read(&self.inputs, &format, None);
         }
         Ok(())
-    }
-
-    /// Lines one after another, as `cat` has them.
-    fn copy_lines(&mut self, output: &SortOutput, replace: bool, run: &Run) -> Result<Done> {
-        self.unpack_files(run)?;
-        let joined = self.inputs.len().saturating_sub(1);
-        for input in &self.inputs[..joined] {
-            if !consume::ends_its_last_line(&input.source.path, self.terminator)? {
-                return Err(Error::usage("copy lines", "its last line has no end")
-                    .path(&input.source.name)
-                    .hint("end it, or sort or shuffle the lines, which ends it in the output"));
-            }
-        }
-        let mut lines = consume::count_ends(&self.job(run)?, &self.files(), self.terminator)?;
-        if let Some(last) = self.inputs.last() {
-            lines += u64::from(!consume::ends_its_last_line(
-                &last.source.path,
-                self.terminator,
-            )?);
-        }
-        let bytes = RecordFormat::parse_type("u8")?;
-        let table = Table::read(&self.files(), &bytes, Schema::of_format(&bytes));
-        let done = produce(&self.job(run)?, &table, output, replace)?;
-        Ok(Done {
-            records: lines,
-            ..done.into()
-        })
     }
 
     /// The next passes read what was written to `target`.
