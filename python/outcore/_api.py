@@ -53,6 +53,7 @@ def sort(
     seed: SupportsIndex = _SEED,
     explain: bool = False,
     record_io: StrPath | None = None,
+    volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> SortSummary:
     """Sorts files that may be far larger than memory.
@@ -86,6 +87,9 @@ def sort(
         explain: Print the plan on standard error first.
         record_io: Record every read, write and sync of this run, with its times, in this file (an
             I/O trace). It appears once the run has succeeded; `force` replaces one that exists.
+        volume: The drives file of a volume: where a file is taken, `"@name"` is a dataset on it, read
+            and written in place on all drives, where scratch goes too unless `drives` are named. By
+            default that of `OUTCORE_VOLUME`.
         progress: `True` for a bar, or a function that is called with a `Progress` a few times a
             second. What it raises stops the job.
 
@@ -101,7 +105,7 @@ def sort(
         inputs=_paths(src),
         output=_path(dst),
         records=records(dtype, record, key),
-        means=_means(memory, threads, drives, io, scratch_limit, seed),
+        means=_means(memory, threads, drives, io, scratch_limit, seed, volume),
         descending=bool(descending),
         stable=bool(stable),
         unique=bool(unique),
@@ -132,6 +136,7 @@ def plan(
     scratch_limit: Size | None = None,
     force: bool = False,
     replace: bool = False,
+    volume: StrPath | None = None,
 ) -> Plan:
     """How `sort` would go about it: passes, buckets, bytes, seconds. Nothing is read but headers.
 
@@ -141,7 +146,7 @@ def plan(
         inputs=_paths(src),
         output=_optional(dst),
         records=records(dtype, record, key),
-        means=_means(memory, threads, drives, io, scratch_limit, _SEED),
+        means=_means(memory, threads, drives, io, scratch_limit, _SEED, volume),
         descending=bool(descending),
         stable=bool(stable),
         unique=bool(unique),
@@ -168,6 +173,7 @@ def gen(
     io: str | None = None,
     force: bool = False,
     record_io: StrPath | None = None,
+    volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> GenSummary:
     """Generates records to try things on; they depend on type, count, distribution and seed alone.
@@ -183,7 +189,7 @@ def gen(
         ascii: gensort: printable records.
         skewed: gensort: keys that share prefixes.
         first: gensort: number of the first record.
-        memory, threads, drives, io, force, record_io, progress: As in `sort`.
+        memory, threads, drives, io, force, record_io, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -191,7 +197,7 @@ def gen(
         output=_path(dst),
         count=_number("count", count),
         records=records(dtype, None, None),
-        means=_means(memory, threads, drives, io, None, seed),
+        means=_means(memory, threads, drives, io, None, seed, volume),
         distribution=dist,
         ascii=bool(ascii),
         skewed=bool(skewed),
@@ -218,6 +224,7 @@ def verify(
     io: str | None = None,
     record_io: StrPath | None = None,
     force: bool = False,
+    volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> VerifyReport:
     """Checks that files are sorted and, if asked, that they hold the records of others.
@@ -233,7 +240,7 @@ def verify(
         ties: Records with equal keys must be ordered by their bytes, as `sort` writes them unless
             `stable`.
         force: Replace a trace that exists.
-        memory, threads, io, record_io, progress: As in `sort`.
+        memory, threads, io, record_io, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -241,7 +248,7 @@ def verify(
         inputs=_paths(src),
         against=_paths(against),
         records=records(dtype, record, key),
-        means=_means(memory, threads, (), io, None, _SEED),
+        means=_means(memory, threads, (), io, None, _SEED, volume),
         descending=bool(descending),
         unique=bool(unique),
         ties=bool(ties),
@@ -259,6 +266,7 @@ def _means(
     io: str | None,
     scratch_limit: Size | None,
     seed: SupportsIndex,
+    volume: StrPath | None = None,
 ) -> MeansRequest:
     return MeansRequest(
         memory=size_text("memory", memory),
@@ -267,6 +275,7 @@ def _means(
         drives=_paths(drives),
         scratch_limit=size_text("scratch limit", scratch_limit),
         seed=_number("seed", seed),
+        volume=_optional(volume),
     )
 
 

@@ -71,6 +71,7 @@ def open(
     drives: Paths = (),
     io: str | None = None,
     scratch_limit: api.Size | None = None,
+    volume: api.StrPath | None = None,
 ) -> Dataset: ...
 @overload
 def open(
@@ -83,6 +84,7 @@ def open(
     drives: Paths = (),
     io: str | None = None,
     scratch_limit: api.Size | None = None,
+    volume: api.StrPath | None = None,
 ) -> Lines: ...
 def open(
     src: Paths,
@@ -96,6 +98,7 @@ def open(
     drives: Paths = (),
     io: str | None = None,
     scratch_limit: api.Size | None = None,
+    volume: api.StrPath | None = None,
 ) -> Dataset | Lines:
     """A dataset over files; nothing is read but headers.
 
@@ -108,6 +111,8 @@ def open(
         zero_terminated: Lines end with NUL, not newline.
         memory, threads, drives, io, scratch_limit: What each pass may use, as in `sort`. Scratch
             that no drive is named for lies beside the output, or in the current directory.
+        volume: The drives file of a volume, of which `src` and what is written may name datasets
+            (`"@name"`), as in `sort`. Text is copied to its first drive for each question.
 
     Raises: What `sort` raises.
     """
@@ -122,7 +127,7 @@ def open(
         terminator=0 if zero_terminated else ord("\n"),
         count=None,
         zipped=[],
-        means=api._means(memory, threads, drives, io, scratch_limit, api._SEED),
+        means=api._means(memory, threads, drives, io, scratch_limit, api._SEED, volume),
         steps=[],
     )
     return Lines(request) if lines else Dataset(request, _dtype_of(dtype))
@@ -137,6 +142,7 @@ def tabulate(
     drives: Paths = (),
     io: str | None = None,
     scratch_limit: api.Size | None = None,
+    volume: api.StrPath | None = None,
 ) -> Dataset:
     """The numbers 0 to `count` - 1 (u64), or what `f` makes of each; nothing is stored.
 
@@ -145,7 +151,7 @@ def tabulate(
     Args:
         count: How many.
         f: An expression over `outcore.x`, as in `Dataset.map`.
-        memory, threads, drives, io, scratch_limit: As in `open`.
+        memory, threads, drives, io, scratch_limit, volume: As in `open`.
     """
     request = DatasetRequest(
         inputs=[],
@@ -154,7 +160,7 @@ def tabulate(
         terminator=ord("\n"),
         count=whole("count", count),
         zipped=[],
-        means=api._means(memory, threads, drives, io, scratch_limit, api._SEED),
+        means=api._means(memory, threads, drives, io, scratch_limit, api._SEED, volume),
         steps=[],
     )
     numbers = Dataset(request, None)

@@ -45,6 +45,7 @@ def shuffle(
     force: bool = False,
     replace: bool = False,
     record_io: StrPath | None = None,
+    volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> summary.ShuffleSummary:
     """Writes the records of files, which may be far larger than memory, in a random order.
@@ -59,8 +60,8 @@ def shuffle(
         lines: Records are lines of text; a last one without an end gets one.
         seed: Chooses the order.
         epoch: Chooses another one, independent of it, for the same seed.
-        memory, threads, drives, io, scratch_limit, force, replace, record_io, progress: As in
-            `sort`.
+        memory, threads, drives, io, scratch_limit, force, replace, record_io, volume, progress: As
+            in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -71,7 +72,7 @@ def shuffle(
         output=_path(dst),
         records=records(dtype, record, None),
         lines=bool(lines),
-        means=_means(memory, threads, drives, io, scratch_limit, seed),
+        means=_means(memory, threads, drives, io, scratch_limit, seed, volume),
         epoch=_number("epoch", epoch),
         force=bool(force),
         replace=bool(replace),
@@ -92,6 +93,7 @@ def shuffled(
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
     io: str | None = None,
+    volume: StrPath | None = None,
 ) -> Shuffled:
     """The records of files in the order that `shuffle` would write, read straight from them.
 
@@ -102,14 +104,14 @@ def shuffled(
         dtype, record, key: What a record is, as in `sort`.
         seed, epoch: Choose the order.
         memory: What reading may use, batches included.
-        threads, io: As in `sort`.
+        threads, io, volume: As in `sort`.
 
     Raises: What `sort` raises.
     """
     request = OrderRequest(
         inputs=_paths(src),
         records=records(dtype, record, key),
-        means=_means(memory, threads, (), io, None, seed),
+        means=_means(memory, threads, (), io, None, seed, volume),
         epoch=_number("epoch", epoch),
     )
     return Shuffled(request)

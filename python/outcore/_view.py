@@ -270,6 +270,7 @@ def sort_view(
     drives: Paths = (),
     io: str | None = None,
     force: bool = False,
+    volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> View: ...
 
@@ -294,6 +295,7 @@ def sort_view(
     drives: Paths = (),
     io: str | None = None,
     force: bool = False,
+    volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> LineView: ...
 
@@ -319,6 +321,7 @@ def sort_view(
     drives: Paths = (),
     io: str | None = None,
     force: bool = False,
+    volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> View | LineView:
     """Sorts files into a view: the last merge happens while it is read.
@@ -349,6 +352,7 @@ def sort_view(
         drives: Directories on drives, or a `drives.toml`; runs are spread over all of them.
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
         force: Replace a view that exists.
+        volume: The drives file of a volume, of which `src` may name datasets, as for `sort`.
         progress: `True` for a bar, or a function that is called with a `Progress`.
 
     Raises:
@@ -357,7 +361,7 @@ def sort_view(
         NoSpaceError: Too little room for the runs.
         KeyboardInterrupt: Ctrl-C; nothing is left behind.
     """
-    means = _means(memory, threads, drives, io, None, _SEED)
+    means = _means(memory, threads, drives, io, None, _SEED, volume)
     asked = None
     if lines:
         if not (dtype is None and record is None):

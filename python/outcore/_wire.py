@@ -21,6 +21,7 @@ class MeansRequest(TypedDict):
     drives: list[str]
     scratch_limit: str | None
     seed: int
+    volume: str | None
 
 
 class RecordsRequest(TypedDict):

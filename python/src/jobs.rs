@@ -26,6 +26,7 @@ use outcore_formats::spool::unpack_packed;
 use outcore_formats::text;
 use outcore_formats::text::output::{Dress, Pending};
 
+use crate::datasets::{Datasets, Use};
 use crate::reply::{self, Trace};
 use crate::request;
 use crate::run::Run;
@@ -45,8 +46,28 @@ struct Prepared {
     plan: SortPlan,
 }
 
+/// How a job uses files that are read by the engine, and written; `replace` if onto its input.
+fn by_engine(force: bool, replace: bool) -> Use {
+    Use {
+        is_in_place: replace,
+        ..Use::of_engine(force)
+    }
+}
+
 /// Sorts as `request` says.
-pub(crate) fn sort(request: request::Sort, run: &Run) -> Result<reply::Sorted> {
+pub(crate) fn sort(mut request: request::Sort, run: &Run) -> Result<reply::Sorted> {
+    let datasets = stage_sort(&mut request, run)?;
+    let means = datasets.means(&request.means, true, run)?;
+    datasets.finish(sort_files(request, means, run)?, run)
+}
+
+fn stage_sort(request: &mut request::Sort, run: &Run) -> Result<Datasets> {
+    let how = by_engine(request.force, request.replace);
+    let written = request.output.iter_mut().chain(&mut request.record_io);
+    Datasets::stage(&request.means, how, &mut request.inputs, written, run)
+}
+
+fn sort_files(request: request::Sort, means: Means, run: &Run) -> Result<reply::Sorted> {
     let cost = reply::Cost::start();
     let Prepared {
         means,
@@ -57,7 +78,7 @@ pub(crate) fn sort(request: request::Sort, run: &Run) -> Result<reply::Sorted> {
         options,
         job,
         plan,
-    } = prepare(request, run)?;
+    } = prepare(request, means, run)?;
     let target = target.ok_or_else(|| {
         Error::usage("create output", "no output is named").hint("name a file for the result")
     })?;
@@ -72,12 +93,13 @@ pub(crate) fn sort(request: request::Sort, run: &Run) -> Result<reply::Sorted> {
 }
 
 /// The plan of a sort.
-pub(crate) fn plan(request: request::Sort, run: &Run) -> Result<reply::Plan> {
-    prepare(request, run).map(|prepared| (&prepared.plan).into())
+pub(crate) fn plan(mut request: request::Sort, run: &Run) -> Result<reply::Plan> {
+    let datasets = stage_sort(&mut request, run)?;
+    let means = datasets.means(&request.means, true, run)?;
+    prepare(request, means, run).map(|prepared| (&prepared.plan).into())
 }
 
-fn prepare(request: request::Sort, run: &Run) -> Result<Prepared> {
-    let means = request.means.load(&run.environment)?;
+fn prepare(request: request::Sort, means: Means, run: &Run) -> Result<Prepared> {
     let sources = inputs::find(&request.inputs, Streams::Refused)?;
     let consent = Consent {
         force: request.force,
@@ -159,9 +181,18 @@ fn finish(recording: Option<Recording>) -> Result<Option<Trace>> {
 }
 
 /// Shuffles as `request` says.
-pub(crate) fn shuffle(request: request::Shuffle, run: &Run) -> Result<reply::Shuffled> {
+pub(crate) fn shuffle(mut request: request::Shuffle, run: &Run) -> Result<reply::Shuffled> {
+    let how = by_engine(request.force, request.replace);
+    let written = [&mut request.output]
+        .into_iter()
+        .chain(&mut request.record_io);
+    let datasets = Datasets::stage(&request.means, how, &mut request.inputs, written, run)?;
+    let means = datasets.means(&request.means, true, run)?;
+    datasets.finish(shuffle_files(request, means, run)?, run)
+}
+
+fn shuffle_files(request: request::Shuffle, means: Means, run: &Run) -> Result<reply::Shuffled> {
     let cost = reply::Cost::start();
-    let means = request.means.load(&run.environment)?;
     let sources = inputs::find(&request.inputs, Streams::Refused)?;
     let consent = Consent {
         force: request.force,
@@ -226,8 +257,19 @@ pub(crate) fn shuffle(request: request::Shuffle, run: &Run) -> Result<reply::Shu
 }
 
 /// Opens the order of a shuffle, to read records in; and the header of a `.npy` file of no records.
-pub(crate) fn order(request: request::Order, run: &Run) -> Result<(Shuffled, Option<Vec<u8>>)> {
-    let means = request.means.load(&run.environment)?;
+pub(crate) fn order(mut request: request::Order, run: &Run) -> Result<(Shuffled, Option<Vec<u8>>)> {
+    let how = Use::of_engine(false);
+    let datasets = Datasets::stage(&request.means, how, &mut request.inputs, [], run)?;
+    let means = datasets.means(&request.means, true, run)?;
+    // Its files stay open when those in the place of datasets are gone.
+    order_of_files(&request, &means, run)
+}
+
+fn order_of_files(
+    request: &request::Order,
+    means: &Means,
+    run: &Run,
+) -> Result<(Shuffled, Option<Vec<u8>>)> {
     let inputs = inputs::open_files(&request.inputs)?;
     let decided = records::decide(&request.records.to_request_without_keys()?, &inputs)?;
     let header = match &decided.header {
@@ -235,7 +277,7 @@ pub(crate) fn order(request: request::Order, run: &Run) -> Result<(Shuffled, Opt
         // What NumPy has no dtype for is handed out as bytes.
         None => NpyHeader::of_format(&decided.format, 0).ok(),
     };
-    let job = run.job(&means, Vec::new());
+    let job = run.job(means, Vec::new());
     let record_bytes = decided.format.record_bytes();
     let seed = request.means.seed();
     let shuffled = Shuffled::open(&job, &to_sort(&inputs), record_bytes, seed, request.epoch)?;
@@ -243,9 +285,18 @@ pub(crate) fn order(request: request::Order, run: &Run) -> Result<(Shuffled, Opt
 }
 
 /// Generates records as `request` says.
-pub(crate) fn generate(request: request::Generate, run: &Run) -> Result<reply::Generated> {
+pub(crate) fn generate(mut request: request::Generate, run: &Run) -> Result<reply::Generated> {
+    let how = Use::of_engine(request.force);
+    let written = [&mut request.output]
+        .into_iter()
+        .chain(&mut request.record_io);
+    let datasets = Datasets::stage(&request.means, how, [], written, run)?;
+    let means = datasets.means(&request.means, true, run)?;
+    datasets.finish(generate_file(&request, means, run)?, run)
+}
+
+fn generate_file(request: &request::Generate, means: Means, run: &Run) -> Result<reply::Generated> {
     let cost = reply::Cost::start();
-    let means = request.means.load(&run.environment)?;
     let decided = records::named(&request.records.to_request()?)?
         .ok_or_else(|| Error::usage("generate", "no type is named").hint("give one: u64"))?;
     let options = GenerateOptions {
@@ -291,9 +342,16 @@ pub(crate) fn generate(request: request::Generate, run: &Run) -> Result<reply::G
 }
 
 /// Checks files as `request` says.
-pub(crate) fn verify(request: request::Verify, run: &Run) -> Result<reply::Verified> {
+pub(crate) fn verify(mut request: request::Verify, run: &Run) -> Result<reply::Verified> {
+    let how = Use::of_engine(request.force);
+    let read = request.inputs.iter_mut().chain(&mut request.against);
+    let datasets = Datasets::stage(&request.means, how, read, &mut request.record_io, run)?;
+    let means = datasets.means(&request.means, true, run)?;
+    datasets.finish(verify_files(&request, means, run)?, run)
+}
+
+fn verify_files(request: &request::Verify, means: Means, run: &Run) -> Result<reply::Verified> {
     let cost = reply::Cost::start();
-    let means = request.means.load(&run.environment)?;
     let checked = inputs::open_files(&request.inputs)?;
     let against = match request.against.is_empty() {
         true => Vec::new(),

@@ -14,11 +14,13 @@
 //! | [`sim`] | the simulator |
 //! | [`dataset`] | lazy datasets: steps, reductions, writes, batches |
 //! | [`volume`] | datasets on volumes |
+//! | [`datasets`] | `@name` where a function takes a file |
 //! | [`run`] | a job on its thread: signals, progress, cancellation |
 //! | [`view`] | sorted views |
 //! | [`errors`] | failures as exceptions |
 
 mod dataset;
+mod datasets;
 mod errors;
 mod jobs;
 mod order;

@@ -118,6 +118,31 @@ pub(crate) struct Used {
     io_trace: Option<Trace>,
 }
 
+/// A reply that names files.
+pub(crate) trait NamesFiles {
+    /// All of them.
+    fn files(&mut self) -> impl Iterator<Item = &mut OsString>;
+}
+
+macro_rules! names_its_output {
+    ($($reply:ty),+) => {$(
+        impl NamesFiles for $reply {
+            fn files(&mut self) -> impl Iterator<Item = &mut OsString> {
+                let trace = self.used.io_trace.iter_mut().map(|trace| &mut trace.path);
+                trace.chain([&mut self.output])
+            }
+        }
+    )+};
+}
+
+names_its_output!(Sorted, Shuffled, Generated, Wrote);
+
+impl NamesFiles for Verified {
+    fn files(&mut self) -> impl Iterator<Item = &mut OsString> {
+        self.used.io_trace.iter_mut().map(|trace| &mut trace.path)
+    }
+}
+
 /// What a sort did.
 #[derive(Debug, IntoPyObject)]
 pub(crate) struct Sorted {

@@ -22,11 +22,18 @@ pub(crate) struct Means {
     drives: Vec<PathBuf>,
     scratch_limit: Option<String>,
     seed: u64,
+    /// The drives file of the volume that datasets are on.
+    pub(crate) volume: Option<PathBuf>,
 }
 
 impl Means {
     /// Merged with environment, file and defaults.
     pub(crate) fn load(&self, environment: &Environment) -> Result<outcore_formats::means::Means> {
+        outcore_formats::means::Means::load(&self.to_request()?, environment)
+    }
+
+    /// What was set.
+    pub(crate) fn to_request(&self) -> Result<MeansRequest> {
         let bytes = |text: &Option<String>| text.as_deref().map(units::parse_bytes).transpose();
         let flags = Flags {
             memory_bytes: bytes(&self.memory)?,
@@ -36,7 +43,7 @@ impl Means {
             scratch_limit_bytes: bytes(&self.scratch_limit)?,
         };
         let seed = self.seed;
-        outcore_formats::means::Means::load(&MeansRequest { flags, seed }, environment)
+        Ok(MeansRequest { flags, seed })
     }
 
     /// Chooses samples, the first drive, and what is generated.

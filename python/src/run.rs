@@ -6,8 +6,9 @@
 //! stops the job; its exception is raised once the job has cleaned up behind itself, at most about
 //! 50 ms and one bucket's sort later. Any number of jobs may run at once.
 
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,8 @@ pub(crate) struct Run {
     pub(crate) environment: Environment,
     /// Watched from the thread that called.
     pub(crate) control: Arc<Control>,
+    /// Files that stand for what the user named otherwise.
+    names: Mutex<Vec<(PathBuf, PathBuf)>>,
 }
 
 impl Run {
@@ -41,6 +44,28 @@ impl Run {
         Run {
             environment: Environment::of_process(),
             control: Arc::new(Control::default()),
+            names: Mutex::default(),
+        }
+    }
+
+    /// Lets the file at `path` be called `name` in what the user is told.
+    pub(crate) fn call(&self, path: &Path, name: &Path) {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.push((path.to_path_buf(), name.to_path_buf()));
+    }
+
+    /// What the user named `path` by.
+    pub(crate) fn name_of(&self, path: &Path) -> PathBuf {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = names.iter().find(|(known, _)| known == path);
+        found.map_or(path, |(_, name)| name).to_path_buf()
+    }
+
+    /// The error, with the name that the user gave the file that it is about.
+    pub(crate) fn told(&self, error: Error) -> Error {
+        match error.file_path().map(|path| (path, self.name_of(path))) {
+            Some((path, name)) if path != name => error.path(name),
+            _ => error,
         }
     }
 
@@ -107,7 +132,7 @@ fn start<T: Send + 'static>(
     let (send, results) = channel();
     let job = move || {
         // Nobody listens only if the caller's thread is gone, and then nobody is to be told.
-        drop(send.send(work(&run)));
+        drop(send.send(work(&run).map_err(|error| run.told(error))));
     };
     let thread = Builder::new().name("outcore".to_string()).spawn(job);
     let thread = thread.map_err(|error| Error::io("start thread", &error))?;

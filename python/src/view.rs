@@ -12,12 +12,14 @@ use outcore::algo::sort::SortInput;
 use outcore::algo::view::{BuildOptions, SortedView, ViewOrder, ViewType, build as run_build};
 use outcore::config::Environment;
 use outcore::data::NpyHeader;
+use outcore::volume::dataset::Named;
 use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
 use outcore_formats::inputs::{self, Input, Source, Streams};
 use outcore_formats::means::Means;
 use outcore_formats::records;
 use outcore_formats::spool::Spool;
+use outcore_formats::staging::Reads;
 use outcore_formats::text::compress::Compression;
 use outcore_formats::text::csv_files::{bytes_of, settle_view};
 use outcore_formats::text::order::OrderSpec;
@@ -25,6 +27,7 @@ use outcore_formats::view::{self, NewDir, key as read_key};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict};
 
+use crate::datasets::{Datasets, Use};
 use crate::run::{self, Run};
 use crate::{errors, request};
 
@@ -121,10 +124,25 @@ impl View {
 const READERS: usize = 4;
 
 /// Builds a view as `request` says, and opens it.
-pub(crate) fn build(request: request::ViewBuild, run: &Run) -> Result<View> {
-    let means = request.means.load(&run.environment)?;
+pub(crate) fn build(mut request: request::ViewBuild, run: &Run) -> Result<View> {
+    if Named::is_mark(&request.output) && !request.output.is_dir() {
+        return Err(Error::usage("build view", "a view is no dataset")
+            .path(&request.output)
+            .hint("name a directory; its inputs may be datasets"));
+    }
+    let how = Use {
+        reads: Reads::Otherwise,
+        ..Use::of_engine(request.force)
+    };
+    let datasets = Datasets::stage(&request.means, how, &mut request.inputs, [], run)?;
+    // Its runs stay: they lie on the drives that are named, never on those of a volume.
+    let means = datasets.means(&request.means, false, run)?;
+    build_of_files(&request, means, run)
+}
+
+fn build_of_files(request: &request::ViewBuild, means: Means, run: &Run) -> Result<View> {
     let mut spool = None;
-    let found = find(&request, run, &means, &mut spool)?;
+    let found = find(request, run, &means, &mut spool)?;
     let job = run.job(&means, means.named_drives(found.data_bytes)?);
     let options = BuildOptions {
         order: ViewOrder {

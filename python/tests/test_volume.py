@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import random
 from pathlib import Path
 
@@ -84,3 +85,96 @@ def test_a_bench_measures_and_leaves_nothing(volume: outcore.Volume, tmp_path: P
     for wrong in ({"seconds": 0}, {"seconds": -1}, {"seconds": float("nan")}, {"size": "4KiB"}):
         with pytest.raises(outcore.UsageError, match="measure volume"):
             volume.bench(**wrong)
+
+
+def keys(count: int, seed: int) -> array.array[int]:
+    numbers = random.Random(seed)
+    return array.array("Q", (numbers.getrandbits(64) for _ in range(count)))
+
+
+def leftovers(root: Path) -> list[Path]:
+    return [path for path in root.rglob("*") if path.name.startswith(".outcore")]
+
+
+@pytest.mark.parametrize("count", [300_000, 1000], ids=["in place", "small"])
+def test_functions_take_datasets_where_they_take_files(
+    volume: outcore.Volume, tmp_path: Path, count: int
+) -> None:
+    given = keys(count, 2)
+    volume.write("in", given.tobytes())
+    drives = volume.drives
+    done = outcore.sort("@in", "@out", dtype="u64", memory="64MiB", volume=drives)
+    assert (str(done.output), done.records) == ("@out", count)
+    assert volume.read("out") == array.array("Q", sorted(given)).tobytes()
+    assert outcore.plan("@in", "@other", dtype="u64", volume=drives).passes >= 1
+    assert outcore.verify("@out", dtype="u64", against="@in", volume=drives).ok
+    assert not outcore.verify("@in", dtype="u64", volume=drives).ok
+    # Between files and datasets, either way.
+    outcore.shuffle("@in", tmp_path / "mixed", dtype="u64", seed=3, volume=drives)
+    outcore.sort(tmp_path / "mixed", "@again", dtype="u64", volume=drives)
+    assert volume.read("again") == volume.read("out")
+    outcore.gen("u64", "@made", count, seed=5, volume=drives)
+    outcore.gen("u64", tmp_path / "made", count, seed=5)
+    assert volume.read("made") == (tmp_path / "made").read_bytes()
+    assert not leftovers(tmp_path)
+
+
+def test_lazy_datasets_and_orders_read_and_write_them(
+    volume: outcore.Volume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTCORE_VOLUME", str(volume.drives))
+    given = keys(200_000, 4)
+    volume.write("in", given.tobytes())
+    data = outcore.open("@in", dtype="u64")
+    assert data.filter(outcore.x % 2 == 0).count() == sum(key % 2 == 0 for key in given)
+    assert data.zip(data).count() == len(given)
+    wrote = data.map(outcore.x % 1000).sort().write("@small")
+    assert str(wrote.output) == "@small"
+    assert volume.read("small") == array.array("Q", sorted(key % 1000 for key in given)).tobytes()
+    assert b"".join(batch.tobytes() for batch in data.batches(70_001)) == given.tobytes()
+    order = outcore.shuffled("@in", dtype="u64", seed=7)
+    outcore.shuffle("@in", "@mixed", dtype="u64", seed=7)
+    assert order[:].tobytes() == volume.read("mixed")
+    lines = [f"{key % 10**6}\n" for key in given]
+    volume.write("log", "".join(lines).encode())
+    text = outcore.open("@log", lines=True)
+    assert text.count() == len(lines)
+    text.sort("1,1n").unique().write("@sorted.txt.gz")
+    assert outcore.open("@sorted.txt.gz", lines=True).count() == len(set(lines))
+    with pytest.raises(outcore.UsageError, match="parts are files"):
+        data.partition("x % 2", "@part-{part}.bin")
+    assert not leftovers(tmp_path)
+
+
+def test_what_cannot_be_a_dataset_or_is_damaged_has_its_name(
+    volume: outcore.Volume, here: Path
+) -> None:
+    drives = volume.drives
+    volume.write("in", keys(200_000, 6).tobytes())
+    with pytest.raises(outcore.UsageError, match="no volume is named") as caught:
+        outcore.sort("@in", "out", dtype="u64")
+    assert "volume=" in str(caught.value.hint)
+    with pytest.raises(outcore.UsageError, match="there is no @none"):
+        outcore.open("@none", dtype="u64", volume=drives)
+    with pytest.raises(outcore.UsageError, match="@in already"):
+        outcore.sort("@in", "@in", dtype="u64", volume=drives)
+    with pytest.raises(outcore.UsageError, match="sealed"):
+        outcore.sort("@in", "@in", dtype="u64", volume=drives, replace=True)
+    with pytest.raises(outcore.UsageError, match="no dataset"):
+        outcore.sort_view("@in", "@view", dtype="u64", volume=drives)
+    with pytest.raises(outcore.OutcoreError) as wrong:
+        outcore.sort("@in", "out", dtype="f32x3", volume=drives)
+    assert str(wrong.value.path) == "@in"
+    assert len(outcore.sort_view("@in", "view", dtype="u64", volume=drives)) == 200_000
+    (share,) = (here / "d1/outcore-volume/data").iterdir()
+    broken = bytearray(share.read_bytes())
+    broken[100] ^= 1
+    share.chmod(0o644)
+    share.write_bytes(broken)
+    with pytest.raises(outcore.CorruptError) as found:
+        outcore.sort("@in", "@out", dtype="u64", volume=drives)
+    assert (found.value.drive, found.value.path) == ("d1", str(share))
+    assert [entry.name for entry in volume.ls()] == ["in"]
+    # A file of that name is meant where no volume is named.
+    Path("@in").write_bytes(keys(10, 8).tobytes())
+    assert outcore.sort("@in", "out", dtype="u64").records == 10

@@ -1,36 +1,27 @@
 //! `@name` where a command takes a file: read and written where it lies, or copied.
 //!
 //! Contract: with a volume named (`--volume`, `OUTCORE_VOLUME`), `@name` (or `@name/inside`) in the place of
-//! a file, as the flags' definition has it, is replaced by a file in a private directory on the volume's
-//! first drive; one that the command writes ([`OUTPUTS`]) is a sealed dataset when the command has
-//! succeeded, and absent otherwise. The directory is removed at the end, or swept by the next run. What would
-//! change an input in its place is refused: datasets are sealed. Without a volume a dataset is an error,
-//! unless there is a file of that name.
+//! a file, as the flags' definition has it, is replaced by a file that stands for it
+//! ([`outcore_formats::staging`]); one that the command writes ([`OUTPUTS`]) is a sealed dataset when the
+//! command has succeeded, and absent otherwise. What would change an input in its place is refused:
+//! datasets are sealed. Without a volume a dataset is an error, unless there is a file of that name.
 //!
-//! In place: what the engine publishes becomes a dataset as it is written, on all drives
-//! ([`outcore::volume::dataset::device`]); what a command makes otherwise (compressed text, say) is a file
-//! that is put on the volume behind it. A command that reads through the engine reads the dataset itself
-//! ([`reads_in_place`]), and finds name, length and head in a stand-in. All others get a copy, and so do
-//! packed text, CSV, small datasets and files inside of one. `put`, `get` and `cp` need none of this.
-//!
-//! A signal stops a copy as it stops a command. Bounds: room for copies on the first drive.
+//! A command that reads through the engine reads the dataset itself ([`reads_in_place`]), and finds name,
+//! length and head in a stand-in. All others get a copy, and so do packed text, CSV and files inside of a
+//! dataset. `put`, `get` and `cp` need none of this. A signal stops a copy as it stops a command.
 
 use std::any::TypeId;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::CommandFactory;
-use outcore::drive::{Device, PrivateDir};
 use outcore::job::Control;
-use outcore::memory::Budget;
-use outcore::volume::dataset::transfer::Means;
-use outcore::volume::dataset::{DatasetVolume, Named, Watch};
+use outcore::volume::dataset::{Named, Watch};
 use outcore::{Error, Result};
-use outcore_formats::text::compress::Compression;
-use outcore_formats::volumes::{self, DatasetFiles};
+use outcore_formats::staging::{self, Reads, Staging, Work};
+use outcore_formats::volumes::DatasetFiles;
 
 use crate::cli::{Cli, Command, TypeArgs};
 use crate::means;
@@ -41,22 +32,12 @@ use crate::signals::Interrupt;
 /// Who is told how far a copy is, and who may stop it.
 type Watcher<'a> = (&'a Reporter, &'a Interrupt);
 
-/// Copies of datasets, for the time of one command.
+/// A command whose arguments name datasets.
 pub(crate) struct Staged {
     /// The command's arguments, with files in the place of datasets.
     pub(crate) arguments: Vec<OsString>,
-    device: Arc<dyn Device>,
-    volume: DatasetVolume,
-    budget: Budget,
-    dir: PrivateDir,
-    drives_file: PathBuf,
-    reads_in_place: bool,
+    staging: Staging,
     lends_drives: bool,
-    inputs: Vec<(PathBuf, String)>,
-    outputs: Vec<(PathBuf, Named)>,
-    /// All files that stand for datasets, and what they were named.
-    names: Vec<(String, String)>,
-    replace: bool,
 }
 
 /// Whether the command reads all of its inputs through the engine, but for their heads.
@@ -157,24 +138,10 @@ impl Marked {
 
     /// Fails where datasets are named and no volume is; a file of that name is meant if it is there.
     fn refuse_without_volume(&self) -> Result<()> {
-        let is_missing = |name: &&OsString| {
-            let is_dataset = matches!(Named::parse(Path::new(name)), Ok(Some(_)));
-            is_dataset && !Path::new(name).exists()
-        };
-        let mut names: Vec<&OsString> = self
-            .inputs
-            .union(&self.outputs)
-            .filter(is_missing)
-            .collect();
+        let mut names: Vec<&OsString> = self.inputs.union(&self.outputs).collect();
         names.sort();
-        let Some(name) = names.first() else {
-            return Ok(());
-        };
-        let name = name.to_string_lossy();
-        let cause = format!("{name} names a dataset, and no volume is named");
-        Err(Error::usage("open volume", cause).hint(format!(
-            "use --volume drives.toml, or set OUTCORE_VOLUME; a file of that name is ./{name}"
-        )))
+        let mut names = names.into_iter();
+        names.try_for_each(|name| staging::refuse_without_volume(Path::new(name)))
     }
 }
 
@@ -213,32 +180,29 @@ pub(crate) fn stage(
             .hint("write another dataset: -o @OTHER; -o with --force replaces one"));
     }
     let device = means::without_flags()?.device();
-    let volume = volumes::open(&device, drives_file)?;
-    let home = &volume.drives()[0].dir;
-    // Killed runs leave scratch on any of them.
-    for drive in volume.drives() {
-        device.sweep_private_dirs(&drive.dir)?;
-    }
+    let replace = arguments.iter().any(|word| word == "--force");
     let mut staged = Staged {
         arguments: Vec::with_capacity(arguments.len()),
-        dir: device.make_private_dir(home)?,
-        budget: volumes::budget(),
-        drives_file: drives_file.clone(),
-        reads_in_place: reads_in_place(&cli.command),
+        staging: Staging::begin(device, drives_file)?,
         // A view lays its runs on the drives that it is given: they would not be in the dataset.
         lends_drives: !matches!(cli.command, Command::View(_)),
-        inputs: Vec::new(),
-        outputs: Vec::new(),
-        names: Vec::new(),
-        replace: arguments.iter().any(|word| word == "--force"),
-        volume,
-        device,
+    };
+    let reads = match reads_in_place(&cli.command) {
+        true => Reads::ByEngine,
+        false => Reads::Otherwise,
     };
     for word in arguments {
         let replaced = match marked.split(word) {
             Some((prefix, name)) => {
                 let is_output = marked.is_output(prefix, staged.arguments.last(), name);
-                staged.replace(prefix, Path::new(name), is_output, watcher)?
+                let name = Path::new(name);
+                let path = match is_output {
+                    true => staged.staging.output(name, replace)?,
+                    false => staged.staging.input(name, reads, &copying(watcher))?,
+                };
+                let mut word = prefix.to_vec();
+                word.extend_from_slice(path.as_os_str().as_bytes());
+                OsString::from_vec(word)
             }
             None => word.clone(),
         };
@@ -247,14 +211,9 @@ pub(crate) fn stage(
     Ok(Some(staged))
 }
 
-impl Staged {
-    /// Copies `bytes`, showing how far it is and stopping when a signal comes.
-    fn copy(
-        &self,
-        (reporter, interrupt): Watcher<'_>,
-        bytes: u64,
-        work: impl FnOnce(Means<'_>) -> Result<volumes::Moved>,
-    ) -> Result<()> {
+/// Copies so many bytes, showing how far it is and stopping when a signal comes.
+fn copying((reporter, interrupt): Watcher<'_>) -> impl Fn(u64, &Work<'_>) -> Result<()> {
+    move |bytes, work| {
         let control = Control::default();
         control.begin_phase("copy", bytes);
         // The events of a command begin with its own.
@@ -264,87 +223,30 @@ impl Staged {
             true => &is_stopped,
             false => &is_cancelled,
         };
-        let means = Means {
-            device: &self.device,
-            budget: &self.budget,
-            watch: Watch {
-                check,
-                advance: &|bytes| control.advance(bytes),
-            },
+        let told = Watch {
+            check,
+            advance: &|bytes| control.advance(bytes),
         };
-        let moved = match reporter.is_json() {
-            true => work(means),
+        match reporter.is_json() {
+            true => work(told),
             false => watch(reporter, interrupt, &control, &[("copy", 1.0)], || {
-                work(means)
+                work(told)
             }),
-        };
-        moved.map(|_| ())
-    }
-
-    /// The argument that stands for a dataset.
-    fn replace(
-        &mut self,
-        prefix: &[u8],
-        name: &Path,
-        is_output: bool,
-        watcher: Watcher<'_>,
-    ) -> Result<OsString> {
-        let named = volumes::named(name)?;
-        // Its own directory each, so that the name, which may say what is in it, stays.
-        let dir = self.dir.path().join(self.arguments.len().to_string());
-        std::fs::create_dir(&dir)
-            .map_err(|error| Error::io("make scratch directory", &error).path(&dir))?;
-        let inside = named
-            .inside
-            .as_deref()
-            .and_then(|inside| inside.rsplit('/').next());
-        let path = dir.join(inside.unwrap_or(&named.dataset));
-        let told = name.display().to_string();
-        self.names.push((path.display().to_string(), told));
-        if is_output {
-            if !self.replace && self.volume.contains(&named.dataset) {
-                let cause = format!("there is a @{} already", named.dataset);
-                return Err(Error::usage("create output", cause)
-                    .hint("allow replacing it with --force, or name another"));
-            }
-            self.outputs.push((path.clone(), named));
-        } else if self.reads_in_place
-            && Compression::of(&path).is_none()
-            && volumes::is_read_in_place(&self.volume, &named)?
-        {
-            volumes::stand_in(&self.volume, &named, &path, &self.budget)?;
-            self.inputs.push((path.clone(), named.dataset));
-        } else {
-            let bytes = volumes::bytes_of(&self.volume, name);
-            self.copy(watcher, bytes, |means| {
-                volumes::get(&self.volume, &named, &path, false, means)
-            })?;
         }
-        let mut word = prefix.to_vec();
-        word.extend_from_slice(path.as_os_str().as_bytes());
-        Ok(OsString::from_vec(word))
     }
+}
 
+impl Staged {
     /// What the files are called in messages.
     pub(crate) fn names(&self) -> Vec<(String, String)> {
-        self.names.clone()
+        let told = |path: &PathBuf| path.display().to_string();
+        let names = self.staging.names().iter();
+        names.map(|(path, name)| (told(path), told(name))).collect()
     }
 
     /// The datasets that the command knows as files.
     pub(crate) fn files(&self) -> DatasetFiles {
-        let whole = self
-            .outputs
-            .iter()
-            .filter(|(_, name)| name.inside.is_none());
-        DatasetFiles {
-            drives_file: self.drives_file.clone(),
-            inputs: self.inputs.clone(),
-            outputs: whole
-                .map(|(path, name)| (path.clone(), name.dataset.clone()))
-                .collect(),
-            replace: self.replace,
-            lends_drives: self.lends_drives,
-        }
+        self.staging.files(self.lends_drives)
     }
 
     /// Puts what the command has made as a file.
@@ -352,14 +254,6 @@ impl Staged {
     /// # Errors
     /// The name is taken, no room.
     pub(crate) fn finish(self, watcher: Watcher<'_>) -> Result<()> {
-        for (path, name) in &self.outputs {
-            if path.exists() {
-                let bytes = volumes::bytes_of(&self.volume, path);
-                self.copy(watcher, bytes, |means| {
-                    volumes::put(&self.volume, path, name, self.replace, means)
-                })?;
-            }
-        }
-        Ok(())
+        self.staging.finish(&copying(watcher))
     }
 }

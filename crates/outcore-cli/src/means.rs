@@ -42,16 +42,11 @@ pub(crate) fn load(
         scratch_limit_bytes,
     };
     let mut request = MeansRequest { flags, seed };
-    let mut means = Means::load(&request, &Environment::of_process())?;
-    if let Some(files) = DATASETS.get() {
-        if files.lends_drives && means.specs().is_empty() {
-            // Where the data are, scratch goes too.
-            request.flags.drives = vec![files.drives_file.clone()];
-            means = Means::load(&request, &Environment::of_process())?;
-        }
-        let device = files.mount(&means.device())?;
-        means = means.on(device);
-    }
+    let environment = Environment::of_process();
+    let means = match DATASETS.get() {
+        Some(files) => files.means(&mut request, &environment)?,
+        None => Means::load(&request, &environment)?,
+    };
     match std::env::var(FAULT_VARIABLE) {
         Ok(text) if !text.is_empty() => Ok(means.with_fault(text.parse()?)),
         _ => Ok(means),

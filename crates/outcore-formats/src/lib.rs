@@ -26,6 +26,7 @@
 //! | [`view`] | what users name of a sorted view |
 //! | [`spelling`] | options in texts, the caller's way |
 //! | [`volumes`] | datasets on volumes: what `@name` means, `put`, `get`, `cp` |
+//! | [`staging`] | files in the place of datasets, for a job that takes files |
 //! | [`text`] | lines and their orders: GNU sort's, a column of CSV, a field of JSON |
 
 pub mod blocks;
@@ -40,6 +41,7 @@ pub mod records;
 pub mod spelling;
 pub mod split;
 pub mod spool;
+pub mod staging;
 pub mod text;
 pub mod view;
 pub mod volumes;

@@ -33,7 +33,7 @@ enum Takes {
 }
 
 /// Options of the command and their names in Python. None is the beginning of a later one.
-const OPTIONS: [(&str, &str, Takes); 24] = [
+const OPTIONS: [(&str, &str, Takes); 25] = [
     ("--scratch-limit", "scratch_limit", Takes::Text),
     ("--delete-input", "delete_input", Takes::Nothing),
     ("--descending", "descending", Takes::Nothing),
@@ -49,6 +49,7 @@ const OPTIONS: [(&str, &str, Takes); 24] = [
     ("--record", "record", Takes::Bare),
     ("--stable", "stable", Takes::Nothing),
     ("--unique", "unique", Takes::Nothing),
+    ("--volume", "volume", Takes::Text),
     ("--ascii", "ascii", Takes::Nothing),
     ("--drive", "drives", Takes::Several),
     ("--first", "first", Takes::Bare),
@@ -60,7 +61,15 @@ const OPTIONS: [(&str, &str, Takes); 24] = [
     ("--io", "io", Takes::Text),
 ];
 /// Values that look like words.
-const WORDS: [&str; 6] = ["auto", "direct", "buffered", "gensort", "uniform", "skip"];
+const WORDS: [&str; 7] = [
+    "auto",
+    "direct",
+    "buffered",
+    "gensort",
+    "uniform",
+    "skip",
+    "drives.toml",
+];
 /// Longer texts that have no option in them, or not in this form.
 const PHRASES: [(&str, &str); 6] = [
     ("a smaller count with -n", "a smaller count"),

@@ -198,15 +198,13 @@ pub fn get(
     Ok(Moved { bytes, files: 1 })
 }
 
-/// Whether a dataset is one file of more than [`HEAD_BYTES`], which a command may read where it lies.
+/// Whether a dataset is one file, which may be read where it lies.
 ///
 /// # Errors
 /// There is none of that name.
-pub fn is_read_in_place(volume: &DatasetVolume, name: &Named) -> Result<bool> {
+pub fn is_one_file(volume: &DatasetVolume, name: &Named) -> Result<bool> {
     let manifest = volume.manifest(&name.dataset)?;
-    Ok(name.inside.is_none()
-        && manifest.contents == Contents::File
-        && manifest.len_bytes > HEAD_BYTES)
+    Ok(name.inside.is_none() && manifest.contents == Contents::File)
 }
 
 /// Makes a file that stands for a dataset: as long, with the same first [`HEAD_BYTES`], and nothing behind

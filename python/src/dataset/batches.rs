@@ -57,7 +57,7 @@ fn send_all(
     run: &Run,
     (to, skipped): (&SyncSender<Message>, &AtomicU64),
 ) -> Result<()> {
-    let mut stage = Stage::begin(request, raised, run)?;
+    let mut stage = Stage::begin(request, raised, Mode::Run, run)?;
     stage.take_steps(Mode::Run, run)?;
     if !stage.has_ending() && matches!(stage.items(), Items::Lines) {
         skipped.store(stage.skipped(), Ordering::Relaxed);
@@ -118,7 +118,7 @@ impl Batches {
         let (send, received) = sync_channel(BATCHES_WAITING);
         let work = move || {
             if let Err(error) = send_all(request, kept, &run, (&send, &counted)) {
-                drop(send.send(Err(error)));
+                drop(send.send(Err(run.told(error))));
             }
         };
         let thread = std::thread::Builder::new().name("outcore".to_string());

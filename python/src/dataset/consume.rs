@@ -23,6 +23,7 @@ use outcore::algo::sort::SortInput;
 use outcore::data::RecordFormat;
 use outcore::data::expr::Schema;
 use outcore::job::Job;
+use outcore::volume::dataset::Named;
 use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
 use outcore_formats::inputs::{Source, Streams};
@@ -84,7 +85,7 @@ fn asked<T: Send + 'static>(
     tell: Option<&Bound<'_, PyAny>>,
     ask: impl FnOnce(&Job, &Table) -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    watched(py, request, tell, move |mut stage, run| {
+    watched(py, (request, Mode::Run), tell, move |mut stage, run| {
         settled(&mut stage, run)?;
         let table = &stage.records()?.table;
         ask(&stage.job(run)?, table)
@@ -153,7 +154,7 @@ pub(crate) fn gather<'py>(
     positions: PyBackedBytes,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Bound<'py, PyByteArray>> {
-    let bytes = watched(py, request, tell, move |mut stage, run| {
+    let bytes = watched(py, (request, Mode::Run), tell, move |mut stage, run| {
         let (positions, _) = positions.as_chunks::<8>();
         let positions: Vec<u64> = positions.iter().map(|at| u64::from_ne_bytes(*at)).collect();
         settled(&mut stage, run)?;
@@ -173,7 +174,14 @@ pub(crate) fn partition(
     to: ToParts,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Vec<u64>> {
-    watched(py, request, tell, move |mut stage, run| {
+    watched(py, (request, Mode::Run), tell, move |mut stage, run| {
+        if let Some(path) = to.outputs.iter().find(|path| Named::is_mark(path)) {
+            return Err(
+                Error::usage("create output", "parts are files, not datasets")
+                    .path(path)
+                    .hint("name files, and put them on the volume"),
+            );
+        }
         let consent = Consent {
             force: to.force,
             replace: false,
@@ -200,11 +208,12 @@ pub(crate) fn partition(
 pub(crate) fn write(
     py: Python<'_>,
     request: Dataset,
-    to: To,
+    mut to: To,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<reply::Wrote> {
-    watched(py, request, tell, move |mut stage, run| {
+    watched(py, (request, Mode::Run), tell, move |mut stage, run| {
         let cost = reply::Cost::start();
+        stage.stage_output(&mut to.output, to.force, run)?;
         let consent = Consent {
             force: to.force,
             replace: false,
@@ -231,11 +240,12 @@ pub(crate) fn write(
             }
         };
         let set = &stage.means.config.drives.value;
-        Ok(reply::Wrote {
+        let wrote = reply::Wrote {
             used: cost.used((done.records, done.passes), &done.drives, set, None),
             output: target.name().as_os_str().to_owned(),
             skipped: done.skipped,
-        })
+        };
+        std::mem::take(&mut stage.datasets).finish(wrote, run)
     })
 }
 
@@ -245,7 +255,7 @@ pub(crate) fn count_lines(
     request: Dataset,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(u64, u64)> {
-    watched(py, request, tell, move |mut stage, run| {
+    watched(py, (request, Mode::Run), tell, move |mut stage, run| {
         settled(&mut stage, run)?;
         let mut lines = 0;
         let mut plain = Vec::new();
@@ -276,7 +286,7 @@ pub(crate) fn sample_lines<'py>(
     seed: u64,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(Vec<Bound<'py, PyBytes>>, u64)> {
-    let (kept, skipped) = watched(py, request, tell, move |mut stage, run| {
+    let (kept, skipped) = watched(py, (request, Mode::Run), tell, move |mut stage, run| {
         settled(&mut stage, run)?;
         let limit_bytes = stage.means.config.memory_bytes.value;
         let job = stage.job(run)?;
@@ -295,7 +305,7 @@ pub(crate) fn check_lines<'py>(
     request: Dataset,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Option<(PathBuf, u64, Bound<'py, PyBytes>)>> {
-    let found = watched(py, request, tell, move |mut stage, run| {
+    let found = watched(py, (request, Mode::Run), tell, move |mut stage, run| {
         stage.take_steps(Mode::Run, run)?;
         stage.disorder(run)
     })?;
@@ -313,7 +323,7 @@ pub(crate) fn split_lines(
     (pattern, cut, force): (String, Cut, bool),
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(Vec<PathBuf>, u64)> {
-    watched(py, request, tell, move |mut stage, run| {
+    watched(py, (request, Mode::Run), tell, move |mut stage, run| {
         let what = SplitRequest {
             pattern: &pattern,
             cut,
@@ -426,7 +436,7 @@ pub(crate) fn fold_batches(
 ) -> PyResult<Py<PyAny>> {
     let values = Arc::new(Values::default());
     let kept = Arc::clone(&values);
-    let found = watched(py, request, tell, move |mut stage, run| {
+    let found = watched(py, (request, Mode::Run), tell, move |mut stage, run| {
         settled(&mut stage, run)?;
         let raised = stage.raised();
         let step = FoldBatch {

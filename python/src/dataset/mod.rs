@@ -199,14 +199,14 @@ impl BatchStep for Call {
 /// raised again.
 fn watched<T: Send + 'static>(
     py: Python<'_>,
-    request: Dataset,
+    (request, mode): (Dataset, Mode),
     tell: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce(Stage, &Run) -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
     let raised = Raised::default();
     let kept = raised.clone();
     let result = run::watch(py, tell, move |run| {
-        work(Stage::begin(request, kept, run)?, run)
+        work(Stage::begin(request, kept, mode, run)?, run)
     });
     match (result, raised.take()) {
         (Err(_), Some(exception)) => Err(exception),
@@ -216,7 +216,7 @@ fn watched<T: Send + 'static>(
 
 /// What items are after all steps (the type's name and size, nothing for lines), and the steps.
 pub(crate) fn describe(py: Python<'_>, request: Dataset) -> PyResult<(String, usize, String)> {
-    watched(py, request, None, |mut stage, run| {
+    watched(py, (request, Mode::Types), None, |mut stage, run| {
         stage.take_steps(Mode::Types, run)?;
         stage.settle(Mode::Types, run)?;
         let steps = stage.steps();
@@ -233,7 +233,7 @@ pub(crate) fn describe(py: Python<'_>, request: Dataset) -> PyResult<(String, us
 /// The passes of a consumer, as text, with the plan of the first. Nothing is read but headers and a
 /// sample.
 pub(crate) fn explain(py: Python<'_>, request: Dataset, consumer: String) -> PyResult<String> {
-    watched(py, request, None, move |mut stage, run| {
+    watched(py, (request, Mode::Plans), None, move |mut stage, run| {
         stage.take_steps(Mode::Plans, run)?;
         let before = stage.passes().join("\n");
         let last = match (stage.ending_plan(run)?, stage.items()) {

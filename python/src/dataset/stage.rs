@@ -32,11 +32,14 @@ use outcore_formats::means::{Means, default_scratch_dir};
 use outcore_formats::output::Target;
 use outcore_formats::records::{self, Decided};
 use outcore_formats::spool::{Spool, unpack_packed};
+use outcore_formats::staging::Reads;
 use outcore_formats::text::compress::Compression;
 
 use super::ending::{self, Ending, LinesHow};
 use super::{Call, CallStep, Dataset, Raised, Step};
+use crate::datasets::{Datasets, Use};
 use crate::jobs::no_pipe;
+use crate::request;
 use crate::run::Run;
 
 /// Whether steps that need all items are run.
@@ -92,6 +95,10 @@ impl From<PassSummary> for Done {
 /// See the module.
 pub(super) struct Stage {
     pub(super) means: Means,
+    /// The settings that were given.
+    asked: request::Means,
+    /// The datasets among its files.
+    pub(super) datasets: Datasets,
     pub(super) inputs: Vec<Input>,
     /// What ends a line.
     pub(super) terminator: u8,
@@ -113,9 +120,26 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Opens the files; no step is taken yet.
-    pub(super) fn begin(request: Dataset, raised: Raised, run: &Run) -> Result<Self> {
-        let means = request.means.load(&run.environment)?;
+    /// Opens the files, for what `mode` says; no step is taken yet.
+    pub(super) fn begin(
+        mut request: Dataset,
+        raised: Raised,
+        mode: Mode,
+        run: &Run,
+    ) -> Result<Self> {
+        let zipped = request.zipped.iter_mut().flat_map(|one| &mut one.inputs);
+        let read = request.inputs.iter_mut().chain(zipped);
+        let how = Use {
+            reads: match (request.lines, mode) {
+                (_, Mode::Types) => Reads::Head,
+                // The ends of text are looked at where it lies.
+                (true, Mode::Run) => Reads::Otherwise,
+                _ => Reads::ByEngine,
+            },
+            ..Use::of_engine(false)
+        };
+        let datasets = Datasets::stage(&request.means, how, read, [], run)?;
+        let means = datasets.means(&request.means, true, run)?;
         let sources = match request.count {
             Some(_) => Vec::new(),
             None => inputs::find(&request.inputs, Streams::Refused)?,
@@ -147,6 +171,8 @@ impl Stage {
         };
         Ok(Stage {
             means,
+            asked: request.means,
+            datasets,
             inputs,
             terminator: request.terminator,
             items,
@@ -160,6 +186,18 @@ impl Stage {
             passes: Vec::new(),
             done_before: Done::default(),
         })
+    }
+
+    /// Names the output, which may be a dataset: to be called before anything is written.
+    pub(super) fn stage_output(
+        &mut self,
+        path: &mut PathBuf,
+        force: bool,
+        run: &Run,
+    ) -> Result<()> {
+        self.datasets.output(&self.asked, path, force, run)?;
+        self.means = self.datasets.means(&self.asked, true, run)?;
+        Ok(())
     }
 
     /// Takes all steps; a last one that needs all items is left to do.

@@ -27,7 +27,7 @@ impl Environment {
     }
 
     /// The variable's value; empty ones count as not set.
-    pub(super) fn get(&self, name: &str) -> Option<&OsString> {
+    pub fn get(&self, name: &str) -> Option<&OsString> {
         self.0
             .get(&OsString::from(name))
             .filter(|value| !value.is_empty())

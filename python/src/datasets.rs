@@ -1,0 +1,165 @@
+//! `@name` where a function takes a file.
+//!
+//! Contract: with a volume (`volume=`, or `OUTCORE_VOLUME`), the files of a request whose names begin with
+//! `@` are replaced by files that stand for them ([`outcore_formats::staging`]); what is written is a sealed
+//! dataset when the job has succeeded, and absent otherwise. Errors and replies have the names that were
+//! given ([`Run::name_of`]). Without a volume a dataset is an error, unless there is a file of that name.
+
+use std::path::{Path, PathBuf};
+
+use outcore::volume::dataset::{Named, Watch};
+use outcore::{Error, Result};
+use outcore_formats::means::Means;
+use outcore_formats::staging::{self, Reads, Staging, Work};
+use outcore_formats::volumes::VOLUME_VARIABLE;
+
+use crate::reply::NamesFiles;
+use crate::request;
+use crate::run::Run;
+
+/// How a job uses its files.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Use {
+    /// How it reads its inputs.
+    pub(crate) reads: Reads,
+    /// Whether it changes an input in its place.
+    pub(crate) is_in_place: bool,
+    /// Whether outputs may be replaced.
+    pub(crate) force: bool,
+}
+
+impl Use {
+    /// Of most jobs.
+    pub(crate) fn of_engine(force: bool) -> Self {
+        Use {
+            reads: Reads::ByEngine,
+            is_in_place: false,
+            force,
+        }
+    }
+}
+
+/// The datasets among a job's files.
+#[derive(Default)]
+pub(crate) struct Datasets(Option<Staging>);
+
+/// Copies, watched by `run`.
+fn copying(run: &Run) -> impl Fn(u64, &Work<'_>) -> Result<()> {
+    move |bytes, work| {
+        run.control.begin_phase("copy", bytes);
+        work(Watch {
+            check: &|| run.control.check(),
+            advance: &|bytes| run.control.advance(bytes),
+        })
+    }
+}
+
+impl Datasets {
+    /// Replaces what of `read` and `written` names a dataset.
+    ///
+    /// # Errors
+    /// No volume, or none of that name; no such dataset, or one that must not be written; damage; no room.
+    pub(crate) fn stage<'a>(
+        means: &request::Means,
+        how: Use,
+        read: impl IntoIterator<Item = &'a mut PathBuf>,
+        written: impl IntoIterator<Item = &'a mut PathBuf>,
+        run: &Run,
+    ) -> Result<Self> {
+        let mut datasets = Datasets::default();
+        let read: Vec<&mut PathBuf> = read.into_iter().collect();
+        for path in read.iter().filter(|_| how.is_in_place) {
+            if datasets.begin(means, path, run)?.is_some() {
+                let cause = format!("{}: a dataset is sealed", path.display());
+                return Err(Error::usage("change input", cause)
+                    .hint("write another dataset; with --force one is replaced"));
+            }
+        }
+        for path in written {
+            datasets.output(means, path, how.force, run)?;
+        }
+        for path in read {
+            let Some(staging) = datasets.begin(means, path, run)? else {
+                continue;
+            };
+            let file = staging.input(path, how.reads, &copying(run))?;
+            run.call(&file, path);
+            *path = file;
+        }
+        Ok(datasets)
+    }
+
+    /// Replaces `path`, which is written, if it names a dataset.
+    ///
+    /// # Errors
+    /// As [`Datasets::stage`].
+    pub(crate) fn output(
+        &mut self,
+        means: &request::Means,
+        path: &mut PathBuf,
+        force: bool,
+        run: &Run,
+    ) -> Result<()> {
+        if let Some(staging) = self.begin(means, path, run)? {
+            let file = staging.output(path, force)?;
+            run.call(&file, path);
+            *path = file;
+        }
+        Ok(())
+    }
+
+    /// What stands for datasets, if `path` names one.
+    fn begin(
+        &mut self,
+        means: &request::Means,
+        path: &Path,
+        run: &Run,
+    ) -> Result<Option<&mut Staging>> {
+        if !Named::is_mark(path) {
+            return Ok(None);
+        }
+        let by_variable = || run.environment.get(VOLUME_VARIABLE).map(PathBuf::from);
+        let Some(drives_file) = means.volume.clone().or_else(by_variable) else {
+            return staging::refuse_without_volume(path).map(|()| None);
+        };
+        if self.0.is_none() {
+            let device = means.load(&run.environment)?.device();
+            self.0 = Some(Staging::begin(device, &drives_file)?);
+        }
+        Ok(self.0.as_mut())
+    }
+
+    /// What the job may use; with `lends_drives`, scratch goes to the volume's drives where no others are
+    /// named.
+    ///
+    /// # Errors
+    /// Settings that cannot be; the volume cannot be opened.
+    pub(crate) fn means(
+        &self,
+        means: &request::Means,
+        lends_drives: bool,
+        run: &Run,
+    ) -> Result<Means> {
+        match &self.0 {
+            None => means.load(&run.environment),
+            Some(staging) => {
+                let files = staging.files(lends_drives);
+                files.means(&mut means.to_request()?, &run.environment)
+            }
+        }
+    }
+
+    /// Makes datasets of what the job has made as files, and gives its reply the names that were given.
+    ///
+    /// # Errors
+    /// A dataset that cannot be made of a file.
+    pub(crate) fn finish<T: NamesFiles>(self, mut reply: T, run: &Run) -> Result<T> {
+        for file in reply.files() {
+            *file = run.name_of(Path::new(file)).into_os_string();
+        }
+        match self.0 {
+            None => Ok(reply),
+            Some(staging) => staging.finish(&copying(run)).map(|()| reply),
+        }
+    }
+}
