@@ -112,7 +112,8 @@ def open(
         memory, threads, drives, io, scratch_limit: What each pass may use, as in `sort`. Scratch
             that no drive is named for lies beside the output, or in the current directory.
         volume: The drives file of a volume, of which `src` and what is written may name datasets
-            (`"@name"`), as in `sort`. Text is copied to its first drive for each question.
+            (`"@name"`), as in `sort`. Compressed text is copied to its first drive for each
+            question.
 
     Raises: What `sort` raises.
     """

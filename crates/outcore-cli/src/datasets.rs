@@ -7,7 +7,7 @@
 //! datasets are sealed. Without a volume a dataset is an error, unless there is a file of that name.
 //!
 //! A command that reads through the engine reads the dataset itself ([`reads_in_place`]), and finds name,
-//! length and head in a stand-in. All others get a copy, and so do packed text, CSV and files inside of a
+//! length and head in a stand-in. All others get a copy, and so do compressed text and files inside of a
 //! dataset. `put`, `get` and `cp` need none of this. A signal stops a copy as it stops a command.
 
 use std::any::TypeId;
@@ -47,8 +47,7 @@ fn reads_in_place(command: &Command) -> bool {
     };
     match command {
         Command::Sequence(_) => true,
-        // The header of CSV is read where it lies.
-        Command::Sort(args) => !args.delete_input && !args.replace && !args.text.csv,
+        Command::Sort(args) => !args.delete_input && !args.replace,
         Command::Shuffle(_) | Command::Unique(_) => true,
         Command::Head(_) | Command::Sample(_) | Command::Split(_) => true,
         Command::Verify(args) => has_type(&args.record),

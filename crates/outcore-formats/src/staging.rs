@@ -2,8 +2,8 @@
 //!
 //! Contract: a [`Staging`] makes a private directory on the first drive of a volume and gives a path in it
 //! for each dataset that a job reads or writes; the directory is removed with it, or swept by the next run.
-//! What the engine alone reads is a stand-in (see [`volumes::stand_in`]), the rest a copy; so are packed
-//! text and files inside of one. What the engine publishes is a sealed dataset as it is
+//! What the engine alone reads is a stand-in (see [`volumes::stand_in`]), the rest a copy; so are
+//! compressed text, which is unpacked where it lies, and files inside of one. What the engine publishes is a sealed dataset as it is
 //! published ([`DatasetFiles::means`]); what a job makes otherwise (compressed text, say) is a file, that
 //! [`Staging::finish`] puts. A volume is needed only where a dataset is named.
 //!

@@ -6,8 +6,6 @@
 //! associative and no more. The values that wait are at most those of the batches in flight.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +24,7 @@ use outcore::job::Job;
 use outcore::volume::dataset::Named;
 use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
+use outcore_formats::blocks::BlockReader;
 use outcore_formats::inputs::{Source, Streams};
 use outcore_formats::output::{self, Consent, Target};
 use outcore_formats::split::{Cut, SplitRequest, split};
@@ -270,7 +269,11 @@ pub(crate) fn count_lines(
                 }
                 continue;
             }
-            lines += u64::from(!ends_its_last_line(&input.source.path, stage.terminator)?);
+            lines += u64::from(!ends_its_last_line(
+                &stage.job(run)?,
+                &input.source.path,
+                stage.terminator,
+            )?);
             plain.push(file);
         }
         let lines = lines + count_ends(&stage.job(run)?, &plain, stage.terminator)?;
@@ -367,19 +370,15 @@ pub(super) fn count_ends(job: &Job, files: &[SortInput], terminator: u8) -> Resu
 }
 
 /// Whether a file is empty or its last byte ends a line.
-pub(super) fn ends_its_last_line(path: &Path, terminator: u8) -> Result<bool> {
-    let last = || -> std::io::Result<Option<u8>> {
-        let mut file = File::open(path)?;
-        if file.metadata()?.len() == 0 {
-            return Ok(None);
-        }
-        file.seek(SeekFrom::End(-1))?;
-        let mut byte = [0];
-        file.read_exact(&mut byte)?;
-        Ok(Some(byte[0]))
+pub(super) fn ends_its_last_line(job: &Job, path: &Path, terminator: u8) -> Result<bool> {
+    let facts =
+        std::fs::metadata(path).map_err(|error| Error::io("read input", &error).path(path))?;
+    let Some(last_bytes) = facts.len().checked_sub(1) else {
+        return Ok(true);
     };
-    let last = last().map_err(|error| Error::io("read input", &error).path(path))?;
-    Ok(last.is_none_or(|byte| byte == terminator))
+    let mut byte = [0];
+    let got = BlockReader::open(job, path, last_bytes)?.take(&mut byte)?;
+    Ok(got == 0 || byte == [terminator])
 }
 
 /// Values of Python that wait to be folded, by number.

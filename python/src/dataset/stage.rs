@@ -130,11 +130,9 @@ impl Stage {
         let zipped = request.zipped.iter_mut().flat_map(|one| &mut one.inputs);
         let read = request.inputs.iter_mut().chain(zipped);
         let how = Use {
-            reads: match (request.lines, mode) {
-                (_, Mode::Types) => Reads::Head,
-                // The ends of text are looked at where it lies.
-                (true, Mode::Run) => Reads::Otherwise,
-                _ => Reads::ByEngine,
+            reads: match mode {
+                Mode::Types => Reads::Head,
+                Mode::Plans | Mode::Run => Reads::ByEngine,
             },
             ..Use::of_engine(false)
         };

@@ -223,6 +223,56 @@ fn commands_on_lines_read_and_write_large_datasets_too() {
 }
 
 #[test]
+fn csv_is_read_where_it_lies_headers_and_quoted_newlines_too() {
+    let place = place();
+    for (name, has_inner_lines) in [("plain", false), ("framed", true)] {
+        let mut text = "name,\"price, net\",note\n".to_string();
+        for (at, word) in random_u64(140_000, 12).chunks_exact(8).enumerate() {
+            let number = u64_of(word);
+            // The first one lies behind what a stand-in has.
+            let note = match has_inner_lines && at > 70_000 && at % 1000 == 0 {
+                true => "\"two\nlines\"",
+                false => "plain",
+            };
+            text.push_str(&format!("n{},{},{note}\n", number % 977, number >> 40));
+        }
+        assert!(text.len() > 2 << 20);
+        place.write(name, text.as_bytes());
+        let dataset = format!("@{name}");
+        run(&place, &["put", name, &dataset]).ok();
+        let sort = [
+            "sort",
+            "--csv",
+            "--by",
+            "price, net:nr",
+            "--by",
+            "name",
+            "--memory",
+            "64MiB",
+        ];
+        run(
+            &place,
+            &[&sort[..], &[&dataset, "-o", "@out", "--force"]].concat(),
+        )
+        .ok();
+        place
+            .run(&[&sort[..], &[name, "-o", "out", "--force"]].concat())
+            .ok();
+        run(&place, &["get", "@out", "got", "--force"]).ok();
+        assert!(place.read("got") == place.read("out"), "{name}");
+        assert!(place.read("out").starts_with(b"name,\"price, net\",note\n"));
+    }
+    place.write("open", b"a,b\n1,\"2\n");
+    run(&place, &["put", "open", "@open"]).ok();
+    run(
+        &place,
+        &["sort", "--csv", "--by", "a", "@open", "-o", "@never"],
+    )
+    .fails(4, &["@open", "quote"], "quote");
+    assert_eq!(names_in(&place.path("d0")), ["outcore-volume"]);
+}
+
+#[test]
 fn commands_on_records_read_and_write_large_datasets_in_place() {
     let place = place();
     place.write("in", &random_u64(300_000, 5));

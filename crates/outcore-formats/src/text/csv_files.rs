@@ -5,26 +5,23 @@
 //! order mark, and fails for a quote that does
 //! not end, with file, line and offset. Where a record spans lines, the files are copied to scratch
 //! with a NUL behind each record instead of a newline; else they are sorted where they are. Memory:
-//! a block of 1 MiB, and the header, of at most 16 MiB.
+//! a block of 1 MiB and those of a [`BlockReader`], and the header, of at most 16 MiB.
 //!
 //! [`SortedCsv`] is the order of what it has found, for the command and for Python; for a view it is a
 //! [`LineType`] ([`settle_view`]).
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-
 use memchr::{memchr, memchr_iter};
 use outcore::algo::lines::LineSortOptions;
 use outcore::algo::view::LineType;
-use outcore::job::{Control, Job};
+use outcore::job::Job;
 use outcore::{Error, Result};
 
 use super::csv::{BYTE_ORDER_MARK, ColumnOptions, Columns, Framer, names};
 use super::gnu::Ordering;
 use super::order::{CsvSpec, OrderSpec};
 use super::output::Dress;
-use crate::blocks::BlockWriter;
-use crate::inputs::Source;
+use crate::blocks::{BlockReader, BlockWriter};
+use crate::inputs::{Source, explain};
 use crate::spool::Spool;
 
 const BLOCK_BYTES: usize = 1 << 20;
@@ -215,7 +212,7 @@ fn settle(
     job.control
         .begin_phase("look at records", bytes_of(&originals)?);
     for (file, original) in files.iter_mut().zip(&originals) {
-        let found = scan(&job.control, original, framer, has_header, None)?;
+        let found = scan(job, original, framer, has_header, None)?;
         dress.is_framed |= found.has_inner_lines;
         if is_added && dress.is_framed && !was_framed {
             let cause = "a record spans lines, and no record of the view does";
@@ -259,7 +256,7 @@ fn settle(
         {
             // Headers are copied too, so that lines have the numbers that they have in the file.
             *file = spool.fill(job, original, |writer| {
-                scan(&job.control, original, framer, false, Some(writer)).map(|_| ())
+                scan(job, original, framer, false, Some(writer)).map(|_| ())
             })?;
             file.start_bytes = header_bytes;
         }
@@ -277,16 +274,15 @@ fn names_of(header: &[u8]) -> &[u8] {
 
 /// Reads a file to its end; copies it with NULs behind its records if there is a writer.
 fn scan(
-    control: &Control,
+    job: &Job,
     source: &Source,
     mut framer: Framer,
     has_header: bool,
     mut writer: Option<&mut BlockWriter>,
 ) -> Result<Found> {
-    let failed = |error: std::io::Error| Error::io("read input", &error).path(&source.name);
-    let mut file = File::open(&source.path).map_err(failed)?;
-    file.seek(SeekFrom::Start(source.start_bytes))
-        .map_err(failed)?;
+    let control = &job.control;
+    let failed = |error| explain([source], error);
+    let mut file = BlockReader::open(job, &source.path, source.start_bytes).map_err(failed)?;
     let mut found = Found::default();
     let mut is_header = has_header;
     let mut is_begin = true;
@@ -296,7 +292,7 @@ fn scan(
     let (mut lines, mut block_begin) = (0_u64, source.start_bytes);
     loop {
         control.check()?;
-        let got = file.read(&mut block).map_err(failed)?;
+        let got = file.take(&mut block).map_err(failed)?;
         if got == 0 {
             break;
         }

@@ -78,9 +78,10 @@ impl Stage {
         run: &Run,
     ) -> Result<Done> {
         self.unpack_files(run)?;
+        let job = self.job(run)?;
         let joined = self.inputs.len().saturating_sub(1);
         for input in &self.inputs[..joined] {
-            if !consume::ends_its_last_line(&input.source.path, self.terminator)? {
+            if !consume::ends_its_last_line(&job, &input.source.path, self.terminator)? {
                 return Err(Error::usage("copy lines", "its last line has no end")
                     .path(&input.source.name)
                     .hint("end it, or sort or shuffle the lines, which ends it in the output"));
@@ -89,6 +90,7 @@ impl Stage {
         let mut lines = consume::count_ends(&self.job(run)?, &self.files(), self.terminator)?;
         if let Some(last) = self.inputs.last() {
             lines += u64::from(!consume::ends_its_last_line(
+                &job,
                 &last.source.path,
                 self.terminator,
             )?);
