@@ -15,6 +15,7 @@ use outcore::drive::{Device, Op};
 use outcore::memory::Budget;
 use outcore::volume::dataset::device::DatasetDevice;
 use outcore::volume::dataset::manifest::{Contents, Manifest};
+use outcore::volume::dataset::pack;
 use outcore::volume::dataset::transfer::{self, Means};
 use outcore::volume::dataset::writer::NewDataset;
 use outcore::volume::dataset::{DatasetVolume, Named, drives_of};
@@ -341,8 +342,7 @@ pub fn read(
         None => (0, manifest.len_bytes),
         Some(inside) => {
             let entries = transfer::index_of(volume, &manifest, means.budget)?;
-            let found = entries.iter().find(|entry| entry.name == *inside);
-            let found = found.ok_or_else(|| {
+            let found = pack::find(&entries, inside).ok_or_else(|| {
                 let cause = format!("there is no {inside} in @{}", name.dataset);
                 Error::usage("look into dataset", cause)
             })?;

@@ -220,6 +220,9 @@ fn a_directory_comes_back_file_by_file_or_one_by_its_name() {
         fs::create_dir_all(tree.join(name).parent().unwrap()).unwrap();
         fs::write(tree.join(name), contents).unwrap();
     }
+    for name in ["bare", "part1/bare/inner"] {
+        fs::create_dir_all(tree.join(name)).unwrap();
+    }
     let manifest = transfer::put_dir(&volume, &tree, &new("tree"), place.means()).unwrap();
     assert_eq!(
         (manifest.contents, manifest.files),
@@ -232,6 +235,13 @@ fn a_directory_comes_back_file_by_file_or_one_by_its_name() {
     );
     for (name, contents) in &files {
         assert!(fs::read(out.join(name)).unwrap() == *contents, "{name}");
+    }
+    for name in ["bare", "part1/bare/inner"] {
+        assert_eq!(fs::read_dir(out.join(name)).unwrap().count(), 0, "{name}");
+        for asked in [name.to_string(), format!("{name}/")] {
+            let opened = transfer::open(&volume, &manifest, Some(&asked), &place.budget);
+            assert_eq!(opened.err().unwrap().kind(), Kind::Usage, "{asked}");
+        }
     }
     let (name, contents) = &files[33];
     let (mut reader, _) = transfer::open(&volume, &manifest, Some(name), &place.budget).unwrap();
@@ -554,4 +564,51 @@ fn whatever_fails_while_a_dataset_is_replaced_or_removed_its_data_go_with_it() {
             }
         }
     }
+}
+
+#[test]
+fn a_dataset_with_a_damaged_manifest_is_replaced_and_leaves_nothing() {
+    let place = Place::new(2);
+    let volume = place.create(1 << 16);
+    place.put(&volume, "other", b"other").unwrap();
+    let manifest = place.path("d0/outcore-volume/datasets/x.json");
+    let replacing = |seed| NewDataset {
+        replace: true,
+        seed,
+        ..new("x")
+    };
+    // Another length; cut behind the identity.
+    let damages: [fn(&str) -> String; 2] = [
+        |text| text.replace("\"len_bytes\": 3", "\"len_bytes\": 4"),
+        |text| text[..text.find("contents").unwrap()].to_string(),
+    ];
+    for (at, damage) in damages.into_iter().enumerate() {
+        place.put(&volume, "x", b"one").unwrap();
+        let files = place.files().len();
+        let text = fs::read_to_string(&manifest).unwrap();
+        fs::remove_file(&manifest).unwrap();
+        fs::write(&manifest, damage(&text)).unwrap();
+        assert_eq!(place.get(&volume, "x").unwrap_err().kind(), Kind::Corrupt);
+        assert_eq!(
+            place.put(&volume, "x", b"two").unwrap_err().kind(),
+            Kind::Usage
+        );
+        let new = replacing(50 + at as u64);
+        transfer::put_stream(&volume, &mut &b"two"[..], &new, place.means()).unwrap();
+        assert_eq!(place.get(&volume, "x").unwrap(), b"two");
+        assert_eq!(place.files().len(), files, "{:?}", place.files());
+        volume.remove("x").unwrap();
+    }
+    // What says that it is another dataset takes nothing of that one with it.
+    place.put(&volume, "x", b"one").unwrap();
+    let theirs = fs::read_to_string(place.path("d0/outcore-volume/datasets/other.json")).unwrap();
+    fs::remove_file(&manifest).unwrap();
+    fs::write(
+        &manifest,
+        theirs.replace("\"len_bytes\": 5", "\"len_bytes\": 6"),
+    )
+    .unwrap();
+    let new = replacing(60);
+    transfer::put_stream(&volume, &mut &b"two"[..], &new, place.means()).unwrap();
+    assert_eq!(place.get(&volume, "other").unwrap(), b"other");
 }

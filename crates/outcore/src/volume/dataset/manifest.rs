@@ -88,6 +88,16 @@ impl Manifest {
         Ok(manifest)
     }
 
+    /// The name of the files of the dataset whose manifest `text` is, as far as it can be told of one that
+    /// is damaged.
+    pub(super) fn id_in(text: &[u8]) -> Option<String> {
+        let text = String::from_utf8_lossy(text);
+        let (_, rest) = text.split_once("\"id\": \"")?;
+        let (id, _) = rest.split_once('"')?;
+        let is_id = id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_id.then(|| id.to_string())
+    }
+
     /// The text to write, with the version and the checksum filled in.
     ///
     /// # Errors

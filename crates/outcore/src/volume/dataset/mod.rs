@@ -395,7 +395,7 @@ impl DatasetVolume {
         let removed = self.removed_path(&manifest);
         self.device
             .rename(&self.manifest_path(name), &removed, true)?;
-        self.remove_shares(&manifest)?;
+        self.remove_shares(&manifest.id)?;
         self.device.remove(&removed)?;
         Ok(manifest)
     }
@@ -437,18 +437,31 @@ impl DatasetVolume {
                 continue;
             };
             if let Ok(manifest) = Manifest::parse(&text) {
-                self.remove_shares(&manifest)?;
+                self.remove_shares(&manifest.id)?;
             }
             self.device.remove(&entry.path())?;
         }
         Ok(())
     }
 
+    /// What the files of the dataset `name` are called, its manifest damaged or not; nothing if that cannot
+    /// be told, or another dataset says the same of itself.
+    fn id_of(&self, name: &str) -> Option<String> {
+        if let Ok(manifest) = self.manifest(name) {
+            return Some(manifest.id);
+        }
+        let read = |name: &str| Manifest::id_in(&fs::read(self.manifest_path(name)).ok()?);
+        let id = read(name)?;
+        let names = self.names().ok()?;
+        let mut others = names.iter().filter(|other| *other != name);
+        (!others.any(|other| read(other).is_none_or(|theirs| theirs == id))).then_some(id)
+    }
+
     /// Removes the files of a dataset that no manifest names any more; all that can be, whatever fails.
     /// One that is gone already is no failure.
-    fn remove_shares(&self, manifest: &Manifest) -> Result<()> {
+    fn remove_shares(&self, id: &str) -> Result<()> {
         let removed = (0..self.drives.len()).map(|index| {
-            let path = self.share_path(&manifest.id, index);
+            let path = self.share_path(id, index);
             match self.device.remove(&path) {
                 Err(error) if error.raw_errno() == Some(Errno::NOENT.raw_os_error()) => Ok(()),
                 removed => removed.map_err(|error| error.drive(&self.drives[index].name)),

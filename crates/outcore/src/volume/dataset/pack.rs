@@ -1,7 +1,7 @@
 //! The index of a packed directory: which file lies where in the dataset.
 //!
 //! Contract: files lie end to end in the order of their names; the index behind them has a line a file:
-//! length, mode, name. Names are relative, with `/` between parts and none of them `..`, so that
+//! length, mode, name. So does a directory in which there is nothing, whose name ends with `/`. Names are relative, with `/` between parts and none of them `..`, so that
 //! unpacking stays inside its directory whatever the index says. An index with anything else in it is
 //! corrupt. Bounds: the index is in memory as a whole, its length some 20 bytes and a name a file.
 
@@ -22,8 +22,28 @@ pub struct Entry {
     pub mode: u32,
 }
 
+impl Entry {
+    /// Whether it is no file but a directory in which there is nothing.
+    pub fn is_empty_dir(&self) -> bool {
+        self.name.ends_with('/')
+    }
+}
+
+/// The file that is called `name`.
+pub fn find<'e>(entries: &'e [Entry], name: &str) -> Option<&'e Entry> {
+    let mut files = entries.iter().filter(|entry| !entry.is_empty_dir());
+    files.find(|entry| entry.name == name)
+}
+
+/// The number of files.
+pub fn count_files(entries: &[Entry]) -> u64 {
+    let files = entries.iter().filter(|entry| !entry.is_empty_dir());
+    files.count() as u64
+}
+
 /// Whether a name stays inside the directory that it is unpacked in.
 fn is_inside(name: &str) -> bool {
+    let name = name.strip_suffix('/').unwrap_or(name);
     !name.contains(['\0', '\n']) && name.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
@@ -67,6 +87,9 @@ pub fn decode(index: &[u8]) -> Result<Vec<Entry>> {
         let (Some(len_bytes), Some(mode), Some(name)) = (len_bytes, mode, name) else {
             return Err(broken(line));
         };
+        if name.ends_with('/') && len_bytes > 0 {
+            return Err(broken(line));
+        }
         entries.push(Entry {
             name: name.to_string(),
             offset_bytes,
@@ -87,7 +110,9 @@ mod tests {
 
     #[test]
     fn names_that_leave_the_directory_are_refused() {
-        for name in ["../x", "/x", "a//b", "a/./b", "a/..", "", "a\nb"] {
+        for name in [
+            "../x", "/x", "a//b", "a/./b", "a/..", "", "a\nb", "/", "a//", "../",
+        ] {
             assert!(check_name(name).is_err(), "{name:?}");
             assert!(
                 decode(format!("1 644 {name}\n").as_bytes()).is_err(),
@@ -95,17 +120,19 @@ mod tests {
             );
         }
         assert!(decode(b"x 644 a\n").is_err());
+        assert!(decode(b"1 755 a/\n").is_err(), "a directory has no bytes");
         assert!(decode(b"18446744073709551615 644 a\n1 644 b\n").is_err());
     }
 
     proptest! {
         #[test]
         fn an_index_is_read_back(
-            files in proptest::collection::vec(("[a-z ]{1,8}(/[a-z.]{3,5}x){0,2}", 0u64..1 << 40, 0u32..0o1000), 0..20),
+            files in proptest::collection::vec(("[a-z ]{1,8}(/[a-z.]{3,5}x){0,2}/?", 0u64..1 << 40, 0u32..0o1000), 0..20),
         ) {
             let mut entries: Vec<Entry> = Vec::new();
             let mut offset_bytes = 0;
             for (name, len_bytes, mode) in files {
+                let len_bytes = if name.ends_with('/') { 0 } else { len_bytes };
                 entries.push(Entry { name, offset_bytes, len_bytes, mode });
                 offset_bytes += len_bytes;
             }

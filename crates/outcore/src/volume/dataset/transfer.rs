@@ -229,7 +229,7 @@ impl Packer {
     }
 }
 
-/// Packs all files below a directory, by name; symbolic links and special files are refused.
+/// Packs all files below a directory, by name, and directories in which there is nothing; symbolic links and special files are refused.
 ///
 /// # Errors
 /// A name that cannot be packed, a file that cannot be read or changes; those of the writer.
@@ -277,7 +277,7 @@ pub fn put_dir(
         Ok(())
     })?;
     packer.add(&index)?;
-    packer.finish(index.len() as u64, entries.len() as u64)
+    packer.finish(index.len() as u64, pack::count_files(&entries))
 }
 
 /// What one read of a file to pack gives.
@@ -345,7 +345,7 @@ fn read_parts(
     Ok(())
 }
 
-/// All files below `dir`, in the order of their names.
+/// All files below `dir`, and directories in which there is nothing, in the order of their names.
 fn list_files(dir: &Path, prefix: &str, entries: &mut Vec<Entry>) -> Result<()> {
     const LIST: &str = "list directory";
     let failed = |error: io::Error| Error::io(LIST, &error).path(dir);
@@ -365,7 +365,16 @@ fn list_files(dir: &Path, prefix: &str, entries: &mut Vec<Entry>) -> Result<()> 
         let name = format!("{prefix}{name}");
         pack::check_name(&name).map_err(|error| error.path(&path))?;
         if facts.is_dir() {
-            list_files(&path, &format!("{name}/"), entries)?;
+            let (inner, before) = (format!("{name}/"), entries.len());
+            list_files(&path, &inner, entries)?;
+            if entries.len() == before {
+                entries.push(Entry {
+                    name: inner,
+                    offset_bytes: 0,
+                    len_bytes: 0,
+                    mode: facts.permissions().mode() & 0o777,
+                });
+            }
         } else if facts.is_file() {
             entries.push(Entry {
                 name,
@@ -450,8 +459,7 @@ pub fn open(
         return Ok((reader, manifest.len_bytes));
     };
     let entries = index_of(volume, manifest, budget)?;
-    let found = entries.iter().find(|entry| entry.name == name);
-    let entry = found.ok_or_else(|| {
+    let entry = pack::find(&entries, name).ok_or_else(|| {
         let cause = format!("there is no {name} in @{}", manifest.name);
         Error::usage("look into dataset", cause).hint("`outcore ls @NAME` lists what is in it")
     })?;
@@ -638,6 +646,10 @@ pub fn get_dir(
     for entry in &entries {
         (means.watch.check)()?;
         let path = tree.join(&entry.name);
+        if entry.is_empty_dir() {
+            make_dir(&path).map_err(failed(&path))?;
+            continue;
+        }
         make_dir(parent_of(&path)).map_err(failed(&path))?;
         let mut options = fs::OpenOptions::new();
         options
@@ -663,7 +675,7 @@ pub fn get_dir(
     let root = fs::File::open(&tree).map_err(failed(&tree))?;
     rustix::fs::syncfs(&root).map_err(|errno| failed(&tree)(errno.into()))?;
     fs::rename(&tree, dir).map_err(failed(dir))?;
-    Ok(entries.len() as u64)
+    Ok(pack::count_files(&entries))
 }
 
 fn make_dir(path: &Path) -> io::Result<()> {

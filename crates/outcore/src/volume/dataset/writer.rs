@@ -329,16 +329,13 @@ impl Unsealed {
         let name = self.manifest.name.clone();
         // Two that replace the same dataset each remove the one before, and no other.
         let _lock = volume.lock_names()?;
-        let replaced = match volume.manifest(&name) {
-            Ok(_) if !self.replace => {
-                return Err(
-                    Error::usage(WRITE, format!("a @{name} has appeared meanwhile"))
-                        .hint("allow replacing it with --force, or name another"),
-                );
-            }
-            Ok(replaced) => Some(replaced),
-            Err(_) => None,
-        };
+        if !self.replace && volume.contains(&name) {
+            return Err(
+                Error::usage(WRITE, format!("a @{name} has appeared meanwhile"))
+                    .hint("allow replacing it with --force, or name another"),
+            );
+        }
+        let replaced = volume.id_of(&name);
         let text = self.manifest.to_text()?;
         let mut renames: Vec<(PathBuf, PathBuf)> = (0..self.dirs.len())
             .map(|index| {
@@ -351,12 +348,12 @@ impl Unsealed {
             let staged = first.path().join(STAGED_MANIFEST);
             renames.push((staged, volume.manifest_path(&name)));
         }
-        let replaced = replaced.filter(|replaced| replaced.id != self.manifest.id);
+        let replaced = replaced.filter(|id| *id != self.manifest.id);
         // Killed behind this, the sweep takes what is replaced away with what is unfinished.
-        let removals = replaced.iter().flat_map(|replaced| {
+        let removals = replaced.iter().flat_map(|id| {
             self.dirs.iter().enumerate().map(|(index, dir)| {
                 let gone = dir.path().join(REPLACED);
-                (volume.share_path(&replaced.id, index), gone)
+                (volume.share_path(id, index), gone)
             })
         });
         let all: Vec<_> = renames.iter().cloned().chain(removals).collect();
@@ -375,7 +372,7 @@ impl Unsealed {
             // A reminder for people and programs; who owns the drive can still change it.
             let _ = fs::set_permissions(sealed, fs::Permissions::from_mode(0o444));
         }
-        let removed = replaced.map(|replaced| volume.remove_shares(&replaced));
+        let removed = replaced.map(|id| volume.remove_shares(&id));
         if let Some(Err(error)) = removed {
             self.dirs.into_iter().for_each(PrivateDir::leave);
             return Err(error
