@@ -12,7 +12,7 @@ use outcore::drive::fault::FaultDevice;
 use outcore::drive::os::OsDevice;
 use outcore::volume::dataset::manifest::{Contents, Manifest};
 use outcore::volume::dataset::transfer::{self, Means};
-use outcore::volume::dataset::writer::{NewDataset, WINDOW_BYTES};
+use outcore::volume::dataset::writer::{CHUNK_BYTES, NewDataset, WINDOW_BYTES};
 use outcore::volume::dataset::{DatasetVolume, FOLDER, VolumeDrive, Watch};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -611,4 +611,60 @@ fn a_dataset_with_a_damaged_manifest_is_replaced_and_leaves_nothing() {
     let new = replacing(60);
     transfer::put_stream(&volume, &mut &b"two"[..], &new, place.means()).unwrap();
     assert_eq!(place.get(&volume, "other").unwrap(), b"other");
+}
+
+#[test]
+fn a_part_of_a_dataset_is_read_with_the_checksums_of_that_part_alone() {
+    let place = Place::new(2);
+    let volume = place.create(4096);
+    // 4096 granules, whose checksums are 32 KiB.
+    let data = bytes((16 << 20) - 700, 7);
+    place.put(&volume, "x", &data).unwrap();
+    let manifest = volume.manifest("x").unwrap();
+    let read = |from: usize, len: usize, budget: &Budget| -> outcore::Result<Vec<u8>> {
+        let mut reader = volume.range_reader(&manifest, from as u64, len as u64, budget)?;
+        let mut found = Vec::new();
+        transfer::get_stream(&mut reader, &mut found, Watch::NOBODY)?;
+        Ok(found)
+    };
+    let tight = Budget::new(2 * CHUNK_BYTES as u64 + 1024);
+    for (from, len) in [
+        (0, 1),
+        (4095, 2),
+        (5 << 20, 300_000),
+        (data.len() - 1, 1),
+        (7, 0),
+    ] {
+        assert!(
+            read(from, len, &tight).unwrap() == data[from..from + len],
+            "{from} {len}"
+        );
+    }
+    assert!(read(0, data.len(), &place.budget).unwrap() == data);
+    // A checksum of the granule at 12 KiB.
+    let (mut at, mut places) = (manifest.sums_at_bytes() as usize + 3 * 8, Vec::new());
+    manifest
+        .map()
+        .unwrap()
+        .split(at as u64 / 4096 * 4096, 4096, usize::MAX, |piece| {
+            places.push((piece.drive_index, piece.offset_bytes));
+        });
+    at %= 4096;
+    let share = volume.share_path(&manifest.id, places[0].0);
+    let mut broken = fs::read(&share).unwrap();
+    broken[places[0].1 as usize + at] ^= 1;
+    fs::remove_file(&share).unwrap();
+    fs::write(&share, broken).unwrap();
+    assert!(read(8192, 4096, &tight).unwrap() == data[8192..12_288]);
+    assert_eq!(
+        read(12_000, 1000, &tight).unwrap_err().kind(),
+        Kind::Corrupt
+    );
+    let whole = read(0, data.len(), &place.budget).unwrap_err();
+    assert!(whole.cause().contains("checksums"), "{whole}");
+    let found = volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap();
+    assert!(
+        found.len() == 1 && found[0].path == share.display().to_string(),
+        "{found:?}"
+    );
 }

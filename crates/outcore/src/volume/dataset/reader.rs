@@ -4,12 +4,14 @@
 //! a range in order ([`DatasetReader::next_chunk`]), or as they come ([`DatasetReader::next_arrival`]):
 //! who can use them in any order never waits for a late drive while others have room. A granule that is
 //! not what was written ends the read with an error that names the drive, the file there and the offset
-//! in it; [`DatasetVolume::scrub`] goes on and lists them all, with what cannot be read at all. The
-//! checksums themselves are checked against the manifest when the reader is made.
+//! in it; [`DatasetVolume::scrub`] goes on and lists them all, with what cannot be read at all. Of
+//! the checksums those of the range are loaded. All of them are checked against the manifest; of some, one
+//! that is damaged itself is told as damage of its granule.
 //!
-//! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes a granule, out of the caller's budget.
+//! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes a granule of the range, out of the caller's budget.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use rustix::io::Errno;
 use serde::Serialize;
@@ -21,7 +23,7 @@ use crate::checksum::bytes_checksum;
 use crate::drive::Op;
 use crate::drive::queue::Class;
 use crate::error::{Error, Kind, Result};
-use crate::memory::{Budget, Buf, Credit, Pool, block_ceil};
+use crate::memory::{BLOCK_BYTES, Budget, Buf, Credit, Pool, block_ceil};
 use crate::volume::WAIT_MAX;
 use crate::volume::batch::{Submitter, VolumeCompletion, VolumeRequest};
 use crate::volume::mapping::Piece;
@@ -89,7 +91,9 @@ pub struct DatasetReader {
     striped: StripedVolume,
     manifest: Manifest,
     pool: Pool,
+    /// The checksums of the granules of the range, and the first of these.
     sums: Vec<u64>,
+    first_granule: u64,
     sums_credit: Credit,
     /// First byte of the range.
     from_bytes: u64,
@@ -136,17 +140,32 @@ impl DatasetVolume {
                 format!("it has {} bytes", manifest.payload_bytes()),
             ));
         };
+        let granule_bytes = manifest.granule_bytes();
+        let granules = from_bytes / granule_bytes..end_bytes.div_ceil(granule_bytes);
+        self.reader_with_sums(manifest, from_bytes..end_bytes, granules, budget)
+    }
+
+    /// The same with the checksums of `granules`.
+    fn reader_with_sums(
+        &self,
+        manifest: &Manifest,
+        range: Range<u64>,
+        granules: Range<u64>,
+        budget: &Budget,
+    ) -> Result<DatasetReader> {
+        let (from_bytes, end_bytes) = (range.start, range.end);
         let striped = open_shares(self, manifest).map_err(|error| {
             error.hint("is the drive mounted and whole? `outcore volume status`")
         })?;
-        let slots =
-            (len_bytes.div_ceil(CHUNK_BYTES as u64) + 1).min((WINDOW_BYTES / CHUNK_BYTES) as u64);
+        let slots = ((end_bytes - from_bytes).div_ceil(CHUNK_BYTES as u64) + 1)
+            .min((WINDOW_BYTES / CHUNK_BYTES) as u64);
         let mut reader = DatasetReader {
             submitter: striped.submitter()?,
             striped,
             pool: Pool::new(budget, READ, CHUNK_BYTES, slots as usize)?,
             sums: Vec::new(),
-            sums_credit: budget.reserve("checksums", manifest.granules() * 8)?,
+            first_granule: granules.start,
+            sums_credit: budget.reserve("checksums", (granules.end - granules.start) * 8)?,
             from_bytes,
             ask_bytes: 0,
             give_bytes: 0,
@@ -160,7 +179,7 @@ impl DatasetVolume {
             failed: BTreeMap::new(),
             manifest: manifest.clone(),
         };
-        reader.read_sums()?;
+        reader.read_sums(granules)?;
         let granule_bytes = manifest.granule_bytes();
         reader.ask_bytes = from_bytes / granule_bytes * granule_bytes;
         reader.give_bytes = from_bytes;
@@ -178,7 +197,7 @@ impl DatasetVolume {
         manifest: &Manifest,
         budget: &Budget,
     ) -> Result<(StripedVolume, Vec<u64>, Credit)> {
-        let reader = self.range_reader(manifest, 0, 0, budget)?;
+        let reader = self.reader_with_sums(manifest, 0..0, 0..manifest.granules(), budget)?;
         Ok((reader.striped, reader.sums, reader.sums_credit))
     }
 
@@ -388,7 +407,8 @@ impl DatasetReader {
         let failed_drive = self.failed.remove(&at_bytes);
         let mut offset_bytes = at_bytes;
         for granule in bytes.chunks(granule_bytes as usize) {
-            let wanted = self.sums.get((offset_bytes / granule_bytes) as usize);
+            let number = offset_bytes / granule_bytes - self.first_granule;
+            let wanted = self.sums.get(number as usize);
             let found = granule_checksum(self.manifest.run(), offset_bytes, granule);
             let (drive, _) = place_of(&self.striped, offset_bytes, granule.len());
             if wanted != Some(&found) || failed_drive == Some(drive) {
@@ -402,9 +422,16 @@ impl DatasetReader {
         Damage::at(&self.manifest, &self.striped, offset_bytes, len_bytes)
     }
 
-    /// Reads the checksums, which are checked by the manifest's.
-    fn read_sums(&mut self) -> Result<()> {
-        let (start_bytes, end_bytes) = (self.manifest.sums_at_bytes(), self.manifest.full_bytes());
+    /// Reads the checksums of `granules`; of all, they are checked by the manifest's.
+    fn read_sums(&mut self, granules: Range<u64>) -> Result<()> {
+        let wanted_bytes = (granules.end - granules.start) as usize * 8;
+        let sums_at_bytes = self.manifest.sums_at_bytes();
+        let front_bytes = granules.start * 8 % BLOCK_BYTES as u64;
+        let start_bytes = sums_at_bytes + granules.start * 8 - front_bytes;
+        let end_bytes = match wanted_bytes {
+            0 => start_bytes,
+            _ => sums_at_bytes + block_ceil(granules.end * 8),
+        };
         let mut sums: Vec<u8> = Vec::with_capacity((end_bytes - start_bytes) as usize);
         let mut at_bytes = start_bytes;
         while at_bytes < end_bytes {
@@ -429,8 +456,10 @@ impl DatasetReader {
             }
             at_bytes += len_bytes;
         }
-        sums.truncate(self.manifest.granules() as usize * 8);
-        if bytes_checksum(&sums) != self.manifest.sums_checksum {
+        sums.drain(..(front_bytes as usize).min(sums.len()));
+        sums.truncate(wanted_bytes);
+        let is_all = wanted_bytes as u64 == self.manifest.granules() * 8;
+        if is_all && bytes_checksum(&sums) != self.manifest.sums_checksum {
             let mut damage = self.damage(start_bytes, (end_bytes - start_bytes).max(1) as usize);
             damage.dataset.push_str("'s checksums");
             return Err(damage.to_error());
