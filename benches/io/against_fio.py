@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""`outcore bench io` beside fio: the same file, pattern, block and depth, alternately, medians of five.
+"""`outcore bench io` beside fio: the same file, pattern, block and depth, by short turns.
 
-    benches/io/against_fio.py DIR [--outcore target/release/outcore] [--size 1GiB] [--seconds 5]
+    benches/io/against_fio.py DIR [--outcore target/release/outcore] [--size 1GiB] [--seconds 1] [--rounds 11]
 
-Prints a table with both rates and their ratio for each load; the goal is within 10 %. Reads are of one
-file that lies in DIR while this runs; a write load writes a new file of the same size, whose room is reserved
-first, each program its own (outcore never writes to a file that is there). Where outcore's blocks lie in huge
+Prints a table with the medians of both rates and the median of the rounds' ratios for each load; the goal is
+within 10 %. Drives and neighbours change their speed within seconds: a round is two turns of --seconds, one after
+the other, and who begins alternates. Reads are of one file that lies in DIR while this runs; a write load writes
+over the data of a file of the same size that each program lays out first (outcore never writes to a file that
+is there). N.B. without that, fio would write to room that is only reserved, which takes ext4 twice as long. Where outcore's blocks lie in huge
 pages, from 2 MiB in all on, fio's do too if the kernel sets some aside (root; else it says so): of small pages a drive's request
 names only so many, and fio then reads half as fast on a virtual disk. Needs fio 3 (Debian: fio). Ends with
 1 if a ratio is further off than --tolerance.
@@ -46,22 +48,22 @@ def fio(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Namesp
     """Bytes a second that fio reports."""
     if "write" not in load[0]:
         return fio_on(path, load, options)
-    # As outcore's, a file whose room is reserved and has not been written: fio reserves it for one that is not there.
     own = path.with_name("written-by-fio")
     try:
-        return fio_on(own, load, options)
+        return fio_on(own, load, options, "--overwrite=1")
     finally:
         own.unlink(missing_ok=True)
 
 
-def fio_on(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Namespace) -> float:
-    """The same on a file."""
+def fio_on(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Namespace, *more: str) -> float:
+    """The same on a file, with more of fio's options."""
     pattern, block, depth = load
     command = [
         "fio", "--name=bench", f"--filename={path}", f"--rw={pattern}",
         f"--bs={to_bytes(block)}", f"--iodepth={depth}", "--ioengine=io_uring", "--direct=1",
-        f"--size={to_bytes(options.size)}", f"--runtime={options.seconds}", "--time_based",
+        f"--size={to_bytes(options.size)}", f"--runtime={round(options.seconds * 1000)}ms", "--time_based",
         "--norandommap", "--randrepeat=0", "--end_fsync=1", "--thread", "--output-format=json",
+        *more,
     ]
     blocks_bytes = depth * to_bytes(block)
     if blocks_bytes < HUGE_PAGE_BYTES:
@@ -95,14 +97,19 @@ def outcore(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Na
     return float(row[1])
 
 
+def quarter(ratios: list[float], number: int) -> float:
+    """A quartile of sorted ratios."""
+    return ratios[number * (len(ratios) - 1) // 4]
+
+
 def main() -> int:
     """Measures all loads; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("dir", type=pathlib.Path)
     parser.add_argument("--outcore", default="target/release/outcore")
     parser.add_argument("--size", default="1GiB")
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--reads-only", action="store_true")
     parser.add_argument("--tolerance", type=float, default=0.10)
     options = parser.parse_args()
@@ -114,18 +121,21 @@ def main() -> int:
             for _ in range(to_bytes(options.size) >> 20):
                 file.write(block)
             os.fsync(file.fileno())
-        print("| load | fio MB/s | outcore MB/s | outcore / fio |\n|---|---|---|---|")
+        print("| load | fio, MB/s | outcore, MB/s | outcore / fio | middle half |\n|---|---|---|---|---|")
         for load in LOADS:
             if options.reads_only and "write" in load[0]:
                 continue
             rates: dict[str, list[float]] = {"fio": [], "outcore": []}
-            for _ in range(options.rounds):
-                rates["fio"].append(fio(path, load, options) / 1e6)
-                rates["outcore"].append(outcore(path, load, options) / 1e6)
+            for number in range(options.rounds):
+                turns = [("fio", fio), ("outcore", outcore)]
+                for name, measure in turns if number % 2 == 0 else reversed(turns):
+                    rates[name].append(measure(path, load, options) / 1e6)
             theirs, ours = (statistics.median(rates[name]) for name in ("fio", "outcore"))
-            worst = max(worst, abs(ours / theirs - 1))
+            ratios = sorted(o / f for o, f in zip(rates["outcore"], rates["fio"], strict=True))
+            ratio = statistics.median(ratios)
+            worst = max(worst, abs(ratio - 1))
             name = f"{load[0]} {load[1]}, {load[2]} in flight"
-            print(f"| {name} | {theirs:.1f} | {ours:.1f} | {ours / theirs:.3f} |", flush=True)
+            print(f"| {name} | {theirs:.1f} | {ours:.1f} | {ratio:.3f} | {quarter(ratios, 1):.2f} to {quarter(ratios, 3):.2f} |", flush=True)
     print(f"furthest from fio: {worst:.1%}, goal {options.tolerance:.0%}")
     return int(worst > options.tolerance)
 

@@ -94,7 +94,8 @@ pub struct IoArgs {
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
     pub time: Option<Duration>,
     /// Measure just this load: PATTERN:BLOCK:DEPTH[:THREADS] with read, write, randread or
-    /// randwrite as PATTERN; repeat for more
+    /// randwrite as PATTERN; repeat for more. Files in directories are laid out in full before the
+    /// time begins
     #[arg(long = "load", value_name = "LOAD")]
     pub loads: Vec<NamedLoad>,
     /// Size of the file on each drive; a quarter of the free space at most

@@ -154,7 +154,11 @@ pub fn run(options: &IoOptions, watch: Watch<'_>) -> Result<Report> {
     watch.say("open the drives");
     let mut targets = target::open_all(&device, &options.targets, options.file_bytes, consent)?;
     watch.say("lay out files to read");
-    let limit_s = options.budget_s * LAY_OUT_SHARE;
+    let limit_s = match options.loads.is_empty() {
+        true => options.budget_s * LAY_OUT_SHARE,
+        // All of the size that was asked for: a smaller file may be faster.
+        false => LAY_OUT_MAX_S,
+    };
     let spans = Field::new(&device, &targets, watch).lay_out(limit_s, 1 << 20)?;
     for (target, span_bytes) in targets.iter_mut().zip(spans) {
         target.place.span_bytes = span_bytes;

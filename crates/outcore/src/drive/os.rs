@@ -506,6 +506,48 @@ mod tests {
     use crate::memory::{Budget, Pool};
 
     #[test]
+    fn a_ring_begins_with_a_portion_before_the_rest_is_handed_in() {
+        if !uring::is_available() {
+            println!("SKIP: no io_uring here");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let device = OsDevice::with_engine(IoMode::Buffered, Engine::Uring);
+        let file = device.open(&path, Access::Update).unwrap();
+        let requests = uring::PORTION + 1;
+        let mut queue = device.queue(requests).unwrap();
+        let budget = Budget::new(1 << 20);
+        let pool = Pool::new(&budget, "test", BLOCK_BYTES, requests).unwrap();
+        let mut pipe = File::options().write(true).open(&path).unwrap();
+        pipe.write_all(&vec![7; requests * BLOCK_BYTES]).unwrap();
+        let mut left_blocks = Vec::new();
+        for token in 0..requests as u64 {
+            queue.submit(Request {
+                token,
+                op: Op::Read,
+                file,
+                drive_index: 0,
+                offset_bytes: 0,
+                buf: pool.take().unwrap().into(),
+            });
+            left_blocks.push(rustix::io::ioctl_fionread(&pipe).unwrap() as usize / BLOCK_BYTES);
+        }
+        let mut wanted = vec![requests; uring::PORTION - 1];
+        wanted.extend([1, 1]);
+        assert_eq!(left_blocks, wanted);
+        let mut done = Vec::new();
+        while done.len() < requests {
+            queue
+                .complete(Some(Duration::from_secs(60)), &mut done)
+                .unwrap();
+        }
+        assert!(done.iter().all(|done| done.result == Ok(BLOCK_BYTES)));
+    }
+
+    #[test]
     fn a_rings_waker_ends_a_wait_for_what_does_not_come() {
         if !uring::is_available() {
             println!("SKIP: no io_uring here");

@@ -15,6 +15,12 @@
 //! write across two extents wants that lock too. Direct writes therefore ask not to wait, and what the
 //! kernel refuses is made at once, as long as that is rare for a file.
 //!
+//! Requests go to the kernel a [`PORTION`] at a time while they are being handed in, so that the drive works
+//! on the first while the rest is prepared: the kernel holds a portion back until it has seen its last request.
+//! Handed in all at once, 32 reads of 4 KiB in flight on a loop device in memory made 0.51 GB/s, by eights
+//! 0.72 (0.75 one by one), writes 0.45 against 0.80 (0.60); on a virtual disk reads 163 and 183 MB/s, writes 189
+//! and 223, with no more processor time a request (medians of nine turns of 0.3 s, on 2 cores).
+//!
 //! N.B. one request at a time, what counts is the way to wait: a 4 KiB read of a loop device takes 6.37 us
 //! when it is submitted and waited for in one call with a time limit and `COOP_TASKRUN`, 6.16 with
 //! `DEFER_TASKRUN`, 5.93 if it is submitted in a call of its own, and 5.90 then without the limit (50,000
@@ -50,6 +56,9 @@ use super::psync::transfer;
 use super::{Completion, IoBuf, Op, Queue, Request, Waker};
 use crate::error::{Error, Result};
 use crate::memory::Pool;
+
+/// Requests that are handed to the kernel together.
+pub(crate) const PORTION: usize = 8;
 
 struct InFlight {
     request: Request,
@@ -256,6 +265,10 @@ impl UringQueue {
             // completion with this index has been reaped.
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 self.unsubmitted += 1;
+                if self.unsubmitted >= PORTION {
+                    // What the kernel does not take now it is given again in `complete`, which says why.
+                    let _ = self.flush();
+                }
                 return;
             }
             // The queue is as large as the slab, so it is full only while unsubmitted.
