@@ -17,9 +17,10 @@
 //!
 //! Requests go to the kernel a [`PORTION`] at a time while they are being handed in, so that the drive works
 //! on the first while the rest is prepared: the kernel holds a portion back until it has seen its last request.
-//! Handed in all at once, 32 reads of 4 KiB in flight on a loop device in memory made 0.51 GB/s, by eights
-//! 0.72 (0.75 one by one), writes 0.45 against 0.80 (0.60); on a virtual disk reads 163 and 183 MB/s, writes 189
-//! and 223, with no more processor time a request (medians of nine turns of 0.3 s, on 2 cores).
+//! Of 4 KiB at random with 32 in flight, handed in all at once, a loop device in memory made 0.51 GB/s of reads and 0.45
+//! of writes, by fours 0.76 and 0.75, one by one 0.75 and 0.60; a virtual disk 187 and 177 MB/s, by fours 214 and
+//! 229, by eights 203 and 214, one by one 221 and 206 with a fifth more processor time a request (medians of 9 and
+//! 21 turns of 0.3 s on 2 cores). Large requests do not care.
 //!
 //! N.B. one request at a time, what counts is the way to wait: a 4 KiB read of a loop device takes 6.37 us
 //! when it is submitted and waited for in one call with a time limit and `COOP_TASKRUN`, 6.16 with
@@ -58,7 +59,7 @@ use crate::error::{Error, Result};
 use crate::memory::Pool;
 
 /// Requests that are handed to the kernel together.
-pub(crate) const PORTION: usize = 8;
+pub(crate) const PORTION: usize = 4;
 
 struct InFlight {
     request: Request,
