@@ -288,7 +288,7 @@ pub(crate) fn remove(context: &Context, args: &RmArgs) -> Result<u8> {
             return Err(outcore::Error::usage("remove", cause)
                 .hint("remove the whole dataset, or put the directory again with --force"));
         }
-        freed_bytes += volume.remove(&named.dataset)?.full_bytes();
+        freed_bytes += volume.remove(&named.dataset)?;
     }
     let summary = Summary::since(started).with("freed_bytes", json!(freed_bytes));
     context.reporter.summary(&summary);

@@ -104,10 +104,13 @@ fn status(context: &Context, volume: &DatasetVolume, started: Instant) -> Result
             units::bytes(drive.free_bytes)
         ));
     }
-    let datasets = volume.list()?.len();
+    let names = volume.names()?;
+    let is_damaged = |name: &&String| volume.manifest(name).is_err();
+    let (datasets, damaged) = (names.len(), names.iter().filter(is_damaged).count());
     let summary = Summary::since(started)
         .with("volume", json!(volume.id()))
-        .with("datasets", json!(datasets));
+        .with("datasets", json!(datasets))
+        .with("damaged", json!(damaged));
     context.reporter.summary(&summary);
     context.reporter.human(&format!(
         "volume {}: {datasets} dataset{}, stripes of {}",
@@ -115,6 +118,11 @@ fn status(context: &Context, volume: &DatasetVolume, started: Instant) -> Result
         if datasets == 1 { "" } else { "s" },
         units::bytes(volume.stripe_bytes())
     ));
+    if damaged > 0 {
+        context.reporter.human(&format!(
+            "{damaged} of them cannot be read: `outcore volume scrub` says which"
+        ));
+    }
     Ok(0)
 }
 

@@ -462,6 +462,16 @@ fn one_damaged_dataset_hides_no_other() {
     assert_eq!(scrubbed.code, Some(4));
     let text = String::from_utf8(scrubbed.stdout).unwrap();
     assert!(text.starts_with("@b\tdrive d0\t"), "{text}");
+    let status = run(&place, &["volume", "status"]).ok();
+    assert!(status.stderr.contains("3 datasets"), "{status:?}");
+    assert!(
+        status.stderr.contains("1 of them cannot be read"),
+        "{status:?}"
+    );
+    // Nothing tells which files are its own.
+    let kept = run(&place, &["rm", "@b"]);
+    assert_eq!(kept.code, Some(4));
+    assert!(kept.stderr.contains("put --force"), "{kept:?}");
     run(&place, &["put", "in", "@b", "--force"]).ok();
     run(&place, &["volume", "scrub"]).ok();
 }

@@ -582,7 +582,7 @@ fn a_dataset_with_a_damaged_manifest_is_replaced_and_leaves_nothing() {
         |text| text.replace("\"len_bytes\": 3", "\"len_bytes\": 4"),
         |text| text[..text.find("contents").unwrap()].to_string(),
     ];
-    for (at, damage) in damages.into_iter().enumerate() {
+    for (at, damage) in damages.iter().enumerate() {
         place.put(&volume, "x", b"one").unwrap();
         let files = place.files().len();
         let text = fs::read_to_string(&manifest).unwrap();
@@ -599,6 +599,14 @@ fn a_dataset_with_a_damaged_manifest_is_replaced_and_leaves_nothing() {
         assert_eq!(place.files().len(), files, "{:?}", place.files());
         volume.remove("x").unwrap();
     }
+    // Removed, it leaves nothing either.
+    let files = place.files().len();
+    place.put(&volume, "x", b"one").unwrap();
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::remove_file(&manifest).unwrap();
+    fs::write(&manifest, damages[1](&text)).unwrap();
+    assert!(volume.remove("x").unwrap() > 0);
+    assert_eq!(place.files().len(), files, "{:?}", place.files());
     // What says that it is another dataset takes nothing of that one with it.
     place.put(&volume, "x", b"one").unwrap();
     let theirs = fs::read_to_string(place.path("d0/outcore-volume/datasets/other.json")).unwrap();

@@ -308,12 +308,14 @@ impl DatasetVolume {
         self.folder(index).join(DATA).join(id)
     }
 
-    /// Room and use of each drive.
+    /// Room and use of each drive; of use counts what the datasets have whose manifests can be read.
     ///
     /// # Errors
-    /// A drive that cannot be looked at; a manifest that cannot be read.
+    /// A drive that cannot be looked at.
     pub fn status(&self) -> Result<Vec<DriveStatus>> {
-        let manifests = self.list()?;
+        let names = self.names()?;
+        let readable = names.iter().filter_map(|name| self.manifest(name).ok());
+        let manifests: Vec<Manifest> = readable.collect();
         let status = self.drives.iter().enumerate().map(|(index, drive)| {
             let free_bytes = self.device.free_bytes(&drive.dir);
             let shares = manifests.iter().filter_map(|found| found.shares.get(index));
@@ -385,25 +387,33 @@ impl DatasetVolume {
         self.manifest_path(name).exists()
     }
 
-    /// Removes a dataset: first its name, then its data. What a kill leaves is removed by the next sweep.
+    /// Removes a dataset, a damaged one too: first its name, then its data. What a kill leaves is removed by
+    /// the next sweep. Gives the bytes that its files had.
     ///
     /// # Errors
-    /// There is none of that name; I/O.
-    pub fn remove(&self, name: &str) -> Result<Manifest> {
+    /// There is none of that name; corrupt if its manifest is so damaged that its files cannot be told; I/O.
+    pub fn remove(&self, name: &str) -> Result<u64> {
         let _lock = self.lock_names()?;
-        let manifest = self.manifest(name)?;
-        let removed = self.removed_path(&manifest);
+        let id = match self.manifest(name) {
+            Ok(manifest) => manifest.id,
+            Err(error) if error.kind() == Kind::Corrupt => {
+                let told = self.id_of(name);
+                told.ok_or_else(|| error.hint("`outcore put --force` replaces it"))?
+            }
+            Err(error) => return Err(error),
+        };
+        let files = (0..self.drives.len()).filter_map(|index| {
+            let facts = fs::metadata(self.share_path(&id, index));
+            facts.ok().map(|facts| facts.len())
+        });
+        let freed_bytes = files.sum();
+        // Where the manifest is while the data are removed.
+        let removed = self.folder(0).join(DATASETS).join(id.clone() + REMOVED);
         self.device
             .rename(&self.manifest_path(name), &removed, true)?;
-        self.remove_shares(&manifest.id)?;
+        self.remove_shares(&id)?;
         self.device.remove(&removed)?;
-        Ok(manifest)
-    }
-
-    /// Where the manifest of a dataset is while its data are removed.
-    fn removed_path(&self, manifest: &Manifest) -> PathBuf {
-        let name = format!("{}{REMOVED}", manifest.id);
-        self.folder(0).join(DATASETS).join(name)
+        Ok(freed_bytes)
     }
 
     /// Keeps all others from giving and taking names while the lock is held; waits for it.
@@ -428,18 +438,17 @@ impl DatasetVolume {
             return Ok(());
         };
         for entry in entries.flatten() {
-            if !entry.file_name().to_string_lossy().ends_with(REMOVED) {
-                continue;
-            }
-            let _lock = self.lock_names()?;
-            let Ok(text) = fs::read(entry.path()) else {
-                // Whoever held the lock has done it.
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let Some(id) = name.strip_suffix(REMOVED) else {
                 continue;
             };
-            if let Ok(manifest) = Manifest::parse(&text) {
-                self.remove_shares(&manifest.id)?;
+            let _lock = self.lock_names()?;
+            // Else whoever held the lock has done it.
+            if entry.path().exists() {
+                self.remove_shares(id)?;
+                self.device.remove(&entry.path())?;
             }
-            self.device.remove(&entry.path())?;
         }
         Ok(())
     }
