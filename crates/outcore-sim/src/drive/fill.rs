@@ -66,7 +66,7 @@ impl Drive {
         let mut planes: Vec<Vec<u32>> = vec![Vec::new(); self.p.plane_count as usize];
         for unit in 0..count {
             let domain = &self.map.domains[usize::from(queue)];
-            let plane = self.p.static_plane(u64::from(unit / slots), &domain.ids);
+            let plane = domain.order.plane(unit / slots);
             planes[plane as usize].push(base + unit);
             self.map.set_written_direct(base + unit, full);
         }
@@ -134,7 +134,7 @@ impl Drive {
                 continue;
             }
             let domain = &self.map.domains[usize::from(queue)];
-            let plane = self.p.static_plane(u64::from(unit), &domain.ids);
+            let plane = domain.order.plane(unit);
             let share = f64::from(self.p.pages_per_plane)
                 / f64::from(self.blocks.shares[plane as usize].max(1));
             if (share as u64) > planes[plane as usize].len() as u64 {

@@ -23,8 +23,7 @@ impl Drive {
         // Units leave their list from its end.
         for unit in (0..count).rev() {
             let domain = &self.map.domains[usize::from(queue)];
-            let page = u64::from(unit / self.p.slots);
-            let plane = self.p.static_plane(page, &domain.ids);
+            let plane = domain.order.plane(unit / self.p.slots);
             planes[plane as usize].push(base + unit);
             self.map.set_written_direct(base + unit, full);
         }

@@ -8,7 +8,7 @@
 //! Bounds: 4 bytes and a sector bitmap (1, 2, 4 or 8 bytes) a logical unit, zeroed and touched
 //! lazily; 40 bytes a cache entry.
 
-use super::params::{Params, SECTOR_BYTES};
+use super::params::{Params, SECTOR_BYTES, StaticOrder};
 use super::types::{IntMap, IntSet, List, NONE, Pool};
 use super::{Drive, QueueConfig, sectors};
 use crate::drive::blocks::Frontier;
@@ -199,6 +199,7 @@ pub(super) struct Domain {
     pub(super) units: u32,
     pub(super) sectors: u64,
     pub(super) ids: [Vec<u32>; 4],
+    pub(super) order: StaticOrder,
     pub(super) cmt: Cmt,
     /// Physical page + 1 of every table page; 0 when never written.
     pub(super) table: Vec<u32>,
@@ -249,6 +250,7 @@ impl Mapping {
                 units,
                 sectors: lsa,
                 ids: queue.ids.clone(),
+                order: StaticOrder::new(p, &queue.ids),
                 cmt: Cmt::new(p.cmt_entries),
                 table: vec![0; table_pages as usize + 1],
                 table_pages,
@@ -348,7 +350,7 @@ impl Drive {
     /// Gives table page `at` a new physical page; `None` when its plane has none.
     fn place_table_page(&mut self, queue: u16, at: u32) -> Option<u32> {
         let domain = &self.map.domains[usize::from(queue)];
-        let plane = self.p.static_plane(u64::from(at), &domain.ids);
+        let plane = domain.order.plane(at);
         if let Some(old) = domain.table[at as usize].checked_sub(1) {
             for slot in 0..self.p.slots {
                 self.blocks.invalidate(

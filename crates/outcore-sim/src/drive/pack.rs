@@ -236,9 +236,7 @@ impl Drive {
             return false;
         }
         let domain = &self.map.domains[usize::from(queue)];
-        let plane = self
-            .p
-            .static_plane(u64::from(lpa - domain.base), &domain.ids);
+        let plane = domain.order.plane(lpa - domain.base);
         if self.blocks.pool(&self.p, plane) < self.p.gc_concurrent {
             self.map.overfull[plane as usize].push(&mut self.trs, tr);
             if !self.p.compat {
@@ -285,11 +283,13 @@ impl Drive {
     fn place_read_of_nothing(&mut self, tr: u32, queue: u16, unit: u32) -> Option<u32> {
         let bitmap = self.trs[tr].bitmap;
         let domain = &self.map.domains[usize::from(queue)];
-        let plane = self
-            .p
-            .static_plane(u64::from(unit - domain.base), &domain.ids);
+        let plane = domain.order.plane(unit - domain.base);
         let page = self.take_page(plane, queue, Frontier::Data, 1)?;
-        self.blocks.back[page as usize] = 0;
+        // N.B. only a page that was erased holds a mark; memory that is read alone takes no pages.
+        let back = &mut self.blocks.back[page as usize];
+        if *back != 0 {
+            *back = 0;
+        }
         self.update_entry(queue, unit, page, bitmap);
         Some(page)
     }
@@ -385,7 +385,7 @@ impl Drive {
     fn class_of(&self, queue: u16, unit: u32) -> u32 {
         let p = &self.p;
         let domain = &self.map.domains[usize::from(queue)];
-        let plane = || p.static_plane(u64::from((unit - domain.base) / p.slots), &domain.ids);
+        let plane = || domain.order.plane((unit - domain.base) / p.slots);
         match p.allocation {
             Allocation::Static => plane(),
             Allocation::Dynamic => 0,

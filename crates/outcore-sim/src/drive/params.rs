@@ -74,6 +74,39 @@ impl Divider {
     }
 }
 
+/// The planes of a queue in the order in which static allocation takes them.
+#[derive(Debug, Clone)]
+pub(crate) struct StaticOrder {
+    planes: Vec<u32>,
+    by_count: Divider,
+}
+
+impl StaticOrder {
+    /// The order of `p` over the channels, chips, dies and planes that `ids` lists, none empty.
+    pub(crate) fn new(p: &Params, ids: &[Vec<u32>; 4]) -> Self {
+        let count: usize = ids.iter().map(Vec::len).product();
+        let plane = |at: usize| {
+            let mut rest = at;
+            let mut place = [0u32; 4];
+            for dim in p.order {
+                place[dim] = ids[dim][rest % ids[dim].len()];
+                rest /= ids[dim].len();
+            }
+            p.plane_at(place)
+        };
+        StaticOrder {
+            planes: (0..count).map(plane).collect(),
+            by_count: Divider::new(count as u32),
+        }
+    }
+
+    /// Plane of the mapping address `at`, in pages.
+    #[inline]
+    pub(crate) fn plane(&self, at: u32) -> u32 {
+        self.planes[self.by_count.rem(at) as usize]
+    }
+}
+
 /// See the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Params {
@@ -464,20 +497,6 @@ impl Params {
         } else {
             (sector / per_unit, sector % per_unit)
         }
-    }
-
-    /// Plane of the mapping address `at` (in pages) within the resources that `ids` lists.
-    #[inline]
-    pub(crate) fn static_plane(&self, at: u64, ids: &[Vec<u32>; 4]) -> u32 {
-        // Pages are numbered in 32 bits, and short divisions are fast.
-        let mut rest = at as u32;
-        let mut place = [0u32; 4];
-        for dim in self.order {
-            let count = ids[dim].len() as u32;
-            place[dim] = ids[dim][(rest % count) as usize];
-            rest /= count;
-        }
-        self.plane_at(place)
     }
 
     /// Plane number of channel, way, die, plane.
