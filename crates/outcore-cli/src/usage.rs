@@ -3,8 +3,12 @@
 //! Contract: help and version go to standard output and are no errors. Everything else becomes an
 //! [`Error`] of kind usage: one line with the cause, one with the next step.
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use outcore::Error;
+
+/// What is said where `--record-io` is given to a command without it.
+const RECORDS_NOTHING: &str = "commands that move data have it, such as sort, gen, view or put: \
+    record the job in question; one that measures, checks, replays, simulates or lists does none";
 
 /// What parsing the arguments came to, if not to a command.
 pub(crate) enum Parsed {
@@ -34,7 +38,7 @@ fn wrong(error: &clap::Error) -> Error {
         .source()
         .and_then(|source| source.downcast_ref::<Error>())
     {
-        let flag = error.get(clap::error::ContextKind::InvalidArg);
+        let flag = error.get(ContextKind::InvalidArg);
         let cause = match flag {
             Some(flag) => format!("{flag}: {}", ours.cause()),
             None => ours.cause().to_string(),
@@ -59,7 +63,13 @@ fn wrong(error: &clap::Error) -> Error {
     }
     let cause = cause.join(" ");
     let cause = cause.strip_prefix("error: ").unwrap_or(&cause).to_string();
+    let unknown = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(flag)) if error.kind() == ErrorKind::UnknownArgument => flag,
+        _ => "",
+    };
     let hint = match tip {
+        // Clap would take it for a file's name.
+        _ if unknown == "--record-io" => RECORDS_NOTHING.to_string(),
         Some(tip) => format!("{tip}; see --help"),
         None => "see --help".to_string(),
     };

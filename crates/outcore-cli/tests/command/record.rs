@@ -276,6 +276,30 @@ fn the_trace_of_a_split_never_takes_the_place_of_a_part() {
 }
 
 #[test]
+fn a_command_without_a_job_says_which_commands_record() {
+    let place = Place::new();
+    place.write("in", b"1");
+    for command in [
+        &["replay", "in"][..],
+        &["bench", "io", "."],
+        &["drives", "probe", "."],
+        &["volume", "scrub"],
+        &["sim", "run"],
+        &["sim", "replay", "in"],
+        &["ls"],
+    ] {
+        for flag in [&["--record-io", "trace"][..], &["--record-io=trace"]] {
+            place.run(&[command, flag].concat()).fails(
+                2,
+                &["unexpected argument '--record-io'"],
+                "commands that move data have it, such as sort",
+            );
+        }
+    }
+    assert_eq!(place.names(), ["in"]);
+}
+
+#[test]
 fn a_trace_overwrites_nothing_unasked_and_never_what_the_run_reads_or_writes() {
     let place = Place::new();
     place.write("in", &random_u64(1000, 215));
