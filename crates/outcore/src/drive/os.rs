@@ -505,6 +505,16 @@ mod tests {
     use crate::drive::{Op, Request};
     use crate::memory::{Budget, Pool};
 
+    /// A pipe, open on a device with rings.
+    fn pipe_in(dir: &Path) -> (OsDevice, FileId, PathBuf) {
+        let path = dir.join("pipe");
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let device = OsDevice::with_engine(IoMode::Buffered, Engine::Uring);
+        let file = device.open(&path, Access::Update).unwrap();
+        (device, file, path)
+    }
+
     #[test]
     fn a_ring_begins_with_a_portion_before_the_rest_is_handed_in() {
         if !uring::is_available() {
@@ -512,11 +522,7 @@ mod tests {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("pipe");
-        let kind = rustix::fs::FileType::Fifo;
-        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let device = OsDevice::with_engine(IoMode::Buffered, Engine::Uring);
-        let file = device.open(&path, Access::Update).unwrap();
+        let (device, file, path) = pipe_in(dir.path());
         let requests = uring::PORTION + 1;
         let mut queue = device.queue(requests).unwrap();
         let budget = Budget::new(1 << 20);
@@ -554,11 +560,7 @@ mod tests {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("pipe");
-        let kind = rustix::fs::FileType::Fifo;
-        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let device = OsDevice::with_engine(IoMode::Buffered, Engine::Uring);
-        let file = device.open(&path, Access::Update).unwrap();
+        let (device, file, path) = pipe_in(dir.path());
         let mut queue = device.queue(4).unwrap();
         let waker = queue.waker().unwrap();
         let pool = Pool::new(&Budget::new(1 << 20), "test", BLOCK_BYTES, 1).unwrap();
