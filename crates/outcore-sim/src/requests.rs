@@ -2,13 +2,13 @@
 //!
 //! Contract: one row a request in the order of completion, columns [`COLUMNS`]; times in nanoseconds
 //! with all three digits of the picoseconds, addresses and lengths in sectors of 512 bytes. The file
-//! is written beside its name and renamed: it is whole or not there. The format is that of the
-//! name's extension. Bounds: a buffer of 64 KiB; Parquet a row group of 128 Ki rows.
+//! is whole or not there ([`NewFile`]). The format is that of the name's extension. Bounds: a buffer of 64 KiB; Parquet a row group of 128 Ki rows.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use outcore::drive::NewFile;
 use outcore::error::{Error, Result};
 
 use crate::drive::{Done, Op};
@@ -17,7 +17,7 @@ use crate::units::NS;
 #[cfg(feature = "parquet")]
 mod columnar;
 
-const OPERATION: &str = "write requests";
+pub(crate) const OPERATION: &str = "write requests";
 
 /// The columns.
 pub const COLUMNS: [&str; 7] = [
@@ -73,29 +73,18 @@ impl Table {
     }
 }
 
-/// Writes the requests of `log` to `path`.
+/// Writes the requests of `log` to `file`.
 ///
 /// # Errors
-/// As [`Table::of`]; what the system says.
-pub fn write_requests(path: &Path, log: &[Done]) -> Result<()> {
+/// As [`Table::of`] and [`NewFile::fill`].
+pub fn write_requests(file: &NewFile, log: &[Done]) -> Result<()> {
+    let path = file.path();
     let table = Table::of(path)?;
     let failed = |error: std::io::Error| Error::io(OPERATION, &error).path(path);
-    let mut name = path.as_os_str().to_owned();
-    name.push(".part");
-    let part = Path::new(&name);
-    let written = File::create(part).map_err(failed).and_then(|file| {
-        match table {
-            Table::Csv => csv(BufWriter::with_capacity(64 << 10, &file), log).map_err(failed)?,
-            Table::Parquet => parquet(&file, log).map_err(|error| error.path(path))?,
-        }
-        file.sync_all().map_err(failed)?;
-        std::fs::rename(part, path).map_err(failed)
-    });
-    if written.is_err() {
-        // What is half there is of no use to anybody.
-        let _ = std::fs::remove_file(part);
-    }
-    written
+    file.fill(|out| match table {
+        Table::Csv => csv(BufWriter::with_capacity(64 << 10, out), log).map_err(failed),
+        Table::Parquet => parquet(out, log).map_err(|error| error.path(path)),
+    })
 }
 
 fn csv(mut out: impl Write, log: &[Done]) -> std::io::Result<()> {

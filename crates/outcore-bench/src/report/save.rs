@@ -1,12 +1,12 @@
 //! Reports as files: the end of the name says in which form.
 //!
 //! Contract: [`Saver::new`] refuses before anything is measured what could not be written after it
-//! (an unknown form, a file that exists, a directory that does not). A file appears whole, by a
-//! rename of a neighbour of its name.
+//! (an unknown form, a file or charts that exist, a directory that does not). A file appears
+//! whole.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use outcore::drive::NewFile;
 use outcore::error::{Error, Result};
 
 use super::Report;
@@ -25,8 +25,9 @@ enum Form {
 /// Where a report goes when it is done.
 #[derive(Debug, Clone, Default)]
 pub struct Saver {
-    files: Vec<(PathBuf, Form)>,
+    files: Vec<(NewFile, Form)>,
     charts_dir: Option<PathBuf>,
+    is_forced: bool,
 }
 
 impl Saver {
@@ -35,10 +36,12 @@ impl Saver {
     /// with `is_forced` only.
     ///
     /// # Errors
-    /// Usage: a name that ends otherwise, a file that exists, no directory for it.
+    /// Usage: a name that ends otherwise, a file that exists, no directory for it; I/O: the directory for
+    /// charts cannot be made or read.
     pub fn new(files: &[PathBuf], charts_dir: Option<&Path>, is_forced: bool) -> Result<Self> {
         let mut saver = Saver {
             charts_dir: charts_dir.map(Path::to_path_buf),
+            is_forced,
             ..Saver::default()
         };
         for path in files {
@@ -54,13 +57,11 @@ impl Saver {
                         .hint("the name ends in .html, .json, .csv or .txt"));
                 }
             };
-            check(path, is_forced)?;
-            saver.files.push((path.clone(), form));
+            let file = NewFile::at(OPERATION, path, is_forced)?;
+            saver.files.push((file, form));
         }
-        if let Some(dir) = &saver.charts_dir
-            && !dir.is_dir()
-        {
-            check(dir, false)?;
+        if let Some(dir) = charts_dir {
+            check_charts(dir, is_forced)?;
         }
         Ok(saver)
     }
@@ -76,21 +77,20 @@ impl Saver {
     /// I/O, no space.
     pub fn write(&self, report: &Report) -> Result<Vec<PathBuf>> {
         let mut written = Vec::new();
-        for (path, form) in &self.files {
+        for (file, form) in &self.files {
             let text = match form {
                 Form::Html => report.to_html()?,
                 Form::Json => format!("{:#}\n", report.to_json()),
                 Form::Csv => report.to_csv(),
                 Form::Text => report.to_text(),
             };
-            put(path, &text)?;
-            written.push(path.clone());
+            file.write(text)?;
+            written.push(file.path().to_path_buf());
         }
         if let Some(dir) = &self.charts_dir {
-            std::fs::create_dir_all(dir).map_err(|error| Error::io(OPERATION, &error).path(dir))?;
             for chart in report.charts() {
                 let path = dir.join(format!("{}.svg", chart.id));
-                put(&path, &chart.svg()?)?;
+                NewFile::at(OPERATION, &path, self.is_forced)?.write(chart.svg()?)?;
                 written.push(path);
             }
         }
@@ -98,36 +98,17 @@ impl Saver {
     }
 }
 
-fn check(path: &Path, is_forced: bool) -> Result<()> {
-    if path.exists() && !is_forced {
-        return Err(Error::usage(OPERATION, "it exists already")
-            .path(path)
-            .hint("allow overwriting with --force"));
-    }
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    if dir.is_some_and(|dir| !dir.is_dir()) {
-        return Err(Error::usage(OPERATION, "its directory does not exist")
-            .path(path)
-            .hint("make it first"));
+/// Makes the directory; charts that lie in it already are others'.
+fn check_charts(dir: &Path, is_forced: bool) -> Result<()> {
+    let failed = |error: std::io::Error| Error::io(OPERATION, &error).path(dir);
+    std::fs::create_dir_all(dir).map_err(failed)?;
+    for entry in std::fs::read_dir(dir).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|end| end == "svg") {
+            NewFile::at(OPERATION, &path, is_forced)?;
+        }
     }
     Ok(())
-}
-
-fn put(path: &Path, text: &str) -> Result<()> {
-    let failed = |error: std::io::Error| Error::io(OPERATION, &error).path(path);
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    let staged = PathBuf::from(name);
-    let done = std::fs::File::create(&staged)
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())
-                .and_then(|()| file.sync_all())
-        })
-        .and_then(|()| std::fs::rename(&staged, path));
-    if done.is_err() {
-        let _ = std::fs::remove_file(&staged);
-    }
-    done.map_err(failed)
 }
 
 #[cfg(test)]
@@ -153,13 +134,20 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 5);
         assert!(Saver::new(&names, None, false).is_err());
         assert!(Saver::new(&names, None, true).is_ok());
+        let error = Saver::new(&[], Some(&at("charts")), false).unwrap_err();
+        assert!(error.to_string().contains("--force"), "{error}");
+        let again = Saver::new(&names, Some(&at("charts")), true).unwrap();
+        assert_eq!(again.write(&sample()).unwrap(), written);
         for (name, charts) in [
             ("r.pdf", None),
             ("no/r.html", None),
-            ("n.csv", Some("no/charts")),
+            ("n.csv", Some("r.txt/charts")),
         ] {
-            let charts = charts.map(Path::new);
-            assert!(Saver::new(&[at(name)], charts, false).is_err(), "{name}");
+            let charts = charts.map(at);
+            assert!(
+                Saver::new(&[at(name)], charts.as_deref(), false).is_err(),
+                "{name}"
+            );
         }
     }
 }

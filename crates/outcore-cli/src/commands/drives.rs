@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use outcore::config::DriveSet;
+use outcore::drive::NewFile;
 use outcore::drive::probe::{ProbeOptions, ProbeReport, probe};
 use outcore::{Error, Result};
 use outcore_formats::means::{Means, check_dir};
@@ -31,21 +32,20 @@ pub(crate) fn run(context: &Context, command: &DrivesCommand) -> Result<u8> {
         ..MeansArgs::default()
     };
     let means = means::load(&flags, &DriveArgs::default(), None, means::SEED)?;
-    if let Some(path) = &args.output {
-        check_output(path, args.force)?;
-    }
+    let output = args.output.as_ref();
+    let file = output.map(|path| new_file(path, args.force)).transpose()?;
     let drives = drives_of(&args.dirs)?;
     let report = measure(context, args, &means, &drives)?;
     for drive in &report.drives {
         context.reporter.event("drive", json!(drive));
     }
     let set = report.drive_set();
-    match &args.output {
-        Some(path) => report.write(path, args.force)?,
+    match &file {
+        Some(file) => file.write(set.to_text()?)?,
         None => context.reporter.data(&set.to_text()?),
     }
     context.reporter.human(report.to_string().trim_end());
-    if let Some(path) = &args.output {
+    if let Some(path) = output {
         let text = format!("written to {}; use it with --drives", path.display());
         context.reporter.human(&text);
     }
@@ -56,9 +56,11 @@ pub(crate) fn run(context: &Context, command: &DrivesCommand) -> Result<u8> {
         passes: 1,
         ..Summary::since(started)
     };
-    let output = args.output.as_ref().map(|path| path.display().to_string());
     let summary = summary
-        .with("output", json!(output))
+        .with(
+            "output",
+            json!(output.map(|path| path.display().to_string())),
+        )
         .with("together", json!(report.together))
         .with("groups", json!(set.groups));
     context.reporter.summary(&summary);
@@ -76,19 +78,14 @@ fn drives_of(dirs: &[PathBuf]) -> Result<DriveSet> {
     Ok(set)
 }
 
-fn check_output(path: &Path, is_forced: bool) -> Result<()> {
+fn new_file(path: &Path, is_forced: bool) -> Result<NewFile> {
     const WRITE: &str = "write drives file";
     if path.extension().is_none_or(|end| end != "toml") {
         return Err(Error::usage(WRITE, "its name must end in .toml")
             .path(path)
             .hint("--drives knows drives files by that"));
     }
-    if !is_forced && path.exists() {
-        return Err(Error::usage(WRITE, "it exists already")
-            .path(path)
-            .hint("allow overwriting with --force"));
-    }
-    Ok(())
+    NewFile::at(WRITE, path, is_forced)
 }
 
 fn measure(

@@ -99,3 +99,53 @@ fn a_plan_measures_what_a_record_costs_unless_it_is_said() {
     assert!(!said.stderr.contains("measur"), "{}", said.stderr);
     assert!(cpu(&measured) > cpu(&said));
 }
+
+#[test]
+fn results_never_take_the_place_of_others_unasked() {
+    let place = Place::new();
+    place.write(
+        "probe",
+        b"[[drive]]\ndir = \"/d\"\nread_bandwidth = \"7GB/s\"\n",
+    );
+    let run = ["sim", "run", "--flow", "requests=500"];
+    let sweep = [
+        "sim",
+        "sweep",
+        "--vary",
+        "flow.depth=1,2",
+        "--flow",
+        "requests=500",
+    ];
+    let policies = [
+        "sim",
+        "policies",
+        "mechanisms",
+        "--burst",
+        "--requests",
+        "500",
+    ];
+    for (command, option, name) in [
+        (&run[..], "--requests", "requests.csv"),
+        (&run, "--latency-svg", "latency.svg"),
+        (&run, "--iops-svg", "iops.svg"),
+        (&sweep, "--csv", "points.csv"),
+        (&sweep, "--svg", "points.svg"),
+        (&["sim", "calibrate", "probe"], "-o", "drive.toml"),
+        (&policies, "--out", "policies.csv"),
+    ] {
+        let target = if option == "--out" { "." } else { name };
+        let command = [command, &[option, target]].concat();
+        place.write(name, b"another's");
+        place
+            .run(&command)
+            .fails(2, &[name, "exists already"], "--force");
+        assert_eq!(place.read(name), b"another's", "{name}");
+        place.run(&[&command[..], &["--force"]].concat()).ok();
+        assert_ne!(place.read(name), b"another's", "{name}");
+    }
+    let names = place.names();
+    assert!(
+        !names.iter().any(|name| name.ends_with(".part")),
+        "{names:?}"
+    );
+}

@@ -3,16 +3,18 @@
 //! Contract: a summary on standard output (a table, or JSON with `--json`); `--list` writes the
 //! launches of one seed as CSV, never over an existing file without `--force`.
 
-use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::Args;
+use outcore::drive::NewFile;
 use outcore::error::{Error, Result};
 use outcore_traces::gpu::{GpuOptions, read_kernels};
 use serde_json::json;
 
 use super::{AllegroOptions, Plan, Profile};
+
+const WRITE_LIST: &str = "write list of launches";
 
 /// `sim allegro`.
 #[derive(Debug, Args)]
@@ -58,6 +60,11 @@ pub fn run(args: &AllegroArgs) -> Result<u8> {
             }
         }
     };
+    let list = args
+        .list
+        .as_ref()
+        .map(|path| NewFile::at(WRITE_LIST, path, args.force))
+        .transpose()?;
     let mut profile = Profile::new();
     let report = read_kernels(&args.trace, &GpuOptions::default(), &mut |kernel| {
         profile.push(&kernel)
@@ -66,8 +73,11 @@ pub fn run(args: &AllegroArgs) -> Result<u8> {
     let plan = profile
         .plan(&options)
         .map_err(|error| error.path(&args.trace))?;
-    if let Some(path) = &args.list {
-        write_list(&plan, args, path)?;
+    if let Some(file) = list {
+        file.fill(|out| {
+            let failed = |error| Error::io(WRITE_LIST, &error).path(file.path());
+            write_list(&plan, args.seed, BufWriter::new(out)).map_err(failed)
+        })?;
     }
     eprintln!("{report}");
     let accuracy = plan.check(args.seeds);
@@ -110,25 +120,10 @@ pub fn run(args: &AllegroArgs) -> Result<u8> {
     Ok(0)
 }
 
-fn write_list(plan: &Plan, args: &AllegroArgs, path: &PathBuf) -> Result<()> {
-    let fail = |error: std::io::Error| {
-        let cause = Error::io("write list of launches", &error).path(path);
-        if error.kind() == std::io::ErrorKind::AlreadyExists {
-            return cause.hint("--force overwrites it");
-        }
-        cause
-    };
-    let file = OpenOptions::new()
-        .write(true)
-        .create(args.force)
-        .truncate(args.force)
-        .create_new(!args.force)
-        .open(path)
-        .map_err(fail)?;
-    let mut out = BufWriter::new(file);
-    writeln!(out, "launch,weight,duration_ns,grid,block,name").map_err(fail)?;
+fn write_list(plan: &Plan, seed: u64, mut out: impl Write) -> std::io::Result<()> {
+    writeln!(out, "launch,weight,duration_ns,grid,block,name")?;
     let dims = |n: [u32; 3]| format!("{}x{}x{}", n[0], n[1], n[2]);
-    for draw in plan.draw(args.seed) {
+    for draw in plan.draw(seed) {
         let group = &plan.groups[plan.clusters[draw.cluster].group];
         writeln!(
             out,
@@ -139,8 +134,7 @@ fn write_list(plan: &Plan, args: &AllegroArgs, path: &PathBuf) -> Result<()> {
             dims(group.grid),
             dims(group.block),
             group.name.replace('"', "\"\"")
-        )
-        .map_err(fail)?;
+        )?;
     }
-    out.flush().map_err(fail)
+    out.flush()
 }

@@ -1,7 +1,7 @@
 //! `sim calibrate`: a drive of the simulator fitted to one that was measured.
 //!
-//! Contract: the drive as TOML goes to `-o` or standard output, the table of the fit to standard
-//! error.
+//! Contract: the drive as TOML goes to `-o` (never over an existing file without `--force`) or standard
+//! output, the table of the fit to standard error.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use clap::Args;
 use outcore::error::{Error, Result};
 
 use super::json;
-use super::run::write_file;
+use super::run::new_file;
 use crate::calibrate::{calibrate, read_targets};
 use crate::presets::preset;
 
@@ -28,6 +28,9 @@ pub struct CalibrateArgs {
     /// Write the drive to this TOML file, for --ssd.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
+    /// Overwrite the TOML file if it exists.
+    #[arg(long)]
+    pub force: bool,
     /// Print the fit as JSON Lines instead.
     #[arg(long)]
     pub json: bool,
@@ -47,6 +50,7 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<u8> {
             .hint(format!("there are {}", names.join(", ")))
     })?;
     let base = preset(&args.base)?;
+    let output = new_file(args.output.as_ref(), args.force)?;
     let fitted = calibrate(&base.scaled(256, 32)?, targets)?;
     for fit in &fitted.fits {
         if args.json {
@@ -73,8 +77,8 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<u8> {
         args.base,
         fitted.config.to_toml()?
     );
-    match &args.output {
-        Some(path) => write_file(path, &drive)?,
+    match output {
+        Some(file) => file.write(drive)?,
         None if !args.json => print!("{drive}"),
         None => {}
     }

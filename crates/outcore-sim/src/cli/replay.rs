@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use outcore::error::{Error, Result};
+use outcore_traces::Format;
 
 use super::{DriveArgs, json, shared, usage};
 use crate::array::ReplayReport;
@@ -54,9 +55,10 @@ pub struct ReplayArgs {
     /// Computation as a multiple of the recorded one (outcore's trace).
     #[arg(long, default_value_t = 1.0)]
     pub cpu: f64,
-    /// Format of a block trace, where it cannot be told from the content.
+    /// Format of a block trace, where it cannot be told from its content: spc, fiu, msr, fio,
+    /// blktrace, alibaba, tencent, vscsi, mqsim.
     #[arg(long)]
-    pub format: Option<String>,
+    pub format: Option<Format>,
     /// Play a block trace so many times as fast as recorded.
     #[arg(long = "speed", default_value_t = 1.0)]
     pub speedup: f64,
@@ -105,7 +107,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<u8> {
 
 fn block_options(args: &ReplayArgs) -> Result<BlockOptions> {
     Ok(BlockOptions {
-        format: args.format.as_ref().map(|name| name.parse()).transpose()?,
+        format: args.format,
         pace: match args.depth {
             Some(depth) => Loop::Closed { depth },
             None => Loop::Open {

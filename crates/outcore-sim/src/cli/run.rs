@@ -1,13 +1,15 @@
 //! `sim run` and `sim sweep`: workloads on one drive, once or over values of any parameter.
 //!
 //! Contract: results to standard output (a table, JSON Lines with `--json`), warnings to standard
-//! error; files that are asked for are written whole and replaced only where they are asked for by
-//! name.
+//! error; files that are asked for are whole or not there, never in the place of others without
+//! `--force`, and what could not be written is refused before the work.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use outcore::drive::NewFile;
 use outcore::error::{Error, Result};
+use outcore_traces::Format;
 
 use super::{DriveArgs, compat, json, warn_all};
 use crate::array::block::{BlockOptions, Loop, load_list};
@@ -16,7 +18,7 @@ use crate::fit::Fit;
 use crate::mqsim::import_workload;
 use crate::plot::{View, run_svg};
 use crate::report::Summary;
-use crate::requests::{Table, write_requests};
+use crate::requests::{OPERATION as WRITE_REQUESTS, Table, write_requests};
 use crate::run::{RunOptions, run as run_flows};
 use crate::sweep::{Axis, Metric, sweep, to_csv, to_svg};
 use crate::workload::{FlowConfig, Origin};
@@ -34,9 +36,10 @@ pub struct RunArgs {
     /// A block trace as the workload, at its times, or with --depth in flight.
     #[arg(long, conflicts_with = "workload")]
     pub trace: Option<PathBuf>,
-    /// Format of the trace, where it cannot be told from its content.
+    /// Format of the trace, where it cannot be told from its content: spc, fiu, msr, fio, blktrace,
+    /// alibaba, tencent, vscsi, mqsim, outcore.
     #[arg(long, requires = "trace")]
-    pub format: Option<String>,
+    pub format: Option<Format>,
     /// Requests of the trace in flight.
     #[arg(long, requires = "trace")]
     pub depth: Option<u32>,
@@ -69,6 +72,9 @@ pub struct RunArgs {
     /// Draw requests a second over time into this SVG file.
     #[arg(long, value_name = "FILE")]
     pub iops_svg: Option<PathBuf>,
+    /// Overwrite these files if they exist.
+    #[arg(long)]
+    pub force: bool,
     /// Print JSON Lines.
     #[arg(long)]
     pub json: bool,
@@ -103,6 +109,9 @@ pub struct SweepArgs {
     /// Draw the metric over the first parameter into this SVG file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// Overwrite these files if they exist.
+    #[arg(long)]
+    pub force: bool,
     /// Print JSON Lines.
     #[arg(long)]
     pub json: bool,
@@ -113,8 +122,10 @@ fn read(path: &Path, what: &str) -> Result<String> {
         .map_err(|error| Error::io(format!("read {what}"), &error).path(path))
 }
 
-pub(super) fn write_file(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).map_err(|error| Error::io("write results", &error).path(path))
+/// The file that results will go to, where one is asked for.
+pub(super) fn new_file(path: Option<&PathBuf>, is_forced: bool) -> Result<Option<NewFile>> {
+    path.map(|path| NewFile::at("write results", path, is_forced))
+        .transpose()
 }
 
 fn workload_file(path: Option<&PathBuf>, settings: &[String]) -> Result<WorkloadFile> {
@@ -144,7 +155,7 @@ fn scenarios(
 ) -> Result<Vec<Vec<FlowConfig>>> {
     if let Some(path) = &args.trace {
         let options = BlockOptions {
-            format: args.format.as_ref().map(|name| name.parse()).transpose()?,
+            format: args.format,
             pace: match args.depth {
                 Some(depth) => Loop::Closed { depth },
                 None => Loop::Open { speedup: 1.0 },
@@ -180,15 +191,21 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
     let config = args.drive.config_for(compat, &mut warnings)?;
     let scenarios = scenarios(args, compat, &mut warnings)?;
     warn_all(&warnings);
-    if let Some(path) = &args.requests {
-        // Known before the work is done.
-        Table::of(path)?;
-    }
+    let requests = match &args.requests {
+        Some(path) => {
+            Table::of(path)?;
+            Some(NewFile::at(WRITE_REQUESTS, path, args.force)?)
+        }
+        None => None,
+    };
     let charts = [
-        (&args.latency_svg, View::Latency),
-        (&args.iops_svg, View::Iops),
+        (
+            new_file(args.latency_svg.as_ref(), args.force)?,
+            View::Latency,
+        ),
+        (new_file(args.iops_svg.as_ref(), args.force)?, View::Iops),
     ];
-    let keep_log = args.requests.is_some() || charts.iter().any(|(path, _)| path.is_some());
+    let keep_log = requests.is_some() || charts.iter().any(|(file, _)| file.is_some());
     let mut log = Vec::new();
     for flows in &scenarios {
         let options = RunOptions {
@@ -216,16 +233,16 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
             print_summary(&outcome.summary);
         }
     }
-    if let Some(path) = &args.requests {
-        write_requests(path, &log)?;
+    if let Some(file) = &requests {
+        write_requests(file, &log)?;
     }
     let names: Vec<String> = scenarios
         .iter()
         .flat_map(|flows| flows.iter().map(|flow| flow.name.clone()))
         .collect();
-    for (path, view) in charts {
-        if let Some(path) = path {
-            write_file(path, &run_svg(&config.name, &names, &log, view)?)?;
+    for (file, view) in charts {
+        if let Some(file) = file {
+            file.write(run_svg(&config.name, &names, &log, view)?)?;
         }
     }
     Ok(0)
@@ -240,12 +257,14 @@ pub(super) fn sweep_command(args: &SweepArgs) -> Result<u8> {
         .collect::<Result<_>>()?;
     let drive: DriveConfig = args.drive.config()?;
     let workload = workload_file(args.workload.as_ref(), &args.flows)?;
+    let csv = new_file(args.csv.as_ref(), args.force)?;
+    let svg = new_file(args.svg.as_ref(), args.force)?;
     let points = sweep(&drive, &workload, &axes)?;
-    if let Some(path) = &args.csv {
-        write_file(path, &to_csv(&points))?;
+    if let Some(file) = csv {
+        file.write(to_csv(&points))?;
     }
-    if let Some(path) = &args.svg {
-        write_file(path, &to_svg(&points, metric)?)?;
+    if let Some(file) = svg {
+        file.write(to_svg(&points, metric)?)?;
     }
     if args.json {
         for point in &points {
@@ -257,14 +276,23 @@ pub(super) fn sweep_command(args: &SweepArgs) -> Result<u8> {
         .iter()
         .map(|axis| format!("{:>18}", axis.key))
         .collect();
+    // What has a column of its own is not shown twice.
+    let is_extra = !matches!(metric, Metric::Iops);
+    let extra = |text: String| {
+        if is_extra {
+            format!("  {text}")
+        } else {
+            String::new()
+        }
+    };
     say!(
-        "{} {:>12} {:>12} {:>12} {:>10}  {}",
+        "{} {:>12} {:>12} {:>12} {:>10}{}",
         keys.join(" "),
         "IOPS",
         "mean us",
         "p99 us",
         "MB/s",
-        metric.name()
+        extra(metric.name().to_owned())
     );
     for point in &points {
         let values = point
@@ -273,13 +301,13 @@ pub(super) fn sweep_command(args: &SweepArgs) -> Result<u8> {
             .map(|(_, value)| format!("{value:>18}"));
         let total = &point.summary.total;
         say!(
-            "{} {:>12.0} {:>12.2} {:>12.2} {:>10.1}  {:.4}",
+            "{} {:>12.0} {:>12.2} {:>12.2} {:>10.1}{}",
             values.collect::<Vec<_>>().join(" "),
             total.iops,
             total.mean_response_ns / 1e3,
             total.p99_response_ns as f64 / 1e3,
             total.bytes_per_s / 1e6,
-            metric.of(&point.summary)
+            extra(format!("{:.4}", metric.of(&point.summary)))
         );
     }
     Ok(0)

@@ -556,4 +556,19 @@ mod tests {
             prop_assert_eq!(divider.rem(n), n % by);
         }
     }
+
+    #[test]
+    fn static_allocation_takes_planes_in_the_order_of_its_letters() {
+        let mut config = DriveConfig::default();
+        config.mapping.order = "WDPC".to_owned();
+        let p = Params::new(&config, 1);
+        // Channels 1 and 0, chip 1 of all, dies 0 and 1, plane 0.
+        let ids = [vec![1, 0], vec![1], vec![0, 1], vec![0]];
+        let order = StaticOrder::new(&p, &ids);
+        let expected = [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 0, 0], [0, 1, 1, 0]];
+        for at in 0..9 {
+            let plane = p.plane_at(expected[at as usize % 4]);
+            assert_eq!(order.plane(at), plane, "address {at}");
+        }
+    }
 }

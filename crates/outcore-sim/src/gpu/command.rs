@@ -48,7 +48,7 @@ pub struct GpuArgs {
     /// Allocation: static, dynamic, restricted_channel or restricted_die; the preset's own without.
     #[arg(long)]
     pub allocation: Option<String>,
-    /// Order of channel, way, die and plane for static allocation.
+    /// Order of channel, way, die and plane for static allocation, such as CWDP or WCDP.
     #[arg(long)]
     pub order: Option<String>,
     /// Mapping unit such as 4KiB, or `page`.

@@ -1,12 +1,13 @@
 //! `sim policies`: the comparisons as tables, CSV, JSON and SVG.
 //!
 //! Contract: tables on standard output, or one JSON object with `--json`; with `--out` a folder gets
-//! `policies.csv`, `policies.json` and a chart a metric, never over existing files without `--force`.
+//! `policies.csv`, `policies.json` and a chart a metric, never over existing files without `--force`, which
+//! is checked before anything is simulated.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use outcore::drive::NewFile;
 use outcore::error::{Error, Result};
 use serde_json::json;
 
@@ -25,6 +26,19 @@ pub enum Which {
     Schedules,
     /// Small random writes with each mechanism alone.
     Mechanisms,
+}
+
+impl Which {
+    const ALL: [Which; 3] = [Which::Networks, Which::Schedules, Which::Mechanisms];
+
+    /// Its name, in files too.
+    pub fn name(self) -> &'static str {
+        match self {
+            Which::Networks => "networks",
+            Which::Schedules => "schedules",
+            Which::Mechanisms => "mechanisms",
+        }
+    }
 }
 
 /// `sim policies`.
@@ -77,6 +91,11 @@ pub struct PolicyArgs {
 
 /// Runs the command.
 pub fn run(args: &PolicyArgs) -> Result<u8> {
+    let is_asked = |which: &Which| args.which.is_empty() || args.which.contains(which);
+    let asked: Vec<Which> = Which::ALL.into_iter().filter(is_asked).collect();
+    if let Some(folder) = &args.out {
+        make_folder(folder, args.force, &asked)?;
+    }
     let size = |text: &str| parse_size(text).map_err(|cause| Error::usage("read options", cause));
     let options = PolicyOptions {
         preset: args.preset.clone(),
@@ -90,16 +109,13 @@ pub fn run(args: &PolicyArgs) -> Result<u8> {
         sample_check: args.check,
         seed: args.seed,
     };
-    let all = [Which::Networks, Which::Schedules, Which::Mechanisms];
     let mut experiments = Vec::new();
-    for which in all {
-        if args.which.is_empty() || args.which.contains(&which) {
-            experiments.push(match which {
-                Which::Networks => networks(&options)?,
-                Which::Schedules => schedules(&options)?,
-                Which::Mechanisms => mechanisms(&options)?,
-            });
-        }
+    for which in asked {
+        experiments.push(match which {
+            Which::Networks => networks(&options)?,
+            Which::Schedules => schedules(&options)?,
+            Which::Mechanisms => mechanisms(&options)?,
+        });
     }
     let value = json!({
         "type": "summary", "version": 1, "options": options, "experiments": experiments,
@@ -123,37 +139,38 @@ pub fn run(args: &PolicyArgs) -> Result<u8> {
     Ok(0)
 }
 
-fn write_all(folder: &Path, force: bool, experiments: &[Experiment], json: &str) -> Result<()> {
+const TABLE: &str = "policies.csv";
+const JSON: &str = "policies.json";
+
+fn chart(experiment: &str, metric: Metric) -> String {
+    format!("{experiment}-{}.svg", metric.name())
+}
+
+fn file(folder: &Path, name: &str, is_forced: bool) -> Result<NewFile> {
+    NewFile::at("write results", &folder.join(name), is_forced)
+}
+
+/// The folder, if all files that will go there may be written.
+fn make_folder(folder: &Path, is_forced: bool, asked: &[Which]) -> Result<()> {
     std::fs::create_dir_all(folder)
         .map_err(|error| Error::io("make folder", &error).path(folder))?;
-    let write = |name: String, text: &str| write_new(&folder.join(name), force, text);
-    write("policies.csv".to_owned(), &to_csv(experiments))?;
-    write("policies.json".to_owned(), json)?;
-    for experiment in experiments {
-        for metric in Metric::ALL {
-            let name = format!("{}-{}.svg", experiment.name, metric.name());
-            write(name, &to_svg(experiment, metric)?)?;
-        }
+    let charts = asked
+        .iter()
+        .flat_map(|which| Metric::ALL.map(|metric| chart(which.name(), metric)));
+    for name in [TABLE, JSON].map(str::to_owned).into_iter().chain(charts) {
+        file(folder, &name, is_forced)?;
     }
     Ok(())
 }
 
-fn write_new(path: &Path, force: bool, text: &str) -> Result<()> {
-    let fail = |error: std::io::Error| {
-        let is_there = error.kind() == std::io::ErrorKind::AlreadyExists;
-        let error = Error::io("write results", &error).path(path);
-        if is_there {
-            error.hint("--force overwrites it")
-        } else {
-            error
+fn write_all(folder: &Path, force: bool, experiments: &[Experiment], json: &str) -> Result<()> {
+    file(folder, TABLE, force)?.write(to_csv(experiments))?;
+    file(folder, JSON, force)?.write(json)?;
+    for experiment in experiments {
+        for metric in Metric::ALL {
+            let name = chart(experiment.name, metric);
+            file(folder, &name, force)?.write(to_svg(experiment, metric)?)?;
         }
-    };
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create(force)
-        .truncate(force)
-        .create_new(!force)
-        .open(path)
-        .map_err(fail)?;
-    file.write_all(text.as_bytes()).map_err(fail)
+    }
+    Ok(())
 }

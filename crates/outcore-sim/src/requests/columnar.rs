@@ -103,6 +103,8 @@ impl Column {
 
 #[cfg(test)]
 mod tests {
+    use outcore::drive::NewFile;
+
     use super::*;
     use crate::drive::Op;
     use crate::requests::{COLUMNS, write_requests};
@@ -126,7 +128,8 @@ mod tests {
             .collect();
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("requests.parquet");
-        write_requests(&path, &log).unwrap();
+        let file = NewFile::at(OPERATION, &path, false).unwrap();
+        write_requests(&file, &log).unwrap();
         assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
         let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
         let schema = reader.metadata().file_metadata().schema_descr();

@@ -22,7 +22,6 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -301,35 +300,6 @@ impl DriveSet {
             "# Drives for outcore. Only `dir` is required; bandwidths are in bytes per second.\n\n{body}"
         ))
     }
-
-    /// Writes a drives file: whole or not at all. An existing file is replaced only if
-    /// `overwrite`.
-    ///
-    /// Errors: usage if the file exists; I/O if it cannot be written.
-    pub fn write(&self, path: &Path, overwrite: bool) -> Result<()> {
-        const WRITE: &str = "write drives file";
-        let text = self.to_text()?;
-        if !overwrite && path.exists() {
-            return Err(Error::usage(WRITE, "the file exists")
-                .path(path)
-                .hint("give another name, or --force to replace it"));
-        }
-        let failed = |error: std::io::Error| Error::io(WRITE, &error).path(path);
-        let mut name = path.file_name().unwrap_or_default().to_os_string();
-        name.push(format!(".{}.tmp", std::process::id()));
-        let temporary = path.with_file_name(name);
-        let written = fs::File::create(&temporary)
-            .and_then(|mut file| {
-                file.write_all(text.as_bytes())?;
-                file.sync_all()
-            })
-            .and_then(|()| fs::rename(&temporary, path));
-        if written.is_err() {
-            // The file may never have been made; the first failure is the one to report.
-            fs::remove_file(&temporary).unwrap_or_default();
-        }
-        written.map_err(failed)
-    }
 }
 
 /// The last part of a directory's name.
@@ -504,24 +474,6 @@ mod tests {
         assert_eq!(names, ["scratch", "scratch-2", "drive"]);
         let error = DriveSet::from_arguments(&["/nowhere/at/all.toml"]).unwrap_err();
         assert_eq!(error.kind(), crate::error::Kind::Io);
-    }
-
-    #[test]
-    fn a_written_file_is_whole_and_replaced_only_when_asked() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("drives.toml");
-        let set = DriveSet::from_arguments(&["/a", "/b"]).unwrap();
-        set.write(&path, false).unwrap();
-        assert_eq!(DriveSet::read(&path).unwrap(), set);
-        assert!(
-            set.write(&path, false)
-                .unwrap_err()
-                .to_string()
-                .contains("--force")
-        );
-        set.write(&path, true).unwrap();
-        assert!(set.write(&dir.path().join("none/x.toml"), false).is_err());
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     fn any_drive() -> impl Strategy<Value = DriveSpec> {

@@ -21,6 +21,7 @@
 pub mod fault;
 mod io_buf;
 pub mod load;
+mod new_file;
 pub mod os;
 pub mod private_dir;
 pub mod probe;
@@ -39,6 +40,7 @@ use crate::memory::Pool;
 
 pub use crate::memory::BLOCK_BYTES;
 pub use io_buf::IoBuf;
+pub use new_file::NewFile;
 pub use private_dir::PrivateDir;
 pub use queue::QueueLimits;
 

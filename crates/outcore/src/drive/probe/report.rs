@@ -4,7 +4,6 @@
 //! measured, and what is doubtful about it stands in the notes.
 
 use std::fmt;
-use std::path::Path;
 
 use serde::Serialize;
 
@@ -171,14 +170,6 @@ impl ProbeReport {
             groups: self.groups.clone(),
         }
     }
-
-    /// Writes `drives.toml`; replaces one that exists only if `overwrite`.
-    ///
-    /// # Errors
-    /// As [`DriveSet::write`].
-    pub fn write(&self, path: &Path, overwrite: bool) -> Result<()> {
-        self.drive_set().write(path, overwrite)
-    }
 }
 
 /// Which of `count` drives share ceilings, by asking about pairs. If no pair does, though all
@@ -315,6 +306,7 @@ impl fmt::Display for ProbeReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn groups(count: usize, shared: &[(usize, usize)]) -> Vec<Vec<usize>> {
         find_groups(count, |first, second| Ok(shared.contains(&(first, second)))).unwrap()
