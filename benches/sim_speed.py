@@ -3,7 +3,8 @@
 
 Contract: runs both in turns on the same two files, `--rounds` times, on a small drive and on the
 reference's own; prints a Markdown table of requests a second of the event loop alone, without
-set-up, and the ratio of the medians. MQSim is built from a checkout (`--mqsim DIR`, CMU-SAFARI/MQSim
+set-up, and the median of the rounds' ratios. MQSim fills its tables in set-up; here they get their memory when
+they are touched, so a warm-up of `--warm-up` requests comes first and is not counted. MQSim is built from a checkout (`--mqsim DIR`, CMU-SAFARI/MQSim
 at 7ec40e3 was used) in a folder of its own, with a timer around its event loop as the only change.
 Processor time of the whole process is printed beside, since a busy machine stretches the other.
 Needs g++ and make. Writes below a temporary folder only.
@@ -81,6 +82,7 @@ def main() -> None:
     parser.add_argument("--outcore", type=Path, default=Path("target/release/outcore"))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--requests", type=int, default=4_000_000, help="of this simulator")
+    parser.add_argument("--warm-up", type=int, default=1_000_000, help="requests before those that count")
     parser.add_argument("--mqsim-requests", type=int, default=128_000)
     args = parser.parse_args()
     outcore = str(args.outcore.resolve())
@@ -88,8 +90,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         mqsim = str(build_mqsim(args.mqsim.resolve(), place / "mqsim"))
-        print("| drive | MQSim, k/s | here, M/s | times (medians) | best of each |")
-        print("|---|---|---|---|---|")
+        print("| drive | MQSim, k/s | here, M/s | medians | times (median of the rounds) | best of each |")
+        print("|---|---|---|---|---|---|")
         for name, blocks in BLOCKS.items():
             rates: tuple[list[float], list[float]] = ([], [])
             for _ in range(args.rounds):
@@ -99,19 +101,21 @@ def main() -> None:
                 rates[0].append(args.mqsim_requests / seconds)
                 print(f"{name}: MQSim {rates[0][-1]:,.0f}/s, {cpu:.2f} s of processor",
                       file=sys.stderr)
-                ssd, workload = inputs(place, blocks, args.requests)
+                ssd, workload = inputs(place, blocks, args.warm_up + args.requests)
                 command = [*ours, "run", "--ssd", str(ssd), "--workload", str(workload),
-                           "--compat", "mqsim", "--json", "--time"]
+                           "--compat", "mqsim", "--json", "--time", "--warm-up", str(args.warm_up)]
                 seconds, cpu = timed(command, r"event loop: ([\d.]+) s")
                 rates[1].append(args.requests / seconds)
                 print(f"{name}: here {rates[1][-1]:,.0f}/s, {cpu:.2f} s of processor",
                       file=sys.stderr)
-            theirs, own = (statistics.median(rate) for rate in rates)
+            theirs, own = rates
+            ratios = [ours_rate / their_rate for their_rate, ours_rate in zip(theirs, own, strict=True)]
+            ratio = statistics.median(ratios)
             best = f"{max(rates[0]) / 1e3:.0f} k/s, {max(rates[1]) / 1e6:.2f} M/s"
             listed = [", ".join(f"{rate / scale:.{digits}f}" for rate in group)
                       for group, scale, digits in ((rates[0], 1e3, 0), (rates[1], 1e6, 2))]
             print(f"| {name}, {blocks} blocks a plane | {listed[0]} | {listed[1]} | "
-                  f"{own / theirs:.1f} | {best} |", flush=True)
+                  f"{statistics.median(theirs) / 1e3:.0f} k/s, {statistics.median(own) / 1e6:.2f} M/s | {ratio:.1f} | {best} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ pub struct Outcome {
     pub summary: Summary,
     /// Completed requests, when they were to be kept.
     pub log: Vec<Done>,
-    /// Wall-clock seconds of the event loop alone.
+    /// Wall-clock seconds of the event loop alone, without the warm-up.
     pub loop_seconds: f64,
 }
 
@@ -104,7 +104,7 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
     }
     let mut host = Flows::new(flows, &drive, options.keep_log);
     host.start(&mut drive);
-    let started = Instant::now();
+    let mut started = Instant::now();
     let mut measured_from = (options.warm_up == 0).then_some(0);
     'events: loop {
         options.watch.check()?;
@@ -112,6 +112,7 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
             measured_from = Some(drive.now());
             drive.restart_counters();
             host.restart_counters();
+            started = Instant::now();
         }
         for _ in 0..WATCH_EVENTS {
             if !drive.step(&mut host)? {
