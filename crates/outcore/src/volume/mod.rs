@@ -208,7 +208,6 @@ impl Volume {
             queue,
             lanes,
             done: Vec::new(),
-            cargo: Vec::new(),
         })
     }
 
@@ -337,7 +336,6 @@ pub struct Port {
     queue: Box<dyn Queue>,
     lanes: Vec<Lane>,
     done: Vec<Completion>,
-    cargo: Vec<(Buf, u64)>,
 }
 
 impl Port {
@@ -389,8 +387,10 @@ impl Port {
     /// Hands what has a slot to the queue.
     fn start(&mut self, drive_index: usize) {
         let lane = &mut self.lanes[drive_index];
-        while let Some(span) = lane.queue.poll(&mut self.cargo) {
-            for (buf, token) in self.cargo.drain(..) {
+        let mut cargo = None;
+        while let Some(span) = lane.queue.poll(|one| cargo = Some(one)) {
+            // Nothing is merged here.
+            if let Some((buf, token)) = cargo.take() {
                 self.queue.submit(Request {
                     token,
                     op: span.op,

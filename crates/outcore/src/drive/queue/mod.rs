@@ -119,11 +119,11 @@ pub struct DriveQueue<T> {
     /// Order of the next arrival; those that go again have the number 0.
     next_number: u64,
     /// What came in since the run was formed.
-    incoming: Vec<Entry<T>>,
+    incoming: VecDeque<Entry<T>>,
     /// Whether that is ascending and free of overlaps.
     is_ascending: bool,
-    /// What goes out now, the last first.
-    run: Vec<Entry<T>>,
+    /// What goes out now.
+    run: VecDeque<Entry<T>>,
     background: VecDeque<Entry<T>>,
     flying: Vec<Span>,
     flying_writes: usize,
@@ -140,9 +140,9 @@ impl<T> DriveQueue<T> {
             tags,
             group_tags,
             next_number: 1,
-            incoming: Vec::new(),
+            incoming: VecDeque::new(),
             is_ascending: true,
-            run: Vec::new(),
+            run: VecDeque::new(),
             background: VecDeque::new(),
             flying: Vec::new(),
             flying_writes: 0,
@@ -179,18 +179,18 @@ impl<T> DriveQueue<T> {
             self.background.push_back(entry);
             return;
         }
-        if let Some(last) = self.incoming.last() {
+        if let Some(last) = self.incoming.back() {
             // What is ascending stays as it came, so overlaps are no matter.
             self.is_ascending &=
                 (last.span.file.0, last.span.offset_bytes) <= (span.file.0, span.offset_bytes);
         }
-        self.incoming.push(entry);
+        self.incoming.push_back(entry);
     }
 
     /// Takes an entry in again that went out merged and failed: it goes next, and alone, so that an
     /// error is that of the entry it belongs to.
     pub fn submit_alone(&mut self, span: Span, cargo: T) {
-        self.run.push(Entry {
+        self.run.push_front(Entry {
             span,
             number: 0,
             is_alone: true,
@@ -200,43 +200,44 @@ impl<T> DriveQueue<T> {
 
     /// Takes back what waits and `is_meant`, each to `take`; the rest keeps its order.
     pub fn withdraw(&mut self, is_meant: impl Fn(&T) -> bool, mut take: impl FnMut(Span, T)) {
-        for list in [&mut self.incoming, &mut self.run] {
-            for entry in list.extract_if(.., |entry| is_meant(&entry.cargo)) {
-                take(entry.span, entry.cargo);
-            }
-        }
-        for entry in std::mem::take(&mut self.background) {
-            match is_meant(&entry.cargo) {
-                true => take(entry.span, entry.cargo),
-                false => self.background.push_back(entry),
+        for list in [&mut self.incoming, &mut self.run, &mut self.background] {
+            for entry in std::mem::take(list) {
+                match is_meant(&entry.cargo) {
+                    true => take(entry.span, entry.cargo),
+                    false => list.push_back(entry),
+                }
             }
         }
     }
 
-    /// The next transfer that may start now; its entries' cargo goes to `cargo`, in the order of their
+    /// The next transfer that may start now; its entries' cargo goes to `take`, in the order of their
     /// places. Nothing if nothing waits, no slot is free, or what is next must wait for another.
-    pub fn poll(&mut self, cargo: &mut Vec<T>) -> Option<Span> {
+    pub fn poll(&mut self, mut take: impl FnMut(T)) -> Option<Span> {
         if self.run.is_empty() {
             self.form_run();
         }
         if self.is_turn_of_background()
-            && let Some(span) = self.start_background(cargo)
+            && let Some(span) = self.start_background(&mut take)
         {
             return Some(span);
         }
-        let head = self.run.last()?;
+        let head = self.run.front()?;
         let (mut merged, is_alone) = (head.span, head.is_alone);
         if self.is_blocked(&merged) || !self.take_tag() {
             return None;
         }
-        cargo.extend(self.run.pop().map(|entry| entry.cargo));
-        while !is_alone
-            && let Some(next) = self.run.last()
-            && !next.is_alone
-            && self.fits(&merged, &next.span, cargo.len())
-        {
-            merged.len_bytes += next.span.len_bytes;
-            cargo.extend(self.run.pop().map(|entry| entry.cargo));
+        let mut count = 0;
+        while let Some(entry) = self.run.pop_front() {
+            take(entry.cargo);
+            count += 1;
+            match self.run.front() {
+                Some(next)
+                    if !is_alone && !next.is_alone && self.fits(&merged, &next.span, count) =>
+                {
+                    merged.len_bytes += next.span.len_bytes;
+                }
+                _ => break,
+            }
         }
         self.foreground_streak += 1;
         self.start(merged);
@@ -268,15 +269,14 @@ impl<T> DriveQueue<T> {
     fn form_run(&mut self) {
         std::mem::swap(&mut self.incoming, &mut self.run);
         if self.policy.sorts && !self.is_ascending {
-            self.run.sort_unstable_by_key(|entry| {
-                std::cmp::Reverse((entry.span.file.0, entry.span.offset_bytes, entry.number))
+            let run = self.run.make_contiguous();
+            run.sort_unstable_by_key(|entry| {
+                (entry.span.file.0, entry.span.offset_bytes, entry.number)
             });
             if self.has_conflicts() {
-                self.run
-                    .sort_unstable_by_key(|entry| std::cmp::Reverse(entry.number));
+                let run = self.run.make_contiguous();
+                run.sort_unstable_by_key(|entry| entry.number);
             }
-        } else {
-            self.run.reverse();
         }
         self.is_ascending = true;
     }
@@ -287,7 +287,7 @@ impl<T> DriveQueue<T> {
             return false;
         }
         let mut reach = (0, 0);
-        self.run.iter().rev().any(|entry| {
+        self.run.iter().any(|entry| {
             let span = &entry.span;
             let overlaps = (span.file.0, span.offset_bytes) < reach;
             reach = reach.max((span.file.0, span.end()));
@@ -345,7 +345,7 @@ impl<T> DriveQueue<T> {
             && !self.incoming.iter().any(earlier)
     }
 
-    fn start_background(&mut self, cargo: &mut Vec<T>) -> Option<Span> {
+    fn start_background(&mut self, take: &mut impl FnMut(T)) -> Option<Span> {
         let head = self.background.front()?.span;
         let limit = self.tags.limit().saturating_sub(self.policy.reserved_slots);
         let may_start = head.op == Op::Read || self.flying_background < limit.max(1);
@@ -353,12 +353,16 @@ impl<T> DriveQueue<T> {
             return None;
         }
         let mut merged = head;
-        cargo.extend(self.background.pop_front().map(|entry| entry.cargo));
-        while let Some(next) = self.background.front()
-            && self.fits(&merged, &next.span, cargo.len())
-        {
-            merged.len_bytes += next.span.len_bytes;
-            cargo.extend(self.background.pop_front().map(|entry| entry.cargo));
+        let mut count = 0;
+        while let Some(entry) = self.background.pop_front() {
+            take(entry.cargo);
+            count += 1;
+            match self.background.front() {
+                Some(next) if self.fits(&merged, &next.span, count) => {
+                    merged.len_bytes += next.span.len_bytes;
+                }
+                _ => break,
+            }
         }
         self.foreground_streak = 0;
         self.start(merged);

@@ -43,7 +43,7 @@ fn queue(tags: usize) -> DriveQueue<usize> {
 fn start(queue: &mut DriveQueue<usize>) -> Vec<(Span, Vec<usize>)> {
     let mut started = Vec::new();
     let mut cargo = Vec::new();
-    while let Some(span) = queue.poll(&mut cargo) {
+    while let Some(span) = queue.poll(|one| cargo.push(one)) {
         started.push((span, std::mem::take(&mut cargo)));
     }
     started

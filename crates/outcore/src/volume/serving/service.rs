@@ -89,7 +89,6 @@ pub(super) struct Service {
     first_lane: usize,
     completions: Vec<Completion>,
     // Kept for their capacity.
-    cargo: Vec<Cargo>,
     spare_segments: Vec<Vec<Segment>>,
     spare_tickets: Vec<Vec<Ticket>>,
 }
@@ -116,7 +115,6 @@ impl Service {
             groups: Slab::new(),
             first_lane: 0,
             completions: Vec::new(),
-            cargo: Vec::new(),
             spare_segments: Vec::new(),
             spare_tickets: Vec::new(),
         })
@@ -247,18 +245,20 @@ impl Service {
         if lane.waiting() == 0 {
             return false;
         }
-        let Some(span) = lane.poll(&mut self.cargo) else {
-            return false;
-        };
-        let depth = lane.in_flight() as u32;
         let mut tickets = self.spare_tickets.pop().unwrap_or_default();
         let mut segments = self.spare_segments.pop().unwrap_or_default();
         let mut failed_transfers = 0;
-        for cargo in self.cargo.drain(..) {
+        let polled = lane.poll(|cargo| {
             failed_transfers += cargo.failed_transfers;
             tickets.push(cargo.ticket);
             segments.push(cargo.segment);
-        }
+        });
+        let Some(span) = polled else {
+            self.spare_tickets.push(tickets);
+            self.spare_segments.push(segments);
+            return false;
+        };
+        let depth = lane.in_flight() as u32;
         let token = self.groups.insert(Group {
             span,
             started_ns: now_ns,
