@@ -19,7 +19,7 @@ use outcore_formats::volumes::{self, Moved};
 use serde_json::json;
 
 use super::Context;
-use super::volume::open;
+use super::volume::{open, tell_strays};
 use crate::cli::RecordArgs;
 use crate::measure::{Summary, rate_text};
 use crate::progress::watch;
@@ -294,5 +294,6 @@ pub(crate) fn remove(context: &Context, args: &RmArgs) -> Result<u8> {
     context.reporter.summary(&summary);
     let text = format!("{} freed", units::bytes(freed_bytes));
     context.reporter.human(&text);
+    tell_strays(context, &volume.strays()?);
     Ok(0)
 }

@@ -1,7 +1,7 @@
 //! `outcore volume create|status|scrub`: directories on many drives as one place for datasets.
 //!
 //! Contract: `create` labels the directories of a drives file, `status` shows what is on each, `scrub`
-//! reads everything and names what is not what was written (exit code 4 if there is any); see
+//! reads everything and names what is not what was written or belongs to nothing (exit code 4 if there is any); see
 //! [`outcore::volume::dataset`].
 
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use clap::Subcommand;
 use outcore::config::DriveSet;
 use outcore::drive::Device;
 use outcore::job::Control;
+use outcore::volume::dataset::stray::Stray;
 use outcore::volume::dataset::{DatasetVolume, Watch, drives_of};
 use outcore::{Error, Result, units};
 use outcore_formats::volumes;
@@ -52,11 +53,15 @@ pub(crate) enum VolumeCommand {
     Status,
     /// Read every dataset, or those named, and name what is not what was written
     ///
-    /// Exits with 4 if something is damaged: drive, file and offset are on standard output.
+    /// Exits with 4 if something is damaged: drive, file and offset are on standard output. So are the
+    /// files that belong to no dataset, if no datasets are named.
     Scrub {
         /// Datasets; all if none is named
         #[arg(value_name = "@NAME")]
         names: Vec<PathBuf>,
+        /// Remove the files that belong to no dataset
+        #[arg(long, conflicts_with = "names")]
+        remove_strays: bool,
     },
 }
 
@@ -81,12 +86,20 @@ pub(crate) fn run(context: &Context, command: &VolumeCommand) -> Result<u8> {
             Ok(0)
         }
         VolumeCommand::Status => status(context, &open(context, &device)?, started),
-        VolumeCommand::Scrub { names } => {
+        VolumeCommand::Scrub {
+            names,
+            remove_strays,
+        } => {
             let volume = open(context, &device)?;
             let names: Result<Vec<String>> = names
                 .iter()
                 .map(|name| volumes::named(name).map(|named| named.dataset))
                 .collect();
+            if *remove_strays {
+                let freed_bytes = volume.remove_strays()?;
+                let text = format!("{} of strays freed", units::bytes(freed_bytes));
+                context.reporter.human(&text);
+            }
             scrub(context, &volume, &names?, started)
         }
     }
@@ -107,10 +120,12 @@ fn status(context: &Context, volume: &DatasetVolume, started: Instant) -> Result
     let names = volume.names()?;
     let is_damaged = |name: &&String| volume.manifest(name).is_err();
     let (datasets, damaged) = (names.len(), names.iter().filter(is_damaged).count());
+    let strays = volume.strays()?;
     let summary = Summary::since(started)
         .with("volume", json!(volume.id()))
         .with("datasets", json!(datasets))
-        .with("damaged", json!(damaged));
+        .with("damaged", json!(damaged))
+        .with("strays", json!(strays.len()));
     context.reporter.summary(&summary);
     context.reporter.human(&format!(
         "volume {}: {datasets} dataset{}, stripes of {}",
@@ -123,7 +138,29 @@ fn status(context: &Context, volume: &DatasetVolume, started: Instant) -> Result
             "{damaged} of them cannot be read: `outcore volume scrub` says which"
         ));
     }
+    tell_strays(context, &strays);
     Ok(0)
+}
+
+/// Says that there are files that no dataset has.
+pub(super) fn tell_strays(context: &Context, strays: &[Stray]) {
+    if let Some(text) = about_strays(strays) {
+        context.reporter.human(&format!(
+            "{text}: `outcore volume scrub --remove-strays` frees their room"
+        ));
+    }
+}
+
+fn about_strays(strays: &[Stray]) -> Option<String> {
+    let bytes = units::bytes(strays.iter().map(|stray| stray.len_bytes).sum());
+    match strays.len() {
+        0 => None,
+        1 => Some(format!("a file of {bytes} belongs to no dataset")),
+        count => {
+            let count = units::count(count as u64);
+            Some(format!("{count} files of {bytes} belong to no dataset"))
+        }
+    }
 }
 
 fn scrub(
@@ -162,14 +199,29 @@ fn scrub(
             damage.dataset, damage.drive, damage.path, damage.offset_bytes, damage.len_bytes
         ));
     }
+    let strays = match names {
+        [] => volume.strays()?,
+        _ => Vec::new(),
+    };
+    for stray in &strays {
+        context.reporter.event("stray", json!(stray));
+        context.reporter.data(&format!(
+            "-\tdrive {}\t{}\tno dataset's, {} bytes\n",
+            stray.drive,
+            stray.path.display(),
+            stray.len_bytes
+        ));
+    }
     let summary = Summary {
         read_bytes: bytes,
         passes: 1,
         ..Summary::since(started)
     };
-    context
-        .reporter
-        .summary(&summary.with("damages", json!(damages.len())));
+    context.reporter.summary(
+        &summary
+            .with("damages", json!(damages.len()))
+            .with("strays", json!(strays.len())),
+    );
     match damages.len() {
         count @ 1.. => Err(Error::corrupt(
             "scrub volume",
@@ -182,6 +234,14 @@ fn scrub(
             ),
         )
         .hint("put these datasets again; a drive that is named twice should be replaced")),
+        0 if !strays.is_empty() => Err(Error::corrupt(
+            "scrub volume",
+            about_strays(&strays).unwrap_or_default(),
+        )
+        .hint(
+            "a manifest was lost: put that dataset again; `outcore volume scrub --remove-strays` frees \
+             the room",
+        )),
         0 => {
             let text = format!("{} read, all as it was written", units::bytes(bytes));
             context.reporter.human(&text);

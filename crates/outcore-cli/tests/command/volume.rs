@@ -152,6 +152,27 @@ fn scrub_names_drive_file_and_offset_and_exits_with_4() {
 }
 
 #[test]
+fn a_lost_manifest_is_told_by_status_and_scrub() {
+    let place = place();
+    place.write("in", &random_u64(50_000, 4));
+    run(&place, &["put", "in", "@x"]).ok();
+    let listed = run(&place, &["volume", "status"]).ok();
+    assert!(!listed.stderr.contains("no dataset"), "{listed:?}");
+    fs::remove_file(place.path("d0/outcore-volume/datasets/x.json")).unwrap();
+    let listed = run(&place, &["volume", "status"]).ok();
+    assert!(listed.stderr.contains("belong to no dataset"), "{listed:?}");
+    let scrubbed = run(&place, &["volume", "scrub"]);
+    assert!(
+        scrubbed.text().contains("d1/outcore-volume/data/"),
+        "{scrubbed:?}"
+    );
+    scrubbed.fails(4, &["belong to no dataset"], "--remove-strays");
+    run(&place, &["volume", "scrub", "--remove-strays"]).ok();
+    run(&place, &["volume", "scrub"]).ok();
+    assert!(names_in(&place.path("d1/outcore-volume/data")).is_empty());
+}
+
+#[test]
 fn other_commands_take_datasets_where_they_take_files() {
     let place = place();
     place.write("in", &random_u64(20_000, 5));
@@ -469,9 +490,10 @@ fn one_damaged_dataset_hides_no_other() {
         "{status:?}"
     );
     // Nothing tells which files are its own.
-    let kept = run(&place, &["rm", "@b"]);
-    assert_eq!(kept.code, Some(4));
-    assert!(kept.stderr.contains("put --force"), "{kept:?}");
-    run(&place, &["put", "in", "@b", "--force"]).ok();
+    run(&place, &["volume", "scrub", "--remove-strays"]).fails(2, &["@b"], "outcore rm @b");
+    let removed = run(&place, &["rm", "@b"]).ok();
+    assert!(removed.stderr.contains("--remove-strays"), "{removed:?}");
+    run(&place, &["volume", "scrub", "--remove-strays"]).ok();
+    run(&place, &["put", "in", "@b"]).ok();
     run(&place, &["volume", "scrub"]).ok();
 }

@@ -325,6 +325,18 @@ pub fn list(parent: &Path) -> Result<Vec<(PathBuf, bool)>> {
     Ok(found)
 }
 
+/// Whether there is any private directory in `parent`, anybody's.
+pub fn has_any(parent: &Path) -> Result<bool> {
+    let failed = |e: io::Error| Error::io("look for scratch", &e).path(parent);
+    for entry in fs::read_dir(parent).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        if name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Removes the private directories in `parent` whose owners are gone.
 pub fn sweep(parent: &Path) -> Result<Vec<PathBuf>> {
     let mut swept = Vec::new();

@@ -9,6 +9,7 @@
 mod datasets;
 mod faults;
 mod in_place;
+mod manifests;
 mod pressure;
 mod raw;
 mod servers;

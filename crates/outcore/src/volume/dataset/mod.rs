@@ -19,6 +19,7 @@ pub mod manifest;
 pub mod pack;
 mod queue;
 pub mod reader;
+pub mod stray;
 pub mod transfer;
 pub mod writer;
 
@@ -388,18 +389,22 @@ impl DatasetVolume {
     }
 
     /// Removes a dataset, a damaged one too: first its name, then its data. What a kill leaves is removed by
-    /// the next sweep. Gives the bytes that its files had.
+    /// the next sweep. Gives the bytes that its files had. If its manifest is so damaged that its files cannot
+    /// be told, they stay as strays ([`DatasetVolume::strays`]).
     ///
     /// # Errors
-    /// There is none of that name; corrupt if its manifest is so damaged that its files cannot be told; I/O.
+    /// There is none of that name; I/O.
     pub fn remove(&self, name: &str) -> Result<u64> {
         let _lock = self.lock_names()?;
         let id = match self.manifest(name) {
             Ok(manifest) => manifest.id,
-            Err(error) if error.kind() == Kind::Corrupt => {
-                let told = self.id_of(name);
-                told.ok_or_else(|| error.hint("`outcore put --force` replaces it"))?
-            }
+            Err(error) if error.kind() == Kind::Corrupt => match self.id_of(name) {
+                Some(id) => id,
+                None => {
+                    self.device.remove(&self.manifest_path(name))?;
+                    return Ok(0);
+                }
+            },
             Err(error) => return Err(error),
         };
         let files = (0..self.drives.len()).filter_map(|index| {
