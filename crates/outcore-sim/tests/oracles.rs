@@ -4,9 +4,11 @@
 //! are exact.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use outcore_sim::config::{Allocation, DriveConfig, GcPolicy, Suspension};
 use outcore_sim::drive::{Caching, Op, QueueConfig};
-use outcore_sim::run::{Outcome, RunOptions, run};
+use outcore_sim::run::{Outcome, RunOptions, Watch, run};
 use outcore_sim::units::{NS, Size, Time, Transfers, US};
 use outcore_sim::workload::{
     Addresses, FlowConfig, List, ListItem, Origin, Pace, Sizes, Synthetic,
@@ -485,6 +487,23 @@ fn a_mapping_cache_costs_reads_and_writes_of_the_table() {
 }
 
 #[test]
+fn a_mapping_cache_smaller_than_what_is_in_flight_blocks_nobody() {
+    for cache in [0, 64, 4096] {
+        for (depth, sectors) in [(64, 8), (1, 2048), (16, 2048)] {
+            for read_ratio in [0.0, 0.5, 1.0] {
+                let mut config = small();
+                config.mapping.resident = false;
+                config.mapping.cache = Size(cache);
+                let mut mixed = flow(read_ratio, depth, sectors, 100);
+                mixed.queue.occupancy = 0.3;
+                let counters = simulate(&config, &[mixed]).summary.counters;
+                assert!(counters.map_misses > 0 && counters.map_reads > 0);
+            }
+        }
+    }
+}
+
+#[test]
 fn equal_seeds_give_equal_digests_and_others_do_not() {
     let digest = |seed: i32| {
         let mut flows = vec![flow(0.5, 32, 8, 5_000)];
@@ -615,6 +634,83 @@ fn static_wear_levelling_moves_what_is_cold_and_evens_the_erases() {
     let ((moves, even), (none, uneven)) = (wear(true), wear(false));
     assert!(moves > 50 && none == 0, "{moves} and {none}");
     assert!(even < uneven, "{even} and {uneven}");
+}
+
+/// The block that table pages are written to is seldom full, and so seldom erased.
+#[test]
+fn static_wear_levelling_is_not_held_up_by_a_block_that_is_being_filled() {
+    let mut config = crowded();
+    config.mapping.resident = false;
+    config.gc.static_wear_levelling = true;
+    config.gc.wear_threshold = 5;
+    let mut writes = flow(0.0, 16, 16, 60_000);
+    writes.queue.occupancy = 0.7;
+    if let Origin::Synthetic(spec) = &mut writes.origin {
+        spec.addresses = Addresses::HotCold { ratio: 0.1 };
+    }
+    let summary = simulate(&config, &[writes]).summary;
+    let moves = summary.counters.wear_moves;
+    assert!(moves > 50, "{moves} moves, {:?}", summary.wear);
+}
+
+/// A collector that is asked for more free blocks than there can be stops when nothing is to be
+/// gained, instead of moving the same data for ever.
+#[test]
+fn collection_comes_to_rest_when_it_gains_nothing() {
+    let mut config = crowded();
+    config.precondition = false;
+    (config.flash.blocks, config.flash.pages) = (24, 4);
+    config.flash.page = Size(16384);
+    config.flash.over_provisioning = 0.5;
+    config.gc.threshold = 0.9;
+    config.gc.wear_threshold = 0;
+    for policy in [
+        GcPolicy::Greedy,
+        GcPolicy::Rga,
+        GcPolicy::Random,
+        GcPolicy::Fifo,
+    ] {
+        for (unit, levels) in [(512, false), (4096, false), (0, true)] {
+            config.gc.policy = policy;
+            config.mapping.unit = Size(unit);
+            config.gc.static_wear_levelling = levels;
+            let writes = flow(0.0, 4, 8, 2_000);
+            let options = RunOptions {
+                watch: Watch::new(patience(2_000_000)),
+                ..RunOptions::default()
+            };
+            let total = run(&config, &[writes], &options).unwrap().summary.total;
+            assert_eq!(total.requests, 2_000);
+        }
+    }
+}
+
+/// An error after about so many events.
+fn patience(events: u64) -> impl Fn() -> outcore::error::Result<()> {
+    let asked = AtomicU64::new(0);
+    move || {
+        if 4096 * asked.fetch_add(1, Ordering::Relaxed) < events {
+            return Ok(());
+        }
+        Err(outcore::error::Error::usage(
+            "wait for the run",
+            "it does not end",
+        ))
+    }
+}
+
+#[test]
+fn a_drive_without_a_sector_is_refused() {
+    let mut config = small();
+    let f = &mut config.flash;
+    (f.blocks, f.pages, f.page) = (1, 1, Size(512));
+    f.over_provisioning = 0.9;
+    for precondition in [false, true] {
+        config.precondition = precondition;
+        let flows = [flow(1.0, 4, 1, 100)];
+        let error = run(&config, &flows, &RunOptions::default()).unwrap_err();
+        assert!(error.to_string().contains("not one sector"), "{error}");
+    }
 }
 
 #[test]

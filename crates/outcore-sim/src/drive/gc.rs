@@ -68,11 +68,27 @@ impl Drive {
         if self.blocks.planes[plane as usize].erasing.contains(&victim) {
             return;
         }
-        let block = &self.blocks.list[(plane * self.p.blocks + victim) as usize];
-        if block.written == 0 || block.invalid == 0 {
+        let Some(victim) = self.gainful(plane, victim) else {
             return;
-        }
+        };
         self.collect(plane, victim, false);
+    }
+
+    /// The victim, or outside `compat` the best block instead of one that gives no page back: a block
+    /// whose obsolete units are fewer than a page has would fill as many pages again, for ever.
+    fn gainful(&self, plane: u32, victim: u32) -> Option<u32> {
+        let gains = |victim: u32, least: u32| {
+            let block = &self.blocks.list[(plane * self.p.blocks + victim) as usize];
+            block.written > 0 && block.invalid >= least
+        };
+        if self.p.compat {
+            return gains(victim, 1).then_some(victim);
+        }
+        if gains(victim, self.p.slots) {
+            return Some(victim);
+        }
+        self.most_invalid(plane)
+            .filter(|best| gains(*best, self.p.slots))
     }
 
     /// The block may be collected: no frontier, no program under way, not in collection.
@@ -545,17 +561,21 @@ impl Drive {
             return;
         }
         let first = plane * self.p.blocks;
-        let spread = self.blocks.list[(first + most) as usize].erases
-            - self.blocks.list[(first + least) as usize].erases;
-        let entry = &self.blocks.list[(first + least) as usize];
+        let erases = |block: u32| self.blocks.list[(first + block) as usize].erases;
+        // Free blocks and frontiers hold nothing cold, however little worn they are.
+        let coldest = (0..self.p.blocks)
+            .filter(|block| {
+                let entry = &self.blocks.list[(first + block) as usize];
+                entry.written == self.p.pages && self.safe(plane, *block)
+            })
+            .min_by_key(|block| erases(*block));
+        let Some(coldest) = coldest else { return };
         let state = &self.blocks.planes[plane as usize];
-        if spread >= self.p.wear_threshold
-            && entry.written == self.p.pages
-            && self.safe(plane, least)
+        if erases(most) - erases(coldest) >= self.p.wear_threshold.max(1)
             && state.erasing.len() < self.p.gc_concurrent as usize
             && state.erasing.len() < self.blocks.pool(&self.p, plane) as usize
         {
-            self.collect(plane, least, true);
+            self.collect(plane, coldest, true);
         }
     }
 

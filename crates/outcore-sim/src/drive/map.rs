@@ -85,6 +85,9 @@ struct CmtEntry {
     waiting: bool,
 }
 
+/// Entries that are looked at for one that may leave.
+const IDLE_LOOKS_MAX: u32 = 64;
+
 const NO_ENTRY: CmtEntry = CmtEntry {
     bitmap: 0,
     unit: NONE,
@@ -176,7 +179,25 @@ impl Cmt {
     }
 
     fn evict(&mut self) -> Option<CmtEntry> {
-        let at = self.oldest;
+        self.evict_at(self.oldest)
+    }
+
+    /// The oldest entry that nobody waits for, as far as a short look finds one.
+    fn evict_idle(&mut self) -> Option<CmtEntry> {
+        let mut at = self.oldest;
+        for _ in 0..IDLE_LOOKS_MAX {
+            if at == NONE || !self.entries[at].waiting {
+                break;
+            }
+            at = self.entries[at].newer;
+        }
+        if at != NONE && self.entries[at].waiting {
+            return None;
+        }
+        self.evict_at(at)
+    }
+
+    fn evict_at(&mut self, at: u32) -> Option<CmtEntry> {
         if at == NONE {
             return None;
         }
@@ -436,16 +457,25 @@ impl Drive {
     }
 
     /// Makes room for one entry, writing back the one that leaves.
+    ///
+    /// Entries whose table page is being read stay, or what waits for them would wait for ever
+    /// (MQSim lets them go). Where there are only such the cache is over its size until they are filled:
+    /// they are in the buffers of their operations.
     fn make_room(&mut self, queue: u16) {
-        let domain = &mut self.map.domains[usize::from(queue)];
-        if !domain.cmt.full() {
-            return;
-        }
-        if let Some(entry) = domain.cmt.evict()
-            && entry.dirty
-        {
-            self.map.written.set(entry.unit, entry.bitmap);
-            self.write_table_page(queue, entry.unit);
+        let mut is_left_alone = false;
+        while !is_left_alone && self.map.domains[usize::from(queue)].cmt.full() {
+            let cmt = &mut self.map.domains[usize::from(queue)].cmt;
+            let evicted = if self.p.compat {
+                is_left_alone = true;
+                cmt.evict()
+            } else {
+                cmt.evict_idle()
+            };
+            let Some(entry) = evicted else { break };
+            if entry.dirty {
+                self.map.written.set(entry.unit, entry.bitmap);
+                self.write_table_page(queue, entry.unit);
+            }
         }
     }
 

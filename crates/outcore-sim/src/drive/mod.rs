@@ -208,6 +208,15 @@ impl Drive {
         }
         let shares = blocks::plane_shares(&p, &resolved);
         let map = map::Mapping::new(&p, &resolved, &shares);
+        if let Some(at) = (0..queues.len()).find(|at| map.range_sectors(*at as u16) == 0) {
+            return Err(Error::usage(
+                "build drive",
+                format!("not one sector of the drive is left for flow {at}"),
+            )
+            .hint(
+                "lower flash.over_provisioning, or give the drive more flash.blocks or flash.pages",
+            ));
+        }
         let queue_pairs = link::queue_pairs(&p, &resolved, &map);
         let blocks = blocks::Blocks::new(&p, queues.len(), shares, config.gc.policy)?;
         let mut drive = Drive {
