@@ -22,7 +22,7 @@ pub struct FlowStats {
     pub serviced: u64,
     /// Reads among them.
     pub reads: u64,
-    /// Bytes moved.
+    /// Bytes read and written.
     pub bytes: u64,
     response_ps: u128,
     end_to_end_ps: u128,
@@ -60,7 +60,10 @@ impl FlowStats {
         let response = done.completed - done.enqueued;
         self.serviced += 1;
         self.reads += u64::from(done.op == Op::Read);
-        self.bytes += u64::from(done.sectors) * 512;
+        // A trim moves no data.
+        if done.op != Op::Trim {
+            self.bytes += u64::from(done.sectors) * 512;
+        }
         self.response_ps += u128::from(response);
         self.end_to_end_ps += u128::from(done.completed - done.arrival);
         self.histogram.saturating_record((response / NS).max(1));

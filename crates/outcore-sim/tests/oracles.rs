@@ -543,10 +543,14 @@ fn trimmed_units_are_read_without_flash_and_need_no_collection() {
         depth: 1,
         rounds: 1,
     });
-    let counters = simulate(&config, &[flow]).summary.counters;
+    let summary = simulate(&config, &[flow]).summary;
+    let counters = &summary.counters;
     assert_eq!(counters.page_programs, 64);
     assert_eq!(counters.page_reads, 0);
     assert_eq!(counters.completed, 192);
+    // What is trimmed is not moved.
+    let bytes = summary.total.bytes_per_s * summary.total.sim_end_ns as f64 * 1e-9;
+    assert!((bytes / (128.0 * 8192.0) - 1.0).abs() < 1e-4, "{bytes}");
 }
 
 #[test]
