@@ -25,6 +25,10 @@ pub enum Provenance {
     Fitted,
     /// Typical for the technology and the year.
     Guessed,
+    /// The simulator's own for every drive: a guess as well, or off.
+    Default,
+    /// That of MQSim's default drive.
+    Mqsim,
 }
 
 /// A published figure.
@@ -63,18 +67,45 @@ pub struct Preset {
 }
 
 /// One value of a preset and where it is from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Value {
     /// Table of the configuration.
-    pub table: &'static str,
+    pub table: String,
     /// Key in it.
-    pub key: &'static str,
+    pub key: String,
     /// The value as it is written.
-    pub value: &'static str,
+    pub value: String,
     /// Where it is from.
     pub provenance: Provenance,
     /// What there is to say about it; often nothing.
-    pub note: &'static str,
+    pub note: String,
+}
+
+/// The settings of a drive's TOML that are in tables and have a provenance by their mark.
+fn settings(text: &str, provenance_of: impl Fn(&str) -> Option<Provenance>) -> Vec<Value> {
+    let mut table = "";
+    let mut values = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
+            table = name;
+            continue;
+        }
+        let (setting, mark) = line.split_once('#').unwrap_or((line, ""));
+        let (mark, note) = mark.split_once(':').unwrap_or((mark, ""));
+        if let Some((key, value)) = setting.split_once('=')
+            && let Some(provenance) = provenance_of(mark.trim())
+            && !table.is_empty()
+        {
+            values.push(Value {
+                table: table.to_owned(),
+                key: key.trim().to_owned(),
+                value: value.trim().to_owned(),
+                provenance,
+                note: note.trim().to_owned(),
+            });
+        }
+    }
+    values
 }
 
 const fn published(workload: Figure, value: f64) -> Published {
@@ -198,37 +229,37 @@ impl Preset {
         }
     }
 
-    /// Every value of the preset with its mark; none for MQSim's drive, which is MQSim's.
-    pub fn values(&self) -> Vec<Value> {
-        let mut table = "";
-        let mut values = Vec::new();
-        for line in self.text.lines() {
-            let line = line.trim();
-            if let Some(name) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
-                table = name;
-                continue;
-            }
-            let Some((setting, mark)) = line.split_once('#') else {
-                continue;
+    /// Every value of the drive and where it is from: those of the preset's file first, with their marks,
+    /// then those that it leaves as they are.
+    ///
+    /// # Errors
+    /// As [`Preset::config`].
+    pub fn values(&self) -> Result<Vec<Value>> {
+        let mut values = settings(self.text, |mark| match mark {
+            "datasheet" => Some(Provenance::Datasheet),
+            "fitted" => Some(Provenance::Fitted),
+            "guessed" => Some(Provenance::Guessed),
+            _ => None,
+        });
+        let mut all = settings(&self.config()?.to_toml()?, |_| Some(Provenance::Default));
+        if self.text.is_empty() {
+            let is_mqsims = |value: &&mut Value| {
+                let is_ours = ["sata_", "command_"]
+                    .iter()
+                    .any(|p| value.key.starts_with(p));
+                !is_ours && !["throttle", "energy"].contains(&value.table.as_str())
             };
-            let Some((key, value)) = setting.split_once('=') else {
-                continue;
-            };
-            let (mark, note) = mark.split_once(':').unwrap_or((mark, ""));
-            let provenance = match mark.trim() {
-                "datasheet" => Provenance::Datasheet,
-                "fitted" => Provenance::Fitted,
-                _ => Provenance::Guessed,
-            };
-            values.push(Value {
-                table,
-                key: key.trim(),
-                value: value.trim(),
-                provenance,
-                note: note.trim(),
-            });
+            let mqsims = all.iter_mut().filter(is_mqsims);
+            mqsims.for_each(|value| value.provenance = Provenance::Mqsim);
         }
-        values
+        let is_new = |value: &Value| {
+            !values
+                .iter()
+                .any(|known| known.table == value.table && known.key == value.key)
+        };
+        let more: Vec<Value> = all.into_iter().filter(is_new).collect();
+        values.extend(more);
+        Ok(values)
     }
 
     /// The same drive with smaller planes: parallelism and times are the same, a run builds and
@@ -355,14 +386,27 @@ mod tests {
         for preset in &PRESETS {
             let config = preset.config().unwrap();
             assert_eq!(config.name, preset.name);
-            let values = preset.values();
+            let values = preset.values().unwrap();
+            let marked = values.iter().filter(|value| {
+                !matches!(value.provenance, Provenance::Default | Provenance::Mqsim)
+            });
+            let count = marked.count();
+            assert!(
+                values.len() > count + 10,
+                "{} leaves values out",
+                preset.name
+            );
+            let mut names: Vec<_> = values.iter().map(|v| (&v.table, &v.key)).collect();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), values.len(), "{}", preset.name);
             let settings = preset.text.lines().filter(|line| {
                 line.contains(" = ")
                     && !line.starts_with(['#', 'n'])
                     && !line.starts_with("precondition")
             });
             assert_eq!(
-                values.len(),
+                count,
                 settings.count(),
                 "{} has a value without a mark",
                 preset.name

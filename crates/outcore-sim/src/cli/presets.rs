@@ -68,7 +68,7 @@ fn report(preset: &Preset, measured: bool) -> Result<Report> {
     Ok(Report {
         name: preset.name,
         product: preset.product,
-        values: preset.values(),
+        values: preset.values()?,
         figures,
         random_reads_by_depth,
     })
