@@ -59,8 +59,8 @@ class Preset:
         self.name: str = facts["name"]
         #: The product that it stands for.
         self.product: str = facts["product"]
-        #: Every value with `table`, `key`, `value`, `provenance` (`datasheet`, `fitted`, `guessed`)
-        #: and `note`.
+        #: Every value with `table`, `key`, `value`, `provenance` (`datasheet`, `fitted`, `guessed`,
+        #: `default` or `mqsim`) and `note`.
         self.values: list[dict[str, str]] = facts["values"]
         #: The file to start a drive of one's own from.
         self.toml: str = facts["toml"]

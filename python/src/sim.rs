@@ -367,7 +367,7 @@ pub(crate) fn presets() -> Result<String> {
             Ok(serde_json::json!({
                 "name": preset.name,
                 "product": preset.product,
-                "values": preset.values(),
+                "values": preset.values()?,
                 "toml": preset.text()?,
             }))
         })
