@@ -137,6 +137,9 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
             "{lost} requests never finished: MQSim drops operations that meet a block under collection, and compat = \"mqsim\" reproduces that"
         ));
     }
+    if drive.stats().completed == 0 && lost == 0 {
+        warnings.push("no request was made: the workload is empty".to_owned());
+    }
     if drive.stats().unwritten_reads > drive.stats().page_reads {
         warnings.push(
             "most reads were of what nobody had written, which needs no flash: precondition = true fills the drive first"

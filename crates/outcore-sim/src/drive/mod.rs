@@ -16,6 +16,7 @@
 
 pub(crate) mod blocks;
 mod cache;
+mod cmt;
 pub(crate) mod fill;
 mod fresh;
 mod gc;
