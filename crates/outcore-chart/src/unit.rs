@@ -98,7 +98,7 @@ impl Unit {
 fn scaled(value: f64, units: &[(&str, f64)]) -> String {
     let last = units.last().copied().unwrap_or(("", 1.0));
     // Rounding must not lead to 1000 of the smaller unit.
-    let rounded = round3(value).abs();
+    let rounded = round3(value).abs().max(value.abs());
     let unit = units.iter().copied().find(|(_, size)| rounded >= *size);
     let (name, size) = unit.unwrap_or(last);
     if value == 0.0 {
@@ -145,6 +145,8 @@ mod tests {
             (Unit::Iops, 1_456_789.0, "1.46 M"),
             (Unit::Iops, 999_900.0, "1 M"),
             (Unit::Bytes, 4096.0, "4 KiB"),
+            (Unit::Bytes, 1024.0, "1 KiB"),
+            (Unit::Bytes, 1_048_576.0, "1 MiB"),
             (Unit::Bytes, 16_777_216.0, "16 MiB"),
             (Unit::Bytes, 512.0, "512 B"),
             (Unit::BytesPerS, 3_214_000_000.0, "3.21 GB/s"),

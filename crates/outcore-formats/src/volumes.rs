@@ -4,8 +4,9 @@
 //! volume is named by the drives file that it was made with. The rules of [`outcore::volume::dataset`]
 //! hold: whole or not at all, nothing overwritten unasked, every granule checked when it is read.
 
-use std::fs::File;
+use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -101,7 +102,18 @@ fn is_stdio(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Puts a file, a directory or standard input.
+/// Pipes and character devices: what is read and written from end to end and has no length.
+fn is_stream(kind: FileType) -> bool {
+    kind.is_fifo() || kind.is_char_device()
+}
+
+fn refuse_other(operation: &str, path: &Path) -> Error {
+    Error::usage(operation, "it is neither a file, a directory nor a pipe")
+        .path(path)
+        .hint("copy what you want of it into a file")
+}
+
+/// Puts a file, a directory, or what a pipe or standard input gives until its end.
 ///
 /// # Errors
 /// The source cannot be read, the name is taken, there is no room.
@@ -116,10 +128,17 @@ pub fn put(
         return put_from(volume, &mut io::stdin().lock(), name, replace, means);
     }
     let new = new_dataset(name, replace)?;
-    let manifest = if source.is_dir() {
+    let failed = |error: io::Error| Error::io("put", &error).path(source);
+    let kind = fs::metadata(source).map_err(failed)?.file_type();
+    let manifest = if kind.is_dir() {
         transfer::put_dir(volume, source, &new, means)?
-    } else {
+    } else if kind.is_file() {
         transfer::put_file(volume, source, &new, means)?
+    } else if is_stream(kind) {
+        let mut stream = File::open(source).map_err(failed)?;
+        return put_from(volume, &mut stream, name, replace, means);
+    } else {
+        return Err(refuse_other("put", source));
     };
     Ok(Moved::from(&manifest))
 }
@@ -168,7 +187,7 @@ pub fn get_into(
     Ok(Moved { bytes, files: 1 })
 }
 
-/// Gets a dataset, or one file of it, as a file, a directory or on standard output.
+/// Gets a dataset, or one file of it, as a file, a directory, into a pipe or on standard output.
 ///
 /// # Errors
 /// There is no such dataset, damage, a target that exists and is not to be replaced.
@@ -188,7 +207,16 @@ pub fn get(
         let bytes = manifest.len_bytes;
         return Ok(Moved { bytes, files });
     }
-    if target.exists() && !replace {
+    let kind = fs::metadata(target).ok().map(|facts| facts.file_type());
+    if kind.is_some_and(is_stream) {
+        let opened = OpenOptions::new().write(true).open(target);
+        let mut stream = opened.map_err(|error| Error::io("get", &error).path(target))?;
+        return get_into(volume, name, &mut stream, means);
+    }
+    if kind.is_some_and(|kind| !kind.is_file() && !kind.is_dir()) {
+        return Err(refuse_other("get", target));
+    }
+    if kind.is_some() && !replace {
         return Err(Error::usage("get", "it exists already")
             .path(target)
             .hint("allow overwriting with --force, or name another"));

@@ -290,7 +290,7 @@ pub(super) fn conclude(
 fn setting(measured: &Measured) -> String {
     let shot = &measured.shot;
     format!(
-        "{} x {} in flight a drive, {} thread{}",
+        "{} x {} in flight of each thread on each drive, {} thread{}",
         Unit::Bytes.show(shot.block_bytes as f64),
         shot.depth,
         shot.threads,

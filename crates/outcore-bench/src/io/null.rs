@@ -183,7 +183,7 @@ pub(super) fn one_submitter(field: &Field<'_>) -> Result<Section> {
             ("servers", Unit::Count),
             ("requests", Unit::Iops),
             ("rate of 4 KiB", Unit::BytesPerS),
-            ("processor time a request", Unit::Seconds),
+            ("thread time a request", Unit::Seconds),
             ("over the paper's", Unit::Times),
         ],
     );

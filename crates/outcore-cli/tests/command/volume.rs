@@ -4,7 +4,7 @@
 //! stays behind on the drives.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 
 use crate::support::*;
 
@@ -149,6 +149,29 @@ fn scrub_names_drive_file_and_offset_and_exits_with_4() {
     let missing = run(&place, &["ls"]);
     assert_eq!(missing.code, Some(3));
     assert!(missing.stderr.contains("d2"), "{missing:?}");
+}
+
+#[test]
+fn pipes_are_put_to_their_end_and_written_to_and_stay_pipes() {
+    let place = place();
+    let bytes = random_u64(30_000, 8);
+    let given = place.run_with_input(
+        &["put", "/dev/stdin", "@x", "--volume", "drives.toml"],
+        &bytes,
+    );
+    given.ok();
+    assert!(run(&place, &["get", "@x", "-"]).stdout == bytes);
+    let pipe = place.path("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    for force in [false, true] {
+        let mut words = vec!["get", "@x", "pipe", "--volume", "drives.toml"];
+        words.extend(force.then_some("--force"));
+        let mut child = place.spawn(&words);
+        assert!(fs::read(&pipe).unwrap() == bytes);
+        assert!(wait_for(&mut child).success());
+        assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
+    }
 }
 
 #[test]

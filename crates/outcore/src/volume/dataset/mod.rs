@@ -40,7 +40,8 @@ use crate::error::{Error, Kind, Result};
 use manifest::{Manifest, Share};
 
 /// What names of datasets are.
-const NAMES_HINT: &str = "a name has up to 200 letters, digits and ._-+=, and no dot in front";
+const NAMES_HINT: &str =
+    "a name has up to 200 ASCII letters, digits and ._-+=, and no dot in front";
 /// Folder in each drive's directory.
 pub const FOLDER: &str = "outcore-volume";
 /// Stripes of a volume for datasets where nobody says otherwise.
@@ -548,8 +549,8 @@ fn read_label(drive: &VolumeDrive) -> Result<Label> {
         let error = Error::io(OPEN, &error).drive(&drive.name).path(&path);
         match error.raw_errno() {
             Some(code) if code == Errno::NOENT.raw_os_error() => error.hint(
-                "the drive is not mounted, or was replaced by an empty one; `outcore volume create` \
-                 makes a new volume",
+                "mount it; if it was replaced, the volume's data are lost: remove the folders \
+                 `outcore-volume` on its drives, and `outcore volume create` makes another",
             ),
             _ => error,
         }

@@ -383,7 +383,11 @@ fn list_files(dir: &Path, prefix: &str, entries: &mut Vec<Entry>) -> Result<()> 
                 mode: facts.permissions().mode() & 0o777,
             });
         } else {
-            return Err(Error::usage(LIST, "it is neither a file nor a directory")
+            let cause = match facts.is_symlink() {
+                true => "it is a symbolic link",
+                false => "it is neither a file nor a directory",
+            };
+            return Err(Error::usage(LIST, cause)
                 .path(&path)
                 .hint("remove it, or put the files that it leads to"));
         }
