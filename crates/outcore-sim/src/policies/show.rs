@@ -1,8 +1,9 @@
-//! Experiments as Markdown tables, CSV and bar charts in SVG.
+//! Experiments as Markdown tables, CSV and charts in SVG.
 //!
 //! Contract: pure; equal experiments give equal text. A chart is drawn in pixels of its own: bars in
-//! groups of a row, a colour a column, the value above each bar; where values differ by more than
-//! [`LOG_RATIO`] the axis is logarithmic and says so.
+//! groups of a row, a colour a column, the value above each bar where there is room. Where values differ by
+//! more than [`LOG_RATIO`] the axis is logarithmic and says so, and dots stand for bars, whose length would
+//! mean nothing there.
 
 use std::fmt::Write;
 
@@ -15,11 +16,12 @@ use super::{Experiment, Metric, Point};
 
 /// Largest over smallest value from which on an axis is logarithmic.
 const LOG_RATIO: f64 = 20.0;
-const LEFT: i32 = 84;
+const LEFT: i32 = 96;
 const RIGHT: i32 = 20;
 const TOP: i32 = 84;
 const BOTTOM: i32 = 44;
 const HEIGHT: i32 = 440;
+const DOT_RADIUS: i32 = 5;
 /// A palette that colour-blind readers can tell apart (Okabe and Ito, 2008).
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
@@ -134,6 +136,22 @@ fn number(value: f64) -> String {
     format!("{scaled:.digits$}{unit}")
 }
 
+/// The same for a round value, without zeros that say nothing: 10k, 2.5.
+fn tick_label(value: f64) -> String {
+    let text = number(value);
+    let (digits, unit) = match text.strip_suffix(['k', 'M']) {
+        Some(digits) => (digits, &text[digits.len()..]),
+        None => (text.as_str(), ""),
+    };
+    match digits.contains('.') {
+        true => format!(
+            "{}{unit}",
+            digits.trim_end_matches('0').trim_end_matches('.')
+        ),
+        false => text,
+    }
+}
+
 /// The vertical axis.
 struct Scale {
     low: f64,
@@ -228,14 +246,13 @@ pub fn to_svg(experiment: &Experiment, metric: Metric) -> Result<String> {
     let rows = experiment.rows.len().max(1) as i32;
     let bar = (720 / (rows * (columns + 1))).clamp(14, 60);
     let group = bar * (columns + 1);
-    let width = LEFT + group * rows + RIGHT + bar;
-    let width = width.max(640);
+    let width = (LEFT + group * rows + RIGHT).max(640);
     let mut svg = String::new();
     {
         let size = (width as u32, HEIGHT as u32);
         let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         area.fill(&WHITE).map_err(failed)?;
-        axis(&area, &scale, width)?;
+        axis(&area, &scale, metric, width)?;
         let mut title = match experiment.figure {
             Some(first) => {
                 let at = Metric::ALL.iter().position(|m| *m == metric).unwrap_or(0);
@@ -246,19 +263,25 @@ pub fn to_svg(experiment: &Experiment, metric: Metric) -> Result<String> {
         title.push_str(metric.label());
         title.push_str(", ");
         title.push_str(&experiment.title);
-        if scale.is_log {
-            title.push_str(" (logarithmic)");
-        }
         text(&area, &title, (LEFT, 20), 16, HPos::Left)?;
         legend(&area, &experiment.columns, width)?;
-        bars(&area, experiment, metric, &scale, (bar, group))?;
+        let first = LEFT + (width - LEFT - RIGHT - group * rows) / 2;
+        values_of(&area, experiment, metric, &scale, (first, bar, group))?;
         area.present().map_err(failed)?;
     }
     Ok(svg)
 }
 
-fn axis(area: &Area<'_>, scale: &Scale, width: i32) -> Result<()> {
+fn axis(area: &Area<'_>, scale: &Scale, metric: Metric, width: i32) -> Result<()> {
     let floor = HEIGHT - BOTTOM;
+    let kind = if scale.is_log { ", logarithmic" } else { "" };
+    let font = ("sans-serif", 13).into_font();
+    let style = font.transform(FontTransform::Rotate270).color(&BLACK);
+    let style = style.pos(Pos::new(HPos::Center, VPos::Center));
+    let said = format!("{}{kind}", metric.label());
+    let middle = (TOP + HEIGHT - BOTTOM) / 2;
+    area.draw(&Text::new(said, (20, middle), style))
+        .map_err(failed)?;
     for tick in scale.ticks() {
         let y = floor - scale.pixels(tick);
         let line = vec![(LEFT, y), (width - RIGHT, y)];
@@ -268,7 +291,7 @@ fn axis(area: &Area<'_>, scale: &Scale, width: i32) -> Result<()> {
             BLACK.mix(0.15)
         };
         area.draw(&PathElement::new(line, style)).map_err(failed)?;
-        text(area, &number(tick), (LEFT - 8, y), 13, HPos::Right)?;
+        text(area, &tick_label(tick), (LEFT - 8, y), 13, HPos::Right)?;
     }
     Ok(())
 }
@@ -290,16 +313,16 @@ fn colour(at: usize) -> RGBColor {
     COLOURS[at % COLOURS.len()]
 }
 
-fn bars(
+fn values_of(
     area: &Area<'_>,
     experiment: &Experiment,
     metric: Metric,
     scale: &Scale,
-    (bar, group): (i32, i32),
+    (first, bar, group): (i32, i32, i32),
 ) -> Result<()> {
     let floor = HEIGHT - BOTTOM;
     for (r, row) in experiment.rows.iter().enumerate() {
-        let left = LEFT + bar / 2 + r as i32 * group;
+        let left = first + bar / 2 + r as i32 * group;
         for (c, column) in experiment.columns.iter().enumerate() {
             let Some(point) = experiment.point(row, column) else {
                 continue;
@@ -307,14 +330,23 @@ fn bars(
             let value = metric.of(point);
             let x = left + c as i32 * bar;
             let y = floor - scale.pixels(value);
-            let shape = Rectangle::new([(x, y), (x + bar - 2, floor)], colour(c).filled());
-            area.draw(&shape).map_err(failed)?;
+            let paint = colour(c).filled();
+            if scale.is_log {
+                let dot = Circle::new((x + bar / 2 - 1, y), DOT_RADIUS, paint);
+                area.draw(&dot).map_err(failed)?;
+            } else {
+                let shape = Rectangle::new([(x, y), (x + bar - 2, floor)], paint);
+                area.draw(&shape).map_err(failed)?;
+            }
             // Narrow bars leave no room for numbers side by side.
             if bar >= 30 {
                 text(
                     area,
                     &number(value),
-                    (x + bar / 2 - 1, y - 8),
+                    (
+                        x + bar / 2 - 1,
+                        y - 8 - DOT_RADIUS * i32::from(scale.is_log),
+                    ),
                     11,
                     HPos::Center,
                 )?;
@@ -373,7 +405,18 @@ mod tests {
         assert!(near.contains("Fig. 4") && !near.contains("logarithmic"));
         let far = to_svg(&experiment([10.0, 20.0, 30.0, 4000.0]), Metric::Iops).unwrap();
         assert!(far.contains("logarithmic"));
-        assert_eq!(far.matches("<rect").count(), 1 + 2 + 4);
+        assert_eq!(near.matches("<rect").count(), 1 + 2 + 4);
+        assert_eq!(far.matches("<rect").count(), 1 + 2);
+        assert_eq!(far.matches("<circle").count(), 4);
+    }
+
+    #[test]
+    fn ticks_have_no_digits_that_say_nothing() {
+        let labels = [0.0, 2.5, 20.0, 250.0, 1000.0, 10_000.0, 12_500.0, 1e6].map(tick_label);
+        assert_eq!(
+            labels,
+            ["0", "2.5", "20", "250", "1000", "10k", "12.5k", "1M"]
+        );
     }
 
     #[test]
