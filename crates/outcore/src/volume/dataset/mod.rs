@@ -549,8 +549,8 @@ fn read_label(drive: &VolumeDrive) -> Result<Label> {
         let error = Error::io(OPEN, &error).drive(&drive.name).path(&path);
         match error.raw_errno() {
             Some(code) if code == Errno::NOENT.raw_os_error() => error.hint(
-                "mount it; if it was replaced, the volume's data are lost: remove the folders \
-                 `outcore-volume` on its drives, and `outcore volume create` makes another",
+                "the drive is not mounted, or was replaced by an empty one; once the folders \
+                 `outcore-volume` on the others are removed, `outcore volume create` makes a new volume",
             ),
             _ => error,
         }
