@@ -269,6 +269,9 @@ pub struct GcConfig {
     pub wear_threshold: u32,
     /// Collections that a plane runs at a time, and its reserve of free blocks.
     pub concurrent: u32,
+    /// Collected data goes into blocks of its own, apart from what users write: what survived a
+    /// collection is colder. Without, both fill the same blocks.
+    pub separate: bool,
 }
 
 impl Default for GcConfig {
@@ -283,6 +286,7 @@ impl Default for GcConfig {
             static_wear_levelling: false,
             wear_threshold: 100,
             concurrent: 4,
+            separate: true,
         }
     }
 }

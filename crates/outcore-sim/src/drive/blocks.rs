@@ -3,7 +3,7 @@
 //! Model: every queue has in every plane a frontier for user data, one for table pages and one
 //! for collected data (double write frontier: B. Van Houdt, "On the necessity of hot and cold data
 //! identification to reduce the write amplification in flash-based SSDs", Performance Evaluation
-//! 2014). With `compat` they are taken when the drive is built, as MQSim does; otherwise when they
+//! 2014); with `gc.separate = false` collected data goes to the users' frontier. With `compat` they are taken when the drive is built, as MQSim does; otherwise when they
 //! are first needed.
 //!
 //! Invariant: in every plane free + valid + invalid slots equal blocks x pages x slots; checked
@@ -232,13 +232,14 @@ impl Blocks {
     /// and crashes sooner or later; here [`Blocks::broken`] ends the run with an error.
     pub(crate) fn invalidate(&mut self, p: &Params, slot: u64) {
         let (word, bit) = self.bit(p, slot);
-        if self.invalid_bits[word] & bit != 0 {
+        let block = (slot / u64::from(p.pages * p.slots)) as usize;
+        let nothing_valid = self.planes[block / p.blocks as usize].valid == 0;
+        if self.invalid_bits[word] & bit != 0 || nothing_valid {
             assert!(p.compat, "a slot was invalidated twice");
             self.broken = true;
             return;
         }
         self.invalid_bits[word] |= bit;
-        let block = (slot / u64::from(p.pages * p.slots)) as usize;
         self.list[block].invalid += 1;
         let plane = &mut self.planes[block / p.blocks as usize];
         plane.invalid += 1;

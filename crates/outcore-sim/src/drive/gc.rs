@@ -445,7 +445,7 @@ impl Drive {
             }
             at = sibling;
         }
-        let Some(page) = self.take_page(plane, queue, Frontier::Collected, gathered) else {
+        let Some(page) = self.take_page(plane, queue, self.p.gc_frontier, gathered) else {
             self.plane_exhausted(plane);
             return;
         };

@@ -9,6 +9,7 @@
 //! whole nanoseconds, and link times are cut to whole nanoseconds; otherwise every die is its own
 //! unit and all times are exact to the picosecond.
 
+use super::blocks::Frontier;
 use crate::config::{
     Allocation, Cell, Compat, DriveConfig, GcPolicy, Interface, Policy, Suspension,
 };
@@ -189,6 +190,8 @@ pub(crate) struct Params {
     pub(crate) gc_threshold: u32,
     pub(crate) gc_hard_threshold: u32,
     pub(crate) gc_concurrent: u32,
+    /// Where collected data goes.
+    pub(crate) gc_frontier: Frontier,
     pub(crate) preemptible: bool,
     pub(crate) dynamic_wear: bool,
     pub(crate) static_wear: bool,
@@ -337,6 +340,11 @@ impl Params {
             gc_threshold: threshold,
             gc_hard_threshold: hard,
             gc_concurrent: concurrent,
+            gc_frontier: if config.gc.separate || compat {
+                Frontier::Collected
+            } else {
+                Frontier::Data
+            },
             preemptible: config.gc.preemptible,
             dynamic_wear: compat || config.gc.dynamic_wear_levelling,
             static_wear: compat || config.gc.static_wear_levelling,

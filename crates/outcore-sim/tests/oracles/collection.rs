@@ -246,6 +246,39 @@ fn naive_greedy(blocks: usize, pages: usize, load: f64, reserve: usize) -> f64 {
     1.0 + moves as f64 / writes as f64
 }
 
+#[test]
+fn collected_data_apart_from_new_data_saves_moves_where_some_is_hot() {
+    let amplification = |separate: bool, ratio: f64| {
+        let mut config = small();
+        let f = &mut config.flash;
+        (f.channels, f.chips, f.dies, f.planes) = (1, 1, 1, 1);
+        (f.blocks, f.pages, f.over_provisioning) = (256, 32, 0.2);
+        config.gc.policy = GcPolicy::Greedy;
+        config.gc.threshold = 0.02;
+        config.gc.concurrent = 2;
+        config.gc.separate = separate;
+        let mut writes = flow(0.0, 8, 16, 120_000);
+        writes.queue.occupancy = 1.0;
+        if let Origin::Synthetic(spec) = &mut writes.origin {
+            spec.addresses = Addresses::HotCold { ratio };
+        }
+        let options = RunOptions {
+            warm_up: 60_000,
+            ..RunOptions::default()
+        };
+        let summary = run(&config, &[writes], &options).unwrap().summary;
+        summary.write_amplification
+    };
+    let (hot, mixed) = (amplification(true, 0.1), amplification(false, 0.1));
+    let (even, even_mixed) = (amplification(true, 0.5), amplification(false, 0.5));
+    println!("hot {hot:.3}, mixed {mixed:.3}; uniform {even:.3}, mixed {even_mixed:.3}");
+    assert!(hot < 0.9 * mixed, "{hot} and {mixed}");
+    assert!(
+        (even / even_mixed - 1.0).abs() < 0.05,
+        "{even} and {even_mixed}"
+    );
+}
+
 /// A small drive that is short of free blocks.
 fn crowded() -> DriveConfig {
     let mut config = small();
