@@ -2,12 +2,14 @@
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
+RANDOM_DRIVES ?= 2000
+RANDOM_SEED ?= 1
 TARGET_DIR = $(or $(CARGO_TARGET_DIR),target)
 COMMAND = $(TARGET_DIR)/release/outcore
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint wheel install uninstall fuzz mutations test-parquet clean
+.PHONY: help build demo test lint wheel install uninstall fuzz mutations random-drives test-parquet clean
 
 help:
 	@echo 'make demo      generate 1 GiB, sort it in 256 MiB of memory, verify it, say how fast'
@@ -18,6 +20,7 @@ help:
 	@echo 'make wheel     the Python package, into dist/'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs nightly, cargo-fuzz)'
 	@echo 'make mutations damaged files through the simulator'"'"'s parsers, where there is no cargo-fuzz (a minute)'
+	@echo 'make random-drives  RANDOM_DRIVES=$(RANDOM_DRIVES) drives and workloads that nobody would build, through the simulator (minutes)'
 	@echo 'make test-parquet  what --features parquet adds (its library takes a minute or two to compile)'
 	@echo 'make bench-sort  other sorters and the drive itself, measured here (root; about 25 minutes)'
 	@echo 'make bench-primitives  shuffle, lines, map, filter, reduce, scan, gather (root; about 18 minutes)'
@@ -57,6 +60,10 @@ fuzz:
 
 mutations:
 	OUTCORE_MUTATIONS=30000 cargo test --release --package outcore-sim --test mutations
+
+random-drives:
+	OUTCORE_RANDOM_DRIVES=$(RANDOM_DRIVES) OUTCORE_RANDOM_SEED=$(RANDOM_SEED) \
+		cargo test --release --package outcore-sim --test random_drives
 
 test-parquet:
 	cargo test --package outcore-sim --features parquet --lib requests

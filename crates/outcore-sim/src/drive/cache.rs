@@ -28,6 +28,8 @@ struct Slot {
     bitmap: u64,
     stamp: Ps,
     unit: u32,
+    /// Whose data it is.
+    queue: u16,
     newer: u32,
     older: u32,
     state: State,
@@ -37,6 +39,7 @@ const NO_SLOT: Slot = Slot {
     bitmap: 0,
     stamp: 0,
     unit: NONE,
+    queue: 0,
     newer: NONE,
     older: NONE,
     state: State::Clean,
@@ -102,11 +105,12 @@ impl Slots {
         Some(at)
     }
 
-    fn insert(&mut self, unit: u32, bitmap: u64, stamp: Ps, state: State) {
+    fn insert(&mut self, queue: u16, unit: u32, bitmap: u64, stamp: Ps, state: State) {
         let at = self.slots.put(Slot {
             bitmap,
             stamp,
             unit,
+            queue,
             newer: NONE,
             older: NONE,
             state,
@@ -348,7 +352,7 @@ impl Drive {
                 sibling,
                 ..
             } = self.trs[at];
-            if let Some(slot) = self.store(pool, lpa, bitmap, stamp) {
+            if let Some(slot) = self.store(queue, lpa, bitmap, stamp) {
                 let tr = self.evicted_write(queue, slot);
                 evicted_sectors += sectors(slot.bitmap);
                 if evicted_last == NONE {
@@ -410,7 +414,8 @@ impl Drive {
     }
 
     /// Puts written sectors into a slot; returns the dirty slot that had to leave for it.
-    fn store(&mut self, pool: usize, unit: u32, bitmap: u64, stamp: Ps) -> Option<Slot> {
+    fn store(&mut self, queue: u16, unit: u32, bitmap: u64, stamp: Ps) -> Option<Slot> {
+        let pool = self.cache.pool(queue);
         let slots = &mut self.cache.pools[pool];
         if let Some(at) = slots.touch(unit) {
             let slot = &mut slots.slots[at];
@@ -420,13 +425,21 @@ impl Drive {
             return None;
         }
         let evicted = if slots.full() { slots.evict() } else { None };
-        slots.insert(unit, bitmap, stamp, State::Dirty);
+        slots.insert(queue, unit, bitmap, stamp, State::Dirty);
         evicted.filter(|slot| slot.state == State::Dirty && slot.unit != NONE)
     }
 
+    /// The write of a slot that left for data of `queue`. In a shared cache it may be another queue's;
+    /// MQSim takes its number within the other's range for one within the range of `queue`.
     fn evicted_write(&mut self, queue: u16, slot: Slot) -> u32 {
-        let mut write = Tr::new(Kind::Program, Source::Cache, queue, 0);
-        write.lpa = slot.unit;
+        let (mut owner, mut unit) = (slot.queue, slot.unit);
+        if self.p.compat && owner != queue {
+            let local = unit - self.map.base(owner);
+            unit = self.map.base(queue) + local % self.map.units(queue).max(1);
+            owner = queue;
+        }
+        let mut write = Tr::new(Kind::Program, Source::Cache, owner, 0);
+        write.lpa = unit;
         write.bitmap = slot.bitmap;
         write.bytes = sectors(slot.bitmap) * SECTOR_BYTES;
         write.stamp = slot.stamp;
@@ -518,7 +531,7 @@ impl Drive {
         }
         let evicted = if slots.full() { slots.evict() } else { None };
         let dirty = evicted.filter(|slot| slot.state == State::Dirty && slot.unit != NONE);
-        slots.insert(unit, bitmap, stamp, State::Clean);
+        slots.insert(queue, unit, bitmap, stamp, State::Clean);
         if let Some(slot) = dirty {
             let write = self.evicted_write(queue, slot);
             self.trs[write].class = 1;

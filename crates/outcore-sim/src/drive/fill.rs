@@ -14,7 +14,9 @@ use outcore::error::{Error, Result};
 
 use super::Drive;
 use super::blocks::Frontier;
-use super::states::{hot_cold_states, mean_field, random_pp_states, random_states, shift_to_mean};
+use super::states::{
+    hot_cold_states, mean_field, random_pp_states, random_states, shift_to_mean, steady_field,
+};
 use crate::config::GcPolicy;
 use crate::rng::Rng;
 use crate::workload::{Addresses, FlowConfig, Origin, Pace, Streams, Synthetic};
@@ -85,7 +87,8 @@ impl Drive {
             // Units leave the list from its end.
             list.reverse();
         }
-        let load = self.load(occupancy);
+        // A drive that is fuller than that fits or not, whatever the distribution.
+        let load = self.load(occupancy).clamp(0.0, 0.999);
         let states = self.steady_states(Pattern::Uniform, load, occupancy, 0.5);
         self.place_filled(queue, planes, &states)?;
         if !self.p.resident {
@@ -115,6 +118,16 @@ impl Drive {
                 (Pattern::Streaming, 0.0, None)
             }
         };
+        if self.p.gc_threshold >= self.p.blocks {
+            return Err(Error::usage(
+                "precondition drive",
+                format!(
+                    "collection is to keep all {} blocks of a plane free",
+                    self.p.blocks
+                ),
+            )
+            .hint("lower GC_Exec_Threshold"));
+        }
         let load = self.load(occupancy);
         let states = self.steady_states(pattern, load, occupancy, hot_ratio);
         let total: f64 = states.iter().sum();
@@ -122,10 +135,11 @@ impl Drive {
             return Err(Error::usage(
                 "precondition drive",
                 format!(
-                    "the steady state for an occupancy of {occupancy} has probability {total:.3}"
+                    "collection has no steady state with an occupancy of {occupancy}: data would fill {load:.3} of \
+                     the blocks that collection does not keep free"
                 ),
             )
-            .hint("lower Initial_Occupancy_Percentage"));
+            .hint("lower Initial_Occupancy_Percentage, or raise Overprovisioning_Ratio"));
         }
         let base = self.map.base(queue);
         let mut planes: Vec<Vec<u32>> = vec![Vec::new(); self.p.plane_count as usize];
@@ -436,9 +450,14 @@ impl Drive {
             states[pages as usize] = load;
             return states;
         }
+        let field = if self.p.compat {
+            mean_field
+        } else {
+            steady_field
+        };
         let states = match self.p.gc_policy {
-            GcPolicy::Greedy | GcPolicy::Fifo => mean_field(pages, load, GREEDY_CHOICES),
-            GcPolicy::Rga => mean_field(pages, load, self.p.gc_choices),
+            GcPolicy::Greedy | GcPolicy::Fifo => field(pages, load, GREEDY_CHOICES),
+            GcPolicy::Rga => field(pages, load, self.p.gc_choices),
             GcPolicy::Random | GcPolicy::RandomP => random_states(pages, load),
             GcPolicy::RandomPp => random_pp_states(
                 pages,

@@ -160,6 +160,11 @@ impl Mapping {
         self.domains[usize::from(queue)].sectors
     }
 
+    /// Mapping units of a queue's range.
+    pub(super) fn units(&self, queue: u16) -> u32 {
+        self.domains[usize::from(queue)].units
+    }
+
     pub(super) fn base(&self, queue: u16) -> u32 {
         self.domains[usize::from(queue)].base
     }
@@ -175,7 +180,8 @@ impl Mapping {
     #[inline]
     pub(super) fn prefetch_slot(&self, p: &Params, queue: u16, inside: u64) {
         let (unit, _) = p.unit_of_sector(inside);
-        let at = (u64::from(self.base(queue)) + unit) as usize;
+        // N.B. MQSim's generator leaves the range now and then.
+        let at = u64::from(self.base(queue)).wrapping_add(unit) as usize;
         crate::hot::prefetch(&self.slot_of, at);
         self.written.prefetch(at);
     }
