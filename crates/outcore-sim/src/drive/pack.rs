@@ -5,7 +5,9 @@
 //! whole drive, a channel, a die or a plane, as the allocation allows) has one page under
 //! construction; when it is full, or has waited `pack_wait`, it is programmed on the plane of the
 //! class with the fewest operations waiting, planes taken in turn among equals (MQMS, "dynamic
-//! allocation" and "fine-grained mapping"). A partly written unit is read first and merged.
+//! allocation" and "fine-grained mapping"). A page whose time is up while every die of its class has
+//! programs to do stays open, once, for as long as it would have queued behind them: what is
+//! programmed half empty under load costs collection. A partly written unit is read first and merged.
 //!
 //! Invariants: a unit is either mapped, or in flight in exactly one page under construction or
 //! program; reads of a unit in flight are served from DRAM. Memory: one node a unit in flight.
@@ -25,6 +27,8 @@ struct Open {
     count: u32,
     /// The timer that will program it, if no newer one was set.
     due: Ps,
+    /// Its time was up, and it waits behind the programs that were there before it.
+    behind: bool,
     queue: u16,
 }
 
@@ -33,6 +37,7 @@ const EMPTY: Open = Open {
     last: NONE,
     count: 0,
     due: 0,
+    behind: false,
     queue: 0,
 };
 
@@ -406,6 +411,7 @@ impl Drive {
                 last: tr,
                 count: 1,
                 due: self.now + self.p.pack_wait,
+                behind: false,
                 queue,
             };
             if self.p.slots > 1 {
@@ -424,9 +430,24 @@ impl Drive {
 
     pub(super) fn pack_timer(&mut self, class: u32) {
         let open = self.pack.open[class as usize];
-        if open.count > 0 && open.due == self.now {
-            self.program_open(class);
+        if open.count == 0 || open.due != self.now {
+            return;
         }
+        let (first, count) = self.planes_of_class(class);
+        let units = (first..first + count).map(|plane| self.p.unit_of_plane(plane));
+        let ahead = units.map(|unit| self.programs_ahead(unit)).min();
+        let ahead = ahead.filter(|programs| *programs > 0 && !open.behind);
+        let Some(programs) = ahead else {
+            self.program_open(class);
+            return;
+        };
+        // The planes of a die share commands.
+        let commands = u64::from(programs.div_ceil(self.p.planes));
+        let open = &mut self.pack.open[class as usize];
+        open.behind = true;
+        open.due = self.now + commands * self.p.program_mean_ps();
+        let due = open.due;
+        self.schedule(due, event_kind::PACK, class);
     }
 
     fn program_open(&mut self, class: u32) {
@@ -491,9 +512,12 @@ impl Drive {
     fn choose_plane(&mut self, class: u32, queue: u16) -> Option<u32> {
         let (first, count) = self.planes_of_class(class);
         let (next, left) = self.pack.stripe[class as usize];
-        if left > 0 && self.blocks.pool(&self.p, next) >= self.p.gc_concurrent {
+        if left > 0
+            && self.blocks.pool(&self.p, next) >= self.p.gc_concurrent
+            && (self.phy.idle(self.p.unit_of_plane(next)) || !self.has_idle_die(first, count))
+        {
             // The planes of one die follow each other, so that they can share a command.
-            self.pack.stripe[class as usize] = (next + 1, left - 1);
+            self.pack.stripe[class as usize] = (self.next_of_die(next), left - 1);
             return Some(next);
         }
         self.pack.stripe[class as usize].1 = 0;
@@ -528,6 +552,20 @@ impl Drive {
         best.map(|(_, plane)| self.start_stripe(class, plane, shared))
     }
 
+    /// Some die of the class has nothing to do.
+    fn has_idle_die(&self, first: u32, count: u32) -> bool {
+        let dies = (first..first + count).step_by(self.p.planes as usize);
+        dies.into_iter()
+            .any(|plane| self.unit_load(self.p.unit_of_plane(plane)) == 0)
+    }
+
+    /// The plane after this one in its die, the first after the last: no plane of a die gets more of the
+    /// writes than the others.
+    fn next_of_die(&self, plane: u32) -> u32 {
+        let at = plane % self.p.planes;
+        plane - at + (at + 1) % self.p.planes
+    }
+
     /// Begins to fill the die of `plane`, when the class has all of it.
     fn start_stripe(&mut self, class: u32, plane: u32, shared: bool) -> u32 {
         let planes = self.p.planes;
@@ -535,8 +573,7 @@ impl Drive {
         if shared || count < planes || planes == 1 {
             return plane;
         }
-        let left = planes - 1 - plane % planes;
-        self.pack.stripe[class as usize] = (plane + 1, left);
+        self.pack.stripe[class as usize] = (self.next_of_die(plane), planes - 1);
         plane
     }
 

@@ -148,6 +148,15 @@ impl Drive {
         self.tsu.units[unit as usize].pending + u32::from(!self.phy.idle(unit))
     }
 
+    /// Programs waiting or running at a unit.
+    pub(super) fn programs_ahead(&self, unit: u32) -> u32 {
+        let state = &self.tsu.units[unit as usize];
+        let own = [state.gc_programs.count, state.table_programs.count];
+        let users = state.programs.iter().map(|list| list.count);
+        let running = self.phy.status(unit) == Status::Programming;
+        users.chain(own).sum::<u32>() + u32::from(running)
+    }
+
     /// Ends a batch: the outermost end queues everything and looks for idle channels.
     pub(super) fn close_batch(&mut self) {
         assert!(self.tsu.depth > 0, "a batch was closed twice");
