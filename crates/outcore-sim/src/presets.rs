@@ -10,7 +10,7 @@ use outcore::error::{Error, Result};
 use crate::config::DriveConfig;
 use crate::drive::{Caching, QueueConfig};
 use crate::mqsim::mqsim_defaults;
-use crate::report::FlowSummary;
+use crate::report::Summary;
 use crate::run::{RunOptions, run};
 use crate::units::nearest;
 use crate::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
@@ -263,16 +263,25 @@ impl Preset {
     }
 
     /// The same drive with smaller planes: parallelism and times are the same, a run builds and
-    /// fills it in a moment. At least 128 blocks of 32 pages stay: with fewer the collector's
-    /// reserve would eat the over-provisioning. An erase takes as much less time as a block has
-    /// fewer pages, so that erasing costs the same a page.
+    /// fills it in a moment. At least 128 blocks of 32 pages stay, and the host sees so much less that
+    /// data fills as large a share of what collection leaves: the blocks that it keeps to itself are
+    /// more of few blocks than of many, and would eat the over-provisioning. An erase takes as much less time as a block has
+    /// fewer pages, so that erasing costs the same a page; it may be suspended for the same share of
+    /// that time. What one read waits for an erase that is not suspended is shorter all the same.
     pub fn scaled(&self, blocks: u32, pages: u32) -> Result<DriveConfig> {
         let mut config = self.config()?;
+        let usable = usable_share(&config);
         let flash = &mut config.flash;
         let before = u64::from(flash.pages);
         flash.blocks = flash.blocks.min(blocks.max(128));
         flash.pages = flash.pages.min(pages.max(32));
-        flash.erase.0 = flash.erase.0 * u64::from(flash.pages) / before;
+        let shorter = |time: u64| time * u64::from(flash.pages) / before;
+        let if_left = &mut config.scheduling.suspend_erase_if_left.0;
+        *if_left = shorter(*if_left);
+        flash.erase.0 = shorter(flash.erase.0);
+        let share = usable_share(&config) / usable;
+        let over_provisioning = &mut config.flash.over_provisioning;
+        *over_provisioning = 1.0 - (1.0 - *over_provisioning) * share;
         Ok(config)
     }
 
@@ -292,6 +301,16 @@ impl Preset {
         let a_block = pages.div_ceil(blocks).clamp(32, u64::from(f.pages));
         self.scaled(blocks as u32, a_block as u32)
     }
+}
+
+/// Share of a plane's blocks that can be full of data at a time: without those that collection keeps
+/// free, the two that are being written, and two to three that are being collected (as simulated: the
+/// write amplification of pm9a3 is then that of 512 blocks a plane with 128, too).
+fn usable_share(config: &DriveConfig) -> f64 {
+    const IN_USE: f64 = 4.5;
+    let blocks = f64::from(config.flash.blocks);
+    let free = (config.gc.threshold * blocks).max(f64::from(config.gc.concurrent));
+    (1.0 - (free + IN_USE) / blocks).max(0.01)
 }
 
 /// Random reads of 4 KiB a second, at each of `depths`: how a drive saturates.
@@ -315,7 +334,7 @@ fn random_reads(config: &DriveConfig, depth: u32, requests: u64) -> Result<f64> 
         requests,
         addresses: Addresses::Uniform,
     };
-    Ok(load.total(&config)?.iops)
+    Ok(load.run(&config, 0)?.total.iops)
 }
 
 /// A closed loop on a full drive.
@@ -328,7 +347,7 @@ struct Load {
 }
 
 impl Load {
-    fn total(&self, config: &DriveConfig) -> Result<FlowSummary> {
+    fn run(&self, config: &DriveConfig, warm_up: u64) -> Result<Summary> {
         let flow = FlowConfig {
             name: "load".to_owned(),
             queue: QueueConfig {
@@ -348,7 +367,11 @@ impl Load {
                 requests: self.requests,
             }),
         };
-        Ok(run(config, &[flow], &RunOptions::default())?.summary.total)
+        let options = RunOptions {
+            warm_up,
+            ..RunOptions::default()
+        };
+        Ok(run(config, &[flow], &options)?.summary)
     }
 }
 
@@ -358,7 +381,18 @@ pub fn measure(config: &DriveConfig, figure: Figure) -> Result<f64> {
         Figure::SequentialRead => (1.0, 256, 64, 20_000, Addresses::Streaming),
         Figure::SequentialWrite => (0.0, 256, 64, 20_000, Addresses::Streaming),
         Figure::RandomRead => (1.0, 8, 512, 300_000, Addresses::Uniform),
-        Figure::RandomWrite => (0.0, 8, 256, 400_000, Addresses::Uniform),
+        // An eighth of the drive, after another one that leaves its planes out of step.
+        Figure::RandomWrite => (
+            0.0,
+            8,
+            256,
+            config.physical_bytes() / 16_384,
+            Addresses::Uniform,
+        ),
+    };
+    let warm_up = match figure {
+        Figure::RandomWrite => requests / 2,
+        _ => 0,
     };
     let mut config = config.clone();
     // Data sheets give sequential writes to a fresh drive, random ones to a full one.
@@ -370,7 +404,7 @@ pub fn measure(config: &DriveConfig, figure: Figure) -> Result<f64> {
         requests,
         addresses,
     };
-    let total = load.total(&config)?;
+    let total = load.run(&config, warm_up)?.total;
     Ok(match figure {
         Figure::SequentialRead | Figure::SequentialWrite => total.bytes_per_s,
         Figure::RandomRead | Figure::RandomWrite => total.iops,
@@ -425,6 +459,55 @@ mod tests {
     fn a_misspelt_preset_names_the_nearest() {
         let error = preset("pm9a4").unwrap_err().to_string();
         assert!(error.contains("did you mean `pm9a3`?"), "{error}");
+    }
+
+    #[test]
+    fn drives_have_the_capacity_on_their_label() {
+        let labels = [
+            ("pm9a3", 3840),
+            ("pm1733", 3840),
+            ("p41", 1000),
+            ("970pro", 512),
+            ("pm963", 960),
+        ];
+        for (name, gigabytes) in labels {
+            let config = preset(name).unwrap().config().unwrap();
+            let seen = config.physical_bytes() as f64 * (1.0 - config.flash.over_provisioning);
+            let label = f64::from(gigabytes) * 1e9;
+            assert!((seen / label - 1.0).abs() < 0.002, "{name}: {seen}");
+        }
+    }
+
+    #[test]
+    fn a_drive_made_smaller_leaves_collection_as_large_a_share() {
+        let full = preset("pm9a3").unwrap();
+        let spare =
+            |config: &DriveConfig| usable_share(config) / (1.0 - config.flash.over_provisioning);
+        let (whole, small) = (full.config().unwrap(), full.scaled(128, 32).unwrap());
+        assert!((spare(&whole) / spare(&small) - 1.0).abs() < 1e-9);
+        assert!(small.flash.over_provisioning > whole.flash.over_provisioning);
+        let same = full.scaled(whole.flash.blocks, whole.flash.pages).unwrap();
+        let moved = same.flash.over_provisioning - whole.flash.over_provisioning;
+        assert!(moved.abs() < 1e-12);
+    }
+
+    #[test]
+    fn erases_are_suspended_however_small_the_drive_is_made() {
+        for size in [(128, 32), (256, 64)] {
+            let mut config = preset("pm9a3").unwrap().scaled(size.0, size.1).unwrap();
+            config.scheduling.suspension = crate::config::Suspension::Erase;
+            config.precondition = true;
+            let load = Load {
+                reads: 0.5,
+                sectors: 8,
+                depth: 64,
+                requests: 300_000,
+                addresses: Addresses::Uniform,
+            };
+            let counters = load.run(&config, 0).unwrap().counters;
+            let (erases, suspended) = (counters.block_erases, counters.suspensions);
+            assert!(erases > 100 && suspended > erases / 20, "{counters:?}");
+        }
     }
 
     #[test]
