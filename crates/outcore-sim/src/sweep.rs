@@ -276,9 +276,11 @@ pub fn to_svg(points: &[Point], metric: Metric) -> Result<String> {
     let is_logarithmic = are_numbers && least > 0.0 && xs().fold(0.0, f64::max) / least > 16.0;
     let key = points.first().and_then(|point| point.settings.first());
     let key = key.map(|(key, _)| key.clone()).unwrap_or_default();
-    let scale = match is_logarithmic {
-        true => Scale::Log10,
-        false => Scale::Linear,
+    let doubles = xs().all(|x| (x / least).log2().fract() == 0.0);
+    let scale = match (is_logarithmic, doubles) {
+        (true, true) => Scale::Log2,
+        (true, false) => Scale::Log10,
+        (false, _) => Scale::Linear,
     };
     Chart {
         title: format!("{label} over {key}"),
