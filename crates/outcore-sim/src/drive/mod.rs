@@ -2,9 +2,10 @@
 //!
 //! Model: the architecture of MQSim (Tavakkol et al., "MQSim: A Framework for Enabling Realistic
 //! Studies of Modern Multi-Queue SSD Devices", FAST 2018), written anew: queue pairs and link
-//! ([`link`]), the block layer's throttle in front of them ([`throttle`]), data cache ([`cache`]), mapping and its cache ([`map`]), blocks ([`blocks`]),
-//! packing of units smaller than a page ([`pack`]), scheduling ([`tsu`]), chips and buses
-//! ([`phy`]), collection and wear levelling ([`gc`]), preconditioning ([`fill`], [`fresh`]).
+//! ([`link`]), the block layer's throttle in front of them ([`throttle`]), data cache ([`cache`]),
+//! mapping and its cache ([`map`]), blocks ([`blocks`]), packing of units smaller than a page
+//! ([`pack`]), scheduling ([`tsu`]), chips and buses ([`phy`]), collection and wear levelling ([`gc`]), preconditioning ([`fill`],
+//! [`fill_mqsim`], [`fresh`]).
 //!
 //! Invariants, asserted in release builds too: time never runs backwards; a plane's free, valid
 //! and invalid pages add up to all its pages; a finished request has no open operation; when the
@@ -18,6 +19,7 @@ pub(crate) mod blocks;
 mod cache;
 mod cmt;
 pub(crate) mod fill;
+mod fill_mqsim;
 mod fresh;
 mod gc;
 mod link;
