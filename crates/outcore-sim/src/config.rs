@@ -159,7 +159,8 @@ pub struct MappingConfig {
     pub cache: Size,
     /// Sharing of that cache between queues.
     pub cache_sharing: Sharing,
-    /// How long a partly filled page waits for more data before it is programmed.
+    /// How long a partly filled page waits for more data before it is programmed; where every die that
+    /// could take it has programs to do, about as long as those take.
     pub pack_wait: Time,
 }
 

@@ -241,13 +241,12 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// The figures as they stand; the run adds what was lost and its warnings.
     pub(crate) fn new<'a>(
         name: &str,
         end_ps: Ps,
         flows: impl Iterator<Item = &'a FlowStats>,
         drive: &Drive,
-        lost: u64,
-        warnings: Vec<String>,
     ) -> Self {
         let mut total = FlowStats::new("total");
         let mut summaries = Vec::new();
@@ -260,14 +259,14 @@ impl Summary {
             drive: name.to_owned(),
             flows: summaries,
             total: total.summary(end_ps),
-            lost_requests: lost,
+            lost_requests: 0,
             write_amplification: counters.write_amplification(),
             energy_joules: counters.energy_joules(end_ps),
             wear: drive.wear(),
             breakdown: Breakdown::of(drive, end_ps),
             counters: counters.clone(),
             digest: format!("{:016x}", total.digest),
-            warnings,
+            warnings: Vec::new(),
         }
     }
 }

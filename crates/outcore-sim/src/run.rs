@@ -3,7 +3,9 @@
 //! Contract: [`run`] builds the drive, preconditions it when the configuration says so, executes
 //! every event and checks that nothing is left over. The same inputs give the same
 //! [`Summary::digest`](crate::report::Summary) on every machine. With a warm-up everything that is
-//! reported begins when it has ended: a drive in the steady state of its own load, made by writing.
+//! reported begins when it has ended and ends with the last request: a drive in the steady state of its
+//! own load, made by writing. What the drive's cache then still has to write was there when the counting
+//! began, too, and counts no second time. Without a warm-up it does count.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,6 +21,9 @@ use crate::workload::{FlowConfig, Flows, Origin};
 
 /// Events between two questions whether to go on: less than a millisecond.
 pub(crate) const WATCH_EVENTS: u32 = 4096;
+
+/// The same where the run looks for the end of the warm-up and of the flows: how finely they are found.
+const WARM_UP_EVENTS: u32 = 64;
 
 /// Asks now and then whether a run is to go on, for callers that may be interrupted.
 #[derive(Clone)]
@@ -52,8 +57,8 @@ impl fmt::Debug for Watch {
 pub struct RunOptions {
     /// Keep every completed request.
     pub keep_log: bool,
-    /// Requests that are served before anything is counted, up to the next of the moments at which
-    /// `watch` is asked. Times are counted from there, requests in flight then are counted whole.
+    /// Requests that are served before anything is counted, to within a few. Times are counted from
+    /// there until the last request has been served; requests in flight then are counted whole.
     pub warm_up: u64,
     /// What becomes of lists of requests that reach beyond the drive.
     pub fit: Fit,
@@ -106,6 +111,12 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
     host.start(&mut drive);
     let mut started = Instant::now();
     let mut measured_from = (options.warm_up == 0).then_some(0);
+    let mut measured = None;
+    let events = if options.warm_up == 0 {
+        WATCH_EVENTS
+    } else {
+        WARM_UP_EVENTS
+    };
     'events: loop {
         options.watch.check()?;
         if measured_from.is_none() && drive.stats().completed >= options.warm_up {
@@ -114,10 +125,19 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
             host.restart_counters();
             started = Instant::now();
         }
-        for _ in 0..WATCH_EVENTS {
+        for _ in 0..events {
             if !drive.step(&mut host)? {
                 break 'events;
             }
+        }
+        if let Some(from) = measured_from
+            && options.warm_up > 0
+            && measured.is_none()
+            && host.have_ended()
+        {
+            drive.settle_counters();
+            let time = drive.now() - from;
+            measured = Some(Summary::new(&config.name, time, host.stats(), &drive));
         }
     }
     let loop_seconds = started.elapsed().as_secs_f64();
@@ -146,14 +166,11 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
                 .to_owned(),
         );
     }
-    let summary = Summary::new(
-        &config.name,
-        drive.now() - measured_from,
-        host.stats(),
-        &drive,
-        lost,
-        warnings,
-    );
+    let time = drive.now() - measured_from;
+    let mut summary =
+        measured.unwrap_or_else(|| Summary::new(&config.name, time, host.stats(), &drive));
+    summary.lost_requests = lost;
+    summary.warnings = warnings;
     Ok(Outcome {
         summary,
         log: host.take_log(),

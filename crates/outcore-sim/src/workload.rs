@@ -294,6 +294,8 @@ enum Running {
 pub(crate) struct Flow {
     running: Running,
     generated: u64,
+    /// It has made its last request.
+    is_exhausted: bool,
     pub(crate) stats: FlowStats,
 }
 
@@ -332,6 +334,7 @@ impl Flows {
                             }
                         };
                     Flow {
+                        is_exhausted: matches!(&running, Running::List { list, .. } if list.items.is_empty()),
                         running,
                         generated: 0,
                         stats: FlowStats::new(&config.name),
@@ -359,6 +362,13 @@ impl Flows {
     /// Completed requests, when they are kept.
     pub fn take_log(&mut self) -> Vec<Done> {
         self.log.take().unwrap_or_default()
+    }
+
+    /// Whether every flow has made all of its requests, and all of those have been completed.
+    pub fn have_ended(&self) -> bool {
+        self.flows
+            .iter()
+            .all(|flow| flow.is_exhausted && flow.stats.serviced == flow.stats.generated)
     }
 
     /// Results of the flows.
@@ -389,6 +399,7 @@ impl Flows {
     fn submit_next(&mut self, drive: &mut Drive, at: usize) -> bool {
         let flow = &mut self.flows[at];
         let now = drive.now();
+        flow.is_exhausted = true;
         let (op, lba, sectors) = match &mut flow.running {
             Running::Synthetic(generator) => {
                 let spec = &generator.spec;
@@ -429,6 +440,7 @@ impl Flows {
                 (item.op, lba, item.sectors)
             }
         };
+        flow.is_exhausted = false;
         flow.generated += 1;
         flow.stats.generated += 1;
         drive.submit(at as u16, op, lba, sectors, now, 0);

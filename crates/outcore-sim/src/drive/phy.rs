@@ -41,6 +41,8 @@ struct Unit {
     /// Time that the command takes in the array.
     array: Ps,
     array_busy: bool,
+    /// Since when the array's time is not yet in the counters.
+    uncounted_since: Ps,
     suspended: List,
     suspended_kind: Status,
     left: Ps,
@@ -67,6 +69,7 @@ impl Phy {
             finish: 0,
             array: 0,
             array_busy: false,
+            uncounted_since: 0,
             suspended: List::EMPTY,
             suspended_kind: Status::Idle,
             left: 0,
@@ -204,11 +207,19 @@ impl Drive {
         state.status = Status::Idle;
         state.array_busy = false;
         self.stats.suspensions += 1;
-        self.stats.array_ps -= state.left;
+        self.stats.array_ps += self.now - state.uncounted_since;
         if state.suspended_kind == Status::Programming {
             self.p.suspend_program
         } else {
             self.p.suspend_erase
+        }
+    }
+
+    /// Brings what the arrays have worked until now into the counters.
+    pub(super) fn count_array_time(&mut self) {
+        for state in self.phy.units.iter_mut().filter(|state| state.array_busy) {
+            self.stats.array_ps += self.now - state.uncounted_since;
+            state.uncounted_since = self.now;
         }
     }
 
@@ -223,9 +234,9 @@ impl Drive {
         state.status = state.suspended_kind;
         state.finish = self.now + state.left;
         state.array_busy = true;
+        state.uncounted_since = self.now;
         state.untouchable_until = self.now + grace;
         let finish = state.finish;
-        self.stats.array_ps += state.left;
         self.schedule(finish, event_kind::ARRAY_DONE, unit);
     }
 
@@ -240,11 +251,11 @@ impl Drive {
             Kind::Program => Status::Programming,
             Kind::Erase => Status::Erasing,
         };
-        self.stats.array_ps += time;
         let state = &mut self.phy.units[unit as usize];
         state.status = status;
         state.finish = self.now + time;
         state.array_busy = true;
+        state.uncounted_since = self.now;
         self.schedule(self.now + time, event_kind::ARRAY_DONE, unit);
         self.phy.busy[channel as usize] = false;
         self.channel_free(channel);
@@ -290,6 +301,7 @@ impl Drive {
         let channel = self.p.channel_of_unit(unit);
         let state = &mut self.phy.units[unit as usize];
         state.array_busy = false;
+        self.stats.array_ps += self.now - state.uncounted_since;
         let head = state.active.head;
         match self.trs[head].kind {
             Kind::Read => self.reads_ready(unit, channel),

@@ -163,8 +163,14 @@ pub struct Wear {
 }
 
 impl Drive {
+    /// Brings the counters up to now, in the midst of a run.
+    pub(crate) fn settle_counters(&mut self) {
+        self.count_array_time();
+    }
+
     /// Begins to count anew; what is in flight is counted when it ends.
     pub fn restart_counters(&mut self) {
+        self.settle_counters();
         self.throttle.restart_counters();
         let before = std::mem::take(&mut self.stats);
         self.stats = DriveStats {

@@ -458,7 +458,8 @@ fn write_point(
     let run_options = RunOptions {
         warm_up: match state {
             State::Sustained => requests / 2,
-            _ => 0,
+            // A burst lasts from the first request served to the last: collection goes on after it.
+            _ => 1,
         },
         ..RunOptions::default()
     };

@@ -183,6 +183,34 @@ fn suspending_programs_shortens_reads() {
 }
 
 #[test]
+fn a_short_window_after_a_warm_up_sees_the_rate_of_a_long_one() {
+    let mut config = small();
+    config.precondition = false;
+    config.scheduling.suspension = Suspension::ProgramErase;
+    config.flash.suspend_program = Time(5 * US);
+    let window = |requests: u64| {
+        let mut writes = flow(0.1, 16, 16, 20_000);
+        writes.queue.caching = Caching::Write;
+        let options = RunOptions {
+            warm_up: 20_000 - requests,
+            ..RunOptions::default()
+        };
+        run(&config, &[writes], &options).unwrap().summary
+    };
+    let (short, long) = (window(1_000), window(10_000));
+    assert!(long.counters.suspensions > 0);
+    // The cache is as full when the last request has been served as when the counting began.
+    let ratio = short.total.iops / long.total.iops;
+    assert!((ratio - 1.0).abs() < 0.1, "{ratio}");
+    for (name, share) in [short, long]
+        .iter()
+        .flat_map(|summary| &summary.breakdown.utilisation)
+    {
+        assert!(*share < 1.01, "{name} {share}");
+    }
+}
+
+#[test]
 fn fine_units_and_free_choice_multiply_the_rate_of_small_writes() {
     let mut config = small();
     config.flash.page = Size(16384);
