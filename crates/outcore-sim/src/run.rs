@@ -117,8 +117,13 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
     } else {
         WARM_UP_EVENTS
     };
+    let mut unwatched = WATCH_EVENTS;
     'events: loop {
-        options.watch.check()?;
+        if unwatched >= WATCH_EVENTS {
+            options.watch.check()?;
+            unwatched = 0;
+        }
+        unwatched += events;
         if measured_from.is_none() && drive.stats().completed >= options.warm_up {
             measured_from = Some(drive.now());
             drive.restart_counters();

@@ -239,6 +239,10 @@ impl Drive {
 
     /// Gives table page `at` a new physical page; `None` when its plane has none.
     fn place_table_page(&mut self, queue: u16, at: u32) -> Option<u32> {
+        if self.fault.is_some() {
+            // The run ends with this event; the old page may be gone already.
+            return None;
+        }
         let domain = &self.map.domains[usize::from(queue)];
         let plane = domain.order.plane(at);
         if let Some(old) = domain.table[at as usize].checked_sub(1) {
