@@ -17,6 +17,7 @@ use flate2::write::GzEncoder;
 use outcore::{Error, Result};
 
 const BUFFER_BYTES: usize = 128 << 10;
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// As `zstd` without options.
 const ZSTD_LEVEL: i32 = 3;
 
@@ -42,7 +43,7 @@ impl Compression {
     /// Whether a file that begins like this is compressed so.
     pub fn begins(self, prefix: &[u8]) -> bool {
         let magic: &[u8] = match self {
-            Compression::Gzip => b"\x1f\x8b",
+            Compression::Gzip => &GZIP_MAGIC,
             Compression::Zstd => b"\x28\xb5\x2f\xfd",
         };
         prefix.starts_with(magic)
@@ -96,8 +97,13 @@ impl<R: Read> Members<R> {
                 0 if !buffer.is_empty() => {}
                 got => return Ok(got),
             }
-            if is_at_end(member.get_mut())? {
+            let stream = member.get_mut();
+            if is_at_end(stream)? {
                 break;
+            }
+            if stream.fill_buf()?.first() != Some(&GZIP_MAGIC[0]) {
+                let cause = "what follows its end is no other gzip stream";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, cause));
             }
             let rest = self.member.take().map(GzDecoder::into_inner);
             self.member = rest.map(GzDecoder::new);
@@ -333,6 +339,7 @@ mod tests {
             assert_eq!(read(&[&first, padding, &second, padding]).unwrap(), text);
             let error = read(&[&first, padding, b"garbage"]).unwrap_err();
             assert_eq!(error.kind(), Kind::Corrupt);
+            assert!(error.to_string().contains("no other gzip"), "{error}");
         }
         assert!(read(&[&[0; 512]]).is_err(), "no member at all");
         assert!(read(&[b""]).is_err(), "an empty file is no gzip");
