@@ -24,21 +24,23 @@ class Moved:
 
     #: Bytes of data.
     bytes: int
-    #: Files.
+    #: Files and symbolic links.
     files: int
+    #: Sockets, pipes and devices of a directory that were left out, since they hold no data.
+    left_out: int = 0
 
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """A dataset, or a file packed in one."""
+    """A dataset, or a file, a symbolic link or an empty directory packed in one."""
 
-    #: Its name, without `@`.
+    #: Its name, without `@`; in names of packed files `\\xHH` stands for what is not printable.
     name: str
     #: Bytes of data.
     bytes: int
     #: Packed files; 1 for a file.
     files: int
-    #: Whether it is a packed directory.
+    #: Whether it is a packed directory, or an empty directory in one.
     is_directory: bool
 
 

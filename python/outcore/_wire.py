@@ -419,6 +419,7 @@ class MovedReply(TypedDict):
 
     bytes: int
     files: int
+    left_out: int
 
 
 class EntryReply(TypedDict):

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use outcore::config::DriveSet;
 use outcore::drive::Device;
 use outcore::volume::dataset::manifest::Contents;
+use outcore::volume::dataset::pack::{Entry, EntryKind};
 use outcore::volume::dataset::transfer::{self, Means};
 use outcore::volume::dataset::{DatasetVolume, Named, Watch, drives_of};
 use outcore::{Result, units};
@@ -25,12 +26,16 @@ use crate::run::Run;
 pub(crate) struct MovedReply {
     bytes: u64,
     files: u64,
+    left_out: u64,
 }
 
 impl From<Moved> for MovedReply {
     fn from(moved: Moved) -> Self {
-        let Moved { bytes, files } = moved;
-        MovedReply { bytes, files }
+        MovedReply {
+            bytes: moved.bytes,
+            files: moved.files,
+            left_out: moved.left_out.count,
+        }
     }
 }
 
@@ -185,14 +190,14 @@ pub(crate) fn list(
             return Ok(volume.list()?.into_iter().map(entry).collect());
         };
         let manifest = volume.manifest(&named(name)?.dataset)?;
-        let entries = transfer::index_of(volume, &manifest, means.budget)?;
-        let entry = |found: outcore::volume::dataset::pack::Entry| EntryReply {
-            is_directory: false,
+        let index = transfer::index_of(volume, &manifest, means.budget)?;
+        let entry = |found: &Entry| EntryReply {
+            is_directory: found.kind == EntryKind::Directory,
             bytes: found.len_bytes,
             files: 1,
-            name: found.name,
+            name: found.text(),
         };
-        Ok(entries.into_iter().map(entry).collect())
+        Ok(index.listed().map(entry).collect())
     })
 }
 

@@ -15,8 +15,8 @@ use outcore::config::DriveSet;
 use outcore::drive::{Device, Op};
 use outcore::memory::Budget;
 use outcore::volume::dataset::device::DatasetDevice;
+use outcore::volume::dataset::directory::{self, LeftOut};
 use outcore::volume::dataset::manifest::{Contents, Manifest};
-use outcore::volume::dataset::pack;
 use outcore::volume::dataset::transfer::{self, Means};
 use outcore::volume::dataset::writer::NewDataset;
 use outcore::volume::dataset::{DatasetVolume, Named, drives_of};
@@ -54,19 +54,32 @@ pub fn open(device: &Arc<dyn Device>, drives_file: &Path) -> Result<DatasetVolum
 }
 
 /// What was put, got or copied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moved {
     /// Bytes of data.
     pub bytes: u64,
     /// Files.
     pub files: u64,
+    /// What of a directory was left out.
+    pub left_out: LeftOut,
+}
+
+impl Moved {
+    /// One file.
+    fn file(bytes: u64) -> Self {
+        Moved {
+            bytes,
+            files: 1,
+            left_out: LeftOut::default(),
+        }
+    }
 }
 
 impl From<&Manifest> for Moved {
     fn from(manifest: &Manifest) -> Self {
         Moved {
-            bytes: manifest.len_bytes,
             files: manifest.files,
+            ..Moved::file(manifest.len_bytes)
         }
     }
 }
@@ -83,6 +96,8 @@ fn new_dataset(name: &Named, replace: bool) -> Result<NewDataset> {
         payload_bytes: None,
         replace,
         seed: fresh_seed(),
+        readers: 0o044,
+        attributes: None,
     })
 }
 
@@ -131,7 +146,11 @@ pub fn put(
     let failed = |error: io::Error| Error::io("put", &error).path(source);
     let kind = fs::metadata(source).map_err(failed)?.file_type();
     let manifest = if kind.is_dir() {
-        transfer::put_dir(volume, source, &new, means)?
+        let (manifest, left_out) = directory::put_dir(volume, source, &new, means)?;
+        return Ok(Moved {
+            left_out,
+            ..Moved::from(&manifest)
+        });
     } else if kind.is_file() {
         transfer::put_file(volume, source, &new, means)?
     } else if is_stream(kind) {
@@ -182,9 +201,9 @@ pub fn get_into(
     let manifest = volume.manifest(&name.dataset)?;
     refuse_directory("get", &manifest, name)?;
     let inside = name.inside.as_deref();
-    let (mut reader, bytes) = transfer::open(volume, &manifest, inside, means.budget)?;
-    transfer::get_stream(&mut reader, target, means.watch)?;
-    Ok(Moved { bytes, files: 1 })
+    let mut source = transfer::open(volume, &manifest, inside, means.budget)?;
+    transfer::get_stream(&mut source.reader, target, means.watch)?;
+    Ok(Moved::file(source.len_bytes))
 }
 
 /// Gets a dataset, or one file of it, as a file, a directory, into a pipe or on standard output.
@@ -203,9 +222,11 @@ pub fn get(
     }
     let manifest = volume.manifest(&name.dataset)?;
     if manifest.contents == Contents::Directory && name.inside.is_none() {
-        let files = transfer::get_dir(volume, &manifest, target, means)?;
-        let bytes = manifest.len_bytes;
-        return Ok(Moved { bytes, files });
+        let files = directory::get_dir(volume, &manifest, target, means)?;
+        return Ok(Moved {
+            files,
+            ..Moved::file(manifest.len_bytes)
+        });
     }
     let kind = fs::metadata(target).ok().map(|facts| facts.file_type());
     if kind.is_some_and(is_stream) {
@@ -222,9 +243,10 @@ pub fn get(
             .hint("allow overwriting with --force, or name another"));
     }
     let inside = name.inside.as_deref();
-    let (mut reader, bytes) = transfer::open(volume, &manifest, inside, means.budget)?;
-    transfer::get_file(&mut reader, bytes, target, replace, means)?;
-    Ok(Moved { bytes, files: 1 })
+    let source = transfer::open(volume, &manifest, inside, means.budget)?;
+    let bytes = source.len_bytes;
+    transfer::get_file(source, target, replace, means)?;
+    Ok(Moved::file(bytes))
 }
 
 /// Whether a dataset is one file, which may be read where it lies.
@@ -369,11 +391,8 @@ pub fn read(
     let (start_bytes, whole_bytes) = match &name.inside {
         None => (0, manifest.len_bytes),
         Some(inside) => {
-            let entries = transfer::index_of(volume, &manifest, means.budget)?;
-            let found = pack::find(&entries, inside).ok_or_else(|| {
-                let cause = format!("there is no {inside} in @{}", name.dataset);
-                Error::usage("look into dataset", cause)
-            })?;
+            let index = transfer::index_of(volume, &manifest, means.budget)?;
+            let found = index.find(inside)?;
             (found.offset_bytes, found.len_bytes)
         }
     };

@@ -10,6 +10,7 @@ use std::time::Instant;
 use clap::{Args, ValueHint};
 use outcore::job::Control;
 use outcore::volume::dataset::manifest::Contents;
+use outcore::volume::dataset::pack::{self, EntryKind};
 use outcore::volume::dataset::transfer::{self, Means};
 use outcore::volume::dataset::{DatasetVolume, Named, Watch};
 use outcore::{Result, units};
@@ -41,7 +42,8 @@ Examples:
 /// Put a file, a directory or standard input on a volume
 ///
 /// The dataset is striped over all drives, checksummed and sealed. A directory is packed with an index,
-/// so that its files can be read by their names.
+/// so that its files can be read by their names; symbolic links are kept as links, and sockets, pipes
+/// and devices are left out and counted. Permissions and times are kept.
 #[derive(Debug, Args)]
 #[command(after_long_help = PUT_EXAMPLES)]
 pub(crate) struct PutArgs {
@@ -210,9 +212,20 @@ fn run_transfer(
         ..Summary::since(started)
     };
     let seconds = summary.seconds;
-    context
-        .reporter
-        .summary(&summary.with("files", json!(moved.files)));
+    let left_out = &moved.left_out;
+    let summary = summary.with("files", json!(moved.files));
+    let summary = summary.with("left_out", json!(left_out.count));
+    context.reporter.summary(&summary);
+    if let Some(first) = &left_out.first {
+        let what = match left_out.count {
+            1 => "1 socket, pipe or device was".to_string(),
+            count => format!("{} sockets, pipes or devices were", units::count(count)),
+        };
+        let first = first.display();
+        context.reporter.note(&format!(
+            "{what} left out, since they hold no data: {first}"
+        ));
+    }
     context.reporter.human(&format!(
         "{} in {} file{}, {}: {}",
         units::bytes(moved.bytes),
@@ -241,8 +254,16 @@ pub(crate) fn list(context: &Context, args: &LsArgs) -> Result<u8> {
         Some(path) => {
             let named = volumes::named(path)?;
             let manifest = volume.manifest(&named.dataset)?;
-            for entry in transfer::index_of(&volume, &manifest, &volumes::budget())? {
-                say(&entry.name, entry.len_bytes, 1, "file");
+            let index = transfer::index_of(&volume, &manifest, &volumes::budget())?;
+            for entry in index.listed() {
+                let (name, kind) = match &entry.kind {
+                    EntryKind::File => (entry.text(), "file".to_string()),
+                    EntryKind::Directory => (entry.text() + "/", "empty directory".to_string()),
+                    EntryKind::Link { target } => {
+                        (entry.text(), format!("link to {}", pack::escape(target)))
+                    }
+                };
+                say(&name, entry.len_bytes, 1, &kind);
             }
         }
         None => {

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::memory::Pool;
+use crate::memory::{Budget, Pool, block_ceil};
 
 pub use crate::memory::BLOCK_BYTES;
 pub use io_buf::IoBuf;
@@ -151,6 +151,16 @@ pub trait Device: Send + Sync {
     fn explain(&self, _file: FileId, _offset_bytes: u64) -> Option<Error> {
         None
     }
+    /// Fills `into` from the beginning of a file, in one blocking call and through the page cache where there
+    /// is one: for many small files, each of which would cost more to open than to read. Gives the bytes
+    /// read; fewer than asked for mean the end of the file.
+    fn read_head(&self, path: &Path, into: &mut [u8]) -> Result<usize> {
+        let mut queue = self.queue(1)?;
+        let file = self.open(path, Access::Read)?;
+        let found = queued_read_head(&mut *queue, file, into);
+        self.close(file);
+        found.map_err(|error| error.path(path))
+    }
     /// A queue for the calling thread with room for `depth_max` requests in flight.
     fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>>;
     /// Nanoseconds on the device's clock: monotonic, or virtual for an in-memory device.
@@ -159,6 +169,45 @@ pub trait Device: Send + Sync {
     fn thread_cpu_ns(&self) -> Option<u64> {
         None
     }
+}
+
+/// [`Device::read_head`] by one request, into memory of its own.
+fn queued_read_head(queue: &mut dyn Queue, file: FileId, into: &mut [u8]) -> Result<usize> {
+    const READ: &str = "read file";
+    if into.is_empty() {
+        return Ok(0);
+    }
+    let len_bytes = block_ceil(into.len() as u64);
+    let pool = Pool::new(&Budget::new(len_bytes), READ, len_bytes as usize, 1)?;
+    let Some(buf) = pool.take() else {
+        unreachable!("nobody else takes from this pool");
+    };
+    queue.submit(Request {
+        token: 0,
+        op: Op::Read,
+        file,
+        drive_index: 0,
+        offset_bytes: 0,
+        buf: IoBuf::from(buf),
+    });
+    let mut done = Vec::new();
+    while done.is_empty() {
+        queue.complete(Some(Duration::from_secs(1)), &mut done)?;
+    }
+    let mut found_bytes = 0;
+    for completion in done {
+        let bytes = completion
+            .result
+            .map_err(|errno| Error::errno(READ, errno))?;
+        found_bytes = bytes.min(into.len());
+        let mut filled = 0;
+        for slice in completion.request.buf.slices() {
+            let now = slice.len().min(found_bytes - filled);
+            into[filled..filled + now].copy_from_slice(&slice[..now]);
+            filled += now;
+        }
+    }
+    Ok(found_bytes)
 }
 
 /// Ends a wait in [`Queue::complete`] from another thread; one that comes before the wait ends it too.

@@ -451,6 +451,21 @@ impl Device for OsDevice {
         rustix::fs::unlink(path).map_err(at("remove file", path))
     }
 
+    fn read_head(&self, path: &Path, into: &mut [u8]) -> Result<usize> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(at("open input", path))?;
+        let mut found = 0;
+        while found < into.len() {
+            match rustix::io::read(&fd, &mut into[found..]) {
+                Ok(0) => break,
+                Ok(bytes) => found += bytes,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(at("read file", path)(errno)),
+            }
+        }
+        Ok(found)
+    }
+
     fn free_bytes(&self, dir: &Path) -> Result<u64> {
         let stat = rustix::fs::statvfs(dir).map_err(at("look at free space", dir))?;
         Ok(match stat.f_blocks {

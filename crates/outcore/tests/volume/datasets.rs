@@ -89,22 +89,22 @@ impl Place {
     }
 
     /// Gets a dataset, or a file packed in it, as a file.
-    fn get_file(
+    pub(super) fn get_file(
         &self,
         volume: &DatasetVolume,
         name: &str,
         inside: Option<&str>,
     ) -> outcore::Result<Vec<u8>> {
         let manifest = volume.manifest(name)?;
-        let (mut reader, len_bytes) = transfer::open(volume, &manifest, inside, &self.budget)?;
+        let source = transfer::open(volume, &manifest, inside, &self.budget)?;
         let out = self.path("out");
-        transfer::get_file(&mut reader, len_bytes, &out, true, self.means())?;
+        transfer::get_file(source, &out, true, self.means())?;
         Ok(fs::read(out).unwrap())
     }
 
     pub(super) fn get(&self, volume: &DatasetVolume, name: &str) -> outcore::Result<Vec<u8>> {
         let manifest = volume.manifest(name)?;
-        let (mut reader, _) = transfer::open(volume, &manifest, None, &self.budget)?;
+        let mut reader = transfer::open(volume, &manifest, None, &self.budget)?.reader;
         let mut bytes = Vec::new();
         transfer::get_stream(&mut reader, &mut bytes, Watch::NOBODY)?;
         Ok(bytes)
@@ -137,6 +137,8 @@ pub(super) fn new(name: &str) -> NewDataset {
         payload_bytes: None,
         replace: false,
         seed: 7,
+        readers: 0o044,
+        attributes: None,
     }
 }
 
@@ -186,7 +188,9 @@ fn a_file_of_more_than_a_window_is_got_in_the_order_of_the_drives() {
     let wanted = bytes(WINDOW_BYTES + (9 << 20) + 1234, 3);
     place.put(&volume, "x", &wanted).unwrap();
     let manifest = volume.manifest("x").unwrap();
-    let (mut reader, _) = transfer::open(&volume, &manifest, None, &place.budget).unwrap();
+    let mut reader = transfer::open(&volume, &manifest, None, &place.budget)
+        .unwrap()
+        .reader;
     let mut places = Vec::new();
     while let Some((at_bytes, part)) = reader.next_arrival().unwrap() {
         let (at, len) = (
@@ -201,94 +205,6 @@ fn a_file_of_more_than_a_window_is_got_in_the_order_of_the_drives() {
     assert_eq!((places[0].0, places[places.len() - 1].1), (0, wanted.len()));
     drop(reader);
     assert!(place.get_file(&volume, "x", None).unwrap() == wanted);
-}
-
-#[test]
-fn a_directory_comes_back_file_by_file_or_one_by_its_name() {
-    let place = Place::new(3);
-    let volume = place.create(1 << 16);
-    let tree = place.path("tree");
-    let files: Vec<(String, Vec<u8>)> = (0..200)
-        .map(|i| {
-            let len = random(1, i) as usize % 9000;
-            (format!("part{}/sub/file{i:03}", i % 7), bytes(len, i))
-        })
-        .chain([("empty".to_string(), Vec::new())])
-        .chain([("part3/large".to_string(), bytes(3 << 20 | 77, 9))])
-        .collect();
-    for (name, contents) in &files {
-        fs::create_dir_all(tree.join(name).parent().unwrap()).unwrap();
-        fs::write(tree.join(name), contents).unwrap();
-    }
-    for name in ["bare", "part1/bare/inner"] {
-        fs::create_dir_all(tree.join(name)).unwrap();
-    }
-    let manifest = transfer::put_dir(&volume, &tree, &new("tree"), place.means()).unwrap();
-    assert_eq!(
-        (manifest.contents, manifest.files),
-        (Contents::Directory, 202)
-    );
-    let out = place.path("unpacked");
-    assert_eq!(
-        transfer::get_dir(&volume, &manifest, &out, place.means()).unwrap(),
-        202
-    );
-    for (name, contents) in &files {
-        assert!(fs::read(out.join(name)).unwrap() == *contents, "{name}");
-    }
-    for name in ["bare", "part1/bare/inner"] {
-        assert_eq!(fs::read_dir(out.join(name)).unwrap().count(), 0, "{name}");
-        for asked in [name.to_string(), format!("{name}/")] {
-            let opened = transfer::open(&volume, &manifest, Some(&asked), &place.budget);
-            assert_eq!(opened.err().unwrap().kind(), Kind::Usage, "{asked}");
-        }
-    }
-    let (name, contents) = &files[33];
-    let (mut reader, _) = transfer::open(&volume, &manifest, Some(name), &place.budget).unwrap();
-    let mut found = Vec::new();
-    transfer::get_stream(&mut reader, &mut found, Watch::NOBODY).unwrap();
-    assert!(found == *contents);
-    assert!(place.get_file(&volume, "tree", Some(name)).unwrap() == *contents);
-    let missing = transfer::open(&volume, &manifest, Some("part9/x"), &place.budget);
-    assert_eq!(missing.err().unwrap().kind(), Kind::Usage);
-    let again = transfer::get_dir(&volume, &manifest, &out, place.means()).unwrap_err();
-    assert_eq!(again.kind(), Kind::Usage);
-}
-
-#[test]
-fn a_directory_with_a_file_that_cannot_be_read_is_not_packed_at_all() {
-    let place = Place::new(2);
-    let volume = place.create(1 << 16);
-    let tree = place.path("tree");
-    fs::create_dir(&tree).unwrap();
-    for number in 0..40 {
-        fs::write(tree.join(format!("{number:02}")), bytes(5000, number)).unwrap();
-    }
-    for nth in [1, 17, 40] {
-        let plan = format!("eio@{nth}:read").parse().unwrap();
-        let faulty: Arc<dyn Device> = Arc::new(FaultDevice::new(Arc::clone(&place.device), plan));
-        let means = Means {
-            device: &faulty,
-            ..place.means()
-        };
-        let error = transfer::put_dir(&volume, &tree, &new("tree"), means).unwrap_err();
-        assert_eq!(error.kind(), Kind::Io);
-        assert_eq!(
-            error.file_path().and_then(Path::parent),
-            Some(tree.as_path())
-        );
-    }
-    // One stops, and the readers with it.
-    let stopped = Means {
-        watch: Watch {
-            check: &|| Err(outcore::Error::interrupted()),
-            advance: &|_| {},
-        },
-        ..place.means()
-    };
-    let error = transfer::put_dir(&volume, &tree, &new("tree"), stopped).unwrap_err();
-    assert_eq!(error.kind(), Kind::Interrupted);
-    assert_eq!(place.files(), Vec::<PathBuf>::new());
 }
 
 /// Flips a bit of a byte of a file.

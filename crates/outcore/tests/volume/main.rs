@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod datasets;
+mod directories;
 mod faults;
 mod in_place;
 mod manifests;

@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::GRANULE_BYTES_MAX;
+use super::pack::Attributes;
 use crate::checksum::{BlockPlace, block_checksum, bytes_checksum};
 use crate::error::{Error, Result};
 use crate::memory::block_ceil;
@@ -64,6 +65,9 @@ pub struct Manifest {
     pub sums_checksum: u64,
     /// Its part on each drive, in the volume's order.
     pub shares: Vec<Share>,
+    /// What the file that it holds was like, where it was one.
+    #[serde(default)]
+    pub attributes: Option<Attributes>,
     /// Checksum of this manifest with 0 in this place.
     pub checksum: u64,
 }
@@ -204,6 +208,7 @@ mod tests {
                 capacity_bytes: 1 << 30,
                 len_bytes: 200_704,
             }],
+            attributes: None,
             checksum: 0,
         }
     }

@@ -15,6 +15,7 @@
 //! is smaller) in memory while a dataset is written, read or checked.
 
 pub mod device;
+pub mod directory;
 pub mod manifest;
 pub mod pack;
 mod queue;

@@ -2,27 +2,26 @@
 //!
 //! Contract: one thread keeps reads of the source and writes of the target in flight at once, on a ring
 //! each. What is read into is what is written from: the bytes of a single file are not copied on the
-//! way, and a file that is got is written in the order in which the drives deliver. The files of a directory
-//! are opened and read by [`PACK_READERS`] threads, in turn, since a small one is little but waiting. A target
-//! appears whole or not at all, in the volume and outside. Sources are only read.
+//! way, and a file that is got is written in the order in which the drives deliver. A target appears whole or
+//! not at all, in the volume and outside, with the permissions and the time of its source. Sources are only
+//! read. Directories: [`super::directory`].
 //!
-//! Bounds: two windows of [`super::writer::WINDOW_BYTES`], the names of a packed directory, checksums.
+//! Bounds: two windows of [`super::writer::WINDOW_BYTES`], the index of a packed directory, checksums.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
 
 use super::manifest::{Contents, Manifest};
-use super::pack::{self, Entry};
+use super::pack::{Attributes, Index};
 use super::reader::DatasetReader;
 use super::writer::{CHUNK_BYTES, DatasetWriter, NewDataset, WINDOW_BYTES};
 use super::{DatasetVolume, Watch};
 use crate::drive::{Access, Device, Op};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::memory::{Budget, Buf, block_ceil};
 use crate::volume::output::{Output, Room, ShardPlan, parent_of};
 use crate::volume::{Port, ScratchDrive, Transfer, Volume, VolumeFile};
@@ -31,9 +30,6 @@ use crate::volume::{Port, ScratchDrive, Transfer, Volume, VolumeFile};
 const READS_MAX: usize = 16;
 /// Writes of a target in flight: half of the reader's window.
 const WRITES_MAX: usize = WINDOW_BYTES / CHUNK_BYTES / 2;
-
-/// Threads that read the files of a directory.
-const PACK_READERS: usize = 8;
 
 /// What all transfers need.
 #[derive(Clone, Copy)]
@@ -47,14 +43,14 @@ pub struct Means<'a> {
 }
 
 /// Files outside of the volume and one thread's access to them.
-struct Outside {
-    volume: Volume,
-    port: Port,
+pub(super) struct Outside {
+    pub(super) volume: Volume,
+    pub(super) port: Port,
     drives: usize,
 }
 
 impl Outside {
-    fn new(device: &Arc<dyn Device>) -> Result<Self> {
+    pub(super) fn new(device: &Arc<dyn Device>) -> Result<Self> {
         let volume = Volume::new(Arc::clone(device), &[])?;
         let port = volume.port()?;
         Ok(Outside {
@@ -65,7 +61,7 @@ impl Outside {
     }
 
     /// Opens a file for reading; nothing may be in flight.
-    fn open(&mut self, path: &Path) -> Result<VolumeFile> {
+    pub(super) fn open(&mut self, path: &Path) -> Result<VolumeFile> {
         let file = self.volume.open(path, Access::Read)?;
         if file.drive_index >= self.drives {
             self.drives = self.volume.drives().len();
@@ -88,9 +84,13 @@ pub fn put_file(
     let mut source = Outside::new(means.device)?;
     let file = source.open(path)?;
     let len_bytes = file.facts.len_bytes;
+    let attributes = fs::metadata(path).map(|facts| Attributes::of(&facts));
+    let attributes = attributes.map_err(|error| Error::io("put", &error).path(path))?;
     let new = NewDataset {
         contents: Contents::File,
         payload_bytes: Some(len_bytes),
+        readers: attributes.mode & 0o044,
+        attributes: Some(attributes),
         ..new.clone()
     };
     let mut writer = volume.writer(&new, means.budget)?;
@@ -148,8 +148,8 @@ fn push_file(
     Ok(())
 }
 
-fn changed(path: &Path) -> Error {
-    Error::corrupt("put file", "it became shorter while it was read")
+pub(super) fn changed(path: &Path) -> Error {
+    Error::corrupt("put", "the file became shorter while it was read")
         .path(path)
         .hint("put it again when nobody writes to it")
 }
@@ -229,172 +229,6 @@ impl Packer {
     }
 }
 
-/// Packs all files below a directory, by name, and directories in which there is nothing; symbolic links and special files are refused.
-///
-/// # Errors
-/// A name that cannot be packed, a file that cannot be read or changes; those of the writer.
-pub fn put_dir(
-    volume: &DatasetVolume,
-    dir: &Path,
-    new: &NewDataset,
-    means: Means<'_>,
-) -> Result<Manifest> {
-    let mut entries = Vec::new();
-    list_files(dir, "", &mut entries)?;
-    let index = pack::encode(&entries);
-    let data_bytes: u64 = entries.iter().map(|entry| entry.len_bytes).sum();
-    let new = NewDataset {
-        contents: Contents::Directory,
-        payload_bytes: Some(data_bytes + index.len() as u64),
-        ..new.clone()
-    };
-    let mut packer = Packer {
-        writer: volume.writer(&new, means.budget)?,
-        buf: None,
-        filled: 0,
-    };
-    std::thread::scope(|scope| -> Result<()> {
-        let (device, budget, entries) = (means.device, means.budget, &entries);
-        let mut readers = Vec::with_capacity(PACK_READERS);
-        for number in 0..PACK_READERS {
-            let (to, from) = sync_channel(0);
-            readers.push(from);
-            scope.spawn(move || {
-                if let Err(error) = read_parts((device, budget), dir, entries, number, &to) {
-                    // Nobody listens only when the job has failed already.
-                    let _ = to.send(Err(error));
-                }
-            });
-        }
-        for (number, part) in parts(entries).enumerate() {
-            (means.watch.check)()?;
-            let received = readers[number % PACK_READERS].recv();
-            let ended = || Error::new(Kind::Io, "put directory", "a reader has ended");
-            let buf = received.map_err(|_| ended())??;
-            packer.add(&buf[..part.len_bytes])?;
-            (means.watch.advance)(part.len_bytes as u64);
-        }
-        Ok(())
-    })?;
-    packer.add(&index)?;
-    packer.finish(index.len() as u64, pack::count_files(&entries))
-}
-
-/// What one read of a file to pack gives.
-struct Part {
-    entry: usize,
-    at_bytes: u64,
-    len_bytes: usize,
-}
-
-/// All reads, in the order in which they are packed.
-fn parts(entries: &[Entry]) -> impl Iterator<Item = Part> {
-    entries.iter().enumerate().flat_map(|(entry, found)| {
-        let begins = (0..found.len_bytes).step_by(CHUNK_BYTES);
-        begins.map(move |at_bytes| Part {
-            entry,
-            at_bytes,
-            len_bytes: (found.len_bytes - at_bytes).min(CHUNK_BYTES as u64) as usize,
-        })
-    })
-}
-
-/// Reads every [`PACK_READERS`]th part from `number` on, and hands each over when it is asked for.
-fn read_parts(
-    (device, budget): (&Arc<dyn Device>, &Budget),
-    dir: &Path,
-    entries: &[Entry],
-    number: usize,
-    to: &SyncSender<Result<Buf>>,
-) -> Result<()> {
-    let pool = crate::memory::Pool::new(budget, "files to pack", CHUNK_BYTES, 2)?;
-    let mut source = Outside::new(device)?;
-    let mut open: Option<(usize, VolumeFile)> = None;
-    let mut finished = Vec::new();
-    for part in parts(entries).skip(number).step_by(PACK_READERS) {
-        let path = dir.join(&entries[part.entry].name);
-        let file = match open.take() {
-            Some((entry, file)) if entry == part.entry => file,
-            other => {
-                if let Some((_, file)) = other {
-                    source.volume.close(&file);
-                }
-                source.open(&path)?
-            }
-        };
-        let Some(buf) = pool.take() else {
-            unreachable!("who asks for a part has no other of this reader any more");
-        };
-        source.port.submit(&file, Op::Read, part.at_bytes, buf, 0);
-        open = Some((part.entry, file));
-        while source.port.in_flight() > 0 {
-            source.port.poll(true, &mut finished)?;
-        }
-        for transfer in finished.drain(..) {
-            if let Some(fault) = &transfer.fault {
-                return Err(source.volume.explain(fault));
-            }
-            if transfer.len_bytes < part.len_bytes {
-                return Err(changed(&path));
-            }
-            if to.send(Ok(transfer.buf)).is_err() {
-                return Ok(());
-            }
-        }
-    }
-    Ok(())
-}
-
-/// All files below `dir`, and directories in which there is nothing, in the order of their names.
-fn list_files(dir: &Path, prefix: &str, entries: &mut Vec<Entry>) -> Result<()> {
-    const LIST: &str = "list directory";
-    let failed = |error: io::Error| Error::io(LIST, &error).path(dir);
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let name = entry.file_name().into_string().map_err(|name| {
-            Error::usage(LIST, "a name is not UTF-8")
-                .path(dir.join(name))
-                .hint("rename it: names in a dataset are text")
-        })?;
-        found.push((name, entry.metadata().map_err(failed)?));
-    }
-    found.sort_by(|one, other| one.0.cmp(&other.0));
-    for (name, facts) in found {
-        let path = dir.join(&name);
-        let name = format!("{prefix}{name}");
-        pack::check_name(&name).map_err(|error| error.path(&path))?;
-        if facts.is_dir() {
-            let (inner, before) = (format!("{name}/"), entries.len());
-            list_files(&path, &inner, entries)?;
-            if entries.len() == before {
-                entries.push(Entry {
-                    name: inner,
-                    offset_bytes: 0,
-                    len_bytes: 0,
-                    mode: facts.permissions().mode() & 0o777,
-                });
-            }
-        } else if facts.is_file() {
-            entries.push(Entry {
-                name,
-                offset_bytes: 0,
-                len_bytes: facts.len(),
-                mode: facts.permissions().mode() & 0o777,
-            });
-        } else {
-            let cause = match facts.is_symlink() {
-                true => "it is a symbolic link",
-                false => "it is neither a file nor a directory",
-            };
-            return Err(Error::usage(LIST, cause)
-                .path(&path)
-                .hint("remove it, or put the files that it leads to"));
-        }
-    }
-    Ok(())
-}
-
 /// Copies a dataset inside its volume, or to another.
 ///
 /// # Errors
@@ -410,6 +244,8 @@ pub fn copy(
     let new = NewDataset {
         contents: manifest.contents,
         payload_bytes: Some(payload_bytes),
+        readers: readers_of(from, manifest),
+        attributes: manifest.attributes,
         ..new.clone()
     };
     let mut reader = from.range_reader(manifest, 0, payload_bytes, means.budget)?;
@@ -426,15 +262,17 @@ pub fn copy(
     packer.finish(manifest.index_bytes, manifest.files)
 }
 
-/// The files packed in a dataset.
+/// Who but the owner may read a dataset: the read bits of group and others, as its shares have them.
+fn readers_of(volume: &DatasetVolume, manifest: &Manifest) -> u32 {
+    let share = fs::metadata(volume.share_path(&manifest.id, 0));
+    share.map_or(0, |facts| facts.permissions().mode() & 0o044)
+}
+
+/// What is packed in a dataset.
 ///
 /// # Errors
 /// Usage for a dataset that is no directory; those of the reader.
-pub fn index_of(
-    volume: &DatasetVolume,
-    manifest: &Manifest,
-    budget: &Budget,
-) -> Result<Vec<Entry>> {
+pub fn index_of(volume: &DatasetVolume, manifest: &Manifest, budget: &Budget) -> Result<Index> {
     if manifest.contents != Contents::Directory {
         let cause = format!("@{} is one file and no directory", manifest.name);
         return Err(Error::usage("look into dataset", cause));
@@ -445,10 +283,20 @@ pub fn index_of(
     while let Some(part) = reader.next_chunk()? {
         index.extend_from_slice(&part);
     }
-    pack::decode(&index)
+    Index::decode(&index)
 }
 
-/// A reader of a dataset's data, or of one file packed in it.
+/// A dataset's data, or one file packed in it, to be read.
+pub struct Source {
+    /// Gives the bytes.
+    pub reader: DatasetReader,
+    /// How many there are.
+    pub len_bytes: u64,
+    /// What the file was like when it was put, where it was one.
+    pub attributes: Option<Attributes>,
+}
+
+/// Opens a dataset's data, or one file packed in it.
 ///
 /// # Errors
 /// There is no such file; those of the reader.
@@ -457,18 +305,21 @@ pub fn open(
     manifest: &Manifest,
     inside: Option<&str>,
     budget: &Budget,
-) -> Result<(DatasetReader, u64)> {
+) -> Result<Source> {
     let Some(name) = inside else {
-        let reader = volume.reader(manifest, budget)?;
-        return Ok((reader, manifest.len_bytes));
+        return Ok(Source {
+            reader: volume.reader(manifest, budget)?,
+            len_bytes: manifest.len_bytes,
+            attributes: manifest.attributes,
+        });
     };
-    let entries = index_of(volume, manifest, budget)?;
-    let entry = pack::find(&entries, name).ok_or_else(|| {
-        let cause = format!("there is no {name} in @{}", manifest.name);
-        Error::usage("look into dataset", cause).hint("`outcore ls @NAME` lists what is in it")
-    })?;
-    let reader = volume.range_reader(manifest, entry.offset_bytes, entry.len_bytes, budget)?;
-    Ok((reader, entry.len_bytes))
+    let index = index_of(volume, manifest, budget)?;
+    let entry = index.find(name)?;
+    Ok(Source {
+        reader: volume.range_reader(manifest, entry.offset_bytes, entry.len_bytes, budget)?,
+        len_bytes: entry.len_bytes,
+        attributes: Some(entry.attributes),
+    })
 }
 
 /// Writes what a reader gives to a stream.
@@ -523,17 +374,16 @@ impl Outgoing<'_> {
     }
 }
 
-/// Writes the `len_bytes` that a reader gives to a file.
+/// Writes a source to a file, which gets the permissions and the time that the source had.
 ///
 /// # Errors
 /// Those of the reader; the file exists and `replace` is not set; it cannot be written.
-pub fn get_file(
-    reader: &mut DatasetReader,
-    len_bytes: u64,
-    path: &Path,
-    replace: bool,
-    means: Means<'_>,
-) -> Result<()> {
+pub fn get_file(source: Source, path: &Path, replace: bool, means: Means<'_>) -> Result<()> {
+    let Source {
+        mut reader,
+        len_bytes,
+        attributes,
+    } = source;
     let scratch = ScratchDrive::new(parent_of(path));
     let volume = Volume::new(Arc::clone(means.device), &[scratch])?;
     let plan = ShardPlan {
@@ -553,12 +403,17 @@ pub fn get_file(
         finished: Vec::new(),
     };
     if reader.begins_at_granule() {
-        write_as_it_comes(reader, len_bytes, &mut out, means)?;
+        write_as_it_comes(&mut reader, len_bytes, &mut out, means)?;
     } else {
-        write_shifted(reader, &mut out, means)?;
+        write_shifted(&mut reader, &mut out, means)?;
     }
     out.finish()?;
-    output.publish(&volume, len_bytes)
+    output.publish(&volume, len_bytes)?;
+    let Some(attributes) = attributes else {
+        return Ok(());
+    };
+    let restore = || attributes.restore(&fs::File::open(path)?);
+    restore().map_err(|error| Error::io("restore permissions", &error).path(path))
 }
 
 /// Each chunk is written where it belongs when its drive has delivered it, out of the reader's buffer.
@@ -617,74 +472,6 @@ fn write_shifted(
         out.write(at_bytes, buf.split_to(padded_bytes))?;
     }
     Ok(())
-}
-
-/// Unpacks a directory; it must not exist.
-///
-/// # Errors
-/// Usage: `dir` exists, the dataset is no directory; those of the reader; files cannot be written.
-pub fn get_dir(
-    volume: &DatasetVolume,
-    manifest: &Manifest,
-    dir: &Path,
-    means: Means<'_>,
-) -> Result<u64> {
-    const UNPACK: &str = "unpack dataset";
-    if dir.exists() {
-        return Err(Error::usage(UNPACK, "it exists already")
-            .path(dir)
-            .hint("name a directory that does not exist yet"));
-    }
-    let entries = index_of(volume, manifest, means.budget)?;
-    let mut reader = volume.reader(manifest, means.budget)?;
-    let parent = parent_of(dir);
-    means.device.sweep_private_dirs(parent)?;
-    let staged = means.device.make_private_dir(parent)?;
-    let tree = staged.path().join("tree");
-    let failed = |path: &Path| {
-        let path = path.to_path_buf();
-        move |error: io::Error| Error::io(UNPACK, &error).path(&path)
-    };
-    make_dir(&tree).map_err(failed(&tree))?;
-    let mut rest: Option<Buf> = None;
-    for entry in &entries {
-        (means.watch.check)()?;
-        let path = tree.join(&entry.name);
-        if entry.is_empty_dir() {
-            make_dir(&path).map_err(failed(&path))?;
-            continue;
-        }
-        make_dir(parent_of(&path)).map_err(failed(&path))?;
-        let mut options = fs::OpenOptions::new();
-        options
-            .write(true)
-            .create_new(true)
-            .mode(entry.mode | 0o200);
-        let mut file = options.open(&path).map_err(failed(&path))?;
-        let mut left_bytes = entry.len_bytes as usize;
-        while left_bytes > 0 {
-            let mut part = match rest.take() {
-                Some(part) => part,
-                None => reader.next_chunk()?.ok_or_else(|| {
-                    Error::new(Kind::Corrupt, UNPACK, "it is shorter than its index says")
-                })?,
-            };
-            let now = part.split_to(left_bytes.min(part.len()));
-            file.write_all(&now).map_err(failed(&path))?;
-            left_bytes -= now.len();
-            (means.watch.advance)(now.len() as u64);
-            rest = Some(part).filter(|part| !part.is_empty());
-        }
-    }
-    let root = fs::File::open(&tree).map_err(failed(&tree))?;
-    rustix::fs::syncfs(&root).map_err(|errno| failed(&tree)(errno.into()))?;
-    fs::rename(&tree, dir).map_err(failed(dir))?;
-    Ok(pack::count_files(&entries))
-}
-
-fn make_dir(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true).mode(0o777).create(path)
 }
 
 /// Memory that any of these needs: two windows and what lies between.

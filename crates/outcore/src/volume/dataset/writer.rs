@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::manifest::{Contents, Manifest, Share, granule_checksum};
+use super::pack::Attributes;
 use super::{DatasetVolume, stripe_options};
 use crate::checksum::bytes_checksum;
 use crate::drive::queue::Class;
@@ -47,6 +48,11 @@ pub struct NewDataset {
     pub payload_bytes: Option<u64>,
     /// Whether a dataset of that name may be there, and is replaced.
     pub replace: bool,
+    /// Who but the owner may read its shares, as far as the process lets others read what it makes: the
+    /// read bits of group and others.
+    pub readers: u32,
+    /// What the file that it holds was like, where it was one.
+    pub attributes: Option<Attributes>,
     /// Chooses identity and first drive.
     pub seed: u64,
 }
@@ -59,6 +65,7 @@ pub(super) struct Unsealed {
     volume: DatasetVolume,
     dirs: Vec<PrivateDir>,
     replace: bool,
+    readers: u32,
 }
 
 /// A dataset that is being written.
@@ -123,6 +130,7 @@ impl DatasetVolume {
             volume: self.clone(),
             dirs,
             replace: new.replace,
+            readers: new.readers,
         })
     }
 
@@ -153,6 +161,7 @@ impl DatasetVolume {
             start_drive: (identity >> 32) as usize % self.drives.len(),
             sums_checksum: 0,
             shares,
+            attributes: new.attributes,
             checksum: 0,
         })
     }
@@ -369,8 +378,11 @@ impl Unsealed {
                 .hint("the dataset is whole: the next command on this volume puts it in place"));
         }
         for (_, sealed) in &renames {
-            // A reminder for people and programs; who owns the drive can still change it.
-            let _ = fs::set_permissions(sealed, fs::Permissions::from_mode(0o444));
+            // Not to be written is a reminder for people and programs: who owns the drive can still change it.
+            if let Ok(facts) = fs::metadata(sealed) {
+                let mode = facts.permissions().mode() & (0o400 | self.readers);
+                let _ = fs::set_permissions(sealed, fs::Permissions::from_mode(mode));
+            }
         }
         let removed = replaced.map(|id| volume.remove_shares(&id));
         if let Some(Err(error)) = removed {
