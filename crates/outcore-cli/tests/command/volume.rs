@@ -125,6 +125,32 @@ fn a_packed_directory_gives_one_file_or_all() {
 }
 
 #[test]
+fn a_directory_with_links_sockets_and_odd_names_is_put_whole_and_says_what_was_left_out() {
+    let place = place();
+    place.make_dir("tree/bare");
+    place.write("tree/ends in CR\r", b"one");
+    let tree = place.path("tree");
+    std::os::unix::fs::symlink("ends in CR\r", tree.join("link")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(tree.join("socket")).unwrap();
+    let put = run(&place, &["put", "tree", "@tree"]).ok();
+    assert!(put.stderr.contains("1 socket, pipe or device was left out"), "{put:?}");
+    assert!(put.stderr.contains("tree/socket"), "{put:?}");
+    let listed = run(&place, &["ls", "@tree"]).ok().text();
+    let wanted = [
+        "bare/\t0 B\tempty directory",
+        "ends in CR\\x0d\t3 B\tfile",
+        "link\t0 B\tlink to ends in CR\\x0d",
+    ];
+    assert_eq!(listed.lines().collect::<Vec<_>>(), wanted);
+    run(&place, &["get", "@tree", "back"]).ok();
+    assert_eq!(place.read("back/link"), b"one");
+    let inside = run(&place, &["get", "@tree/ends in CR\\x0d", "-"]).ok();
+    assert_eq!(inside.stdout, b"one");
+    let link = run(&place, &["get", "@tree/link", "-"]);
+    link.fails(2, &["link is a symbolic link"], "name the file that it leads to");
+}
+
+#[test]
 fn scrub_names_drive_file_and_offset_and_exits_with_4() {
     let place = place();
     place.write("in", &random_u64(50_000, 4));
