@@ -7,8 +7,15 @@ and `~`, as in NumPy.
 
 from __future__ import annotations
 
+import math
 from typing import Union
 
+from ._errors import usage
+
+#: What the engine reads as infinity: it is larger than all other numbers.
+_INFINITE = "1e999"
+#: Most characters of an expression: far more than the engine takes.
+_TEXT_MAX = 1 << 16
 Operand = Union["Column", bool, int, float]
 
 
@@ -17,7 +24,15 @@ class Column:
 
     __slots__ = ("_is_truth", "_text")
 
+    #: Numbers of NumPy leave their operators to this class.
+    __array_ufunc__ = None
+    #: It has elements by number, but no end that a loop would come to.
+    __iter__ = None
+
     def __init__(self, text: str, is_truth: bool = False) -> None:
+        if len(text) > _TEXT_MAX:
+            cause = f"it has more than {_TEXT_MAX:,} characters"
+            raise usage("make expression", cause, "split it into several steps: map(...).map(...)")
         self._text = text
         self._is_truth = is_truth
 
@@ -145,13 +160,22 @@ def text(operand: Operand) -> str:
         return str(operand)
     if isinstance(operand, bool):
         return "true" if operand else "false"
-    if isinstance(operand, (int, float)):
-        return repr(operand) if operand >= 0 else f"({operand!r})"
+    if isinstance(operand, int):
+        return _signed(int.__repr__(operand))
+    if isinstance(operand, float):
+        if math.isnan(operand):
+            raise usage("make expression", "NaN has no literal", "ask with isnan(...), as in 'isnan(x)'")
+        # Not the type's own, which for NumPy's would be `np.float64(2.0)`.
+        return _signed(float.__repr__(operand).replace("inf", _INFINITE))
     # Numbers of NumPy.
     item = getattr(operand, "item", None)
     if callable(item):
         return text(item())
     raise TypeError(f"{operand!r} cannot stand in an expression")
+
+
+def _signed(number: str) -> str:
+    return f"({number})" if number.startswith("-") else number
 
 
 def col(name: str) -> Column:

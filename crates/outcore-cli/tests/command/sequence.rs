@@ -293,3 +293,132 @@ fn a_partition_does_not_take_the_place_of_its_input() {
     assert!(place.read("part-0.bin") == data);
     assert_eq!(place.names(), ["part-0.bin"]);
 }
+
+/// A `.npy` file of `rows` of 16 numbers (f32), counted through.
+fn npy_of_rows(rows: usize) -> Vec<u8> {
+    let dict = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, 16), }}");
+    let header = format!("{dict:<85}\n");
+    let values = (0..rows * 16).flat_map(|value| (value as f32).to_le_bytes());
+    let header = [&b"\x93NUMPY\x01\x00"[..], &[86, 0], header.as_bytes()].concat();
+    header.into_iter().chain(values).collect()
+}
+
+#[test]
+fn a_map_of_rows_makes_rows_and_all_else_asks_for_an_element() {
+    let place = Place::new();
+    place.write("rows.npy", &npy_of_rows(1000));
+    place
+        .run(&["map", "x * 2", "rows.npy", "-o", "twice.npy"])
+        .ok();
+    let twice = place.read("twice.npy");
+    assert!(String::from_utf8_lossy(&twice[..128]).contains("'shape': (1000, 16)"));
+    let wanted: Vec<u8> = (0..16_000)
+        .flat_map(|value| (value as f32 * 2.0).to_le_bytes())
+        .collect();
+    assert!(twice.ends_with(&wanted));
+    assert_eq!(
+        text(place.run(&[
+            "reduce",
+            "sum",
+            "twice.npy",
+            "--map",
+            "x[3]",
+            "--where",
+            "x[0] < 64"
+        ])),
+        "44.0\n"
+    );
+    let refused: [&[&str]; 10] = [
+        &["filter", "x > 1", "rows.npy", "-o", "out.npy"],
+        &["map", "x", "rows.npy", "--where", "x > 1", "-o", "out.npy"],
+        &["reduce", "sum", "rows.npy"],
+        &["reduce", "sum", "rows.npy", "--map", "x * 2"],
+        &["scan", "sum", "rows.npy", "-o", "out.npy"],
+        &["top", "3", "rows.npy"],
+        &["histogram", "rows.npy"],
+        &["find", "x > 1", "rows.npy"],
+        &["partition", "x > 1", "rows.npy", "-o", "part-{part}"],
+        &["reduce", "count", "rows.npy", "--where", "x > 1"],
+    ];
+    for arguments in refused {
+        let answer = place.run(arguments);
+        assert_eq!(answer.code, Some(2), "{arguments:?}: {answer:?}");
+        assert!(answer.stderr.contains("x[0]"), "{arguments:?}: {answer:?}");
+    }
+    assert_eq!(place.names(), ["rows.npy", "twice.npy"]);
+}
+
+#[test]
+fn no_expression_is_too_long_to_be_refused() {
+    let (place, _) = place_with_keys();
+    let many = 30_000;
+    for expression in [
+        format!("x{}", "+x".repeat(many)),
+        format!("{}x{}", "(".repeat(many), ")".repeat(many)),
+        format!("{}x", "-".repeat(many)),
+        format!("{}x", "~".repeat(many)),
+    ] {
+        for verb in [
+            &["map", "-o", "out"][..],
+            &["filter", "-o", "out"],
+            &["reduce"],
+            &["find"],
+        ] {
+            let arguments = [verb, &["--type", "u64", "--", &expression, "in"]].concat();
+            let answer = place.run(&arguments);
+            assert_eq!(
+                answer.code,
+                Some(2),
+                "{}",
+                &answer.stderr[..answer.stderr.len().min(500)]
+            );
+            assert!(answer.stderr.contains("several steps"), "{}", answer.stderr);
+            assert!(answer.stderr.len() < 1000);
+        }
+    }
+    let answer = place.run(&["map", "i64(x) ** -1", "in", "--type", "u64", "-o", "out"]);
+    assert_eq!(answer.code, Some(2), "{answer:?}");
+    assert!(answer.stderr.contains("negative power"), "{answer:?}");
+    assert_eq!(place.names(), ["in"]);
+}
+
+#[test]
+fn dtypes_of_numpy_are_types_too() {
+    let (place, keys) = place_with_keys();
+    let sum = text(place.run(&["reduce", "max", "in", "--type", "u64"]));
+    assert_eq!(sum, format!("{}\n", keys.iter().max().unwrap()));
+    for name in ["<u8", "=u8", "uint64", "u64le"] {
+        assert_eq!(
+            text(place.run(&["reduce", "max", "in", "--type", name])),
+            sum,
+            "{name}"
+        );
+    }
+    let swapped = text(place.run(&["reduce", "max", "in", "--type", "u64be"]));
+    assert_eq!(
+        text(place.run(&["reduce", "max", "in", "--type", ">u8"])),
+        swapped
+    );
+    for (name, count) in [
+        ("u8", 8),
+        ("|u1", 8),
+        ("f4", 2),
+        ("double", 1),
+        ("<f8x2", 0),
+        ("|S16", 0),
+    ] {
+        let counted = text(place.run(&["reduce", "count", "in", "--type", name]));
+        let wanted = if count > 0 { COUNT * count } else { COUNT / 2 };
+        assert_eq!(counted, format!("{wanted}\n"), "{name}");
+    }
+    for name in ["<u9", "<f2", "|O", "<", "u3"] {
+        let answer = place.run(&["reduce", "count", "in", "--type", name]);
+        assert_eq!(answer.code, Some(2), "{name}: {answer:?}");
+        assert!(answer.stderr.contains("unknown type"), "{answer:?}");
+    }
+    place
+        .run(&[
+            "sort", "in", "-o", "out", "--record", "8", "--key", "0:8:<u8",
+        ])
+        .ok();
+}

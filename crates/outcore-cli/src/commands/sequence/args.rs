@@ -20,8 +20,11 @@ Examples:
 
 Expressions mean what they mean in Python with NumPy: + - * / // % ** & | ^ ~ << >>, comparisons, \
 and, or, not; abs, min, max, sqrt, exp, log, log2, floor, ceil, round, isnan, where, hash; casts \
-u8(x) to f64(x). A plain number is x, elements of a vector are x[0], x[1], keys of other records \
-key0, key1, fields of .npy have their names; index is the position. Integers wrap around.";
+u8(x) to f64(x). A plain number is x, keys of other records are key0, key1, fields of .npy have \
+their names; index is the position. Integers wrap around.
+
+Elements of a vector are x[0], x[1]. In `map`, x alone means all of them: x * 2 of rows of 16 numbers \
+makes rows of 16. Where one value is wanted, as by `filter`, name an element.";
 
 const FILTER_EXAMPLES: &str = "\
 Examples:

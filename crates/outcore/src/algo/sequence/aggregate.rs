@@ -377,6 +377,10 @@ fn compile_fold(text: &str, kind: NumberType) -> Result<Program> {
         let hint = "fold with sum, count, min, max, mean, or an expression of a and b: a ^ b";
         Error::usage("reduce", error.cause()).hint(hint)
     })?;
+    if program.can_fail() {
+        let cause = format!("`{text}` takes integers to powers that may be negative");
+        return Err(Error::usage("reduce", cause).hint("compute with floats: map to f64(x) first"));
+    }
     if program.kind() == ColumnType::Number(kind) {
         return Ok(program);
     }
@@ -408,7 +412,8 @@ fn fold_column(
             count: space.left.len() / item_bytes,
             inputs: &[&space.left, &space.right],
         };
-        let column = program.run(&mut space.registers, &rows);
+        // It cannot fail ([`compile_fold`]).
+        let column = program.run(&mut space.registers, &rows).ok()?;
         space.folded.clear();
         space.folded.extend_from_slice(column.bytes);
         space.folded.extend_from_slice(&odd);
@@ -424,7 +429,8 @@ fn fold_pair(program: &Program, registers: &mut Space, a: u64, b: u64) -> u64 {
         count: 1,
         inputs: &[&a[..item_bytes], &b[..item_bytes]],
     };
-    to_bits(program.run(registers, &rows).bytes).unwrap_or(0)
+    let folded = program.run(registers, &rows).ok();
+    folded.and_then(|column| to_bits(column.bytes)).unwrap_or(0)
 }
 
 fn to_bits(bytes: &[u8]) -> Option<u64> {

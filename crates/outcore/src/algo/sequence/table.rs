@@ -177,7 +177,8 @@ impl Table {
         Ok(table)
     }
 
-    /// What `expression` makes of each record: numbers, called `x` from here on.
+    /// What `expression` makes of each record, called `x` from here on: a number, or of vectors,
+    /// element by element, a vector as long.
     ///
     /// # Errors
     /// As [`Table::filter`].
@@ -186,12 +187,12 @@ impl Table {
     }
 
     fn mapped(&self, expr: &Expr, text: &str) -> Result<Self> {
-        let program = Program::compile(expr, &self.schema)?;
-        let number = program.kind().number();
+        let program = Program::compile_elementwise(expr, &self.schema)?;
+        let (number, width) = (program.kind().number(), program.width());
         let mut table = self.clone();
         table.steps.push(Step::Map(program));
         table.texts.push(format!("map {text}"));
-        table.become_numbers(number)?;
+        table.become_numbers(number, width)?;
         Ok(table)
     }
 
@@ -222,13 +223,13 @@ impl Table {
         Ok(table)
     }
 
-    fn become_numbers(&mut self, number: NumberType) -> Result<()> {
+    fn become_numbers(&mut self, number: NumberType, width: usize) -> Result<()> {
         let has_index = self.schema.has_index;
+        self.format = RecordFormat::numbers(Number::new(number, Endian::NATIVE), width)?;
         self.schema = Schema {
             has_index,
-            ..Schema::of_number(number)
+            ..Schema::of_format(&self.format)
         };
-        self.format = RecordFormat::numbers(Number::new(number, Endian::NATIVE), 1)?;
         Ok(())
     }
 
@@ -245,7 +246,7 @@ impl Table {
                         (true, _) if number.kind != NumberType::U128 => self.clone(),
                         // A structured array calls it what it likes.
                         (_, Some(field)) => {
-                            self.mapped(&Expr::Name(field.name.clone(), 0), &field.name)?
+                            self.mapped(&Expr::Name(field.name.clone(), None), &field.name)?
                         }
                         (_, None) => self.map("x")?,
                     };
@@ -255,12 +256,17 @@ impl Table {
             },
             _ => {}
         }
-        let names: Vec<&str> = self.schema.fields.iter().map(|f| f.name.as_str()).collect();
+        let first = match self.schema.fields.first() {
+            Some(field) if field.count > 1 && field.number.is_some() => {
+                format!("{}[0]", field.name)
+            }
+            Some(field) => field.name.clone(),
+            None => "x".to_string(),
+        };
         let cause = format!("records of {} are no plain numbers", self.format);
-        Err(Error::usage("choose numbers", cause).hint(format!(
-            "say which with --map, for example --map {}",
-            names.first().unwrap_or(&"x")
-        )))
+        let hint =
+            format!("choose one of each, for example {first}, with --map or in the expression");
+        Err(Error::usage("choose numbers", cause).hint(hint))
     }
 
     /// Runs all steps over a batch and calls `sink` with the rows that come out.
@@ -312,10 +318,17 @@ impl Table {
 
     pub(crate) fn space_estimate_bytes(&self) -> usize {
         let record_bytes: usize = self.leaves.iter().map(|leaf| leaf.element_bytes).sum();
+        let mut item_bytes = record_bytes;
         let step = |step: &Step| match step {
-            Step::Where(program) => program.space_bytes() + BATCH_ROWS * record_bytes.max(8),
-            Step::Map(program) => program.space_bytes(),
-            Step::Own(_, item_bytes) => BATCH_ROWS * (item_bytes + record_bytes),
+            Step::Where(program) => program.space_bytes() + BATCH_ROWS * item_bytes.max(8),
+            Step::Map(program) => {
+                item_bytes = program.kind().bytes() * program.width();
+                program.space_bytes()
+            }
+            Step::Own(_, made_bytes) => {
+                let taken_bytes = std::mem::replace(&mut item_bytes, *made_bytes);
+                BATCH_ROWS * (made_bytes + taken_bytes)
+            }
         };
         self.steps.iter().map(step).sum()
     }
@@ -352,15 +365,31 @@ fn run_steps(
     };
     match (step, &mut space.program) {
         (Step::Map(program), Some(registers)) => {
-            let column = program.run(registers, rows);
-            let mapped = Rows {
-                inputs: &[column.bytes],
-                ..*rows
-            };
-            run_steps(later, spaces, &mapped, sink)
+            let mut from = 0;
+            while from < rows.count {
+                let count = program.rows_max().min(rows.count - from);
+                let mut inputs: [&[u8]; LEAVES_MAX] = [&[]; LEAVES_MAX];
+                for (part, input) in inputs.iter_mut().zip(rows.inputs) {
+                    let record_bytes = input.len() / rows.count;
+                    *part = &input[from * record_bytes..(from + count) * record_bytes];
+                }
+                let part = Rows {
+                    first: rows.first + from as u64,
+                    count,
+                    inputs: &inputs[..rows.inputs.len()],
+                };
+                let column = program.run(registers, &part)?;
+                let mapped = Rows {
+                    inputs: &[column.bytes],
+                    ..part
+                };
+                run_steps(later, spaces, &mapped, sink)?;
+                from += count;
+            }
+            Ok(())
         }
         (Step::Where(program), Some(registers)) => {
-            let mask = program.run(registers, rows).bytes;
+            let mask = program.run(registers, rows)?.bytes;
             let mut count = 0;
             for (kept, input) in space.kept.iter_mut().zip(rows.inputs) {
                 count = keep(mask, input, kept);

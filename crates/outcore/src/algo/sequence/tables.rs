@@ -14,7 +14,7 @@ use super::pass::PassSummary;
 use super::producer::Producer;
 use super::scan::{Inclusion, scan};
 use super::select::{first, histogram, top_k};
-use super::table::{Numbers, Table};
+use super::table::{BatchStep, Numbers, Table};
 use crate::algo::sort::SortOutput;
 use crate::data::expr::with_type;
 use crate::data::expr::{BATCH_ROWS, Expr, Program, Rows, Schema};
@@ -321,15 +321,49 @@ pub fn distribute_table(
                 count: part.len() / item_bytes,
                 inputs: &[part],
             };
-            let column = program.run(&mut space, &rows);
+            let column = program.run(&mut space, &rows)?;
             let buckets: &[i64] = bytemuck::cast_slice(column.bytes);
-            into.extend(
-                buckets
-                    .iter()
-                    .map(|b| u32::try_from(*b).unwrap_or(u32::MAX)),
-            );
+            into.extend(buckets.iter().map(|bucket| bucket_of(*bucket)));
         }
         Ok(())
     };
     distribute_bytes(job, table, &buckets_of, files)
+}
+
+/// Writes each record of `table` to the file that `step` numbers: it makes an `i64` of each record of a
+/// batch. Gives the number of records in each.
+///
+/// # Errors
+/// As [`distribute_table`], and what `step` fails with.
+pub fn distribute_by(
+    job: &Job,
+    table: &Table,
+    step: &dyn BatchStep,
+    files: &BucketFiles,
+) -> Result<(Vec<u64>, PassSummary)> {
+    let item_bytes = table.item_bytes();
+    let buckets_of = |items: &[u8], into: &mut Vec<u32>| {
+        let made = step.run(0, items)?;
+        let buckets = made.as_chunks::<8>().0;
+        if buckets.len() * item_bytes != items.len() {
+            let cause = format!(
+                "{} items were given {} numbers of files",
+                items.len() / item_bytes,
+                buckets.len()
+            );
+            return Err(Error::usage("distribute", cause).hint("make one number of each item"));
+        }
+        into.extend(
+            buckets
+                .iter()
+                .map(|bucket| bucket_of(i64::from_ne_bytes(*bucket))),
+        );
+        Ok(())
+    };
+    distribute_bytes(job, table, &buckets_of, files)
+}
+
+/// A bucket as it is counted; what is none lies beyond all.
+fn bucket_of(number: i64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }

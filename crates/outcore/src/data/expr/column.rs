@@ -1,8 +1,9 @@
 //! Columns and the loops over them.
 //!
-//! Contract: a register is space for [`BATCH_ROWS`] values of any type, aligned to 8 bytes. Each
-//! loop is one operation over whole columns, without branches on anything but the operation and
-//! the type, which are chosen outside of it.
+//! Contract: a register is space for the values of a batch, of any type, aligned to 8 bytes: one
+//! for each row, or `width` side by side for each row of a program over vectors. Each loop is one
+//! operation over whole columns, without branches on anything but the operation and the type, which
+//! are chosen outside of it.
 
 use super::divide::{Divisor, divide};
 use super::{Binary, ColumnType, Unary};
@@ -46,6 +47,8 @@ pub(super) enum Step {
         offset_bytes: usize,
         record_bytes: usize,
         number: Number,
+        /// Whether it is as many numbers as the program is wide, or one for all of them.
+        is_vector: bool,
     },
     Index {
         to: usize,
@@ -215,7 +218,7 @@ trait Value: bytemuck::Pod + PartialOrd {
 }
 
 macro_rules! integer {
-    ($($t:ty, $is_signed:expr);*) => {$(
+    ($($t:ty),*) => {$(
         #[allow(unused_comparisons)]
         impl Value for $t {
             fn plus(self, b: Self) -> Self { self.wrapping_add(b) }
@@ -236,16 +239,8 @@ macro_rules! integer {
                 let rest = self.wrapping_rem(b);
                 if rest != 0 && (rest < 0) != (b < 0) { rest.wrapping_add(b) } else { rest }
             }
+            /// Of `b` from 0 on: others are refused before ([`Step::negative_power`]).
             fn power(self, b: Self) -> Self {
-                if b < 0 {
-                    return match self {
-                        1 => 1,
-                        other if $is_signed && other == (0 as Self).wrapping_sub(1) => {
-                            if b & 1 == 0 { 1 } else { other }
-                        }
-                        _ => 0,
-                    };
-                }
                 let (mut base, mut left, mut result) = (self, b as u64, 1 as Self);
                 while left > 0 {
                     if left & 1 == 1 {
@@ -287,7 +282,7 @@ macro_rules! integer {
         }
     )*};
 }
-integer!(u8, false; u16, false; u32, false; u64, false; i8, true; i16, true; i32, true; i64, true);
+integer!(u8, u16, u32, u64, i8, i16, i32, i64);
 
 macro_rules! float {
     ($($t:ty),*) => {$(
@@ -300,7 +295,15 @@ macro_rules! float {
                 if b == 0.0 {
                     return self / b;
                 }
-                let quotient = (self - self.modulo(b)) / b;
+                // By what divides without a rest, so that rounding cannot lead to a neighbour.
+                let rest = self % b;
+                let mut quotient = (self - rest) / b;
+                if rest != 0.0 && (rest < 0.0) != (b < 0.0) {
+                    quotient -= 1.0;
+                }
+                if quotient == 0.0 {
+                    return (0.0 as Self).copysign(self / b);
+                }
                 let floor = quotient.floor();
                 if quotient - floor > 0.5 { floor + 1.0 } else { floor }
             }
@@ -394,9 +397,28 @@ impl Step {
         }
     }
 
-    /// Does it for all rows.
-    pub(super) fn run(&self, space: &mut Space, rows: &Rows<'_>) {
-        let n = rows.count;
+    /// Whether it is a power of integers that may be negative, which have no integer for a result.
+    pub(super) fn may_fail(&self) -> bool {
+        matches!(self, Step::Arithmetic { operator: Binary::Power, kind, .. } if kind.is_signed_integer())
+    }
+
+    /// The first negative exponent of such a power among `n` values, and its place.
+    pub(super) fn negative_power(&self, space: &Space, n: usize) -> Option<(usize, i64)> {
+        let Step::Arithmetic { kind, b, .. } = *self else {
+            return None;
+        };
+        if !self.may_fail() {
+            return None;
+        }
+        with_type!(kind, T => {
+            let exponents = view::<T>(&space.registers[b], n).iter().enumerate();
+            exponents.map(|(at, value)| (at, *value as i64)).find(|(_, value)| *value < 0)
+        })
+    }
+
+    /// Does it for all rows, `width` values each.
+    pub(super) fn run(&self, space: &mut Space, rows: &Rows<'_>, width: usize) {
+        let n = rows.count * width;
         let mut target = std::mem::take(&mut space.registers[self.target()]);
         let (to, registers) = (&mut target[..], &space.registers);
         match *self {
@@ -405,17 +427,18 @@ impl Step {
                 offset_bytes,
                 record_bytes,
                 number,
+                is_vector,
                 ..
             } => load(
                 to,
                 rows.inputs[input],
                 (offset_bytes, record_bytes),
                 number,
-                n,
+                (n, width, is_vector),
             ),
             Step::Index { .. } => {
-                for (offset, to) in to[..n].iter_mut().enumerate() {
-                    *to = rows.first + offset as u64;
+                for (offset, to) in to[..n].chunks_exact_mut(width).enumerate() {
+                    to.fill(rows.first + offset as u64);
                 }
             }
             Step::Cast { a, from, into, .. } => cast(to, &registers[a], from, into, n),
@@ -493,25 +516,47 @@ impl Step {
     }
 }
 
-fn load(to: &mut [u64], bytes: &[u8], place: (usize, usize), number: Number, n: usize) {
+/// Gathers `n` values, `width` of each record: neighbours, or of what is no vector the same one.
+fn load(
+    to: &mut [u64],
+    bytes: &[u8],
+    place: (usize, usize),
+    number: Number,
+    (n, width, is_vector): (usize, usize, bool),
+) {
     let (offset_bytes, record_bytes) = place;
     let size = number.bytes();
     let is_native = number.endian == Endian::NATIVE || size == 1;
     let out: &mut [u8] = &mut bytemuck::cast_slice_mut(to)[..n * size];
-    if is_native && record_bytes == size {
+    let is_dense = record_bytes == size * width && (is_vector || width == 1);
+    if is_native && is_dense {
         out.copy_from_slice(&bytes[..n * size]);
         return;
     }
     let records = bytes.chunks_exact(record_bytes);
+    let step_bytes = if is_vector { size } else { 0 };
     macro_rules! gather {
-        ($bytes:literal) => {
-            for (to, record) in out.as_chunks_mut::<$bytes>().0.iter_mut().zip(records) {
-                to.copy_from_slice(&record[offset_bytes..offset_bytes + $bytes]);
-                if !is_native {
-                    to.reverse();
+        ($bytes:literal) => {{
+            let out = out.as_chunks_mut::<$bytes>().0;
+            if width == 1 {
+                for (to, record) in out.iter_mut().zip(records) {
+                    to.copy_from_slice(&record[offset_bytes..offset_bytes + $bytes]);
+                    if !is_native {
+                        to.reverse();
+                    }
+                }
+                return;
+            }
+            for (row, record) in out.chunks_exact_mut(width).zip(records) {
+                for (element, to) in row.iter_mut().enumerate() {
+                    let from = offset_bytes + element * step_bytes;
+                    to.copy_from_slice(&record[from..from + $bytes]);
+                    if !is_native {
+                        to.reverse();
+                    }
                 }
             }
-        };
+        }};
     }
     match size {
         1 => gather!(1),

@@ -7,8 +7,14 @@
 //!
 //! Meaning: that of Python and NumPy 2. Types are those of NumPy's promotion, literals take the
 //! type of what they meet (NEP 50). Integers wrap around; `/` gives floats, `//` rounds down, `%`
-//! has the sign of the divisor; an integer divided by zero gives 0; `and`, `or`, `not` work on
-//! truth values. Casts are written like calls: `u8(x)`, and cut integers and clamp floats.
+//! has the sign of the divisor; an integer divided by zero gives 0, and one to a negative power is
+//! an error; `and`, `or`, `not` work on truth values. Casts are written like calls: `u8(x)`, and cut
+//! integers and clamp floats.
+//!
+//! Vectors: `x[2]` is an element, `x` alone all of them. Operators and functions then work element
+//! by element, on vectors of one length and single numbers, and give a vector as long. Only a map
+//! can make a vector ([`Program::compile_elementwise`]); where one number or truth value is wanted,
+//! a vector is refused.
 //!
 //! | from loose to tight | |
 //! |---|---|
@@ -23,6 +29,9 @@ mod column;
 mod divide;
 mod parse;
 mod program;
+#[cfg(test)]
+mod tests;
+mod types;
 
 use std::fmt;
 use std::str::FromStr;
@@ -50,8 +59,8 @@ pub enum Expr {
     Float(f64),
     /// `true` or `false`.
     Bool(bool),
-    /// A field, or one of its elements.
-    Name(String, usize),
+    /// A field: all of it, or one of its elements.
+    Name(String, Option<usize>),
     /// `-x`, `~x`, `not x`.
     Unary(Unary, Box<Expr>),
     /// Two operands.
@@ -272,8 +281,8 @@ impl Schema {
         all
     }
 
-    /// Where element `element` of field `name` is.
-    fn find(&self, name: &str, element: usize) -> Result<(usize, usize, Number)> {
+    /// The field `name` and the type of its numbers.
+    fn find(&self, name: &str) -> Result<(&SchemaField, Number)> {
         let Some(field) = self.fields.iter().find(|field| field.name == name) else {
             let mut names: Vec<&str> = self.fields.iter().map(|f| f.name.as_str()).collect();
             names.extend(self.has_index.then_some(INDEX));
@@ -286,12 +295,7 @@ impl Schema {
                     .hint("give numbers a type with --key OFFSET:LEN:TYPE"),
             );
         };
-        if element >= field.count {
-            let cause = format!("`{name}` has {} elements", field.count);
-            return Err(Error::usage(COMPILE, cause).hint("they are counted from 0"));
-        }
-        let offset_bytes = field.offset_bytes + element * number.bytes();
-        Ok((field.input, offset_bytes, number))
+        Ok((field, number))
     }
 }
 

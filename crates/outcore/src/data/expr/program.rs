@@ -1,17 +1,23 @@
 //! Expressions compiled for a schema: types decided, constants folded, one step an operation.
 //!
-//! Contract: what has no meaning is refused here, so running cannot fail. Types follow NumPy's
-//! promotion; a literal has no type of its own until it meets a column (NEP 50). Equal loads are
-//! shared.
+//! Contract: what has no meaning is refused here, so running can fail only for a value that an
+//! operation has no result for: an integer to a negative power. Types are those of
+//! [`super::types`]. Equal loads are shared. A program over vectors computes their elements side by
+//! side: each column has `width` values a row.
 
 use super::column::{BATCH_ROWS, Column, FUNCTIONS, Function, Rows, Space, Step};
-use super::divide::Divisor;
+use super::types::{
+    Constant, Operand, check_fits, common, divisor, folded, is_comparison, mixed, wrong,
+};
 use super::{Binary, COMPILE, ColumnType, Expr, INDEX, Schema, Unary};
 use crate::data::record::NumberType;
 use crate::error::{Error, Result};
 
 /// Most steps and constants of a program: bounds its space.
 const REGISTERS_MAX: usize = 256;
+/// Why an integer has no negative power, and what does.
+const NEGATIVE_POWER: &str = "an integer cannot be raised to a negative power";
+const AS_FLOAT: &str = "compute with floats: f64(x) ** -1, or 1 / x";
 
 /// An expression that is ready to run.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,32 +29,44 @@ pub struct Program {
     registers: usize,
     result: usize,
     kind: ColumnType,
-}
-
-/// A value that does not depend on the row.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Constant {
-    Int(i128),
-    Float(f64),
-    Bool(bool),
-}
-
-/// An operand while compiling.
-#[derive(Debug, Clone, Copy)]
-enum Operand {
-    Constant(Constant),
-    Column(usize, ColumnType),
+    /// Values that each row has in each column.
+    width: usize,
+    /// Whether the positions of rows are those in the input.
+    has_index: bool,
 }
 
 impl Program {
-    /// Compiles `expr` for records of `schema`.
+    /// Compiles `expr` for records of `schema`: one value for each.
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] for unknown names, types that do not go together, literals that do not
-    /// fit.
+    /// fit, and vectors.
     pub fn compile(expr: &Expr, schema: &Schema) -> Result<Self> {
+        let (program, vector) = Self::compiled(expr, schema)?;
+        let Some((name, count)) = vector else {
+            return Ok(program);
+        };
+        let cause = format!("`{name}` is a vector of {count} numbers, where one value is wanted");
+        Err(Error::usage(COMPILE, cause).hint(format!(
+            "choose elements: {name}[0] is the first, {name}[{}] the last",
+            count - 1
+        )))
+    }
+
+    /// As [`Program::compile`], but vectors are allowed: operations work element by element and make
+    /// [`Program::width`] values of each record.
+    ///
+    /// # Errors
+    /// As [`Program::compile`], and for vectors of different lengths.
+    pub fn compile_elementwise(expr: &Expr, schema: &Schema) -> Result<Self> {
+        Self::compiled(expr, schema).map(|(program, _)| program)
+    }
+
+    /// The program, and the vector that makes it one of vectors.
+    fn compiled(expr: &Expr, schema: &Schema) -> Result<(Self, Option<(String, usize)>)> {
         let mut compiler = Compiler {
             schema,
+            vector: None,
             program: Program {
                 steps: Vec::new(),
                 constants: Vec::new(),
@@ -56,13 +74,16 @@ impl Program {
                 registers: 0,
                 result: 0,
                 kind: ColumnType::Bool,
+                width: 1,
+                has_index: schema.has_index,
             },
         };
         let operand = compiler.expression(expr)?;
         let (result, kind) = compiler.settle(operand)?;
         let mut program = compiler.program;
         (program.result, program.kind) = (result, kind);
-        Ok(program)
+        program.width = compiler.vector.as_ref().map_or(1, |(_, count)| *count);
+        Ok((program, compiler.vector))
     }
 
     /// As [`Program::compile`], for a condition: numbers count as true unless they are zero.
@@ -79,14 +100,29 @@ impl Program {
         self.kind
     }
 
+    /// How many values of that kind it makes of each record.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Most rows that it takes at once.
+    pub fn rows_max(&self) -> usize {
+        (BATCH_ROWS / self.width).max(1)
+    }
+
+    /// Whether [`Program::run`] can fail.
+    pub fn can_fail(&self) -> bool {
+        self.steps.iter().any(Step::may_fail)
+    }
+
     /// Bytes of its space.
     pub fn space_bytes(&self) -> usize {
-        self.registers * BATCH_ROWS * 8
+        self.registers * self.rows_max() * self.width * 8
     }
 
     /// Space for one thread.
     pub fn space(&self) -> Space {
-        let mut registers = vec![vec![0; BATCH_ROWS]; self.registers];
+        let mut registers = vec![vec![0; self.rows_max() * self.width]; self.registers];
         for (register, constant) in &self.constants {
             // As the widest of their kind; a cast makes the type that is needed.
             let bits = match constant {
@@ -99,46 +135,61 @@ impl Program {
         let mut space = Space { registers };
         let rows = Rows {
             first: 0,
-            count: BATCH_ROWS,
+            count: self.rows_max(),
             inputs: &[],
         };
-        self.once
-            .iter()
-            .for_each(|step| step.run(&mut space, &rows));
+        let steps = self.once.iter();
+        steps.for_each(|step| step.run(&mut space, &rows, self.width));
         space
     }
 
     /// The results for `rows`.
     ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for an integer to a negative power.
+    ///
     /// # Panics
-    /// When there are more than [`BATCH_ROWS`] rows, or the inputs are not those of the schema.
-    pub fn run<'s>(&self, space: &'s mut Space, rows: &Rows<'_>) -> Column<'s> {
-        assert!(rows.count <= BATCH_ROWS, "a batch has at most 1024 rows");
+    /// When there are more than [`Program::rows_max`] rows, or the inputs are not those of the
+    /// schema.
+    pub fn run<'s>(&self, space: &'s mut Space, rows: &Rows<'_>) -> Result<Column<'s>> {
+        assert!(rows.count <= self.rows_max(), "a batch has its most rows");
+        let values = rows.count * self.width;
         for step in &self.steps {
-            step.run(space, rows);
+            if let Some(found) = step.negative_power(space, values) {
+                return Err(self.no_power(rows, found));
+            }
+            step.run(space, rows, self.width);
         }
         let bytes: &[u8] = bytemuck::cast_slice(&space.registers[self.result]);
-        Column {
+        Ok(Column {
             kind: self.kind,
-            bytes: &bytes[..rows.count * self.kind.bytes()],
-        }
+            bytes: &bytes[..values * self.kind.bytes()],
+        })
+    }
+
+    fn no_power(&self, rows: &Rows<'_>, (at, exponent): (usize, i64)) -> Error {
+        let place = match self.has_index {
+            true => format!(" of item {}", rows.first + (at / self.width) as u64),
+            false => String::new(),
+        };
+        let cause = format!("the exponent{place} is {exponent}, and {NEGATIVE_POWER}");
+        Error::usage("compute expression", cause).hint(AS_FLOAT)
     }
 
     fn register(&mut self) -> Result<usize> {
         self.registers += 1;
         if self.registers > REGISTERS_MAX {
-            return Err(Error::usage(COMPILE, "it is too long").hint("split it into several steps"));
+            let cause = format!("it needs more than {REGISTERS_MAX} columns");
+            return Err(Error::usage(COMPILE, cause).hint("split it into several steps"));
         }
         Ok(self.registers - 1)
     }
 }
 
-fn wrong(cause: impl Into<String>) -> Error {
-    Error::usage(COMPILE, cause).hint("cast it to a type that fits, as in i64(x)")
-}
-
 struct Compiler<'a> {
     schema: &'a Schema,
+    /// The first vector that was named, and its length.
+    vector: Option<(String, usize)>,
     program: Program,
 }
 
@@ -162,24 +213,39 @@ impl Compiler<'_> {
         }
     }
 
-    fn name(&mut self, name: &str, element: usize) -> Result<Operand> {
+    fn name(&mut self, name: &str, element: Option<usize>) -> Result<Operand> {
         if name == INDEX && self.schema.has_index {
             let to = self.program.register()?;
             self.program.steps.push(Step::Index { to });
             return Ok(Operand::Column(to, ColumnType::Number(NumberType::U64)));
         }
-        let (input, offset_bytes, number) = self.schema.find(name, element)?;
+        let (field, number) = self.schema.find(name)?;
         if number.kind == NumberType::U128 {
             return Err(Error::usage(COMPILE, "expressions have no 128-bit numbers")
                 .hint("use two u64 fields: --record 16 --key 0:8:u64 --key 8:8:u64"));
         }
+        let is_vector = element.is_none() && field.count > 1;
+        if is_vector {
+            self.widen(name, field.count)?;
+        }
+        let element = element.unwrap_or(0);
+        if element >= field.count {
+            let cause = format!(
+                "there is no {name}[{element}]: `{name}` has {}",
+                field.count
+            );
+            return Err(Error::usage(COMPILE, cause).hint("elements are counted from 0"));
+        }
+        let (input, record_bytes) = (field.input, self.schema.record_bytes[field.input]);
+        let offset_bytes = field.offset_bytes + element * number.bytes();
         let kind = ColumnType::Number(number.kind);
         let load = |to| Step::Load {
             to,
             input,
             offset_bytes,
-            record_bytes: self.schema.record_bytes[input],
+            record_bytes,
             number,
+            is_vector,
         };
         let same = |step: &&Step| matches!(step, Step::Load { to, .. } if **step == load(*to));
         if let Some(Step::Load { to, .. }) = self.program.steps.iter().find(same) {
@@ -189,6 +255,23 @@ impl Compiler<'_> {
         let step = load(to);
         self.program.steps.push(step);
         Ok(Operand::Column(to, kind))
+    }
+
+    /// Notes that a vector takes part.
+    fn widen(&mut self, name: &str, count: usize) -> Result<()> {
+        match &self.vector {
+            Some((other, others)) if *others != count => {
+                let cause = format!(
+                    "`{other}` has {others} numbers and `{name}` has {count}, so they do not pair up"
+                );
+                Err(Error::usage(COMPILE, cause).hint(format!("choose elements: {name}[0]")))
+            }
+            Some(_) => Ok(()),
+            None => {
+                self.vector = Some((name.to_string(), count));
+                Ok(())
+            }
+        }
     }
 
     /// An operand as a column: a literal alone is an `i64` (`u64` where it needs it) or an `f64`.
@@ -305,6 +388,12 @@ impl Compiler<'_> {
         }
         if is_bits && kind.is_float() {
             return Err(wrong("bits of floats"));
+        }
+        if operator == Binary::Power
+            && !kind.is_float()
+            && matches!(b, Operand::Constant(Constant::Int(value)) if value < 0)
+        {
+            return Err(Error::usage(COMPILE, NEGATIVE_POWER).hint(AS_FLOAT));
         }
         let a = self.as_kind(a, ColumnType::Number(kind))?;
         if let Some(divisor) = divisor(operator, kind, b)? {
@@ -472,150 +561,6 @@ fn cast_named(name: &str) -> Option<ColumnType> {
     Some(ColumnType::Number(kind))
 }
 
-fn is_comparison(operator: Binary) -> bool {
-    use Binary::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
-    matches!(
-        operator,
-        Less | LessEqual | Greater | GreaterEqual | Equal | NotEqual
-    )
-}
-
-/// Whole numbers are computed exactly while there are no columns.
-fn folded(operator: Binary, a: i128, b: i128) -> Option<i128> {
-    match operator {
-        Binary::Add => a.checked_add(b),
-        Binary::Subtract => a.checked_sub(b),
-        Binary::Multiply => a.checked_mul(b),
-        Binary::Power => u32::try_from(b).ok().and_then(|b| a.checked_pow(b)),
-        Binary::ShiftLeft => u32::try_from(b)
-            .ok()
-            .filter(|b| *b < 100)
-            .and_then(|b| a.checked_mul(1 << b)),
-        Binary::ShiftRight => u32::try_from(b).ok().and_then(|b| a.checked_shr(b)),
-        Binary::FloorDivide => a.checked_div(b).map(|quotient| match floored(a, b) {
-            true => quotient - 1,
-            false => quotient,
-        }),
-        Binary::Modulo => a.checked_rem(b).map(|rest| match floored(a, b) {
-            true => rest + b,
-            false => rest,
-        }),
-        Binary::BitAnd => Some(a & b),
-        Binary::BitOr => Some(a | b),
-        Binary::BitXor => Some(a ^ b),
-        Binary::Least => Some(a.min(b)),
-        Binary::Greatest => Some(a.max(b)),
-        _ => None,
-    }
-}
-
-/// The constant that integers of `kind` are divided by, unless it is zero.
-fn divisor(operator: Binary, kind: NumberType, b: Operand) -> Result<Option<Divisor>> {
-    match (operator, b) {
-        (Binary::FloorDivide | Binary::Modulo, Operand::Constant(Constant::Int(value)))
-            if !kind.is_float() =>
-        {
-            check_fits(value, ColumnType::Number(kind))?;
-            Ok(Divisor::new(value))
-        }
-        _ => Ok(None),
-    }
-}
-
-/// Whether a quotient that is cut lies above the one that is rounded down.
-fn floored(a: i128, b: i128) -> bool {
-    a % b != 0 && (a < 0) != (b < 0)
-}
-
-fn check_fits(value: i128, kind: ColumnType) -> Result<()> {
-    let number = kind.number();
-    let bits = number.bytes() as u32 * 8;
-    let (least, greatest) = match number.is_signed_integer() {
-        _ if number.is_float() || kind == ColumnType::Bool => (i128::MIN, i128::MAX),
-        true => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
-        false => (0, (1 << bits) - 1),
-    };
-    // Registers hold 64 bits, whatever comes of them.
-    let is_wide = value < i128::from(i64::MIN) || value > i128::from(u64::MAX);
-    if (least..=greatest).contains(&value) && !is_wide {
-        return Ok(());
-    }
-    Err(wrong(format!("{value} is no {kind}")))
-}
-
-/// One of them `u64`, the other signed: the operator with the unsigned one first.
-fn mixed(operator: Binary, a: Operand, b: Operand) -> Option<(Operand, Operand, Binary)> {
-    let number = |operand| match operand {
-        Operand::Column(_, kind) => Some(kind.number()),
-        Operand::Constant(_) => None,
-    };
-    let swapped = match operator {
-        Binary::Less => Binary::Greater,
-        Binary::LessEqual => Binary::GreaterEqual,
-        Binary::Greater => Binary::Less,
-        Binary::GreaterEqual => Binary::LessEqual,
-        same => same,
-    };
-    match (number(a)?, number(b)?) {
-        (NumberType::U64, other) if other.is_signed_integer() => Some((a, b, operator)),
-        (other, NumberType::U64) if other.is_signed_integer() => Some((b, a, swapped)),
-        _ => None,
-    }
-}
-
-/// The type that both become.
-fn common(a: Operand, b: Operand) -> NumberType {
-    let of_constant = |constant| match constant {
-        Constant::Float(_) => NumberType::F64,
-        Constant::Int(value) if i64::try_from(value).is_err() => NumberType::U64,
-        Constant::Int(_) => NumberType::I64,
-        Constant::Bool(_) => NumberType::U8,
-    };
-    match (a, b) {
-        (Operand::Column(_, a), Operand::Column(_, b)) => promoted(a.number(), b.number()),
-        (Operand::Constant(a), Operand::Constant(b)) => promoted(of_constant(a), of_constant(b)),
-        (Operand::Column(_, kind), Operand::Constant(constant))
-        | (Operand::Constant(constant), Operand::Column(_, kind)) => match constant {
-            Constant::Float(_) if !kind.number().is_float() => NumberType::F64,
-            Constant::Int(_) if kind == ColumnType::Bool => of_constant(constant),
-            _ => kind.number(),
-        },
-    }
-}
-
-/// NumPy's promotion of two types.
-fn promoted(a: NumberType, b: NumberType) -> NumberType {
-    use NumberType::{F64, I16, I32, I64, U8, U16, U32};
-    if a == b {
-        return a;
-    }
-    let (a, b) = if a.bytes() >= b.bytes() {
-        (a, b)
-    } else {
-        (b, a)
-    };
-    match (a.is_float(), b.is_float()) {
-        (true, true) => F64,
-        (true, false) => match b.bytes() {
-            1 | 2 => a,
-            _ => F64,
-        },
-        (false, true) => F64,
-        (false, false) if a.is_signed_integer() == b.is_signed_integer() => a,
-        // A wider signed type holds a narrower unsigned one.
-        (false, false) if a.is_signed_integer() && a.bytes() > b.bytes() => a,
-        (false, false) => {
-            let unsigned = if a.is_signed_integer() { b } else { a };
-            match unsigned {
-                U8 => I16,
-                U16 => I32,
-                U32 => I64,
-                _ => F64,
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -630,7 +575,7 @@ mod tests {
             count: 4,
             inputs: &[&[0, 1, 2, 3]],
         };
-        let column = program.run(&mut space, &rows);
+        let column = program.run(&mut space, &rows).unwrap();
         (column.kind, column.bytes.to_vec())
     }
 
@@ -649,7 +594,7 @@ mod tests {
                     inputs: &[&bytes],
                 };
                 let mut space = program.space();
-                let column = program.run(&mut space, &rows);
+                let column = program.run(&mut space, &rows).unwrap();
                 (column.kind, column.bytes.to_vec())
             };
             for by in [0, 1, 2, 3, 7, 64, 100, -1, -2, -5, -128] {
