@@ -239,8 +239,9 @@ pub(crate) struct DriveArgs {
 #[command(next_help_heading = "Records")]
 pub(crate) struct TypeArgs {
     /// What a record is: a number (u8 to u128, i8 to i64, f32, f64; big endian with be behind it),
-    /// a vector of them like f32x32, raw bytes like bytes16, or gensort (100 bytes, the first 10
-    /// are the key). Files of NumPy (.npy) say it themselves
+    /// a vector of them like f32x32, raw bytes like bytes16, a dtype of NumPy's like <u8 or uint64
+    /// (u8 alone is one byte), or gensort (100 bytes, the first 10 are the key). Files of NumPy
+    /// (.npy) say it themselves
     #[arg(long = "type", value_name = "TYPE", conflicts_with_all = ["record_bytes", "keys"], value_parser = RecordFormat::parse_type)]
     pub(crate) format: Option<RecordFormat>,
     /// Size of any other record, in bytes; needs --key

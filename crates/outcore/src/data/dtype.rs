@@ -213,6 +213,59 @@ fn read_code(code: &str) -> Result<(usize, Option<KeyKind>)> {
     }
 }
 
+/// Names that NumPy has for numbers beside its codes.
+const NAMES: [(&str, NumberType); 12] = [
+    ("uint8", NumberType::U8),
+    ("uint16", NumberType::U16),
+    ("uint32", NumberType::U32),
+    ("uint64", NumberType::U64),
+    ("int8", NumberType::I8),
+    ("int16", NumberType::I16),
+    ("int32", NumberType::I32),
+    ("int64", NumberType::I64),
+    ("float32", NumberType::F32),
+    ("float64", NumberType::F64),
+    ("single", NumberType::F32),
+    ("double", NumberType::F64),
+];
+
+/// What NumPy calls `text`: a name, a code with a byte order (`<u8`), or one without that is no name
+/// of outcore's for something else: `f4`, but not `u8` and `i8`, which have eight bytes to NumPy and
+/// one to outcore.
+fn named(text: &str) -> Option<(usize, KeyKind)> {
+    if let Some((_, kind)) = NAMES.iter().find(|(name, _)| *name == text) {
+        let number = Number::new(*kind, Endian::NATIVE);
+        return Some((number.bytes(), KeyKind::Numbers(number)));
+    }
+    let has_order = text.starts_with(['<', '>', '=', '|']);
+    let is_unlike = ["u1", "u2", "u4", "i1", "i2", "i4", "f4", "f8"].contains(&text);
+    if !has_order && !is_unlike {
+        return None;
+    }
+    let (len_bytes, kind) = read_code(text).ok()?;
+    kind.filter(|_| len_bytes > 0).map(|kind| (len_bytes, kind))
+}
+
+/// The number that NumPy calls `text`; see [`RecordFormat::parse_type`].
+pub(super) fn number_named(text: &str) -> Option<Number> {
+    match named(text)? {
+        (len_bytes, KeyKind::Numbers(number)) if number.bytes() == len_bytes => Some(number),
+        _ => None,
+    }
+}
+
+/// The record of one value of the dtype that NumPy calls `text`.
+pub(super) fn format_named(text: &str) -> Option<Result<RecordFormat>> {
+    let (len_bytes, kind) = named(text)?;
+    let key = KeyField {
+        offset_bytes: 0,
+        len_bytes,
+        kind,
+        descending: false,
+    };
+    Some(RecordFormat::new(len_bytes, vec![key]))
+}
+
 /// The dtype text and columns of a format.
 pub(super) fn describe(format: &RecordFormat) -> Result<(String, Option<u64>)> {
     let has_u128 = format

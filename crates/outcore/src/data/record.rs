@@ -17,6 +17,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::dtype;
 use crate::error::{Error, Result};
 use crate::units::nearest;
 
@@ -150,17 +151,18 @@ impl Number {
         self.kind.bytes()
     }
 
-    /// Reads `u64`, `u64le`, `f32be`; `None` if it is no number type.
+    /// Reads `u64`, `u64le`, `f32be`, or NumPy's `<u8`, `uint64`; `None` if it is no number type.
     fn from_name(text: &str) -> Option<Self> {
         let (name, endian) = match (text.strip_suffix("le"), text.strip_suffix("be")) {
             (Some(name), _) => (name, Endian::Little),
             (_, Some(name)) => (name, Endian::Big),
             _ => (text, Endian::Little),
         };
-        let kind = NumberType::ALL
-            .into_iter()
-            .find(|kind| kind.name() == name)?;
-        Some(Number::new(kind, endian))
+        let mut kinds = NumberType::ALL.into_iter();
+        match kinds.find(|kind| kind.name() == name) {
+            Some(kind) => Some(Number::new(kind, endian)),
+            None => dtype::number_named(text),
+        }
     }
 }
 
@@ -368,8 +370,9 @@ impl RecordFormat {
         }
     }
 
-    /// Reads a type: `u64`, `u64le`, `f32be`, `f32x32`, `f64bex3`, `bytes16`, `gensort`, or
-    /// `SIZE/KEY[,KEY...]` with keys as in [`RecordFormat::parse_record`].
+    /// Reads a type: `u64`, `u64le`, `f32be`, `f32x32`, `f64bex3`, `bytes16`, `gensort`, a dtype of
+    /// NumPy's (`<u8`, `uint64`, `|S16`), or `SIZE/KEY[,KEY...]` with keys as in
+    /// [`RecordFormat::parse_record`].
     pub fn parse_type(text: &str) -> Result<Self> {
         if text == "gensort" {
             return Ok(Self::gensort());
@@ -406,7 +409,7 @@ impl RecordFormat {
         {
             return Self::numbers(number, count);
         }
-        Err(unknown_type(text))
+        dtype::format_named(text).unwrap_or_else(|| Err(unknown_type(text)))
     }
 
     /// A record of `record_bytes` with keys `OFFSET:LEN[:TYPE][:desc]`, in order of weight. TYPE is
@@ -507,8 +510,8 @@ fn unknown_type(text: &str) -> Error {
     known.extend(["gensort", "bytes16", "f32x32"]);
     let meant = nearest(text, &known).map(|word| format!("did you mean `{word}`? "));
     Error::usage(READ_TYPE, format!("unknown type `{text}`")).hint(format!(
-        "{}known types: {} (le or be may follow; xN makes vectors, as in f32x32), bytesN, gensort; \
-         or give a record size and its keys",
+        "{}known types: {} (le or be may follow; xN makes vectors, as in f32x32), bytesN, gensort, \
+         NumPy's `<u8` and `uint64`; or give a record size and its keys",
         meant.unwrap_or_default(),
         number_names()
     ))
