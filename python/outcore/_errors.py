@@ -142,6 +142,13 @@ def usage(operation: str, cause: str, hint: str) -> UsageError:
     return error
 
 
+def too_large(operation: str, cause: str, hint: str) -> MemoryBudgetError:
+    """More memory wanted than is allowed, seen before the engine is asked."""
+    error = MemoryBudgetError(f"{operation}: {cause}; {hint}")
+    error.operation, error.cause, error.hint = operation, cause, hint
+    return error
+
+
 def _restore(
     kind: type[BaseException], args: tuple[Any, ...], facts: dict[str, Any]
 ) -> BaseException:

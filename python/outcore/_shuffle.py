@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io as _io
 import operator
+import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, SupportsIndex
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from . import _outcore
 from . import _summary as summary
 from ._api import Keys, Paths, Record, Size, StrPath, _means, _number, _optional, _path, _paths
+from ._arrays import gathered
 from ._errors import usage
 from ._progress import Watcher, telling
 from ._records import records
@@ -127,13 +129,24 @@ class Shuffled:
         import numpy
 
         self._request = request
-        self._order = _outcore.Order(request)
+        self._open()
         header = self._order.header
         if header is None:
             self.dtype, self._row = numpy.dtype(numpy.uint8), (self._order.record_bytes,)
         else:
             none = numpy.load(_io.BytesIO(header))
             self.dtype, self._row = none.dtype, none.shape[1:]
+
+    def _open(self) -> None:
+        self._process_id = os.getpid()
+        self._held = _outcore.Order(self._request)
+
+    @property
+    def _order(self) -> _outcore.Order:
+        """The open order; a forked child opens its own."""
+        if self._process_id != os.getpid():
+            self._open()
+        return self._held
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Shuffled, (self._request,))
@@ -145,6 +158,11 @@ class Shuffled:
     def epoch(self) -> int:
         """Which of the orders of the seed this is."""
         return self._request["epoch"]
+
+    @property
+    def seed(self) -> int:
+        """What chooses its orders."""
+        return self._request["means"]["seed"]
 
     def with_epoch(self, epoch: SupportsIndex) -> Shuffled:
         """Another order of the same records, independent of this one."""
@@ -160,6 +178,17 @@ class Shuffled:
 
         held = self._order.read(_number("start", start), _number("count", count))
         return numpy.frombuffer(held, self.dtype).reshape(-1, *self._row)
+
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> npt.NDArray[Any]:
+        """All records in one array, if they fit into the memory allowed."""
+        import numpy
+
+        as_read = numpy.dtype((self.dtype, self._row)) if self._row else self.dtype
+        least_bytes = len(self) * as_read.itemsize
+        parts = (batch.tobytes() for batch in self.batches(max(self._order.stretch // 2, 1)))
+        return gathered(parts, self._request["means"], least_bytes, as_read, dtype, copy)
 
     def __getitem__(self, index: slice | SupportsIndex) -> npt.NDArray[Any] | np.generic:
         if isinstance(index, slice):
@@ -196,7 +225,24 @@ class Shuffled:
             start: Records of this part to pass over: `Batches.position` of an iterator that stopped.
             drop_last: Leave out a last batch that is shorter.
         """
-        return Batches(self, size, shard, shards, start, drop_last)
+        records, of, parts = _number("size", size), _number("shard", shard), _number("shards", shards)
+        if records == 0 or not of < parts:
+            cause = f"batches of {records}, shard {of} of {parts}"
+            raise usage("read shuffled", cause, "count shards from 0, and batches from 1 record")
+        places = len(self) * of // parts, len(self) * (of + 1) // parts
+        return Batches(self, records, places, _number("start", start), drop_last)
+
+    def _read_round(self, start: int, count: int) -> npt.NDArray[Any]:
+        """As `read`; behind the last record comes the first again."""
+        import numpy
+
+        pieces = []
+        while count > 0:
+            start %= len(self)
+            here = min(count, len(self) - start)
+            pieces.append(self.read(start, here))
+            start, count = start + here, count - here
+        return pieces[0] if len(pieces) == 1 else numpy.concatenate(pieces)
 
 
 class Batches(Iterator["npt.NDArray[Any]"]):
@@ -205,23 +251,18 @@ class Batches(Iterator["npt.NDArray[Any]"]):
     def __init__(
         self,
         source: Shuffled,
-        size: SupportsIndex,
-        shard: SupportsIndex,
-        shards: SupportsIndex,
-        start: SupportsIndex,
+        batch_records: int,
+        places: tuple[int, int],
+        start: int,
         drop_last: bool,
     ) -> None:
-        self._size = _number("size", size)
-        of, parts = _number("shard", shard), _number("shards", shards)
-        if self._size == 0 or not of < parts:
-            cause = f"batches of {self._size}, shard {of} of {parts}"
-            raise usage("read shuffled", cause, "count shards from 0, and batches from 1 record")
         self._source = source
-        self._base = len(source) * of // parts
-        self._end = len(source) * (of + 1) // parts
+        self._size = batch_records
+        self._base, self._end = places
         #: Records of this part that have been given out.
-        self.position = _number("start", start)
+        self.position = start
         self._drop_last = drop_last
+        self._process_id = os.getpid()
         # Half of what fits at once: one stretch is read while another is given out.
         stretch = max(source._order.stretch // 2, 1)
         self._stretch = max(stretch // self._size, 1) * self._size
@@ -235,6 +276,10 @@ class Batches(Iterator["npt.NDArray[Any]"]):
         return self
 
     def __next__(self) -> npt.NDArray[Any]:
+        if self._process_id != os.getpid():
+            # The thread that reads ahead is not here.
+            cause = f"the iterator was made by process {self._process_id} before a fork"
+            raise usage("read after fork", cause, "ask for batches() again in the child")
         if self._held is None or self._at == len(self._held):
             self._turn_over()
         held = self._held
@@ -265,7 +310,7 @@ class Batches(Iterator["npt.NDArray[Any]"]):
         if count <= 0 or self._reader is None:
             return None
         start, self._asked = self._asked, self._asked + count
-        return self._reader.submit(self._source.read, start, count)
+        return self._reader.submit(self._source._read_round, start, count)
 
     def close(self) -> None:
         """Ends the reading ahead; the iterator has nothing more."""

@@ -1,17 +1,22 @@
-"""For PyTorch: a dataset that gives batches of a shuffled file, to each worker and rank its own.
+"""For PyTorch: a dataset that gives batches of a shuffled file, to each rank and worker its own.
 
     >>> from outcore.torch import ShuffledDataset
     >>> data = ShuffledDataset("train.npy", batch_size=1024, seed=7)
     >>> loader = torch.utils.data.DataLoader(data, batch_size=None, num_workers=4)
+    >>> for epoch in range(10):
+    ...     data.set_epoch(epoch)
+    ...     for batch in loader:
+    ...         ...
 
-Nothing is written: each worker fetches its part of the order straight from the files. PyTorch is
-needed for this module alone.
+Nothing is written: each worker fetches its part of the order straight from the files. Every rank has
+equally many batches of equal sizes, and `len(loader)` of them, whatever the number of workers.
+`set_epoch` reaches workers that persist. PyTorch is needed for this module alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch  # type: ignore[import-not-found, unused-ignore]
 from torch.utils.data import (  # type: ignore[import-not-found, unused-ignore]
@@ -19,21 +24,36 @@ from torch.utils.data import (  # type: ignore[import-not-found, unused-ignore]
     get_worker_info,
 )
 
-from ._errors import usage
-from ._shuffle import Shuffled, shuffled
+from ._errors import UsageError, usage
+from ._parts import Part, resumed
+from ._shuffle import Batches, Shuffled, shuffled
+from ._units import whole
 
 __all__ = ["ShuffledDataset"]
+
+_STATE = "restore state"
+#: Numbers that all workers share, by their place: the epoch; how many batches were taken before the
+#: restart that comes next, of a loader with how many workers, and the number of that restart; the
+#: workers that run, and with how many batches taken they began; from there on, for each worker the
+#: restart that it has made.
+_EPOCH, _TAKEN, _TAKEN_WORKERS, _RESTART, _WORKERS, _BEGAN, _DONE = range(7)
+_WORKERS_MAX = 4096
 
 
 class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
     """Batches of records in a random order, as tensors.
 
+    Every rank gives the same number of batches. Where the records do not divide evenly, some of the
+    order's begin are given once more at its end, as `torch.utils.data.DistributedSampler` does it;
+    with `drop_last` the records that are too many are left out instead.
+
     Args:
         src: As `outcore.shuffled` takes it.
         batch_size: Records in a batch; use `batch_size=None` in the `DataLoader`.
         transform: Called with the NumPy array of a batch in place of `torch.from_numpy`.
-        rank, world_size: This process's part; by default those of `torch.distributed`.
-        drop_last: Leave out a last batch of a part that is shorter.
+        rank, world_size: This process's part; by default those of `torch.distributed`, which may be
+            initialised later than this.
+        drop_last: Give whole batches only, and no record twice.
         options: `dtype`, `record`, `seed`, `memory` and so on, as `outcore.shuffled` takes them.
             Each worker has `memory` of its own.
     """
@@ -51,54 +71,211 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
     ) -> None:
         super().__init__()
         self._source: Shuffled = shuffled(src, **options)
-        self._batch_size = batch_size
         self._transform = transform or torch.from_numpy
-        self._rank, self._world_size = _process(rank, world_size)
-        self._drop_last = drop_last
-        self._starts: dict[int, int] = {}
-        self._positions: dict[int, Callable[[], int]] = {}
+        self._ranks = _given(rank, world_size)
+        self._batch_size = whole("batch_size", batch_size)
+        self._drop_last = bool(drop_last)
+        len(self)  # What cannot be shared is refused here already.
+        # Workers see what is written here, forked or spawned, before they begin an epoch.
+        self._shared = torch.zeros(_DONE + _WORKERS_MAX, dtype=torch.int64).share_memory_()
+        self._shared[_EPOCH] = _epoch(self._source.epoch)
+        self._running: _Stream | None = None
+        self._restored: tuple[int, int] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is being read in this process goes on here, not in a worker that is spawned; that
+        # worker has no `torch.distributed` to ask.
+        return {**self.__dict__, "_running": None, "_ranks": self._ranks or _distributed()}
+
+    @property
+    def _part(self) -> Part:
+        # Asked for each time: the process group may be made after the dataset.
+        rank, world_size = self._ranks or _distributed() or (0, 1)
+        return Part(len(self._source), self._batch_size, rank, world_size, self._drop_last)
 
     def __len__(self) -> int:
-        """Batches of this process, as far as it can be known before workers share them."""
-        count = len(self._source)
-        here = count * (self._rank + 1) // self._world_size - count * self._rank // self._world_size
-        return here // self._batch_size if self._drop_last else -(-here // self._batch_size)
+        """Batches of an epoch, the same on each rank and with any number of workers."""
+        return self._part.batches
 
-    def set_epoch(self, epoch: int) -> None:
-        """Another order, from its begin; before the loader is iterated again."""
-        self._source = self._source.with_epoch(epoch)
-        self._starts, self._positions = {}, {}
+    @property
+    def epoch(self) -> int:
+        """Which of the orders of the seed the next iteration gives."""
+        return int(self._shared[_EPOCH])
+
+    def set_epoch(self, epoch: SupportsIndex) -> None:
+        """Another order; to be called on each rank before the loader is iterated again.
+
+        It reaches persistent workers too. After `load_state_dict`, the epoch of that state goes on
+        where it was; any other one starts from its begin.
+        """
+        number = _epoch(epoch)
+        if number != self.epoch:
+            self._go_to(number, 0, 0)
+        self._shared[_WORKERS] = 0
+        self._running = None
+
+    def _go_to(self, epoch: int, taken: int, workers: int) -> None:
+        self._shared[_EPOCH] = epoch
+        self._shared[_TAKEN], self._shared[_TAKEN_WORKERS] = taken, workers
+        self._shared[_RESTART] += 1
 
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
         worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
-        batches = self._source.batches(
-            self._batch_size,
-            shard=self._rank * workers + worker,
-            shards=self._world_size * workers,
-            start=self._starts.get(worker, 0),
-            drop_last=self._drop_last,
-        )
-        self._positions[worker] = lambda: batches.position
-        return map(self._transform, batches)
+        share, given = self._begin(worker, workers)
+        self._shared[_WORKERS] = 0 if info is None else workers
+        if self._source.epoch != self.epoch:
+            self._source = self._source.with_epoch(self.epoch)
+        part = self._part
+        places = part.places(part.share(share, workers))
+        start = min(given * part.batch_size, places[1] - places[0])
+        batches = Batches(self._source, part.batch_size, places, start, False)
+        self._running = _Stream(batches, self._transform, share, given)
+        return self._running
 
-    def state_dict(self) -> dict[str, Any]:
-        """Where this process (with `DataLoader` workers: this worker) is, to go on from there."""
-        positions = {worker: position() for worker, position in self._positions.items()}
-        return {"epoch": self._source.epoch, "positions": {**self._starts, **positions}}
+    def _begin(self, worker: int, workers: int) -> tuple[int, int]:
+        """Whose share this worker reads, and how many batches of it were given before."""
+        if self._restored is not None:
+            restored, self._restored = self._restored, None
+            return restored
+        if worker >= _WORKERS_MAX:
+            raise usage("share batches", f"{workers} workers", f"at most {_WORKERS_MAX} are possible")
+        taken = 0
+        restart = int(self._shared[_RESTART])
+        if int(self._shared[_DONE + worker]) != restart:
+            taken = int(self._shared[_TAKEN])
+            before = int(self._shared[_TAKEN_WORKERS])
+            if taken and before != workers:
+                cause = f"the state is of a loader with {_workers(before)}, and this one has {workers}"
+                raise usage(_STATE, cause, f"use num_workers={before}, or start an epoch")
+        self._shared[_BEGAN] = taken
+        self._shared[_DONE + worker] = restart
+        return resumed(taken, worker, workers)
+
+    def state_dict(self, taken: SupportsIndex | None = None) -> dict[str, Any]:
+        """Where reading is, to go on from there with `load_state_dict` in the same sequence.
+
+        Args:
+            taken: How many batches were taken from the `DataLoader` since its iteration began. It is
+                needed where the loader has workers, because they read ahead of what was taken.
+                Without workers, and with the `StatefulDataLoader` of torchdata, which asks each
+                worker itself, it is known without.
+        """
+        info = get_worker_info()
+        count = None if taken is None else whole("taken", taken)
+        if info is not None:
+            share, given = self._here(info.id, info.num_workers)
+            return self._state(info.num_workers, share, given)
+        if workers := int(self._shared[_WORKERS]):
+            if count is None:
+                cause = "its workers read ahead, so it is not known how many batches were taken"
+                hint = "give state_dict(taken=...), or use torchdata's StatefulDataLoader"
+                raise usage("save state", cause, hint)
+            return self._state(workers, None, int(self._shared[_BEGAN]) + count)
+        if count is not None:
+            began = self._pending() if self._running is None else int(self._shared[_BEGAN])
+            return self._state(1, None, began + count)
+        if self._running is None and self._restored is None and self._pending():
+            return self._state(int(self._shared[_TAKEN_WORKERS]), None, self._pending())
+        return self._state(1, None, self._here(0, 1)[1])
+
+    def _pending(self) -> int:
+        """Batches that were taken before a restart that is still to come."""
+        is_made = int(self._shared[_DONE]) == int(self._shared[_RESTART])
+        return 0 if is_made else int(self._shared[_TAKEN])
+
+    def _here(self, worker: int, workers: int) -> tuple[int, int]:
+        if self._restored is not None:
+            return self._restored
+        if self._running is not None:
+            return self._running.share, self._running.given
+        return resumed(self._pending(), worker, workers)
+
+    def _state(self, workers: int, share: int | None, batches: int) -> dict[str, Any]:
+        return {**self._identity(), "epoch": self.epoch, "workers": workers, "share": share, "batches": batches}
+
+    def _identity(self) -> dict[str, Any]:
+        """What must be the same for a state to fit."""
+        part = self._part
+        return {
+            "records": part.records,
+            "seed": self._source.seed,
+            "batch_size": part.batch_size,
+            "world_size": part.world_size,
+            "drop_last": part.drop_last,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where `state_dict` was taken, with as many ranks and workers as then."""
-        if state["epoch"] != self._source.epoch:
-            self.set_epoch(state["epoch"])
-        self._starts, self._positions = dict(state["positions"]), {}
+        """Goes on where `state_dict` was taken, with as many ranks and workers as then. The state of
+        one rank is that of all."""
+        missing = {*self._identity(), "epoch", "workers", "share", "batches"} - set(state)
+        if missing:
+            cause = f"it has no {', '.join(sorted(missing))}"
+            raise usage(_STATE, cause, "give what state_dict() of this version returned")
+        for name, value in self._identity().items():
+            if state[name] != value:
+                raise _unlike(name, state[name], value)
+        share, batches, workers = state["share"], int(state["batches"]), int(state["workers"])
+        info = get_worker_info()
+        self._running = None
+        if info is not None:
+            if workers != info.num_workers:
+                raise _unlike("num_workers", workers, info.num_workers)
+            self._shared[_EPOCH] = int(state["epoch"])
+            self._restored = resumed(batches, info.id, workers) if share is None else (share, batches)
+            return
+        if share is not None and workers > 1:
+            cause = f"the state is that of one worker of {workers}"
+            raise usage(_STATE, cause, "give it to the StatefulDataLoader that it is from")
+        self._go_to(int(state["epoch"]), batches, workers)
+        self._shared[_WORKERS] = 0
 
 
-def _process(rank: int | None, world_size: int | None) -> tuple[int, int]:
+class _Stream(Iterator[Any]):
+    """The batches of a share, counted."""
+
+    def __init__(
+        self, batches: Batches, transform: Callable[[Any], Any], share: int, given: int
+    ) -> None:
+        self._batches = batches
+        self._transform = transform
+        self.share = share
+        #: Batches of the share that were given out.
+        self.given = given
+
+    def __iter__(self) -> _Stream:
+        return self
+
+    def __next__(self) -> Any:
+        made = self._transform(next(self._batches))
+        self.given += 1
+        return made
+
+
+def _epoch(number: SupportsIndex) -> int:
+    epoch = whole("epoch", number)
+    if epoch >= 1 << 63:
+        raise usage("set epoch", f"{epoch} is out of range", "give at most 2**63 - 1")
+    return epoch
+
+
+def _unlike(name: str, of_state: Any, here: Any) -> UsageError:
+    cause = f"the state is of {name}={of_state}, and here it is {here}"
+    return usage(_STATE, cause, "open the dataset as it was then, or start an epoch")
+
+
+def _workers(count: int) -> str:
+    return "1 worker or none" if count == 1 else f"{count} workers"
+
+
+def _given(rank: int | None, world_size: int | None) -> tuple[int, int] | None:
     if (rank is None) != (world_size is None):
         raise usage("shard data", "a rank or a world size alone", "give both, or neither")
-    if rank is not None and world_size is not None:
-        return rank, world_size
+    return None if rank is None or world_size is None else (rank, world_size)
+
+
+def _distributed() -> tuple[int, int] | None:
+    """This process's rank and how many there are, where a process group is made."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return 0, 1
+    return None

@@ -162,11 +162,20 @@ def test_reading_beyond_the_end_is_refused(numbers: Any) -> None:
         order.batches(10, shard=2, shards=2)
 
 
+class Shared(np.ndarray):
+    """A tensor, as far as the dataset asks for one."""
+
+    def share_memory_(self) -> Shared:
+        return self
+
+
 @pytest.fixture
 def fake_torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     """As much of PyTorch as the dataset asks for; the real one takes a gigabyte to install."""
     torch: Any = types.ModuleType("torch")
     torch.from_numpy = lambda array: array
+    torch.int64 = np.int64
+    torch.zeros = lambda count, dtype: np.zeros(count, dtype).view(Shared)
     torch.distributed = types.SimpleNamespace(is_available=lambda: False)
     data: Any = types.ModuleType("torch.utils.data")
     data.IterableDataset = type("IterableDataset", (), {})

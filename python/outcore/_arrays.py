@@ -1,0 +1,48 @@
+"""Everything in one array, for `numpy.asarray`: what fits into the memory allowed, or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from . import _outcore
+from ._errors import too_large
+from ._units import bytes_text
+from ._wire import MeansRequest
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+def gathered(
+    parts: Iterable[bytes],
+    means: MeansRequest,
+    least_bytes: int,
+    as_read: np.dtype[Any],
+    dtype: npt.DTypeLike | None,
+    copy: bool | None,
+) -> npt.NDArray[Any]:
+    """The items of all parts, for `__array__(dtype, copy)`.
+
+    `least_bytes` of them are known to come; nothing is read where those are too many.
+    """
+    import numpy
+
+    if copy is False:
+        raise ValueError("the items are read from files, so an array of them is always a copy")
+    limit_bytes = _outcore.memory_bytes(means)
+    data = bytearray()
+    _check(least_bytes, limit_bytes)
+    for part in parts:
+        _check(len(data) + len(part), limit_bytes)
+        data += part
+    items = numpy.frombuffer(data, as_read)
+    return items if dtype is None else items.astype(dtype, copy=False)
+
+
+def _check(size_bytes: int, limit_bytes: int) -> None:
+    if size_bytes > limit_bytes:
+        cause = f"more than the {bytes_text(limit_bytes)} of memory allowed are wanted in one array"
+        hint = "take batches (for batch in dataset), write() a .npy file and map it, or allow more memory="
+        raise too_large("make array", cause, hint)
