@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, SupportsIndex, Union
 
 from . import _outcore
 from . import _summary as summary
-from ._errors import usage
+from ._errors import UsageError, usage
 from ._progress import Watcher, telling
 from ._records import records
 from ._summary import GenSummary, Plan, SortSummary, VerifyReport
@@ -31,6 +31,8 @@ Size = Union[str, SupportsIndex]
 Record = Union[int, "tuple[int, Keys]"]
 
 _SEED = 1
+#: What tables of pandas, Polars and Arrow can be told by.
+_TABLES = ("__dataframe__", "__arrow_c_stream__")
 
 
 def sort(
@@ -297,4 +299,24 @@ def _optional(path: StrPath | None) -> str | None:
 def _paths(paths: Paths) -> list[str]:
     if isinstance(paths, (str, bytes, os.PathLike)):
         return [os.fsdecode(paths)]
-    return [os.fsdecode(path) for path in paths]
+    # Tables and dictionaries would give the names of their columns.
+    is_table = isinstance(paths, Mapping) or any(hasattr(paths, mark) for mark in _TABLES)
+    try:
+        given = None if is_table else list(paths)
+    except TypeError:
+        given = None
+    if given is None:
+        raise _no_path(paths)
+    found = []
+    for path in given:
+        if not isinstance(path, (str, bytes, os.PathLike)):
+            raise _no_path(paths if hasattr(paths, "__array__") else path)
+        found.append(os.fsdecode(path))
+    return found
+
+
+def _no_path(given: object) -> UsageError:
+    name = type(given).__qualname__
+    cause = f"an object of type {name} is neither the name of a file nor a list of names"
+    hint = "outcore reads files: save data that is in memory first, for example with numpy.save"
+    return usage("read paths", cause, hint)

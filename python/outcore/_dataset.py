@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union, overload
 
 from . import _api as api
 from . import _outcore
+from ._arrays import gathered
 from ._column import Column
 from ._errors import usage
 from ._lazy import Lazy
@@ -56,6 +57,8 @@ Expression = Union[str, Column]
 Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
 #: Numbers of the engine's that are letters and bits to NumPy too.
 _KINDS = "uif"
+#: Bytes that a header of a file hardly has more of.
+_HEADER_MAX = 64 << 10
 
 
 @overload
@@ -171,9 +174,19 @@ def tabulate(
 class Dataset(Lazy):
     """Records of files and what is done to each; see `open`."""
 
-    def __init__(self, request: DatasetRequest, dtype: np.dtype[Any] | None) -> None:
+    def __init__(
+        self, request: DatasetRequest, dtype: np.dtype[Any] | Dataset | None
+    ) -> None:
         super().__init__(request)
-        self._dtype = dtype if dtype is not None else self._dtype_of_engine()
+        #: What NumPy calls an item, the dataset that has the same items, or nothing: the engine knows.
+        self._named = dtype
+
+    @functools.cached_property
+    def _dtype(self) -> np.dtype[Any]:
+        # Asked for late: what needs no array needs no NumPy.
+        if isinstance(self._named, Dataset):
+            return self._named._dtype
+        return self._dtype_of_engine() if self._named is None else self._named
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -186,7 +199,7 @@ class Dataset(Lazy):
         """The items for which `condition` is true: an expression, or a function from a batch to a
         mask. In order."""
         if isinstance(condition, (str, Column)):
-            return Dataset(self._with(WhereStep(condition=str(condition))), self._dtype)
+            return Dataset(self._with(WhereStep(condition=str(condition))), self)
         dtype, mask_of = self._dtype, condition
 
         def keep(data: bytes) -> bytes:
@@ -200,7 +213,11 @@ class Dataset(Lazy):
 
     def map(self, f: Expression | _BatchFunction, dtype: npt.DTypeLike | None = None) -> Dataset:
         """What `f` makes of each item: an expression, or a function from a batch to an array as
-        long. A function's `dtype` is found out with an empty batch unless it is given."""
+        long. A function's `dtype` is found out with an empty batch unless it is given.
+
+        An expression over vectors works element by element, as NumPy does: of rows of 16 numbers,
+        `x * 2` makes rows of 16, and `x[0] * 2` one number. All other expressions, conditions of
+        `filter` for example, are over elements."""
         if isinstance(f, (str, Column)):
             return Dataset(self._with(MapStep(expression=str(f))), None)
         import numpy
@@ -261,16 +278,16 @@ class Dataset(Lazy):
             stable=bool(stable),
             unique=bool(unique),
         )
-        return Dataset(self._with(step), self._dtype)
+        return Dataset(self._with(step), self)
 
     def shuffle(self, seed: SupportsIndex = api._SEED, *, epoch: SupportsIndex = 0) -> Dataset:
         """The items in a random order, every order being equally likely. It depends on seed, epoch
         and the items alone; another epoch is another, independent order."""
-        return Dataset(self._with(self._shuffle_step(seed, epoch)), self._dtype)
+        return Dataset(self._with(self._shuffle_step(seed, epoch)), self)
 
     def unique(self) -> Dataset:
         """Each distinct item once, in order."""
-        return Dataset(self._with(UniqueStep(is_counted=False, counted=None)), self._dtype)
+        return Dataset(self._with(UniqueStep(is_counted=False, counted=None)), self)
 
     def count_by(self) -> Dataset:
         """Each distinct item and how often it occurs, in order: the fields `value` and `count`."""
@@ -386,7 +403,7 @@ class Dataset(Lazy):
 
     def partition(
         self,
-        how: Expression,
+        how: Expression | _BatchFunction,
         pattern: api.StrPath,
         parts: SupportsIndex = 2,
         *,
@@ -397,7 +414,8 @@ class Dataset(Lazy):
         number of items in each.
 
         Args:
-            how: The number of the file, from 0; a condition is 1 where it is true.
+            how: The number of the file, from 0; a condition is 1 where it is true. An expression, or
+                a function from a batch to an array of numbers as long.
             pattern: The files' names, with `{part}` for the number.
             parts: How many files.
             force: Replace files that exist; never an input.
@@ -411,8 +429,30 @@ class Dataset(Lazy):
             manifest=_manifest_of(name),
             force=bool(force),
         )
+        bucket = str(how) if isinstance(how, (str, Column)) else self._numbering(how)
         with telling(progress, ("distribute",)) as tell:
-            return _outcore.partition(self._request, str(how), to, tell)
+            return _outcore.partition(self._request, bucket, to, tell)
+
+    def _numbering(self, function: _BatchFunction) -> Callable[[bytes], bytes]:
+        """The function from the bytes of a batch to a number of 64 bits for each item."""
+        if not callable(function):
+            cause = f"an object of type {type(function).__qualname__} cannot number the files of items"
+            raise usage("partition", cause, "give an expression, or a function of a batch")
+        dtype = self._dtype
+
+        def number(data: bytes) -> bytes:
+            import numpy
+
+            items = numpy.frombuffer(data, dtype)
+            parts = numpy.asarray(function(items))
+            if parts.shape != items.shape[:1] or parts.dtype.kind not in "bui":
+                cause = f"an array of {parts.dtype} with the shape {parts.shape} came back"
+                hint = f"give a whole number for each of the {len(items)} items"
+                raise usage("partition", cause, hint)
+            made: bytes = parts.astype("=i8").tobytes()
+            return made
+
+        return number
 
     def top(self, k: SupportsIndex, *, smallest: bool = False) -> _Array:
         """The `k` largest numbers, largest first; or the smallest, smallest first."""
@@ -443,6 +483,9 @@ class Dataset(Lazy):
 
     def find(self, condition: Expression) -> int | None:
         """The position of the first item for which `condition` is true; before any filter."""
+        if not isinstance(condition, (str, Column)):
+            cause = f"an object of type {type(condition).__qualname__} is not an expression"
+            raise usage("find", cause, "write one in text, or with outcore.x and outcore.col")
         with telling(None, ("find",)) as tell:
             return _outcore.find(self._request, str(condition), tell)
 
@@ -456,6 +499,19 @@ class Dataset(Lazy):
         with telling(None, ("gather",)) as tell:
             data = _outcore.gather(self._request, at.astype(numpy.uint64).tobytes(), tell)
         return numpy.frombuffer(data, self._dtype)
+
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> _Array:
+        """All items in one array, if they fit into the memory allowed: `numpy.asarray(dataset)`."""
+        least_bytes = 0 if self._request["steps"] else self._files_bytes()
+        parts = _outcore.batches(self._request)
+        return gathered(parts, self._request["means"], least_bytes, self._dtype, dtype, copy)
+
+    def _files_bytes(self) -> int:
+        """Bytes of the files, without what may be their headers; 0 of what is none."""
+        files = [name for name in self._request["inputs"] if os.path.isfile(name)]
+        return sum(max(os.path.getsize(name) - _HEADER_MAX, 0) for name in files)
 
     def __iter__(self) -> Iterator[_Array]:
         """All items in order, in batches of the engine's size."""

@@ -13,7 +13,7 @@ import functools
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple, SupportsIndex
+from typing import Any, Literal, NamedTuple, NoReturn, SupportsIndex
 
 from . import _api as api
 from . import _outcore
@@ -216,6 +216,11 @@ class Lines(Lazy):
         values = (f(lines) for lines in self)
         first = next(values, None)
         return functools.reduce(op, values, first) if first is not None else None
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
+        """Refused: lines have no one length, and may be more than memory holds."""
+        hint = "take them in lists: for lines in dataset, or head()"
+        raise usage("make array", "lines are no array", hint)
 
     def head(self, k: SupportsIndex = 10) -> list[bytes]:
         """The first `k` lines; little more is read than is needed."""

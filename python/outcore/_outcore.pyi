@@ -49,6 +49,7 @@ __all__ = [
     "gather",
     "generate",
     "histogram",
+    "memory_bytes",
     "partition",
     "plan",
     "reduce",
@@ -156,8 +157,12 @@ def split_lines(
 ) -> tuple[list[Path], int]: ...
 def write(request: DatasetRequest, to: WriteTo, tell: Tell | None) -> WriteReply: ...
 def partition(
-    request: DatasetRequest, bucket: str, to: WriteParts, tell: Tell | None
+    request: DatasetRequest,
+    bucket: str | Callable[[bytes], bytes],
+    to: WriteParts,
+    tell: Tell | None,
 ) -> list[int]: ...
+def memory_bytes(means: MeansRequest) -> int: ...
 def batches(request: DatasetRequest) -> Batches: ...
 
 @final

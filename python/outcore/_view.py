@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar, Union, o
 
 from . import _outcore
 from ._api import _SEED, Keys, Paths, Record, Size, StrPath, _means, _path, _paths
+from ._arrays import gathered
 from ._errors import usage
 from ._progress import Watcher, telling
 from ._records import records
@@ -50,13 +51,22 @@ class _Sorted:
         native: _outcore.View | None = None,
     ) -> None:
         self._path, self._asked = path, means
-        self._native = _outcore.View.open(path, means) if native is None else native
-        self._info = self._native.info()
+        self._held = _outcore.View.open(path, means) if native is None else native
+        self._process_id = os.getpid()
+        self._info = self._held.info()
         if (self._info["terminator"] is not None) != self._LINES:
             other = "View" if self._LINES else "LineView"
             raise usage("open view", f"it holds {self._info['type']}", f"open it with {other}")
         self._start = 0 if start is None else start
         self._stop = self._info["records"] if stop is None else stop
+
+    @property
+    def _native(self) -> _outcore.View:
+        """The open view; a forked child opens its own."""
+        if self._process_id != os.getpid():
+            self._held = _outcore.View.open(self._path, self._asked)
+            self._process_id = os.getpid()
+        return self._held
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen, (type(self), self._path, self._asked, self._start, self._stop)
@@ -169,6 +179,18 @@ class View(_Sorted):
         array = numpy.frombuffer(self._read(start, stop), self.dtype)
         columns = self._info["columns"]
         return array if columns is None else array.reshape(-1, columns)
+
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> npt.NDArray[Any]:
+        """All records in one array, if they fit into the memory allowed."""
+        import numpy
+
+        columns = self._info["columns"]
+        as_read = self.dtype if columns is None else numpy.dtype((self.dtype, (columns,)))
+        parts = (batch.tobytes() for batch in self.batches())
+        least_bytes = len(self) * as_read.itemsize
+        return gathered(parts, self._asked, least_bytes, as_read, dtype, copy)
 
     def search(self, key: Key) -> int:
         """The place of the first record whose key is not before `key`, as `bisect_left` has it.

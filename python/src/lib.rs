@@ -18,10 +18,12 @@
 //! | [`run`] | a job on its thread: signals, progress, cancellation |
 //! | [`view`] | sorted views |
 //! | [`errors`] | failures as exceptions |
+//! | [`fork`](mod@fork) | what a forked child must not touch |
 
 mod dataset;
 mod datasets;
 mod errors;
+mod fork;
 mod jobs;
 mod order;
 mod reply;
@@ -277,13 +279,21 @@ mod _outcore {
         consume::write(py, request, to, tell)
     }
 
+    /// Bytes of memory that a job of these means may use.
+    #[pyfunction]
+    fn memory_bytes(py: Python<'_>, means: request::Means) -> PyResult<u64> {
+        run::watch(py, None, move |run| {
+            Ok(means.load(&run.environment)?.config.memory_bytes.value)
+        })
+    }
+
     /// Writes the items of a dataset to several files.
     #[pyfunction]
     #[pyo3(signature = (request, bucket, to, tell))]
     fn partition(
         py: Python<'_>,
         request: Dataset,
-        bucket: String,
+        bucket: consume::Bucket,
         to: consume::ToParts,
         tell: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Vec<u64>> {

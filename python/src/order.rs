@@ -10,12 +10,16 @@ use outcore::algo::shuffle::Shuffled;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes};
 
-use crate::{jobs, request, run};
+use crate::fork::Here;
+use crate::{errors, jobs, request, run};
 
 /// The order of a shuffle over open files.
 #[pyclass(module = "outcore._outcore", frozen)]
 pub(crate) struct Order {
-    shuffled: Arc<Shuffled>,
+    shuffled: Here<Arc<Shuffled>>,
+    count: u64,
+    record_bytes: usize,
+    stretch: u64,
     header: Option<Vec<u8>>,
 }
 
@@ -25,7 +29,10 @@ impl Order {
     fn new(py: Python<'_>, request: request::Order) -> PyResult<Self> {
         let (shuffled, header) = run::watch(py, None, |run| jobs::order(request, run))?;
         Ok(Order {
-            shuffled: Arc::new(shuffled),
+            count: shuffled.len(),
+            record_bytes: shuffled.record_bytes(),
+            stretch: shuffled.stretch_records(),
+            shuffled: Here::new(Arc::new(shuffled)),
             header,
         })
     }
@@ -33,19 +40,19 @@ impl Order {
     /// Number of records.
     #[getter]
     fn count(&self) -> u64 {
-        self.shuffled.len()
+        self.count
     }
 
     /// Length of a record.
     #[getter]
     fn record_bytes(&self) -> usize {
-        self.shuffled.record_bytes()
+        self.record_bytes
     }
 
     /// Records of a stretch that the memory allows at once.
     #[getter]
     fn stretch(&self) -> u64 {
-        self.shuffled.stretch_records()
+        self.stretch
     }
 
     /// Header of a `.npy` file of no records, where there could be one.
@@ -61,7 +68,9 @@ impl Order {
         start: u64,
         count: u64,
     ) -> PyResult<Bound<'py, PyByteArray>> {
-        let shuffled = Arc::clone(&self.shuffled);
+        let shuffled = self.shuffled.get("the order", "open it again in the child");
+        let shuffled = shuffled.map_err(|error| errors::raise(py, &error))?;
+        let shuffled = Arc::clone(shuffled);
         let bytes = run::watch(py, None, move |run| {
             // Refused by the engine where it does not fit the data.
             let count = count.min(shuffled.len() + 1) as usize;

@@ -28,13 +28,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict};
 
 use crate::datasets::{Datasets, Use};
+use crate::fork::Here;
 use crate::run::{self, Run};
 use crate::{errors, request};
 
 /// An open view.
 #[pyclass(frozen, module = "outcore._outcore")]
 pub(crate) struct View {
-    view: SortedView,
+    view: Here<SortedView>,
 }
 
 #[pymethods]
@@ -45,13 +46,14 @@ impl View {
         let environment = Environment::of_process();
         let open = || view::open(&means.load(&environment)?.job(Vec::new()), &dir);
         let view = py.detach(open).map_err(|error| errors::raise(py, &error))?;
-        Ok(View { view })
+        Ok(View::of(view))
     }
 
     /// What it is: `records`, `record_bytes` (0 for lines), `bytes`, `type`, `descr`, `columns`,
     /// `terminator` (of lines), `front` (bytes before the first one), `runs`, `descending`, `stable`.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let info = self.view.info();
+        let view = self.here(py)?;
+        let info = view.info();
         let facts = PyDict::new(py);
         let (name, record_bytes, terminator) = match &info.what {
             ViewType::Records(format) => (format.to_string(), format.record_bytes(), None),
@@ -65,10 +67,10 @@ impl View {
         let descr = header.as_ref().map(|header| header.descr().to_string());
         facts.set_item("records", info.records)?;
         facts.set_item("record_bytes", record_bytes)?;
-        facts.set_item("bytes", self.view.len_bytes())?;
+        facts.set_item("bytes", view.len_bytes())?;
         facts.set_item("type", name)?;
         facts.set_item("terminator", terminator)?;
-        facts.set_item("front", PyBytes::new(py, self.view.front()))?;
+        facts.set_item("front", PyBytes::new(py, view.front()))?;
         facts.set_item("descr", descr)?;
         facts.set_item("columns", header.and_then(|header| header.columns()))?;
         facts.set_item("runs", info.runs.len())?;
@@ -85,7 +87,7 @@ impl View {
         start: u64,
         stop: u64,
     ) -> PyResult<Bound<'py, PyByteArray>> {
-        let view = self.view.clone();
+        let view = self.here(py)?.clone();
         let bytes = run::watch(py, None, move |run| {
             let view = view.watched(Arc::clone(&run.control));
             let mut reader = view.reader_of_runs(view.reader_bytes(READERS))?;
@@ -99,7 +101,7 @@ impl View {
 
     /// Rank of the first record whose key is not before the one that `key` says.
     fn search(&self, py: Python<'_>, key: String) -> PyResult<u64> {
-        let view = self.view.clone();
+        let view = self.here(py)?.clone();
         run::watch(py, None, move |run| {
             let view = view.watched(Arc::clone(&run.control));
             let format = view.format().ok_or_else(|| {
@@ -112,11 +114,25 @@ impl View {
 
     /// Rank of the first line whose key is not before that of `line`.
     fn search_line(&self, py: Python<'_>, line: Vec<u8>) -> PyResult<u64> {
-        let view = self.view.clone();
+        let view = self.here(py)?.clone();
         run::watch(py, None, move |run| {
             let view = view.watched(Arc::clone(&run.control));
             view.reader(view.reader_bytes(READERS))?.seek_key(&line)
         })
+    }
+}
+
+impl View {
+    fn of(view: SortedView) -> Self {
+        View {
+            view: Here::new(view),
+        }
+    }
+
+    /// The view, unless this is a forked child.
+    fn here(&self, py: Python<'_>) -> PyResult<&SortedView> {
+        let view = self.view.get("the view", "open it again in the child");
+        view.map_err(|error| errors::raise(py, &error))
     }
 }
 
@@ -158,7 +174,7 @@ fn build_of_files(request: &request::ViewBuild, means: Means, run: &Run) -> Resu
     let built = run_build(&job, &found.files, &dir, found.what, options);
     let (view, _) = built.map_err(|error| inputs::explain(&found.named, error))?;
     home.keep();
-    Ok(View { view })
+    Ok(View::of(view))
 }
 
 /// What a view is made of.

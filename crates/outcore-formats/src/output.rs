@@ -28,6 +28,8 @@ use crate::records::Decided;
 use crate::text::compress::Compression;
 
 const CREATE: &str = "create output";
+/// What to do about an output that is an input, where that may be replaced.
+const IN_PLACE: &str = "sort it in place with --replace, or give another name";
 /// What stands for the drive's name in an output's name.
 const PLACEHOLDER: &str = "{drive}";
 /// Standard output in messages.
@@ -326,6 +328,39 @@ pub fn check(target: &Target, sources: &[Source], consent: Consent) -> Result<()
     Ok(())
 }
 
+/// As [`check`], for what never replaces its input: that is not suggested either.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_new(target: &Target, sources: &[Source], force: bool) -> Result<()> {
+    let replace = false;
+    check(target, sources, Consent { force, replace }).map_err(elsewhere)
+}
+
+/// As [`choose`], for what never replaces its input: that is not suggested either.
+///
+/// # Errors
+/// As [`choose`].
+pub fn choose_new(
+    name: Option<&Path>,
+    sources: &[Source],
+    drives: &[DriveSpec],
+    force: bool,
+    streams: Streams,
+) -> Result<Target> {
+    let replace = false;
+    let consent = Consent { force, replace };
+    choose(name, sources, drives, consent, streams).map_err(elsewhere)
+}
+
+/// The same error, without the advice to replace an input.
+fn elsewhere(error: Error) -> Error {
+    match error.next_step() {
+        Some(IN_PLACE) => error.hint("give the output another name"),
+        _ => error,
+    }
+}
+
 /// Fails if nothing can be made beside `path`.
 pub(crate) fn check_dir_of(operation: &str, path: &Path) -> Result<()> {
     use rustix::fs::{Access, access};
@@ -360,7 +395,7 @@ pub(crate) fn exists(operation: &str, path: &Path) -> Error {
 fn overwrites_input(path: &Path) -> Error {
     Error::usage(CREATE, "the output is one of the inputs")
         .path(path)
-        .hint("sort it in place with --replace, or give another name")
+        .hint(IN_PLACE)
 }
 
 fn replaces_nothing(name: &Path) -> Error {

@@ -71,11 +71,13 @@ const WORDS: [&str; 7] = [
     "drives.toml",
 ];
 /// Longer texts that have no option in them, or not in this form.
-const PHRASES: [(&str, &str); 6] = [
+const PHRASES: [(&str, &str); 8] = [
     ("a smaller count with -n", "a smaller count"),
     ("`outcore gen gensort`", "`outcore.gen(\"gensort\", ...)`"),
     ("`outcore gen --help`", "`help(outcore.gen)`"),
     ("use --no-header", "use header=False"),
+    ("`outcore volume create`", "`outcore.Volume.create(...)`"),
+    ("with --map or in the expression", "with map()"),
     (
         "sort lines with -t, -k",
         "sort lines with separator and key",
@@ -231,6 +233,14 @@ mod tests {
             ),
             ("--replace-all a--force", "--replace-all a--force"),
             ("--key OFFSET:LEN.", "key=\"OFFSET:LEN\"."),
+            (
+                "choose one of each, for example x[0], with --map or in the expression",
+                "choose one of each, for example x[0], with map()",
+            ),
+            (
+                "make one with `outcore volume create`",
+                "make one with `outcore.Volume.create(...)`",
+            ),
         ] {
             assert_eq!(Spelling::Python.text(command), python);
             assert_eq!(Spelling::Command.text(command), command);

@@ -3,7 +3,8 @@
 //! Contract: [`Batches`] runs the dataset's passes on threads of their own and hands on the bytes of
 //! whole batches, in order, through a channel of [`BATCHES_WAITING`]; of lines, whole ones. Who waits
 //! for the next is waiting with the interpreter free, and hears Ctrl-C within 50 ms. The job ends with
-//! the iterator, wherever that is left.
+//! the iterator, wherever that is left. A forked child has the iterator, but neither its threads nor
+//! their locks in any known state: there it is an error to go on, and nothing of it is touched.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +25,7 @@ use super::consume::line_reader;
 use super::stage::{Items, Mode, Stage};
 use super::{Dataset, Raised};
 use crate::errors;
+use crate::fork::Here;
 use crate::run::Run;
 
 /// Batches that wait for their reader.
@@ -100,11 +102,16 @@ fn send_lines(stage: &Stage, run: &Run, to: &SyncSender<Message>) -> Result<()> 
 /// An iterator over the bytes of batches, in order.
 #[pyclass]
 pub(crate) struct Batches {
+    live: Here<Live>,
+    /// Lines left out; known at the end.
+    skipped: Arc<AtomicU64>,
+}
+
+/// What has to do with the job's thread.
+struct Live {
     received: Mutex<Option<Receiver<Message>>>,
     control: Arc<Control>,
     raised: Raised,
-    /// Lines left out; known at the end.
-    skipped: Arc<AtomicU64>,
     job: Option<JoinHandle<()>>,
 }
 
@@ -126,14 +133,18 @@ impl Batches {
             .spawn(work)
             .map_err(|error| errors::raise(py, &Error::io("start thread", &error)))?;
         Ok(Batches {
-            received: Mutex::new(Some(received)),
-            control,
-            raised,
+            live: Here::new(Live {
+                received: Mutex::new(Some(received)),
+                control,
+                raised,
+                job: Some(thread),
+            }),
             skipped,
-            job: Some(thread),
         })
     }
+}
 
+impl Live {
     /// The next message, if one comes within a moment; none at the end.
     fn wait(&self) -> std::result::Result<Option<Message>, RecvTimeoutError> {
         let received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,8 +172,11 @@ impl Batches {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let again = "iterate over the dataset again in the child";
+        let live = self.live.get("the iterator", again);
+        let live = live.map_err(|error| errors::raise(py, &error))?;
         let received = loop {
-            let received = py.detach(|| self.wait());
+            let received = py.detach(|| live.wait());
             py.check_signals()?;
             if let Ok(received) = received {
                 break received;
@@ -171,7 +185,7 @@ impl Batches {
         match received {
             None => Ok(None),
             Some(Ok(bytes)) => Ok(Some(PyBytes::new(py, &bytes))),
-            Some(Err(error)) => Err(self
+            Some(Err(error)) => Err(live
                 .raised
                 .take()
                 .unwrap_or_else(|| errors::raise(py, &error))),
@@ -179,7 +193,7 @@ impl Batches {
     }
 }
 
-impl Drop for Batches {
+impl Drop for Live {
     fn drop(&mut self) {
         self.control.cancel();
         let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);

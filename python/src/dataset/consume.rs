@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outcore::algo::sequence::table::{BatchStep, Numbers, Table};
 use outcore::algo::sequence::tables::{
-    Histogram, distribute_table, find_table, histogram_table, top_table,
+    Histogram, distribute_by, distribute_table, find_table, histogram_table, top_table,
 };
 use outcore::algo::sequence::{
     BucketFiles, Reduction, Scalar, fold, gather as run_gather, read, reduce_table,
@@ -26,7 +26,7 @@ use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
 use outcore_formats::blocks::BlockReader;
 use outcore_formats::inputs::{Source, Streams};
-use outcore_formats::output::{self, Consent, Target};
+use outcore_formats::output::{self, Target};
 use outcore_formats::split::{Cut, SplitRequest, split};
 use outcore_formats::text::compress::Compression;
 use outcore_formats::text::reader::{Frame, RecordReader};
@@ -36,7 +36,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes};
 
 use super::stage::{Items, Mode, Stage};
-use super::{Dataset, Raised, watched};
+use super::{Call, Dataset, Raised, watched};
 use crate::jobs::{no_pipe, open_lines};
 use crate::reply;
 use crate::run::Run;
@@ -169,7 +169,7 @@ pub(crate) fn gather<'py>(
 pub(crate) fn partition(
     py: Python<'_>,
     request: Dataset,
-    bucket: String,
+    bucket: Bucket,
     to: ToParts,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Vec<u64>> {
@@ -181,16 +181,12 @@ pub(crate) fn partition(
                     .hint("name files, and put them on the volume"),
             );
         }
-        let consent = Consent {
-            force: to.force,
-            replace: false,
-        };
         let target = Target::Shards {
             paths: to.outputs.clone(),
             manifest: to.manifest.clone(),
         };
         let sources: Vec<Source> = stage.inputs.iter().map(|i| i.source.clone()).collect();
-        output::check(&target, &sources, consent)?;
+        output::check_new(&target, &sources, to.force)?;
         stage.beside = target.dir();
         settled(&mut stage, run)?;
         let files = BucketFiles {
@@ -199,8 +195,26 @@ pub(crate) fn partition(
             replace: to.force,
         };
         let table = &stage.records()?.table;
-        distribute_table(&stage.job(run)?, table, &bucket, &files).map(|(counts, _)| counts)
+        let job = stage.job(run)?;
+        let (counts, _) = match bucket {
+            Bucket::Expression(text) => distribute_table(&job, table, &text, &files)?,
+            Bucket::Function(function) => {
+                let raised = stage.raised();
+                distribute_by(&job, table, &Call { function, raised }, &files)?
+            }
+        };
+        Ok(counts)
     })
+}
+
+/// What says which file an item goes to.
+#[derive(Debug, FromPyObject)]
+pub(crate) enum Bucket {
+    #[pyo3(transparent)]
+    Expression(String),
+    /// Makes a number (`i64`) for each item of the bytes of a batch.
+    #[pyo3(transparent)]
+    Function(Py<PyAny>),
 }
 
 /// Writes all items.
@@ -213,13 +227,9 @@ pub(crate) fn write(
     watched(py, (request, Mode::Run), tell, move |mut stage, run| {
         let cost = reply::Cost::start();
         stage.stage_output(&mut to.output, to.force, run)?;
-        let consent = Consent {
-            force: to.force,
-            replace: false,
-        };
         let sources: Vec<Source> = stage.inputs.iter().map(|i| i.source.clone()).collect();
         let (name, specs) = (Some(to.output.as_path()), stage.means.specs());
-        let target = output::choose(name, &sources, specs, consent, Streams::Refused)?;
+        let target = output::choose_new(name, &sources, specs, to.force, Streams::Refused)?;
         stage.beside = target.dir();
         stage.take_steps(Mode::Run, run)?;
         let header = match stage.written()? {

@@ -26,9 +26,8 @@ use crate::progress::watch;
 /// The drives file of the volume that is meant.
 fn drives_file(context: &Context) -> Result<&Path> {
     context.volume.as_deref().ok_or_else(|| {
-        Error::usage("open volume", "no volume is named").hint(
-            "use --volume drives.toml, or set OUTCORE_VOLUME; `outcore volume create` makes one",
-        )
+        Error::usage("open volume", "no volume is named")
+            .hint("name its drives file with --volume drives.toml, or set OUTCORE_VOLUME")
     })
 }
 

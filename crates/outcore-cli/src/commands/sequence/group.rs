@@ -16,7 +16,7 @@ use outcore::algo::sort::SortOutput;
 use outcore::data::NumberType;
 use outcore::{Error, Result, units};
 use outcore_formats::inputs::Streams;
-use outcore_formats::output::{self, Consent, Sink, Target};
+use outcore_formats::output::{self, Sink, Target};
 use outcore_formats::records::{self, Decided};
 use serde_json::{Value, json};
 
@@ -134,12 +134,9 @@ fn target_of(request: &GroupRequest<'_>, means: &outcore_formats::means::Means) 
     let Some(name) = request.output else {
         return Ok(Target::Pipe(None));
     };
-    let consent = Consent {
-        force: request.input.force,
-        replace: false,
-    };
     let sources = input::sources(request.input)?;
-    let target = output::choose(Some(name), &sources, means.specs(), consent, Streams::Taken)?;
+    let force = request.input.force;
+    let target = output::choose_new(Some(name), &sources, means.specs(), force, Streams::Taken)?;
     match &target {
         Target::Shards { manifest, .. } => Err(Error::usage(
             "create output",

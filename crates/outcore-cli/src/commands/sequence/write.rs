@@ -17,7 +17,7 @@ use outcore::job::Job;
 use outcore::volume::output::MANIFEST_SUFFIX;
 use outcore::{Error, Result, units};
 use outcore_formats::inputs::{self, Input, Streams};
-use outcore_formats::output::{self, Consent, Target};
+use outcore_formats::output::{self, Target};
 use outcore_formats::records::{self, Decided, TypeRequest};
 use serde_json::json;
 
@@ -42,13 +42,9 @@ pub(super) fn write(
     consume: impl Fn(&Prepared, &Job, &SortOutput) -> Result<PassSummary>,
 ) -> Result<u8> {
     let means = means::load(&input.means, &input.drives, None, means::SEED)?;
-    let consent = Consent {
-        force: input.force,
-        replace: false,
-    };
     let sources = input::sources(input)?;
     let name = Some(to.output.as_path());
-    let target = output::choose(name, &sources, means.specs(), consent, Streams::Taken)?;
+    let target = output::choose_new(name, &sources, means.specs(), input.force, Streams::Taken)?;
     let mut prepared = input::prepare(context, input, means, Some(&target))?;
     prepared.table = refine(&prepared.table)?;
     let is_shown = match &target {
@@ -207,11 +203,7 @@ pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
         paths: files.paths.clone(),
         manifest: files.manifest.clone(),
     };
-    let consent = Consent {
-        force: input.force,
-        replace: false,
-    };
-    output::check(&target, &input::sources(input)?, consent)?;
+    output::check_new(&target, &input::sources(input)?, input.force)?;
     let mut prepared = input::prepare(context, input, means, Some(&target))?;
     if explain(context, input, &prepared, "partition")? {
         return Ok(0);

@@ -223,6 +223,11 @@ impl DatasetVolume {
     /// A drive that is missing, empty or of another volume, by name; more or fewer than there were.
     pub fn open(device: Arc<dyn Device>, drives: Vec<VolumeDrive>) -> Result<Self> {
         let mut first: Option<Label> = None;
+        // One drive without a label is missing; of drives without any, none has been a volume's.
+        let is_new = |drive: &VolumeDrive| drive.dir.is_dir() && !drive.dir.join(FOLDER).exists();
+        if !drives.is_empty() && drives.iter().all(is_new) {
+            return Err(no_volume(&drives[0]));
+        }
         for drive in &drives {
             let label = read_label(drive)?;
             let wrong = |cause: String| {
@@ -540,6 +545,16 @@ fn refuse_what_is_no_directory(operation: &str, drive: &VolumeDrive) -> Result<(
         // What is missing is told by what wants it.
         _ => Ok(()),
     }
+}
+
+/// The error for drives that were never made a volume.
+fn no_volume(first: &VolumeDrive) -> Error {
+    Error::usage(OPEN, "there is no volume on these drives yet")
+        .path(&first.dir)
+        .hint(
+            "make one with `outcore volume create`; if there was one before, its drives are not \
+             mounted",
+        )
 }
 
 /// Reads a drive's label.
