@@ -178,14 +178,18 @@ class Dataset(Lazy):
         self, request: DatasetRequest, dtype: np.dtype[Any] | Dataset | None
     ) -> None:
         super().__init__(request)
-        #: What NumPy calls an item, the dataset that has the same items, or nothing: the engine knows.
-        self._named = dtype
+        #: The first dataset before this one that has the same items.
+        self._like: Dataset | None = (dtype._like or dtype) if isinstance(dtype, Dataset) else None
+        #: What NumPy calls an item; nothing where the engine knows.
+        self._named = None if isinstance(dtype, Dataset) else dtype
+
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        return (self._like or self)._dtype_of_items
 
     @functools.cached_property
-    def _dtype(self) -> np.dtype[Any]:
+    def _dtype_of_items(self) -> np.dtype[Any]:
         # Asked for late: what needs no array needs no NumPy.
-        if isinstance(self._named, Dataset):
-            return self._named._dtype
         return self._dtype_of_engine() if self._named is None else self._named
 
     @property

@@ -87,6 +87,11 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         # worker has no `torch.distributed` to ask.
         return {**self.__dict__, "_running": None, "_ranks": self._ranks or _distributed()}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        # A worker's is shared already; that of a plain copy is its own.
+        self._shared.share_memory_()
+
     @property
     def _part(self) -> Part:
         # Asked for each time: the process group may be made after the dataset.
@@ -153,7 +158,8 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         return resumed(taken, worker, workers)
 
     def state_dict(self, taken: SupportsIndex | None = None) -> dict[str, Any]:
-        """Where reading is, to go on from there with `load_state_dict` in the same sequence.
+        """Where reading is, to go on from there with `load_state_dict` in the same sequence, as loaders
+        give it that keep the order of their workers (`in_order=True`, the default).
 
         Args:
             taken: How many batches were taken from the `DataLoader` since its iteration began. It is

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -139,6 +141,19 @@ def test_the_stateful_loader_of_torchdata_goes_on(numbers: list[int], workers: i
         again.load_state_dict(state)
         assert begun + lists(again) == sequence, f"after {taken} batches"
         assert lists(again) == sequence
+
+
+def test_a_copy_of_a_dataset_has_epochs_of_its_own(numbers: list[int]) -> None:
+    data = dataset()
+    iterator = iter(data)
+    next(iterator)
+    for again in (copy.deepcopy(data), pickle.loads(pickle.dumps(data))):
+        again.set_epoch(7)
+        assert (data.epoch, again.epoch) == (0, 7)
+        batches = loader(again, 2, persistent_workers=True)
+        assert lists(batches) == lists(loader(dataset(epoch=7), 2))
+        again.set_epoch(8)
+        assert lists(batches) == lists(loader(dataset(epoch=8), 2))
 
 
 def test_a_state_that_does_not_fit_is_refused(numbers: list[int]) -> None:

@@ -376,6 +376,25 @@ fn no_expression_is_too_long_to_be_refused() {
             assert!(answer.stderr.len() < 1000);
         }
     }
+    // Steps call each other, on the stack of a thread too.
+    let wheres = |count| ["--where", "x > 0"].repeat(count);
+    let count = ["reduce", "count", "in", "--type", "u64"];
+    assert_eq!(
+        text(place.run(&[&count[..], &wheres(1000)].concat())),
+        format!("{COUNT}\n")
+    );
+    let answer = place.run(&[&count[..], &wheres(30_000)].concat());
+    assert_eq!(
+        answer.code,
+        Some(2),
+        "{}",
+        &answer.stderr[..answer.stderr.len().min(500)]
+    );
+    assert!(
+        answer.stderr.contains("more than 1000 steps"),
+        "{}",
+        answer.stderr
+    );
     let answer = place.run(&["map", "i64(x) ** -1", "in", "--type", "u64", "-o", "out"]);
     assert_eq!(answer.code, Some(2), "{answer:?}");
     assert!(answer.stderr.contains("negative power"), "{answer:?}");

@@ -21,6 +21,9 @@ use crate::data::expr::{BATCH_ROWS, Expr, Program, Rows, Schema, Space};
 use crate::data::record::{Endian, KeyKind, Number, NumberType, RecordFormat};
 use crate::error::{Error, Result};
 
+/// Most steps of a table: each calls the next, on the stack of a thread.
+const STEPS_MAX: usize = 1000;
+
 /// A step of the caller's own: whole batches at once.
 pub trait BatchStep: Send + Sync {
     /// What it makes of `count` items in `items`; `first` is the position of the first in the
@@ -168,9 +171,7 @@ impl Table {
     pub fn filter(&self, condition: &str) -> Result<Self> {
         let expr: Expr = condition.parse()?;
         let program = Program::compile_condition(&expr, &self.schema)?;
-        let mut table = self.clone();
-        table.steps.push(Step::Where(program));
-        table.texts.push(format!("where {condition}"));
+        let mut table = self.then(Step::Where(program), format!("where {condition}"))?;
         table.yields = table.yields.max(Yield::AtMostOne);
         // What is left no longer stands where it stood.
         table.schema.has_index = false;
@@ -189,9 +190,7 @@ impl Table {
     fn mapped(&self, expr: &Expr, text: &str) -> Result<Self> {
         let program = Program::compile_elementwise(expr, &self.schema)?;
         let (number, width) = (program.kind().number(), program.width());
-        let mut table = self.clone();
-        table.steps.push(Step::Map(program));
-        table.texts.push(format!("map {text}"));
+        let mut table = self.then(Step::Map(program), format!("map {text}"))?;
         table.become_numbers(number, width)?;
         Ok(table)
     }
@@ -200,7 +199,7 @@ impl Table {
     /// it `filters`.
     ///
     /// # Errors
-    /// None that a caller could cause.
+    /// [`crate::Kind::Usage`] for too many steps.
     pub fn own(
         &self,
         step: Arc<dyn BatchStep>,
@@ -208,9 +207,8 @@ impl Table {
         schema: Schema,
         filters: bool,
     ) -> Result<Self> {
-        let mut table = self.clone();
-        table.steps.push(Step::Own(step, format.record_bytes()));
-        table.texts.push("function".to_string());
+        let step = Step::Own(step, format.record_bytes());
+        let mut table = self.then(step, "function".to_string())?;
         let has_index = self.schema.has_index && !filters;
         table.format = format.clone();
         table.schema = Schema {
@@ -220,6 +218,18 @@ impl Table {
         if filters {
             table.yields = table.yields.max(Yield::AtMostOne);
         }
+        Ok(table)
+    }
+
+    /// The same with a further step.
+    fn then(&self, step: Step, text: String) -> Result<Self> {
+        if self.steps.len() == STEPS_MAX {
+            let cause = format!("more than {STEPS_MAX} steps in one pass");
+            return Err(Error::usage("take steps", cause).hint("write what is made in between"));
+        }
+        let mut table = self.clone();
+        table.steps.push(step);
+        table.texts.push(text);
         Ok(table)
     }
 
