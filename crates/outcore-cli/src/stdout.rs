@@ -8,10 +8,9 @@
 //!
 //! A standard stream that was closed when the process started (`>&-`) has been opened as `/dev/null` by the
 //! runtime, which takes and gives nothing and calls that success. [`mark_closed`] opens it the other way
-//! around, so that its use fails as it would have.
+//! around, so that its use fails as it would have. It knows those that a shell has closed.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, fs};
 
@@ -23,6 +22,10 @@ use rustix::stdio;
 
 const OPERATION: &str = "write standard output";
 const HINT: &str = "what was printed there is not complete: send standard output to another place";
+/// Programs that close standard streams of their children only where they are told to.
+const SHELLS: [&str; 11] = [
+    "ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "mksh", "sh", "tcsh", "zsh",
+];
 /// The device that swallows everything, by its numbers.
 const NULL: (u32, u32) = (1, 3);
 
@@ -107,9 +110,10 @@ pub(crate) fn mark_closed() {
 
 /// Whether the process was started without this standard stream.
 ///
-/// The runtime has opened it for both reading and writing, which shells do not. Programs that do it to
-/// discard what a child prints (Python's `DEVNULL`, daemons) have `/dev/null` open in the same way while
-/// the child runs: where the parent has, or does not let us look, it is taken for that.
+/// The runtime has opened it for both reading and writing, which the redirections of shells do not. But
+/// other programs do, to discard what a child prints (Python's `DEVNULL`, daemons), and nothing tells what
+/// they have opened from what the runtime has. So only a shell is believed to have closed it, and only if
+/// its own standard streams are not of that kind, which its children inherit.
 fn was_closed(number: u32) -> bool {
     let fd = match number {
         0 => stdio::stdin(),
@@ -127,29 +131,32 @@ fn was_closed(number: u32) -> bool {
     let is_null =
         numbers == NULL && rustix::fs::FileType::from_raw_mode(facts.st_mode).is_char_device();
     let is_both = fcntl_getfl(fd).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDWR);
-    is_null && is_both && parent_has_null() == Some(false)
+    is_null && is_both && is_started_by_shell().unwrap_or(false)
 }
 
-/// Whether the parent has `/dev/null` open for both reading and writing; nothing where we may not look.
-fn parent_has_null() -> Option<bool> {
+/// Whether the parent is a shell whose own standard streams are not `/dev/null` for both reading and
+/// writing; nothing where we may not look.
+fn is_started_by_shell() -> Option<bool> {
     let parent = rustix::process::getppid()?.as_raw_nonzero();
-    let dir = PathBuf::from(format!("/proc/{parent}/fd"));
-    for entry in fs::read_dir(&dir).ok()? {
-        let name = entry.ok()?.file_name();
-        let is_null = fs::metadata(dir.join(&name)).is_ok_and(|facts| {
-            let rdev = facts.rdev();
-            facts.file_type().is_char_device()
-                && (rustix::fs::major(rdev), rustix::fs::minor(rdev)) == NULL
-        });
-        let text = || {
-            let name = name.to_string_lossy();
-            fs::read_to_string(format!("/proc/{parent}/fdinfo/{name}"))
+    let program = fs::read_link(format!("/proc/{parent}/exe")).ok()?;
+    let name = program.file_name()?.to_str()?;
+    if !SHELLS.contains(&name) {
+        return Some(false);
+    }
+    for number in 0..3 {
+        // One that is closed is closed for the children too.
+        let Ok(facts) = fs::metadata(format!("/proc/{parent}/fd/{number}")) else {
+            continue;
         };
-        if is_null && text().is_ok_and(|text| is_for_both(&text)) {
-            return Some(true);
+        let rdev = facts.rdev();
+        let is_null = facts.file_type().is_char_device()
+            && (rustix::fs::major(rdev), rustix::fs::minor(rdev)) == NULL;
+        let text = fs::read_to_string(format!("/proc/{parent}/fdinfo/{number}")).ok()?;
+        if is_null && is_for_both(&text) {
+            return Some(false);
         }
     }
-    Some(false)
+    Some(true)
 }
 
 /// Whether the flags in a text of `/proc/PID/fdinfo` say that a file is read and written.

@@ -546,3 +546,41 @@ fn one_damaged_dataset_hides_no_other() {
     run(&place, &["put", "in", "@b"]).ok();
     run(&place, &["volume", "scrub"]).ok();
 }
+
+#[test]
+fn a_dataset_is_the_value_of_the_flag_that_it_was_given_to() {
+    let place = place();
+    place.write("in", b"2o1\n1o2\n");
+    run(&place, &["put", "in", "@a"]).ok();
+    // The separator is `o`; the input is @a.
+    run(&place, &["sort", "-k1,1", "-to", "@a", "-o", "@c"]).ok();
+    assert_eq!(run(&place, &["get", "@c", "-"]).ok().stdout, b"1o2\n2o1\n");
+    let again = run(&place, &["sort", "-k2,2", "-to", "@a", "-o@c"]);
+    again.fails(2, &["@c already"], "--force");
+    run(&place, &["sort", "-k2,2", "-to", "@a", "-fo@c", "--force"]).ok();
+    assert_eq!(run(&place, &["get", "@c", "-"]).ok().stdout, b"2o1\n1o2\n");
+}
+
+#[test]
+fn what_a_command_reads_itself_is_a_copy_and_not_a_stand_in() {
+    let place = place();
+    place.write("in", b"b\na\n");
+    // More than a stand-in has of the dataset.
+    let name = format!("{}in\0", "./".repeat(2000));
+    place.write("names", name.repeat(300).as_bytes());
+    run(&place, &["put", "names", "@list"]).ok();
+    for how in [
+        &["--files0-from", "@list"][..],
+        &["-u", "--files0-from=@list"],
+    ] {
+        let sorted = run(&place, &[&["sort"], how].concat()).ok().stdout;
+        let times = if how[0] == "-u" { 1 } else { 300 };
+        let wanted = ["a\n".repeat(times), "b\n".repeat(times)].concat();
+        assert!(sorted == wanted.as_bytes(), "{how:?}");
+    }
+    let chosen = |source: &str| {
+        let sort = ["sort", "-R", "names", "-z", "--random-source", source];
+        run(&place, &sort).ok().stdout
+    };
+    assert!(chosen("@list") == chosen("names"));
+}
