@@ -8,6 +8,8 @@
 //! takes a value is asked of the definition, so a word is never taken for what it is not. An option that
 //! nobody knows goes on as it is. Pure, but for the two environment variables that POSIX has for it.
 
+mod names;
+
 use std::ffi::{OsStr, OsString};
 use std::iter::Peekable;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -19,65 +21,13 @@ use outcore::{Error, Result};
 use outcore_formats::text::gnu::of_old_form;
 
 use super::lines::parse_buffer_bytes;
+use names::{CHECKS, EQUAL, LONGS, VERSION, WORDS, check_batch_size, one_of};
 
 const READ: &str = "read arguments";
 const NAME: &str = "sort";
 const HINT: &str = "see --help";
 /// `+POS1 -POS2` is known from the first version of POSIX to the second, and again from the third on.
 const NEW_KEYS_ONLY: std::ops::Range<u32> = 200_112..200_809;
-
-/// Long options of GNU `sort`, and what the definition calls them.
-const LONGS: [(&str, &str); 30] = [
-    ("batch-size", "batch_size"),
-    ("buffer-size", "buffer_bytes"),
-    ("check", "check"),
-    ("compress-program", "compress_program"),
-    ("debug", "debug"),
-    ("dictionary-order", "dictionary_order"),
-    ("field-separator", "separator"),
-    ("files0-from", "files0_from"),
-    ("general-numeric-sort", "general_numeric_sort"),
-    ("help", "help"),
-    ("human-numeric-sort", "human_numeric_sort"),
-    ("ignore-case", "ignore_case"),
-    ("ignore-leading-blanks", "ignore_leading_blanks"),
-    ("ignore-nonprinting", "ignore_nonprinting"),
-    ("key", "keys"),
-    ("merge", "merge"),
-    ("month-sort", "month_sort"),
-    ("numeric-sort", "numeric_sort"),
-    ("output", "output"),
-    ("parallel", "parallel"),
-    ("random-sort", "random_sort"),
-    ("random-source", "random_source"),
-    ("reverse", "descending"),
-    ("sort", "word"),
-    ("stable", "stable"),
-    ("temporary-directory", "temporary_dirs"),
-    ("unique", "unique"),
-    ("version", VERSION),
-    ("version-sort", "version_sort"),
-    ("zero-terminated", "zero_terminated"),
-];
-const VERSION: &str = "version";
-/// What `--sort` takes, and the letter that means the same.
-const WORDS: [(&str, &str); 6] = [
-    ("general-numeric", "general_numeric_sort"),
-    ("human-numeric", "human_numeric_sort"),
-    ("month", "month_sort"),
-    ("numeric", "numeric_sort"),
-    ("random", "random_sort"),
-    ("version", "version_sort"),
-];
-/// What `--check` takes, and the letter that means the same.
-const CHECKS: [(&str, char); 3] = [("quiet", 'C'), ("silent", 'C'), ("diagnose-first", 'c')];
-/// Options that may be repeated if they say the same, and what is said if they do not.
-const EQUAL: [(&str, &str); 4] = [
-    ("output", "multiple output files specified"),
-    ("separator", "incompatible tabs"),
-    ("random_source", "multiple random sources specified"),
-    ("compress_program", "multiple compress programs specified"),
-];
 
 /// What a command line comes to.
 #[derive(Debug, PartialEq, Eq)]
@@ -412,7 +362,7 @@ impl<'a> Line<'a> {
                 let (_, how) = one_of(&CHECKS, &text, "--check")?;
                 return self.set_check(*how);
             }
-            "batch_size" => check_batch_size(&text)?,
+            "batch_count" => check_batch_size(&text)?,
             "parallel" => return self.parallel(&text),
             _ => {}
         }
@@ -469,7 +419,8 @@ impl<'a> Line<'a> {
         if let Some(how) = self.check
             && has("output")
         {
-            return Err(wrong(format!("options '-{how}o' are incompatible")));
+            let cause = format!("options '-{how}o' are incompatible");
+            return Err(Error::usage(READ, cause).hint("--check only reads: leave -o out"));
         }
         if has("debug") && (self.check.is_some() || has("output")) {
             let letter = self.check.unwrap_or('o');
@@ -535,53 +486,6 @@ fn joined_to(front: OsString, value: &OsStr) -> OsString {
     let mut bytes = front.into_vec();
     bytes.extend_from_slice(value.as_bytes());
     OsString::from_vec(bytes)
-}
-
-/// The word that a text is the beginning of.
-fn one_of<'t, T: PartialEq>(
-    words: &'t [(&'static str, T)],
-    text: &str,
-    option: &str,
-) -> Result<&'t (&'static str, T)> {
-    if let Some(word) = words.iter().find(|(word, _)| *word == text) {
-        return Ok(word);
-    }
-    let found: Vec<_> = words
-        .iter()
-        .filter(|(word, _)| word.starts_with(text))
-        .collect();
-    match found.as_slice() {
-        [first, others @ ..] if others.iter().all(|other| other.1 == first.1) => Ok(first),
-        found => {
-            let what = if found.is_empty() {
-                "invalid"
-            } else {
-                "ambiguous"
-            };
-            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            Err(
-                Error::usage(READ, format!("{what} argument '{text}' for '{option}'"))
-                    .hint(format!("valid arguments are {}", words.join(", "))),
-            )
-        }
-    }
-}
-
-/// As many files are merged at once as there are, so the number is only looked at.
-fn check_batch_size(text: &str) -> Result<()> {
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let invalid = || Error::usage(READ, format!("invalid --batch-size argument '{text}'"));
-    if !is_number {
-        return Err(invalid().hint("give a number of files, 2 or more"));
-    }
-    match text.parse::<u64>() {
-        Ok(0 | 1) => Err(invalid().hint("minimum --batch-size argument is '2'")),
-        Ok(_) => Ok(()),
-        Err(_) => Err(
-            Error::usage(READ, format!("--batch-size argument '{text}' too large"))
-                .hint("leave it out: as many files are merged at once as there are"),
-        ),
-    }
 }
 
 #[cfg(test)]

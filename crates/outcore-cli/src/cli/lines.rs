@@ -200,7 +200,7 @@ pub(crate) struct GnuArgs {
     pub(crate) random_source: Option<PathBuf>,
     /// Accepted; as many inputs are merged at once as there are
     #[arg(long = "batch-size", value_name = "N")]
-    pub(crate) batch_size: Option<u64>,
+    pub(crate) batch_count: Option<u64>,
     /// Underline what of each line its keys are, and say which options have no effect
     #[arg(long, conflicts_with_all = ["output", "check", "check_silently", "csv", "jsonl"])]
     pub(crate) debug: bool,

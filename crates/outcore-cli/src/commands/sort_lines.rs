@@ -50,13 +50,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
             .reporter
             .detail("--compress-program is not needed: scratch is not compressed");
     }
-    let debug = match args.gnu.debug {
-        true => Some(Arc::new(Debug::new(&gnu_sort(args)?))),
-        false => None,
-    };
-    for warning in debug.iter().flat_map(|debug| debug.warnings()) {
-        context.reporter.human(&format!("sort: {warning}"));
-    }
+    let debug = debug_of(context, args)?;
     let request = LineRequest {
         inputs: &inputs,
         output: args.output.as_deref(),
@@ -113,12 +107,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
     }
     lines.begin(context, json!({}));
     let (output, pending) = lines.open_output_through(&dress, |sink| match &debug {
-        Some(debug) => Box::new(Underlined {
-            debug: Arc::clone(debug),
-            terminator: options.terminator,
-            line: Vec::new(),
-            below: sink,
-        }),
+        Some(debug) => Underlined::before(sink, debug, options.terminator),
         None => sink,
     })?;
     let run = if args.gnu.merge {
@@ -228,6 +217,18 @@ fn note_locale(context: &Context) {
     }
 }
 
+/// What `--debug` shows, after its warnings; nothing without it.
+fn debug_of(context: &Context, args: &SortArgs) -> Result<Option<Arc<Debug>>> {
+    if !args.gnu.debug {
+        return Ok(None);
+    }
+    let debug = Debug::new(&gnu_sort(args)?);
+    for warning in debug.warnings() {
+        context.reporter.human(&format!("sort: {warning}"));
+    }
+    Ok(Some(Arc::new(debug)))
+}
+
 /// Lines with their keys underlined, on the way to a pipe.
 struct Underlined {
     debug: Arc<Debug>,
@@ -235,6 +236,17 @@ struct Underlined {
     /// The beginning of the next line.
     line: Vec<u8>,
     below: Sink,
+}
+
+impl Underlined {
+    fn before(below: Sink, debug: &Arc<Debug>, terminator: u8) -> Sink {
+        Box::new(Underlined {
+            debug: Arc::clone(debug),
+            terminator,
+            line: Vec::new(),
+            below,
+        })
+    }
 }
 
 impl Write for Underlined {
@@ -363,11 +375,12 @@ fn check(
         return Ok(1);
     }
     let name = lines.name_of(&disorder.path);
-    let name = match lines
-        .sources
-        .iter()
-        .any(|source| source.is_stream() && source.name == name)
-    {
+    let mut sources = lines.sources.iter();
+    let is_stream = sources.any(|source| source.is_stream() && source.name == name);
+    // GNU sort knows standard input by no other name, be it a file.
+    let is_unnamed =
+        args.gnu.files0_from.is_none() && args.inputs.iter().all(|name| name.as_os_str() == "-");
+    let name = match is_stream || (is_unnamed && context.reporter.is_gnu()) {
         true => "-".to_string(),
         false => name.display().to_string(),
     };

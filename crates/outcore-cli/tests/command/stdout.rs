@@ -56,7 +56,7 @@ const COMMANDS: &[(&str, Run)] = &[
         With(&[
             "x+1 in -o - --type u64",
             "x+1 in -o o --force --type u64 --json",
-            "x in -o o --dry-run --type u64",
+            "x in -o o --force --dry-run --type u64",
         ]),
     ),
     (
@@ -257,7 +257,10 @@ fn every_command_fails_on_a_full_standard_output() {
         let name: Vec<&str> = name.split(' ').collect();
         let lines = match how {
             With(lines) => lines,
-            Help(_) => &["--help"],
+            Help(why) => {
+                assert!(!why.is_empty());
+                &&["--help"][..]
+            }
         };
         for line in *lines {
             run(&[&name[..], &line.split_whitespace().collect::<Vec<_>>()].concat());
