@@ -133,7 +133,10 @@ fn a_directory_with_links_sockets_and_odd_names_is_put_whole_and_says_what_was_l
     std::os::unix::fs::symlink("ends in CR\r", tree.join("link")).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(tree.join("socket")).unwrap();
     let put = run(&place, &["put", "tree", "@tree"]).ok();
-    assert!(put.stderr.contains("1 socket, pipe or device was left out"), "{put:?}");
+    assert!(
+        put.stderr.contains("1 socket, pipe or device was left out"),
+        "{put:?}"
+    );
     assert!(put.stderr.contains("tree/socket"), "{put:?}");
     let listed = run(&place, &["ls", "@tree"]).ok().text();
     let wanted = [
@@ -147,7 +150,11 @@ fn a_directory_with_links_sockets_and_odd_names_is_put_whole_and_says_what_was_l
     let inside = run(&place, &["get", "@tree/ends in CR\\x0d", "-"]).ok();
     assert_eq!(inside.stdout, b"one");
     let link = run(&place, &["get", "@tree/link", "-"]);
-    link.fails(2, &["link is a symbolic link"], "name the file that it leads to");
+    link.fails(
+        2,
+        &["link is a symbolic link"],
+        "name the file that it leads to",
+    );
 }
 
 #[test]

@@ -27,8 +27,8 @@ use super::writer::{CHUNK_BYTES, NewDataset};
 use super::{DatasetVolume, Watch};
 use crate::drive::{BLOCK_BYTES, Device, Op};
 use crate::error::{Error, Kind, Result};
-use crate::threads::spawn_scoped;
 use crate::memory::{Budget, Buf, Pool};
+use crate::threads::spawn_scoped;
 use crate::volume::VolumeFile;
 use crate::volume::output::parent_of;
 
@@ -82,7 +82,7 @@ pub fn put_dir(
             let (to_reader, buffers) = channel();
             let (to_writer, filled) = sync_channel(0);
             let (stream, device, budget) = (&stream, means.device, means.budget);
-            let name = format!("outcore-pack{} of {PACK_READERS}", number + 1);
+            let name = format!("outcore-pack{} of {READERS}", number + 1);
             spawn_scoped(scope, &name, move || {
                 let read = fill_chunks(stream, number, (device, budget), &buffers, &to_writer);
                 if let Err(error) = read {
