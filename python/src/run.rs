@@ -9,11 +9,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use outcore::config::Environment;
 use outcore::job::{Control, Job, ScratchDrive};
+use outcore::threads::spawn;
 use outcore::{Error, Result};
 use outcore_formats::means::Means;
 use pyo3::prelude::*;
@@ -134,9 +135,7 @@ fn start<T: Send + 'static>(
         // Nobody listens only if the caller's thread is gone, and then nobody is to be told.
         drop(send.send(work(&run).map_err(|error| run.told(error))));
     };
-    let thread = Builder::new().name("outcore".to_string()).spawn(job);
-    let thread = thread.map_err(|error| Error::io("start thread", &error))?;
-    Ok((thread, results))
+    Ok((spawn("outcore", job)?, results))
 }
 
 /// Waits for a while. Alone at the receiver, which therefore may be used from where the interpreter

@@ -29,8 +29,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use outcore::error::{Error, Kind, Result};
+use outcore::error::{Error, Result};
 use outcore::job::Job;
+use outcore::threads::{self, spawn_scoped};
 
 /// How often a watched job looks whether it is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -75,7 +76,7 @@ impl Watch<'_> {
         let is_over = AtomicBool::new(false);
         let is_cancelled = self.is_cancelled;
         let done = std::thread::scope(|scope| {
-            let looker = scope.spawn(|| {
+            let looker = spawn_scoped(scope, "outcore-watch", || {
                 while !is_over.load(Ordering::Acquire) {
                     if is_cancelled() {
                         job.control.cancel();
@@ -86,7 +87,10 @@ impl Watch<'_> {
             });
             let done = work();
             is_over.store(true, Ordering::Release);
-            looker.thread().unpark();
+            // Without it the work went on unwatched.
+            if let Ok(looker) = looker {
+                looker.thread().unpark();
+            }
             done
         });
         match done {
@@ -99,20 +103,9 @@ impl Watch<'_> {
 /// Runs `work` in so many threads at once, each with its number, and waits for all.
 pub(crate) fn in_threads<T: Send>(
     threads: usize,
-    operation: &str,
     work: impl Fn(usize) -> Result<T> + Sync,
 ) -> Vec<Result<T>> {
-    let work = &work;
-    std::thread::scope(|scope| {
-        let running: Vec<_> = (0..threads)
-            .map(|number| scope.spawn(move || work(number)))
-            .collect();
-        let panicked = |_| Err(Error::new(Kind::Io, operation, "a thread panicked"));
-        let joined = running.into_iter();
-        joined
-            .map(|thread| thread.join().unwrap_or_else(panicked))
-            .collect()
-    })
+    threads::together("outcore-bench", threads, work).unwrap_or_else(|error| vec![Err(error)])
 }
 
 /// An empty histogram of latencies in nanoseconds: three digits, 0.1 us to 100 s (G. Tene's

@@ -23,6 +23,7 @@ use outcore::algo::sort::{SortOptions, sort};
 use outcore::config::IoMode;
 use outcore::data::Distribution;
 use outcore::error::{Error, Kind, Result};
+use outcore::threads::spawn_scoped;
 use outcore::units;
 use outcore_chart::{Axis, Chart, Scale, Series, Shape, Unit};
 use voracious_radix_sort::RadixSort;
@@ -364,18 +365,23 @@ fn sort_with_threads(keys: &mut [u64], threads: usize) {
             .map(|at| {
                 let from = at.checked_sub(1).map_or(0, |before| bounds[before]);
                 let to = bounds.get(at).copied();
-                scope.spawn(move || {
+                let sort = move || {
                     let is_in = |key: &u64| *key >= from && to.is_none_or(|to| *key < to);
                     let mut range: Vec<u64> = all.iter().copied().filter(is_in).collect();
                     range.voracious_sort();
                     range
-                })
+                };
+                // Where the system has no thread for it, it is done here.
+                spawn_scoped(scope, "outcore-bench", sort).map_err(|_| sort())
             })
             .collect();
         sorting
             .into_iter()
-            // Keys that a thread has lost must not look sorted.
-            .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            .map(|started| match started {
+                // Keys that a thread has lost must not look sorted.
+                Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                Err(sorted) => sorted,
+            })
             .collect()
     });
     let mut rest = keys;

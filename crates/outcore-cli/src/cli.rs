@@ -5,6 +5,7 @@
 //! and default (see [`outcore::config`]).
 
 pub(crate) mod commands;
+pub(crate) mod gnu;
 pub(crate) mod lines;
 pub(crate) mod view;
 
@@ -374,9 +375,10 @@ pub(crate) struct SortArgs {
     /// Print the plan and stop
     #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
     pub(crate) dry_run: bool,
-    /// Chooses samples, the first drive and the order of -R; never changes any other output
-    #[arg(long, value_name = "N", help_heading = "Plan", default_value_t = 1)]
-    pub(crate) seed: u64,
+    /// Chooses samples, the first drive and the order of -R, which without it is another in each run;
+    /// never changes any other output
+    #[arg(long, value_name = "N", help_heading = "Plan")]
+    pub(crate) seed: Option<u64>,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
     /// Print help

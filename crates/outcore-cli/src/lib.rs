@@ -3,7 +3,9 @@
 //! Contract: [`run`] reads the arguments, runs one subcommand and gives the exit code: that of the
 //! error's kind ([`outcore::Kind::exit_code`]), or 141 if the reader of a pipe went away. Data go
 //! to standard output, all else to standard error. [`definition`] is the one definition of all
-//! flags. The binary is a shell around it, so that documentation can be made from the same source.
+//! flags. The binary is a shell around it, so that documentation can be made from the same source. Called
+//! by the name `sort` it is `outcore sort`, and answers as GNU sort does: errors are `sort: ...` and exit
+//! code 2.
 //!
 //! | file | does |
 //! |---|---|
@@ -14,6 +16,7 @@
 //! | `lines` | what the commands on lines share |
 //! | `datasets` | `@name` where a command takes a file |
 //! | `report`, `progress`, `measure` | what is said, while and after |
+//! | `stdout` | where results are printed, and that none is lost |
 //! | `signals` | SIGINT, SIGTERM and SIGHUP |
 //! | `floor` | the drive's own speed |
 //! | `commands` | the subcommands |
@@ -30,19 +33,27 @@ mod progress;
 mod recorder;
 mod report;
 mod signals;
+mod stdout;
 mod usage;
 
 use std::ffi::OsString;
-use std::io::Write;
 
-use clap::{CommandFactory, Parser};
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use outcore::{Error, Result};
 use outcore_formats::inputs::is_stdout;
 
+use cli::gnu::Read;
 use cli::{Cli, ColorWhen, Command, Common};
 use commands::Context;
 use report::Reporter;
 use signals::Interrupt;
+
+/// What `sort --version` says. It is no GNU sort, and does not say so to whoever looks for one.
+const SORT_VERSION: &str = concat!(
+    "sort (outcore) ",
+    env!("CARGO_PKG_VERSION"),
+    "\nTakes the options of GNU sort, and gives its output under LC_ALL=C.\n"
+);
 
 /// Exit code if the reader of a pipe went away, as for a process that SIGPIPE ended.
 pub(crate) const CLOSED_PIPE: u8 = 141;
@@ -54,48 +65,63 @@ pub fn definition() -> clap::Command {
 
 /// Runs the command with these arguments, the first of which is its name; gives its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    stdout::mark_closed();
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let arguments = match cli::lines::rewrite_old_keys(arguments) {
-        Ok(arguments) => arguments,
-        Err(wrong) => return finish(&Reporter::new("outcore", &common_of(&[])), Err(wrong)),
+    let is_gnu = cli::gnu::is_called_sort(&arguments);
+    let common = common_of(&arguments);
+    let reporter = || Reporter::new("outcore", &common).called_sort(is_gnu);
+    let mut root = Cli::command();
+    root.build();
+    let arguments = match cli::gnu::read(arguments, &root) {
+        Ok(Read::Words(arguments)) => arguments,
+        Ok(Read::Version) => return print(&reporter(), SORT_VERSION),
+        Err(wrong) => return finish(&reporter(), Err(wrong)),
     };
-    match Cli::try_parse_from(&arguments) {
-        Ok(cli) => run_with_datasets(&cli, &arguments),
+    let parsed = root
+        .try_get_matches_from_mut(&arguments)
+        .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    match parsed {
+        Ok((cli, matches)) => run_with_datasets(&cli, (&root, &matches), (&arguments, is_gnu)),
         Err(error) => match usage::read(&error) {
-            usage::Parsed::Text(text) => {
-                let mut stdout = std::io::stdout();
-                let _ = stdout
-                    .write_all(text.as_bytes())
-                    .and_then(|()| stdout.flush());
-                0
-            }
-            usage::Parsed::Wrong(wrong) => {
-                let common = common_of(&arguments);
-                finish(&Reporter::new("outcore", &common), Err(wrong))
-            }
+            usage::Parsed::Text(text) => print(&reporter(), &text),
+            usage::Parsed::Wrong(wrong) => finish(&reporter(), Err(wrong)),
         },
     }
 }
 
+/// Prints a text that is all that was asked for.
+fn print(reporter: &Reporter, text: &str) -> u8 {
+    reporter.stdout().write(text.as_bytes());
+    finish(reporter, Ok(0))
+}
+
 /// Runs a command whose arguments may name datasets.
-fn run_with_datasets(cli: &Cli, arguments: &[OsString]) -> u8 {
+fn run_with_datasets(
+    cli: &Cli,
+    parsed: (&clap::Command, &ArgMatches),
+    (arguments, is_gnu): (&[OsString], bool),
+) -> u8 {
     let interrupt = match cli.command {
         // It has nothing to clean up, and nobody who would look at a flag.
         Command::Sim(_) => Interrupt::default(),
         _ => Interrupt::install(),
     };
-    let reporter = Reporter::new("outcore", &cli.common);
-    let staged = match datasets::stage(cli, arguments, (&reporter, &interrupt)) {
+    let reporter = Reporter::new("outcore", &cli.common).called_sort(is_gnu);
+    let staged = match datasets::stage(cli, parsed, (&reporter, &interrupt)) {
         Ok(Some(staged)) => staged,
-        Ok(None) => return dispatch(cli, interrupt),
+        Ok(None) => return dispatch(cli, interrupt, is_gnu),
         Err(error) => return finish(&reporter, Err(error)),
     };
-    let code = match Cli::try_parse_from(&staged.arguments) {
+    let resolved = staged.in_command(Cli::command());
+    let resolved = resolved
+        .try_get_matches_from(arguments)
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let code = match resolved {
         Ok(cli) => {
             // One command a process: nobody has set it before.
             let _ = means::DATASETS.set(staged.files());
             let _ = report::NAMES.set(staged.names());
-            dispatch(&cli, interrupt.clone())
+            dispatch(&cli, interrupt.clone(), is_gnu)
         }
         Err(error) => {
             let wrong = Error::usage("read arguments", error.to_string());
@@ -137,7 +163,7 @@ fn allow_open_files() {
     );
 }
 
-fn dispatch(cli: &Cli, interrupt: Interrupt) -> u8 {
+fn dispatch(cli: &Cli, interrupt: Interrupt, is_gnu: bool) -> u8 {
     allow_open_files();
     let (name, is_stdout_taken) = match &cli.command {
         Command::Sort(args) => {
@@ -171,7 +197,9 @@ fn dispatch(cli: &Cli, interrupt: Interrupt) -> u8 {
         Command::Man { dir, .. } => ("man", dir.is_none()),
     };
     let context = Context {
-        reporter: Reporter::new(name, &cli.common).with_stdout_taken(is_stdout_taken),
+        reporter: Reporter::new(name, &cli.common)
+            .with_stdout_taken(is_stdout_taken)
+            .called_sort(is_gnu),
         volume: cli.common.volume.clone(),
         interrupt,
     };
@@ -207,13 +235,13 @@ fn dispatch(cli: &Cli, interrupt: Interrupt) -> u8 {
     finish(reporter, result)
 }
 
-/// The exit code, after saying what went wrong if something did.
+/// The exit code, after saying what went wrong if something did; results that could not be printed did.
 fn finish(reporter: &Reporter, result: Result<u8>) -> u8 {
-    match result {
+    match result.and_then(|code| reporter.stdout().check().map(|()| code)) {
         Ok(code) => code,
         Err(error) => {
             reporter.error(&error);
-            Error::kind(&error).exit_code()
+            reporter.exit_code(&error)
         }
     }
 }

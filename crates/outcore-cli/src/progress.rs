@@ -2,7 +2,8 @@
 //!
 //! Contract: [`watch`] runs the work on the calling thread and one more thread beside it, which
 //! looks every 20 ms whether a signal came (then it cancels the job), draws a bar at 10 Hz where
-//! one is wanted, and prints a `progress` event a second with `--json`. It ends with the work. The
+//! one is wanted, and prints a `progress` event a second with `--json`. It ends with the work. Where the
+//! system has no thread for it, a note says so and the work goes on. The
 //! estimate of the time left takes the phases' weights as given and the speed so far as constant.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use outcore::job::{Control, Progress};
+use outcore::threads::spawn_scoped;
 use outcore::{Error, Result, units};
 use serde_json::json;
 
@@ -41,8 +43,19 @@ pub(crate) fn watch<T>(
     interrupt.check()?;
     let is_over = AtomicBool::new(false);
     let result = std::thread::scope(|scope| {
-        let watcher =
-            scope.spawn(|| Watcher::new(reporter, weights).run(control, interrupt, &is_over));
+        let look = || Watcher::new(reporter, weights).run(control, interrupt, &is_over);
+        let watcher = match spawn_scoped(scope, "outcore-watch", look) {
+            Ok(watcher) => watcher,
+            Err(error) => {
+                // The work needs no watching to be right.
+                reporter.note(&format!(
+                    "{}: {}; the job goes on without progress, and the second signal ends it",
+                    error.operation(),
+                    error.cause()
+                ));
+                return work();
+            }
+        };
         let over = Over(&is_over, watcher.thread().clone());
         let result = work();
         drop(over);

@@ -3,8 +3,9 @@
 //! Contract: a [`Reporter`] is made from the flags and passed down. With `--json` each event is one
 //! line `{"v":1,"event":...}` on standard output, or on standard error where standard output
 //! carries data; then nothing else is printed. An error is one line `outcore: error: ...` and one
-//! line `hint: ...`. A stream whose reader went away is no error here: what cannot be said is left
-//! unsaid, and the exit code tells.
+//! line `hint: ...`. What cannot be printed on standard output is an error when the command ends
+//! ([`Stdout::check`]); a reader that went away is none, and standard error that fails has nobody to be
+//! told.
 //!
 //! Events: `begin` (what will be done), `progress`, `plan`, `summary` (always with records, seconds,
 //! read_bytes, written_bytes, cpu_seconds, peak_rss_bytes, passes, bandwidth_fraction), `error`.
@@ -12,12 +13,13 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
-use outcore::Error;
+use outcore::{Error, Kind};
 use serde_json::{Value, json};
 
 use crate::cli::{ColorWhen, Common};
 use crate::measure::Summary;
 use crate::recorder::Recorder;
+use crate::stdout::Stdout;
 
 /// Version of the events.
 const VERSION: u32 = 1;
@@ -43,6 +45,9 @@ pub(crate) struct Reporter {
     is_colored: bool,
     /// Standard output carries data, so that events go to standard error.
     is_stdout_taken: bool,
+    /// The command was called by the name of GNU sort, and speaks as that does.
+    is_gnu: bool,
+    stdout: Stdout,
     recorder: Recorder,
 }
 
@@ -64,6 +69,8 @@ impl Reporter {
             is_verbose: common.verbose,
             is_colored,
             is_stdout_taken: false,
+            is_gnu: false,
+            stdout: Stdout::default(),
             recorder: Recorder::default(),
         }
     }
@@ -72,6 +79,26 @@ impl Reporter {
     pub(crate) fn with_stdout_taken(mut self, is_taken: bool) -> Self {
         self.is_stdout_taken = is_taken;
         self
+    }
+
+    /// The same, for a command that was called by the name of GNU sort.
+    pub(crate) fn called_sort(mut self, is_called: bool) -> Self {
+        self.is_gnu = is_called;
+        self
+    }
+
+    /// Whether the command was called by the name of GNU sort.
+    pub(crate) fn is_gnu(&self) -> bool {
+        self.is_gnu
+    }
+
+    /// What the process ends with after an error: GNU sort knows disorder (1) and trouble (2).
+    pub(crate) fn exit_code(&self, error: &Error) -> u8 {
+        match error.kind() {
+            Kind::CheckFailed | Kind::Interrupted => error.kind().exit_code(),
+            _ if self.is_gnu => Kind::Usage.exit_code(),
+            kind => kind.exit_code(),
+        }
     }
 
     /// Whether events are printed.
@@ -86,7 +113,12 @@ impl Reporter {
 
     /// Whether a progress bar is wanted and can be shown.
     pub(crate) fn shows_progress(&self) -> bool {
-        !self.is_quiet && !self.is_json && io::stderr().is_terminal()
+        !self.is_quiet && !self.is_json && !self.is_gnu && io::stderr().is_terminal()
+    }
+
+    /// Whether what was done is told: to people who look on, or asked for more. GNU sort is silent.
+    pub(crate) fn tells(&self) -> bool {
+        self.is_verbose() || (!self.is_gnu && io::stderr().is_terminal())
     }
 
     /// Whether lines may be coloured.
@@ -113,7 +145,7 @@ impl Reporter {
         if self.is_stdout_taken {
             say(&mut io::stderr(), &text);
         } else {
-            say(&mut io::stdout(), &text);
+            self.stdout.write(text.as_bytes());
         }
     }
 
@@ -139,7 +171,7 @@ impl Reporter {
     /// A command's data: text on standard output, unless `--json` says it in events.
     pub(crate) fn data(&self, text: &str) {
         if !self.is_json {
-            say(&mut io::stdout(), text);
+            self.stdout.write(text.as_bytes());
         }
     }
 
@@ -148,6 +180,11 @@ impl Reporter {
         if !self.is_quiet {
             self.data(text);
         }
+    }
+
+    /// Where results are printed.
+    pub(crate) fn stdout(&self) -> &Stdout {
+        &self.stdout
     }
 
     /// What is recorded of the run.
@@ -171,7 +208,7 @@ impl Reporter {
             "error",
             json!({
                 "kind": error.kind().name(),
-                "exit_code": error.kind().exit_code(),
+                "exit_code": self.exit_code(error),
                 "message": message,
                 "operation": error.operation(),
                 "cause": error.cause(),
@@ -187,8 +224,13 @@ impl Reporter {
         if self.is_json && self.is_stdout_taken {
             return;
         }
-        let mut text = format!("outcore: {} {message}\n", self.paint("error:", "1;31"));
-        if let Some(hint) = error.next_step() {
+        let is_disorder = error.kind() == Kind::CheckFailed;
+        let mut text = match (self.is_gnu, error.kind()) {
+            (false, _) => format!("outcore: {} {message}\n", self.paint("error:", "1;31")),
+            (true, Kind::Usage | Kind::CheckFailed) => format!("sort: {}\n", error.cause()),
+            (true, _) => format!("sort: {message}\n"),
+        };
+        if let Some(hint) = error.next_step().filter(|_| !(self.is_gnu && is_disorder)) {
             text.push_str(&format!("{} {hint}\n", self.paint("hint:", "36")));
         }
         say(&mut io::stderr(), &named(text));

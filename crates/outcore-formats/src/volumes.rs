@@ -6,6 +6,7 @@
 
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -140,7 +141,9 @@ pub fn put(
     means: Means<'_>,
 ) -> Result<Moved> {
     if is_stdio(source) {
-        return put_from(volume, &mut io::stdin().lock(), name, replace, means);
+        let stdin = io::stdin().as_fd().try_clone_to_owned();
+        let stdin = stdin.map_err(|error| Error::io("put", &error).path(source))?;
+        return put_from(volume, &mut File::from(stdin), name, replace, means);
     }
     let new = new_dataset(name, replace)?;
     let failed = |error: io::Error| Error::io("put", &error).path(source);
@@ -218,7 +221,10 @@ pub fn get(
     means: Means<'_>,
 ) -> Result<Moved> {
     if is_stdio(target) {
-        return get_into(volume, name, &mut io::stdout().lock(), means);
+        // Not the library's stream, which takes a closed one for written and loses what it still holds.
+        let stdout = io::stdout().as_fd().try_clone_to_owned();
+        let stdout = stdout.map_err(|error| Error::io("get", &error).path(target))?;
+        return get_into(volume, name, &mut File::from(stdout), means);
     }
     let manifest = volume.manifest(&name.dataset)?;
     if manifest.contents == Contents::Directory && name.inside.is_none() {

@@ -20,6 +20,7 @@ use std::thread::JoinHandle;
 
 use outcore::algo::view::{SortedView, ViewReader};
 use outcore::memory::{Buf, Pool};
+use outcore::threads::spawn;
 use outcore::{Error, Kind, Result};
 
 use crate::Tell;
@@ -174,10 +175,8 @@ impl Blocks {
             let (view, shared) = (Arc::clone(view), Arc::clone(&blocks.shared));
             let started = started.clone();
             let work = move || merge_blocks(&view, &shared, thread, reader_bytes, &started);
-            let handle = std::thread::Builder::new()
-                .name(format!("outcore-merge-{thread}"))
-                .spawn(work)
-                .map_err(|error| Error::io("start thread", &error))?;
+            let name = format!("outcore-merge-{} of {threads}", thread + 1);
+            let handle = spawn(&name, work)?;
             blocks.threads.push(handle);
         }
         for _ in 0..threads {

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use outcore::error::{Error, Result};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::config::{Compat, DriveConfig};
 use crate::mqsim::import_drive;
@@ -19,6 +20,9 @@ use crate::plan::cpu::{CpuCost, recorded};
 use crate::plan::{SortJob, plan_sort};
 use crate::presets::preset;
 use crate::units::{parse_rate, parse_size};
+
+/// Of each thread: as much as the first one of a process has.
+const STACK_BYTES: usize = 8 << 20;
 
 /// Simulate SSDs and arrays of them.
 #[derive(Debug, Parser)]
@@ -154,7 +158,7 @@ fn usage(operation: &'static str) -> impl Fn(String) -> Error {
 
 /// What a record of so many bytes costs on this machine. The simulator does not reach above the
 /// drives, so whoever has the engine's sort brings it.
-pub type MeasureCpu<'a> = &'a dyn Fn(u64) -> Result<CpuCost>;
+pub type MeasureCpu<'a> = &'a (dyn Fn(u64) -> Result<CpuCost> + Sync);
 
 /// The limit that was given; 0 without one.
 fn shared(text: Option<&String>) -> Result<u64> {
@@ -270,6 +274,31 @@ fn drive(path: &PathBuf, compat: Compat, warnings: &mut Vec<String>) -> Result<D
 /// # Errors
 /// What the subcommand says; [`Error::kind`] has the exit code.
 pub fn run(command: &SimCommand, measure: Option<MeasureCpu<'_>>) -> Result<u8> {
+    match threads() {
+        Some(threads) => threads.install(|| run_here(command, measure)),
+        None => run_here(command, measure),
+    }
+}
+
+/// As many threads as there are processors, or as the system grants; none where it has none to give, and
+/// what is run then goes on in this one.
+fn threads() -> Option<ThreadPool> {
+    let mut count = std::thread::available_parallelism().map_or(1, usize::from);
+    loop {
+        let builder = ThreadPoolBuilder::new().stack_size(STACK_BYTES);
+        let made = match count {
+            // It asks the system for nothing, and this thread works in it.
+            0 => return builder.num_threads(1).use_current_thread().build().ok(),
+            count => builder.num_threads(count).build(),
+        };
+        match made {
+            Ok(threads) => return Some(threads),
+            Err(_) => count /= 2,
+        }
+    }
+}
+
+fn run_here(command: &SimCommand, measure: Option<MeasureCpu<'_>>) -> Result<u8> {
     match command {
         SimCommand::Run(args) => run::run(args),
         SimCommand::Sweep(args) => run::sweep_command(args),

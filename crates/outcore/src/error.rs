@@ -204,6 +204,9 @@ fn next_step_of(source: &io::Error) -> Option<&'static str> {
         Cause::StorageFull | Cause::QuotaExceeded => Some("make room there, or name another place"),
         Cause::IsADirectory => Some("name a file"),
         Cause::InvalidData => Some("check whether this is the file that was meant"),
+        _ if source.raw_os_error() == Some(rustix::io::Errno::BADF.raw_os_error()) => {
+            Some("the stream is closed: open it, or name a file")
+        }
         _ if source.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
             Some("the kernel's log (dmesg) may say more")
         }

@@ -35,7 +35,7 @@
 //!
 //! | layer | holds |
 //! |---|---|
-//! | [`error`], [`units`], [`config`], [`checksum`] | failures as values, sizes as text, settings, block checksums |
+//! | [`error`], [`units`], [`config`], [`checksum`], [`threads`] | failures as values, sizes as text, settings, block checksums, threads that may be refused |
 //! | [`memory`] | one cap for a job; aligned buffers that are moved, never copied |
 //! | [`drive`] | one drive: the seam [`drive::Device`] and its backends |
 //! | [`volume`] | many drives: lanes, scratch, outputs that are absent or complete |
@@ -56,6 +56,7 @@ pub mod error;
 pub mod job;
 pub mod memory;
 pub mod stream;
+pub mod threads;
 pub mod units;
 pub mod volume;
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use outcore::algo::sort::SortOutput;
 use outcore::job::Control;
+use outcore::threads::spawn;
 use outcore::{Error, Result};
 use outcore_formats::output::{Sink, Target};
 use outcore_formats::text::output::open;
@@ -128,10 +129,7 @@ impl Batches {
                 drop(send.send(Err(run.told(error))));
             }
         };
-        let thread = std::thread::Builder::new().name("outcore".to_string());
-        let thread = thread
-            .spawn(work)
-            .map_err(|error| errors::raise(py, &Error::io("start thread", &error)))?;
+        let thread = spawn("outcore", work).map_err(|error| errors::raise(py, &error))?;
         Ok(Batches {
             live: Here::new(Live {
                 received: Mutex::new(Some(received)),

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use outcore::error::Result;
+use outcore::threads::spawn_scoped;
 use outcore_chart::Unit;
 
 use super::field::{Field, Measured};
@@ -46,10 +47,12 @@ impl Limits {
         field.watch().check()?;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let rates: Vec<f64> = std::thread::scope(|scope| {
-            let running: Vec<_> = (0..processors).map(|_| scope.spawn(copy)).collect();
+            let running: Vec<_> = (0..processors)
+                .map(|_| spawn_scoped(scope, "outcore-copy", copy))
+                .collect();
             running
                 .into_iter()
-                .filter_map(|thread| thread.join().ok())
+                .filter_map(|thread| thread.ok()?.join().ok())
                 .collect()
         });
         Ok(Limits {

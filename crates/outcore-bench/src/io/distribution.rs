@@ -153,7 +153,7 @@ impl Pass<'_> {
             return Ok(None);
         }
         let gate = Barrier::new(self.threads);
-        let results = in_threads(self.threads, OPERATION, |number| match has_io {
+        let results = in_threads(self.threads, |number| match has_io {
             true => self.between_drives(number as u64, &gate),
             false => self.in_memory(number as u64, &gate),
         });

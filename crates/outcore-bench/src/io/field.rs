@@ -21,7 +21,6 @@ use crate::{Watch, in_threads, latencies};
 
 /// Buffers of one load, of all threads.
 const WINDOW_BYTES_MAX: u64 = 512 << 20;
-const OPERATION: &str = "measure drives";
 
 /// One measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -278,7 +277,7 @@ impl<'a> Field<'a> {
             let moved = ready?.run(&mut seen)?;
             Ok((moved, seen.lanes))
         };
-        let results = in_threads(threads as usize, OPERATION, one);
+        let results = in_threads(threads as usize, one);
         let mut all = Moved::default();
         let mut lanes: Vec<Lane> = Vec::new();
         for result in results {

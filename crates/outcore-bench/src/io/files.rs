@@ -301,7 +301,7 @@ impl<'a> Mix<'a> {
 
     fn run(&self) -> Result<Seen> {
         let gate = Barrier::new(self.server.threads);
-        let results = in_threads(self.server.threads, OPERATION, |number| {
+        let results = in_threads(self.server.threads, |number| {
             let done = self.work(number, &gate);
             if done.is_err() {
                 self.is_broken.store(true, Ordering::Relaxed);

@@ -158,7 +158,7 @@ fn submit_for(
     };
     let volume = StripedVolume::open(device, &members, options)?;
     let load = |_| reads(&volume, (true, SMALL_BYTES), in_flight, (limit_s, watch));
-    let seen = in_threads(threads, OPERATION, load);
+    let seen = in_threads(threads, load);
     seen.into_iter()
         .try_fold(0.0, |sum, seen| Ok(sum + seen?.requests_per_s()))
 }

@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use outcore::error::{Error, Kind, Result};
+use outcore::threads::spawn;
 use outcore::volume::striped::StripedVolume;
 use rustix::io::Errno;
 
@@ -116,10 +117,7 @@ impl Errands {
                 }
             }
         };
-        let thread = std::thread::Builder::new()
-            .name("flush-trim".to_owned())
-            .spawn(work)
-            .map_err(|error| Error::io(OPERATION, &error))?;
+        let thread = spawn("flush-trim", work)?;
         (self.to, self.from, self.thread) = (Some(to), from, Some(thread));
         Ok(())
     }

@@ -18,7 +18,7 @@ use outcore_formats::text::order::OrderSpec;
 pub(crate) struct OrderArgs {
     /// A key from POS1 to the end of POS2, or of the line: F[.C][OPTS], field and byte from 1, OPTS
     /// letters of [bdfghiMnRrV]. Repeat for more, the weightiest first
-    #[arg(short = 'k', value_name = "POS1[,POS2]")]
+    #[arg(short = 'k', value_name = "POS1[,POS2]", allow_hyphen_values = true)]
     pub(crate) line_keys: Vec<String>,
     /// The byte between fields (\0 for NUL). Without it a field begins with the blanks before it
     #[arg(
@@ -52,7 +52,8 @@ pub(crate) struct OrderArgs {
     /// Decimal numbers of any length
     #[arg(short = 'n', long, overrides_with = "numeric_sort")]
     numeric_sort: bool,
-    /// A random order that keeps equal keys together; --seed chooses it
+    /// A random order that keeps equal keys together, another in each run unless --seed or
+    /// --random-source chooses it
     #[arg(short = 'R', long, overrides_with = "random_sort")]
     random_sort: bool,
     /// Version numbers within names
@@ -199,7 +200,10 @@ pub(crate) struct GnuArgs {
     pub(crate) random_source: Option<PathBuf>,
     /// Accepted; as many inputs are merged at once as there are
     #[arg(long = "batch-size", value_name = "N")]
-    pub(crate) batch_count: Option<usize>,
+    pub(crate) batch_count: Option<u64>,
+    /// Underline what of each line its keys are, and say which options have no effect
+    #[arg(long, conflicts_with_all = ["output", "check", "check_silently", "csv", "jsonl"])]
+    pub(crate) debug: bool,
     /// Accepted; scratch is not compressed
     #[arg(long = "compress-program", value_name = "PROG")]
     pub(crate) compress_program: Option<OsString>,
@@ -208,7 +212,7 @@ pub(crate) struct GnuArgs {
 impl GnuArgs {
     /// Whether one of them is given that only lines have.
     pub(crate) fn is_given(&self) -> bool {
-        self.merge || self.random_source.is_some() || self.files0_from.is_some()
+        self.merge || self.debug || self.random_source.is_some() || self.files0_from.is_some()
     }
 }
 
@@ -306,70 +310,42 @@ pub(crate) enum CheckHow {
 const BUFFER_BYTES_MIN: u64 = 32 << 20;
 
 /// A size as `sort -S` takes it: KiB, or with a suffix; a share of the memory with `%`.
-fn parse_buffer_bytes(text: &str) -> Result<u64> {
-    let wrong = || {
-        Error::usage("read size", format!("`{text}` is no size"))
+pub(super) fn parse_buffer_bytes(text: &str) -> Result<u64> {
+    const UNITS: &str = "KMGTPEZYRQ";
+    let wrong = |what: &str| {
+        Error::usage("read size", format!("`{text}` {what}"))
             .hint("write it as for sort: 512M, 2G, 50%, or KiB without a suffix")
     };
     let end = text.find(|c: char| !c.is_ascii_digit());
     let (digits, suffix) = text.split_at(end.unwrap_or(text.len()));
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    if digits.is_empty() {
+        return Err(wrong("is no size"));
+    }
+    let number: u64 = digits.parse().map_err(|_| wrong("is too large"))?;
     let bytes = match suffix {
         "b" => Some(number),
-        "" | "k" | "K" => number.checked_mul(1 << 10),
-        "M" => number.checked_mul(1 << 20),
-        "G" => number.checked_mul(1 << 30),
-        "T" => number.checked_mul(1 << 40),
-        "%" if number <= 100 => Some(memory_total_bytes() / 100 * number),
-        _ => None,
+        "" => number.checked_mul(1 << 10),
+        // More than there is means all of it.
+        "%" => Some(memory_total_bytes() / 100 * number.min(100)),
+        unit => {
+            let power = UNITS.find(&unit.to_ascii_uppercase());
+            let power = power
+                .filter(|_| unit.len() == 1)
+                .ok_or_else(|| wrong("is no size"))?;
+            let unit = 1_u64.checked_shl(10 * (power as u32 + 1));
+            unit.filter(|unit| *unit > 1)
+                .and_then(|unit| number.checked_mul(unit))
+        }
     };
     // sort takes any size and uses what it needs.
     bytes
         .map(|bytes| bytes.max(BUFFER_BYTES_MIN))
-        .ok_or_else(wrong)
+        .ok_or_else(|| wrong("is too large"))
 }
 
 fn memory_total_bytes() -> u64 {
     let facts = rustix::system::sysinfo();
     facts.totalram as u64 * u64::from(facts.mem_unit)
-}
-
-/// Rewrites `+POS1 [-POS2]` among the arguments of `sort` as `-k`.
-///
-/// # Errors
-/// Usage for a second position that is none.
-pub(crate) fn rewrite_old_keys(arguments: Vec<OsString>) -> Result<Vec<OsString>> {
-    if arguments.get(1).is_none_or(|command| command != "sort") {
-        return Ok(arguments);
-    }
-    let mut rewritten = Vec::with_capacity(arguments.len());
-    let mut rest = arguments.into_iter().peekable();
-    while let Some(argument) = rest.next() {
-        if argument == "--" {
-            rewritten.push(argument);
-            break;
-        }
-        let is_end = |next: &OsString| matches!(next.as_bytes(), [b'-', digit, ..] if digit.is_ascii_digit());
-        let start = argument.to_str().filter(|text| text.starts_with('+'));
-        let Some(start) = start else {
-            rewritten.push(argument);
-            continue;
-        };
-        let end = rest.peek().filter(|next| is_end(next));
-        let end = end.map(|next| next.to_string_lossy().into_owned());
-        match outcore_formats::text::gnu::of_old_form(start, end.as_deref())? {
-            Some(key) => {
-                rewritten.push("-k".into());
-                rewritten.push(key.into());
-                if end.is_some() {
-                    rest.next();
-                }
-            }
-            None => rewritten.push(argument),
-        }
-    }
-    rewritten.extend(rest);
-    Ok(rewritten)
 }
 
 #[cfg(test)]
@@ -381,26 +357,11 @@ mod tests {
         assert_eq!(parse_buffer_bytes("1G").unwrap(), 1 << 30);
         assert_eq!(parse_buffer_bytes("1048576").unwrap(), 1 << 30);
         assert_eq!(parse_buffer_bytes("1").unwrap(), BUFFER_BYTES_MIN);
+        assert_eq!(parse_buffer_bytes("2t").unwrap(), 2 << 40);
+        assert!(parse_buffer_bytes("300%").is_ok());
         assert!(parse_buffer_bytes("100%").unwrap() >= parse_buffer_bytes("50%").unwrap());
-        for text in ["", "x", "1X", "101%", "99999999999999T"] {
+        for text in ["", "x", "1X", "1KK", "-1", "99999999999999T", "1Z", "1Q"] {
             assert!(parse_buffer_bytes(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn old_keys_of_sort_become_new_ones_and_files_stay_files() {
-        let rewrite = |arguments: &[&str]| {
-            let arguments = arguments.iter().map(OsString::from).collect();
-            rewrite_old_keys(arguments).unwrap()
-        };
-        let wanted = |arguments: &[&str]| arguments.iter().map(OsString::from).collect::<Vec<_>>();
-        assert_eq!(
-            rewrite(&["outcore", "sort", "+1", "-2", "-u", "+x"]),
-            wanted(&["outcore", "sort", "-k", "2.1,2.0", "-u", "+x"])
-        );
-        let others = ["outcore", "sort", "--", "+1"];
-        assert_eq!(rewrite(&others), wanted(&others));
-        let others = ["outcore", "head", "+1"];
-        assert_eq!(rewrite(&others), wanted(&others));
     }
 }

@@ -5,7 +5,7 @@
 //! files that could not be written are refused before anything is measured. Ctrl-C stops a
 //! measurement within a step, and nothing of it stays on the drives.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use indicatif::ProgressBar;
 use outcore::Result;
@@ -16,8 +16,6 @@ use serde_json::json;
 
 use super::Context;
 use crate::measure::{Summary, moved_bytes};
-
-const TICK: Duration = Duration::from_millis(100);
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, command: &BenchCommand) -> Result<u8> {
@@ -47,13 +45,14 @@ pub(crate) fn report(
     let reporter = &context.reporter;
     let saver = Saver::new(&args.outputs, args.charts_dir.as_deref(), args.force)?;
     let spinner = reporter.shows_progress().then(ProgressBar::new_spinner);
-    if let Some(spinner) = &spinner {
-        spinner.enable_steady_tick(TICK);
-    }
     let say = |what: &str| {
         reporter.event("progress", json!({"phase": what}));
         match &spinner {
-            Some(spinner) => spinner.set_message(what.to_string()),
+            // Turned by what is said, not by a thread of its own.
+            Some(spinner) => {
+                spinner.set_message(what.to_string());
+                spinner.tick();
+            }
             None => reporter.detail(what),
         }
     };

@@ -4,7 +4,6 @@
 //! replaced only with `--force`. A reader that goes away ends it quietly.
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
 
@@ -85,11 +84,10 @@ fn render(command: clap::Command, page: &mut Vec<u8>) -> Result<()> {
 
 /// Text on standard output.
 fn print(context: &Context, text: &[u8], started: Instant) -> Result<u8> {
-    let mut stdout = io::stdout();
-    match stdout.write_all(text).and_then(|()| stdout.flush()) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(CLOSED_PIPE),
-        Err(error) => return Err(Error::io("write to standard output", &error)),
+    let stdout = context.reporter.stdout();
+    stdout.write(text);
+    if stdout.is_closed() {
+        return Ok(CLOSED_PIPE);
     }
     context.reporter.summary(&Summary::since(started));
     Ok(0)

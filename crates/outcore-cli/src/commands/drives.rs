@@ -6,7 +6,7 @@
 //! Directories are written absolute, so that the file may lie anywhere.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use indicatif::ProgressBar;
 use outcore::config::DriveSet;
@@ -20,8 +20,6 @@ use super::Context;
 use crate::cli::{DriveArgs, DrivesCommand, MeansArgs, ProbeArgs};
 use crate::means;
 use crate::measure::{Summary, moved_bytes};
-
-const TICK: Duration = Duration::from_millis(100);
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, command: &DrivesCommand) -> Result<u8> {
@@ -96,13 +94,14 @@ fn measure(
 ) -> Result<ProbeReport> {
     let reporter = &context.reporter;
     let spinner = reporter.shows_progress().then(ProgressBar::new_spinner);
-    if let Some(spinner) = &spinner {
-        spinner.enable_steady_tick(TICK);
-    }
     let tell = |what: &str| {
         reporter.event("progress", json!({"phase": what}));
         match &spinner {
-            Some(spinner) => spinner.set_message(what.to_string()),
+            // Turned by what is said, not by a thread of its own.
+            Some(spinner) => {
+                spinner.set_message(what.to_string());
+                spinner.tick();
+            }
             None => reporter.detail(what),
         }
     };

@@ -50,8 +50,9 @@ struct Prepared {
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
     let started = Instant::now();
-    let means = load_means(args)?;
-    if is_lines(args)? {
+    let is_gnu = context.reporter.is_gnu();
+    let means = load_means(args, is_gnu)?;
+    if is_lines(args, is_gnu)? {
         return sort_lines::run(context, args, means);
     }
     check_for_records(args)?;
@@ -90,24 +91,31 @@ pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
 }
 
 /// The settings; GNU sort's names for some of them mean the same.
-fn load_means(args: &SortArgs) -> Result<Means> {
+fn load_means(args: &SortArgs, is_gnu: bool) -> Result<Means> {
     let mut flags = args.means.clone();
     flags.memory_bytes = flags.memory_bytes.or(args.gnu.buffer_bytes);
     flags.threads = flags.threads.or(args.gnu.parallel);
     let mut drives = args.drives.clone();
-    drives
-        .drives
-        .extend(args.gnu.temporary_dirs.iter().cloned());
-    means::load(&flags, &drives, args.scratch_limit_bytes, args.seed)
+    // GNU sort asks for them when it needs them, and most sorts need none.
+    let dirs = args.gnu.temporary_dirs.iter();
+    let dirs = dirs.filter(|dir| !is_gnu || dir.is_dir());
+    drives.drives.extend(dirs.cloned());
+    means::load(
+        &flags,
+        &drives,
+        args.scratch_limit_bytes,
+        args.seed.unwrap_or(means::SEED),
+    )
 }
 
 /// Whether the input is lines: everything that neither flags, nor names, nor what a file begins with
-/// say to be records.
-fn is_lines(args: &SortArgs) -> Result<bool> {
+/// say to be records; as GNU sort, everything that the flags do not.
+fn is_lines(args: &SortArgs, is_gnu: bool) -> Result<bool> {
     let is_of_array = |name: &Path| name.extension().is_some_and(|end| end == "npy");
     let has_type = args.record.format.is_some() || args.record.record_bytes.is_some();
     let has_record_key = args.record.keys.iter().any(|key| key.contains(':'));
-    if args.order.is_given()
+    if (is_gnu && !has_type)
+        || args.order.is_given()
         || args.text.is_given()
         || args.gnu.is_given()
         || args.lines.zero_terminated

@@ -4,9 +4,13 @@
 //! only; a disorder is exit code 1, with GNU's words on standard error. `-m` merges as it reads. The
 //! order is settled by [`GnuOrder`], the work done by the engine.
 
-use std::fs;
-use std::io::Read;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use outcore::algo::lines::{
     LineSortOptions, OnNoKey, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
@@ -14,10 +18,13 @@ use outcore::algo::lines::{
 use outcore::data::lines::LineOrder;
 use outcore::{Error, Kind, Result, units};
 use outcore_formats::means::Means;
+use outcore_formats::output::Sink;
 use outcore_formats::text::csv_files::CsvSort;
-use outcore_formats::text::gnu::{GnuOrder, Key};
+use outcore_formats::text::gnu::debug::Debug;
+use outcore_formats::text::gnu::{GnuOrder, GnuSort, Key};
 use outcore_formats::text::json::JsonFields;
 use outcore_formats::text::output::Dress;
+use outcore_formats::volumes::fresh_seed;
 use serde_json::json;
 
 use super::Context;
@@ -29,6 +36,7 @@ use crate::{CLOSED_PIPE, pipe};
 /// Bytes of a line that a message shows.
 const SHOWN_BYTES: usize = 4096;
 const READ: &str = "read arguments";
+const READ_NAMES: &str = "read names of inputs";
 
 /// Runs it.
 pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8> {
@@ -36,11 +44,13 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
     // Told before anything is read.
     let order = order_of(args)?;
     let inputs = input_names(args)?;
+    note_locale(context);
     if args.gnu.compress_program.is_some() {
         context
             .reporter
-            .note("--compress-program is not needed: scratch is not compressed");
+            .detail("--compress-program is not needed: scratch is not compressed");
     }
+    let debug = debug_of(context, args)?;
     let request = LineRequest {
         inputs: &inputs,
         output: args.output.as_deref(),
@@ -96,7 +106,10 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
         context.reporter.human(&plan.to_string());
     }
     lines.begin(context, json!({}));
-    let (output, pending) = lines.open_output(&dress)?;
+    let (output, pending) = lines.open_output_through(&dress, |sink| match &debug {
+        Some(debug) => Underlined::before(sink, debug, options.terminator),
+        None => sink,
+    })?;
     let run = if args.gnu.merge {
         merge_lines
     } else {
@@ -163,27 +176,98 @@ fn order_of(args: &SortArgs) -> Result<Box<dyn LineOrder>> {
         let order = JsonFields::new(&args.text.by, args.descending, is_stable)?;
         return Ok(Box::new(order));
     }
+    Ok(Box::new(GnuOrder::new(&gnu_sort(args)?)?))
+}
+
+/// The options of GNU sort.
+fn gnu_sort(args: &SortArgs) -> Result<GnuSort> {
     let mut sort = args.order.to_sort(args.descending)?;
     if !args.record.keys.is_empty() {
-        if !sort.keys.is_empty() {
-            return Err(
-                Error::usage(READ, "keys are given both with -k and with --key")
-                    .hint("use -k for all of them"),
-            );
-        }
+        // Those of lines have been put into the one order of all.
         let keys: Result<Vec<Key>> = args.record.keys.iter().map(|key| Key::parse(key)).collect();
-        sort.keys = keys?;
+        sort.keys.extend(keys?);
     }
     sort.stable = args.stable;
     sort.unique = args.unique;
     sort.seed = random_seed(args)?;
-    Ok(Box::new(GnuOrder::new(&sort)?))
+    Ok(sort)
 }
 
+/// What chooses the order of `-R`: as GNU sort has it, another in each run if nothing is said.
 fn random_seed(args: &SortArgs) -> Result<u64> {
-    match &args.gnu.random_source {
-        Some(path) => seed_of(path),
-        None => Ok(args.seed),
+    match (&args.gnu.random_source, args.seed) {
+        (Some(path), _) => seed_of(path),
+        (None, Some(seed)) => Ok(seed),
+        (None, None) => Ok(fresh_seed()),
+    }
+}
+
+/// Says that the locale's order is not used, to those who look on.
+fn note_locale(context: &Context) {
+    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_COLLATE", "LANG"].into_iter().find_map(set);
+    // These two, and C.UTF-8, order lines by their bytes.
+    let is_by_bytes = |locale: &String| locale == "POSIX" || locale.split('.').next() == Some("C");
+    if let Some(locale) = locale.filter(|locale| !is_by_bytes(locale))
+        && context.reporter.tells()
+    {
+        context.reporter.note(&format!(
+            "lines are compared by their bytes, as under LC_ALL=C, not by the rules of {locale}"
+        ));
+    }
+}
+
+/// What `--debug` shows, after its warnings; nothing without it.
+fn debug_of(context: &Context, args: &SortArgs) -> Result<Option<Arc<Debug>>> {
+    if !args.gnu.debug {
+        return Ok(None);
+    }
+    let debug = Debug::new(&gnu_sort(args)?);
+    for warning in debug.warnings() {
+        context.reporter.human(&format!("sort: {warning}"));
+    }
+    Ok(Some(Arc::new(debug)))
+}
+
+/// Lines with their keys underlined, on the way to a pipe.
+struct Underlined {
+    debug: Arc<Debug>,
+    terminator: u8,
+    /// The beginning of the next line.
+    line: Vec<u8>,
+    below: Sink,
+}
+
+impl Underlined {
+    fn before(below: Sink, debug: &Arc<Debug>, terminator: u8) -> Sink {
+        Box::new(Underlined {
+            debug: Arc::clone(debug),
+            terminator,
+            line: Vec::new(),
+            below,
+        })
+    }
+}
+
+impl Write for Underlined {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut shown = Vec::new();
+        for part in bytes.split_inclusive(|byte| *byte == self.terminator) {
+            match part.strip_suffix(&[self.terminator]) {
+                Some(end) => {
+                    self.line.extend_from_slice(end);
+                    self.debug.write_line(&self.line, &mut shown);
+                    self.line.clear();
+                }
+                None => self.line.extend_from_slice(part),
+            }
+        }
+        self.below.write_all(&shown)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.below.flush()
     }
 }
 
@@ -224,32 +308,44 @@ fn input_names(args: &SortArgs) -> Result<Vec<PathBuf>> {
             _ => Ok(args.inputs.clone()),
         };
     };
-    let wrong = |error: &std::io::Error| {
-        Error::io("read names of inputs", error)
+    let is_stdin = list.as_os_str() == "-";
+    let read = |mut file: File| {
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map(|_| bytes)
+    };
+    // Not the library's stream, which takes a closed one for an empty one.
+    let opened = match is_stdin {
+        true => io::stdin().as_fd().try_clone_to_owned().map(File::from),
+        false => File::open(list),
+    };
+    let bytes = opened.and_then(read).map_err(|error| {
+        Error::io(READ_NAMES, &error)
             .path(list)
             .hint("check the path")
-    };
-    let bytes = match list.as_os_str() == "-" {
-        true => {
-            let mut bytes = Vec::new();
-            std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
-        }
-        false => fs::read(list),
-    };
-    let bytes = bytes.map_err(|error| wrong(&error))?;
-    let whole = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
-    let names: Vec<PathBuf> = whole
-        .split(|byte| *byte == 0)
-        .map(|name| {
-            PathBuf::from(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name))
-        })
-        .collect();
-    match names.iter().any(|name| name.as_os_str().is_empty()) {
-        false => Ok(names),
-        true => Err(Error::usage("read names of inputs", "a name is empty")
-            .path(list)
-            .hint("write names with a NUL behind each, as find -print0 does")),
+    })?;
+    let wrong = |cause: String, hint: &str| Err(Error::usage(READ_NAMES, cause).hint(hint));
+    let end = "write names with a NUL behind each, as find -print0 does";
+    if bytes.is_empty() {
+        return wrong(format!("no input from '{}'", list.display()), end);
     }
+    let mut names = Vec::new();
+    let whole = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+    for (number, name) in (1..).zip(whole.split(|byte| *byte == 0)) {
+        let name = PathBuf::from(OsStr::from_bytes(name));
+        if name.as_os_str().is_empty() {
+            let place = list.display();
+            return wrong(
+                format!("{place}:{number}: invalid zero-length file name"),
+                end,
+            );
+        }
+        if is_stdin && name.as_os_str() == "-" {
+            let cause = "when reading file names from standard input, no file name of '-' allowed";
+            return wrong(cause.to_string(), "put the names into a file");
+        }
+        names.push(name);
+    }
+    Ok(names)
 }
 
 fn check(
@@ -279,11 +375,12 @@ fn check(
         return Ok(1);
     }
     let name = lines.name_of(&disorder.path);
-    let name = match lines
-        .sources
-        .iter()
-        .any(|source| source.is_stream() && source.name == name)
-    {
+    let mut sources = lines.sources.iter();
+    let is_stream = sources.any(|source| source.is_stream() && source.name == name);
+    // GNU sort knows standard input by no other name, be it a file.
+    let is_unnamed =
+        args.gnu.files0_from.is_none() && args.inputs.iter().all(|name| name.as_os_str() == "-");
+    let name = match is_stream || (is_unnamed && context.reporter.is_gnu()) {
         true => "-".to_string(),
         false => name.display().to_string(),
     };

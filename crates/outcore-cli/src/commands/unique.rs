@@ -136,7 +136,7 @@ fn to_sort(args: &UniqueArgs) -> SortArgs {
         drives: args.drives.clone(),
         scratch_limit_bytes: args.scratch_limit_bytes,
         force: args.files.force,
-        seed: means::SEED,
+        seed: Some(means::SEED),
         record_io: args.record_io.clone(),
         ..SortArgs::default()
     }

@@ -6,7 +6,6 @@
 //! output. The summary is told to people on a terminal, or where they ask for more: in a pipeline
 //! these commands are as silent as those whose place they take.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -18,7 +17,7 @@ use outcore::{Error, Result, units};
 use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_formats::inputs::{self, Source, Streams, key_of};
 use outcore_formats::means::{Means, default_scratch_dir};
-use outcore_formats::output::{self as targets, Consent, Target};
+use outcore_formats::output::{self as targets, Consent, Sink, Target};
 use outcore_formats::records::{self, TypeRequest};
 use outcore_formats::spool::Spool;
 use outcore_formats::text::compress::Compression;
@@ -146,7 +145,16 @@ impl LineJob {
 
     /// The output for the engine.
     pub(crate) fn open_output(&self, dress: &Dress) -> Result<(SortOutput, Pending)> {
-        let pipe = |path: Option<&Path>| pipe::open(path, &self.job.control);
+        self.open_output_through(dress, |sink| sink)
+    }
+
+    /// The same, with something before a pipe.
+    pub(crate) fn open_output_through(
+        &self,
+        dress: &Dress,
+        before: impl Fn(Sink) -> Sink,
+    ) -> Result<(SortOutput, Pending)> {
+        let pipe = |path: Option<&Path>| pipe::open(path, &self.job.control).map(&before);
         text_output::open(&self.job, &self.target, self.replace, dress, pipe)
     }
 
@@ -237,7 +245,7 @@ impl LineJob {
             summary = summary.with(key, value);
         }
         context.reporter.summary(&summary);
-        if std::io::stderr().is_terminal() || context.reporter.is_verbose() {
+        if context.reporter.tells() {
             context.reporter.human(&format!(
                 "{} {}, {}, in {}: {}",
                 done.what,

@@ -358,8 +358,8 @@ fn wrong_arguments_are_one_line_with_a_hint() {
         &place,
         &["sort", "in", "--check", "-o", "out"],
         2,
-        &["--check", "--output"],
-        "",
+        &["options '-co' are incompatible"],
+        "--check",
     );
     let answer = place.run(&["sort", "in", "--io", "fast"]);
     answer.fails(2, &["--io", "unknown mode `fast`"], "direct");

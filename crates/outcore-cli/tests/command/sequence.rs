@@ -441,3 +441,40 @@ fn dtypes_of_numpy_are_types_too() {
         ])
         .ok();
 }
+
+#[test]
+fn the_number_of_a_partition_may_be_of_the_position() {
+    let (place, keys) = place_with_keys();
+    let part = |name: &str, number: u64, of: u64| {
+        let items = (0..).zip(&keys).filter(|(at, _)| at % of == number);
+        assert!(
+            place.read(name) == bytes(items.map(|(_, key)| *key)),
+            "{name}"
+        );
+    };
+    let partition = |more: &[&str]| {
+        let words = [
+            "partition",
+            "index % 3",
+            "in",
+            "--type",
+            "u64",
+            "--parts",
+            "3",
+            "-o",
+            "p-{part}",
+        ];
+        place.run(&[&words[..], more].concat())
+    };
+    partition(&["--memory", "64MiB"]).ok();
+    for number in 0..3 {
+        part(&format!("p-{number}"), number, 3);
+    }
+    let filtered = partition(&["--force", "--where", "x > 3"]);
+    filtered.fails(2, &["`index` is unknown"], "known here");
+    let help = place.run(&["partition", "--help"]).ok().text();
+    assert!(
+        help.contains("{part} in it stands for the number"),
+        "{help}"
+    );
+}

@@ -133,7 +133,10 @@ fn a_directory_with_links_sockets_and_odd_names_is_put_whole_and_says_what_was_l
     std::os::unix::fs::symlink("ends in CR\r", tree.join("link")).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(tree.join("socket")).unwrap();
     let put = run(&place, &["put", "tree", "@tree"]).ok();
-    assert!(put.stderr.contains("1 socket, pipe or device was left out"), "{put:?}");
+    assert!(
+        put.stderr.contains("1 socket, pipe or device was left out"),
+        "{put:?}"
+    );
     assert!(put.stderr.contains("tree/socket"), "{put:?}");
     let listed = run(&place, &["ls", "@tree"]).ok().text();
     let wanted = [
@@ -147,7 +150,11 @@ fn a_directory_with_links_sockets_and_odd_names_is_put_whole_and_says_what_was_l
     let inside = run(&place, &["get", "@tree/ends in CR\\x0d", "-"]).ok();
     assert_eq!(inside.stdout, b"one");
     let link = run(&place, &["get", "@tree/link", "-"]);
-    link.fails(2, &["link is a symbolic link"], "name the file that it leads to");
+    link.fails(
+        2,
+        &["link is a symbolic link"],
+        "name the file that it leads to",
+    );
 }
 
 #[test]
@@ -545,4 +552,42 @@ fn one_damaged_dataset_hides_no_other() {
     run(&place, &["volume", "scrub", "--remove-strays"]).ok();
     run(&place, &["put", "in", "@b"]).ok();
     run(&place, &["volume", "scrub"]).ok();
+}
+
+#[test]
+fn a_dataset_is_the_value_of_the_flag_that_it_was_given_to() {
+    let place = place();
+    place.write("in", b"2o1\n1o2\n");
+    run(&place, &["put", "in", "@a"]).ok();
+    // The separator is `o`; the input is @a.
+    run(&place, &["sort", "-k1,1", "-to", "@a", "-o", "@c"]).ok();
+    assert_eq!(run(&place, &["get", "@c", "-"]).ok().stdout, b"1o2\n2o1\n");
+    let again = run(&place, &["sort", "-k2,2", "-to", "@a", "-o@c"]);
+    again.fails(2, &["@c already"], "--force");
+    run(&place, &["sort", "-k2,2", "-to", "@a", "-fo@c", "--force"]).ok();
+    assert_eq!(run(&place, &["get", "@c", "-"]).ok().stdout, b"2o1\n1o2\n");
+}
+
+#[test]
+fn what_a_command_reads_itself_is_a_copy_and_not_a_stand_in() {
+    let place = place();
+    place.write("in", b"b\na\n");
+    // More than a stand-in has of the dataset.
+    let name = format!("{}in\0", "./".repeat(2000));
+    place.write("names", name.repeat(300).as_bytes());
+    run(&place, &["put", "names", "@list"]).ok();
+    for how in [
+        &["--files0-from", "@list"][..],
+        &["-u", "--files0-from=@list"],
+    ] {
+        let sorted = run(&place, &[&["sort"], how].concat()).ok().stdout;
+        let times = if how[0] == "-u" { 1 } else { 300 };
+        let wanted = ["a\n".repeat(times), "b\n".repeat(times)].concat();
+        assert!(sorted == wanted.as_bytes(), "{how:?}");
+    }
+    let chosen = |source: &str| {
+        let sort = ["sort", "-R", "names", "-z", "--random-source", source];
+        run(&place, &sort).ok().stdout
+    };
+    assert!(chosen("@list") == chosen("names"));
 }

@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 
 use outcore::algo::sort::SortOutput;
 use outcore::job::Job;
+use outcore::threads::spawn;
 use outcore::{Error, Kind, Result};
 
 use crate::blocks::StagedFile;
@@ -269,7 +270,7 @@ pub fn open(
         Target::Shards { .. } => return Err(not_one_file(target)),
     };
     let (job, dress) = (job.clone(), dress.clone());
-    let thread = std::thread::spawn(move || {
+    let thread = spawn("outcore-write", move || {
         let mut writer = match place {
             Place::Pipe(sink) => LineWriter::to_pipe(sink, &dress)?,
             Place::File(path) => LineWriter::to_file(&job, &path, replace, &dress)?,
@@ -282,7 +283,7 @@ pub fn open(
             }
         }
         Ok(())
-    });
+    })?;
     let feeder = Feeder {
         sender: sender.clone(),
         piece: Vec::with_capacity(PIECE_BYTES),

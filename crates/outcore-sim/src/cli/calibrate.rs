@@ -79,7 +79,7 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<u8> {
     );
     match output {
         Some(file) => file.write(drive)?,
-        None if !args.json => print!("{drive}"),
+        None if !args.json => crate::say::text(&drive),
         None => {}
     }
     Ok(0)

@@ -81,7 +81,7 @@ pub(super) fn run(args: &PresetArgs) -> Result<u8> {
     };
     if args.toml {
         for preset in chosen {
-            print!("{}", preset.text()?);
+            crate::say::text(&preset.text()?);
         }
         return Ok(0);
     }
@@ -118,15 +118,15 @@ fn print(report: &Report, in_full: bool) {
             _ => ("k/s", 1e3),
         };
         let name = format!("{:?}", row.figure);
-        print!(
-            "  {name:<16} published {:>8.2} {unit}",
-            row.published / scale
-        );
-        if let Some(simulated) = row.simulated {
+        let simulated = row.simulated.map(|simulated| {
             let off = (simulated / row.published - 1.0) * 100.0;
-            print!(", simulated {:>8.2} ({off:+.0} %)", simulated / scale);
-        }
-        say!("");
+            format!(", simulated {:>8.2} ({off:+.0} %)", simulated / scale)
+        });
+        say!(
+            "  {name:<16} published {:>8.2} {unit}{}",
+            row.published / scale,
+            simulated.unwrap_or_default()
+        );
     }
     if !report.random_reads_by_depth.is_empty() {
         say!("  random reads of 4 KiB, k/s by depth:");

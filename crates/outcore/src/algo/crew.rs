@@ -1,8 +1,8 @@
 //! The threads of one phase: started together, stopped together, one failure.
 //!
 //! Contract: [`Crew::run`] calls the work once a thread and waits for all. The first failure, or
-//! panic, wins and makes [`Crew::check`] fail in the others, so that they stop at their next look;
-//! cancelling the job does the same. With one thread the work runs on the caller's, which keeps
+//! panic, or thread that the system refuses, wins and makes [`Crew::check`] fail in the others, so that
+//! they stop at their next look; cancelling the job does the same. With one thread the work runs on the caller's, which keeps
 //! runs on an in-memory device repeatable.
 
 use std::any::Any;
@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
+use crate::threads::spawn_scoped;
 
 /// Threads that work on one thing.
 pub(crate) struct Crew<'a> {
@@ -67,7 +68,11 @@ impl<'a> Crew<'a> {
             std::thread::scope(|scope| {
                 let guarded = &guarded;
                 for index in 0..self.threads {
-                    scope.spawn(move || guarded(index));
+                    let name = format!("outcore-{} of {}", index + 1, self.threads);
+                    if let Err(error) = spawn_scoped(scope, &name, move || guarded(index)) {
+                        // Those that run stop at their next look.
+                        return self.stop(error);
+                    }
                 }
             });
         }

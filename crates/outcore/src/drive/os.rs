@@ -24,6 +24,7 @@ use super::{Access, BLOCK_BYTES, Device, FileFacts, FileId, Queue, QueueLimits};
 use crate::config::IoMode;
 use crate::error::{Error, Kind, Result};
 use crate::memory::Buf;
+use crate::threads::spawn;
 
 /// Numbers of the file systems that live in memory (linux/magic.h).
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
@@ -125,9 +126,7 @@ impl Drop for OpenFile {
             && let Ok(last) = rustix::io::dup(&self.fd)
         {
             // Where no thread can be made, it is closed, slowly, here.
-            let _ = std::thread::Builder::new()
-                .name("outcore-free".into())
-                .spawn(move || drop(last));
+            let _ = spawn("outcore-free", move || drop(last));
         }
     }
 }

@@ -38,7 +38,8 @@ use super::load::{Load, Moved};
 use super::os::{Engine, OsDevice};
 use super::{BLOCK_BYTES, Device, Op};
 use crate::config::{DriveSpec, IoMode};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
+use crate::threads;
 use lane::{Lane, large, small_reads};
 
 /// Depth of sequential transfers.
@@ -274,18 +275,9 @@ fn measure_alignment(lane: &Lane, spec: &mut DriveSpec) -> Result<()> {
 /// Sums over drives that work at the same time.
 fn at_once(lanes: &[&Lane], load: Load, options: &ProbeOptions<'_>) -> Result<f64> {
     let gate = Barrier::new(lanes.len());
-    let moved = std::thread::scope(|scope| {
-        let running: Vec<_> = lanes
-            .iter()
-            .map(|lane| scope.spawn(|| lane.run(load, options, Some(&gate))))
-            .collect();
-        let joined = running.into_iter().map(|thread| {
-            thread
-                .join()
-                .unwrap_or_else(|_| Err(Error::new(Kind::Io, PROBE, "a thread panicked")))
-        });
-        joined.collect::<Result<Vec<Moved>>>()
-    })?;
+    let run = |number: usize| lanes[number].run(load, options, Some(&gate));
+    let moved = threads::together("outcore-probe", lanes.len(), run)?;
+    let moved = moved.into_iter().collect::<Result<Vec<Moved>>>()?;
     Ok(moved.iter().map(Moved::bytes_per_s).sum())
 }
 

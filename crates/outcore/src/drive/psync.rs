@@ -14,6 +14,7 @@ use rustix::io::{Errno, pread, preadv, pwrite, pwritev};
 use super::os::{FileTable, OpenFile, Progress};
 use super::{Completion, IoBuf, Op, Queue, Request, Waker};
 use crate::error::{Error, Result};
+use crate::threads::spawn;
 
 /// Most blocking threads behind one queue.
 const THREADS_MAX: usize = 16;
@@ -51,17 +52,15 @@ impl PsyncQueue {
     fn start_thread(&mut self) {
         let work = Arc::clone(&self.work_end);
         let done = self.done_end.clone();
-        let thread = std::thread::Builder::new()
-            .name("outcore-io".into())
-            .spawn(move || {
-                loop {
-                    let next = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    let Ok((request, file)) = next else { return };
-                    if done.send(Some(transfer(request, &file))).is_err() {
-                        return;
-                    }
+        let thread = spawn("outcore-io", move || {
+            loop {
+                let next = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                let Ok((request, file)) = next else { return };
+                if done.send(Some(transfer(request, &file))).is_err() {
+                    return;
                 }
-            });
+            }
+        });
         // Without one more thread the others still do the work.
         self.threads.extend(thread);
     }

@@ -13,7 +13,8 @@
 //! the file's lock to drop its privileges, and the ring would hand every write to worker threads. Seen
 //! on eight files with 32 writes of 64 KiB in flight each: the first 256 were, and none after them. A
 //! write across two extents wants that lock too. Direct writes therefore ask not to wait, and what the
-//! kernel refuses is made at once, as long as that is rare for a file.
+//! kernel refuses is made at once, as long as that is rare for a file. So is what the kernel gives up because
+//! it may not make a worker thread (a limit on processes), which it says by cancelling the request.
 //!
 //! Requests go to the kernel a [`PORTION`] at a time while they are being handed in, so that the drive works
 //! on the first while the rest is prepared: the kernel holds a portion back until it has seen its last request.
@@ -384,15 +385,17 @@ impl UringQueue {
             let Some(flight) = &self.slab[index as usize] else {
                 continue;
             };
-            if flight.is_hasty {
-                let is_refused = answer == -Errno::AGAIN.raw_os_error()
+            // Nobody cancels: the kernel had no worker thread for it, and could make none.
+            let mut is_refused = answer == -Errno::CANCELED.raw_os_error();
+            if flight.is_hasty && !is_refused {
+                is_refused = answer == -Errno::AGAIN.raw_os_error()
                     || answer == -Errno::OPNOTSUPP.raw_os_error();
                 flight.file.note_hasty(is_refused);
-                if is_refused && let Some(flight) = self.slab[index as usize].take() {
-                    self.free.push(index);
-                    done.push(transfer(flight.request, &flight.file));
-                    continue;
-                }
+            }
+            if is_refused && let Some(flight) = self.slab[index as usize].take() {
+                self.free.push(index);
+                done.push(transfer(flight.request, &flight.file));
+                continue;
             }
             let Some(flight) = self.slab[index as usize].as_mut() else {
                 continue;

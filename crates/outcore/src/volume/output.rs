@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{Volume, VolumeFile};
 use crate::drive::{Access, PrivateDir};
 use crate::error::{Error, Kind, Result};
+use crate::threads;
 
 /// Suffix of the manifest of a sharded output.
 pub const MANIFEST_SUFFIX: &str = ".outcore.json";
@@ -227,20 +228,8 @@ impl Output {
     }
 
     fn sync_all(&self, volume: &Volume) -> Result<()> {
-        if let [only] = &self.shards[..] {
-            return volume.device().sync(only.file.id);
-        }
-        std::thread::scope(|scope| {
-            let syncs: Vec<_> = self
-                .shards
-                .iter()
-                .map(|shard| scope.spawn(|| volume.device().sync(shard.file.id)))
-                .collect();
-            syncs.into_iter().try_for_each(|sync| {
-                sync.join().unwrap_or_else(|_| {
-                    Err(Error::new(Kind::Io, "sync shards", "a thread panicked"))
-                })
-            })
+        threads::each("outcore-sync", &self.shards, |shard| {
+            volume.device().sync(shard.file.id)
         })
     }
 

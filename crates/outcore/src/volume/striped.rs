@@ -19,6 +19,7 @@ use super::{TransferFault, explain_transfer};
 use crate::drive::queue::{Policy, TAGS_DEFAULT, TagPool};
 use crate::drive::{Access, Device, FileId, PrivateDir, QueueLimits};
 use crate::error::{Error, Result};
+use crate::threads;
 
 pub use super::serving::Servers;
 
@@ -309,26 +310,9 @@ impl StripedVolume {
     /// # Errors
     /// The first drive that cannot, by name.
     pub fn sync(&self) -> Result<()> {
-        std::thread::scope(|scope| {
-            let syncs: Vec<_> = self
-                .drives()
-                .iter()
-                .map(|drive| {
-                    scope.spawn(|| {
-                        let synced = self.0.device.sync(drive.file);
-                        synced.map_err(|error| error.drive(&drive.name))
-                    })
-                })
-                .collect();
-            syncs.into_iter().try_for_each(|sync| {
-                sync.join().unwrap_or_else(|_| {
-                    Err(Error::new(
-                        crate::Kind::Io,
-                        "sync volume",
-                        "a thread panicked",
-                    ))
-                })
-            })
+        threads::each("outcore-sync", self.drives(), |drive| {
+            let synced = self.0.device.sync(drive.file);
+            synced.map_err(|error| error.drive(&drive.name))
         })
     }
 

@@ -39,6 +39,14 @@ Examples:
   outcore reduce sum keys.bin --type u64 --map 'x * x'
   producer | outcore reduce mean - --type f64";
 
+const PARTITION_EXAMPLES: &str = "\
+Examples:
+  outcore partition 'x >= 100' keys.bin -o 'part-{part}.bin' --type u64
+  outcore partition 'hash(x) % 8' keys.bin -o 'part-{part}.bin' --parts 8 --type u64
+  outcore partition 'index % 10 == 0' log.bin -o '{part}.bin' --record 64 --key 0:8:u64
+
+Expressions are those of `outcore map --help`; with --where there is no index.";
+
 const COUNT_BY_EXAMPLES: &str = "\
 Examples:
   outcore count-by 'x % 10' keys.bin --type u64
@@ -367,6 +375,7 @@ pub(crate) struct FindArgs {
 /// The expression gives the number of the file, from 0; a condition gives 1 where it is true. Files
 /// keep the order of the input, and appear together.
 #[derive(Debug, Args)]
+#[command(after_long_help = PARTITION_EXAMPLES)]
 pub(crate) struct PartitionArgs {
     /// The number of the file
     #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
@@ -376,8 +385,9 @@ pub(crate) struct PartitionArgs {
     /// How many files
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) parts: u32,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    /// The names of the files: {part} in it stands for the number
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
 }
 
 /// Write the records at given positions, in the order asked

@@ -183,11 +183,11 @@ fn positions_of(job: &Job, path: &Path) -> Result<Vec<u64>> {
 pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
     let input = &args.input;
     let means = means::load(&input.means, &input.drives, None, means::SEED)?;
-    let pattern = args.output.output.to_string_lossy().into_owned();
+    let pattern = args.output.to_string_lossy().into_owned();
     if !pattern.contains(PART) {
         return Err(
             Error::usage("create output", "its name has no {part} in it")
-                .path(&args.output.output)
+                .path(&args.output)
                 .hint("write for example 'part-{part}.bin'"),
         );
     }

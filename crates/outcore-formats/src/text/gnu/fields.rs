@@ -5,6 +5,8 @@
 //! line is looked at once from its front to the end of the key. A field begins behind a separator,
 //! or, without one, with the blanks in front of it.
 
+use std::ops::Range;
+
 use memchr::memchr;
 
 /// Whether a byte separates words: space, tab, and newline (which is inside lines under `-z`).
@@ -47,6 +49,11 @@ impl Span {
 
     /// The bytes of a line that it means.
     pub(crate) fn cut<'a>(&self, line: &'a [u8], separator: Separator) -> &'a [u8] {
+        &line[self.range(line, separator)]
+    }
+
+    /// Where in a line they are.
+    pub(crate) fn range(&self, line: &[u8], separator: Separator) -> Range<usize> {
         let position = self.start.unwrap_or_default();
         let field = skip_fields(line, 0, position.fields, separator);
         let start = match self.skips_blanks_at_start {
@@ -55,7 +62,7 @@ impl Span {
         };
         let start = start.saturating_add(position.bytes).min(line.len());
         let Some(end) = self.end else {
-            return &line[start..];
+            return start..line.len();
         };
         // Fields that have been skipped for the start need not be skipped again.
         let (from, left) = match end.fields.checked_sub(position.fields) {
@@ -73,7 +80,7 @@ impl Span {
                 field.saturating_add(bytes).min(line.len())
             }
         };
-        &line[start..end.max(start)]
+        start..end.max(start)
     }
 }
 

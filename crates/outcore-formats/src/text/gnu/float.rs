@@ -50,6 +50,53 @@ const INFINITE: Extended = Extended {
     mantissa: MANTISSA_TOP,
 };
 
+/// How many bytes at the front of `text` are the number; 0 if there is none.
+pub fn len(text: &[u8]) -> usize {
+    let sign = usize::from(matches!(text.first(), Some(b'-' | b'+')));
+    let number = &text[sign..];
+    let begins = |name: &[u8]| {
+        let front = number.get(..name.len());
+        front.is_some_and(|front| front.eq_ignore_ascii_case(name))
+    };
+    let exponent_len = |behind: &[u8], letter: u8| match behind.split_first() {
+        Some((first, rest)) if first.eq_ignore_ascii_case(&letter) => {
+            let sign = usize::from(matches!(rest.first(), Some(b'-' | b'+')));
+            match digits_len(&rest[sign..]) {
+                0 => 0,
+                digits => 1 + sign + digits,
+            }
+        }
+        _ => 0,
+    };
+    let hex_len = |text: &[u8]| {
+        let end = text.iter().position(|byte| !byte.is_ascii_hexdigit());
+        end.unwrap_or(text.len())
+    };
+    let of = |text: &[u8], len: &dyn Fn(&[u8]) -> usize, letter| {
+        Digits::at_front_of(text, len)
+            .map(|digits| text.len() - digits.behind.len() + exponent_len(digits.behind, letter))
+    };
+    let len = if begins(b"infinity") {
+        8
+    } else if begins(b"inf") {
+        3
+    } else if begins(b"nan") {
+        let is_inside = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let tag = number[3..].strip_prefix(b"(");
+        let tag_len = tag.map(|tag| tag.iter().take_while(|byte| is_inside(byte)).count());
+        match tag_len.filter(|len| number.get(4 + len) == Some(&b')')) {
+            Some(len) => 5 + len,
+            None => 3,
+        }
+    } else if begins(b"0x") {
+        // Without a digit it is the zero before the x.
+        of(&number[2..], &hex_len, b'p').map_or(1, |len| 2 + len)
+    } else {
+        of(number, &digits_len, b'e').unwrap_or(0)
+    };
+    if len == 0 { 0 } else { sign + len }
+}
+
 /// Appends the number at the front of `text`.
 pub fn append_float(text: &[u8], key: &mut Vec<u8>) {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');

@@ -4,7 +4,7 @@
 //! inherited and refuses what does not go together. The order is exactly that of coreutils 9 (built for
 //! x86-64, where `-g` has 64 bits of mantissa) under `LC_ALL=C`, with two exceptions: options that
 //! make no sense together are refused with our words, and `-R` groups equal keys, as there, but in
-//! an order that its seed fixes.
+//! an order that its seed fixes. [`debug`] shows what a key is of a line.
 //!
 //! A line is cut into its keys ([`fields`]), and each becomes a part of the line's key: text as it
 //! is, or filtered (`-d -f -i`); numbers (`-n`, `-h`) as exact decimals of any length; `-g` as the
@@ -13,6 +13,7 @@
 //!
 //! Source: the manual of coreutils, section "sort invocation"; the behaviour of the program.
 
+pub mod debug;
 pub mod fields;
 pub mod float;
 mod parse;
@@ -115,7 +116,7 @@ impl Ordering {
         let rest = kinds.version || kinds.random || self.dictionary || self.printing;
         let numbers = [kinds.numeric, kinds.general, kinds.human, kinds.month, rest];
         let count = numbers.iter().filter(|is_set| **is_set).count();
-        if count <= 1 && !(kinds.random && self.fold) {
+        if count <= 1 {
             return Ok(());
         }
         let cause = format!("options '-{}' are incompatible", self.letters());
@@ -210,23 +211,31 @@ pub struct GnuOrder {
     tie: LineTie,
 }
 
+impl GnuSort {
+    /// The keys, each with what it inherits; the line, if only options for all are given.
+    fn settled_keys(&self) -> Vec<Key> {
+        let mut keys = self.keys.clone();
+        for key in &mut keys {
+            if key.ordering == Ordering::default() {
+                key.ordering = self.global;
+                key.span.skips_blanks_at_start = self.global.blanks_at_start;
+                key.span.skips_blanks_at_end = self.global.blanks_at_end;
+            }
+        }
+        if keys.is_empty() && !self.global.is_plain() {
+            keys.push(Key::whole(self.global));
+        }
+        keys
+    }
+}
+
 impl GnuOrder {
     /// Settles the options.
     ///
     /// # Errors
     /// Usage for options that do not go together.
     pub fn new(sort: &GnuSort) -> Result<Self> {
-        let mut keys = sort.keys.clone();
-        for key in &mut keys {
-            if key.ordering == Ordering::default() {
-                key.ordering = sort.global;
-                key.span.skips_blanks_at_start = sort.global.blanks_at_start;
-                key.span.skips_blanks_at_end = sort.global.blanks_at_end;
-            }
-        }
-        if keys.is_empty() && !sort.global.is_plain() {
-            keys.push(Key::whole(sort.global));
-        }
+        let keys = sort.settled_keys();
         // Without keys only the bytes of the line are left, which -s and -u do not change.
         let is_last_resort = !(sort.stable || sort.unique);
         let is_descending = match keys.first() {

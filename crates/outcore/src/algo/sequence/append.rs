@@ -397,9 +397,17 @@ pub(crate) struct Run {
     pub(crate) len_bytes: usize,
 }
 
-/// Sorts the results at the front of an area by output: gives the runs. They are of the stretch
-/// that is named last.
-pub(crate) type Arrange<'a> = dyn Fn(&mut [u8], usize, usize) -> Result<Vec<Run>> + Sync + 'a;
+/// Where in the sequence results are from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At {
+    /// The stretch.
+    pub(crate) stretch: usize,
+    /// The position of the first, where every position yields one.
+    pub(crate) first: u64,
+}
+
+/// Sorts the results at the front of an area by output: gives the runs.
+pub(crate) type Arrange<'a> = dyn Fn(&mut [u8], usize, At) -> Result<Vec<Run>> + Sync + 'a;
 
 /// Changes results that go to an output when their turn has come, one after another.
 pub(crate) type AtTurn<'a> = dyn Fn(&mut [u8], usize) -> Result<()> + Sync + 'a;
@@ -546,11 +554,17 @@ impl<P: Producer> Worker<'_, '_, P> {
         let (shared, reader, space) = (self.shared, &mut self.reader, &mut self.space);
         let (appender, placing) = (shared.appender, shared.placing);
         let (batch, piece) = (loaded.batch(), loaded.piece);
+        let mut at = At {
+            stretch: piece.stretch,
+            first: piece.first,
+        };
         if is_large {
             let (front, behind) = area.split_at_mut(placing.fill_bytes);
+            let item_bytes = shared.producer.item_bytes();
             let mut flush = |items: &[u8]| {
                 behind[..items.len()].copy_from_slice(items);
-                let runs = (placing.arrange)(behind, items.len(), piece.stretch)?;
+                let runs = (placing.arrange)(behind, items.len(), at)?;
+                at.first += (items.len() / item_bytes) as u64;
                 appender.append_runs(reader, placing, behind, &runs)
             };
             let mut emit = Emit::streaming(front, &mut flush);
@@ -568,7 +582,7 @@ impl<P: Producer> Worker<'_, '_, P> {
             self.ready().insert(key, (loaded, true));
             return Ok(());
         }
-        let runs = shield(|| (placing.arrange)(&mut area, len, piece.stretch))?;
+        let runs = shield(|| (placing.arrange)(&mut area, len, at))?;
         self.reader.done(&loaded);
         self.pending.push(Pending { piece, area, runs });
         Ok(())

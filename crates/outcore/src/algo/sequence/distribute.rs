@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use bytemuck::Pod;
 
-use super::append::{self, Appender, Placing, Run};
+use super::append::{self, Appender, At, Placing, Run};
 use super::batch::{Sequence, Yield};
 use super::pass::{Pass, PassSummary};
 use super::pieces::Lanes;
@@ -50,7 +50,7 @@ where
     S: Sequence,
     S::Item: Pod,
 {
-    let bucket = |items: &[u8], into: &mut Vec<u32>| {
+    let bucket = |_: u64, items: &[u8], into: &mut Vec<u32>| {
         let items: &[S::Item] = bytemuck::cast_slice(items);
         into.extend(
             items
@@ -79,8 +79,9 @@ where
     distribute(job, sequence, |item| usize::from(!is_first(item)), files)
 }
 
-/// Appends the bucket of each of the items that lie one after another.
-pub(crate) type BucketsOf<'a> = dyn Fn(&[u8], &mut Vec<u32>) -> Result<()> + Sync + 'a;
+/// Appends the bucket of each of the items that lie one after another, the first of which has this
+/// position; where items are left out on the way, positions mean nothing.
+pub(crate) type BucketsOf<'a> = dyn Fn(u64, &[u8], &mut Vec<u32>) -> Result<()> + Sync + 'a;
 
 /// Distributes what `producer` makes.
 pub(crate) fn distribute_bytes<P: Producer>(
@@ -122,9 +123,9 @@ pub(crate) fn distribute_bytes<P: Producer>(
         Yield::Any => appender,
         _ => appender.holding(&pass, item_bytes)?,
     };
-    let arrange = |area: &mut [u8], len: usize, _: usize| {
+    let arrange = |area: &mut [u8], len: usize, at: At| {
         let mut buckets = Vec::with_capacity(len / item_bytes);
-        buckets_of(&area[..len], &mut buckets)?;
+        buckets_of(at.first, &area[..len], &mut buckets)?;
         let half = area.len() / 32 * 16;
         let (items, sorted) = area.split_at_mut(half);
         scatter(&items[..len], item_bytes, &buckets, outs, (sorted, half))

@@ -17,7 +17,7 @@ use super::select::{first, histogram, top_k};
 use super::table::{BatchStep, Numbers, Table};
 use crate::algo::sort::SortOutput;
 use crate::data::expr::with_type;
-use crate::data::expr::{BATCH_ROWS, Expr, Program, Rows, Schema};
+use crate::data::expr::{BATCH_ROWS, Expr, Program, Rows};
 use crate::data::record::NumberType;
 use crate::error::{Error, Result};
 use crate::job::Job;
@@ -303,21 +303,18 @@ pub fn distribute_table(
     files: &BucketFiles,
 ) -> Result<(Vec<u64>, PassSummary)> {
     let expr = Expr::Call("i64".to_string(), vec![bucket.parse()?]);
-    let schema = Schema {
-        has_index: false,
-        ..table.schema().clone()
-    };
+    let schema = table.schema().clone();
     if schema.record_bytes.len() > 1 {
         let cause = "records of several files side by side";
         return Err(Error::usage("distribute", cause).hint("write them with zip first"));
     }
     let program = Program::compile(&expr, &schema)?;
     let item_bytes = table.item_bytes();
-    let buckets_of = |items: &[u8], into: &mut Vec<u32>| {
+    let buckets_of = |first: u64, items: &[u8], into: &mut Vec<u32>| {
         let mut space = program.space();
-        for part in items.chunks(BATCH_ROWS * item_bytes) {
+        for (number, part) in items.chunks(BATCH_ROWS * item_bytes).enumerate() {
             let rows = Rows {
-                first: 0,
+                first: first + (number * BATCH_ROWS) as u64,
                 count: part.len() / item_bytes,
                 inputs: &[part],
             };

@@ -12,7 +12,7 @@
 
 use bytemuck::Pod;
 
-use super::append::{self, Appender, AtTurn, Placing, Run, areas_for};
+use super::append::{self, Appender, At, AtTurn, Placing, Run, areas_for};
 use super::batch::{Sequence, Yield};
 use super::pass::{Demand, Geometry, Pass, PassPlan, PassSummary, shield};
 use super::pieces::{Lanes, Sources};
@@ -251,9 +251,9 @@ pub(crate) fn append_in_lanes<P: Producer>(
         Yield::Any => appender,
         _ => appender.holding(&pass, item_bytes)?,
     };
-    let arrange = |_: &mut [u8], len: usize, stretch: usize| {
+    let arrange = |_: &mut [u8], len: usize, at: At| {
         Ok(vec![Run {
-            out: stretch,
+            out: at.stretch,
             start: 0,
             len_bytes: len,
         }])

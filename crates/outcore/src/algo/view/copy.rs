@@ -15,6 +15,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::{SortedView, ViewReader};
 use crate::error::{Error, Kind, Result};
+use crate::threads::spawn_scoped;
 
 /// Size of a buffer, if records are not longer.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -73,14 +74,16 @@ impl SortedView {
                 }
                 ways.push((to_write, written));
                 let (cut, range) = (&cut, range.clone());
-                merging.push(scope.spawn(move || {
+                let name = format!("outcore-merge{} of {}", thread + 1, cut.threads);
+                // An early end takes the ways away, and with them all that still merge.
+                merging.push(spawn_scoped(scope, &name, move || {
                     let merged =
                         self.merge_segments(cut, (thread, range), reader_bytes, (&full, &empty));
                     if let Err(error) = merged {
                         // Nobody may be there any more.
                         let _ = full.send(Err(error));
                     }
-                }));
+                })?);
             }
             let wrote = self.write_segments(&cut, range, &ways, out);
             // Those that still merge find that nobody wants more.

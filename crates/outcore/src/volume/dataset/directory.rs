@@ -28,6 +28,7 @@ use super::{DatasetVolume, Watch};
 use crate::drive::{BLOCK_BYTES, Device, Op};
 use crate::error::{Error, Kind, Result};
 use crate::memory::{Budget, Buf, Pool};
+use crate::threads::spawn_scoped;
 use crate::volume::VolumeFile;
 use crate::volume::output::parent_of;
 
@@ -81,13 +82,14 @@ pub fn put_dir(
             let (to_reader, buffers) = channel();
             let (to_writer, filled) = sync_channel(0);
             let (stream, device, budget) = (&stream, means.device, means.budget);
-            scope.spawn(move || {
+            let name = format!("outcore-pack{} of {READERS}", number + 1);
+            spawn_scoped(scope, &name, move || {
                 let read = fill_chunks(stream, number, (device, budget), &buffers, &to_writer);
                 if let Err(error) = read {
                     // Nobody listens only when the job has failed already.
                     let _ = to_writer.send(Err(error));
                 }
-            });
+            })?;
             lend(&to_reader, writer.take_buf()?)?;
             readers.push((to_reader, filled));
         }

@@ -27,6 +27,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use super::service::{Piece, Returned, Service};
 use crate::drive::{Device, Waker};
 use crate::error::{Error, Kind, Result};
+use crate::threads::spawn;
 use crate::volume::WAIT_MAX;
 use crate::volume::striped::{Shared, StripedDrive};
 
@@ -289,10 +290,8 @@ impl Plan {
         let inbox = Arc::new(Inbox::new());
         let (ready, is_ready) = sync_channel(1);
         let theirs = Arc::clone(&inbox);
-        let thread = std::thread::Builder::new()
-            .name(format!("outcore-serve{number}"))
-            .spawn(move || self.run(&theirs, &clients, &ready))
-            .map_err(|error| Error::io("start server thread", &error))?;
+        let name = format!("outcore-serve{number}");
+        let thread = spawn(&name, move || self.run(&theirs, &clients, &ready))?;
         let gone = |_| Err(Error::new(Kind::Io, "start server thread", "it panicked"));
         let waker = is_ready.recv().unwrap_or_else(gone)?;
         Ok(Server {

@@ -1,0 +1,688 @@
+//! The command line of GNU `sort`, as the one that the flags of [`super::SortArgs`] define.
+//!
+//! Contract: [`read`] takes the words of a command and gives them back unless they are of `sort`, be it as
+//! `outcore sort` or by the name that the program was called by. Of `sort` it gives every option in the one
+//! form that the definition has, then `--`, then the operands. What only GNU's form has is settled here:
+//! abbreviated long options (GNU's own come first), `+POS1 [-POS2]`, `-y`, words for `--sort` and `--check`,
+//! options that may be repeated and those that then must agree, `-k` and `--key` in one order. Which option
+//! takes a value is asked of the definition, so a word is never taken for what it is not. An option that
+//! nobody knows goes on as it is. Pure, but for the two environment variables that POSIX has for it.
+
+mod names;
+
+use std::ffi::{OsStr, OsString};
+use std::iter::Peekable;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::vec::IntoIter;
+
+use clap::{Arg, ArgAction};
+use outcore::{Error, Result};
+use outcore_formats::text::gnu::of_old_form;
+
+use super::lines::parse_buffer_bytes;
+use names::{CHECKS, EQUAL, LONGS, VERSION, WORDS, check_batch_size, one_of};
+
+const READ: &str = "read arguments";
+const NAME: &str = "sort";
+const HINT: &str = "see --help";
+/// `+POS1 -POS2` is known from the first version of POSIX to the second, and again from the third on.
+const NEW_KEYS_ONLY: std::ops::Range<u32> = 200_112..200_809;
+
+/// What a command line comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// Words for the definition of the flags.
+    Words(Vec<OsString>),
+    /// The version of `sort` is asked for.
+    Version,
+}
+
+/// Whether the program was called by the name of `sort`.
+pub(crate) fn is_called_sort(words: &[OsString]) -> bool {
+    let name = words.first().and_then(|name| Path::new(name).file_name());
+    name.is_some_and(|name| name == NAME)
+}
+
+/// Reads a command line; see the module. `root` is the definition, built.
+///
+/// # Errors
+/// Usage, in GNU's words.
+pub(crate) fn read(words: Vec<OsString>, root: &clap::Command) -> Result<Read> {
+    let is_gnu = is_called_sort(&words);
+    let at = match is_gnu {
+        true => 1,
+        false => match position_of_command(&words, root) {
+            Some(at) if words[at] == NAME => at + 1,
+            _ => return Ok(Read::Words(words)),
+        },
+    };
+    let Some(sort) = root.find_subcommand(NAME) else {
+        return Ok(Read::Words(words));
+    };
+    let mut front = words;
+    let rest = front.split_off(at);
+    if is_gnu {
+        front.push(NAME.into());
+    }
+    let mut line = Line::new(sort, is_gnu);
+    if line.scan(rest.into_iter().peekable())? == Seen::Version {
+        return Ok(Read::Version);
+    }
+    line.settle()?;
+    front.extend(line.into_words());
+    Ok(Read::Words(front))
+}
+
+/// Where the subcommand stands, behind the flags of every command.
+fn position_of_command(words: &[OsString], root: &clap::Command) -> Option<usize> {
+    let mut at = 1;
+    while let Some(word) = words.get(at) {
+        let Some(long) = word.as_bytes().strip_prefix(b"--") else {
+            match word.as_bytes().first() {
+                Some(b'-') => at += 1,
+                _ => return Some(at),
+            }
+            continue;
+        };
+        let mut flags = root.get_arguments();
+        let takes_value = flags.any(|flag| {
+            let is_it = flag.get_long().is_some_and(|name| name.as_bytes() == long);
+            is_it && flag.get_action().takes_values()
+        });
+        at += 1 + usize::from(takes_value);
+    }
+    None
+}
+
+/// Whether the whole line has been read.
+#[derive(PartialEq, Eq)]
+enum Seen {
+    All,
+    Version,
+}
+
+/// An option, by what the definition calls it, or a word that is none.
+#[derive(Debug, PartialEq, Eq)]
+enum Item {
+    Flag(String),
+    Value(String, OsString),
+    /// `-k` or `--key`.
+    Key(OsString, KeyForm),
+    Unknown(OsString),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KeyForm {
+    Short,
+    Long,
+}
+
+/// A command line of `sort` on its way.
+struct Line<'a> {
+    sort: &'a clap::Command,
+    is_gnu: bool,
+    items: Vec<Item>,
+    operands: Vec<OsString>,
+    /// `c` or `C`.
+    check: Option<char>,
+}
+
+fn wrong(cause: impl Into<String>) -> Error {
+    Error::usage(READ, cause).hint(HINT)
+}
+
+impl<'a> Line<'a> {
+    fn new(sort: &'a clap::Command, is_gnu: bool) -> Self {
+        Line {
+            sort,
+            is_gnu,
+            items: Vec::new(),
+            operands: Vec::new(),
+            check: None,
+        }
+    }
+
+    fn scan(&mut self, mut words: Peekable<IntoIter<OsString>>) -> Result<Seen> {
+        let is_posix = std::env::var_os("POSIXLY_CORRECT").is_some();
+        while let Some(word) = words.next() {
+            let bytes = word.as_bytes();
+            if bytes == b"--" {
+                break;
+            }
+            if is_posix && !self.operands.is_empty() {
+                self.operands.push(word);
+                break;
+            }
+            if let Some(long) = bytes.strip_prefix(b"--") {
+                if self.long(&word, long, &mut words)? == Seen::Version {
+                    return Ok(Seen::Version);
+                }
+            } else if bytes.len() > 1 && bytes[0] == b'-' {
+                self.shorts(&word, &mut words)?;
+            } else {
+                self.operand(word, is_posix, &mut words)?;
+            }
+        }
+        self.operands.extend(words);
+        Ok(Seen::All)
+    }
+
+    /// `--name`, `--name=value`, `--name value`.
+    fn long(
+        &mut self,
+        word: &OsStr,
+        long: &[u8],
+        words: &mut Peekable<IntoIter<OsString>>,
+    ) -> Result<Seen> {
+        let (name, value) = match long.iter().position(|byte| *byte == b'=') {
+            Some(at) => (&long[..at], Some(&long[at + 1..])),
+            None => (long, None),
+        };
+        let Some((id, flag)) = self.find_long(name)? else {
+            if self.is_gnu {
+                let name = String::from_utf8_lossy(name);
+                return Err(wrong(format!("unrecognized option '--{name}'")));
+            }
+            self.items.push(Item::Unknown(word.to_os_string()));
+            return Ok(Seen::All);
+        };
+        if id == VERSION {
+            return Ok(Seen::Version);
+        }
+        let said = || flag.and_then(Arg::get_long).unwrap_or_default().to_string();
+        let value = value.map(|value| OsStr::from_bytes(value).to_os_string());
+        let takes_value = flag.is_some_and(|flag| flag.get_action().takes_values());
+        match (takes_value, value) {
+            _ if id == "check" && word.as_bytes().len() == 2 + name.len() => self.set_check('c')?,
+            (true, Some(value)) => self.value(&id, value, KeyForm::Long)?,
+            (true, None) => {
+                let missing = || wrong(format!("option '--{}' requires an argument", said()));
+                let value = words.next().ok_or_else(missing)?;
+                self.value(&id, value, KeyForm::Long)?;
+            }
+            (false, None) => self.flag(id),
+            (false, Some(_)) => {
+                return Err(wrong(format!(
+                    "option '--{}' doesn't allow an argument",
+                    said()
+                )));
+            }
+        }
+        Ok(Seen::All)
+    }
+
+    /// What a long name means: itself, the beginning of one of GNU's, or of one of ours.
+    fn find_long(&self, name: &[u8]) -> Result<Option<(String, Option<&'a Arg>)>> {
+        let ours = || {
+            let flags = self.sort.get_arguments();
+            flags.filter_map(|flag| Some((flag.get_long()?, flag)))
+        };
+        let by_id = |id: &str| self.sort.get_arguments().find(|flag| flag.get_id() == id);
+        if let Some((_, id)) = LONGS.iter().find(|(long, _)| long.as_bytes() == name) {
+            return Ok(Some(((*id).to_string(), by_id(id))));
+        }
+        if let Some((_, flag)) = ours().find(|(long, _)| long.as_bytes() == name) {
+            return Ok(Some((flag.get_id().to_string(), Some(flag))));
+        }
+        let begins = |long: &&str| long.as_bytes().starts_with(name) && !name.is_empty();
+        let ambiguous = |found: &[&str]| {
+            let found: Vec<String> = found.iter().map(|long| format!("'--{long}'")).collect();
+            let (name, found) = (String::from_utf8_lossy(name), found.join(" "));
+            wrong(format!(
+                "option '--{name}' is ambiguous; possibilities: {found}"
+            ))
+        };
+        let gnu: Vec<&(&str, &str)> = LONGS.iter().filter(|(long, _)| begins(long)).collect();
+        match gnu.as_slice() {
+            [(_, id)] => return Ok(Some(((*id).to_string(), by_id(id)))),
+            [] => {}
+            several => {
+                let several: Vec<&str> = several.iter().map(|(long, _)| *long).collect();
+                return Err(ambiguous(&several));
+            }
+        }
+        let ours: Vec<(&str, &Arg)> = ours().filter(|(long, _)| begins(long)).collect();
+        match ours.as_slice() {
+            [(_, flag)] => Ok(Some((flag.get_id().to_string(), Some(flag)))),
+            [] => Ok(None),
+            several => {
+                let several: Vec<&str> = several.iter().map(|(long, _)| *long).collect();
+                Err(ambiguous(&several))
+            }
+        }
+    }
+
+    /// `-abc`, `-kVALUE`, `-k VALUE`.
+    fn shorts(&mut self, word: &OsStr, words: &mut Peekable<IntoIter<OsString>>) -> Result<()> {
+        let letters = &word.as_bytes()[1..];
+        for (at, letter) in letters.iter().enumerate() {
+            let letter = char::from(*letter);
+            let rest = &letters[at + 1..];
+            match letter {
+                'c' | 'C' => {
+                    self.set_check(letter)?;
+                    continue;
+                }
+                'y' => {
+                    // A size for some other system's sort: digits behind it belong to it.
+                    let is_number =
+                        |next: &OsString| next.as_bytes().iter().all(u8::is_ascii_digit);
+                    if rest.is_empty() {
+                        words.next_if(is_number);
+                    }
+                    return Ok(());
+                }
+                _ => {}
+            }
+            let mut flags = self.sort.get_arguments();
+            let Some(flag) = flags.find(|flag| flag.get_short() == Some(letter)) else {
+                if self.is_gnu {
+                    return Err(wrong(format!("invalid option -- '{letter}'")));
+                }
+                self.items.push(Item::Unknown(word.to_os_string()));
+                return Ok(());
+            };
+            let id = flag.get_id().to_string();
+            if !flag.get_action().takes_values() {
+                self.flag(id);
+                continue;
+            }
+            let missing = || wrong(format!("option requires an argument -- '{letter}'"));
+            let value = match rest {
+                [] => words.next().ok_or_else(missing)?,
+                rest => OsStr::from_bytes(rest).to_os_string(),
+            };
+            return self.value(&id, value, KeyForm::Short);
+        }
+        Ok(())
+    }
+
+    /// A file, or a key in its old form.
+    fn operand(
+        &mut self,
+        word: OsString,
+        is_posix: bool,
+        words: &mut Peekable<IntoIter<OsString>>,
+    ) -> Result<()> {
+        let is_end = |next: &OsString| matches!(next.as_bytes(), [b'-', digit, ..] if digit.is_ascii_digit());
+        let Some(start) = word.to_str().filter(|text| text.starts_with('+')) else {
+            self.operands.push(word);
+            return Ok(());
+        };
+        let end = words.peek().filter(|next| is_end(next));
+        let end = end.map(|next| next.to_string_lossy().into_owned());
+        let version = std::env::var("_POSIX2_VERSION").ok();
+        let version = version.and_then(|version| version.parse::<u32>().ok());
+        let is_new_only = version.is_some_and(|version| NEW_KEYS_ONLY.contains(&version));
+        let is_old = !is_new_only || (end.is_some() && !is_posix);
+        match is_old
+            .then(|| of_old_form(start, end.as_deref()))
+            .transpose()?
+            .flatten()
+        {
+            Some(key) => {
+                self.items.push(Item::Key(key.into(), KeyForm::Short));
+                if end.is_some() {
+                    words.next();
+                }
+            }
+            None => self.operands.push(word),
+        }
+        Ok(())
+    }
+
+    fn flag(&mut self, id: String) {
+        let flag = Item::Flag(id);
+        if !self.items.contains(&flag) {
+            self.items.push(flag);
+        }
+    }
+
+    fn set_check(&mut self, how: char) -> Result<()> {
+        match self.check.replace(how) {
+            Some(before) if before != how => Err(wrong("options '-cC' are incompatible")),
+            _ => Ok(()),
+        }
+    }
+
+    fn value(&mut self, id: &str, value: OsString, form: KeyForm) -> Result<()> {
+        let text = value.to_string_lossy().into_owned();
+        match id {
+            "line_keys" | "keys" => {
+                self.items.push(Item::Key(value, form));
+                return Ok(());
+            }
+            "word" => {
+                let (_, id) = one_of(&WORDS, &text, "--sort")?;
+                self.flag((*id).to_string());
+                return Ok(());
+            }
+            "check" => {
+                let (_, how) = one_of(&CHECKS, &text, "--check")?;
+                return self.set_check(*how);
+            }
+            "batch_count" => check_batch_size(&text)?,
+            "parallel" => return self.parallel(&text),
+            _ => {}
+        }
+        let is_it = |item: &&mut Item| matches!(item, Item::Value(known, _) if known == id);
+        let takes_many = self
+            .sort
+            .get_arguments()
+            .any(|flag| flag.get_id() == id && matches!(flag.get_action(), ArgAction::Append));
+        let known = self.items.iter_mut().find(is_it).filter(|_| !takes_many);
+        let Some(Item::Value(_, known)) = known else {
+            self.items.push(Item::Value(id.to_string(), value));
+            return Ok(());
+        };
+        if let Some((_, cause)) = EQUAL.iter().find(|(name, _)| *name == id)
+            && *known != value
+        {
+            return Err(wrong(*cause));
+        }
+        // Of several sizes the largest; of all else the last.
+        let size = |text: &OsStr| parse_buffer_bytes(&text.to_string_lossy()).ok();
+        if id != "buffer_bytes" || size(&value) >= size(known) {
+            *known = value;
+        }
+        Ok(())
+    }
+
+    /// As many threads as are asked for, but no more than there are processors.
+    fn parallel(&mut self, text: &str) -> Result<()> {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if !digits {
+            return Err(wrong(format!("invalid --parallel argument '{text}'")));
+        }
+        let count = text.parse::<usize>().unwrap_or(usize::MAX);
+        if count == 0 {
+            return Err(wrong("number in parallel must be nonzero"));
+        }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let count = count.min(processors).to_string();
+        self.items
+            .retain(|item| !matches!(item, Item::Value(id, _) if id == "parallel"));
+        self.items
+            .push(Item::Value("parallel".to_string(), count.into()));
+        Ok(())
+    }
+
+    /// What can only be said of the whole line.
+    fn settle(&mut self) -> Result<()> {
+        let has = |wanted: &str| {
+            self.items.iter().any(|item| match item {
+                Item::Flag(id) | Item::Value(id, _) => id == wanted,
+                _ => false,
+            })
+        };
+        if let Some(how) = self.check
+            && has("output")
+        {
+            let cause = format!("options '-{how}o' are incompatible");
+            return Err(Error::usage(READ, cause).hint("--check only reads: leave -o out"));
+        }
+        if has("debug") && (self.check.is_some() || has("output")) {
+            let letter = self.check.unwrap_or('o');
+            return Err(wrong(format!(
+                "options '-{letter} --debug' are incompatible"
+            )));
+        }
+        if let Some(extra) = self.operands.first()
+            && has("files0_from")
+        {
+            let cause = format!(
+                "extra operand '{}': file operands cannot be combined with --files0-from",
+                extra.to_string_lossy()
+            );
+            return Err(wrong(cause));
+        }
+        let is_short = |item: &Item| matches!(item, Item::Key(_, KeyForm::Short));
+        if self.is_gnu || self.items.iter().any(is_short) {
+            // Then all of them are keys of lines, and stand in one order.
+            for item in &mut self.items {
+                if let Item::Key(_, form) = item {
+                    *form = KeyForm::Short;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn into_words(self) -> Vec<OsString> {
+        let by_id = |id: &str| self.sort.get_arguments().find(|flag| flag.get_id() == id);
+        let mut words = Vec::new();
+        for item in &self.items {
+            match item {
+                Item::Unknown(word) => words.push(word.clone()),
+                Item::Key(key, KeyForm::Short) => words.extend(["-k".into(), key.clone()]),
+                Item::Key(key, KeyForm::Long) => words.push(joined("--key=", key)),
+                Item::Flag(id) => words.extend(by_id(id).map(|flag| name_of(flag, ""))),
+                Item::Value(id, value) => {
+                    words.extend(by_id(id).map(|flag| joined_to(name_of(flag, "="), value)));
+                }
+            }
+        }
+        words.extend(self.check.map(|how| format!("-{how}").into()));
+        words.push("--".into());
+        words.extend(self.operands);
+        words
+    }
+}
+
+fn name_of(flag: &Arg, behind: &str) -> OsString {
+    match (flag.get_long(), flag.get_short()) {
+        (Some(long), _) => format!("--{long}{behind}").into(),
+        (None, Some(short)) => format!("-{short}").into(),
+        (None, None) => OsString::new(),
+    }
+}
+
+fn joined(front: &str, value: &OsStr) -> OsString {
+    joined_to(front.into(), value)
+}
+
+fn joined_to(front: OsString, value: &OsStr) -> OsString {
+    let mut bytes = front.into_vec();
+    bytes.extend_from_slice(value.as_bytes());
+    OsString::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    fn read_line(words: &[&str]) -> Result<Read> {
+        let mut root = Cli::command();
+        root.build();
+        read(words.iter().map(OsString::from).collect(), &root)
+    }
+
+    #[track_caller]
+    fn check(words: &[&str], wanted: &[&str]) {
+        let wanted = wanted.iter().map(OsString::from).collect();
+        assert_eq!(read_line(words).unwrap(), Read::Words(wanted), "{words:?}");
+    }
+
+    #[test]
+    fn every_option_of_gnu_sort_is_one_of_the_definition() {
+        let mut root = Cli::command();
+        root.build();
+        let sort = root.find_subcommand(NAME).unwrap();
+        let has = |id: &str| sort.get_arguments().any(|flag| flag.get_id() == id);
+        for (long, id) in LONGS {
+            assert!(has(id) || id == VERSION, "--{long}");
+        }
+        for (_, id) in WORDS {
+            assert!(has(id), "{id}");
+        }
+    }
+
+    #[test]
+    fn words_are_what_they_are_by_the_definition() {
+        check(
+            &["outcore", "sort", "-k1,1", "-to", "@a", "-o", "@c"],
+            &[
+                "outcore",
+                "sort",
+                "-k",
+                "1,1",
+                "--field-separator=o",
+                "--output=@c",
+                "--",
+                "@a",
+            ],
+        );
+        check(
+            &[
+                "/usr/bin/sort",
+                "-nru",
+                "--rev",
+                "a",
+                "-t",
+                "-n",
+                "--",
+                "+1",
+                "-",
+            ],
+            &[
+                "/usr/bin/sort",
+                "sort",
+                "--numeric-sort",
+                "--descending",
+                "--unique",
+                "--field-separator=-n",
+                "--",
+                "a",
+                "+1",
+                "-",
+            ],
+        );
+        // Other commands are left alone.
+        check(&["outcore", "head", "+1"], &["outcore", "head", "+1"]);
+        check(
+            &["outcore", "--color", "sort", "ls"],
+            &["outcore", "--color", "sort", "ls"],
+        );
+        check(
+            &["outcore", "-q", "--color", "never", "sort", "--uni"],
+            &[
+                "outcore", "-q", "--color", "never", "sort", "--unique", "--",
+            ],
+        );
+    }
+
+    #[test]
+    fn old_keys_become_new_ones_where_they_stand_and_files_stay_files() {
+        check(
+            &["outcore", "sort", "+1", "-2", "-k3", "-u", "+x", "+0n"],
+            &[
+                "outcore", "sort", "-k", "2.1,2.0", "-k", "3", "--unique", "-k", "1.1n", "--", "+x",
+            ],
+        );
+        check(
+            &["sort", "--key=2", "-k1,1", "--key", "3n"],
+            &["sort", "sort", "-k", "2", "-k", "1,1", "-k", "3n", "--"],
+        );
+        // A key of records stays one.
+        check(
+            &["outcore", "sort", "--key", "0:8", "a"],
+            &["outcore", "sort", "--key=0:8", "--", "a"],
+        );
+        check(
+            &["outcore", "sort", "-y", "100", "-y7", "-y", "a"],
+            &["outcore", "sort", "--", "a"],
+        );
+    }
+
+    #[test]
+    fn abbreviations_are_those_of_gnu_sort_first() {
+        for (short, long) in [
+            ("--re", "--descending"),
+            ("--st", "--stable"),
+            ("--n", "--numeric-sort"),
+            ("--i-am-none", "--i-am-none"),
+            ("--ty=u8", "--type=u8"),
+            ("--sort=n", "--numeric-sort"),
+            ("--sort=human", "--human-numeric-sort"),
+            ("--ch", "-c"),
+            ("--check=q", "-C"),
+            ("--check=diag", "-c"),
+            ("--p=1", "--parallel=1"),
+        ] {
+            check(
+                &["outcore", "sort", short],
+                &["outcore", "sort", long, "--"],
+            );
+        }
+        for (words, cause) in [
+            (
+                &["--s"][..],
+                "ambiguous; possibilities: '--sort' '--stable'",
+            ),
+            (
+                &["--m"],
+                "ambiguous; possibilities: '--merge' '--month-sort'",
+            ),
+            (&["--t"], ""),
+            (&["--sort=x"], "invalid argument 'x' for '--sort'"),
+            (&["--key"], "option '--key' requires an argument"),
+            (&["-k"], "option requires an argument -- 'k'"),
+            (&["--unique=1"], "doesn't allow an argument"),
+            (&["--batch-size=0"], "invalid --batch-size argument '0'"),
+            (&["--batch-size=x"], "invalid --batch-size argument 'x'"),
+            (&["--batch-size=99999999999999999999"], "too large"),
+            (&["--parallel=0"], "must be nonzero"),
+            (&["--parallel=-1"], "invalid --parallel argument '-1'"),
+            (&["-o", "a", "-o", "b"], "multiple output files specified"),
+            (&["-t:", "-t,"], "incompatible tabs"),
+            (&["-cC"], "options '-cC' are incompatible"),
+            (&["-c", "-o", "x"], "options '-co' are incompatible"),
+            (
+                &["--debug", "-o", "x"],
+                "options '-o --debug' are incompatible",
+            ),
+            (&["--files0-from=-", "x"], "extra operand 'x'"),
+        ] {
+            let words = [&["outcore", "sort"], words].concat();
+            match read_line(&words) {
+                Err(error) => assert!(error.cause().contains(cause), "{words:?}: {error}"),
+                Ok(_) => assert!(cause.is_empty(), "{words:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_repeated_and_agrees_counts_once() {
+        check(
+            &[
+                "sort", "-n", "-n", "-o", "x", "-o", "x", "-T", "a", "-T", "b", "-S1M", "-S", "2M",
+                "-S1K",
+            ],
+            &[
+                "sort",
+                "sort",
+                "--numeric-sort",
+                "--output=x",
+                "--temporary-directory=a",
+                "--temporary-directory=b",
+                "--buffer-size=2M",
+                "--",
+            ],
+        );
+        assert_eq!(read_line(&["sort", "-n", "--versio"]).is_err(), true);
+        assert_eq!(
+            read_line(&["sort", "-n", "--version", "-x"]).unwrap(),
+            Read::Version
+        );
+        assert!(
+            read_line(&["sort", "-x"])
+                .unwrap_err()
+                .cause()
+                .contains("invalid option -- 'x'")
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! Called by the name of GNU `sort`: its command line, output, exit codes and the sense of its errors.
+//!
+//! Contract: a table of own cases (`fixtures/gnu_sort.tsv`) holds what is expected, so that it is tested
+//! where there is no GNU sort; where there is, it must agree with the table too.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::support::*;
+
+const CASES: &str = include_str!("fixtures/gnu_sort.tsv");
+
+/// A line of the table.
+struct Case {
+    words: Vec<String>,
+    input: Vec<u8>,
+    code: i32,
+    output: String,
+    told: String,
+}
+
+impl Case {
+    fn parse(line: &str) -> Self {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [words, input, code, output, told] = fields[..] else {
+            panic!("{line}");
+        };
+        let text = |word: &str| String::from_utf8(unescaped(word)).unwrap();
+        let words = words.split(' ').filter(|_| !words.is_empty());
+        Case {
+            words: words
+                .map(|word| {
+                    if word == "''" {
+                        String::new()
+                    } else {
+                        text(word)
+                    }
+                })
+                .collect(),
+            input: field(input),
+            code: code.parse().unwrap(),
+            output: output.to_string(),
+            told: text(if told == "-" { "" } else { told }),
+        }
+    }
+
+    fn is_output(&self, got: &[u8]) -> bool {
+        match self.output.strip_prefix('=') {
+            Some(len) => got.len().to_string() == len && got.first() == Some(&b'a'),
+            None => got == field(&self.output),
+        }
+    }
+
+    fn is_debug(&self) -> bool {
+        self.code == 0 && self.words.iter().any(|word| word == "--debug")
+    }
+}
+
+fn field(text: &str) -> Vec<u8> {
+    unescaped(if text == "-" { "" } else { text })
+}
+
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        let hex = |rest: &mut std::str::Bytes<'_>| {
+            let digits: Vec<u8> = rest.take(2).collect();
+            u8::from_str_radix(std::str::from_utf8(&digits).unwrap(), 16).unwrap()
+        };
+        bytes.push(match rest.next() {
+            Some(b'n') => b'\n',
+            Some(b't') => b'\t',
+            Some(b's') => b' ',
+            Some(b'x') => hex(&mut rest),
+            other => other.unwrap(),
+        });
+    }
+    bytes
+}
+
+/// The files that the cases read; what a case before has written is gone.
+fn lay_out(place: &Place) {
+    let long = |letters: &[&str]| -> Vec<u8> {
+        let lines = letters
+            .iter()
+            .map(|letter| format!("{}\n", letter.repeat(32_000)));
+        lines.collect::<String>().into_bytes()
+    };
+    for name in place.names() {
+        std::fs::remove_file(place.path(&name)).unwrap();
+    }
+    for (name, bytes) in [
+        ("f", b"b\na\nc\n".to_vec()),
+        ("foo", b"foo\n".to_vec()),
+        ("e1", Vec::new()),
+        ("e2", Vec::new()),
+        ("e3", Vec::new()),
+        ("s1", b"a 1\nc 1\n".to_vec()),
+        ("s2", b"a 2\nb 2\nc 1\n".to_vec()),
+        ("list", b"foo\0f\0".to_vec()),
+        ("long1", long(&["a", "c"])),
+        ("long2", long(&["b"])),
+    ] {
+        place.write(name, &bytes);
+    }
+}
+
+/// Runs a program by the name of `sort`.
+fn run(place: &Place, program: &Path, case: &Case) -> Answer {
+    place.write("stdin", &case.input);
+    let mut command = Command::new(program);
+    command
+        .arg0("sort")
+        .args(&case.words)
+        .current_dir(place.dir())
+        .env("LC_ALL", "C")
+        .env("OUTCORE_CONFIG", "")
+        .env_remove("POSIXLY_CORRECT")
+        .env_remove("_POSIX2_VERSION")
+        .stdin(std::fs::File::open(place.path("stdin")).unwrap())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let output = command.output().unwrap();
+    Answer {
+        code: output.status.code(),
+        stdout: output.stdout,
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let lines = CASES.lines().filter(|line| !line.starts_with('#'));
+    lines.map(Case::parse).collect()
+}
+
+/// What a sort says of each case that is not as in the table.
+fn differences(program: &Path, is_ours: bool) -> Vec<String> {
+    let place = Place::in_memory();
+    let mut differences = Vec::new();
+    for case in cases() {
+        lay_out(&place);
+        let answer = run(&place, program, &case);
+        // Versions of GNU sort differ in this word.
+        let told = answer.stderr.replace("sort: note numbers", "sort: numbers");
+        let is_told = match case.is_debug() {
+            true => told == case.told,
+            false => !is_ours || told.contains(&case.told),
+        };
+        if answer.code != Some(case.code) || !case.is_output(&answer.stdout) || !is_told {
+            differences.push(format!("{:?}: {answer:?}", case.words));
+        }
+    }
+    differences
+}
+
+#[test]
+fn called_sort_it_is_gnu_sort_to_the_byte_and_the_exit_code() {
+    assert!(cases().len() > 190, "{}", cases().len());
+    let found = differences(Path::new(env!("CARGO_BIN_EXE_outcore")), true);
+    assert!(found.is_empty(), "{}:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+fn the_table_is_what_gnu_sort_does() {
+    let said = Command::new("sort").arg("--version").output();
+    let said = said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned());
+    if !said
+        .unwrap_or_default()
+        .starts_with("sort (GNU coreutils) 9.")
+    {
+        println!("SKIP: there is no GNU sort of coreutils 9 to compare with");
+        return;
+    }
+    let found = differences(Path::new("sort"), false);
+    assert!(found.is_empty(), "{}:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+fn a_random_order_is_another_in_each_run_unless_it_is_chosen() {
+    let place = Place::new();
+    let text: String = (0..200).map(|line| format!("{}\n", line % 100)).collect();
+    place.write("in", text.as_bytes());
+    let sorted = |more: &[&str]| {
+        place
+            .run(&[&["sort", "-R", "in"], more].concat())
+            .ok()
+            .stdout
+    };
+    let first = sorted(&[]);
+    let lines: Vec<&[u8]> = first.split(|byte| *byte == b'\n').collect();
+    assert!(lines.chunks(2).take(100).all(|pair| pair[0] == pair[1]));
+    assert_ne!(first, sorted(&[]));
+    assert_eq!(sorted(&["--seed", "4"]), sorted(&["--seed", "4"]));
+    let source = ["--random-source", "in"];
+    assert_eq!(sorted(&source), sorted(&source));
+}
+
+#[test]
+fn its_version_is_told_and_does_not_pass_for_gnu_sorts() {
+    let place = Place::new();
+    let version = place.run(&["sort", "--version"]).ok().text();
+    assert!(version.starts_with("sort (outcore) "), "{version}");
+    let long = place.run(&["sort", "--no-such"]);
+    assert_eq!(long.code, Some(2), "{long:?}");
+}
+
+#[test]
+fn a_locale_with_an_order_of_its_own_is_told_to_those_who_ask_for_more() {
+    let place = Place::new();
+    place.write("in", b"b\nA\na\n");
+    let run = |locale: &str, more: &[&str]| {
+        let words = [&["sort", "in"], more].concat();
+        Answer::of(
+            place
+                .command(&words)
+                .env("LC_ALL", locale)
+                .output()
+                .unwrap(),
+        )
+        .ok()
+    };
+    let told = run("en_US.UTF-8", &["-v"]);
+    assert_eq!(told.stdout, b"A\na\nb\n");
+    assert_eq!(told.stderr.matches("by their bytes").count(), 1, "{told:?}");
+    for (locale, more) in [
+        ("en_US.UTF-8", &[][..]),
+        ("C.UTF-8", &["-v"]),
+        ("C", &["-v"]),
+    ] {
+        let told = run(locale, more);
+        assert!(!told.stderr.contains("by their bytes"), "{told:?}");
+    }
+}

@@ -1,0 +1,344 @@
+//! Standard output that cannot take what is printed: an error of every command, never exit code 0.
+//!
+//! Contract: the commands are those of the definition of the flags, so none can be forgotten; each is run
+//! with a full device in place of standard output, printing for people and for programs. Those that would
+//! measure for long, or need what a test has not, are listed with the reason, and print their help.
+
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::support::*;
+
+/// What to run of a command.
+enum Run {
+    /// These words behind its name, each of which prints.
+    With(&'static [&'static str]),
+    /// Its help alone, for this reason.
+    Help(&'static str),
+}
+use Run::{Help, With};
+
+const LONG: &str = "it measures for seconds or more, and prints as all others do";
+
+/// All commands, in an order in which each finds what it needs.
+const COMMANDS: &[(&str, Run)] = &[
+    (
+        "gen",
+        With(&["u64 -n 1000 -o -", "u64 -n 1000 -o in --force --json"]),
+    ),
+    (
+        "sort",
+        With(&[
+            "text",
+            "text -o o --json",
+            "in -o - --type u64",
+            "in --type u64 --dry-run",
+            "in -o sorted --force --type u64 --record-io trace.iotrace --json",
+            "--version",
+            "text --debug",
+        ]),
+    ),
+    ("shuffle", With(&["text", "text -o o --force --json"])),
+    (
+        "unique",
+        With(&["text", "--count text", "text -o o --force --json"]),
+    ),
+    ("split", With(&["text -n 2 -o p-{part} --force --json"])),
+    ("head", With(&["text", "text -o o --force --json"])),
+    (
+        "sample",
+        With(&["-n 2 text", "-n 2 text -o o --force --json"]),
+    ),
+    ("verify", With(&["sorted --type u64 --json"])),
+    (
+        "map",
+        With(&[
+            "x+1 in -o - --type u64",
+            "x+1 in -o o --force --type u64 --json",
+            "x in -o o --force --dry-run --type u64",
+        ]),
+    ),
+    (
+        "filter",
+        With(&[
+            "x>1 in -o - --type u64",
+            "x>1 in -o o --force --type u64 --json",
+        ]),
+    ),
+    (
+        "zip",
+        With(&[
+            "in --zip in -o - --type u64",
+            "in --zip in -o o --force --type u64 --json",
+        ]),
+    ),
+    (
+        "reduce",
+        With(&[
+            "sum in --type u64",
+            "sum,min in --type u64",
+            "sum in --type u64 --json",
+        ]),
+    ),
+    (
+        "scan",
+        With(&[
+            "sum in -o - --type u64",
+            "sum in -o o --force --type u64 --json",
+        ]),
+    ),
+    (
+        "histogram",
+        With(&["in --type u64", "in --type u64 --json"]),
+    ),
+    (
+        "count-by",
+        With(&[
+            "x%3 in --type u64",
+            "x%3 in --type u64 --json",
+            "x%3 in -o - --type u64",
+        ]),
+    ),
+    ("top", With(&["3 in --type u64", "3 in --type u64 --json"])),
+    (
+        "find",
+        With(&["x>0 in --type u64", "x>0 in --type u64 --json"]),
+    ),
+    (
+        "partition",
+        With(&[
+            "x%2 in --type u64 -o q-{part} --force",
+            "x%2 in --type u64 -o q-{part} --force --json",
+        ]),
+    ),
+    (
+        "gather",
+        With(&[
+            "--at at in --type u64 -o -",
+            "--at at in --type u64 -o o --force --json",
+        ]),
+    ),
+    ("view build", With(&["in -o v --force --type u64 --json"])),
+    ("view append", With(&["v in --json"])),
+    ("view cat", With(&["v"])),
+    ("view info", With(&["v", "v --json"])),
+    ("view verify", With(&["v --json"])),
+    ("view materialize", With(&["v -o o --force --json"])),
+    ("view mount", Help("it needs FUSE")),
+    ("demo", Help(LONG)),
+    ("scratch list", With(&[". --json"])),
+    ("scratch clean", With(&[". --json"])),
+    ("config show", With(&["", "--json"])),
+    ("drives probe", Help(LONG)),
+    ("volume create", With(&["--json --volume drives.toml"])),
+    (
+        "volume status",
+        With(&["--volume drives.toml", "--json --volume drives.toml"]),
+    ),
+    ("put", With(&["in @x --force --json --volume drives.toml"])),
+    ("volume scrub", With(&["--json --volume drives.toml"])),
+    (
+        "get",
+        With(&[
+            "@x - --volume drives.toml",
+            "@x o --force --json --volume drives.toml",
+        ]),
+    ),
+    (
+        "ls",
+        With(&["--volume drives.toml", "--json --volume drives.toml"]),
+    ),
+    (
+        "cp",
+        With(&[
+            "@x - --volume drives.toml",
+            "@x @y --force --json --volume drives.toml",
+        ]),
+    ),
+    ("rm", With(&["@x --json --volume drives.toml"])),
+    ("bench io", Help(LONG)),
+    ("bench sort", Help(LONG)),
+    ("bench view", Help(LONG)),
+    ("bench primitives", Help(LONG)),
+    (
+        "replay",
+        With(&["trace.iotrace --summary", "trace.iotrace --summary --json"]),
+    ),
+    (
+        "sim run",
+        With(&["--flow requests=100", "--flow requests=100 --json"]),
+    ),
+    ("sim presets", With(&["", "--json", "p41", "p41 --toml"])),
+    (
+        "sim replay",
+        With(&["trace.iotrace", "trace.iotrace --json"]),
+    ),
+    (
+        "sim plan",
+        With(&["--size 1GB --memory 64MB --distribute-ns 1 --sort-ns 1"]),
+    ),
+    ("sim sweep", Help(LONG)),
+    ("sim calibrate", Help(LONG)),
+    (
+        "sim allegro",
+        Help("it needs a trace of a GPU, and prints as all of sim do"),
+    ),
+    ("sim activesort", Help(LONG)),
+    ("sim gpu", Help(LONG)),
+    ("sim policies", Help(LONG)),
+    ("completions", With(&["bash", "zsh"])),
+    ("man", With(&[""])),
+];
+
+fn full() -> Option<File> {
+    let full = OpenOptions::new().write(true).open("/dev/full").ok();
+    if full.is_none() {
+        println!("SKIP: no /dev/full here");
+    }
+    full
+}
+
+/// The names of the commands that do something, as they are typed.
+fn leaves(command: &clap::Command, name: &str, found: &mut Vec<String>) {
+    let below = command.get_subcommands();
+    let mut below = below
+        .filter(|below| below.get_name() != "help" && !below.is_hide_set())
+        .peekable();
+    if below.peek().is_none() {
+        found.push(name.trim().to_string());
+    }
+    for below in below {
+        leaves(below, &format!("{name} {}", below.get_name()), found);
+    }
+}
+
+/// A place with what the commands read.
+fn place() -> Place {
+    let place = Place::in_memory();
+    for drive in ["d0", "d1"] {
+        place.make_dir(drive);
+    }
+    place.write(
+        "drives.toml",
+        b"[[drive]]\ndir = \"d0\"\n[[drive]]\ndir = \"d1\"\n",
+    );
+    place.write("in", &random_u64(1000, 5));
+    place.write("text", b"b\na\n");
+    place.write("at", &7_u64.to_le_bytes());
+    place
+}
+
+#[test]
+fn every_command_fails_on_a_full_standard_output() {
+    let Some(full) = full() else { return };
+    let mut known = Vec::new();
+    leaves(&outcore_cli::definition(), "", &mut known);
+    let listed: Vec<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();
+    for name in &known {
+        assert!(
+            listed.contains(&name.as_str()),
+            "`{name}` is not in the list of this test"
+        );
+    }
+    assert_eq!(known.len(), listed.len(), "{known:?}");
+    let place = place();
+    let mut wrong = Vec::new();
+    let mut run = |words: &[&str]| {
+        let mut command = place.command(words);
+        let answer = Answer::of(command.stdout(full.try_clone().unwrap()).output().unwrap());
+        if answer.code != Some(5) || !answer.stderr.contains("No space left on device") {
+            wrong.push(format!("{words:?}: {answer:?}"));
+        }
+    };
+    run(&["--help"]);
+    run(&["--version"]);
+    for (name, how) in COMMANDS {
+        let name: Vec<&str> = name.split(' ').collect();
+        let lines = match how {
+            With(lines) => lines,
+            Help(why) => {
+                assert!(!why.is_empty());
+                &&["--help"][..]
+            }
+        };
+        for line in *lines {
+            run(&[&name[..], &line.split_whitespace().collect::<Vec<_>>()].concat());
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Runs a line of a shell, whose `$0` is the command.
+fn in_shell(place: &Place, line: &str) -> Answer {
+    let shell = Command::new("sh")
+        // The shell stays the parent.
+        .args([
+            "-c",
+            &format!("{line}; exit $?"),
+            env!("CARGO_BIN_EXE_outcore"),
+        ])
+        .current_dir(place.dir())
+        .env("OUTCORE_CONFIG", "")
+        .stdin(Stdio::null())
+        .output();
+    Answer::of(shell.unwrap())
+}
+
+#[test]
+fn a_closed_standard_stream_is_an_error_where_it_is_used() {
+    let place = place();
+    for line in [
+        "\"$0\" sort text >&-",
+        "\"$0\" reduce sum in --type u64 >&-",
+        "\"$0\" config show >&-",
+        "\"$0\" sim presets >&-",
+        "\"$0\" --help >&-",
+        "\"$0\" sort <&-",
+        "\"$0\" sort --files0-from=- <&-",
+        "\"$0\" reduce sum - --type u64 <&-",
+    ] {
+        let answer = in_shell(&place, line);
+        assert_eq!(answer.code, Some(3), "{line}: {answer:?}");
+        assert!(
+            answer.stderr.contains("Bad file descriptor"),
+            "{line}: {answer:?}"
+        );
+    }
+    // What is not used may be closed.
+    let answer = in_shell(&place, "\"$0\" sort text <&- 2>&-");
+    assert_eq!(
+        (answer.code, answer.text().as_str()),
+        (Some(0), "a\nb\n"),
+        "{answer:?}"
+    );
+    in_shell(&place, "\"$0\" sort text -o out >&- <&-").ok();
+    assert_eq!(place.read("out"), b"a\nb\n");
+}
+
+#[test]
+fn what_is_discarded_is_no_closed_stream() {
+    let null = |path: &str| {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(Path::new(path))
+    };
+    let place = place();
+    // As programs that discard the output of their children do.
+    let mut command = place.command(&["reduce", "sum", "in", "--type", "u64"]);
+    let status = command.stdout(null("/dev/null").unwrap()).status().unwrap();
+    assert!(status.success());
+    let shell = Command::new("sh")
+        .args([
+            "-c",
+            "\"$0\" sort text; exit $?",
+            env!("CARGO_BIN_EXE_outcore"),
+        ])
+        .current_dir(place.dir())
+        .stdin(null("/dev/null").unwrap())
+        .stdout(null("/dev/null").unwrap())
+        .status();
+    assert!(shell.unwrap().success());
+    in_shell(&place, "\"$0\" sort text > /dev/null").ok();
+}

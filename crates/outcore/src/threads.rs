@@ -1,0 +1,164 @@
+//! Threads: all are started here, and one that cannot be is an error.
+//!
+//! Contract: [`spawn`] and [`spawn_scoped`] start a thread by a name that tools show. Where the system
+//! refuses it (a limit on processes, no memory for its stack) the error says which thread of how many it
+//! was and what to try next; nothing panics. Whoever can do with fewer threads goes on without it.
+
+use std::io;
+use std::panic::resume_unwind;
+use std::sync::mpsc::channel;
+use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
+
+use crate::error::{Error, Kind, Result};
+
+/// What to try where a thread is refused.
+const HINT: &str = "use fewer --threads, or raise the limit on processes (ulimit -u, or pids.max of \
+                    the control group)";
+
+/// The error for a thread that the system refuses.
+pub fn refused(name: &str, error: &io::Error) -> Error {
+    let mut said = Error::io(format!("start thread {name}"), error);
+    if said.next_step().is_none() || error.kind() == io::ErrorKind::WouldBlock {
+        said = said.hint(HINT);
+    }
+    said
+}
+
+/// Starts a thread.
+///
+/// # Errors
+/// The system refuses it.
+pub fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    let thread = Builder::new().name(name.to_string()).spawn(work);
+    thread.map_err(|error| refused(name, &error))
+}
+
+/// Starts a thread that may borrow from around `scope`. Those that were started before it run on: their
+/// scope waits for them, and whoever passes the error on has to stop them.
+///
+/// # Errors
+/// The system refuses it.
+pub fn spawn_scoped<'scope, 'env, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, 'env>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>> {
+    let thread = Builder::new()
+        .name(name.to_string())
+        .spawn_scoped(scope, work);
+    thread.map_err(|error| refused(name, &error))
+}
+
+/// Runs `work` in so many threads at once, each with its number, and waits for all; in none of them
+/// unless there are threads for all, so that they may wait for each other.
+///
+/// # Errors
+/// The system refuses one.
+pub fn together<T: Send>(
+    name: &str,
+    count: usize,
+    work: impl Fn(usize) -> Result<T> + Sync,
+) -> Result<Vec<Result<T>>> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let mut running = Vec::with_capacity(count);
+        let mut starts = Vec::with_capacity(count);
+        for number in 0..count {
+            let (start, started) = channel::<()>();
+            let run = move || match started.recv() {
+                Ok(()) => work(number),
+                // One of those behind it was refused.
+                Err(_) => Err(Error::interrupted()),
+            };
+            let name = format!("{name} {} of {count}", number + 1);
+            running.push(spawn_scoped(scope, &name, run)?);
+            starts.push(start);
+        }
+        for start in starts {
+            // A thread that does not listen has panicked, which is told below.
+            let _ = start.send(());
+        }
+        let panicked = |_| Err(Error::new(Kind::Io, name, "a thread panicked"));
+        let joined = running.into_iter();
+        Ok(joined
+            .map(|thread| thread.join().unwrap_or_else(panicked))
+            .collect())
+    })
+}
+
+/// Calls `work` for all of `items` at once, each in a thread of its own; in this one where the system
+/// refuses more. All are done when it returns.
+///
+/// # Errors
+/// That of the first item whose `work` fails.
+///
+/// # Panics
+/// Where `work` does.
+pub fn each<T: Sync>(
+    name: &str,
+    items: &[T],
+    work: impl Fn(&T) -> Result<()> + Sync,
+) -> Result<()> {
+    let work = &work;
+    if let [only] = items {
+        return work(only);
+    }
+    std::thread::scope(|scope| {
+        let start = |item| {
+            let started = spawn_scoped(scope, name, move || work(item));
+            started.map_err(|_| work(item))
+        };
+        let started: Vec<_> = items.iter().map(start).collect();
+        let done = started.into_iter().map(|started| match started {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(done) => done,
+        });
+        // All of them are waited for.
+        done.collect::<Vec<_>>().into_iter().collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_is_refused_is_named_with_what_to_try() {
+        let text = refused("outcore-2 of 8", &io::Error::from_raw_os_error(11)).to_string();
+        let wanted = "start thread outcore-2 of 8: Resource temporarily unavailable";
+        assert!(text.starts_with(wanted), "{text}");
+        assert!(
+            text.contains("--threads") && text.contains("pids.max"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn each_item_is_done_and_the_first_failure_told() {
+        let done = std::sync::atomic::AtomicU32::new(0);
+        let count = |item: &u32| {
+            done.fetch_add(1 << item, std::sync::atomic::Ordering::Relaxed);
+            match item {
+                0 | 3 => Ok(()),
+                item => Err(Error::usage("test", item.to_string())),
+            }
+        };
+        assert_eq!(each("t", &[0, 1, 2, 3], count).unwrap_err().cause(), "1");
+        assert_eq!(done.into_inner(), 15);
+        assert!(each("t", &[0_u32], |_| Ok(())).is_ok());
+    }
+
+    #[test]
+    fn threads_have_names_and_give_what_they_come_to() {
+        let name = || std::thread::current().name().map(str::to_string);
+        let alone = spawn("alone", name).map(JoinHandle::join);
+        assert_eq!(alone.unwrap().unwrap().as_deref(), Some("alone"));
+        let scoped = std::thread::scope(|scope| {
+            spawn_scoped(scope, "scoped", name).map(ScopedJoinHandle::join)
+        });
+        assert_eq!(scoped.unwrap().unwrap().as_deref(), Some("scoped"));
+    }
+}
