@@ -26,9 +26,8 @@ use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
 use outcore_formats::blocks::BlockReader;
 use outcore_formats::inputs::{Source, Streams};
-use outcore_formats::output::{self, Consent, Target};
+use outcore_formats::output::{self, Consent, Holds, Target};
 use outcore_formats::split::{Cut, SplitRequest, split};
-use outcore_formats::text::compress::Compression;
 use outcore_formats::text::reader::{Frame, RecordReader};
 use outcore_formats::text::sample::choose;
 use pyo3::prelude::*;
@@ -190,13 +189,21 @@ pub(crate) fn partition(
             manifest: to.manifest.clone(),
         };
         let sources: Vec<Source> = stage.inputs.iter().map(|i| i.source.clone()).collect();
-        output::check(&target, &sources, consent)?;
+        output::check(&target, &sources, consent, Holds::Records)?;
         stage.beside = target.dir();
         settled(&mut stage, run)?;
+        let header = match to.outputs.first() {
+            Some(path) => {
+                let decided = stage.records()?.decided();
+                output::header_for(&Target::File(path.clone()), &[], &decided)?
+            }
+            None => None,
+        };
         let files = BucketFiles {
             paths: to.outputs,
             manifest: to.manifest,
             replace: to.force,
+            header,
         };
         let table = &stage.records()?.table;
         distribute_table(&stage.job(run)?, table, &bucket, &files).map(|(counts, _)| counts)
@@ -219,7 +226,12 @@ pub(crate) fn write(
         };
         let sources: Vec<Source> = stage.inputs.iter().map(|i| i.source.clone()).collect();
         let (name, specs) = (Some(to.output.as_path()), stage.means.specs());
-        let target = output::choose(name, &sources, specs, consent, Streams::Refused)?;
+        let holds = match stage.items() {
+            Items::Records(_) => Holds::Records,
+            Items::Lines => Holds::Lines,
+        };
+        let how = (Streams::Refused, holds);
+        let target = output::choose(name, &sources, specs, consent, how)?;
         stage.beside = target.dir();
         stage.take_steps(Mode::Run, run)?;
         let header = match stage.written()? {
@@ -259,11 +271,11 @@ pub(crate) fn count_lines(
         let mut lines = 0;
         let mut plain = Vec::new();
         for (input, file) in stage.inputs.iter().zip(stage.files()) {
-            if Compression::of(&input.source.path).is_some() {
+            if stage.packed(input).is_some() {
                 let sources = vec![input.source.clone()];
                 let job = stage.job(run)?;
                 let frame = Frame::Terminator(stage.terminator);
-                let mut reader = RecordReader::new(&job, sources, frame);
+                let mut reader = RecordReader::new(&job, sources, frame, stage.recognition);
                 while reader.next_record()?.is_some() {
                     lines += 1;
                 }
@@ -332,8 +344,9 @@ pub(crate) fn split_lines(
             cut,
             replace: force,
             inputs: stage.inputs.iter().filter_map(|i| i.source.key).collect(),
+            header: None,
         };
-        what.check()?;
+        what.check(Holds::Lines)?;
         stage.beside = parent_of(Path::new(&pattern)).to_path_buf();
         settled(&mut stage, run)?;
         if matches!(cut, Cut::Parts(_)) {
@@ -356,7 +369,8 @@ pub(super) fn line_reader<'a>(stage: &Stage, job: &'a Job) -> Result<RecordReade
         Items::Lines => {
             let sources = stage.inputs.iter().map(|input| input.source.clone());
             let frame = Frame::Terminator(stage.terminator);
-            Ok(RecordReader::new(job, sources.collect(), frame))
+            let sources = sources.collect();
+            Ok(RecordReader::new(job, sources, frame, stage.recognition))
         }
         Items::Records(_) => Err(Error::usage("read dataset", "it has records, not lines")
             .hint("open it with lines=True")),
