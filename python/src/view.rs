@@ -196,6 +196,11 @@ fn find(
         stable: request.stable,
         ..OrderSpec::default()
     };
+    // An order that makes no sense is told before files are looked at.
+    let plain = match lines.is_csv {
+        true => None,
+        false => Some(spec.to_lines(lines.terminator)?),
+    };
     let recognition = recognition(lines.insists, lines.terminator, lines.separator);
     let looked = inputs::find(&request.inputs, Streams::Refused)?
         .into_iter()
@@ -204,9 +209,9 @@ fn find(
     let beside = parent_of(&request.output);
     let unpacked = unpack_packed(&run.job(means, Vec::new()), means, beside, looked, spool)?;
     let mut named: Vec<Source> = unpacked.into_iter().map(|input| input.source).collect();
-    let lines = match lines.is_csv {
-        false => spec.to_lines(lines.terminator)?,
-        true => {
+    let lines = match plain {
+        Some(plain) => plain,
+        None => {
             let job = run.job(means, Vec::new());
             let make = || Spool::beside(&job, means, beside);
             settle_view(spec, lines.has_header, &job, &mut named, (spool, make))?

@@ -215,7 +215,7 @@ pub(crate) fn fitting(data_bytes: u64) -> Vec<String> {
     let fits = SUGGESTED.iter().filter_map(|name| {
         let format = RecordFormat::parse_type(name).ok()?;
         let records = format.records_in(data_bytes).ok()?;
-        Some(format!("{name} ({} records)", units::count(records)))
+        Some(format!("{name} ({})", units::counted(records, "record")))
     });
     fits.collect()
 }

@@ -180,6 +180,9 @@ pub(crate) fn partition(
                     .hint("name files, and put them on the volume"),
             );
         }
+        for path in &to.outputs {
+            output::check_placeholders(path, &["{part}"])?;
+        }
         let consent = Consent {
             force: to.force,
             replace: false,
