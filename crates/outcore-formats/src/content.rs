@@ -274,7 +274,7 @@ impl Content {
             Content::Plain { .. } | Content::Array => return Ok(()),
             Content::Packed(compression) => (
                 format!("the file is compressed ({})", compression.name()),
-                "unpack it first: only lines are read compressed".to_string(),
+                "decompress it first: only lines are read compressed".to_string(),
                 Compression::of(name).is_some(),
             ),
             Content::Other(format) => (

@@ -93,7 +93,7 @@ impl Holds {
         match self {
             Holds::Records if Compression::of(name).is_some() => refuse(
                 "records are not compressed".to_string(),
-                "name it without the ending; only lines are written packed",
+                "name it without the ending; only lines are written compressed",
             ),
             Holds::Records if is_foreign || TEXT.contains(&end) => refuse(
                 format!("binary records do not make a .{end} file"),

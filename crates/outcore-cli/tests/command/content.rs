@@ -158,7 +158,7 @@ fn what_is_compressed_is_told_by_content_under_any_name_and_on_streams() {
         // Records are not unpacked, and not lines inside of what is.
         place.write("packed", &packed);
         let refused = place.run(&["reduce", "sum", "packed"]);
-        refused.fails(2, &["compressed", "packed"], "unpack");
+        refused.fails(2, &["compressed", "packed"], "decompress");
         let twice = place.run(&["sort", "--lines", &format!("x.{end}"), "-o", "once"]);
         twice.ok();
     }
