@@ -33,6 +33,7 @@ use outcore::algo::sort::SortOutput;
 use outcore::drive::PrivateDir;
 use outcore::job::Job;
 use outcore::{Error, Result};
+use outcore_formats::content::Recognition;
 use outcore_formats::inputs::{Streams, find};
 use outcore_formats::text::reader::{Frame, RecordReader};
 
@@ -56,7 +57,13 @@ fn private_dir(job: &Job, path: &Path) -> Result<PrivateDir> {
 /// The lines of a text as they come.
 fn lines<'a>(job: &'a Job, of: &Path) -> Result<RecordReader<'a>> {
     let sources = find(&[of.to_path_buf()], Streams::Refused)?;
-    Ok(RecordReader::new(job, sources, Frame::Terminator(b'\n')))
+    let frame = Frame::Terminator(b'\n');
+    Ok(RecordReader::new(
+        job,
+        sources,
+        frame,
+        Recognition::default(),
+    ))
 }
 
 /// What puts bytes behind those that are there.

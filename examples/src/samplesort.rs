@@ -47,6 +47,7 @@ pub fn samplesort(job: &Job, from: &Path, to: &Path) -> Result<PassSummary> {
         paths: (0..buckets).map(|bucket| path("bucket", bucket)).collect(),
         manifest: dir.path().join("buckets.outcore.json"),
         replace: false,
+        header: None,
     };
     let bucket_of = |x: &u64| splitters.partition_point(|splitter| splitter <= x);
     distribute(job, &numbers, bucket_of, &files)?;

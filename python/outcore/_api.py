@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, SupportsIndex, Union
+from typing import TYPE_CHECKING, Literal, SupportsIndex, Union
 
 from . import _outcore
 from . import _summary as summary
@@ -29,6 +29,8 @@ Paths = Union[StrPath, Iterable[StrPath]]
 Keys = Union[str, Iterable[str]]
 Size = Union[str, SupportsIndex]
 Record = Union[int, "tuple[int, Keys]"]
+#: Whether files hold lines; `"any"` takes them for lines whatever they look like.
+LinesHow = Union[bool, Literal["any"]]
 
 _SEED = 1
 #: What tables of pandas, Polars and Arrow can be told by.
@@ -279,6 +281,13 @@ def _means(
         seed=_number("seed", seed),
         volume=_optional(volume),
     )
+
+
+def _insists(lines: LinesHow) -> bool:
+    """Whether files are taken for lines whatever they look like."""
+    if isinstance(lines, str) and lines != "any":
+        raise usage("read arguments", f"lines={lines!r} is invalid", 'give True, False or "any"')
+    return bool(lines == "any")
 
 
 def _number(name: str, value: SupportsIndex) -> int:

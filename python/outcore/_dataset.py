@@ -80,7 +80,7 @@ def open(
 def open(
     src: Paths,
     *,
-    lines: Literal[True],
+    lines: Literal[True, "any"],
     zero_terminated: bool = False,
     memory: api.Size | None = None,
     threads: SupportsIndex | None = None,
@@ -94,7 +94,7 @@ def open(
     *,
     dtype: npt.DTypeLike | None = None,
     record: api.Record | None = None,
-    lines: bool = False,
+    lines: api.LinesHow = False,
     zero_terminated: bool = False,
     memory: api.Size | None = None,
     threads: SupportsIndex | None = None,
@@ -109,8 +109,10 @@ def open(
         src: Files in order, as if they were one: raw records, `.npy`, the manifest of shards, or a
             pattern (`"part-*.bin"`, sorted by name).
         dtype, record: What a record is, as in `sort`.
-        lines: Text: a `Lines` of lines ended by a newline. Files that end in `.gz` or `.zst` are
-            unpacked: as they are read, or to scratch where a step needs all lines.
+        lines: Text: a `Lines` of lines ended by a newline. Files that are compressed (gzip, zstd,
+            bzip2 or xz, told by their content) are decompressed: as they are read, or to scratch
+            where a step needs all lines. Files that hold binary data (NULs, Parquet, Arrow, `.npy`,
+            UTF-16, ...) are refused; `"any"` takes their bytes for lines as they are.
         zero_terminated: Lines end with NUL, not newline.
         memory, threads, drives, io, scratch_limit: What each pass may use, as in `sort`. Scratch
             that no drive is named for lies beside the output, or in the current directory.
@@ -128,6 +130,7 @@ def open(
         inputs=_found(src),
         records=records(dtype, record, None),
         lines=bool(lines),
+        insists=api._insists(lines),
         terminator=0 if zero_terminated else ord("\n"),
         count=None,
         zipped=[],
@@ -161,6 +164,7 @@ def tabulate(
         inputs=[],
         records=records(None, None, None),
         lines=False,
+        insists=False,
         terminator=ord("\n"),
         count=whole("count", count),
         zipped=[],
@@ -420,7 +424,8 @@ class Dataset(Lazy):
         Args:
             how: The number of the file, from 0; a condition is 1 where it is true. An expression, or
                 a function from a batch to an array of numbers as long.
-            pattern: The files' names, with `{part}` for the number.
+            pattern: The files' names, with `{part}` for the number, with as many digits as the last
+                one has; files that end in `.npy` get a header.
             parts: How many files.
             force: Replace files that exist; never an input.
             progress: As in `sort`.
@@ -428,8 +433,10 @@ class Dataset(Lazy):
         name = os.fsdecode(pattern)
         if "{part}" not in os.path.basename(name):
             raise usage("create output", "its name has no {part} in it", "write 'part-{part}.bin'")
+        count = whole("parts", parts)
+        digits = len(str(count - 1))
         to = WriteParts(
-            outputs=[name.replace("{part}", str(part)) for part in range(whole("parts", parts))],
+            outputs=[name.replace("{part}", f"{part:0{digits}}") for part in range(count)],
             manifest=_manifest_of(name),
             force=bool(force),
         )

@@ -41,7 +41,8 @@ class Lazy:
         Args:
             dst: Where the result goes, as in `sort`: of records, a name that ends in `.npy` gets a
                 header, and one with `{drive}` in it becomes one shard a drive; of lines, one that
-                ends in `.gz` or `.zst` is compressed.
+                ends in `.gz`, `.zst`, `.bz2` or `.xz` is compressed. Names that promise other
+                contents (`.parquet`, `.npz`, records in `.csv`) are refused.
             force: Replace an output that exists; never an input.
             progress: As in `sort`.
         """

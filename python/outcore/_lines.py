@@ -170,8 +170,8 @@ class Lines(Lazy):
         """Writes the lines, in order, to several files that appear together; gives their names.
 
         Args:
-            pattern: The files' names, with `{part}` for the number; compressed if they end in `.gz` or
-                `.zst`.
+            pattern: The files' names, with `{part}` for the number; compressed if they end in `.gz`,
+                `.zst`, `.bz2` or `.xz`.
             parts: So many files of about as many bytes. A line lies in the part in which its first byte
                 would.
             lines: So many lines a file; one of the two is given.

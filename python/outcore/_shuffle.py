@@ -16,7 +16,20 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _outcore
 from . import _summary as summary
-from ._api import Keys, Paths, Record, Size, StrPath, _means, _number, _optional, _path, _paths
+from ._api import (
+    Keys,
+    LinesHow,
+    Paths,
+    Record,
+    Size,
+    StrPath,
+    _insists,
+    _means,
+    _number,
+    _optional,
+    _path,
+    _paths,
+)
 from ._arrays import gathered
 from ._errors import usage
 from ._progress import Watcher, telling
@@ -36,7 +49,7 @@ def shuffle(
     *,
     dtype: npt.DTypeLike | None = None,
     record: Record | None = None,
-    lines: bool = False,
+    lines: LinesHow = False,
     seed: SupportsIndex = _SEED,
     epoch: SupportsIndex = 0,
     memory: Size | None = None,
@@ -59,7 +72,8 @@ def shuffle(
         src: Files to shuffle, one after another as if they were one.
         dst: Where the result goes: `.npy` gets a header, `{drive}` in the name makes shards.
         dtype, record: What a record is, as in `sort`; no keys are needed.
-        lines: Records are lines of text; a last one without an end gets one.
+        lines: Records are lines of text; a last one without an end gets one. Compressed and binary
+            files are treated as in `open`; `"any"` takes any bytes for lines.
         seed: Chooses the order.
         epoch: Chooses another one, independent of it, for the same seed.
         memory, threads, drives, io, scratch_limit, force, replace, record_io, volume, progress: As
@@ -74,6 +88,7 @@ def shuffle(
         output=_path(dst),
         records=records(dtype, record, None),
         lines=bool(lines),
+        insists=_insists(lines),
         means=_means(memory, threads, drives, io, scratch_limit, seed, volume),
         epoch=_number("epoch", epoch),
         force=bool(force),

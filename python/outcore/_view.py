@@ -12,7 +12,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar, Union, overload
 
 from . import _outcore
-from ._api import _SEED, Keys, Paths, Record, Size, StrPath, _means, _path, _paths
+from ._api import (
+    _SEED,
+    Keys,
+    LinesHow,
+    Paths,
+    Record,
+    Size,
+    StrPath,
+    _insists,
+    _means,
+    _path,
+    _paths,
+)
 from ._arrays import gathered
 from ._errors import usage
 from ._progress import Watcher, telling
@@ -303,7 +315,7 @@ def sort_view(
     dst: StrPath,
     *,
     key: Keys | None = None,
-    lines: Literal[True],
+    lines: Literal[True, "any"],
     separator: str | None = None,
     order: str = "",
     by: Keys | None = None,
@@ -329,7 +341,7 @@ def sort_view(
     dtype: npt.DTypeLike | None = None,
     record: Record | None = None,
     key: Keys | None = None,
-    lines: bool = False,
+    lines: LinesHow = False,
     separator: str | None = None,
     order: str = "",
     by: Keys | None = None,
@@ -358,7 +370,8 @@ def sort_view(
         record: In place of `dtype`, the size of a record in bytes, or that and its keys.
         key: The fields or places to sort by, as for `sort`; for lines, keys as GNU sort's `-k` has
             them, the weightiest first: `"2,2n"`.
-        lines: The files are text; the result is a `LineView`.
+        lines: The files are text; the result is a `LineView`. Compressed and binary files are treated
+            as in `open`; `"any"` takes any bytes for lines.
         separator: Of lines, the byte between fields, as `-t`; without it fields begin where blanks do.
         order: Of lines, letters of GNU sort for lines and keys without their own: `"n"`, `"V"`.
         by: Of JSON lines, paths of fields: `".user.id"`, or `".price:r"` for the largest first. With
@@ -393,6 +406,7 @@ def sort_view(
             raise usage("sort", "CSV without a column, or with NULs", hint)
         asked = _lines_request(key, separator, order, by, zero_terminated)
         asked["is_csv"], asked["has_header"] = bool(csv), bool(header)
+        asked["insists"] = _insists(lines)
     elif separator is not None or order or by is not None or csv or zero_terminated:
         raise usage("choose type", "an order of lines, and no lines", "add lines=True")
     request = ViewBuildRequest(
@@ -428,6 +442,7 @@ def _lines_request(
         separator=None if separator is None else os.fsencode(separator)[0],
         by=_texts(by),
         terminator=0 if zero_terminated else ord("\n"),
+        insists=False,
         is_csv=False,
         has_header=False,
     )

@@ -56,6 +56,7 @@ class ShuffleRequest(TypedDict):
     output: str
     records: RecordsRequest
     lines: bool
+    insists: bool
     means: MeansRequest
     epoch: int
     force: bool
@@ -242,6 +243,7 @@ class DatasetRequest(TypedDict):
     inputs: list[str]
     records: RecordsRequest
     lines: bool
+    insists: bool
     terminator: int
     count: int | None
     zipped: list[Zipped]
@@ -272,6 +274,7 @@ class ViewLinesRequest(TypedDict):
     separator: int | None
     by: list[str]
     terminator: int
+    insists: bool
     is_csv: bool
     has_header: bool
 

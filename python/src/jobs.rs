@@ -19,7 +19,7 @@ use outcore_formats::job::{
     GensortRequest, check_text, generator, is_in_order, settle_shuffle, settle_sort,
 };
 use outcore_formats::means::Means;
-use outcore_formats::output::{self, Consent, Sink, Target};
+use outcore_formats::output::{self, Consent, Holds, Sink, Target};
 use outcore_formats::record::{RecordRequest, Recording};
 use outcore_formats::records::{self, Decided};
 use outcore_formats::spool::unpack_packed;
@@ -106,8 +106,8 @@ fn prepare(request: request::Sort, means: Means, run: &Run) -> Result<Prepared> 
         replace: request.replace,
     };
     let specs = means.specs();
-    let choose =
-        |name: &PathBuf| output::choose(Some(name), &sources, specs, consent, Streams::Refused);
+    let how = (Streams::Refused, Holds::Records);
+    let choose = |name: &PathBuf| output::choose(Some(name), &sources, specs, consent, how);
     let target = request.output.as_ref().map(choose).transpose()?;
     let reads = (sources.as_slice(), target.as_ref());
     let trace = record_request(&request.record_io, request.force, reads);
@@ -199,17 +199,28 @@ fn shuffle_files(request: request::Shuffle, means: Means, run: &Run) -> Result<r
         replace: request.replace,
     };
     let name = Some(request.output.as_path());
-    let target = output::choose(name, &sources, means.specs(), consent, Streams::Refused)?;
+    let holds = match request.lines {
+        true => Holds::Lines,
+        false => Holds::Records,
+    };
+    let how = (Streams::Refused, holds);
+    let target = output::choose(name, &sources, means.specs(), consent, how)?;
     let reads = (sources.as_slice(), Some(&target));
     let trace = record_request(&request.record_io, request.force, reads);
     let (recording, means) = Recording::start(means, &trace)?;
-    let inputs = sources.into_iter().map(inputs::look);
+    let recognition = request.recognition();
+    let look = |source| match request.lines {
+        true => inputs::look_at_lines(source, recognition),
+        false => inputs::look(source),
+    };
+    let inputs = sources.into_iter().map(look);
     let mut inputs = inputs.collect::<Result<Vec<Input>>>()?;
     let mut spool = None;
     let (unit, header) = match request.lines {
         true => {
             let job = run.job(&means, Vec::new());
-            inputs = unpack_packed(&job, &means, &target.dir(), inputs, &mut spool)?;
+            let packed = (inputs, recognition);
+            inputs = unpack_packed(&job, &means, &target.dir(), packed, &mut spool)?;
             (Unit::Lines { terminator: b'\n' }, None)
         }
         false => {
@@ -315,7 +326,8 @@ fn generate_file(request: &request::Generate, means: Means, run: &Run) -> Result
         replace: false,
     };
     let name = Some(request.output.as_path());
-    let target = output::choose(name, &[], means.specs(), consent, Streams::Refused)?;
+    let how = (Streams::Refused, Holds::Records);
+    let target = output::choose(name, &[], means.specs(), consent, how)?;
     output::check_room_for(
         means.device().as_ref(),
         &target,

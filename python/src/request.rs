@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use outcore::config::{Environment, Flags};
 use outcore::data::RecordFormat;
 use outcore::{Result, units};
+use outcore_formats::content::Recognition;
 use outcore_formats::means::MeansRequest;
 use outcore_formats::records::TypeRequest;
 use pyo3::FromPyObject;
@@ -109,11 +110,29 @@ pub(crate) struct Shuffle {
     pub(crate) output: PathBuf,
     pub(crate) records: Records,
     pub(crate) lines: bool,
+    /// Lines, whatever the files look like.
+    pub(crate) insists: bool,
     pub(crate) means: Means,
     pub(crate) epoch: u64,
     pub(crate) force: bool,
     pub(crate) replace: bool,
     pub(crate) record_io: Option<PathBuf>,
+}
+
+impl Shuffle {
+    /// What may be taken for lines.
+    pub(crate) fn recognition(&self) -> Recognition {
+        recognition(self.insists, b'\n', None)
+    }
+}
+
+/// What may be taken for lines that end with `terminator`, with `separator` between fields.
+pub(crate) fn recognition(insists: bool, terminator: u8, separator: Option<u8>) -> Recognition {
+    Recognition {
+        insists_lines: insists,
+        takes_nuls: terminator == 0 || separator == Some(0),
+        takes_packed: false,
+    }
 }
 
 /// The order of a shuffle, to read records in.
@@ -149,6 +168,8 @@ pub(crate) struct ViewLines {
     pub(crate) separator: Option<u8>,
     pub(crate) by: Vec<String>,
     pub(crate) terminator: u8,
+    /// Lines, whatever the files look like.
+    pub(crate) insists: bool,
     pub(crate) is_csv: bool,
     pub(crate) has_header: bool,
 }

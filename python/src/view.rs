@@ -18,9 +18,8 @@ use outcore::{Error, Result};
 use outcore_formats::inputs::{self, Input, Source, Streams};
 use outcore_formats::means::Means;
 use outcore_formats::records;
-use outcore_formats::spool::Spool;
+use outcore_formats::spool::{Spool, unpack_packed};
 use outcore_formats::staging::Reads;
-use outcore_formats::text::compress::Compression;
 use outcore_formats::text::csv_files::{bytes_of, settle_view};
 use outcore_formats::text::order::OrderSpec;
 use outcore_formats::view::{self, NewDir, key as read_key};
@@ -29,6 +28,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyDict};
 
 use crate::datasets::{Datasets, Use};
 use crate::fork::Here;
+use crate::request::recognition;
 use crate::run::{self, Run};
 use crate::{errors, request};
 
@@ -212,19 +212,24 @@ fn find(
         stable: request.stable,
         ..OrderSpec::default()
     };
-    let mut named = inputs::find(&request.inputs, Streams::Refused)?;
-    for source in &named {
-        if Compression::of(&source.name).is_some() {
-            return Err(Error::usage("read lines", "the file is compressed")
-                .path(&source.name)
-                .hint("unpack it, or use `outcore view build --lines`, which does"));
-        }
-    }
-    let lines = match lines.is_csv {
-        false => spec.to_lines(lines.terminator)?,
-        true => {
+    // An order that makes no sense is told before files are looked at.
+    let plain = match lines.is_csv {
+        true => None,
+        false => Some(spec.to_lines(lines.terminator)?),
+    };
+    let recognition = recognition(lines.insists, lines.terminator, lines.separator);
+    let looked = inputs::find(&request.inputs, Streams::Refused)?
+        .into_iter()
+        .map(|source| inputs::look_at_lines(source, recognition));
+    let looked = (looked.collect::<Result<Vec<Input>>>()?, recognition);
+    let beside = parent_of(&request.output);
+    let unpacked = unpack_packed(&run.job(means, Vec::new()), means, beside, looked, spool)?;
+    let mut named: Vec<Source> = unpacked.into_iter().map(|input| input.source).collect();
+    let lines = match plain {
+        Some(plain) => plain,
+        None => {
             let job = run.job(means, Vec::new());
-            let make = || Spool::beside(&job, means, parent_of(&request.output));
+            let make = || Spool::beside(&job, means, beside);
             settle_view(spec, lines.has_header, &job, &mut named, (spool, make))?
         }
     };

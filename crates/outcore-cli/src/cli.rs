@@ -298,8 +298,10 @@ pub(crate) struct TraceArgs {
 /// Sort files of lines or records that may be far larger than memory
 ///
 /// What has a type (--type, --record, NumPy's .npy, a manifest) is sorted as records, by key, then by
-/// all bytes. Everything else is lines, and the options are those of GNU sort in the C locale: the
-/// output is the same to the byte. It appears whole or not at all. Inputs are never changed, unless
+/// all bytes. All other text is lines, and the options are those of GNU sort in the C locale: the
+/// output is the same to the byte. Compressed text (gzip, zstd, bzip2 or xz, told by its content) is
+/// decompressed, and written compressed where OUT ends in .gz, .zst, .bz2 or .xz; other binary data are
+/// refused unless a type or --lines says what they are. It appears whole or not at all. Inputs are never changed, unless
 /// --replace, --delete-input or, with lines, -o asks for it.
 #[derive(Debug, Default, Args)]
 #[command(disable_help_flag = true, after_long_help = SORT_EXAMPLES)]

@@ -3,20 +3,23 @@
 //! Contract: [`find`] expands manifests and plain names into [`Source`]s and refuses what can be no
 //! input (directories, block devices). Sources that are no regular file are streams; a caller that
 //! takes them ([`Streams::Taken`]) copies them to scratch first, and `-` is standard input to it.
-//! [`look`] opens each file once and reads its first bytes: what begins like a `.npy` file is one,
-//! and what is named like one must be one. Nothing else is read here.
+//! [`look`] opens each file once and reads its first bytes, which say what it holds
+//! ([`crate::content`]): what begins like a `.npy` file is one, and what is named like one must be one.
+//! [`look_at_lines`] does the same for what is to be lines. Nothing else is read here.
 //!
 //! Standard input that is a regular file is read in place, from where it stands.
 
 use std::fs::{self, File, FileType, Metadata};
+use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::text::compress::Compression;
+use crate::content::{Content, HEAD_BYTES, Recognition};
+use crate::records;
 use outcore::algo::sort::SortInput;
 use outcore::data::NpyHeader;
-use outcore::data::npy::PREFIX_BYTES;
+use outcore::job::Control;
 use outcore::volume::output::{MANIFEST_SUFFIX, Manifest};
 use outcore::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -31,6 +34,8 @@ const STDIN_PATH: &str = "/proc/self/fd/0";
 /// Version of manifests that are read.
 const MANIFEST_VERSION: u32 = 1;
 const OPEN: &str = "open input";
+/// So many bytes tell what a stream holds, but for archives of tar.
+const TELLING_BYTES: usize = 64;
 /// The longest wait for a stream before the next look for a cancellation.
 const WAIT: Timespec = Timespec {
     tv_sec: 0,
@@ -93,8 +98,8 @@ pub struct Input {
     pub data_bytes: u64,
     /// Its header, if it is an array of NumPy.
     pub npy: Option<NpyHeader>,
-    /// Whether it is compressed, by its name and its first bytes.
-    pub is_packed: bool,
+    /// What it holds, by its first bytes.
+    pub content: Content,
 }
 
 impl Input {
@@ -310,33 +315,59 @@ fn cannot_open(path: &Path, error: &std::io::Error) -> Error {
 /// # Errors
 /// A file that cannot be read; a broken header; a file shorter or longer than its header says.
 pub fn look(source: Source) -> Result<Input> {
-    let file = File::open(&source.path).map_err(|error| cannot_open(&source.path, &error))?;
-    let read = |error: std::io::Error| Error::io("read input", &error).path(&source.name);
-    let file_bytes = file.metadata().map_err(read)?.len();
-    let behind_bytes = file_bytes.saturating_sub(source.start_bytes);
-    let mut prefix = [0; PREFIX_BYTES];
-    let got = read_at(&file, &mut prefix, source.start_bytes).map_err(read)?;
-    let is_npy = source.is_named_npy() || NpyHeader::is_npy(&prefix[..got]);
+    let (input, file, head) = look_at_bytes(source)?;
+    let is_npy = input.content == Content::Array || input.source.is_named_npy();
     if !is_npy {
-        return Ok(Input {
-            header_bytes: source.start_bytes,
-            data_bytes: behind_bytes,
-            npy: None,
-            is_packed: Compression::of(&source.name)
-                .is_some_and(|kind| kind.begins(&prefix[..got])),
-            source,
-        });
+        return Ok(input);
     }
-    let header = read_header(&file, &prefix[..got], source.start_bytes)
+    let (source, behind_bytes) = (input.source, input.data_bytes);
+    let header = read_header(&file, &head, source.start_bytes)
         .and_then(|header| header.check_file_bytes(behind_bytes).map(|()| header))
         .map_err(|error| error.path(&source.name))?;
     Ok(Input {
         header_bytes: source.start_bytes + header.header_bytes as u64,
         data_bytes: behind_bytes - header.header_bytes as u64,
         npy: Some(header),
-        is_packed: false,
+        content: Content::Array,
         source,
     })
+}
+
+/// Opens a source that is to hold lines and reads its first bytes; all of it is data.
+///
+/// # Errors
+/// A file that cannot be read, or that `recognition` does not take for lines.
+pub fn look_at_lines(source: Source, recognition: Recognition) -> Result<Input> {
+    let (input, ..) = look_at_bytes(source)?;
+    let name = &input.source.name;
+    let checked = recognition.check_lines(name, input.content, true);
+    let fitting = records::fitting(input.data_bytes);
+    match checked {
+        Err(error) if input.content.is_plain() && !fitting.is_empty() => Err(error.hint(format!(
+            "say what its records are: its size would suit --type {}; with --lines its bytes are lines as \
+             they are",
+            fitting.join(", ")
+        ))),
+        checked => checked.map(|()| input),
+    }
+}
+
+/// All of a file as data, what it holds, and its first bytes.
+fn look_at_bytes(source: Source) -> Result<(Input, File, Vec<u8>)> {
+    let file = File::open(&source.path).map_err(|error| cannot_open(&source.path, &error))?;
+    let read = |error: std::io::Error| Error::io("read input", &error).path(&source.name);
+    let file_bytes = file.metadata().map_err(read)?.len();
+    let mut head = vec![0; HEAD_BYTES];
+    let got = read_at(&file, &mut head, source.start_bytes).map_err(read)?;
+    head.truncate(got);
+    let input = Input {
+        header_bytes: source.start_bytes,
+        data_bytes: file_bytes.saturating_sub(source.start_bytes),
+        npy: None,
+        content: Content::of(&head),
+        source,
+    };
+    Ok((input, file, head))
 }
 
 fn read_header(file: &File, prefix: &[u8], start_bytes: u64) -> Result<NpyHeader> {
@@ -383,6 +414,60 @@ pub fn is_ready(stream: &OwnedFd) -> Result<bool> {
         Ok(ready) => Ok(ready > 0),
         Err(Errno::INTR) => Ok(false),
         Err(errno) => Err(Error::errno("wait for input", errno.raw_os_error())),
+    }
+}
+
+/// A stream that gives up within 50 ms of a cancellation.
+#[derive(Debug)]
+pub struct StreamReader<'a> {
+    stream: OwnedFd,
+    control: &'a Control,
+}
+
+impl<'a> StreamReader<'a> {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// As [`open_stream`].
+    pub fn open(source: &Source, control: &'a Control) -> Result<Self> {
+        let stream = open_stream(source)?;
+        Ok(StreamReader { stream, control })
+    }
+
+    /// Reads what tells what the stream holds, and no more than comes with it: a producer may be slow.
+    ///
+    /// # Errors
+    /// What reading it fails with; a cancellation.
+    pub fn head(&mut self, source: &Source) -> Result<Vec<u8>> {
+        let mut head = vec![0; HEAD_BYTES];
+        let mut got = 0;
+        loop {
+            let more = self.read(&mut head[got..]);
+            let failed = |error| Error::io("read input", &error).path(&source.name);
+            let more = more.map_err(|error| self.control.check().err().unwrap_or(failed(error)))?;
+            got += more;
+            let is_line = head[..got].contains(&b'\n') && Content::of(&head[..got]).is_plain();
+            if more == 0 || got >= TELLING_BYTES || is_line {
+                head.truncate(got);
+                return Ok(head);
+            }
+        }
+    }
+}
+
+impl Read for StreamReader<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            if self.control.is_cancelled() {
+                return Err(std::io::Error::other("interrupted"));
+            }
+            if is_ready(&self.stream).map_err(std::io::Error::other)? {
+                match rustix::io::read(&self.stream, &mut *bytes) {
+                    Err(Errno::INTR | Errno::AGAIN) => {}
+                    other => return Ok(other?),
+                }
+            }
+        }
     }
 }
 

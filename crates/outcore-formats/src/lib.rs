@@ -13,6 +13,7 @@
 //! | file | does |
 //! |---|---|
 //! | [`inputs`] | names, manifests and streams as files with a header, data and an identity |
+//! | [`content`] | what files hold, by their first bytes; what may be taken for lines or records |
 //! | [`records`] | what the records are: from the caller, from headers, or a question |
 //! | [`output`] | where a result goes, what may be overwritten, whether there is room |
 //! | [`means`] | memory, threads, drives, device |
@@ -30,6 +31,7 @@
 //! | [`text`] | lines and their orders: GNU sort's, a column of CSV, a field of JSON |
 
 pub mod blocks;
+pub mod content;
 pub mod cost;
 pub mod inputs;
 pub mod job;

@@ -3,7 +3,8 @@
 //! Contract: [`choose`] turns the name that the caller gave into a [`Target`] and refuses what must
 //! not be written: an input (unless it is to be replaced), a file that exists (unless forced), a
 //! directory, a raw device, a pipe where the caller writes none, a name in a directory that is not
-//! there or not writable. Files are compared by identity, so links fool nobody; a link to a file is
+//! there or not writable, a name that promises other contents than it would get ([`Holds`]), binary
+//! records on a terminal, a placeholder that is none. Files are compared by identity, so links fool nobody; a link to a file is
 //! written through. Nothing is made here.
 //!
 //! Shards: `{drive}` in the name stands for the drive's name. A plain file name is placed in each
@@ -11,7 +12,7 @@
 //! like the pattern without `{drive}`: `sorted-{drive}.bin` gives `sorted.bin.outcore.json`.
 
 use std::fs::{self, Metadata};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -58,6 +59,113 @@ pub struct Consent {
     pub force: bool,
     /// An input.
     pub replace: bool,
+}
+
+/// What a result is made of, which decides what its files may be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// Binary records: raw, or an array of NumPy.
+    Records,
+    /// Lines of text, which may be compressed.
+    Lines,
+}
+
+/// Names that end so are of other files than any that is written here.
+const FOREIGN: [&str; 26] = [
+    "npz", "parquet", "pq", "arrow", "arrows", "feather", "ipc", "orc", "avro", "h5", "hdf5", "nc",
+    "mat", "xlsx", "xls", "zip", "tar", "7z", "lz4", "lz", "lzma", "Z", "sqlite", "duckdb", "pkl",
+    "pdf",
+];
+/// Names that end so are of text.
+const TEXT: [&str; 6] = ["csv", "tsv", "txt", "json", "jsonl", "ndjson"];
+
+impl Holds {
+    /// Fails if a file of such contents must not be called `name`.
+    ///
+    /// # Errors
+    /// Usage.
+    pub fn check_name(self, name: &Path) -> Result<()> {
+        let end = name.extension().and_then(|end| end.to_str()).unwrap_or("");
+        let refuse = |cause: String, hint: &str| {
+            Err(Error::usage(CREATE, cause)
+                .path(name)
+                .hint(hint.to_string()))
+        };
+        let is_foreign = FOREIGN.contains(&end);
+        match self {
+            Holds::Records if Compression::of(name).is_some() => refuse(
+                "records are not compressed".to_string(),
+                "name it without the ending; only lines are written compressed",
+            ),
+            Holds::Records if is_foreign || TEXT.contains(&end) => refuse(
+                format!("binary records do not make a .{end} file"),
+                "end its name in .npy for an array of NumPy, or in .bin for raw records",
+            ),
+            Holds::Lines if end == "npy" => refuse(
+                "lines are no array of NumPy".to_string(),
+                "give another name, or say with --type what the records are",
+            ),
+            Holds::Lines if is_foreign => refuse(
+                format!("lines do not make a .{end} file"),
+                "give another name; .gz, .zst, .bz2 and .xz are written compressed",
+            ),
+            Holds::Records | Holds::Lines => Ok(()),
+        }
+    }
+}
+
+/// Fails if binary records would go to a terminal.
+///
+/// # Errors
+/// Usage.
+pub fn check_terminal(target: &Target, holds: Holds, consent: Consent) -> Result<()> {
+    let is_refused = target.is_standard_output()
+        && holds == Holds::Records
+        && !consent.force
+        && std::io::stdout().is_terminal();
+    match is_refused {
+        false => Ok(()),
+        true => Err(
+            Error::usage(CREATE, "binary records are not written to a terminal")
+                .hint("write a file with -o, or to a pipe, as in `... | od`"),
+        ),
+    }
+}
+
+/// Fails for what looks like a placeholder in the name of an output and is none of `known`, unless there is
+/// a directory or a file of that name.
+///
+/// # Errors
+/// Usage, with the placeholder that may be meant.
+pub fn check_placeholders(name: &Path, known: &[&str]) -> Result<()> {
+    let Some(text) = name.to_str() else {
+        return Ok(());
+    };
+    let parent_bytes = text.rfind('/').map_or(0, |at| at + 1);
+    // What is there is no pattern.
+    let mut rest = match (name.exists(), parent_of(name).is_dir()) {
+        (true, _) => return Ok(()),
+        (false, true) => &text[parent_bytes..],
+        (false, false) => text,
+    };
+    while let Some((_, behind)) = rest.split_once('{') {
+        rest = behind;
+        let Some((word, _)) = behind.split_once('}') else {
+            return Ok(());
+        };
+        let is_word = word.chars().all(|c| c.is_ascii_alphabetic() || c == '_');
+        let placeholder = format!("{{{word}}}");
+        if !is_word || known.contains(&placeholder.as_str()) {
+            continue;
+        }
+        let meant = known.first().copied().unwrap_or(PLACEHOLDER);
+        return Err(
+            Error::usage(CREATE, format!("{placeholder} is no placeholder"))
+                .path(name)
+                .hint(format!("did you mean {meant}? or give another name")),
+        );
+    }
+    Ok(())
 }
 
 /// A stream that takes a result.
@@ -142,8 +250,11 @@ pub fn choose(
     sources: &[Source],
     drives: &[DriveSpec],
     consent: Consent,
-    streams: Streams,
+    (streams, holds): (Streams, Holds),
 ) -> Result<Target> {
+    if let Some(name) = name {
+        check_placeholders(name, &[PLACEHOLDER])?;
+    }
     let target = match name {
         Some(name) if streams == Streams::Taken && is_stdout(name) => Target::Pipe(None),
         Some(name) if has_placeholder(name) => shards(name, drives)?,
@@ -154,7 +265,7 @@ pub fn choose(
                 .hint("add -o OUT, -o - for standard output, or --replace to sort in place"));
         }
     };
-    check(&target, sources, consent)?;
+    check(&target, sources, consent, holds)?;
     Ok(target)
 }
 
@@ -284,7 +395,8 @@ fn manifest_name(pattern: &Path) -> String {
 ///
 /// # Errors
 /// Usage for an input, a file that exists, a directory; I/O if the directory is not there.
-pub fn check(target: &Target, sources: &[Source], consent: Consent) -> Result<()> {
+pub fn check(target: &Target, sources: &[Source], consent: Consent, holds: Holds) -> Result<()> {
+    check_terminal(target, holds, consent)?;
     let is_input = |key: FileKey| sources.iter().any(|source| source.key == Some(key));
     if target.is_standard_output() {
         let facts = fs::metadata("/proc/self/fd/1")
@@ -303,8 +415,14 @@ pub fn check(target: &Target, sources: &[Source], consent: Consent) -> Result<()
     let mut replaces_input = false;
     let manifest = target.manifest();
     for path in target.files().iter().chain(manifest) {
+        let facts = fs::metadata(path).ok();
+        let is_replaced = facts.as_ref().is_some_and(|facts| is_input(key_of(facts)));
+        // What takes the place of an input is what that was.
+        if manifest != Some(path) && !(is_replaced && consent.replace) {
+            holds.check_name(path)?;
+        }
         check_dir_of(CREATE, path)?;
-        let Ok(facts) = fs::metadata(path) else {
+        let Some(facts) = facts else {
             continue;
         };
         if facts.is_dir() {
@@ -332,9 +450,9 @@ pub fn check(target: &Target, sources: &[Source], consent: Consent) -> Result<()
 ///
 /// # Errors
 /// As [`check`].
-pub fn check_new(target: &Target, sources: &[Source], force: bool) -> Result<()> {
+pub fn check_new(target: &Target, sources: &[Source], force: bool, holds: Holds) -> Result<()> {
     let replace = false;
-    check(target, sources, Consent { force, replace }).map_err(elsewhere)
+    check(target, sources, Consent { force, replace }, holds).map_err(elsewhere)
 }
 
 /// As [`choose`], for what never replaces its input: that is not suggested either.
@@ -346,11 +464,11 @@ pub fn choose_new(
     sources: &[Source],
     drives: &[DriveSpec],
     force: bool,
-    streams: Streams,
+    how: (Streams, Holds),
 ) -> Result<Target> {
     let replace = false;
     let consent = Consent { force, replace };
-    choose(name, sources, drives, consent, streams).map_err(elsewhere)
+    choose(name, sources, drives, consent, how).map_err(elsewhere)
 }
 
 /// The same error, without the advice to replace an input.
@@ -407,7 +525,7 @@ fn replaces_nothing(name: &Path) -> Error {
 /// The header for the output: of the input that it replaces or comes from, or made for the format.
 ///
 /// # Errors
-/// Usage if NumPy has no such records, or if the name says that they are compressed.
+/// Usage if NumPy has no such records.
 pub fn header_for(
     target: &Target,
     inputs: &[Input],
@@ -416,11 +534,6 @@ pub fn header_for(
     let Target::File(path) = target else {
         return Ok(None);
     };
-    if Compression::of(path).is_some() {
-        return Err(Error::usage(CREATE, "records are not compressed")
-            .path(path)
-            .hint("name it without the ending; only lines are written packed"));
-    }
     let key = fs::metadata(path).ok().map(|facts| key_of(&facts));
     let replaces_npy = inputs
         .iter()
@@ -433,6 +546,22 @@ pub fn header_for(
         None => NpyHeader::of_format(&decided.format, 0)
             .map(Some)
             .map_err(|error| error.path(path)),
+    }
+}
+
+/// What is to be said where arrays of NumPy go in and raw records come out; `header` is that of the output.
+pub fn loses_header(
+    target: &Target,
+    inputs: &[Input],
+    header: Option<&NpyHeader>,
+) -> Option<String> {
+    let is_lost = header.is_none() && inputs.iter().any(|input| input.npy.is_some());
+    match target {
+        Target::File(path) if is_lost => Some(format!(
+            "{} gets raw records without a header; end its name in .npy to keep that",
+            path.display()
+        )),
+        Target::File(_) | Target::Shards { .. } | Target::Pipe(_) => None,
     }
 }
 
@@ -523,7 +652,8 @@ mod tests {
     #[test]
     fn what_takes_no_streams_refuses_a_pipe_and_takes_a_dash_for_a_name() {
         let choose = |name: &str, streams| {
-            choose(Some(Path::new(name)), &[], &[], Consent::default(), streams)
+            let how = (streams, Holds::Lines);
+            choose(Some(Path::new(name)), &[], &[], Consent::default(), how)
         };
         assert_eq!(choose("-", Streams::Taken).unwrap(), Target::Pipe(None));
         let file = Target::File(PathBuf::from("-"));
@@ -532,5 +662,44 @@ mod tests {
         assert_eq!(choose("/dev/null", Streams::Taken).unwrap(), null);
         let error = choose("/dev/null", Streams::Refused).unwrap_err();
         assert_eq!(error.kind(), Kind::Usage);
+    }
+
+    #[test]
+    fn names_promise_what_files_hold() {
+        let check = |holds: Holds, name: &str| holds.check_name(Path::new(name)).is_ok();
+        for name in ["x.bin", "x.npy", "x", "x.dat", "a.csv/x"] {
+            assert!(check(Holds::Records, name), "{name}");
+        }
+        for name in [
+            "x.parquet",
+            "x.npz",
+            "x.csv",
+            "x.arrow",
+            "x.jsonl",
+            "x.gz",
+            "x.xz",
+        ] {
+            assert!(!check(Holds::Records, name), "{name}");
+        }
+        for name in ["x.csv", "x.jsonl.zst", "x", "x.txt", "x.bz2", "x.log"] {
+            assert!(check(Holds::Lines, name), "{name}");
+        }
+        for name in ["x.npy", "x.npz", "x.parquet", "x.arrow", "x.lz4"] {
+            assert!(!check(Holds::Lines, name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_placeholder_that_is_none_is_an_error_unless_it_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let check = |name: &str| check_placeholders(&dir.path().join(name), &[PLACEHOLDER]);
+        let error = check("x-{drives}.bin").unwrap_err();
+        assert!(error.next_step().unwrap().contains("{drive}"), "{error}");
+        assert!(check("x-{drive}.bin").is_ok());
+        assert!(check("x-{1,2}.bin").is_ok());
+        assert!(check("x-{.bin").is_ok());
+        assert!(check("{drive}/{part}").is_err());
+        fs::create_dir(dir.path().join("{here}")).unwrap();
+        assert!(check("{here}/x").is_ok());
     }
 }

@@ -100,13 +100,13 @@ pub fn counted_header(item: &Decided) -> Result<NpyHeader> {
 /// # Errors
 /// Usage if it is unknown, if files disagree, or if a file holds no whole number of records.
 pub fn decide(request: &TypeRequest, inputs: &[Input]) -> Result<Decided> {
-    if let Some(packed) = inputs.iter().find(|input| input.is_packed) {
-        return Err(Error::usage(CHOOSE, "the file is compressed")
-            .path(&packed.source.name)
-            .hint("unpack it first: only lines are read packed"));
+    let from_caller = named(request)?;
+    for input in inputs {
+        let (name, is_typed) = (&input.source.name, from_caller.is_some());
+        input.content.check_records(name, is_typed)?;
     }
     let first = inputs.iter().find_map(|input| input.npy.as_ref());
-    let decided = match (named(request)?, first) {
+    let decided = match (from_caller, first) {
         (Some(named), _) => named,
         (None, Some(header)) => match request.keys.is_empty() {
             true => header.format.clone().into(),
@@ -192,14 +192,7 @@ fn unknown(inputs: &[Input]) -> Error {
     let Some(input) = inputs.first() else {
         return error;
     };
-    let fitting: Vec<String> = SUGGESTED
-        .iter()
-        .filter_map(|name| {
-            let format = RecordFormat::parse_type(name).ok()?;
-            let records = format.records_in(input.data_bytes).ok()?;
-            Some(format!("{name} ({} records)", units::count(records)))
-        })
-        .collect();
+    let fitting = fitting(input.data_bytes);
     let size = units::count(input.data_bytes);
     let hint = match fitting.as_slice() {
         _ if input.data_bytes == 0 => {
@@ -217,6 +210,16 @@ fn unknown(inputs: &[Input]) -> Error {
     error.path(&input.source.name).hint(hint)
 }
 
+/// The types of records of which a file of `data_bytes` would hold a whole number.
+pub(crate) fn fitting(data_bytes: u64) -> Vec<String> {
+    let fits = SUGGESTED.iter().filter_map(|name| {
+        let format = RecordFormat::parse_type(name).ok()?;
+        let records = format.records_in(data_bytes).ok()?;
+        Some(format!("{name} ({})", units::counted(records, "record")))
+    });
+    fits.collect()
+}
+
 /// The error for streams: their size suggests nothing.
 pub fn unknown_of_stream(name: &Path) -> Error {
     Error::usage(CHOOSE, "the type of the records is not known")
@@ -227,6 +230,7 @@ pub fn unknown_of_stream(name: &Path) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::content::Content;
     use crate::inputs::Source;
 
     fn input(name: &str, data_bytes: u64, npy: Option<&str>) -> Input {
@@ -242,7 +246,7 @@ mod tests {
             header_bytes: 0,
             data_bytes,
             npy: npy.map(header),
-            is_packed: false,
+            content: Content::Plain { has_nuls: true },
         }
     }
 

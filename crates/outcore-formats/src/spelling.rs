@@ -71,7 +71,15 @@ const WORDS: [&str; 7] = [
     "drives.toml",
 ];
 /// Longer texts that have no option in them, or not in this form.
-const PHRASES: [(&str, &str); 8] = [
+const PHRASES: [(&str, &str); 10] = [
+    (
+        "with --lines its bytes are lines",
+        "with lines=\"any\" its bytes are lines",
+    ),
+    (
+        "name an output that ends in .npy, or give --type",
+        "leave lines=True out",
+    ),
     ("a smaller count with -n", "a smaller count"),
     ("`outcore gen gensort`", "`outcore.gen(\"gensort\", ...)`"),
     ("`outcore gen --help`", "`help(outcore.gen)`"),

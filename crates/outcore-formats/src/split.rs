@@ -1,12 +1,16 @@
 //! Files cut into parts of whole lines or records.
 //!
-//! Contract: one pass over the input, and for a number of parts no look at bytes but at the borders of
-//! parts. The parts grow in a private directory and appear together at the end, by one commit record:
-//! all of them or none. What is compressed by name is packed. Memory: a few blocks of 1 MiB.
+//! Contract: one pass over the input. A number of parts of records differ by one record at most; of lines,
+//! each lies in the part in which its first byte would, if all parts were equally long. The parts grow in
+//! a private directory and appear together at the end, by one commit record: all of them or none. Parts
+//! of records have the header of an array of NumPy if they are named so, each with its own number of rows;
+//! parts of lines are compressed if they are named so. Names sort as the parts do. Memory: a few blocks of
+//! 1 MiB.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use outcore::data::NpyHeader;
 use outcore::drive::PrivateDir;
 use outcore::job::Job;
 use outcore::volume::output::parent_of;
@@ -14,11 +18,14 @@ use outcore::{Error, Result};
 
 use crate::blocks::BlockWriter;
 use crate::inputs::{FileKey, key_of};
+use crate::output::{Holds, check_placeholders};
 use crate::text::compress::{Compression, Encoder};
 use crate::text::reader::{Frame, RecordReader};
 
 /// What stands for the number of a part in its name.
 pub const PLACEHOLDER: &str = "{part}";
+/// The numbers of so few parts have as many digits as those of more.
+const PARTS_MIN: u64 = 100;
 /// More parts are a mistake.
 const PARTS_MAX: u64 = 100_000;
 const SPLIT: &str = "split";
@@ -44,14 +51,16 @@ pub struct SplitRequest<'a> {
     pub replace: bool,
     /// Files that no part may take the place of.
     pub inputs: Vec<FileKey>,
+    /// The header of parts that are arrays of NumPy.
+    pub header: Option<NpyHeader>,
 }
 
 impl SplitRequest<'_> {
     /// Refuses what makes no sense, before anything is read.
     ///
     /// # Errors
-    /// Usage for names that are all the same, and for no parts or too many.
-    pub fn check(&self) -> Result<()> {
+    /// Usage for names that are all the same or promise other contents, and for no parts or too many.
+    pub fn check(&self, holds: Holds) -> Result<()> {
         let refuse = |cause: &str, hint: &str| Err(Error::usage(SPLIT, cause).hint(hint));
         if !self.pattern.contains(PLACEHOLDER) {
             return refuse(
@@ -59,6 +68,8 @@ impl SplitRequest<'_> {
                 "put {part} into the name, as in part-{part}.txt",
             );
         }
+        check_placeholders(Path::new(self.pattern), &[PLACEHOLDER])?;
+        holds.check_name(Path::new(self.pattern))?;
         match self.cut {
             Cut::Parts(0) | Cut::Records(0) => {
                 refuse("there is nothing to split into 0", "give at least 1")
@@ -84,15 +95,59 @@ pub fn split(
     data_bytes: u64,
     request: SplitRequest<'_>,
 ) -> Result<(u64, Vec<PathBuf>)> {
-    request.check()?;
-    let cut = request.cut;
+    let (cut, records) = match frame {
+        Frame::Terminator(_) => {
+            request.check(Holds::Lines)?;
+            (request.cut, None)
+        }
+        Frame::Bytes(record_bytes) => {
+            request.check(Holds::Records)?;
+            (request.cut, Some(data_bytes / record_bytes as u64))
+        }
+    };
     let mut parts = Parts::new(job, request)?;
     job.control.begin_phase(SPLIT, data_bytes);
-    let records = match cut {
-        Cut::Parts(count) => by_place(reader, frame, data_bytes, count, &mut parts)?,
-        Cut::Records(count) => by_count(reader, frame, count, &mut parts)?,
+    let records = match (cut, records) {
+        (Cut::Parts(count), None) => by_place(reader, frame, data_bytes, count, &mut parts)?,
+        (Cut::Parts(count), Some(records)) => {
+            let border =
+                |part: u64| (u128::from(records) * u128::from(part) / u128::from(count)) as u64;
+            let lens = (0..count).map(|part| border(part + 1) - border(part));
+            by_lens(reader, frame, lens, &mut parts)?
+        }
+        (Cut::Records(len), None) => by_count(reader, frame, len, &mut parts)?,
+        (Cut::Records(len), Some(records)) => {
+            let lens = (0..records.div_ceil(len)).map(|part| len.min(records - part * len));
+            by_lens(reader, frame, lens, &mut parts)?
+        }
     };
     Ok((records, parts.publish()?))
+}
+
+/// So many records a part, as many as there are.
+fn by_lens(
+    reader: &mut RecordReader<'_>,
+    frame: Frame,
+    lens: impl Iterator<Item = u64>,
+    parts: &mut Parts<'_>,
+) -> Result<u64> {
+    let mut records = 0;
+    for len in lens {
+        parts.begin(len)?;
+        for _ in 0..len {
+            let Some(record) = reader.next_record()? else {
+                return Err(Error::corrupt(SPLIT, "an input became shorter")
+                    .hint("do not change inputs while they are read"));
+            };
+            parts.put(record, frame)?;
+            records += 1;
+        }
+    }
+    match reader.next_record()? {
+        None => Ok(records),
+        Some(_) => Err(Error::corrupt(SPLIT, "an input became longer")
+            .hint("do not change inputs while they are read")),
+    }
 }
 
 /// A record belongs to the part in which its first byte lies.
@@ -106,10 +161,10 @@ fn by_place(
     let border_bytes =
         |part: u64| (u128::from(data_bytes) * u128::from(part) / u128::from(count)) as u64;
     let (mut records, mut at_bytes, mut part) = (0, 0, 0);
-    parts.begin()?;
+    parts.begin(0)?;
     while let Some(record) = reader.next_record()? {
         while part + 1 < count && at_bytes >= border_bytes(part + 1) {
-            parts.begin()?;
+            parts.begin(0)?;
             part += 1;
         }
         at_bytes += record.len() as u64 + u64::from(matches!(frame, Frame::Terminator(_)));
@@ -117,7 +172,7 @@ fn by_place(
         records += 1;
     }
     for _ in part + 1..count {
-        parts.begin()?;
+        parts.begin(0)?;
     }
     Ok(records)
 }
@@ -131,7 +186,7 @@ fn by_count(
     let mut records = 0;
     while let Some(record) = reader.next_record()? {
         if records % part_records == 0 {
-            parts.begin()?;
+            parts.begin(0)?;
         }
         parts.put(record, frame)?;
         records += 1;
@@ -146,7 +201,9 @@ struct Parts<'a> {
     /// Whether parts may take the place of files that are none of the inputs.
     replace: bool,
     inputs: Vec<FileKey>,
-    digits: usize,
+    header: Option<NpyHeader>,
+    /// How many parts there will be at least.
+    known: u64,
     dir: PrivateDir,
     current: Option<Encoder<BlockWriter>>,
     staged: Vec<PathBuf>,
@@ -159,6 +216,7 @@ impl<'a> Parts<'a> {
             cut,
             replace,
             inputs,
+            header,
         } = request;
         let parent = parent_of(Path::new(pattern));
         if parent.to_string_lossy().contains(PLACEHOLDER) {
@@ -176,7 +234,8 @@ impl<'a> Parts<'a> {
             pattern,
             replace,
             inputs,
-            digits: (known.max(100) - 1).to_string().len(),
+            header,
+            known,
             dir: job.device.make_private_dir(parent)?,
             current: None,
             staged: Vec::new(),
@@ -205,16 +264,23 @@ impl<'a> Parts<'a> {
     }
 
     fn name(&self, part: usize) -> PathBuf {
-        let number = format!("{part:0width$}", width = self.digits);
+        // Of so many lines each, the number of parts is known at the end, when they get their names.
+        let parts = self.known.max(self.staged.len() as u64).max(PARTS_MIN);
+        let digits = (parts - 1).to_string().len();
+        let number = format!("{part:0digits$}");
         PathBuf::from(self.pattern.replace(PLACEHOLDER, &number))
     }
 
-    /// Ends the part that is being written and begins the next.
-    fn begin(&mut self) -> Result<()> {
+    /// Ends the part that is being written and begins the next, with a header that tells of `rows` records
+    /// where it has one.
+    fn begin(&mut self, rows: u64) -> Result<()> {
         self.end()?;
         self.check(self.staged.len())?;
         let path = self.dir.path().join(format!("part-{}", self.staged.len()));
-        let writer = BlockWriter::create(self.job, &path, u64::MAX)?;
+        let mut writer = BlockWriter::create(self.job, &path, u64::MAX)?;
+        if let Some(header) = &self.header {
+            writer.put(&header.encode(rows))?;
+        }
         let compression = Compression::of(Path::new(self.pattern));
         self.current = Some(Encoder::new(compression, writer)?);
         self.staged.push(path);

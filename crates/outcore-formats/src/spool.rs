@@ -3,20 +3,22 @@
 //!
 //! Contract: a [`Spool`] is a private directory on a scratch drive with one file a stream; dropping
 //! it removes them. Copies are written by a [`BlockWriter`]. One ends with the stream, at the limit on
-//! scratch (an error), or within 50 ms of a cancellation, even while the stream is silent.
+//! scratch (an error), or within 50 ms of a cancellation, even while the stream is silent. What a stream
+//! holds, or a compressed file, is looked at before it is copied ([`crate::content`]).
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::io::{Cursor, Read};
 use std::path::Path;
 
 use outcore::drive::PrivateDir;
 use outcore::job::Job;
 use outcore::{Error, Result};
-use rustix::io::Errno;
 
 use crate::blocks::BlockWriter;
-use crate::inputs::{Input, Source, is_ready, key_of, open_stream};
+use crate::content::{Content, HEAD_BYTES, Recognition};
+use crate::inputs::{Input, Source, StreamReader, key_of};
 use crate::means::{Means, default_scratch_dir};
+use crate::records;
 use crate::text::compress::{Compression, Decoder};
 
 /// The phase's name in progress.
@@ -63,35 +65,64 @@ impl Spool {
         Spool::make(job, &dir, means.scratch_limit_bytes())
     }
 
-    /// Copies a stream; gives the copy as a source. `check` sees the first bytes before more is
-    /// read than fits a block.
+    /// Copies a stream of records, whose type `is_known` unless its header tells it; gives the copy as a
+    /// source.
     ///
     /// # Errors
-    /// What reading, `check` or the drive fails with; [`Kind::NoSpace`](outcore::Kind::NoSpace) at
-    /// the limit.
-    pub fn copy(
-        &mut self,
-        job: &Job,
-        source: &Source,
-        check: impl FnOnce(&[u8]) -> Result<()>,
-    ) -> Result<Source> {
-        let stream = open_stream(source)?;
+    /// What reading or the drive fails with; usage for what holds no records;
+    /// [`Kind::NoSpace`](outcore::Kind::NoSpace) at the limit.
+    pub fn copy_records(&mut self, job: &Job, source: &Source, is_known: bool) -> Result<Source> {
         self.fill(job, source, |writer| {
-            copy_stream(job, &stream, check, writer)
+            let mut stream = StreamReader::open(source, &job.control)?;
+            let head = read_head(job, &mut stream)?;
+            let content = Content::of(&head);
+            content.check_records(&source.name, is_known)?;
+            if !is_known && content != Content::Array {
+                return Err(records::unknown_of_stream(&source.name));
+            }
+            copy_all(job, &mut Cursor::new(head).chain(stream), writer)
         })
     }
 
-    /// Unpacks a compressed file; gives the copy as a source.
+    /// Copies a stream of lines, unpacked where it is compressed; gives the copy as a source.
     ///
     /// # Errors
-    /// A stream that is torn or broken, with its offset; what the drive fails with.
+    /// As [`Spool::copy_records`] and [`Spool::unpack`].
+    pub fn copy_lines(
+        &mut self,
+        job: &Job,
+        source: &Source,
+        recognition: Recognition,
+    ) -> Result<Source> {
+        self.fill(job, source, |writer| {
+            let mut stream = StreamReader::open(source, &job.control)?;
+            let head = read_head(job, &mut stream)?;
+            let content = Content::of(&head);
+            recognition.check_lines(&source.name, content, false)?;
+            let mut all = Cursor::new(head).chain(stream);
+            match recognition.packed(&source.name, content) {
+                Some(compression) => unpack(job, source, (compression, recognition), all, writer),
+                None => copy_all(job, &mut all, writer),
+            }
+        })
+    }
+
+    /// Unpacks a compressed file of lines; gives the copy as a source.
+    ///
+    /// # Errors
+    /// A stream that is torn or broken, with its offset; what is no lines; what the drive fails with.
     pub fn unpack(
         &mut self,
         job: &Job,
         source: &Source,
-        compression: Compression,
+        how: (Compression, Recognition),
     ) -> Result<Source> {
-        self.fill(job, source, |writer| unpack(source, compression, writer))
+        self.fill(job, source, |writer| {
+            let opened = File::open(&source.path);
+            let file =
+                opened.map_err(|error| Error::io("open input", &error).path(&source.name))?;
+            unpack(job, source, how, file, writer)
+        })
     }
 
     /// Adds a file that `write` fills with what `source` holds; gives it in its stead.
@@ -126,9 +157,8 @@ impl Spool {
     }
 }
 
-/// The inputs, with those unpacked whose names say that they are compressed: to the first drive that
-/// is named, or to the default one for an output in `beside`. What was unpacked lives as long as
-/// `spool`.
+/// The inputs, with those unpacked that are compressed: to the first drive that is named, or to the
+/// default one for an output in `beside`. What was unpacked lives as long as `spool`.
 ///
 /// # Errors
 /// As [`Spool::make`] and [`Spool::unpack`].
@@ -136,11 +166,11 @@ pub fn unpack_packed(
     job: &Job,
     means: &Means,
     beside: &Path,
-    inputs: Vec<Input>,
+    (inputs, recognition): (Vec<Input>, Recognition),
     spool: &mut Option<Spool>,
 ) -> Result<Vec<Input>> {
     let unpacked = inputs.into_iter().map(|input| {
-        let Some(compression) = Compression::of(&input.source.path) else {
+        let Some(compression) = recognition.packed(&input.source.name, input.content) else {
             return Ok(input);
         };
         let spool = match spool {
@@ -148,59 +178,68 @@ pub fn unpack_packed(
             None => spool.insert(Spool::beside(job, means, beside)?),
         };
         let before_bytes = spool.bytes;
-        let source = spool.unpack(job, &input.source, compression)?;
+        let source = spool.unpack(job, &input.source, (compression, recognition))?;
         Ok(Input {
             source,
             header_bytes: 0,
             data_bytes: spool.bytes - before_bytes,
             npy: None,
-            is_packed: false,
+            content: Content::Plain { has_nuls: false },
         })
     });
     unpacked.collect()
 }
 
-/// Copies a stream to its end, in whole blocks.
-fn copy_stream(
-    job: &Job,
-    stream: &OwnedFd,
-    check: impl FnOnce(&[u8]) -> Result<()>,
-    writer: &mut BlockWriter,
-) -> Result<()> {
-    let mut check = Some(check);
+/// What tells what a stream holds: its first bytes, or all of it.
+fn read_head(job: &Job, stream: &mut StreamReader<'_>) -> Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let read = stream.take(HEAD_BYTES as u64).read_to_end(&mut head);
+    read.map_err(|error| stopped_or(job, Error::io("read input", &error)))?;
+    Ok(head)
+}
+
+/// The interruption, where there is one that made a read fail.
+fn stopped_or(job: &Job, error: Error) -> Error {
+    job.control.check().err().unwrap_or(error)
+}
+
+/// Copies a stream to its end.
+fn copy_all(job: &Job, stream: &mut impl Read, writer: &mut BlockWriter) -> Result<()> {
     loop {
-        let room = writer.room()?.len();
-        let mut got_bytes = 0;
-        while got_bytes < room {
-            job.control.check()?;
-            if !is_ready(stream)? {
-                writer.settle(false)?;
-                continue;
-            }
-            match rustix::io::read(stream, &mut writer.room()?[got_bytes..]) {
-                Ok(0) => break,
-                Ok(got) => got_bytes += got,
-                Err(Errno::INTR | Errno::AGAIN) => {}
-                Err(errno) => return Err(Error::errno("read input", errno.raw_os_error())),
-            }
-        }
-        if let Some(check) = check.take() {
-            check(&writer.room()?[..got_bytes])?;
-        }
-        writer.advance(got_bytes)?;
-        if got_bytes < room {
-            return Ok(());
+        job.control.check()?;
+        let read = stream.read(writer.room()?);
+        match read.map_err(|error| stopped_or(job, Error::io("read input", &error)))? {
+            0 => return Ok(()),
+            got => writer.advance(got)?,
         }
     }
 }
 
-/// Unpacks a file to its end.
-fn unpack(source: &Source, compression: Compression, writer: &mut BlockWriter) -> Result<()> {
-    let opened = File::open(&source.path);
-    let file = opened.map_err(|error| Error::io("open input", &error).path(&source.name))?;
-    let mut decoder = Decoder::new(compression, file)?;
+/// Unpacks to the end.
+fn unpack(
+    job: &Job,
+    source: &Source,
+    (compression, recognition): (Compression, Recognition),
+    packed: impl Read,
+    writer: &mut BlockWriter,
+) -> Result<()> {
+    let memory_bytes = job.options.memory_bytes;
+    let mut decoder = Decoder::new(compression, packed, memory_bytes)?;
+    let mut is_first = true;
     loop {
-        let got_bytes = decoder.read(writer.room()?)?;
+        let room = writer.room()?;
+        let mut got_bytes = 0;
+        while got_bytes < room.len() {
+            let more = decoder.read(&mut room[got_bytes..]);
+            match more.map_err(|error| stopped_or(job, error))? {
+                0 => break,
+                more => got_bytes += more,
+            }
+        }
+        if std::mem::take(&mut is_first) {
+            let head = &room[..got_bytes.min(HEAD_BYTES)];
+            recognition.check_unpacked(&source.name, head, !source.is_stream())?;
+        }
         if got_bytes == 0 {
             return Ok(());
         }

@@ -3,12 +3,14 @@
 //! Contract: a [`Staging`] makes a private directory on the first drive of a volume and gives a path in it
 //! for each dataset that a job reads or writes; the directory is removed with it, or swept by the next run.
 //! What the engine alone reads is a stand-in (see [`volumes::stand_in`]), the rest a copy; so are
-//! compressed text, which is unpacked where it lies, and files inside of one. What the engine publishes is a sealed dataset as it is
+//! compressed text, by name or content, which is unpacked where it lies, and files inside of one. What the engine publishes is a sealed dataset as it is
 //! published ([`DatasetFiles::means`]); what a job makes otherwise (compressed text, say) is a file, that
 //! [`Staging::finish`] puts. A volume is needed only where a dataset is named.
 //!
 //! Bounds: room for copies on the first drive.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,8 +21,8 @@ use outcore::volume::dataset::transfer;
 use outcore::volume::dataset::{DatasetVolume, Named, Watch};
 use outcore::{Error, Result};
 
+use crate::content::{Content, HEAD_BYTES, Recognition};
 use crate::means::{Means, MeansRequest};
-use crate::text::compress::Compression;
 use crate::volumes::{self, DatasetFiles};
 
 /// A copy to be made, watched as it is told.
@@ -113,16 +115,14 @@ impl Staging {
     pub fn input(&mut self, name: &Path, reads: Reads, copy: &Copy<'_>) -> Result<PathBuf> {
         let named = volumes::named(name)?;
         let path = self.path_for(name, &named)?;
-        let is_plain = Compression::of(&path).is_none();
-        let is_in_place = match reads {
-            Reads::Head => true,
-            Reads::ByEngine => is_plain,
-            Reads::Otherwise => false,
-        };
-        if is_in_place && volumes::is_one_file(&self.volume, &named)? {
+        if reads != Reads::Otherwise && volumes::is_one_file(&self.volume, &named)? {
             volumes::stand_in(&self.volume, &named, &path, &self.budget)?;
-            self.inputs.push((path.clone(), named.dataset));
-            return Ok(path);
+            if reads == Reads::Head || !is_packed(&path)? {
+                self.inputs.push((path.clone(), named.dataset));
+                return Ok(path);
+            }
+            std::fs::remove_file(&path)
+                .map_err(|error| Error::io("remove stand-in", &error).path(&path))?;
         }
         copy(volumes::bytes_of(&self.volume, name), &|watch| {
             let means = self.transfer(watch);
@@ -190,6 +190,16 @@ impl Staging {
         }
         Ok(())
     }
+}
+
+/// Whether the file at `path`, or its stand-in, would be unpacked before its lines are read.
+fn is_packed(path: &Path) -> Result<bool> {
+    let mut head = Vec::new();
+    let file = File::open(path);
+    let read = file.and_then(|file| file.take(HEAD_BYTES as u64).read_to_end(&mut head));
+    read.map_err(|error| Error::io("look at stand-in", &error).path(path))?;
+    let packed = Recognition::default().packed(path, Content::of(&head));
+    Ok(packed.is_some())
 }
 
 impl DatasetFiles {

@@ -26,9 +26,8 @@ use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
 use outcore_formats::blocks::BlockReader;
 use outcore_formats::inputs::{Source, Streams};
-use outcore_formats::output::{self, Target};
+use outcore_formats::output::{self, Holds, Target};
 use outcore_formats::split::{Cut, SplitRequest, split};
-use outcore_formats::text::compress::Compression;
 use outcore_formats::text::reader::{Frame, RecordReader};
 use outcore_formats::text::sample::choose;
 use pyo3::prelude::*;
@@ -181,18 +180,29 @@ pub(crate) fn partition(
                     .hint("name files, and put them on the volume"),
             );
         }
+        for path in &to.outputs {
+            output::check_placeholders(path, &["{part}"])?;
+        }
         let target = Target::Shards {
             paths: to.outputs.clone(),
             manifest: to.manifest.clone(),
         };
         let sources: Vec<Source> = stage.inputs.iter().map(|i| i.source.clone()).collect();
-        output::check_new(&target, &sources, to.force)?;
+        output::check_new(&target, &sources, to.force, Holds::Records)?;
         stage.beside = target.dir();
         settled(&mut stage, run)?;
+        let header = match to.outputs.first() {
+            Some(path) => {
+                let decided = stage.records()?.decided();
+                output::header_for(&Target::File(path.clone()), &[], &decided)?
+            }
+            None => None,
+        };
         let files = BucketFiles {
             paths: to.outputs,
             manifest: to.manifest,
             replace: to.force,
+            header,
         };
         let table = &stage.records()?.table;
         let job = stage.job(run)?;
@@ -229,7 +239,12 @@ pub(crate) fn write(
         stage.stage_output(&mut to.output, to.force, run)?;
         let sources: Vec<Source> = stage.inputs.iter().map(|i| i.source.clone()).collect();
         let (name, specs) = (Some(to.output.as_path()), stage.means.specs());
-        let target = output::choose_new(name, &sources, specs, to.force, Streams::Refused)?;
+        let holds = match stage.items() {
+            Items::Records(_) => Holds::Records,
+            Items::Lines => Holds::Lines,
+        };
+        let how = (Streams::Refused, holds);
+        let target = output::choose_new(name, &sources, specs, to.force, how)?;
         stage.beside = target.dir();
         stage.take_steps(Mode::Run, run)?;
         let header = match stage.written()? {
@@ -269,11 +284,11 @@ pub(crate) fn count_lines(
         let mut lines = 0;
         let mut plain = Vec::new();
         for (input, file) in stage.inputs.iter().zip(stage.files()) {
-            if Compression::of(&input.source.path).is_some() {
+            if stage.packed(input).is_some() {
                 let sources = vec![input.source.clone()];
                 let job = stage.job(run)?;
                 let frame = Frame::Terminator(stage.terminator);
-                let mut reader = RecordReader::new(&job, sources, frame);
+                let mut reader = RecordReader::new(&job, sources, frame, stage.recognition);
                 while reader.next_record()?.is_some() {
                     lines += 1;
                 }
@@ -342,8 +357,9 @@ pub(crate) fn split_lines(
             cut,
             replace: force,
             inputs: stage.inputs.iter().filter_map(|i| i.source.key).collect(),
+            header: None,
         };
-        what.check()?;
+        what.check(Holds::Lines)?;
         stage.beside = parent_of(Path::new(&pattern)).to_path_buf();
         settled(&mut stage, run)?;
         if matches!(cut, Cut::Parts(_)) {
@@ -366,7 +382,8 @@ pub(super) fn line_reader<'a>(stage: &Stage, job: &'a Job) -> Result<RecordReade
         Items::Lines => {
             let sources = stage.inputs.iter().map(|input| input.source.clone());
             let frame = Frame::Terminator(stage.terminator);
-            Ok(RecordReader::new(job, sources.collect(), frame))
+            let sources = sources.collect();
+            Ok(RecordReader::new(job, sources, frame, stage.recognition))
         }
         Items::Records(_) => Err(Error::usage("read dataset", "it has records, not lines")
             .hint("open it with lines=True")),

@@ -41,6 +41,8 @@ pub(crate) struct Dataset {
     inputs: Vec<PathBuf>,
     records: request::Records,
     lines: bool,
+    /// Lines, whatever the files look like.
+    insists: bool,
     /// What ends a line.
     terminator: u8,
     count: Option<u64>,
@@ -76,6 +78,16 @@ pub(crate) enum Step {
     Unique(UniqueStep),
     #[pyo3(transparent)]
     Scan(ScanStep),
+}
+
+impl Step {
+    /// The byte between fields of lines, where the step has one.
+    fn separator(&self) -> Option<u8> {
+        match self {
+            Step::SortLines(step) => step.separator,
+            _ => None,
+        }
+    }
 }
 
 /// Keeps some items.

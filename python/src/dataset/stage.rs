@@ -26,20 +26,20 @@ use outcore::data::{NpyHeader, RecordFormat};
 use outcore::drive::PrivateDir;
 use outcore::job::Job;
 use outcore::{Error, Result};
+use outcore_formats::content::Recognition;
 use outcore_formats::inputs::{self, Input, Streams};
 use outcore_formats::job::{settle_shuffle, settle_sort};
 use outcore_formats::means::{Means, default_scratch_dir};
 use outcore_formats::output::Target;
 use outcore_formats::records::{self, Decided};
-use outcore_formats::spool::{Spool, unpack_packed};
+use outcore_formats::spool::Spool;
 use outcore_formats::staging::Reads;
-use outcore_formats::text::compress::Compression;
 
 use super::ending::{self, Ending, LinesHow};
 use super::{Call, CallStep, Dataset, Raised, Step};
 use crate::datasets::{Datasets, Use};
 use crate::jobs::no_pipe;
-use crate::request;
+use crate::request::{self, recognition};
 use crate::run::Run;
 
 /// Whether steps that need all items are run.
@@ -102,6 +102,8 @@ pub(super) struct Stage {
     pub(super) inputs: Vec<Input>,
     /// What ends a line.
     pub(super) terminator: u8,
+    /// What of the files may be taken for lines; anything of what was made here.
+    pub(super) recognition: Recognition,
     items: Items,
     ending: Option<Ending>,
     steps: std::vec::IntoIter<Step>,
@@ -142,7 +144,13 @@ impl Stage {
             Some(_) => Vec::new(),
             None => inputs::find(&request.inputs, Streams::Refused)?,
         };
-        let looked: Result<Vec<Input>> = sources.into_iter().map(inputs::look).collect();
+        let separator = request.steps.iter().find_map(Step::separator);
+        let recognition = recognition(request.insists, request.terminator, separator);
+        let look = |source| match request.lines {
+            true => inputs::look_at_lines(source, recognition),
+            false => inputs::look(source),
+        };
+        let looked: Result<Vec<Input>> = sources.into_iter().map(look).collect();
         let inputs = looked?;
         let items = match (request.lines, request.count) {
             (true, _) => Items::Lines,
@@ -173,6 +181,7 @@ impl Stage {
             datasets,
             inputs,
             terminator: request.terminator,
+            recognition,
             items,
             ending: None,
             steps: request.steps.into_iter(),
@@ -311,7 +320,7 @@ impl Stage {
     /// How a step would be done; of one that reads what others make, what it does.
     fn plan_of(&self, ending: &Ending, run: &Run) -> Result<String> {
         let text = self.text_of(ending);
-        let is_packed = |input: &Input| Compression::of(&input.source.path).is_some();
+        let is_packed = |input: &Input| self.packed(input).is_some();
         let is_refined = match &self.items {
             Items::Records(records) => records.is_refined,
             Items::Lines => self.inputs.iter().any(is_packed),
@@ -483,7 +492,16 @@ impl Stage {
 
     /// The next passes read what was written to `target`.
     fn turn_to(&mut self, target: Target, done: Done) -> Result<()> {
-        self.inputs = inputs::open_files(target.files())?;
+        self.recognition = Recognition::ANYTHING;
+        let sources = inputs::find(target.files(), Streams::Refused)?;
+        let look = |source| match self.items {
+            Items::Lines => inputs::look_at_lines(source, Recognition::ANYTHING),
+            Items::Records(_) => inputs::look(source),
+        };
+        self.inputs = sources
+            .into_iter()
+            .map(look)
+            .collect::<Result<Vec<Input>>>()?;
         let done = self.done(done);
         self.done_before = done;
         Ok(())
@@ -515,20 +533,6 @@ impl Stage {
             },
             false => Target::File(paths.swap_remove(0)),
         })
-    }
-
-    /// Unpacks what is compressed to scratch.
-    pub(super) fn unpack_files(&mut self, run: &Run) -> Result<()> {
-        let inputs = std::mem::take(&mut self.inputs);
-        let (means, beside) = (&self.means, &self.beside);
-        let job = run.job(means, Vec::new());
-        self.inputs = unpack_packed(&job, means, beside, inputs, &mut self.spool)?;
-        Ok(())
-    }
-
-    /// The error with the name that the caller knows of a file that was unpacked.
-    fn explain(&self, error: Error) -> Error {
-        inputs::explain(self.inputs.iter().map(|input| &input.source), error)
     }
 
     /// What is unpacked counts as scratch.

@@ -119,17 +119,17 @@ pub(crate) struct UniqueArgs {
 
 /// Cut files into parts of whole lines or records
 ///
-/// The parts, one behind the other, are the input. With -n a line belongs to the part in which its
-/// first byte lies, as with `split -n l/K`, so that parts are nearly equally long and some may be
-/// empty. All parts appear at the end, or none.
+/// The parts, one behind the other, are the input. With -n parts of records differ by one record at most,
+/// and a line belongs to the part in which its first byte lies, as with `split -n l/K`, so that parts are
+/// nearly equally long and some may be empty. All parts appear at the end, or none.
 #[derive(Debug, Args)]
 #[command(after_long_help = SPLIT_EXAMPLES)]
 pub(crate) struct SplitArgs {
     /// Files to split, one after another as if they were one; standard input if there are none
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Names of the parts, with {part} for their numbers, from 0; compressed if it ends in .gz or
-    /// .zst
+    /// Names of the parts, with {part} for their numbers, from 0. Parts of lines are compressed if it ends
+    /// in .gz, .zst, .bz2 or .xz; parts of records get a header if it ends in .npy
     #[arg(short, long, value_name = "PATTERN")]
     pub(crate) output: String,
     /// How many parts
@@ -202,12 +202,12 @@ pub(crate) struct SampleArgs {
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct FileArgs {
     /// Files, one after another as if they were one: lines, .npy, raw records with --type; - is
-    /// standard input, which is also read where no file is named. Lines that end in .gz or .zst are
-    /// unpacked
+    /// standard input, which is also read where no file is named. Compressed lines (gzip, zstd, bzip2 or
+    /// xz, told by their content) are decompressed
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Where the result goes: a file, compressed if it ends in .gz or .zst and holds lines; or
-    /// standard output, as without it
+    /// Where the result goes: a file, compressed if it ends in .gz, .zst, .bz2 or .xz and holds
+    /// lines; or standard output, as without it
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     /// Replace an output that exists

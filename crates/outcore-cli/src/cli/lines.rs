@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 use outcore::{Error, Result};
+use outcore_formats::content::Recognition;
 use outcore_formats::text::gnu::{GnuSort, Key, Ordering, Place};
 use outcore_formats::text::order::OrderSpec;
 
@@ -280,10 +281,15 @@ pub(crate) enum OnError {
     Skip,
 }
 
-/// How lines end.
+/// That the input is lines, and how they end.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Lines")]
 pub(crate) struct LineArgs {
+    /// The input is lines, whatever it looks like. Without it, files that hold binary data (NULs, Parquet,
+    /// Arrow, .npz, UTF-16, ...) are refused, and .npy files are records. Compressed files (gzip, zstd,
+    /// bzip2, xz, told by their content) are decompressed all the same
+    #[arg(long = "lines", conflicts_with_all = ["format", "record_bytes"], overrides_with = "is_lines")]
+    pub(crate) is_lines: bool,
     /// Lines end with NUL, not newline
     #[arg(short = 'z', long, overrides_with = "zero_terminated")]
     pub(crate) zero_terminated: bool,
@@ -293,6 +299,15 @@ impl LineArgs {
     /// The byte that ends a line.
     pub(crate) fn terminator(self) -> u8 {
         if self.zero_terminated { 0 } else { b'\n' }
+    }
+
+    /// What may be taken for lines, with `separator` between fields.
+    pub(crate) fn recognition(self, separator: Option<u8>) -> Recognition {
+        Recognition {
+            insists_lines: self.is_lines,
+            takes_nuls: self.zero_terminated || separator == Some(0),
+            takes_packed: false,
+        }
     }
 }
 

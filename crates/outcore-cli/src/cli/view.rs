@@ -75,8 +75,8 @@ pub(crate) enum ViewCommand {
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, after_long_help = BUILD_EXAMPLES)]
 pub(crate) struct ViewBuildArgs {
-    /// Files to sort, in order: raw records, .npy, a manifest (.outcore.json) of shards, or lines (.gz
-    /// and .zst are unpacked to scratch); - for standard input, which is copied to scratch first
+    /// Files to sort, in order: raw records, .npy, a manifest (.outcore.json) of shards, or lines
+    /// (compressed ones are decompressed to scratch); - for standard input, which is copied to scratch first
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
     /// The view's directory; its last part is made
@@ -94,9 +94,6 @@ pub(crate) struct ViewBuildArgs {
     /// ranks
     #[arg(short, long, hide = true)]
     pub(crate) unique: bool,
-    /// The input is lines
-    #[arg(long = "lines", help_heading = "Lines", conflicts_with_all = ["format", "record_bytes", "keys"])]
-    pub(crate) is_lines: bool,
     #[command(flatten)]
     pub(crate) order: OrderArgs,
     #[command(flatten)]
@@ -134,7 +131,7 @@ impl ViewBuildArgs {
     /// Whether the input is lines.
     pub(crate) fn takes_lines(&self) -> bool {
         let has_flag = self.order.is_given() || self.text.is_given() || self.lines.zero_terminated;
-        self.is_lines || has_flag
+        self.lines.is_lines || has_flag
     }
 }
 
@@ -150,6 +147,9 @@ pub(crate) struct ViewAppendArgs {
     /// Files to add, or - for standard input
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
+    /// Take the files for lines, whatever they look like, where the view has lines
+    #[arg(long = "lines", help_heading = "Lines")]
+    pub(crate) is_lines: bool,
     #[command(flatten)]
     pub(crate) means: MeansArgs,
     #[command(flatten)]

@@ -11,7 +11,7 @@ use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_formats::inputs::Streams;
 use outcore_formats::job::{GensortRequest, generator};
 use outcore_formats::means::Means;
-use outcore_formats::output::{self, Consent, Target};
+use outcore_formats::output::{self, Consent, Holds, Target};
 use serde_json::json;
 
 use super::Context;
@@ -30,7 +30,8 @@ pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
         replace: false,
     };
     let name = Some(args.output.as_path());
-    let target = output::choose(name, &[], means.specs(), consent, Streams::Taken)?;
+    let how = (Streams::Taken, Holds::Records);
+    let target = output::choose(name, &[], means.specs(), consent, how)?;
     output::check_room_for(
         means.device().as_ref(),
         &target,

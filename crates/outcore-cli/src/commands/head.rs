@@ -17,6 +17,7 @@ use serde_json::json;
 
 use super::Context;
 use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs};
+use crate::cli::lines::LineArgs;
 use crate::cli::{DriveArgs, MeansArgs, RecordArgs, TypeArgs};
 use crate::lines::{LineRequest, Overwrite, Stream};
 use crate::measure::Summary;
@@ -28,7 +29,7 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
     let stream = prepare(
         context,
         &args.files,
-        (&args.record, args.lines.terminator()),
+        (&args.record, args.lines),
         None,
         &args.record_io,
     )?;
@@ -49,7 +50,7 @@ pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
     let stream = prepare(
         context,
         &args.files,
-        (&args.record, args.lines.terminator()),
+        (&args.record, args.lines),
         args.memory_bytes,
         &args.record_io,
     )?;
@@ -74,7 +75,7 @@ fn put(writer: &mut LineWriter, record: &[u8], frame: Frame) -> Result<()> {
 fn prepare(
     context: &Context,
     files: &FileArgs,
-    (record, terminator): (&TypeArgs, u8),
+    (record, lines): (&TypeArgs, LineArgs),
     memory_bytes: Option<u64>,
     record_io: &RecordArgs,
 ) -> Result<Stream> {
@@ -90,8 +91,10 @@ fn prepare(
         record_io,
         force: files.force,
         takes_records: false,
+        recognition: lines.recognition(None),
     };
-    Stream::prepare(context, means, &request, (&record.to_request(), terminator))
+    let what = (&record.to_request(), lines.terminator());
+    Stream::prepare(context, means, &request, what)
 }
 
 /// Runs `work` from reader to writer and tells about it.
@@ -120,7 +123,8 @@ fn run(
         &job.control,
         &[],
         || {
-            let mut reader = RecordReader::new(&job, stream.sources.clone(), stream.frame);
+            let sources = stream.sources.clone();
+            let mut reader = RecordReader::new(&job, sources, stream.frame, stream.recognition);
             let dress = Dress::default();
             let pipe = |path: Option<&Path>| pipe::open(path, &job.control);
             let mut writer = LineWriter::open(&job, &stream.target, files.force, &dress, pipe)?;

@@ -10,7 +10,7 @@ use outcore::algo::shuffle::{
 };
 use outcore::algo::sort::{SortInput, SortOutput};
 use outcore_formats::inputs::{Input, look};
-use outcore_formats::output::{check_room, header_for};
+use outcore_formats::output::{check_room, header_for, loses_header};
 use outcore_formats::records;
 use outcore_formats::text::output::{Dress, Pending};
 use serde_json::{Value, json};
@@ -38,7 +38,8 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
         args.seed,
     )?;
     let types = args.record.to_request();
-    let has_type = format_of(&types, &find(&args.files.inputs)?)?.is_some();
+    let recognition = args.lines.recognition(None);
+    let has_type = format_of(&types, &find(&args.files.inputs)?, recognition)?.is_some();
     let request = LineRequest {
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
@@ -46,10 +47,11 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
         record_io: &args.record_io,
         force: args.files.force,
         takes_records: has_type,
+        recognition,
     };
     let job = LineJob::prepare(context, settings, &request)?;
     let prepared = match has_type {
-        true => prepare_records(args, &job)?,
+        true => prepare_records(context, args, &job)?,
         false => prepare_lines(args, &job)?,
     };
     if args.explain {
@@ -95,7 +97,7 @@ fn prepare_lines(args: &ShuffleArgs, job: &LineJob) -> Result<Prepared> {
     })
 }
 
-fn prepare_records(args: &ShuffleArgs, job: &LineJob) -> Result<Prepared> {
+fn prepare_records(context: &Context, args: &ShuffleArgs, job: &LineJob) -> Result<Prepared> {
     let inputs: Result<Vec<Input>> = job.files.iter().cloned().map(look).collect();
     let inputs = inputs?;
     let decided = records::decide(&args.record.to_request(), &inputs)?;
@@ -105,6 +107,9 @@ fn prepare_records(args: &ShuffleArgs, job: &LineJob) -> Result<Prepared> {
         inputs.iter().map(|input| input.data_bytes).sum(),
     )?;
     let header = header_for(&job.target, &inputs, &decided)?;
+    if let Some(lost) = loses_header(&job.target, &inputs, header.as_ref()) {
+        context.reporter.note(&lost);
+    }
     let control = &job.job.control;
     Ok(Prepared {
         unit: Unit::Records {

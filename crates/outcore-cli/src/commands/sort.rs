@@ -17,7 +17,7 @@ use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_formats::inputs::{self, Input, Source, Streams};
 use outcore_formats::job::settle_sort;
 use outcore_formats::means::{Means, default_scratch_dir, free_bytes};
-use outcore_formats::output::{self, Consent, Target};
+use outcore_formats::output::{self, Consent, Holds, Target};
 use outcore_formats::records::{self, Decided, TypeRequest};
 use outcore_formats::spool::Spool;
 use serde_json::{Value, json};
@@ -113,6 +113,9 @@ fn load_means(args: &SortArgs, is_gnu: bool) -> Result<Means> {
 fn is_lines(args: &SortArgs, is_gnu: bool) -> Result<bool> {
     let is_of_array = |name: &Path| name.extension().is_some_and(|end| end == "npy");
     let has_type = args.record.format.is_some() || args.record.record_bytes.is_some();
+    if args.lines.is_lines {
+        return Ok(true);
+    }
     let has_record_key = args.record.keys.iter().any(|key| key.contains(':'));
     if (is_gnu && !has_type)
         || args.order.is_given()
@@ -172,7 +175,8 @@ fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared>
         (None, true) => Target::Pipe(None),
         (name, _) => {
             let name = name.as_deref();
-            output::choose(name, &sources, means.specs(), consent, Streams::Taken)?
+            let how = (Streams::Taken, Holds::Records);
+            output::choose(name, &sources, means.specs(), consent, how)?
         }
     };
     // Wrong drives are told before a stream is waited for.
@@ -192,6 +196,9 @@ fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared>
     let (inputs, spool) = open_all(context, &request, &means, sources, &target)?;
     let decided = records::decide(&request, &inputs)?;
     let header = output::header_for(&target, &inputs, &decided)?;
+    if let Some(lost) = output::loses_header(&target, &inputs, header.as_ref()) {
+        context.reporter.note(&lost);
+    }
     let options = SortOptions {
         descending: args.descending,
         stable: args.stable,
@@ -249,12 +256,8 @@ pub(crate) fn open_all(
         let input = match input {
             Some(input) => input,
             None => {
-                let check = |first: &[u8]| match is_known || NpyHeader::is_npy(first) {
-                    true => Ok(()),
-                    false => Err(records::unknown_of_stream(&source.name)),
-                };
                 let copied = watch(&context.reporter, interrupt, control, &[], || {
-                    spool.copy(&job, source, check)
+                    spool.copy_records(&job, source, is_known)
                 })?;
                 inputs::look(copied)?
             }

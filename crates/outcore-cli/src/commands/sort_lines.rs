@@ -62,6 +62,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
         record_io: &args.record_io,
         force: args.force,
         takes_records: false,
+        recognition: args.lines.recognition(args.order.separator()?),
     };
     let mut lines = LineJob::prepare(context, means, &request)?;
     let options = LineSortOptions {

@@ -1,13 +1,17 @@
 //! `outcore split`: files cut into parts of whole lines or records.
 //!
-//! Contract: that of [`outcore_formats::split`]. What is compressed by name is unpacked. Streams are copied
+//! Contract: that of [`outcore_formats::split`]. Compressed lines are unpacked. Streams are copied
 //! to scratch for `-n`, since their length must be known.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
+use outcore_formats::content::Recognition;
+use outcore_formats::inputs::{Input, look};
+use outcore_formats::output::{Holds, Target, header_for};
+use outcore_formats::records;
 use outcore_formats::split::{Cut, PLACEHOLDER, SplitRequest, split};
 use outcore_formats::text::reader::{Frame, RecordReader};
 use serde_json::json;
@@ -29,15 +33,18 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
         },
         replace: args.force,
         inputs: Vec::new(),
+        header: None,
     };
-    what.check()?;
+    let types = args.record.to_request();
+    let recognition = args.lines.recognition(None);
+    let format = format_of(&types, &find(&args.inputs)?, recognition)?;
+    let (frame, holds) = match &format {
+        Some(format) => (Frame::Bytes(format.record_bytes()), Holds::Records),
+        None => (Frame::Terminator(args.lines.terminator()), Holds::Lines),
+    };
+    what.check(holds)?;
     check_trace(args)?;
     let settings = means::load(&args.means, &args.drives, None, means::SEED)?;
-    let format = format_of(&args.record.to_request(), &find(&args.inputs)?)?;
-    let frame = match &format {
-        Some(format) => Frame::Bytes(format.record_bytes()),
-        None => Frame::Terminator(args.lines.terminator()),
-    };
     let request = LineRequest {
         inputs: &args.inputs,
         output: None,
@@ -45,18 +52,28 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
         record_io: &args.record_io,
         force: args.force,
         takes_records: format.is_some(),
+        recognition,
     };
     let job = LineJob::prepare(context, settings, &request)?;
+    let mut data_bytes = job.data_bytes;
+    if holds == Holds::Records {
+        let inputs: Result<Vec<Input>> = job.files.iter().cloned().map(look).collect();
+        let inputs = inputs?;
+        let decided = records::decide(&types, &inputs)?;
+        what.header = header_for(&Target::File(PathBuf::from(&args.output)), &[], &decided)?;
+        data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
+    }
     job.begin(context, json!({"output": args.output}));
     let (records, parts) = job.watch(context, || {
         what.inputs = job.sources.iter().filter_map(|source| source.key).collect();
-        let mut reader = RecordReader::new(&job.job, job.files.clone(), frame);
-        split(&job.job, &mut reader, frame, job.data_bytes, what)
+        let files = job.files.clone();
+        let mut reader = RecordReader::new(&job.job, files, frame, Recognition::ANYTHING);
+        split(&job.job, &mut reader, frame, data_bytes, what)
     })?;
     let summary = Summary {
         records,
-        read_bytes: job.data_bytes,
-        written_bytes: job.data_bytes,
+        read_bytes: data_bytes,
+        written_bytes: data_bytes,
         passes: 1,
         ..Summary::since(started)
     };

@@ -27,7 +27,9 @@ const STDIO: &str = "-";
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
     let is_ordered = args.order.is_given() || args.lines.zero_terminated;
-    if let Some(format) = format_of(&args.record.to_request(), &find(&args.files.inputs)?)? {
+    let recognition = args.lines.recognition(args.order.separator()?);
+    let sources = find(&args.files.inputs)?;
+    if let Some(format) = format_of(&args.record.to_request(), &sources, recognition)? {
         if is_ordered {
             let cause = "a type of records beside options for lines";
             return Err(Error::usage("read arguments", cause)
@@ -51,6 +53,7 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
         record_io: &args.record_io,
         force: args.files.force,
         takes_records: false,
+        recognition,
     };
     let lines = LineJob::prepare(context, means, &request)?;
     let options = LineSortOptions {

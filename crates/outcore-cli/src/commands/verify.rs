@@ -17,6 +17,7 @@ use outcore::data::npy::PREFIX_BYTES;
 use outcore::data::{CheckOptions, CheckReport, NpyHeader, RecordFormat};
 use outcore::job::{Control, Job};
 use outcore::{Error, Kind, Result, units};
+use outcore_formats::content::Content;
 use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_formats::inputs::{self, Input, STDIN_NAME, Source, Streams, is_ready, open_stream};
 use outcore_formats::job::{check_text, is_in_order};
@@ -234,7 +235,10 @@ fn decide(
                 header_bytes: 0,
                 data_bytes: 0,
                 npy: stream.header.clone(),
-                is_packed: false,
+                content: match stream.header {
+                    Some(_) => Content::Array,
+                    None => Content::of(&stream.front),
+                },
             }),
         }
     }

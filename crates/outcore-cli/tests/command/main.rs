@@ -7,6 +7,7 @@
 
 mod bench;
 mod conformance;
+mod content;
 mod devices;
 mod errors;
 mod faults;

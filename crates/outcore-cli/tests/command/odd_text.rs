@@ -27,7 +27,7 @@ fn ended(lines: &[Vec<u8>], terminator: u8) -> Vec<u8> {
 
 #[test]
 fn bytes_of_any_kind_are_lines_to_every_command() {
-    for (terminator, flags) in [(b'\n', &[][..]), (0, &["-z"][..])] {
+    for (terminator, flags) in [(b'\n', &["--lines"][..]), (0, &["-z"][..])] {
         let place = Place::new();
         let (text, lines) = garbage(terminator, 5 + u64::from(terminator));
         place.write("in", &text);

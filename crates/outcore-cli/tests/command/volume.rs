@@ -296,6 +296,15 @@ fn commands_on_lines_read_and_write_large_datasets_too() {
     run(&place, &["sort", "@packed.gz", "-o", "got"]).ok();
     place.run(&["sort", "in", "-o", "out"]).ok();
     assert!(place.read("got") == place.read("out"));
+    // What a dataset holds is told by its content, too.
+    place.run(&["sort", "in", "-o", "out.xz"]).ok();
+    run(&place, &["put", "out.xz", "@unnamed"]).ok();
+    run(&place, &["sort", "@unnamed", "-o", "got", "--force"]).ok();
+    assert!(place.read("got") == place.read("out"));
+    place.write("keys", &random_u64(1000, 1));
+    run(&place, &["put", "keys", "@keys"]).ok();
+    let refused = run(&place, &["sort", "@keys", "-o", "@sorted"]);
+    refused.fails(2, &["binary data", "@keys"], "--type");
     assert_eq!(names_in(&place.path("d0")), ["outcore-volume"]);
 }
 

@@ -1,25 +1,37 @@
-//! gzip and Zstandard, by the ends of names.
+//! gzip, Zstandard, bzip2 and xz: unpacked by content, written by the end of a name.
 //!
-//! Contract: a [`Decoder`] reads what `gzip` and `zstd` write, members and frames one after another
-//! included, to the last byte: a stream that is torn or broken is an error with the offset in the
-//! compressed file, never a short text. Zeros behind a member of gzip are padding, as tapes and block
-//! devices leave it, and as `gzip` has it. An [`Encoder`] writes one member or frame; only
-//! [`Encoder::finish`] makes it whole. Memory: 128 KiB and the window of the format (at most 128 MiB
-//! for Zstandard, 8 MiB as it is written here).
+//! Contract: a [`Decoder`] reads what `gzip`, `zstd`, `bzip2` and `xz` write, members, frames and streams
+//! one after another included, to the last byte: a stream that is torn or broken is an error with the
+//! offset in the compressed file, never a short text. Zeros behind a member of gzip are padding, as tapes
+//! and block devices leave it, and as `gzip` has it. An [`Encoder`] writes one member or frame; only
+//! [`Encoder::finish`] makes it whole. Memory of a decoder: 128 KiB and the window of the format, which is
+//! refused where it is larger than the caller allows (4 MiB at most for bzip2); of an encoder 128 KiB
+//! (gzip), 8 MiB (Zstandard, bzip2) or 17 MiB (xz).
 //!
-//! Source: RFC 1952, RFC 8878.
+//! Source: RFC 1952, RFC 8878, the file format of xz 1.2.1.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
+use bzip2::bufread::MultiBzDecoder;
+use bzip2::write::BzEncoder;
 use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
-use outcore::{Error, Result};
+use liblzma::bufread::XzDecoder;
+use liblzma::write::XzEncoder;
+use outcore::{Error, Kind, Result, units};
 
 const BUFFER_BYTES: usize = 128 << 10;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// As `zstd` without options.
 const ZSTD_LEVEL: i32 = 3;
+/// The exponents of windows that Zstandard knows.
+const ZSTD_WINDOWS: std::ops::RangeInclusive<u32> = 10..=31;
+/// `xz` itself takes 6, whose encoder needs 94 MiB: more than a job may use beyond its memory.
+const XZ_LEVEL: u32 = 2;
+/// What stands behind the digit of a bzip2 stream: the begin of a block, or of the end.
+const BZIP2_MARKS: [&[u8]; 2] = [b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"];
+const DECOMPRESS: &str = "decompress";
 
 /// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,31 +40,62 @@ pub enum Compression {
     Gzip,
     /// `.zst`
     Zstd,
+    /// `.bz2`
+    Bzip2,
+    /// `.xz`
+    Xz,
 }
 
 impl Compression {
+    /// Every one there is.
+    pub const ALL: [Compression; 4] = [
+        Compression::Gzip,
+        Compression::Zstd,
+        Compression::Bzip2,
+        Compression::Xz,
+    ];
+
     /// What the end of a name says; nothing for a file that is not compressed.
     pub fn of(name: &Path) -> Option<Self> {
-        match name.extension()?.to_str()? {
-            "gz" => Some(Compression::Gzip),
-            "zst" => Some(Compression::Zstd),
-            _ => None,
-        }
+        let end = name.extension()?.to_str()?;
+        Self::ALL.into_iter().find(|kind| kind.ending() == end)
+    }
+
+    /// What the first bytes of a file say.
+    pub fn begun_by(head: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.begins(head))
     }
 
     /// Whether a file that begins like this is compressed so.
-    pub fn begins(self, prefix: &[u8]) -> bool {
-        let magic: &[u8] = match self {
-            Compression::Gzip => &GZIP_MAGIC,
-            Compression::Zstd => b"\x28\xb5\x2f\xfd",
-        };
-        prefix.starts_with(magic)
+    fn begins(self, head: &[u8]) -> bool {
+        match self {
+            Compression::Gzip => head.starts_with(&GZIP_MAGIC) && head.get(2) == Some(&8),
+            Compression::Zstd => head.starts_with(b"\x28\xb5\x2f\xfd"),
+            Compression::Bzip2 => {
+                matches!(head, [b'B', b'Z', b'h', b'1'..=b'9', rest @ ..]
+                    if BZIP2_MARKS.iter().any(|mark| rest.starts_with(mark)))
+            }
+            Compression::Xz => head.starts_with(b"\xfd7zXZ\0"),
+        }
     }
 
-    fn name(self) -> &'static str {
+    /// The end of the names of such files.
+    fn ending(self) -> &'static str {
+        match self {
+            Compression::Gzip => "gz",
+            Compression::Zstd => "zst",
+            Compression::Bzip2 => "bz2",
+            Compression::Xz => "xz",
+        }
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
         match self {
             Compression::Gzip => "gzip",
             Compression::Zstd => "Zstandard",
+            Compression::Bzip2 => "bzip2",
+            Compression::Xz => "xz",
         }
     }
 }
@@ -131,41 +174,60 @@ fn is_at_end(stream: &mut impl BufRead) -> io::Result<bool> {
 enum Format<R: Read> {
     Gzip(Members<R>),
     Zstd(zstd::Decoder<'static, BufReader<Counted<R>>>),
+    Bzip2(MultiBzDecoder<BufReader<Counted<R>>>),
+    Xz(XzDecoder<BufReader<Counted<R>>>),
 }
 
 /// Text out of a compressed stream.
 pub struct Decoder<R: Read> {
     format: Format<R>,
+    window_bytes_max: u64,
 }
 
 impl<R: Read> Decoder<R> {
-    /// Begins to read.
+    /// Begins to read; a stream that needs a window of more than `window_bytes_max` is refused.
     ///
     /// # Errors
-    /// Memory for the window is not to be had.
-    pub fn new(compression: Compression, inner: R) -> Result<Self> {
+    /// Memory for the decoder is not to be had.
+    pub fn new(compression: Compression, inner: R, window_bytes_max: u64) -> Result<Self> {
         let inner = Counted { inner, bytes: 0 };
+        let buffered = |inner| BufReader::with_capacity(BUFFER_BYTES, inner);
+        let failed = |error| Error::io(DECOMPRESS, &error);
         let format = match compression {
             Compression::Gzip => Format::Gzip(Members::new(inner)),
             Compression::Zstd => {
-                let buffered = BufReader::with_capacity(BUFFER_BYTES, inner);
-                let decoder = zstd::Decoder::with_buffer(buffered);
-                Format::Zstd(decoder.map_err(|error| Error::io("decompress", &error))?)
+                let mut decoder = zstd::Decoder::with_buffer(buffered(inner)).map_err(failed)?;
+                let window_log = window_bytes_max.max(1).ilog2();
+                let window_log = window_log.clamp(*ZSTD_WINDOWS.start(), *ZSTD_WINDOWS.end());
+                decoder.window_log_max(window_log).map_err(failed)?;
+                Format::Zstd(decoder)
+            }
+            Compression::Bzip2 => Format::Bzip2(MultiBzDecoder::new(buffered(inner))),
+            Compression::Xz => {
+                use liblzma::stream::{CONCATENATED, Stream};
+                let stream = Stream::new_stream_decoder(window_bytes_max, CONCATENATED)
+                    .map_err(|error| failed(error.into()))?;
+                Format::Xz(XzDecoder::new_stream(buffered(inner), stream))
             }
         };
-        Ok(Decoder { format })
+        Ok(Decoder {
+            format,
+            window_bytes_max,
+        })
     }
 
     /// The next bytes of the text; none at its end.
     ///
     /// # Errors
-    /// [`outcore::Kind::Corrupt`] with the offset in the compressed stream, or what reading it
-    /// failed with.
+    /// [`Kind::Corrupt`] with the offset in the compressed stream, [`Kind::Memory`] for a window that is
+    /// too large, or what reading it failed with.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         loop {
             let got = match &mut self.format {
                 Format::Gzip(members) => members.read(buffer),
                 Format::Zstd(decoder) => decoder.read(buffer),
+                Format::Bzip2(decoder) => decoder.read(buffer),
+                Format::Xz(decoder) => decoder.read(buffer),
             };
             match got {
                 Ok(got) => return Ok(got),
@@ -182,8 +244,19 @@ impl<R: Read> Decoder<R> {
         let (compression, bytes) = match &self.format {
             Format::Gzip(members) => (Compression::Gzip, members.read_bytes()),
             Format::Zstd(decoder) => (Compression::Zstd, decoder.get_ref().get_ref().bytes),
+            Format::Bzip2(decoder) => (Compression::Bzip2, decoder.get_ref().get_ref().bytes),
+            Format::Xz(decoder) => (Compression::Xz, decoder.get_ref().get_ref().bytes),
         };
         let name = compression.name();
+        if is_too_large(error) {
+            let cause = format!(
+                "the {name} stream needs more than {} to be decompressed",
+                units::bytes(self.window_bytes_max)
+            );
+            return Error::new(Kind::Memory, DECOMPRESS, cause)
+                .offset(bytes)
+                .hint("allow more --memory, or decompress it first");
+        }
         let (cause, hint) = match error.kind() {
             io::ErrorKind::UnexpectedEof => (
                 format!("the {name} stream ends in the middle"),
@@ -194,8 +267,17 @@ impl<R: Read> Decoder<R> {
                 "copy the file again; without compression it must have another name",
             ),
         };
-        Error::corrupt("decompress", cause).offset(bytes).hint(hint)
+        Error::corrupt(DECOMPRESS, cause).offset(bytes).hint(hint)
     }
+}
+
+/// Whether a decoder failed for want of memory, and not because of the bytes.
+fn is_too_large(error: &io::Error) -> bool {
+    let cause = error.get_ref();
+    let of_xz = cause.and_then(|cause| cause.downcast_ref::<liblzma::stream::Error>());
+    matches!(of_xz, Some(liblzma::stream::Error::MemLimit))
+        // Zstandard has no other name for it.
+        || cause.is_some_and(|cause| cause.to_string().contains("too much memory"))
 }
 
 /// Text into a stream that may be compressed.
@@ -206,6 +288,10 @@ pub enum Encoder<W: Write> {
     Gzip(GzEncoder<W>),
     /// Zstandard
     Zstd(zstd::Encoder<'static, W>),
+    /// bzip2
+    Bzip2(BzEncoder<W>),
+    /// xz
+    Xz(XzEncoder<W>),
 }
 
 impl<W: Write> Encoder<W> {
@@ -228,7 +314,22 @@ impl<W: Write> Encoder<W> {
                     .map_err(|error| Error::io("compress", &error))?;
                 Encoder::Zstd(encoder)
             }
+            Some(Compression::Bzip2) => {
+                Encoder::Bzip2(BzEncoder::new(inner, bzip2::Compression::best()))
+            }
+            Some(Compression::Xz) => Encoder::Xz(XzEncoder::new(inner, XZ_LEVEL)),
         })
+    }
+
+    /// What it goes into.
+    pub fn get_mut(&mut self) -> &mut W {
+        match self {
+            Encoder::Plain(inner) => inner,
+            Encoder::Gzip(encoder) => encoder.get_mut(),
+            Encoder::Zstd(encoder) => encoder.get_mut(),
+            Encoder::Bzip2(encoder) => encoder.get_mut(),
+            Encoder::Xz(encoder) => encoder.get_mut(),
+        }
     }
 
     /// Ends the stream and gives what it went into.
@@ -240,6 +341,8 @@ impl<W: Write> Encoder<W> {
             Encoder::Plain(mut inner) => inner.flush().map(|()| inner),
             Encoder::Gzip(encoder) => encoder.finish(),
             Encoder::Zstd(encoder) => encoder.finish(),
+            Encoder::Bzip2(encoder) => encoder.finish(),
+            Encoder::Xz(encoder) => encoder.finish(),
         }
     }
 }
@@ -250,6 +353,8 @@ impl<W: Write> Write for Encoder<W> {
             Encoder::Plain(inner) => inner.write(bytes),
             Encoder::Gzip(encoder) => encoder.write(bytes),
             Encoder::Zstd(encoder) => encoder.write(bytes),
+            Encoder::Bzip2(encoder) => encoder.write(bytes),
+            Encoder::Xz(encoder) => encoder.write(bytes),
         }
     }
 
@@ -258,6 +363,8 @@ impl<W: Write> Write for Encoder<W> {
             Encoder::Plain(inner) => inner.flush(),
             Encoder::Gzip(encoder) => encoder.flush(),
             Encoder::Zstd(encoder) => encoder.flush(),
+            Encoder::Bzip2(encoder) => encoder.flush(),
+            Encoder::Xz(encoder) => encoder.flush(),
         }
     }
 }
@@ -266,8 +373,6 @@ impl<W: Write> Write for Encoder<W> {
 mod tests {
     use super::*;
     use outcore::Kind;
-
-    const BOTH: [Compression; 2] = [Compression::Gzip, Compression::Zstd];
 
     fn text() -> Vec<u8> {
         (0..40_000_u32)
@@ -282,7 +387,7 @@ mod tests {
     }
 
     fn read_all(compression: Compression, bytes: &[u8]) -> Result<Vec<u8>> {
-        let mut decoder = Decoder::new(compression, bytes)?;
+        let mut decoder = Decoder::new(compression, bytes, 128 << 20)?;
         let (mut text, mut buffer) = (Vec::new(), vec![0; 1000]);
         loop {
             match decoder.read(&mut buffer)? {
@@ -294,7 +399,7 @@ mod tests {
 
     #[test]
     fn members_and_frames_one_after_another_are_one_text() {
-        for compression in BOTH {
+        for compression in Compression::ALL {
             let text = text();
             let (first, second) = text.split_at(1000);
             let bytes = [
@@ -308,7 +413,7 @@ mod tests {
 
     #[test]
     fn a_torn_or_broken_stream_is_an_error_with_its_offset() {
-        for compression in BOTH {
+        for compression in Compression::ALL {
             let whole = compressed(compression, &text());
             for cut in [1, 10, whole.len() / 2, whole.len() - 1] {
                 let error = read_all(compression, &whole[..cut]).unwrap_err();
@@ -350,6 +455,46 @@ mod tests {
         let of = |name: &str| Compression::of(Path::new(name));
         assert_eq!(of("a.csv.gz"), Some(Compression::Gzip));
         assert_eq!(of("a.zst"), Some(Compression::Zstd));
+        assert_eq!(of("a.jsonl.bz2"), Some(Compression::Bzip2));
+        assert_eq!(of("a.xz"), Some(Compression::Xz));
         assert_eq!((of("a.csv"), of("gz")), (None, None));
+    }
+
+    #[test]
+    fn a_window_larger_than_the_memory_is_refused_by_name() {
+        let mut zstd = zstd::Encoder::new(Vec::new(), 1).unwrap();
+        zstd.window_log(27).unwrap();
+        zstd.write_all(&text()).unwrap();
+        let mut xz = XzEncoder::new(Vec::new(), 6);
+        xz.write_all(&text()).unwrap();
+        for (compression, bytes) in [
+            (Compression::Zstd, zstd.finish().unwrap()),
+            (Compression::Xz, xz.finish().unwrap()),
+        ] {
+            let mut decoder = Decoder::new(compression, &bytes[..], 4 << 20).unwrap();
+            let mut buffer = vec![0; 1000];
+            let error = loop {
+                match decoder.read(&mut buffer) {
+                    Ok(got) => assert!(got > 0, "{compression:?} was decompressed"),
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error.kind(), Kind::Memory, "{error}");
+            assert!(error.to_string().contains(compression.name()), "{error}");
+            assert_eq!(read_all(compression, &bytes).unwrap(), text());
+        }
+    }
+
+    #[test]
+    fn content_says_what_is_compressed() {
+        for compression in Compression::ALL {
+            for text in [&b"some text"[..], b""] {
+                let bytes = compressed(compression, text);
+                assert_eq!(Compression::begun_by(&bytes), Some(compression));
+            }
+        }
+        for text in [&b"BZh9 is a word"[..], b"\x1f\x8b", b"", b"7zXZ"] {
+            assert_eq!(Compression::begun_by(text), None);
+        }
     }
 }

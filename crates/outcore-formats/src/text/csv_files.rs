@@ -4,7 +4,8 @@
 //! says whether it ends a record. It takes the header off each file, and a byte
 //! order mark, and fails for a quote that does
 //! not end, with file, line and offset. Where a record spans lines, the files are copied to scratch
-//! with a NUL behind each record instead of a newline; else they are sorted where they are. Memory:
+//! with a NUL behind each record instead of a newline; else they are sorted where they are. A last record
+//! that is not ended is ended as those before it, with CR and LF too (for which its file is copied). Memory:
 //! a block of 1 MiB and those of a [`BlockReader`], and the header, of at most 16 MiB.
 //!
 //! [`SortedCsv`] is the order of what it has found, for the command and for Python; for a view it is a
@@ -35,6 +36,17 @@ struct Found {
     header: Vec<u8>,
     /// Whether a record spans lines.
     has_inner_lines: bool,
+    /// Whether records end with CR and LF; the last that is ended says it for one that is not.
+    is_crlf: bool,
+    /// Whether the last record is not ended.
+    is_open: bool,
+}
+
+impl Found {
+    /// What the last record lacks that others have, but for the newline that every job adds.
+    fn missing_end(&self) -> Option<&'static [u8]> {
+        (self.is_open && self.is_crlf).then_some(b"\r")
+    }
 }
 
 /// How CSV is sorted.
@@ -208,6 +220,8 @@ fn settle(
     let framer = Framer::new(separator);
     // Of each file, in a copy: ended if its file did not.
     let mut headers_bytes = Vec::new();
+    let mut missing_ends = Vec::new();
+    let mut is_crlf = false;
     let originals = files.to_vec();
     job.control
         .begin_phase("look at records", bytes_of(&originals)?);
@@ -240,28 +254,51 @@ fn settle(
         file.start_bytes += header_bytes;
         let is_open = has_header && !names.is_empty() && !found.header.ends_with(b"\n");
         headers_bytes.push(header_bytes + u64::from(is_open));
+        missing_ends.push(found.missing_end());
+        is_crlf |= found.is_crlf;
         if is_first {
             dress.header = found.header;
         }
     }
     if has_header && !names_of(&dress.header).is_empty() && !dress.header.ends_with(b"\n") {
-        dress.header.push(b'\n');
+        dress
+            .header
+            .extend_from_slice(if is_crlf { b"\r\n" } else { b"\n" });
     }
-    if dress.is_framed {
+    let copies = files.iter_mut().zip(&originals);
+    for (((file, original), header_bytes), missing_end) in
+        copies.zip(headers_bytes).zip(missing_ends)
+    {
+        if !dress.is_framed && missing_end.is_none() {
+            continue;
+        }
         let spool = match spool {
             Some(spool) => spool,
             None => spool.insert(make()?),
         };
-        for ((file, original), header_bytes) in files.iter_mut().zip(&originals).zip(headers_bytes)
-        {
-            // Headers are copied too, so that lines have the numbers that they have in the file.
-            *file = spool.fill(job, original, |writer| {
-                scan(job, original, framer, false, Some(writer)).map(|_| ())
-            })?;
-            file.start_bytes = header_bytes;
-        }
+        // Headers are copied too, so that lines have the numbers that they have in the file.
+        *file = spool.fill(job, original, |writer| {
+            match (dress.is_framed, missing_end) {
+                (false, Some(end)) => copy_ended(job, original, end, writer),
+                _ => scan(job, original, framer, false, Some(writer)).map(|_| ()),
+            }
+        })?;
+        file.start_bytes = header_bytes;
     }
     Ok(dress)
+}
+
+/// Copies a file and puts `end` behind it.
+fn copy_ended(job: &Job, source: &Source, end: &[u8], writer: &mut BlockWriter) -> Result<()> {
+    let failed = |error| explain([source], error);
+    let mut file = BlockReader::open(job, &source.path, source.start_bytes).map_err(failed)?;
+    loop {
+        job.control.check()?;
+        match file.take(writer.room()?).map_err(failed)? {
+            0 => return writer.put(end),
+            got => writer.advance(got)?,
+        }
+    }
 }
 
 /// A header without its end of line, which the only line of a file may lack, and without a byte order
@@ -290,6 +327,7 @@ fn scan(
     // Of the record that is being read: its first line and byte, and whether it has gone on.
     let (mut line, mut begin, mut is_begun) = (1_u64, source.start_bytes, false);
     let (mut lines, mut block_begin) = (0_u64, source.start_bytes);
+    let mut last = 0;
     loop {
         control.check()?;
         let got = file.take(&mut block).map_err(failed)?;
@@ -330,6 +368,7 @@ fn scan(
             is_begun = true;
             at = end.unwrap_or(got);
             if let Some(end) = end {
+                found.is_crlf = bytes.get(end.wrapping_sub(2)).copied().unwrap_or(last) == b'\r';
                 if writer.is_some() {
                     bytes[end - 1] = 0;
                 }
@@ -337,6 +376,7 @@ fn scan(
                 (line, begin, is_begun) = (lines + 1, block_begin + end as u64, false);
             }
         }
+        last = bytes[got - 1];
         if let Some(writer) = &mut writer {
             writer.put(bytes)?;
         }
@@ -352,9 +392,11 @@ fn scan(
         .offset(begin)
         .hint("close the quote; or, if quotes mean nothing there, sort lines with -t, -k"));
     }
+    found.is_open = is_begun && last != b'\r';
     if let Some(writer) = writer
         && is_begun
     {
+        writer.put(found.missing_end().unwrap_or_default())?;
         writer.put(&[0])?;
     }
     Ok(found)

@@ -122,12 +122,7 @@ impl LineWriter {
 
     /// Why a write to the file failed.
     fn failure(&mut self) -> Option<Error> {
-        let base = match &mut self.encoder {
-            Encoder::Plain(base) => base,
-            Encoder::Gzip(encoder) => encoder.get_mut(),
-            Encoder::Zstd(encoder) => encoder.get_mut(),
-        };
-        match base {
+        match self.encoder.get_mut() {
             Base::Pipe(_) => None,
             Base::File(file) => file.failure(),
         }

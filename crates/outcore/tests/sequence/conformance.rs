@@ -237,6 +237,7 @@ impl Driver<'_> {
                 .collect(),
             manifest: home.join("parts.outcore.json"),
             replace: false,
+            header: None,
         };
         distribute_table(&self.job, table, &format!("x % {parts}"), &files).unwrap();
         let paths = files.paths.iter();

@@ -206,6 +206,7 @@ fn buckets_keep_the_order_and_appear_together() {
             .collect(),
         manifest: dir.path().join(format!("{name}.outcore.json")),
         replace: false,
+        header: None,
     };
     let get = |path: &std::path::Path| -> Vec<u64> {
         bytemuck::pod_collect_to_vec(&std::fs::read(path).unwrap())

@@ -118,6 +118,7 @@ fn a_partition_fails_by_name_and_leaves_none_of_its_files() {
             paths: paths.map(PathBuf::from).to_vec(),
             manifest: "/d0/both.outcore.json".into(),
             replace: false,
+            header: None,
         };
         partition(job, &read::<u64>(inputs), |x| x % 2 == 1, &files)?;
         Ok(Vec::new())

@@ -10,8 +10,10 @@ use outcore::algo::sort::SortOutput;
 use outcore::data::RecordFormat;
 use outcore::data::expr::Schema;
 use outcore::{Error, Result};
-use outcore_formats::inputs::Source;
-use outcore_formats::spool::Spool;
+use outcore_formats::content::Recognition;
+use outcore_formats::inputs::{self, Input, Source};
+use outcore_formats::spool::{Spool, unpack_packed};
+use outcore_formats::text::compress::Compression;
 use outcore_formats::text::output::Dress;
 
 use super::super::consume;
@@ -20,6 +22,27 @@ use super::{Done, Stage};
 use crate::run::Run;
 
 impl Stage {
+    /// The error with the name that the caller knows of a file that was unpacked.
+    pub(super) fn explain(&self, error: Error) -> Error {
+        inputs::explain(self.inputs.iter().map(|input| &input.source), error)
+    }
+
+    /// Unpacks what is compressed to scratch.
+    pub(in crate::dataset) fn unpack_files(&mut self, run: &Run) -> Result<()> {
+        let inputs = std::mem::take(&mut self.inputs);
+        let (means, beside) = (&self.means, &self.beside);
+        let job = run.job(means, Vec::new());
+        let packed = (inputs, self.recognition);
+        self.inputs = unpack_packed(&job, means, beside, packed, &mut self.spool)?;
+        self.recognition = Recognition::ANYTHING;
+        Ok(())
+    }
+
+    /// How an input is compressed, if it is to be unpacked.
+    pub(in crate::dataset) fn packed(&self, input: &Input) -> Option<Compression> {
+        self.recognition.packed(&input.source.name, input.content)
+    }
+
     /// How the lines look that are written. CSV is looked at, and made ready.
     pub(in crate::dataset) fn dress(&mut self, run: &Run) -> Result<Dress> {
         let (csv, how) = match self.ending.take() {

@@ -373,7 +373,8 @@ pub(crate) struct FindArgs {
 /// Write each record to one of several files
 ///
 /// The expression gives the number of the file, from 0; a condition gives 1 where it is true. Files
-/// keep the order of the input, and appear together.
+/// keep the order of the input, and appear together. Their names have {part} for the number, with as
+/// many digits as the last one has; those that end in .npy get a header.
 #[derive(Debug, Args)]
 #[command(after_long_help = PARTITION_EXAMPLES)]
 pub(crate) struct PartitionArgs {

@@ -16,7 +16,8 @@ use outcore::algo::sort::SortOutput;
 use outcore::data::NumberType;
 use outcore::{Error, Result, units};
 use outcore_formats::inputs::Streams;
-use outcore_formats::output::{self, Sink, Target};
+use outcore_formats::means::Means;
+use outcore_formats::output::{self, Consent, Holds, Sink, Target};
 use outcore_formats::records::{self, Decided};
 use serde_json::{Value, json};
 
@@ -75,7 +76,7 @@ fn run(
         request.scratch_limit_bytes,
         means::SEED,
     )?;
-    let target = target_of(request, &means)?;
+    let target = target_of(request, &means, is_text)?;
     let mut prepared = input::prepare(context, input, means, Some(&target))?;
     if let Some(by) = by {
         prepared.table = prepared.table.map(by)?;
@@ -130,13 +131,22 @@ fn run(
     )
 }
 
-fn target_of(request: &GroupRequest<'_>, means: &outcore_formats::means::Means) -> Result<Target> {
+fn target_of(request: &GroupRequest<'_>, means: &Means, is_text: bool) -> Result<Target> {
+    let force = request.input.force;
     let Some(name) = request.output else {
-        return Ok(Target::Pipe(None));
+        let target = Target::Pipe(None);
+        if !is_text {
+            let consent = Consent {
+                force,
+                replace: false,
+            };
+            output::check_terminal(&target, Holds::Records, consent)?;
+        }
+        return Ok(target);
     };
     let sources = input::sources(request.input)?;
-    let force = request.input.force;
-    let target = output::choose_new(Some(name), &sources, means.specs(), force, Streams::Taken)?;
+    let how = (Streams::Taken, Holds::Records);
+    let target = output::choose_new(Some(name), &sources, means.specs(), force, how)?;
     match &target {
         Target::Shards { manifest, .. } => Err(Error::usage(
             "create output",

@@ -140,15 +140,11 @@ fn copy(
         Some(spool) => spool,
         None => spool.insert(Spool::beside(job, means, Path::new("."))?),
     };
-    let check = |first: &[u8]| match is_known || NpyHeader::is_npy(first) {
-        true => Ok(()),
-        false => Err(records::unknown_of_stream(&source.name)),
-    };
     watch(
         &context.reporter,
         &context.interrupt,
         &job.control,
         &[],
-        || spool.copy(job, source, check),
+        || spool.copy_records(job, source, is_known),
     )
 }

@@ -17,7 +17,7 @@ use outcore::job::Job;
 use outcore::volume::output::MANIFEST_SUFFIX;
 use outcore::{Error, Result, units};
 use outcore_formats::inputs::{self, Input, Streams};
-use outcore_formats::output::{self, Target};
+use outcore_formats::output::{self, Holds, Target};
 use outcore_formats::records::{self, Decided, TypeRequest};
 use serde_json::json;
 
@@ -44,7 +44,8 @@ pub(super) fn write(
     let means = means::load(&input.means, &input.drives, None, means::SEED)?;
     let sources = input::sources(input)?;
     let name = Some(to.output.as_path());
-    let target = output::choose_new(name, &sources, means.specs(), input.force, Streams::Taken)?;
+    let how = (Streams::Taken, Holds::Records);
+    let target = output::choose_new(name, &sources, means.specs(), input.force, how)?;
     let mut prepared = input::prepare(context, input, means, Some(&target))?;
     prepared.table = refine(&prepared.table)?;
     let is_shown = match &target {
@@ -63,6 +64,10 @@ pub(super) fn write(
         _ => Decided::from(table.format().clone()),
     };
     let header = output::header_for(&target, &prepared.inputs, &decided)?;
+    let lost = output::loses_header(&target, &prepared.inputs, header.as_ref());
+    if let (Some(lost), Some(_)) = (lost, &decided.header) {
+        context.reporter.note(&lost);
+    }
     begin(context, &prepared, Some(&target));
     let job = &prepared.job;
     let to = target.to_sort(header, |path| pipe::open(path, &job.control))?;
@@ -191,20 +196,27 @@ pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
                 .hint("write for example 'part-{part}.bin'"),
         );
     }
-    let path = |part: &str| PathBuf::from(pattern.replace(PART, part));
-    let files = BucketFiles {
-        paths: (0..args.parts)
-            .map(|part| path(&part.to_string()))
-            .collect(),
+    output::check_placeholders(&args.output.output, &[PART])?;
+    // As many digits as the last has, so that names sort as the parts do.
+    let digits = (args.parts - 1).to_string().len();
+    let path = |part: u32| PathBuf::from(pattern.replace(PART, &format!("{part:0digits$}")));
+    let mut files = BucketFiles {
+        paths: (0..args.parts).map(path).collect(),
         manifest: PathBuf::from(manifest_name(&pattern)),
         replace: input.force,
+        header: None,
     };
     let target = Target::Shards {
         paths: files.paths.clone(),
         manifest: files.manifest.clone(),
     };
-    output::check_new(&target, &input::sources(input)?, input.force)?;
+    output::check_new(&target, &input::sources(input)?, input.force, Holds::Records)?;
     let mut prepared = input::prepare(context, input, means, Some(&target))?;
+    let decided = match &prepared.decided {
+        Some(decided) => decided.clone(),
+        None => Decided::from(prepared.table.format().clone()),
+    };
+    files.header = output::header_for(&Target::File(pattern.into()), &[], &decided)?;
     if explain(context, input, &prepared, "partition")? {
         return Ok(0);
     }

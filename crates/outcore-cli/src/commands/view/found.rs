@@ -9,6 +9,7 @@ use outcore::algo::view::{BuildOptions, LineType, ViewSize, ViewType, size_of_li
 use outcore::data::RecordFormat;
 use outcore::job::Job;
 use outcore::{Error, Result};
+use outcore_formats::content::Recognition;
 use outcore_formats::inputs::{self, Input, Source};
 use outcore_formats::means::Means;
 use outcore_formats::output::Target;
@@ -55,8 +56,16 @@ impl Found {
                 by: args.text.by.clone(),
                 ..args.order.to_spec(args.descending, args.stable)?
             };
+            if !args.record.keys.is_empty() {
+                return Err(Error::usage(
+                    "read arguments",
+                    "--key is for records, and the input is lines",
+                )
+                .hint("give the keys of lines with -k or --by"));
+            }
+            let recognition = args.lines.recognition(args.order.separator()?);
             let (terminator, has_header) = (args.lines.terminator(), !args.text.no_header);
-            let from = (&sources[..], &beside);
+            let from = (&sources[..], &beside, recognition);
             return Found::lines(context, means, from, |job, files, spool| {
                 let make = || Spool::beside(job, means, &beside.dir());
                 match args.text.csv {
@@ -82,7 +91,12 @@ impl Found {
         let beside = Target::File(args.dir.clone());
         match what {
             ViewType::Lines(lines) => {
-                let from = (&sources[..], &beside);
+                let recognition = Recognition {
+                    insists_lines: args.is_lines,
+                    takes_nuls: lines.terminator == 0,
+                    takes_packed: false,
+                };
+                let from = (&sources[..], &beside, recognition);
                 Found::lines(context, means, from, |job, files, spool| {
                     let make = || Spool::beside(job, means, &beside.dir());
                     settle_further(lines, job, files, (spool, make))?;
@@ -134,10 +148,11 @@ impl Found {
     fn lines(
         context: &Context,
         means: &Means,
-        (sources, beside): (&[Source], &Target),
+        (sources, beside, recognition): (&[Source], &Target, Recognition),
         settle: impl FnOnce(&Job, &mut [Source], &mut Option<Spool>) -> Result<LineType>,
     ) -> Result<Self> {
-        let (mut named, mut spool) = lines::to_files(context, means, sources, beside, false)?;
+        let (mut named, mut spool) =
+            lines::to_files(context, means, sources, beside, Some(recognition))?;
         let job = means.job(Vec::new());
         let (reporter, interrupt) = (&context.reporter, &context.interrupt);
         let settled = watch(reporter, interrupt, &job.control, &[], || {

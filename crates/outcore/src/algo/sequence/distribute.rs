@@ -9,6 +9,7 @@
 //! of the memory in all.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bytemuck::Pod;
 
@@ -19,6 +20,8 @@ use super::pieces::Lanes;
 use super::producer::{Producer, Typed};
 use super::select::no_bin;
 use super::write::{chunk_bytes, demand_of};
+use crate::algo::sort::MakeHeader;
+use crate::data::NpyHeader;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::volume::output::{Output, Room, ShardPlan};
@@ -32,6 +35,8 @@ pub struct BucketFiles {
     pub manifest: PathBuf,
     /// Replace files that exist.
     pub replace: bool,
+    /// The header of each file, with its own number of rows, where they are arrays of NumPy.
+    pub header: Option<NpyHeader>,
 }
 
 /// Writes each item of `sequence` to the file of the bucket that `bucket` gives it; gives the
@@ -94,9 +99,14 @@ pub(crate) fn distribute_bytes<P: Producer>(
     let outs = files.paths.len();
     let demand = demand_of(producer, outs, job, true);
     let pass = Pass::open(job, &producer.leaves(), Lanes::InOrder(1), demand)?;
+    let make_header = files
+        .header
+        .clone()
+        .map(|header| -> MakeHeader { Arc::new(move |rows| header.encode(rows)) });
+    let header = make_header.as_ref().map_or(Vec::new(), |make| make(0));
     let plans = files.paths.iter().map(|path| ShardPlan {
         path: path.clone(),
-        header: Vec::new(),
+        header: header.clone(),
         start_bytes: 0,
         len_bytes: 0,
     });
@@ -136,7 +146,7 @@ pub(crate) fn distribute_bytes<P: Producer>(
         fill_bytes: pass.sizes.items as usize * item_bytes,
     };
     append::run(&pass, producer, &appender, &placing)?;
-    let lens = appender.finish(&pass.volume, None, item_bytes)?;
+    let lens = appender.finish(&pass.volume, make_header.as_ref(), item_bytes)?;
     pass.check_sources()?;
     job.control.begin_phase("publish", 0);
     staged.publish_each(&pass.volume, &lens)?;
