@@ -196,7 +196,7 @@ pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
                 .hint("write for example 'part-{part}.bin'"),
         );
     }
-    output::check_placeholders(&args.output.output, &[PART])?;
+    output::check_placeholders(&args.output, &[PART])?;
     // As many digits as the last has, so that names sort as the parts do.
     let digits = (args.parts - 1).to_string().len();
     let path = |part: u32| PathBuf::from(pattern.replace(PART, &format!("{part:0digits$}")));

@@ -339,8 +339,8 @@ pub fn distribute_by(
     files: &BucketFiles,
 ) -> Result<(Vec<u64>, PassSummary)> {
     let item_bytes = table.item_bytes();
-    let buckets_of = |items: &[u8], into: &mut Vec<u32>| {
-        let made = step.run(0, items)?;
+    let buckets_of = |first: u64, items: &[u8], into: &mut Vec<u32>| {
+        let made = step.run(first, items)?;
         let buckets = made.as_chunks::<8>().0;
         if buckets.len() * item_bytes != items.len() {
             let cause = format!(
