@@ -57,7 +57,10 @@ Lines, as GNU sort has them under LC_ALL=C:
   outcore sort -u names.txt > distinct.txt
   outcore sort --csv --by country --by price:nr sales.csv -o by-price.csv
   outcore sort --jsonl --by .user.id events.jsonl.zst -o by-user.jsonl.zst
-  zcat logs.gz | outcore sort -k4,4 -s | less";
+  zcat logs.gz | outcore sort -k4,4 -s | less
+
+Called by the name sort (ln -s \"$(command -v outcore)\" ~/bin/sort) it answers as GNU sort does: \
+errors are exit code 2, and inputs are lines.";
 
 const GEN_EXAMPLES: &str = "\
 Examples:
