@@ -237,3 +237,21 @@ fn a_locale_with_an_order_of_its_own_is_told_to_those_who_ask_for_more() {
         assert!(!told.stderr.contains("by their bytes"), "{told:?}");
     }
 }
+
+#[test]
+fn called_sort_it_takes_everything_for_lines() {
+    let place = Place::new();
+    place.write("in", b"b\0\na\0\n");
+    place.write("x.npy", b"\x93NUMPY\n\0\n");
+    let run = |name: &str, files: &[&str]| {
+        let mut command = place.command(&[&["sort"], files].concat());
+        if name == "sort" {
+            command = place.command(files);
+            command.arg0("sort");
+        }
+        Answer::of(command.output().unwrap())
+    };
+    assert_eq!(run("sort", &["in"]).ok().stdout, b"a\0\nb\0\n");
+    assert_eq!(run("sort", &["x.npy"]).ok().stdout, b"\0\n\x93NUMPY\n");
+    assert_eq!(run("outcore", &["in"]).code, Some(2));
+}
