@@ -17,6 +17,7 @@ use outcore::algo::lines::{
 };
 use outcore::data::lines::LineOrder;
 use outcore::{Error, Kind, Result, units};
+use outcore_formats::content::Recognition;
 use outcore_formats::means::Means;
 use outcore_formats::output::Sink;
 use outcore_formats::text::csv_files::CsvSort;
@@ -62,7 +63,11 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
         record_io: &args.record_io,
         force: args.force,
         takes_records: false,
-        recognition: args.lines.recognition(args.order.separator()?),
+        recognition: match context.reporter.is_gnu() && !args.text.is_given() {
+            // Bytes of any kind are lines to GNU sort, those of compressed files too.
+            true => Recognition::ANYTHING,
+            false => args.lines.recognition(args.order.separator()?),
+        },
     };
     let mut lines = LineJob::prepare(context, means, &request)?;
     let options = LineSortOptions {

@@ -210,7 +210,12 @@ pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
         paths: files.paths.clone(),
         manifest: files.manifest.clone(),
     };
-    output::check_new(&target, &input::sources(input)?, input.force, Holds::Records)?;
+    output::check_new(
+        &target,
+        &input::sources(input)?,
+        input.force,
+        Holds::Records,
+    )?;
     let mut prepared = input::prepare(context, input, means, Some(&target))?;
     let decided = match &prepared.decided {
         Some(decided) => decided.clone(),
