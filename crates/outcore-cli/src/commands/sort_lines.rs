@@ -63,10 +63,10 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
         record_io: &args.record_io,
         force: args.force,
         takes_records: false,
-        // GNU sort asks no file what it holds.
-        recognition: Recognition {
-            insists_lines: args.lines.is_lines || context.reporter.is_gnu(),
-            ..args.lines.recognition(args.order.separator()?)
+        recognition: match context.reporter.is_gnu() && !args.text.is_given() {
+            // Bytes of any kind are lines to GNU sort, those of compressed files too.
+            true => Recognition::ANYTHING,
+            false => args.lines.recognition(args.order.separator()?),
         },
     };
     let mut lines = LineJob::prepare(context, means, &request)?;

@@ -3,6 +3,7 @@
 //! Contract: every command on lines meets binary data, known formats and compressed text, in files and on
 //! standard input; what is refused leaves nothing behind.
 
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::support::{Place, random_u64, sorted_u64};
@@ -111,6 +112,29 @@ fn formats_that_are_known_are_refused_by_name_in_files_and_streams() {
     place
         .run(&["sort", "v.bin", "-o", "out", "--type", "u64"])
         .ok();
+}
+
+#[test]
+fn called_sort_bytes_of_any_kind_are_lines_as_gnu_sort_has_it() {
+    let place = Place::in_memory();
+    place.write("in", b"b\na\n");
+    place.run(&["sort", "in", "-o", "v.gz"]).ok();
+    let others = [
+        ("v.bin", "", random_u64(1000, 1)),
+        ("v.gz", "", place.read("v.gz")),
+    ];
+    for (name, _, bytes) in known().into_iter().chain(others) {
+        place.write(name, &bytes);
+        let whole = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        let mut lines: Vec<&[u8]> = whole.split(|byte| *byte == b'\n').collect();
+        lines.sort_unstable();
+        let sorted = place.command(&[name]).arg0("sort").output().unwrap();
+        assert!(sorted.status.success(), "{name}: {sorted:?}");
+        assert!(
+            sorted.stdout == [&lines.join(&b'\n')[..], b"\n"].concat(),
+            "{name}"
+        );
+    }
 }
 
 #[test]
