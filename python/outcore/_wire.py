@@ -439,6 +439,7 @@ class VolumeDriveReply(TypedDict):
 
     drive: str
     dir: str
+    is_present: bool
     used_bytes: int
     free_bytes: int
 
@@ -451,6 +452,7 @@ class DamageReply(TypedDict):
     path: str
     offset_bytes: int
     len_bytes: int
+    is_repaired: bool
 
 
 class MeasuredReply(TypedDict):

@@ -53,6 +53,7 @@ pub(crate) struct EntryReply {
 pub(crate) struct DriveReply {
     drive: String,
     dir: PathBuf,
+    is_present: bool,
     used_bytes: u64,
     free_bytes: u64,
 }
@@ -65,6 +66,7 @@ pub(crate) struct DamageReply {
     path: String,
     offset_bytes: u64,
     len_bytes: u64,
+    is_repaired: bool,
 }
 
 /// What one thread reached.
@@ -215,6 +217,7 @@ pub(crate) fn status(drives_file: &Path, run: &Run) -> Result<Vec<DriveReply>> {
         let drives = volume.status()?.into_iter().map(|drive| DriveReply {
             drive: drive.drive,
             dir: drive.dir,
+            is_present: drive.is_present,
             used_bytes: drive.used_bytes,
             free_bytes: drive.free_bytes,
         });
@@ -235,6 +238,7 @@ pub(crate) fn scrub(
             path: damage.path,
             offset_bytes: damage.offset_bytes,
             len_bytes: damage.len_bytes,
+            is_repaired: damage.is_repaired,
         });
         Ok(damages.collect())
     })
