@@ -78,6 +78,8 @@ pub(crate) struct GetArgs {
 }
 
 /// List the datasets of a volume, or the files packed in one
+///
+/// A dataset that needs a drive that is missing says so.
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
     /// A packed directory to look into

@@ -48,12 +48,13 @@ pub(crate) enum VolumeCommand {
         #[arg(long = "stripe", value_name = "SIZE", default_value = "1MiB", value_parser = units::parse_bytes)]
         stripe_bytes: u64,
     },
-    /// Show the drives of a volume, their room and what is on them
+    /// Show the drives of a volume, their room and what is on them, and which are missing
     Status,
     /// Read every dataset, or those named, and name what is not what was written
     ///
     /// Exits with 4 if something is damaged: drive, file and offset are on standard output. So are the
-    /// files that belong to no dataset, if no datasets are named.
+    /// files that belong to no dataset, if no datasets are named. Labels and copies of manifests that are
+    /// damaged or lost are written anew from those on other drives.
     Scrub {
         /// Datasets; all if none is named
         #[arg(value_name = "@NAME")]
