@@ -80,7 +80,8 @@ impl Staging {
         let volume = volumes::open(&device, drives_file)?;
         let home = volume.present_drives().next();
         let home = home.map(|drive| drive.dir.clone());
-        let home = home.ok_or_else(|| Error::usage("open volume", "none of its drives is there"))?;
+        let home =
+            home.ok_or_else(|| Error::usage("open volume", "none of its drives is there"))?;
         // Killed runs leave scratch on any of them.
         for drive in volume.present_drives() {
             device.sweep_private_dirs(&drive.dir)?;

@@ -234,9 +234,7 @@ impl Form {
             Ok(Head {
                 outcore: None,
                 version: Some(version),
-            }) if version < self.version => {
-                Err(self.unknown_version(version).hint(self.upgrade))
-            }
+            }) if version < self.version => Err(self.unknown_version(version).hint(self.upgrade)),
             _ => Err(self.damage("it is not what was written")),
         }
     }
@@ -376,14 +374,7 @@ mod tests {
         assert!(error.cause().contains("at most 1000 bytes"), "{error}");
         let pipe = dir.path().join("pipe");
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &pipe,
-            rustix::fs::FileType::Fifo,
-            mode,
-            0,
-        )
-        .unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         let error = read(&pipe);
         assert!(error.cause().contains("no regular file"), "{error}");
     }

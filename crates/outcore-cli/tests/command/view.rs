@@ -359,7 +359,10 @@ fn a_view_and_its_copy_that_both_grow_on_one_drive_keep_their_own_runs() {
     // Those of the copy are left.
     let manifest = fs::read_to_string(place.path("two/v/view.json")).unwrap();
     let left = names_in(&place.path("drive"));
-    assert!(!left.is_empty() && left.iter().all(|name| manifest.contains(name)), "{left:?}");
+    assert!(
+        !left.is_empty() && left.iter().all(|name| manifest.contains(name)),
+        "{left:?}"
+    );
 }
 
 /// The server of a mount, once the file is there; nothing where views cannot be mounted.

@@ -10,7 +10,10 @@ use crate::support::*;
 
 /// A place with three drives and a volume on them.
 fn place() -> Place {
-    let place = Place::new();
+    volume_in(Place::new())
+}
+
+fn volume_in(place: Place) -> Place {
     let mut text = String::new();
     for drive in ["d0", "d1", "d2"] {
         place.make_dir(drive);
@@ -228,7 +231,10 @@ fn a_missing_drive_is_named_and_hides_only_what_lies_on_it() {
         &["sort", "@large", "-o", "out", "--type", "u64"],
     ] {
         let refused = run(&place, words).fails(3, &["d2", "missing"], "mount it");
-        let hint = refused.stderr.lines().find(|line| line.starts_with("hint:"));
+        let hint = refused
+            .stderr
+            .lines()
+            .find(|line| line.starts_with("hint:"));
         assert!(!hint.unwrap().contains("remove"), "{refused:?}");
     }
     assert!(names_in(&place.path("d2")).is_empty());
@@ -241,7 +247,7 @@ fn a_missing_drive_is_named_and_hides_only_what_lies_on_it() {
 
 #[test]
 fn a_dataset_whose_putting_replacing_or_removing_is_killed_is_whole_or_absent() {
-    let place = place();
+    let place = volume_in(Place::in_memory());
     let [old, new] = [3, 4].map(|seed| random_u64(20_000, seed));
     place.write("old", &old);
     place.write("new", &new);
@@ -271,7 +277,10 @@ fn a_dataset_whose_putting_replacing_or_removing_is_killed_is_whole_or_absent() 
                 }
             };
             assert!(has_old || state != 0);
-            assert!(words[0] != "put" || !has_old || state != 2, "{nth}: replaced and gone");
+            assert!(
+                words[0] != "put" || !has_old || state != 2,
+                "{nth}: replaced and gone"
+            );
             seen[state] += 1;
             run(&place, &["volume", "scrub"]).ok();
             if state != 2 {

@@ -56,7 +56,11 @@ fn is_damage(found: Result<SortedView, Error>) -> Error {
         panic!("a damaged manifest was opened");
     };
     assert_eq!(error.kind(), Kind::Corrupt, "{error}");
-    assert_eq!(error.file_path(), Some(manifest_path().as_path()), "{error}");
+    assert_eq!(
+        error.file_path(),
+        Some(manifest_path().as_path()),
+        "{error}"
+    );
     error
 }
 
@@ -95,7 +99,11 @@ fn manifests_of_other_versions_fields_and_views_are_refused_by_name() {
     // Its own id is another than the file's place says.
     let other = resealed(&whole, |body| body["id"] = "00".into());
     ram.put(manifest_path(), other);
-    assert!(is_damage(open(&case, &ram)).cause().contains("another view"));
+    assert!(
+        is_damage(open(&case, &ram))
+            .cause()
+            .contains("another view")
+    );
 }
 
 #[test]

@@ -28,7 +28,16 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn new(drives: usize) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::in_dir(tempfile::tempdir().unwrap(), drives)
+    }
+
+    /// On a file system in memory, if there is one: for what looks at thousands of states.
+    pub(super) fn in_memory(drives: usize) -> Self {
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Self::in_dir(dir.unwrap(), drives)
+    }
+
+    fn in_dir(dir: TempDir, drives: usize) -> Self {
         for drive in 0..drives {
             fs::create_dir(dir.path().join(format!("d{drive}"))).unwrap();
         }

@@ -44,7 +44,7 @@ fn damages(whole: &[u8]) -> impl Iterator<Item = Vec<u8>> {
 
 #[test]
 fn any_flipped_bit_or_cut_of_a_label_or_a_manifest_is_found_and_names_the_file() {
-    let place = Place::new(1);
+    let place = Place::in_memory(1);
     let volume = place.create(1 << 16);
     place.put(&volume, "x", b"one").unwrap();
     let label = place.path("d0/outcore-volume/volume.json");
@@ -68,7 +68,7 @@ fn any_flipped_bit_or_cut_of_a_label_or_a_manifest_is_found_and_names_the_file()
 
 #[test]
 fn a_copy_that_is_damaged_lost_or_old_hides_nothing_and_is_written_anew_by_a_scrub() {
-    let place = Place::new(3);
+    let place = Place::in_memory(3);
     let volume = place.create(1 << 16);
     place.put(&volume, "other", b"other").unwrap();
     place.put(&volume, "x", b"first").unwrap();
@@ -119,7 +119,7 @@ fn a_copy_that_is_damaged_lost_or_old_hides_nothing_and_is_written_anew_by_a_scr
 
 #[test]
 fn manifests_that_stand_in_the_place_of_others_give_nobodys_data_and_remove_none() {
-    let place = Place::new(2);
+    let place = Place::in_memory(2);
     let volume = place.create(1 << 16);
     for (name, data) in [("a", b"data of a"), ("b", b"data of b")] {
         place.put(&volume, name, data).unwrap();
@@ -142,14 +142,18 @@ fn manifests_that_stand_in_the_place_of_others_give_nobodys_data_and_remove_none
         overwrite(&a, &of_b);
         overwrite(&b, &of_a);
         // Copied under another name.
-        fs::copy(volume.manifest_path("a", index), volume.manifest_path("c", index)).unwrap();
+        fs::copy(
+            volume.manifest_path("a", index),
+            volume.manifest_path("c", index),
+        )
+        .unwrap();
     }
     assert_eq!(place.get(&volume, "c").unwrap_err().kind(), Kind::Corrupt);
     assert_eq!(volume.remove("c").unwrap(), 0);
     assert_eq!(place.get(&volume, "a").unwrap(), b"data of a");
     assert_eq!(place.get(&volume, "b").unwrap(), b"data of b");
     // Of another volume.
-    let theirs = Place::new(2);
+    let theirs = Place::in_memory(2);
     let other = theirs.create(1 << 16);
     theirs.put(&other, "d", b"theirs").unwrap();
     assert_eq!(other.id(), volume.id(), "the same seed");
@@ -169,7 +173,7 @@ fn manifests_that_stand_in_the_place_of_others_give_nobodys_data_and_remove_none
 
 #[test]
 fn labels_and_manifests_from_before_there_were_checksums_are_refused_by_their_version() {
-    let place = Place::new(1);
+    let place = Place::in_memory(1);
     let volume = place.create(1 << 16);
     place.put(&volume, "x", b"one").unwrap();
     let manifest = volume.manifest_path("x", 0);
@@ -181,7 +185,11 @@ fn labels_and_manifests_from_before_there_were_checksums_are_refused_by_their_ve
     overwrite(&label, br#"{"version": 1, "volume": "00", "drive": "d0"}"#);
     let error = open(&place).err().unwrap();
     assert!(error.cause().contains("of version 1"), "{error}");
-    assert!(error.next_step().is_some_and(|hint| hint.contains("new volume")));
+    assert!(
+        error
+            .next_step()
+            .is_some_and(|hint| hint.contains("new volume"))
+    );
 }
 
 /// Takes a drive away, leaving nothing, or the empty mount point.
@@ -201,7 +209,7 @@ fn bring_back(place: &Place, drive: &str) {
 
 #[test]
 fn with_a_drive_missing_what_does_not_lie_on_it_is_read_and_nothing_is_written() {
-    let place = Place::new(3);
+    let place = Place::in_memory(3);
     let equal = |drive| VolumeDrive {
         weight: 1.0,
         ..drive
@@ -226,10 +234,17 @@ fn with_a_drive_missing_what_does_not_lie_on_it_is_read_and_nothing_is_written()
         take_away(&place, drive, leaves_dir);
         let volume = open().unwrap();
         assert_eq!(volume.names().unwrap().len(), 13);
-        let absent: Vec<&str> = volume.absent().map(|(drive, _)| drive.name.as_str()).collect();
+        let absent: Vec<&str> = volume
+            .absent()
+            .map(|(drive, _)| drive.name.as_str())
+            .collect();
         assert_eq!(absent, [drive]);
         let status = volume.status().unwrap();
-        assert!(status.iter().all(|found| found.is_present == (found.drive != drive)));
+        assert!(
+            status
+                .iter()
+                .all(|found| found.is_present == (found.drive != drive))
+        );
         let mut whole = 0;
         for (seed, name) in names.iter().enumerate() {
             let manifest = volume.manifest(name).unwrap();
@@ -292,7 +307,7 @@ fn what_was_cut_off_before_a_drive_went_missing_is_finished_when_it_is_back() {
     let data = bytes(200_000, 5);
     for removes in [false, true] {
         for nth in 1.. {
-            let mut place = Place::new(2);
+            let mut place = Place::in_memory(2);
             let drives = place.drives();
             let volume = place.create(1 << 16);
             let empty = place.files().len();
@@ -323,7 +338,10 @@ fn what_was_cut_off_before_a_drive_went_missing_is_finished_when_it_is_back() {
                 true => assert!(place.get(&volume, "x").unwrap() == data, "eio@{nth}"),
                 false => assert_eq!(place.files().len(), empty, "eio@{nth}"),
             }
-            assert!(done.is_err() || volume.contains("x") != removes, "eio@{nth}");
+            assert!(
+                done.is_err() || volume.contains("x") != removes,
+                "eio@{nth}"
+            );
             if faulty.operations() < nth {
                 break;
             }

@@ -19,9 +19,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::home::Home;
 use super::index::Index;
 use super::runs::{Rule, Run, RunSet, Shape};
-use super::home::Home;
 use super::types::{FRONT_BYTES_MAX, LineOrders, LineType, ViewOrder, ViewType};
 use crate::data::record::RecordFormat;
 use crate::drive::{Access, Op};

@@ -260,7 +260,8 @@ impl DatasetVolume {
     /// them. All drives are there. A dataset of which no copy can be read has none; one whose removal
     /// may be under way, or whose data are gone, is left as it is.
     pub(super) fn repair_copies(&self, name: &str) -> Result<Vec<BadCopy>> {
-        let is_bad = |newest: &Manifest, copy: &Result<Manifest>| copy.as_ref().ok() != Some(newest);
+        let is_bad =
+            |newest: &Manifest, copy: &Result<Manifest>| copy.as_ref().ok() != Some(newest);
         let bad = |copies: &[(usize, Result<Manifest>)]| {
             let newest = newest(copies);
             newest.is_some_and(|newest| copies.iter().any(|(_, copy)| is_bad(newest, copy)))
@@ -277,7 +278,10 @@ impl DatasetVolume {
         let is_whole = self.has_all_shares(newest) && !self.is_being_changed()?;
         let mut found = Vec::new();
         for (index, copy) in copies.iter().filter(|(_, copy)| is_bad(newest, copy)) {
-            if copy.as_ref().is_err_and(|error| error.kind() == Kind::Usage) {
+            if copy
+                .as_ref()
+                .is_err_and(|error| error.kind() == Kind::Usage)
+            {
                 // Of a newer version, say: not ours to judge.
                 continue;
             }

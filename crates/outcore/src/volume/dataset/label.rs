@@ -124,9 +124,8 @@ impl DatasetVolume {
         for (index, drive) in volume.drives.iter().enumerate() {
             let folder = volume.folder(index);
             for inner in [DATA, DATASETS] {
-                std::fs::create_dir_all(folder.join(inner)).map_err(|error| {
-                    Error::io(CREATE, &error).drive(&drive.name).path(&folder)
-                })?;
+                std::fs::create_dir_all(folder.join(inner))
+                    .map_err(|error| Error::io(CREATE, &error).drive(&drive.name).path(&folder))?;
             }
         }
         volume.write_labels(&(0..volume.drives.len()).collect::<Vec<_>>())?;
@@ -158,11 +157,14 @@ impl DatasetVolume {
                     "no drive of a volume is there: mount its drives, or make a new volume on them with \
                      `outcore volume create`",
                 ),
-                Some(Err(error)) => error,
+                Some(Err(error)) => {
+                    error.hint("no label of the volume can be read: restore one of them from a backup")
+                }
             });
         };
         let found = drives.iter().zip(&labels);
-        for (drive, label) in found.filter_map(|(drive, label)| Some((drive, label.as_ref().ok()?))) {
+        for (drive, label) in found.filter_map(|(drive, label)| Some((drive, label.as_ref().ok()?)))
+        {
             check_label(drive, label, &known)?;
         }
         let named: Vec<&str> = drives.iter().map(|drive| drive.name.as_str()).collect();
@@ -244,7 +246,9 @@ impl DatasetVolume {
     /// That of the first one, with its name.
     pub fn check_complete(&self, operation: &str) -> Result<()> {
         let absent = self.absent().next();
-        absent.map_or(Ok(()), |(drive, error)| Err(refusal(operation, drive, error)))
+        absent.map_or(Ok(()), |(drive, error)| {
+            Err(refusal(operation, drive, error))
+        })
     }
 
     /// Writes the labels of drives that are there and whose labels are damaged, where what else lies on
@@ -315,6 +319,8 @@ fn read_label(drive: &VolumeDrive) -> Result<Label> {
     let opened = FORM.read::<Label>(&path, owner).map_err(named)?;
     match opened.place == opened.body.place() {
         true => Ok(opened.body),
-        false => Err(named(FORM.damage("it is that of another drive").path(&path))),
+        false => Err(named(
+            FORM.damage("it is that of another drive").path(&path),
+        )),
     }
 }

@@ -55,7 +55,9 @@ impl DatasetVolume {
         let _lock = self.lock_names()?;
         if self.is_being_changed()? {
             let cause = "a dataset is being written, or what is left of one cannot be swept";
-            return Err(Error::usage(REMOVE, cause).hint("try again when nobody writes to the volume"));
+            return Err(
+                Error::usage(REMOVE, cause).hint("try again when nobody writes to the volume")
+            );
         }
         let (ids, untold) = self.ids()?;
         if let Some(name) = untold {
