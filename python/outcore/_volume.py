@@ -42,6 +42,8 @@ class DatasetEntry:
     files: int
     #: Whether it is a packed directory, or an empty directory in one.
     is_directory: bool
+    #: Drives that it lies on and that are missing: it cannot be read as a whole until they are back.
+    missing_drives: list[str]
 
 
 @dataclass(frozen=True)

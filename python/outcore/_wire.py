@@ -432,6 +432,7 @@ class EntryReply(TypedDict):
     bytes: int
     files: int
     is_directory: bool
+    missing_drives: list[str]
 
 
 class VolumeDriveReply(TypedDict):

@@ -46,6 +46,7 @@ pub(crate) struct EntryReply {
     bytes: u64,
     files: u64,
     is_directory: bool,
+    missing_drives: Vec<String>,
 }
 
 /// A drive of a volume.
@@ -183,7 +184,12 @@ pub(crate) fn list(
 ) -> Result<Vec<EntryReply>> {
     with_volume(drives_file, run, |volume, means| {
         let Some(name) = name else {
+            let missing_of = |found: &outcore::volume::dataset::manifest::Manifest| {
+                let missing = volume.absent_of(found).into_iter();
+                missing.map(str::to_string).collect()
+            };
             let entry = |found: outcore::volume::dataset::manifest::Manifest| EntryReply {
+                missing_drives: missing_of(&found),
                 is_directory: found.contents == Contents::Directory,
                 bytes: found.len_bytes,
                 files: found.files,
@@ -195,6 +201,7 @@ pub(crate) fn list(
         let index = transfer::index_of(volume, &manifest, means.budget)?;
         let entry = |found: &Entry| EntryReply {
             is_directory: found.kind == EntryKind::Directory,
+            missing_drives: Vec::new(),
             bytes: found.len_bytes,
             files: 1,
             name: found.text(),
