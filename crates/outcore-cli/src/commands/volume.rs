@@ -160,15 +160,16 @@ fn status(context: &Context, volume: &DatasetVolume, started: Instant) -> Result
 /// Says which drives are not there.
 pub(super) fn tell_absent(context: &Context, volume: &DatasetVolume) {
     for (drive, error) in volume.absent() {
-        let (name, dir) = (&drive.name, drive.dir.display());
-        let text = match error.kind() {
+        let (name, dir, why) = (&drive.name, drive.dir.display(), error.cause());
+        let is_missing = error.raw_errno() == Some(rustix::io::Errno::NOENT.raw_os_error());
+        let found = match error.kind() {
             Kind::Corrupt => format!("the label of drive {name} is damaged: {error}"),
-            _ => format!(
-                "drive {name} is missing ({dir}: {}): mount it. What does not lie on it can be read; \
-                 nothing is written or removed until it is back",
-                error.cause()
-            ),
+            _ if is_missing => format!("drive {name} is missing ({dir}: {why}): mount it"),
+            _ => format!("drive {name} cannot be read ({dir}: {why})"),
         };
+        let text = format!(
+            "{found}. What does not lie on it can be read; nothing is written or removed until it is back"
+        );
         context.reporter.note(&text);
     }
 }

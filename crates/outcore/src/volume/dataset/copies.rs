@@ -275,6 +275,12 @@ impl DatasetVolume {
         let Some(newest) = newest(&copies) else {
             return Ok(Vec::new());
         };
+        // Who may read the copies was decided when the dataset was put.
+        let readable = copies.iter().find(|(_, copy)| !is_bad(newest, copy));
+        let mode = readable.and_then(|(index, _)| {
+            let facts = fs::metadata(self.manifest_path(name, *index)).ok()?;
+            Some(facts.permissions())
+        });
         let is_whole = self.has_all_shares(newest) && !self.is_being_changed()?;
         let mut found = Vec::new();
         for (index, copy) in copies.iter().filter(|(_, copy)| is_bad(newest, copy)) {
@@ -289,6 +295,10 @@ impl DatasetVolume {
             let len_bytes = fs::metadata(&path).map_or(0, |facts| facts.len());
             if is_whole {
                 self.write_copy(newest, *index, &path)?;
+                if let Some(mode) = &mode {
+                    // As far as this user may say so.
+                    let _ = fs::set_permissions(&path, mode.clone());
+                }
             }
             found.push(BadCopy {
                 drive_index: *index,

@@ -10,6 +10,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -269,14 +270,16 @@ impl DatasetVolume {
 
 /// The error of who needs a drive that is absent.
 pub(super) fn refusal(operation: &str, drive: &VolumeDrive, absence: &Error) -> Error {
+    let (name, why) = (&drive.name, absence.cause());
     let (cause, hint) = match absence.kind() {
-        Kind::Corrupt => (
-            format!("the label of drive {} is damaged", drive.name),
-            FORM.remedy,
+        Kind::Corrupt => (format!("the label of drive {name} is damaged"), FORM.remedy),
+        _ if absence.raw_errno() == Some(Errno::NOENT.raw_os_error()) => (
+            format!("drive {name} is missing: {why}"),
+            "mount it; what does not lie on it can be read meanwhile (`outcore ls` says what does)",
         ),
         _ => (
-            format!("drive {} is missing: {}", drive.name, absence.cause()),
-            "mount it; what does not lie on it can be read meanwhile (`outcore ls` says what does)",
+            format!("drive {name} cannot be read: {why}"),
+            "check the drive and who may read it; what does not lie on it can be read meanwhile",
         ),
     };
     Error::new(absence.kind(), operation, cause)
