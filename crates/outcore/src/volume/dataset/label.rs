@@ -140,6 +140,11 @@ impl DatasetVolume {
     /// No drive of it is there; one is of another volume, or another drive of it, by name; more or fewer
     /// are named than there were.
     pub fn open(device: Arc<dyn Device>, drives: Vec<VolumeDrive>) -> Result<Self> {
+        // One drive without a label is missing; of drives without any, none has been a volume's.
+        let is_new = |drive: &VolumeDrive| drive.dir.is_dir() && !drive.dir.join(FOLDER).exists();
+        if !drives.is_empty() && drives.iter().all(is_new) {
+            return Err(no_volume(&drives[0]));
+        }
         // What a kill left between the record of a commit and its end; who may not write sees it as it is.
         let _ = sweep(&device, &drives);
         let labels: Vec<Result<Label>> = drives.iter().map(read_label).collect();
@@ -154,13 +159,11 @@ impl DatasetVolume {
                 Some(Ok(_)) | None => {
                     Error::usage(OPEN, "no drives are named").hint("use --volume drives.toml")
                 }
-                Some(Err(error)) if error.kind() == Kind::Io => error.hint(
-                    "no drive of a volume is there: mount its drives, or make a new volume on them with \
-                     `outcore volume create`",
-                ),
-                Some(Err(error)) => {
-                    error.hint("no label of the volume can be read: restore one of them from a backup")
+                Some(Err(error)) if error.kind() == Kind::Io => {
+                    error.hint("none of the volume's drives is there: mount them")
                 }
+                Some(Err(error)) => error
+                    .hint("no label of the volume can be read: restore one of them from a backup"),
             });
         };
         let found = drives.iter().zip(&labels);
@@ -266,6 +269,16 @@ impl DatasetVolume {
         }
         Ok(repaired)
     }
+}
+
+/// The error for drives that were never made a volume.
+fn no_volume(first: &VolumeDrive) -> Error {
+    Error::usage(OPEN, "there is no volume on these drives yet")
+        .path(&first.dir)
+        .hint(
+            "make one with `outcore volume create`; if there was one before, its drives are not \
+             mounted",
+        )
 }
 
 /// The error of who needs a drive that is absent.
