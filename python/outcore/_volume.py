@@ -42,6 +42,8 @@ class DatasetEntry:
     files: int
     #: Whether it is a packed directory, or an empty directory in one.
     is_directory: bool
+    #: Drives that it lies on and that are missing: it cannot be read as a whole until they are back.
+    missing_drives: list[str]
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class DriveStatus:
     drive: str
     #: Its directory.
     dir: str
+    #: Whether it is there: mounted, with its label.
+    is_present: bool
     #: Bytes of datasets on it.
     used_bytes: int
     #: Free bytes.
@@ -62,7 +66,7 @@ class DriveStatus:
 class Damage:
     """Bytes that are not what was written."""
 
-    #: The dataset.
+    #: The dataset; empty where a drive's label is damaged.
     dataset: str
     #: The drive.
     drive: str
@@ -72,6 +76,8 @@ class Damage:
     offset_bytes: int
     #: Bytes of that part.
     len_bytes: int
+    #: Whether it has been written anew from another drive's copy: labels and manifests have them.
+    is_repaired: bool
 
 
 @dataclass(frozen=True)
@@ -163,11 +169,18 @@ class Volume:
         return Moved(**_outcore.volume_write(self.drives, name, bytes(data), force))
 
     def ls(self, name: str | None = None) -> list[DatasetEntry]:
-        """All datasets by name, or the files packed in one."""
+        """All datasets by name, or the files packed in one.
+
+        While a drive is missing, what does not lie on it can still be read; `status` names the drive.
+        """
         return [DatasetEntry(**entry) for entry in _outcore.volume_list(self.drives, name)]
 
     def rm(self, name: str) -> None:
-        """Removes a dataset."""
+        """Removes a dataset; all drives must be there.
+
+        Raises:
+            OutcoreError: A drive is missing, by name.
+        """
         _outcore.volume_remove(self.drives, name)
 
     def status(self) -> list[DriveStatus]:
@@ -176,6 +189,7 @@ class Volume:
             DriveStatus(
                 drive=drive["drive"],
                 dir=os.fspath(drive["dir"]),
+                is_present=drive["is_present"],
                 used_bytes=drive["used_bytes"],
                 free_bytes=drive["free_bytes"],
             )
@@ -183,7 +197,10 @@ class Volume:
         ]
 
     def scrub(self, *names: str) -> list[Damage]:
-        """Reads all datasets, or those named; what is not what was written."""
+        """Reads all datasets, or those named; what is not what was written.
+
+        Damaged or lost copies of labels and manifests are written anew from those on other drives.
+        """
         return [Damage(**damage) for damage in _outcore.volume_scrub(self.drives, list(names))]
 
     def bench(self, *, seconds: float = 2.0, size: Size = "256MiB") -> list[Measured]:

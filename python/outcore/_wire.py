@@ -432,6 +432,7 @@ class EntryReply(TypedDict):
     bytes: int
     files: int
     is_directory: bool
+    missing_drives: list[str]
 
 
 class VolumeDriveReply(TypedDict):
@@ -439,6 +440,7 @@ class VolumeDriveReply(TypedDict):
 
     drive: str
     dir: str
+    is_present: bool
     used_bytes: int
     free_bytes: int
 
@@ -451,6 +453,7 @@ class DamageReply(TypedDict):
     path: str
     offset_bytes: int
     len_bytes: int
+    is_repaired: bool
 
 
 class MeasuredReply(TypedDict):

@@ -46,6 +46,7 @@ pub(crate) struct EntryReply {
     bytes: u64,
     files: u64,
     is_directory: bool,
+    missing_drives: Vec<String>,
 }
 
 /// A drive of a volume.
@@ -53,6 +54,7 @@ pub(crate) struct EntryReply {
 pub(crate) struct DriveReply {
     drive: String,
     dir: PathBuf,
+    is_present: bool,
     used_bytes: u64,
     free_bytes: u64,
 }
@@ -65,6 +67,7 @@ pub(crate) struct DamageReply {
     path: String,
     offset_bytes: u64,
     len_bytes: u64,
+    is_repaired: bool,
 }
 
 /// What one thread reached.
@@ -181,7 +184,12 @@ pub(crate) fn list(
 ) -> Result<Vec<EntryReply>> {
     with_volume(drives_file, run, |volume, means| {
         let Some(name) = name else {
+            let missing_of = |found: &outcore::volume::dataset::manifest::Manifest| {
+                let missing = volume.absent_of(found).into_iter();
+                missing.map(str::to_string).collect()
+            };
             let entry = |found: outcore::volume::dataset::manifest::Manifest| EntryReply {
+                missing_drives: missing_of(&found),
                 is_directory: found.contents == Contents::Directory,
                 bytes: found.len_bytes,
                 files: found.files,
@@ -193,6 +201,7 @@ pub(crate) fn list(
         let index = transfer::index_of(volume, &manifest, means.budget)?;
         let entry = |found: &Entry| EntryReply {
             is_directory: found.kind == EntryKind::Directory,
+            missing_drives: Vec::new(),
             bytes: found.len_bytes,
             files: 1,
             name: found.text(),
@@ -215,6 +224,7 @@ pub(crate) fn status(drives_file: &Path, run: &Run) -> Result<Vec<DriveReply>> {
         let drives = volume.status()?.into_iter().map(|drive| DriveReply {
             drive: drive.drive,
             dir: drive.dir,
+            is_present: drive.is_present,
             used_bytes: drive.used_bytes,
             free_bytes: drive.free_bytes,
         });
@@ -235,6 +245,7 @@ pub(crate) fn scrub(
             path: damage.path,
             offset_bytes: damage.offset_bytes,
             len_bytes: damage.len_bytes,
+            is_repaired: damage.is_repaired,
         });
         Ok(damages.collect())
     })

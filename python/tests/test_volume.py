@@ -72,9 +72,22 @@ def test_damage_missing_drives_and_taken_names_are_named(volume: outcore.Volume,
     with pytest.raises(outcore.CorruptError) as caught:
         volume.read("x")
     assert caught.value.drive == "d1"
-    (tmp_path / "d2/outcore-volume").rename(tmp_path / "away")
-    with pytest.raises(outcore.OutcoreError, match="d2"):
-        volume.ls()
+    volume.write("small", b"one granule, on one drive")
+    (tmp_path / "d2").rename(tmp_path / "away")
+    listed = volume.ls()
+    assert [entry.name for entry in listed] == ["small", "x"]
+    assert listed[1].missing_drives == ["d2"]
+    assert [drive.is_present for drive in volume.status()] == [True, True, False]
+    for refused in (lambda: volume.read("x"), lambda: volume.write("y", b""), lambda: volume.rm("x"), volume.scrub):
+        with pytest.raises(outcore.OutcoreError, match="drive d2 is missing") as missing:
+            refused()
+        assert missing.value.drive == "d2"
+    (tmp_path / "away").rename(tmp_path / "d2")
+    assert volume.read("small") == b"one granule, on one drive"
+    # A copy of a manifest that is lost is written anew.
+    (tmp_path / "d1/outcore-volume/datasets/small.json").unlink()
+    assert [(damage.drive, damage.is_repaired) for damage in volume.scrub("small")] == [("d1", True)]
+    assert volume.scrub("small") == []
 
 
 def test_a_bench_measures_and_leaves_nothing(volume: outcore.Volume, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 //! Files that stand for datasets, for the time of one job.
 //!
-//! Contract: a [`Staging`] makes a private directory on the first drive of a volume and gives a path in it
+//! Contract: a [`Staging`] makes a private directory on the first drive of a volume that is there and gives a path in it
 //! for each dataset that a job reads or writes; the directory is removed with it, or swept by the next run.
 //! What the engine alone reads is a stand-in (see [`volumes::stand_in`]), the rest a copy; so are
 //! compressed text, by name or content, which is unpacked where it lies, and files inside of one. What the engine publishes is a sealed dataset as it is
@@ -78,13 +78,16 @@ impl Staging {
     /// The volume cannot be opened, or written to.
     pub fn begin(device: Arc<dyn Device>, drives_file: &Path) -> Result<Self> {
         let volume = volumes::open(&device, drives_file)?;
-        let home = &volume.drives()[0].dir;
+        let home = volume.present_drives().next();
+        let home = home.map(|drive| drive.dir.clone());
+        let home =
+            home.ok_or_else(|| Error::usage("open volume", "none of its drives is there"))?;
         // Killed runs leave scratch on any of them.
-        for drive in volume.drives() {
+        for drive in volume.present_drives() {
             device.sweep_private_dirs(&drive.dir)?;
         }
         Ok(Staging {
-            dir: device.make_private_dir(home)?,
+            dir: device.make_private_dir(&home)?,
             budget: volumes::budget(),
             drives_file: drives_file.to_path_buf(),
             replace: false,
@@ -134,9 +137,10 @@ impl Staging {
     /// The file in the place of a dataset that is written, and with `replace` may be there already.
     ///
     /// # Errors
-    /// The name is taken, and must not be.
+    /// The name is taken, and must not be; a drive of the volume is missing.
     pub fn output(&mut self, name: &Path, replace: bool) -> Result<PathBuf> {
         let named = volumes::named(name)?;
+        self.volume.check_complete("write dataset")?;
         self.replace = replace;
         if !replace && self.volume.contains(&named.dataset) {
             let cause = format!("there is a @{} already", named.dataset);
@@ -173,7 +177,8 @@ impl Staging {
                 .map(|(path, name)| (path.clone(), name.dataset.clone()))
                 .collect(),
             replace: self.replace,
-            lends_drives,
+            // A mount point without its drive is no place for scratch.
+            lends_drives: lends_drives && self.volume.absent().next().is_none(),
         }
     }
 

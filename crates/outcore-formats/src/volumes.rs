@@ -48,7 +48,7 @@ pub fn fresh_seed() -> u64 {
 /// The volume of a drives file.
 ///
 /// # Errors
-/// The file cannot be read; a drive is missing, replaced or of another volume.
+/// The file cannot be read; no drive of the volume is there, or one is of another volume.
 pub fn open(device: &Arc<dyn Device>, drives_file: &Path) -> Result<DatasetVolume> {
     let set = DriveSet::read(drives_file)?;
     DatasetVolume::open(Arc::clone(device), drives_of(&set))
@@ -451,6 +451,7 @@ pub fn bench(
         return Err(Error::usage("measure volume", cause)
             .hint("take from a moment to an hour for each load, and files of at least 1MiB"));
     }
+    volume.check_complete("measure volume")?;
     let dirs: Vec<_> = volume
         .drives()
         .iter()

@@ -55,6 +55,7 @@ pub mod drive;
 pub mod error;
 pub mod job;
 pub mod memory;
+pub mod metadata;
 pub mod stream;
 pub mod threads;
 pub mod units;

@@ -17,7 +17,9 @@ const APPLICATIONS: &str = "crates/outcore-apps/";
 
 /// The layers, from the ground up; modules of one entry may name each other.
 const LAYERS: [&[&str]; 8] = [
-    &["error", "units", "config", "checksum", "threads"],
+    &[
+        "error", "units", "config", "checksum", "metadata", "threads",
+    ],
     &["memory"],
     &["drive"],
     &["volume"],
@@ -26,8 +28,7 @@ const LAYERS: [&[&str]; 8] = [
     &["job"],
     &["algo"],
 ];
-const ORDER: &str =
-    "error units config checksum threads < memory < drive < volume < data < stream < job < algo";
+const ORDER: &str = "error units config checksum metadata threads < memory < drive < volume < data < stream < job < algo";
 const WHY: &str = "requests flow down and buffers flow up; an arrow the other way ties two layers \
                    into one";
 

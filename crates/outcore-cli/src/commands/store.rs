@@ -20,7 +20,7 @@ use outcore_formats::volumes::{self, Moved};
 use serde_json::json;
 
 use super::Context;
-use super::volume::{open, tell_strays};
+use super::volume::{open, tell_absent, tell_strays};
 use crate::cli::RecordArgs;
 use crate::measure::{Summary, rate_text};
 use crate::progress::watch;
@@ -78,6 +78,8 @@ pub(crate) struct GetArgs {
 }
 
 /// List the datasets of a volume, or the files packed in one
+///
+/// A dataset that needs a drive that is missing says so.
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
     /// A packed directory to look into
@@ -241,14 +243,23 @@ fn run_transfer(
 pub(crate) fn list(context: &Context, args: &LsArgs) -> Result<u8> {
     let started = Instant::now();
     let volume = open(context, &means::without_flags()?.device())?;
+    tell_absent(context, &volume);
     let mut count = 0;
     let mut damaged = None;
-    let mut say = |name: &str, bytes: u64, files: u64, kind: &str| {
+    let mut say = |name: &str, bytes: u64, files: u64, kind: &str, missing: &[&str]| {
         count += 1;
-        let fields = json!({"name": name, "bytes": bytes, "files": files, "contents": kind});
+        let fields = json!({
+            "name": name, "bytes": bytes, "files": files, "contents": kind,
+            "missing_drives": missing,
+        });
         context.reporter.event("dataset", fields);
         let size = units::bytes(bytes);
-        context.reporter.data(&format!("{name}\t{size}\t{kind}\n"));
+        let needs = match missing {
+            [] => String::new(),
+            missing => format!("\tneeds {}, missing", missing.join(", ")),
+        };
+        let line = format!("{name}\t{size}\t{kind}{needs}\n");
+        context.reporter.data(&line);
     };
     match &args.name {
         Some(path) => {
@@ -263,7 +274,7 @@ pub(crate) fn list(context: &Context, args: &LsArgs) -> Result<u8> {
                         (entry.text(), format!("link to {}", pack::escape(target)))
                     }
                 };
-                say(&name, entry.len_bytes, 1, &kind);
+                say(&name, entry.len_bytes, 1, &kind, &[]);
             }
         }
         None => {
@@ -276,14 +287,15 @@ pub(crate) fn list(context: &Context, args: &LsArgs) -> Result<u8> {
                     }
                 };
                 let (name, bytes) = (format!("@{}", found.name), found.len_bytes);
+                let missing = volume.absent_of(&found);
                 match found.contents {
-                    Contents::File => say(&name, bytes, 1, "file"),
+                    Contents::File => say(&name, bytes, 1, "file", &missing),
                     Contents::Directory => {
                         let files = match found.files {
                             1 => "1 file in a directory".to_string(),
                             count => format!("{count} files"),
                         };
-                        say(&name, bytes, found.files, &files);
+                        say(&name, bytes, found.files, &files, &missing);
                     }
                 }
             }

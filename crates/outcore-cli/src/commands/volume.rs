@@ -14,7 +14,7 @@ use outcore::drive::Device;
 use outcore::job::Control;
 use outcore::volume::dataset::stray::Stray;
 use outcore::volume::dataset::{DatasetVolume, Watch, drives_of};
-use outcore::{Error, Result, units};
+use outcore::{Error, Kind, Result, units};
 use outcore_formats::volumes;
 use serde_json::json;
 
@@ -48,12 +48,13 @@ pub(crate) enum VolumeCommand {
         #[arg(long = "stripe", value_name = "SIZE", default_value = "1MiB", value_parser = units::parse_bytes)]
         stripe_bytes: u64,
     },
-    /// Show the drives of a volume, their room and what is on them
+    /// Show the drives of a volume, their room and what is on them, and which are missing
     Status,
     /// Read every dataset, or those named, and name what is not what was written
     ///
     /// Exits with 4 if something is damaged: drive, file and offset are on standard output. So are the
-    /// files that belong to no dataset, if no datasets are named.
+    /// files that belong to no dataset, if no datasets are named. Labels and copies of manifests that are
+    /// damaged or lost are written anew from those on other drives.
     Scrub {
         /// Datasets; all if none is named
         #[arg(value_name = "@NAME")]
@@ -108,22 +109,32 @@ fn status(context: &Context, volume: &DatasetVolume, started: Instant) -> Result
     let drives = volume.status()?;
     for drive in &drives {
         context.reporter.event("drive", json!(drive));
+        let free = match drive.is_present {
+            true => format!("{} free", units::bytes(drive.free_bytes)),
+            false => "missing".to_string(),
+        };
         context.reporter.data(&format!(
-            "{}\t{}\t{} used\t{} free\n",
+            "{}\t{}\t{} used\t{free}\n",
             drive.drive,
             drive.dir.display(),
             units::bytes(drive.used_bytes),
-            units::bytes(drive.free_bytes)
         ));
     }
+    tell_absent(context, volume);
     let names = volume.names()?;
-    let is_damaged = |name: &&String| volume.manifest(name).is_err();
-    let (datasets, damaged) = (names.len(), names.iter().filter(is_damaged).count());
+    let manifests = names.iter().map(|name| volume.manifest(name));
+    let manifests: Vec<_> = manifests.collect();
+    let datasets = manifests.len();
+    let damaged = manifests.iter().filter(|found| found.is_err()).count();
+    let found = manifests.iter().flatten();
+    let unreachable = found.filter(|found| !volume.absent_of(found).is_empty());
+    let unreachable = unreachable.count();
     let strays = volume.strays()?;
     let summary = Summary::since(started)
         .with("volume", json!(volume.id()))
         .with("datasets", json!(datasets))
         .with("damaged", json!(damaged))
+        .with("unreachable", json!(unreachable))
         .with("strays", json!(strays.len()));
     context.reporter.summary(&summary);
     context.reporter.human(&format!(
@@ -132,6 +143,11 @@ fn status(context: &Context, volume: &DatasetVolume, started: Instant) -> Result
         if datasets == 1 { "" } else { "s" },
         units::bytes(volume.stripe_bytes())
     ));
+    if unreachable > 0 {
+        context.reporter.human(&format!(
+            "{unreachable} of them cannot be read without what is missing: `outcore ls` says which"
+        ));
+    }
     if damaged > 0 {
         context.reporter.human(&format!(
             "{damaged} of them cannot be read: `outcore volume scrub` says which"
@@ -139,6 +155,23 @@ fn status(context: &Context, volume: &DatasetVolume, started: Instant) -> Result
     }
     tell_strays(context, &strays);
     Ok(0)
+}
+
+/// Says which drives are not there.
+pub(super) fn tell_absent(context: &Context, volume: &DatasetVolume) {
+    for (drive, error) in volume.absent() {
+        let (name, dir, why) = (&drive.name, drive.dir.display(), error.cause());
+        let is_missing = error.raw_errno() == Some(rustix::io::Errno::NOENT.raw_os_error());
+        let found = match error.kind() {
+            Kind::Corrupt => format!("the label of drive {name} is damaged: {error}"),
+            _ if is_missing => format!("drive {name} is missing ({dir}: {why}): mount it"),
+            _ => format!("drive {name} cannot be read ({dir}: {why})"),
+        };
+        let text = format!(
+            "{found}. What does not lie on it can be read; nothing is written or removed until it is back"
+        );
+        context.reporter.note(&text);
+    }
 }
 
 /// Says that there are files that no dataset has.
@@ -193,9 +226,17 @@ fn scrub(
     )?;
     for damage in &damages {
         context.reporter.event("damage", json!(damage));
+        let dataset = match damage.dataset.as_str() {
+            "" => "-".to_string(),
+            name => format!("@{name}"),
+        };
+        let repaired = match damage.is_repaired {
+            true => ", written anew from another drive",
+            false => "",
+        };
         context.reporter.data(&format!(
-            "@{}\tdrive {}\t{}\tat byte {}, {} bytes\n",
-            damage.dataset, damage.drive, damage.path, damage.offset_bytes, damage.len_bytes
+            "{dataset}\tdrive {}\t{}\tat byte {}, {} bytes{repaired}\n",
+            damage.drive, damage.path, damage.offset_bytes, damage.len_bytes
         ));
     }
     let strays = match names {
@@ -221,6 +262,7 @@ fn scrub(
             .with("damages", json!(damages.len()))
             .with("strays", json!(strays.len())),
     );
+    let is_left = damages.iter().any(|damage| !damage.is_repaired);
     match damages.len() {
         count @ 1.. => Err(Error::corrupt(
             "scrub volume",
@@ -232,7 +274,11 @@ fn scrub(
                 }
             ),
         )
-        .hint("put these datasets again; a drive that is named twice should be replaced")),
+        .hint(match is_left {
+            true => "put these datasets again; a drive that is named twice should be replaced",
+            false => "all of it was written anew from copies on other drives; a drive that is named again \
+                      should be replaced",
+        })),
         0 if !strays.is_empty() => Err(Error::corrupt(
             "scrub volume",
             about_strays(&strays).unwrap_or_default(),

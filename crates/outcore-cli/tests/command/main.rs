@@ -36,3 +36,4 @@ mod view;
 mod view_csv;
 mod view_lines;
 mod volume;
+mod volume_damage;

@@ -289,6 +289,82 @@ fn further_runs_that_were_added_before_a_kill_are_kept_by_the_next_addition() {
     assert!(added > 1, "{added}");
 }
 
+/// Copies a directory as `cp -r` does.
+fn copy_dir(place: &Place, from: &str, to: &str) {
+    place.make_dir(to);
+    for name in names_in(&place.path(from)) {
+        fs::copy(place.path(from).join(&name), place.path(to).join(&name)).unwrap();
+    }
+}
+
+#[test]
+fn a_copy_of_a_view_is_read_and_never_touches_the_runs_of_the_original() {
+    let small = Small::new();
+    let (old, new) = (sorted_u64(&small.old), sorted_u64(&small.new));
+    let cat = |view: &str| small.place.run(&["view", "cat", view]).ok().stdout;
+    small.build("old.bin", "").ok();
+    copy_dir(&small.place, "v", "w");
+    assert!(cat("w") == old);
+    small.change(&["append", "w", "new.bin"], "").fails(
+        2,
+        &["add to view", "copied from", "/v"],
+        "another directory",
+    );
+    let build = ["build", "new.bin", "-o", "w", "--type", "u64", "--force"];
+    small.change(&build, "").ok();
+    assert!(cat("w") == new && cat("v") == old);
+    // Replaced once more, it takes its own runs away and no others.
+    small.change(&build, "").ok();
+    assert!(cat("w") == new && cat("v") == old);
+    fs::remove_dir_all(small.place.path("w")).unwrap();
+    // The original that is renamed is itself, and its copy, left behind, is none.
+    copy_dir(&small.place, "v", "w");
+    fs::rename(small.place.path("v"), small.place.path("x")).unwrap();
+    let renamed = small.change(&["append", "x", "new.bin"], "");
+    if renamed.code == Some(0) {
+        let both = sorted_u64(&[&small.old[..], &small.new].concat());
+        assert!(cat("x") == both && cat("w") == old);
+    }
+    // Whose the runs are cannot be told while the original is away.
+    small
+        .change(&build, "")
+        .fails(2, &["replace view", "copied from"], "another directory");
+    assert!(cat("w") == old);
+}
+
+#[test]
+fn a_view_and_its_copy_that_both_grow_on_one_drive_keep_their_own_runs() {
+    let place = Place::new();
+    for dir in ["one", "two", "drive"] {
+        place.make_dir(dir);
+    }
+    let (data, more) = (random_u64(3000, 1), random_u64(2000, 2));
+    place.write("in.bin", &data);
+    place.write("more.bin", &more);
+    let means = ["--memory", "64MiB", "--threads", "1"];
+    let build = ["view", "build", "in.bin", "-o", "one/v", "--type", "u64"];
+    place.run(&[&build[..], &means].concat()).ok();
+    copy_dir(&place, "one/v", "two/v");
+    for view in ["one/v", "two/v", "one/v"] {
+        let append = ["view", "append", view, "more.bin", "--drive", "drive"];
+        place.run(&[&append[..], &means].concat()).ok();
+    }
+    let cat = |view: &str| place.run(&["view", "cat", view]).ok().stdout;
+    assert!(cat("one/v") == sorted_u64(&[&data[..], &more, &more].concat()));
+    assert!(cat("two/v") == sorted_u64(&[&data[..], &more].concat()));
+    let replace = [&build[..], &means, &["--force"]].concat();
+    place.run(&replace).ok();
+    assert!(cat("one/v") == sorted_u64(&data));
+    assert!(cat("two/v") == sorted_u64(&[&data[..], &more].concat()));
+    // Those of the copy are left.
+    let manifest = fs::read_to_string(place.path("two/v/view.json")).unwrap();
+    let left = names_in(&place.path("drive"));
+    assert!(
+        !left.is_empty() && left.iter().all(|name| manifest.contains(name)),
+        "{left:?}"
+    );
+}
+
 /// The server of a mount, once the file is there; nothing where views cannot be mounted.
 fn mount(place: &Place) -> Option<Child> {
     mount_as(place, "sorted.bin")

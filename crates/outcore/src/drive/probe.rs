@@ -357,6 +357,7 @@ mod tests {
     use crate::config::DriveSet;
     use crate::drive::fault::FaultDevice;
     use crate::drive::ram::{RamDevice, RamOptions};
+    use crate::error::Kind;
 
     fn quick() -> ProbeOptions<'static> {
         ProbeOptions {

@@ -195,7 +195,7 @@ impl Output {
         self.cut(volume, lens_bytes)?;
         if let Some(manifest) = self.manifest.clone() {
             let text = self.shards_text()?;
-            return self.publish_set(volume, &manifest, &text);
+            return self.publish_set(volume, &manifest, text.as_bytes());
         }
         for shard in &self.shards {
             volume
@@ -207,7 +207,7 @@ impl Output {
     }
 
     /// As [`Output::publish`], with a manifest of the caller's own in place of the list of shards.
-    pub fn publish_under(mut self, volume: &Volume, manifest: &str) -> Result<()> {
+    pub fn publish_under(mut self, volume: &Volume, manifest: &[u8]) -> Result<()> {
         let len = |shard: &Shard| shard.plan.len_bytes;
         let lens: Vec<u64> = self.shards.iter().map(len).collect();
         self.cut(volume, &lens)?;
@@ -248,12 +248,12 @@ impl Output {
             .map_err(|e| Error::new(Kind::Io, "write manifest", e.to_string()))
     }
 
-    fn publish_set(self, volume: &Volume, manifest_path: &Path, text: &str) -> Result<()> {
+    fn publish_set(self, volume: &Volume, manifest_path: &Path, text: &[u8]) -> Result<()> {
         let Some(first) = self.dirs.first() else {
             return Ok(());
         };
         let staged_manifest = first.path().join("manifest");
-        first.write_file("manifest", text.as_bytes())?;
+        first.write_file("manifest", text)?;
         let mut renames: Vec<(PathBuf, PathBuf)> = self
             .shards
             .iter()

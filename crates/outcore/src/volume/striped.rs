@@ -28,6 +28,9 @@ pub const STRIPE_BYTES_DEFAULT: u64 = 64 << 10;
 /// Slots of a drive that background writes leave to others.
 pub const RESERVED_SLOTS: usize = 4;
 
+/// In the place of the file of a drive that is not there: no device has so many.
+const ABSENT: FileId = FileId(u32::MAX);
+
 /// A drive of a volume, before it is opened.
 #[derive(Debug, Clone)]
 pub struct Member {
@@ -35,6 +38,8 @@ pub struct Member {
     pub name: String,
     /// A file, or a block device.
     pub path: PathBuf,
+    /// Whether it is not there: it has its place in the layout, is not opened, and must not be reached.
+    pub is_absent: bool,
     /// Share of the stripes, relative to the others.
     pub weight: f64,
     /// Bytes of it to use; all that there are if not given.
@@ -55,6 +60,7 @@ impl Member {
         Member {
             name: path.display().to_string(),
             path,
+            is_absent: false,
             weight: 1.0,
             capacity_bytes: None,
             file_bytes: None,
@@ -369,8 +375,13 @@ fn open_all(
     let mut controllers: HashMap<&str, Arc<TagPool>> = HashMap::new();
     for member in members {
         let named = |error: Error| error.drive(&member.name);
-        let file = device.open(&member.path, access).map_err(named)?;
-        let limits = device.limits(file);
+        let (file, limits) = match member.is_absent {
+            true => (ABSENT, QueueLimits::default()),
+            false => {
+                let file = device.open(&member.path, access).map_err(named)?;
+                (file, device.limits(file))
+            }
+        };
         let tags = member.tags.unwrap_or(TAGS_DEFAULT).min(limits.tags_max());
         let controller_tags = member.controller.as_ref().map(|(name, tags)| {
             let pool = controllers
@@ -392,7 +403,10 @@ fn open_all(
             tags: Arc::new(TagPool::new(tags)),
             controller_tags,
         });
-        let capacity_bytes = room_of(device, member, file, access).map_err(named)?;
+        let capacity_bytes = match member.is_absent {
+            true => member.capacity_bytes.unwrap_or(0),
+            false => room_of(device, member, file, access).map_err(named)?,
+        };
         if let Some(drive) = drives.last_mut() {
             drive.capacity_bytes = capacity_bytes;
         }

@@ -232,35 +232,3 @@ fn cancelling_ends_a_build_and_leaves_nothing() {
     assert_eq!(error.kind(), Kind::Interrupted);
     assert_eq!(ram.list(), [PathBuf::from("/d0/in")]);
 }
-
-#[test]
-fn sizes_in_a_manifest_that_no_view_has_are_damage_and_no_overflow() {
-    let case = Case::of("u64", 1000, 2);
-    let (ram, _, sorted) = built(&case);
-    let path = PathBuf::from(DIR).join("view.json");
-    let whole = ram.get(&path).unwrap();
-    let manifest: serde_json::Value = serde_json::from_slice(&whole).unwrap();
-    let block = manifest["block_records"].as_u64().unwrap();
-    for (key, sizes) in [
-        (
-            "block_records",
-            vec![0, u64::MAX, u64::MAX / 8, (1 << 61) + block],
-        ),
-        ("records", vec![u64::MAX, 1 << 61]),
-    ] {
-        for size in sizes {
-            let mut changed = manifest.clone();
-            changed[key] = size.into();
-            if key == "records" {
-                changed["runs"][0]["records"] = size.into();
-                changed["runs"][1]["records"] = 0.into();
-            }
-            ram.put(&path, serde_json::to_vec(&changed).unwrap());
-            let error = read(&case, &ram).unwrap_err();
-            assert_eq!(error.kind(), Kind::Corrupt, "{key} {size}: {error}");
-            assert_eq!(error.file_path(), Some(path.as_path()), "{error}");
-        }
-    }
-    ram.put(&path, whole);
-    assert!(read(&case, &ram).unwrap() == sorted);
-}

@@ -21,6 +21,7 @@ use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::{Error, Kind, Result};
 
 use crate::kit::DIR;
+use crate::metadata::{manifest_path, resealed};
 use crate::properties::Pipe;
 use crate::texts::{TEXTS, Text, text};
 
@@ -620,4 +621,32 @@ fn every_operation_of_a_build_and_a_read_of_lines_may_fail_once() {
         }
         assert!(n > 20 && failed > 5, "{fault}: {failed} of {n}");
     }
+}
+
+#[test]
+fn an_index_of_blocks_of_another_size_is_damage_and_no_search_without_end() {
+    let case = LineCase {
+        order: TestOrder {
+            by: By::Second,
+            ..BYTES
+        },
+        ..LineCase::of(TEXTS[0], 90_000, 30_000)
+    };
+    let (ram, inputs) = case.ram();
+    let job = case.job(Arc::new(ram.clone()));
+    case.build(&job, &inputs).unwrap();
+    let whole = ram.get(manifest_path()).unwrap();
+    let mut refused = 0;
+    for block_bytes in (15_000..18_000u64).step_by(50) {
+        let changed = resealed(&whole, |body| body["block_records"] = block_bytes.into());
+        ram.put(manifest_path(), changed);
+        // Whatever it says, it says it: most are refused as they are opened, the others as they are read.
+        let read = case.open(&job).and_then(|view| {
+            let mut reader = view.reader(view.reader_bytes(1))?;
+            reader.seek(view.len() / 3..view.len() / 3 + 10)?;
+            reader.seek_key(b"x y").map(drop)
+        });
+        refused += u32::from(read.is_err_and(|error| error.kind() == Kind::Corrupt));
+    }
+    assert!(refused > 50, "{refused}");
 }

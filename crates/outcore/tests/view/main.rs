@@ -12,6 +12,7 @@ mod build;
 mod faults;
 mod kit;
 mod lines;
+mod metadata;
 mod properties;
 #[allow(unreachable_pub)]
 #[path = "../lines/texts.rs"]

@@ -11,6 +11,7 @@ mod directories;
 mod faults;
 mod in_place;
 mod manifests;
+mod metadata;
 mod pressure;
 mod raw;
 mod servers;

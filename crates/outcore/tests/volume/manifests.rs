@@ -10,13 +10,20 @@ use outcore::volume::dataset::transfer;
 use outcore::volume::dataset::writer::NewDataset;
 
 use super::datasets::{Place, bytes, new};
+use super::metadata::overwrite;
 
 #[test]
 fn a_dataset_with_a_damaged_manifest_is_replaced_and_leaves_nothing() {
     let place = Place::new(2);
     let volume = place.create(1 << 16);
     place.put(&volume, "other", b"other").unwrap();
-    let manifest = place.path("d0/outcore-volume/datasets/x.json");
+    let manifests = [0, 1].map(|index| volume.manifest_path("x", index));
+    // All copies: one that is whole would do.
+    let damage_all = |damage: &dyn Fn(&str) -> String| {
+        for path in &manifests {
+            overwrite(path, damage(&fs::read_to_string(path).unwrap()).as_bytes());
+        }
+    };
     let replacing = |seed| NewDataset {
         replace: true,
         seed,
@@ -30,9 +37,7 @@ fn a_dataset_with_a_damaged_manifest_is_replaced_and_leaves_nothing() {
     for (at, damage) in damages.iter().enumerate() {
         place.put(&volume, "x", b"one").unwrap();
         let files = place.files().len();
-        let text = fs::read_to_string(&manifest).unwrap();
-        fs::remove_file(&manifest).unwrap();
-        fs::write(&manifest, damage(&text)).unwrap();
+        damage_all(damage);
         assert_eq!(place.get(&volume, "x").unwrap_err().kind(), Kind::Corrupt);
         assert_eq!(
             place.put(&volume, "x", b"two").unwrap_err().kind(),
@@ -47,20 +52,13 @@ fn a_dataset_with_a_damaged_manifest_is_replaced_and_leaves_nothing() {
     // Removed, it leaves nothing either.
     let files = place.files().len();
     place.put(&volume, "x", b"one").unwrap();
-    let text = fs::read_to_string(&manifest).unwrap();
-    fs::remove_file(&manifest).unwrap();
-    fs::write(&manifest, damages[1](&text)).unwrap();
+    damage_all(&damages[1]);
     assert!(volume.remove("x").unwrap() > 0);
     assert_eq!(place.files().len(), files, "{:?}", place.files());
     // What says that it is another dataset takes nothing of that one with it.
     place.put(&volume, "x", b"one").unwrap();
-    let theirs = fs::read_to_string(place.path("d0/outcore-volume/datasets/other.json")).unwrap();
-    fs::remove_file(&manifest).unwrap();
-    fs::write(
-        &manifest,
-        theirs.replace("\"len_bytes\": 5", "\"len_bytes\": 6"),
-    )
-    .unwrap();
+    let theirs = fs::read_to_string(volume.manifest_path("other", 0)).unwrap();
+    damage_all(&|_| theirs.replace("\"len_bytes\": 5", "\"len_bytes\": 6"));
     let new = replacing(60);
     transfer::put_stream(&volume, &mut &b"two"[..], &new, place.means()).unwrap();
     assert_eq!(place.get(&volume, "other").unwrap(), b"other");
@@ -77,16 +75,19 @@ fn files_that_no_manifest_names_are_found_and_removed_when_they_are_surely_nobod
     assert_eq!(volume.strays().unwrap(), []);
     let lost = volume.manifest("lost").unwrap();
     let vague = volume.manifest("vague").unwrap();
-    let manifest = |name: &str| place.path(&format!("d0/outcore-volume/datasets/{name}.json"));
-    fs::remove_file(manifest("lost")).unwrap();
+    let manifests = |name: &str| [0, 1].map(|index| volume.manifest_path(name, index));
+    for path in manifests("lost") {
+        fs::remove_file(path).unwrap();
+    }
     let strays = volume.strays().unwrap();
     let paths: Vec<_> = strays.iter().map(|stray| stray.path.clone()).collect();
     let expected = [0, 1].map(|index| volume.share_path(&lost.id, index));
     assert_eq!(paths, expected);
     assert_eq!(strays[1].drive, volume.drives()[1].name);
     // A manifest that does not say which files are its: they could be these.
-    fs::remove_file(manifest("vague")).unwrap();
-    fs::write(manifest("vague"), b"garbage").unwrap();
+    for path in manifests("vague") {
+        overwrite(&path, b"garbage");
+    }
     let error = volume.remove_strays().unwrap_err();
     assert!(error.to_string().contains("outcore rm @vague"), "{error}");
     assert!(volume.share_path(&vague.id, 0).exists());

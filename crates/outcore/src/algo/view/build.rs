@@ -96,6 +96,9 @@ pub fn build(
             .path(dir.join(NAME))
             .hint("allow replacing it with --force, or add to it with `outcore view append`"));
     }
+    if let Some(old) = &old {
+        old.refuse_to_forget_runs(job, dir)?;
+    }
     let request = Request {
         inputs,
         dir,
@@ -105,7 +108,7 @@ pub fn build(
     };
     let built = request.run(job, &what, None)?;
     if let Some(old) = &old {
-        manifest::remove_runs(job, dir, &old.run_paths());
+        manifest::remove_runs(job, dir, &old.to_replaced(), old.owns_runs(dir));
     }
     finish(job, dir, built, &orders_of(&what))
 }
@@ -152,6 +155,7 @@ pub fn append_with(
             Manifest::read(job, &volume, dir)?
         }
     };
+    old.refuse_to_add_to_a_copy(dir)?;
     let shape = old.shape(&dir.join(NAME), orders)?;
     let request = Request {
         inputs,
@@ -368,10 +372,13 @@ impl Request<'_> {
                     .hint("run the command again"),
             );
         }
-        let old_paths = || self.old.map(Manifest::run_paths).unwrap_or_default();
         match (self.appends, self.old) {
-            (true, Some(old)) => level.publish(self.dir, &old.runs, Vec::new()),
-            _ => level.publish(self.dir, &[], old_paths()),
+            (true, Some(old)) => level.publish(self.dir, &old.runs, None),
+            (_, old) => {
+                // A copy's manifest names no runs of the original's.
+                let old = old.filter(|old| old.owns_runs(self.dir));
+                level.publish(self.dir, &[], old.map(Manifest::to_replaced))
+            }
         }
     }
 }
@@ -387,7 +394,7 @@ fn check_front(what: &ViewType) -> Result<()> {
 }
 
 /// Another number for each view ever made.
-fn now_seed() -> u64 {
+pub(super) fn now_seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(1, |now| now.as_nanos() as u64)
 }

@@ -165,6 +165,11 @@ impl Fetcher {
         true
     }
 
+    /// Fails when the job is to stop.
+    pub(super) fn check_stop(&self) -> Result<()> {
+        self.control.check()
+    }
+
     /// Looks for what has come; with `wait`, waits for a moment if nothing is here.
     pub(super) fn poll(&mut self, wait: bool) -> Result<()> {
         self.control.check()?;

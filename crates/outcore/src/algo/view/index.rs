@@ -156,14 +156,24 @@ impl Index {
         bytes_checksum(&bytes)
     }
 
-    /// Whether places and ranks of lines go up, as far as the run goes.
-    pub(crate) fn is_sound(&self, run_bytes: u64, lines: u64) -> bool {
+    /// Whether places and ranks of lines go up, as far as the run goes, and each block of `block_bytes`
+    /// has the line that begins in it, or that of the next: whoever searches the index relies on it.
+    pub(crate) fn is_sound(&self, block_bytes: u64, run_bytes: u64, lines: u64) -> bool {
+        let blocks = self.starts.iter().enumerate();
+        let holds_its_line = |(block, start): (usize, &u64)| {
+            let begins_at = (block as u64).saturating_mul(block_bytes);
+            let is_here = *start < begins_at.saturating_add(block_bytes);
+            let next = self.starts.get(block + 1);
+            *start >= begins_at.min(run_bytes) && (is_here || next.is_none_or(|next| next == start))
+        };
         let goes_up = |places: &[u64], end: u64| {
             places.first().is_none_or(|first| *first == 0)
                 && places.is_sorted()
                 && places.last().is_none_or(|last| *last <= end)
         };
-        goes_up(&self.starts, run_bytes) && goes_up(&self.ranks, lines)
+        goes_up(&self.starts, run_bytes)
+            && goes_up(&self.ranks, lines)
+            && blocks.into_iter().all(holds_its_line)
     }
 }
 

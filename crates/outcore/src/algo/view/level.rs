@@ -11,11 +11,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::build::now_seed;
 use super::index::Index;
-use super::manifest::{Manifest, ManifestRun, NAME, RUN};
+use super::manifest::{Manifest, ManifestRun, NAME, RUN, Replaced};
 use super::runs::{Run, RunSet, Shape};
 use crate::error::Result;
 use crate::job::ScratchDrive;
+use crate::stream::sample::random;
 use crate::volume::output::{Output, Room, ShardPlan};
 use crate::volume::{Volume, VolumeFile};
 
@@ -50,15 +52,16 @@ impl Places<'_> {
         chosen
     }
 
-    /// The name of a run's file on a drive.
-    fn path_of(&self, drive: usize, id: u64, name: &str) -> PathBuf {
+    /// The name of a run's file on a drive: with the view's id, and with when it was made, since the runs
+    /// that are added to a view and to a copy of it must never have one name.
+    fn path_of(&self, drive: usize, (id, made): (u64, u32), name: &str) -> PathBuf {
         let home = &self.drives[drive].dir;
-        let short = id >> 32;
+        let file = format!("{name}-{id:016x}-{made:08x}");
         if home == self.dir {
-            return home.join(format!("{name}-{short:08x}"));
+            return home.join(file);
         }
         let view = self.dir.file_name().unwrap_or_default().to_string_lossy();
-        home.join(format!("{view}.{name}-{short:08x}"))
+        home.join(format!("{view}.{file}"))
     }
 }
 
@@ -112,6 +115,7 @@ impl Level {
             .map(|&count| shape.stored_bytes(count))
             .collect();
         let chosen = places.spread(&stored);
+        let names = (shape.id, (random(now_seed(), shape.id) >> 32) as u32);
         let mut plans: Vec<ShardPlan> = Vec::new();
         let mut where_at: Vec<(usize, u64)> = Vec::with_capacity(counts.len());
         let mut start_bytes = 0;
@@ -131,7 +135,7 @@ impl Level {
             may_replace = replace;
             for (at, (&bytes, &drive)) in stored.iter().zip(&chosen).enumerate() {
                 let name = format!("{RUN}{:04}", first_number as usize + at);
-                add(places.path_of(drive, shape.id, &name), bytes);
+                add(places.path_of(drive, names, &name), bytes);
                 where_at.push((at, 0));
             }
         } else {
@@ -141,7 +145,7 @@ impl Level {
                 ends[drive] += bytes;
             }
             for (drive, &bytes) in ends.iter().enumerate() {
-                add(places.path_of(drive, shape.id, "runs"), bytes);
+                add(places.path_of(drive, names, "runs"), bytes);
             }
         }
         let output = Output::stage(places.volume, plans, manifest, may_replace, Room::Exactly)?;
@@ -199,7 +203,7 @@ impl Level {
         self,
         dir: &Path,
         known: &[ManifestRun],
-        replaces: Vec<PathBuf>,
+        replaces: Option<Replaced>,
     ) -> Result<()> {
         let mut runs = known.to_vec();
         for (run, shard) in self.runs.iter().zip(self.output.shards()) {
@@ -217,9 +221,9 @@ impl Level {
                 index_checksum: format!("{:016x}", index.checksum()),
             });
         }
-        let manifest = Manifest::of(&self.shape, runs, replaces);
+        let manifest = Manifest::of(&self.shape, dir, runs, replaces);
         self.output
-            .publish_under(&self.volume, &manifest.to_text()?)
+            .publish_under(&self.volume, &manifest.to_bytes()?)
     }
 
     pub(super) fn close(self) {

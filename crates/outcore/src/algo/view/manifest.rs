@@ -1,6 +1,7 @@
 //! The manifest of a view: what ties its runs together, and how they are found again.
 //!
-//! Contract: `view.json` in the view's directory names format, order, block size and every run with
+//! Contract: `view.json` in the view's directory, [metadata](crate::metadata) with a checksum, names
+//! format, order, block size and every run with
 //! its place, length and the checksum of its index (what section 5 of the ActiveSort paper asks an
 //! interface to carry: key and record lengths, key type, sizes and places of runs). It appears last,
 //! together with the runs or not at all ([`super::level`]), so a directory with a manifest is a whole
@@ -8,26 +9,38 @@
 //!
 //! Runs that a manifest replaces are removed after it is there. It names them, so that who changes the
 //! view next removes what a killed job did not come to ([`tidy`]).
+//!
+//! Runs belong to a view's id and directory ([`Home`]). Those inside of the directory go where it goes;
+//! those on other drives are the original's, however often its directory is copied: no copy removes them,
+//! or adds to them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::home::Home;
 use super::index::Index;
 use super::runs::{Rule, Run, RunSet, Shape};
 use super::types::{FRONT_BYTES_MAX, LineOrders, LineType, ViewOrder, ViewType};
 use crate::data::record::RecordFormat;
 use crate::drive::{Access, Op};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::memory::{Credit, Pool, block_ceil};
+use crate::metadata::{Form, Owner};
 use crate::volume::{Volume, VolumeFile};
 
 /// Name of the manifest in the view's directory.
 pub(super) const NAME: &str = "view.json";
-const FORMAT: &str = "outcore sorted view";
-const VERSION: u32 = 1;
+const FORM: Form = Form {
+    kind: "sorted view",
+    version: 2,
+    operation: OPEN,
+    len_bytes_max: 64 << 20,
+    remedy: "restore it, or remove the view's directory and build the view again",
+    upgrade: "remove the view's directory and its runs, and build it again: `outcore view build`",
+};
 /// The type of a view of lines.
 const LINES: &str = "lines";
 const READ_BYTES: usize = 1 << 20;
@@ -41,9 +54,9 @@ const DATA_BYTES_MAX: u64 = 1 << 56;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
-    format: String,
-    version: u32,
     pub(super) id: String,
+    /// The directory that it was written into.
+    home: Home,
     /// As [`RecordFormat::parse_type`] reads it, or [`LINES`].
     #[serde(rename = "type")]
     record_type: String,
@@ -59,8 +72,17 @@ pub(super) struct Manifest {
     pub(super) block_units: u64,
     pub(super) runs: Vec<ManifestRun>,
     /// Runs of the view that was here before, which may still be there.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    replaces: Vec<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    replaces: Option<Replaced>,
+}
+
+/// The runs of a view that another one has replaced.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Replaced {
+    /// The id of that view.
+    id: String,
+    runs: Vec<PathBuf>,
 }
 
 /// What a manifest says of lines.
@@ -125,7 +147,12 @@ impl ManifestRun {
 }
 
 impl Manifest {
-    pub(super) fn of(shape: &Shape, runs: Vec<ManifestRun>, replaces: Vec<PathBuf>) -> Self {
+    pub(super) fn of(
+        shape: &Shape,
+        dir: &Path,
+        runs: Vec<ManifestRun>,
+        replaces: Option<Replaced>,
+    ) -> Self {
         let (record_type, lines, key_bytes) = match (&shape.what, &shape.rule) {
             (ViewType::Lines(lines), _) => (LINES.to_string(), Some(ManifestLines::of(lines)), 0),
             (ViewType::Records(format), Rule::Records { order, .. }) => {
@@ -134,9 +161,8 @@ impl Manifest {
             (ViewType::Records(format), Rule::Lines(_)) => (format.to_string(), None, 0),
         };
         Manifest {
-            format: FORMAT.to_string(),
-            version: VERSION,
             id: format!("{:016x}", shape.id),
+            home: Home::of(dir),
             record_type,
             lines,
             record_bytes: shape.unit_bytes,
@@ -190,15 +216,18 @@ impl Manifest {
                 false => error,
             }
         })?;
+        FORM.check_len(file.facts.len_bytes)
+            .map_err(|error| error.path(&path))?;
         let bytes = read_range(job, volume, &file, (0, file.facts.len_bytes))?;
         volume.close(&file);
-        let manifest: Manifest =
-            serde_json::from_slice(&bytes).map_err(|error| broken(&path, &error.to_string()))?;
-        if manifest.format != FORMAT || manifest.version != VERSION {
-            let cause = format!("{} of version {}", manifest.format, manifest.version);
-            return Err(Error::usage(OPEN, cause)
-                .path(&path)
-                .hint("use the outcore that made it, or a newer one"));
+        let owner = Owner {
+            name: NAME,
+            place: None,
+        };
+        let opened = FORM.open::<Manifest>(&path, owner, &bytes)?;
+        let (manifest, place) = (opened.body, opened.place);
+        if place != manifest.place() {
+            return Err(broken(&path, "it is that of another view"));
         }
         let mut runs = manifest.runs.iter();
         let records = runs.try_fold(0_u64, |sum, run| sum.checked_add(run.records));
@@ -206,6 +235,65 @@ impl Manifest {
             return Err(broken(&path, "its counts do not agree"));
         }
         Ok(manifest)
+    }
+
+    /// What its file belongs to.
+    fn place(&self) -> String {
+        format!("view {}", self.id)
+    }
+
+    /// Whether it has runs that do not lie in its directory.
+    fn has_runs_elsewhere(&self) -> bool {
+        self.runs.iter().any(|run| run.path.is_absolute())
+    }
+
+    /// Whether the view in `dir`, which this is the manifest of, may do with all of its runs as it likes.
+    pub(super) fn owns_runs(&self, dir: &Path) -> bool {
+        !self.has_runs_elsewhere() || self.home.is(dir)
+    }
+
+    /// Fails for a copy of a view whose runs on other drives are the original's: what is added to one
+    /// would be lost with the other.
+    pub(super) fn refuse_to_add_to_a_copy(&self, dir: &Path) -> Result<()> {
+        match self.owns_runs(dir) {
+            true => Ok(()),
+            false => Err(self.not_owned("add to view", dir)),
+        }
+    }
+
+    /// Fails unless the runs on other drives are this view's, or surely those of the view that it is a
+    /// copy of: else whoever replaces the view would leave them behind unseen.
+    pub(super) fn refuse_to_forget_runs(&self, job: &Job, dir: &Path) -> Result<()> {
+        let original = self.home.dir();
+        let is_there = || {
+            let found = Manifest::look(job, original);
+            found.is_ok_and(|found| found.is_some_and(|found| found.id == self.id))
+        };
+        match self.owns_runs(dir) || (!Home::of(dir).is(original) && is_there()) {
+            true => Ok(()),
+            false => Err(self.not_owned("replace view", dir)),
+        }
+    }
+
+    fn not_owned(&self, operation: &str, dir: &Path) -> Error {
+        let run = self.runs.iter().find(|run| run.path.is_absolute());
+        let drive = run.and_then(|run| run.path.parent()).unwrap_or(dir);
+        let cause = format!(
+            "it was copied from {}: its runs on other drives ({}, ...) belong to the view there",
+            self.home.dir().display(),
+            drive.display(),
+        );
+        Error::usage(operation, cause)
+            .path(dir.join(NAME))
+            .hint("build a view in another directory, from the inputs or from what `outcore view materialize` writes")
+    }
+
+    /// Its runs, to be named by what replaces it.
+    pub(super) fn to_replaced(&self) -> Replaced {
+        Replaced {
+            id: self.id.clone(),
+            runs: self.run_paths(),
+        }
     }
 
     /// The paths of its runs.
@@ -219,9 +307,12 @@ impl Manifest {
     }
 
     /// As it is written.
-    pub(super) fn to_text(&self) -> Result<String> {
-        serde_json::to_string_pretty(self)
-            .map_err(|error| Error::new(Kind::Io, "write view", error.to_string()))
+    pub(super) fn to_bytes(&self) -> Result<Vec<u8>> {
+        let owner = Owner {
+            name: NAME,
+            place: Some(&self.place()),
+        };
+        FORM.seal(owner, self)
     }
 
     /// The manifest of the view that is in `dir` already, if there is one.
@@ -245,16 +336,22 @@ impl Manifest {
 pub(super) fn tidy(job: &Job, dir: &Path) -> Result<Option<Manifest>> {
     job.device.sweep_private_dirs(dir)?;
     let manifest = Manifest::look(job, dir)?;
-    if let Some(manifest) = &manifest {
-        remove_runs(job, dir, &manifest.replaces);
+    if let Some(manifest) = &manifest
+        && let Some(replaced) = &manifest.replaces
+    {
+        remove_runs(job, dir, replaced, manifest.home.is(dir));
     }
     Ok(manifest)
 }
 
-/// Removes runs that no manifest names any more.
-pub(super) fn remove_runs(job: &Job, dir: &Path, paths: &[PathBuf]) {
-    // A manifest is a file that anybody may have written: what has no run's name is left alone.
-    for path in paths.iter().filter(|path| is_run_name(path)) {
+/// Removes runs of a view that has been replaced: those in its directory, and, if it `owns` them, those on
+/// other drives.
+pub(super) fn remove_runs(job: &Job, dir: &Path, replaced: &Replaced, owns: bool) {
+    let is_inside = |path: &Path| path.components().count() == 1;
+    let is_its = |path: &&PathBuf| {
+        is_run_name(path, &replaced.id) && (is_inside(path) || (owns && path.is_absolute()))
+    };
+    for path in replaced.runs.iter().filter(is_its) {
         // What cannot be removed is only space.
         let _ = job.device.remove(&dir.join(path));
     }
@@ -263,22 +360,21 @@ pub(super) fn remove_runs(job: &Job, dir: &Path, paths: &[PathBuf]) {
 /// Front of the last part of a run's name.
 pub(super) const RUN: &str = "run-";
 
-/// Whether a path ends as those of runs do: `run-NUMBER-ID`.
-fn is_run_name(path: &Path) -> bool {
+/// Whether a path ends as those of the runs of the view `id` do ([`super::level`]): `run-NUMBER-ID-MADE`.
+fn is_run_name(path: &Path, id: &str) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let last = name.rsplit('.').next().unwrap_or_default();
-    let numbers = last.strip_prefix(RUN).and_then(|rest| rest.split_once('-'));
-    numbers.is_some_and(|(number, id)| {
-        number.bytes().all(|byte| byte.is_ascii_digit())
-            && id.len() == 8
-            && id.bytes().all(|byte| byte.is_ascii_hexdigit())
-    })
+    let mut parts = last.strip_prefix(RUN).unwrap_or_default().split('-');
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    parts.next().is_some_and(is_number)
+        && parts.next() == Some(id)
+        && parts.next().is_some()
+        && parts.next().is_none()
 }
 
 fn broken(path: &Path, cause: &str) -> Error {
-    Error::corrupt(OPEN, format!("the manifest cannot be used: {cause}"))
-        .path(path)
-        .hint("restore it, or build the view again")
+    let cause = format!("the manifest cannot be used: {cause}");
+    FORM.damage(cause).path(path)
 }
 
 /// Opens all runs and reads their indexes; gives also the memory that these take.
@@ -350,7 +446,7 @@ fn read_index(job: &Job, set: &RunSet, at: usize, checksum: &str) -> Result<Inde
     index.read_from(&bytes);
     index.lines = run.records;
     let is_whole = format!("{:016x}", index.checksum()) == checksum;
-    if !is_whole || !index.is_sound(run.units, run.records) {
+    if !is_whole || !index.is_sound(shape.block_units, run.units, run.records) {
         return Err(set.fault(at, index_at, "its index is not what was written"));
     }
     Ok(index)

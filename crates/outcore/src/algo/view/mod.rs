@@ -21,6 +21,7 @@ mod build;
 mod copy;
 mod device;
 mod fetch;
+mod home;
 mod index;
 mod level;
 mod manifest;

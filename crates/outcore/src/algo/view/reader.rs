@@ -150,8 +150,11 @@ impl MergeReader {
         // A failure leaves nothing to be read.
         let left = std::mem::take(&mut self.left);
         let mut filled = 0;
+        // Pieces that gave nothing, one after another: no more than there are runs.
+        let mut empty = 0;
         while filled < out.len() {
             if let Some(run) = self.used_up.take() {
+                fetcher.check_stop()?;
                 self.runs[run].current = None;
                 self.bring(fetcher, run)?;
                 self.heads[run] = 0;
@@ -170,6 +173,13 @@ impl MergeReader {
             let merged = self.core.merge(&mut pieces, &mut out[filled..])?;
             filled += merged.bytes;
             self.used_up = merged.used_up;
+            empty = match merged.bytes {
+                0 => empty + 1,
+                _ => 0,
+            };
+            if empty > self.runs.len() + 1 {
+                return Err(self.set.fault(0, 0, "the runs end before the view does"));
+            }
         }
         self.left = left - units;
         Ok(())

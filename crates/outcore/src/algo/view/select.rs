@@ -197,6 +197,7 @@ impl<'a> Selector<'a> {
             return Ok(Cut::at(if rank == 0 { lo } else { hi }));
         }
         let (mut below, mut above) = (rank, total - rank);
+        let mut known = None;
         if let Some(prefix) = self.estimate(measure, rank) {
             let shape = &set.shape;
             let cuts = self.cuts(&PrefixPivot { shape, prefix }, &lo, &hi)?;
@@ -207,9 +208,16 @@ impl<'a> Selector<'a> {
             }
         }
         for round in 1u64.. {
+            self.fetcher.check_stop()?;
             if below == 0 || above == 0 {
                 break;
             }
+            // Each round brings the bounds closer, unless the index and the runs contradict each other.
+            let is_apart = lo.iter().zip(&hi).all(|(lo, hi)| lo <= hi);
+            if !is_apart || known.as_ref() == Some(&(lo.clone(), hi.clone())) {
+                return Err(self.contradiction(0, 0));
+            }
+            known = Some((lo.clone(), hi.clone()));
             if measure == Measure::Units && set.shape.lines().is_none() {
                 // Where every unit is a record, a cut is no further than the rank is.
                 match tighten(&mut lo, &mut hi, rank) {
@@ -345,12 +353,13 @@ impl<'a> Selector<'a> {
         let mut bounds: Vec<(u64, u64)> = lo.iter().copied().zip(hi.iter().copied()).collect();
         let mut open: Vec<usize> = (0..bounds.len()).collect();
         loop {
+            self.fetcher.check_stop()?;
             let mut wanted = Vec::new();
-            open.retain(|&run| {
-                let missing = self.narrow(pivot, run, &mut bounds[run]);
+            for &run in &open {
+                let missing = self.narrow(pivot, run, &mut bounds[run])?;
                 wanted.extend(missing.map(|block| (run, block)));
-                missing.is_some()
-            });
+            }
+            open = wanted.iter().map(|&(run, _)| run).collect();
             if open.is_empty() {
                 return Ok(bounds.into_iter().map(|(lo, _)| lo).collect());
             }
@@ -359,7 +368,12 @@ impl<'a> Selector<'a> {
     }
 
     /// Closes the bounds of the cut in one run; gives the block that is missing for that, if one is.
-    fn narrow(&self, pivot: &dyn Pivot, run: usize, bounds: &mut (u64, u64)) -> Option<u64> {
+    fn narrow(
+        &self,
+        pivot: &dyn Pivot,
+        run: usize,
+        bounds: &mut (u64, u64),
+    ) -> Result<Option<u64>> {
         if let Some(known) = pivot.known(run) {
             let known = known.clamp(bounds.0, bounds.1);
             *bounds = (known, known);
@@ -370,6 +384,7 @@ impl<'a> Selector<'a> {
             if first == last {
                 return self.narrow_in_block(pivot, run, first, bounds);
             }
+            let before = *bounds;
             let middle = first + (last - first).div_ceil(2);
             let unit = set.start(run, middle);
             let prefix = set.runs[run].index.prefix(middle as usize);
@@ -377,7 +392,7 @@ impl<'a> Selector<'a> {
                 Some(is_before) => is_before,
                 None => match self.found(run, unit) {
                     Some((_, record)) => pivot.is_before(run, unit, record),
-                    None => return Some(set.block_of(unit)),
+                    None => return Ok(Some(set.block_of(unit))),
                 },
             };
             match is_before {
@@ -386,8 +401,26 @@ impl<'a> Selector<'a> {
                 true => bounds.0 = unit + 1,
                 false => bounds.1 = unit,
             }
+            self.check_closer(run, before, *bounds)?;
         }
-        None
+        Ok(None)
+    }
+
+    /// Fails for bounds that are no closer than they were: such a search would never end.
+    fn check_closer(&self, run: usize, before: (u64, u64), now: (u64, u64)) -> Result<()> {
+        let is_closer = now != before && now.0 >= before.0 && now.1 <= before.1;
+        match is_closer {
+            true => Ok(()),
+            false => Err(self.contradiction(run, now.0)),
+        }
+    }
+
+    fn contradiction(&self, run: usize, unit: u64) -> Error {
+        let at_bytes = unit * self.set.shape.unit_bytes as u64;
+        let cause = "its index says another order than the records have";
+        self.set
+            .fault(run, at_bytes, cause)
+            .hint("restore the run, or build the view again")
     }
 
     /// The same inside one block.
@@ -397,18 +430,20 @@ impl<'a> Selector<'a> {
         run: usize,
         block: u64,
         bounds: &mut (u64, u64),
-    ) -> Option<u64> {
+    ) -> Result<Option<u64>> {
         while bounds.0 < bounds.1 {
+            let before = *bounds;
             let middle = bounds.0 + (bounds.1 - bounds.0) / 2;
             let Some(((from, to), record)) = self.found_in(run, block, middle) else {
-                return Some(block);
+                return Ok(Some(block));
             };
             match pivot.is_before(run, from, record) {
                 true => bounds.0 = to,
                 false => bounds.1 = from,
             }
+            self.check_closer(run, before, *bounds)?;
         }
-        None
+        Ok(None)
     }
 
     /// The record that holds a unit, if its block is here, with the units where it begins and ends.

@@ -1,21 +1,32 @@
 //! The manifest of a dataset: what it is, where it lies, and how to know that it is whole.
 //!
-//! Contract: JSON with a checksum over itself, so that a flipped bit in it is found too. It has all that
-//! reading needs: the layout as it was when the dataset was written (a volume's weights may change
+//! Contract: [metadata](crate::metadata) with a checksum, so that a flipped bit in it is found too, of a
+//! dataset of its own name on a drive of its own volume. It has all that reading needs: the layout as it was when the dataset was written (a volume's weights may change
 //! later), lengths, and where index and checksums lie. After the data comes the index of a packed
 //! directory, then, from the next granule on, a checksum of 8 bytes for each granule before.
+
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::GRANULE_BYTES_MAX;
 use super::pack::Attributes;
-use crate::checksum::{BlockPlace, block_checksum, bytes_checksum};
-use crate::error::{Error, Result};
+use crate::checksum::{BlockPlace, block_checksum};
+use crate::error::Result;
 use crate::memory::block_ceil;
-use crate::volume::mapping::{StripeMap, StripeMember};
+use crate::metadata::{Form, Owner};
+use crate::volume::mapping::{STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, StripeMap, StripeMember};
 
-const READ: &str = "read manifest of a dataset";
-const VERSION: u32 = 1;
+const FORM: Form = Form {
+    kind: "dataset manifest",
+    version: 2,
+    operation: "read manifest of a dataset",
+    len_bytes_max: 16 << 20,
+    remedy: "put the dataset again; `outcore volume scrub` lists all damage",
+    upgrade: "get the dataset with the outcore that put it, and put it into a new volume",
+};
+/// Lengths beyond it overflow.
+const LEN_BYTES_MAX: u64 = 1 << 56;
 
 /// What a dataset holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +40,7 @@ pub enum Contents {
 
 /// A dataset's part on one drive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Share {
     /// The drive's name.
     pub drive: String,
@@ -42,9 +54,10 @@ pub struct Share {
 
 /// All about a sealed dataset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Version of this layout.
-    pub version: u32,
+    /// One more than that of the dataset that it replaced: of two copies the newer one counts.
+    pub generation: u64,
     /// The dataset's name.
     pub name: String,
     /// Name of its files on the drives.
@@ -68,28 +81,43 @@ pub struct Manifest {
     /// What the file that it holds was like, where it was one.
     #[serde(default)]
     pub attributes: Option<Attributes>,
-    /// Checksum of this manifest with 0 in this place.
-    pub checksum: u64,
 }
 
 impl Manifest {
-    /// Reads a manifest's text.
+    /// Reads the copy at `path` of the manifest of the dataset `name`, on the drive that `place` says.
     ///
     /// # Errors
-    /// Corrupt: not what was written. Usage: a later version.
-    pub fn parse(text: &[u8]) -> Result<Self> {
-        let manifest: Manifest = serde_json::from_slice(text)
-            .map_err(|error| Error::corrupt(READ, error.to_string()))?;
-        if manifest.version != VERSION {
-            let cause = format!("version {} is unknown", manifest.version);
-            return Err(Error::usage(READ, cause).hint("use a newer outcore"));
+    /// Corrupt: not what was written, or written for another. Usage: another version. I/O.
+    pub(super) fn read(path: &Path, name: &str, place: &str) -> Result<Self> {
+        let owner = Owner {
+            name,
+            place: Some(place),
+        };
+        let manifest = FORM.read::<Manifest>(path, owner)?.body;
+        match manifest.is_sound() && manifest.name == name {
+            true => Ok(manifest),
+            false => Err(FORM.damage("its sizes do not agree").path(path)),
         }
-        if manifest.own_checksum()? != manifest.checksum {
-            return Err(
-                Error::corrupt(READ, "it is not what was written").hint("put the dataset again")
-            );
-        }
-        Ok(manifest)
+    }
+
+    /// The bytes of a copy for the drive that `place` says.
+    ///
+    /// # Errors
+    /// None that is known: numbers and names are always text.
+    pub(super) fn seal(&self, place: &str) -> Result<Vec<u8>> {
+        let owner = Owner {
+            name: &self.name,
+            place: Some(place),
+        };
+        FORM.seal(owner, self)
+    }
+
+    /// Whether no figure lets a computation fail.
+    fn is_sound(&self) -> bool {
+        let is_stripe = self.stripe_bytes.is_power_of_two()
+            && (STRIPE_BYTES_MIN..=STRIPE_BYTES_MAX).contains(&self.stripe_bytes);
+        let is_len = self.len_bytes <= LEN_BYTES_MAX && self.index_bytes <= LEN_BYTES_MAX;
+        is_stripe && is_len && !self.shares.is_empty()
     }
 
     /// The name of the files of the dataset whose manifest `text` is, as far as it can be told of one that
@@ -100,24 +128,6 @@ impl Manifest {
         let (id, _) = rest.split_once('"')?;
         let is_id = id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_id.then(|| id.to_string())
-    }
-
-    /// The text to write, with the version and the checksum filled in.
-    ///
-    /// # Errors
-    /// None that is known: numbers and names are always text.
-    pub fn to_text(&mut self) -> Result<Vec<u8>> {
-        self.version = VERSION;
-        self.checksum = self.own_checksum()?;
-        to_json(self)
-    }
-
-    fn own_checksum(&self) -> Result<u64> {
-        let bare = Manifest {
-            checksum: 0,
-            ..self.clone()
-        };
-        Ok(bytes_checksum(&to_json(&bare)?))
     }
 
     /// Bytes under one checksum.
@@ -181,18 +191,13 @@ pub fn granule_checksum(run: u64, offset_bytes: u64, bytes: &[u8]) -> u64 {
     block_checksum(place, bytes)
 }
 
-fn to_json(manifest: &Manifest) -> Result<Vec<u8>> {
-    serde_json::to_vec_pretty(manifest)
-        .map_err(|error| Error::usage("write manifest of a dataset", error.to_string()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn manifest() -> Manifest {
         Manifest {
-            version: 0,
+            generation: 1,
             name: "x".into(),
             id: "00ff".into(),
             contents: Contents::File,
@@ -209,21 +214,29 @@ mod tests {
                 len_bytes: 200_704,
             }],
             attributes: None,
-            checksum: 0,
         }
     }
 
     #[test]
     fn a_manifest_is_read_back_and_any_changed_figure_is_found() {
-        let mut written = manifest();
-        let text = written.to_text().unwrap();
-        assert_eq!(Manifest::parse(&text).unwrap(), written);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.json");
+        let text = manifest().seal("here").unwrap();
+        std::fs::write(&path, &text).unwrap();
+        assert_eq!(Manifest::read(&path, "x", "here").unwrap(), manifest());
+        assert_eq!(Manifest::id_in(&text[..text.len() / 2]), None);
         let changed = String::from_utf8(text).unwrap().replace("100000", "100001");
-        assert_eq!(
-            Manifest::parse(changed.as_bytes()).unwrap_err().kind(),
-            crate::Kind::Corrupt
-        );
-        assert!(Manifest::parse(b"{").is_err());
+        std::fs::write(&path, changed).unwrap();
+        let error = Manifest::read(&path, "x", "here").unwrap_err();
+        assert_eq!(error.kind(), crate::Kind::Corrupt);
+        assert_eq!(error.file_path(), Some(path.as_path()));
+        // Right by its checksum, and no figures that can be.
+        let odd = Manifest {
+            stripe_bytes: 0,
+            ..manifest()
+        };
+        std::fs::write(&path, odd.seal("here").unwrap()).unwrap();
+        assert!(Manifest::read(&path, "x", "here").is_err());
     }
 
     #[test]

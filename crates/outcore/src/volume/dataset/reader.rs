@@ -12,6 +12,8 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use serde::Serialize;
@@ -44,6 +46,8 @@ pub struct Damage {
     pub offset_bytes: u64,
     /// Bytes of the granule.
     pub len_bytes: u64,
+    /// Whether the bytes have been written anew from another drive's copy: only of labels and manifests.
+    pub is_repaired: bool,
 }
 
 impl Damage {
@@ -61,6 +65,19 @@ impl Damage {
             path: striped.drives()[index].path.display().to_string(),
             offset_bytes: at_bytes,
             len_bytes: len_bytes as u64,
+            is_repaired: false,
+        }
+    }
+
+    /// That of a whole file of metadata.
+    fn of_metadata(dataset: &str, drive: &str, path: &Path, len_bytes: u64) -> Self {
+        Damage {
+            dataset: dataset.to_string(),
+            drive: drive.to_string(),
+            path: path.display().to_string(),
+            offset_bytes: 0,
+            len_bytes,
+            is_repaired: false,
         }
     }
 
@@ -154,6 +171,7 @@ impl DatasetVolume {
         budget: &Budget,
     ) -> Result<DatasetReader> {
         let (from_bytes, end_bytes) = (range.start, range.end);
+        self.check_reachable(manifest, &granules)?;
         let striped = open_shares(self, manifest).map_err(|error| {
             error.hint("is the drive mounted and whole? `outcore volume status`")
         })?;
@@ -202,10 +220,11 @@ impl DatasetVolume {
     }
 
     /// Reads all of every dataset in `names`, or of all; what is not what was written or cannot be read,
-    /// manifests and missing files included.
+    /// manifests, labels and missing files included. Labels and copies of manifests that are damaged, lost
+    /// or old are written anew from those on other drives.
     ///
     /// # Errors
-    /// A name that there is not; a drive that cannot be looked into; memory; a stop.
+    /// A name that there is not; a drive that is missing or cannot be looked into; memory; a stop.
     pub fn scrub(
         &self,
         names: &[String],
@@ -213,11 +232,33 @@ impl DatasetVolume {
         watch: Watch<'_>,
     ) -> Result<Vec<Damage>> {
         let mut damages = Vec::new();
+        for (index, path) in self.repair_labels()? {
+            let len_bytes = std::fs::metadata(&path).map_or(0, |facts| facts.len());
+            let drive = &self.drives[index].name;
+            damages.push(Damage {
+                is_repaired: true,
+                ..Damage::of_metadata("", drive, &path, len_bytes)
+            });
+        }
+        if !damages.is_empty() {
+            let opened = DatasetVolume::open(Arc::clone(&self.device), self.drives.clone())?;
+            opened.check_complete("scrub volume")?;
+            damages.extend(opened.scrub(names, budget, watch)?);
+            return Ok(damages);
+        }
+        self.sweep()?;
         let all = match names {
             [] => self.names()?,
             names => names.to_vec(),
         };
         for name in &all {
+            damages.extend(self.repair_copies(name)?.into_iter().map(|bad| {
+                let drive = &self.drives[bad.drive_index].name;
+                Damage {
+                    is_repaired: bad.is_repaired,
+                    ..Damage::of_metadata(name, drive, &bad.path, bad.len_bytes)
+                }
+            }));
             let manifest = self.manifest(name);
             let done = match &manifest {
                 Ok(manifest) => self.scrub_one(manifest, (budget, watch), &mut damages),
@@ -270,6 +311,7 @@ fn damage_of(name: &str, manifest: Option<&Manifest>, error: &Error) -> Option<D
         path: path.display().to_string(),
         offset_bytes,
         len_bytes: wanted_bytes.max(found_bytes).saturating_sub(offset_bytes),
+        is_repaired: false,
     })
 }
 

@@ -13,9 +13,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::manifest::Manifest;
-use super::{DATA, DATASETS, DatasetVolume, REMOVED};
-use crate::drive::private_dir;
+use super::{DATA, DatasetVolume};
 use crate::error::{Error, Result};
 
 const LIST: &str = "list files of data";
@@ -34,11 +32,14 @@ pub struct Stray {
 
 impl DatasetVolume {
     /// The files that belong to no dataset, by drive; those of datasets whose manifests do not say which
-    /// are theirs are among them.
+    /// are theirs are among them. While a drive is missing nothing is known of them: there are none then.
     ///
     /// # Errors
     /// A drive that cannot be looked into.
     pub fn strays(&self) -> Result<Vec<Stray>> {
+        if self.absent().next().is_some() {
+            return Ok(Vec::new());
+        }
         self.sweep()?;
         let _lock = self.lock_names()?;
         self.find_strays(&self.ids()?.0)
@@ -47,26 +48,22 @@ impl DatasetVolume {
     /// Removes those files; gives the bytes that they had.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] where others' could be among them; I/O.
+    /// [`crate::Kind::Usage`] where others' could be among them; a drive is missing; I/O.
     pub fn remove_strays(&self) -> Result<u64> {
+        self.check_complete(REMOVE)?;
         self.sweep()?;
         let _lock = self.lock_names()?;
-        for (index, drive) in self.drives().iter().enumerate() {
-            if private_dir::has_any(&self.folder(index))
-                .map_err(|error| error.drive(&drive.name))?
-            {
-                let cause = "a dataset is being written, or what is left of one cannot be swept";
-                return Err(Error::usage(REMOVE, cause)
-                    .drive(&drive.name)
-                    .path(self.folder(index))
-                    .hint("try again when nobody writes to the volume"));
-            }
+        if self.is_being_changed()? {
+            let cause = "a dataset is being written, or what is left of one cannot be swept";
+            return Err(
+                Error::usage(REMOVE, cause).hint("try again when nobody writes to the volume")
+            );
         }
         let (ids, untold) = self.ids()?;
         if let Some(name) = untold {
             let cause = format!("@{name} does not say which files are its");
             return Err(Error::usage(REMOVE, cause)
-                .path(self.manifest_path(&name))
+                .path(self.manifest_path(&name, 0))
                 .hint(format!("remove it first: `outcore rm @{name}`")));
         }
         let mut freed_bytes = 0;
@@ -78,24 +75,17 @@ impl DatasetVolume {
         Ok(freed_bytes)
     }
 
-    /// The identities of all datasets, those being removed included, and the name of one whose manifest
-    /// does not tell it.
+    /// The identities of all datasets, as any copy of their manifests says, and the name of one whose
+    /// manifests do not tell it.
     fn ids(&self) -> Result<(HashSet<String>, Option<String>)> {
         let (mut ids, mut untold) = (HashSet::new(), None);
         for name in self.names()? {
-            let text = fs::read(self.manifest_path(&name)).ok();
-            match text.and_then(|text| Manifest::id_in(&text)) {
-                Some(id) => {
-                    ids.insert(id);
-                }
-                None => untold = Some(name),
+            let said = self.ids_said_of(&name);
+            if said.is_empty() {
+                untold = Some(name);
             }
+            ids.extend(said);
         }
-        let entries = self.entries_of(0, DATASETS)?;
-        ids.extend(entries.iter().filter_map(|path| {
-            let name = path.file_name()?.to_str()?;
-            name.strip_suffix(REMOVED).map(str::to_string)
-        }));
         Ok((ids, untold))
     }
 

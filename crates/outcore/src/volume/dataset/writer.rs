@@ -3,7 +3,7 @@
 //! Contract: a [`DatasetWriter`] takes the bytes in order, in buffers of its own pool
 //! ([`DatasetWriter::take_buf`], [`DatasetWriter::push`]), and keeps a window of them in flight. Checksums
 //! are counted on the way. [`DatasetWriter::seal`] writes them, makes everything durable, records the
-//! commit, and renames shares and manifest into place: from the record on the dataset exists, and the
+//! commit, and renames shares and the copies of the manifest into place: from the record on the dataset exists, and the
 //! next sweep finishes what a crash left. A writer that is dropped leaves nothing.
 //!
 //! Bounds: [`WINDOW_BYTES`] of buffers, 8 bytes a granule of checksums, both out of the caller's budget.
@@ -32,7 +32,6 @@ pub const CHUNK_BYTES: usize = 1 << 20;
 
 const WRITE: &str = "write dataset";
 const STAGED: &str = "share";
-const STAGED_MANIFEST: &str = "manifest";
 const REPLACED: &str = "replaced";
 
 /// What a new dataset will be.
@@ -86,7 +85,7 @@ impl DatasetVolume {
     /// Begins a dataset.
     ///
     /// # Errors
-    /// Usage: a name that cannot be, or is taken. No room. Memory.
+    /// Usage: a name that cannot be, or is taken. A drive that is missing. No room. Memory.
     pub fn writer(&self, new: &NewDataset, budget: &Budget) -> Result<DatasetWriter> {
         DatasetWriter::of(self.begin(new)?, budget)
     }
@@ -94,6 +93,7 @@ impl DatasetVolume {
     /// Its places on the drives, with room for what is known of its length.
     pub(super) fn begin(&self, new: &NewDataset) -> Result<Unsealed> {
         super::check_name(&new.name)?;
+        self.check_complete(WRITE)?;
         if !new.replace && self.contains(&new.name) {
             return Err(
                 Error::usage(WRITE, format!("there is a @{} already", new.name))
@@ -150,7 +150,7 @@ impl DatasetVolume {
         }
         let identity = bytes_checksum(format!("{}/{}/{}", self.id, new.name, new.seed).as_bytes());
         Ok(Manifest {
-            version: 0,
+            generation: 0,
             name: new.name.clone(),
             id: format!("{identity:016x}"),
             contents: new.contents,
@@ -162,7 +162,6 @@ impl DatasetVolume {
             sums_checksum: 0,
             shares,
             attributes: new.attributes,
-            checksum: 0,
         })
     }
 }
@@ -345,18 +344,15 @@ impl Unsealed {
             );
         }
         let replaced = volume.id_of(&name);
-        let text = self.manifest.to_text()?;
+        self.manifest.generation = volume.generation_of(&name) + 1;
         let mut renames: Vec<(PathBuf, PathBuf)> = (0..self.dirs.len())
             .map(|index| {
                 let staged = self.dirs[index].path().join(STAGED);
                 (staged, volume.share_path(&self.manifest.id, index))
             })
             .collect();
-        if let Some(first) = self.dirs.first() {
-            first.write_file(STAGED_MANIFEST, &text)?;
-            let staged = first.path().join(STAGED_MANIFEST);
-            renames.push((staged, volume.manifest_path(&name)));
-        }
+        // Behind the shares: who finds a copy finds the data too.
+        renames.extend(volume.stage_copies(&self.manifest, &self.dirs)?);
         let replaced = replaced.filter(|id| *id != self.manifest.id);
         // Killed behind this, the sweep takes what is replaced away with what is unfinished.
         let removals = replaced.iter().flat_map(|id| {
