@@ -31,9 +31,6 @@ impl Interrupt {
             let _ = flag::register_conditional_shutdown(signal, second, Arc::clone(&interrupt.0))
                 .and_then(|_| flag::register(signal, Arc::clone(&interrupt.0)));
         }
-        // A file that reaches the limit of file sizes (ulimit -f) is an error of its write, not the end of
-        // the process: nobody looks at this flag.
-        let _ = flag::register(SIGXFSZ, Arc::default());
         interrupt
     }
 
@@ -50,6 +47,13 @@ impl Interrupt {
             Ok(())
         }
     }
+}
+
+/// From now on a file that reaches the limit of file sizes (`ulimit -f`) is an error of its write, not the
+/// end of the process.
+pub(crate) fn survive_file_limit() {
+    // Nobody looks at this flag.
+    let _ = flag::register(SIGXFSZ, Arc::default());
 }
 
 /// Signals that the process was started with as ignored, signal n as bit n - 1.

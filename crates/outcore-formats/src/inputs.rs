@@ -288,8 +288,7 @@ fn shards_of(path: &Path, streams: Streams) -> Result<Vec<Source>> {
     let mut sources = Vec::with_capacity(manifest.shards.len());
     for shard in &manifest.shards {
         let found = fs::metadata(&shard.path).map_err(|error| {
-            cannot_open(&shard.path, &error)
-                .hint(format!("{} lists it as a shard", path.display()))
+            cannot_open(&shard.path, &error).hint(format!("{} lists it as a shard", path.display()))
         })?;
         shard.check(&found).map_err(|cause| {
             let hint = format!(

@@ -324,7 +324,8 @@ impl<'a> Parts<'a> {
         PrivateDir::commit(&dirs, &renames, self.replace)?;
         // From here on the parts exist: one that fails does not hold up the others, and whoever
         // sweeps the directory tries again.
-        let rename = |(from, to): &(PathBuf, PathBuf)| self.job.device.rename(from, to, self.replace);
+        let rename =
+            |(from, to): &(PathBuf, PathBuf)| self.job.device.rename(from, to, self.replace);
         let failures: Vec<Error> = renames
             .iter()
             .filter_map(|pair| rename(pair).err())

@@ -47,7 +47,9 @@ impl Consumed {
     /// Looks at the inputs before the job.
     pub(crate) fn before(inputs: &[Input]) -> Self {
         let paths = inputs.iter().map(|input| &input.source.path);
-        let occupied = paths.clone().map(|path| (path.clone(), occupied_bytes(path)));
+        let occupied = paths
+            .clone()
+            .map(|path| (path.clone(), occupied_bytes(path)));
         let occupied = occupied.collect();
         Consumed(occupied, paths.map(|path| marker_of(path)).collect())
     }

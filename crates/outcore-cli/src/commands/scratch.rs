@@ -108,7 +108,7 @@ fn clean(context: &Context, dirs: &[PathBuf]) -> Result<usize> {
             tell_unknown(context, &path, &state);
             if let State::Kept(kept_for) = &state {
                 context.reporter.note(&format!(
-                    "{} stays: it holds the only copy of parts of {}; remove that file first",
+                    "{} stays: it holds the only copy of parts of {}, while that file has a marker",
                     path.display(),
                     kept_for.display()
                 ));

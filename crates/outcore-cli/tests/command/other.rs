@@ -29,7 +29,10 @@ fn left_over_scratch_is_listed_and_cleaned_and_nothing_else_is_touched() {
     assert_eq!(place.names().len(), 4);
     let dir = place.dir().to_str().unwrap();
     let cleaned = place.run(&["scratch", "clean", dir]).ok();
-    assert!(cleaned.text().contains(".outcore-001122334455"), "{cleaned:?}");
+    assert!(
+        cleaned.text().contains(".outcore-001122334455"),
+        "{cleaned:?}"
+    );
     assert_eq!(place.names(), [".other", ".outcore-aabbccddeeff", "kept"]);
     assert!(
         place

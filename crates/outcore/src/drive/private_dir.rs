@@ -93,7 +93,7 @@ pub enum State {
     InUse,
     /// Its owner is gone.
     LeftOver,
-    /// Its owner is gone, and it holds the only copy of parts of the file that has this marker.
+    /// Its owner is gone, and it holds the only copy of parts of this file.
     Kept(PathBuf),
     /// It is not as ours are, for this reason, and is left alone.
     Unknown(String),
@@ -206,8 +206,9 @@ impl PrivateDir {
 
     /// Makes an empty file here, for writing as the system does.
     pub fn create_file(&self, name: &str) -> Result<File> {
-        let failed =
-            |errno: Errno| Error::errno("create file", errno.raw_os_error()).path(self.path.join(name));
+        let failed = |errno: Errno| {
+            Error::errno("create file", errno.raw_os_error()).path(self.path.join(name))
+        };
         let Owner::Lock(_, held) = &self.owner else {
             return Err(failed(Errno::OPNOTSUPP));
         };
@@ -245,13 +246,16 @@ impl PrivateDir {
     }
 
     /// Says, durably, that from now on this directory holds what exists nowhere else: it stays when it is
-    /// dropped, and no sweep removes it while one of the files `markers` is there, or can appear.
-    pub fn keep_for(&self, markers: &[PathBuf]) -> Result<()> {
+    /// dropped, and no sweep removes it while both files of one of the pairs are there, or can be: one that
+    /// has lost parts, and its marker.
+    pub fn keep_for(&self, pairs: &[(PathBuf, PathBuf)]) -> Result<()> {
         let Owner::Lock(lock, _) = &self.owner else {
             return Ok(());
         };
-        let kept: std::result::Result<Vec<Kept>, Errno> =
-            markers.iter().map(|path| Kept::of(path)).collect();
+        let kept: std::result::Result<Vec<Kept>, Errno> = pairs
+            .iter()
+            .map(|(file, marker)| Kept::of(file, marker))
+            .collect();
         let failed = |error: &io::Error| Error::io("mark scratch", error).path(&self.path);
         let kept = kept.map_err(|errno| failed(&errno.into()))?;
         lock.sync_all().map_err(|error| failed(&error))?;
@@ -273,7 +277,11 @@ impl PrivateDir {
     /// Records that `renames` are to be done whatever happens next: each out of one of `dirs` to the
     /// directory above it, or from there into one of `dirs`, for what is to be removed. Without `replace`,
     /// nothing may have one of the new names; with it, what has one now may be overwritten.
-    pub fn commit(dirs: &[PrivateDir], renames: &[(PathBuf, PathBuf)], replace: bool) -> Result<()> {
+    pub fn commit(
+        dirs: &[PrivateDir],
+        renames: &[(PathBuf, PathBuf)],
+        replace: bool,
+    ) -> Result<()> {
         let mut all_held: Vec<&Held> = Vec::with_capacity(dirs.len());
         for dir in dirs {
             let Owner::Lock(lock, held) = &dir.owner else {
@@ -304,31 +312,32 @@ impl Drop for PrivateDir {
     }
 }
 
-/// The marker of a file whose parts a directory holds.
+/// A file whose parts a directory holds, and its marker beside it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
-    path: Vec<u8>,
+    file: Vec<u8>,
+    marker: Vec<u8>,
     parent_inode: u64,
 }
 
 impl Kept {
-    fn of(path: &Path) -> std::result::Result<Self, Errno> {
+    fn of(file: &Path, marker: &Path) -> std::result::Result<Self, Errno> {
         Ok(Kept {
-            parent_inode: rustix::fs::stat(parent_of(path))?.st_ino,
-            path: absolute(path),
+            parent_inode: rustix::fs::stat(parent_of(marker))?.st_ino,
+            file: absolute(file),
+            marker: absolute(marker),
         })
     }
 
-    fn path(&self) -> &Path {
-        Path::new(OsStr::from_bytes(&self.path))
-    }
-
-    /// Whether the marker is certainly gone.
+    /// Whether one of the two is certainly gone.
     fn is_gone(&self) -> bool {
-        let above = rustix::fs::stat(parent_of(self.path()));
+        let path_of = |bytes| Path::new(OsStr::from_bytes(bytes));
+        let (file, marker) = (path_of(&self.file), path_of(&self.marker));
+        let is_gone = |path| rustix::fs::lstat(path).is_err_and(|errno| errno == Errno::NOENT);
+        let above = rustix::fs::stat(parent_of(marker));
         let is_mounted = above.is_ok_and(|above| above.st_ino == self.parent_inode);
-        is_mounted && rustix::fs::lstat(self.path()).is_err_and(|errno| errno == Errno::NOENT)
+        is_mounted && (is_gone(file) || is_gone(marker))
     }
 }
 
@@ -390,8 +399,7 @@ fn try_make(
 
 /// Makes the lock file in a new directory, and takes the lock; nothing if a sweep was faster.
 fn new_lock(dir: &Arc<OwnedFd>) -> std::result::Result<Option<File>, Errno> {
-    let flags =
-        OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut lock = File::from(openat(dir, LOCK, flags, Mode::RUSR | Mode::WUSR)?);
     if !take_lock(dir, &lock)? {
         return Ok(None);
@@ -535,11 +543,14 @@ fn look_at(
     let state = if text.is_empty() && names.len() > 1 {
         unknown("its lock file is empty")
     } else if let Some(foreign) = foreign {
-        unknown(&format!("{} in it was not made by outcore", foreign.display()))
+        unknown(&format!(
+            "{} in it was not made by outcore",
+            foreign.display()
+        ))
     } else {
         match kept_in(&dir) {
             Ok(kept) => match kept.iter().find(|kept| !kept.is_gone()) {
-                Some(kept) => State::Kept(kept.path().into()),
+                Some(kept) => State::Kept(OsStr::from_bytes(&kept.file).into()),
                 None => State::LeftOver,
             },
             Err(state) => state,
@@ -592,7 +603,7 @@ fn sweep_one(
         State::Unknown(cause) => return Ok(Swept::Left(cause)),
         State::Kept(_) if commit::is_decided(&opened) => {}
         State::Kept(path) => {
-            let cause = format!("it holds the only copy of parts of a file, while {} is there", path.display());
+            let cause = format!("it holds the only copy of parts of {}", path.display());
             return Ok(Swept::Left(cause));
         }
     }
@@ -651,7 +662,11 @@ fn told(aside: &[PathBuf]) -> Option<Error> {
          since; the output is kept beside it{more}"
     );
     let hint = "move one of the two; then run this again";
-    Some(Error::new(Kind::Io, "publish output", cause).path(first).hint(hint))
+    Some(
+        Error::new(Kind::Io, "publish output", cause)
+            .path(first)
+            .hint(hint),
+    )
 }
 
 #[cfg(test)]

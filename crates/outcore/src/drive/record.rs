@@ -29,8 +29,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use super::{Access, Completion, Device, FileFacts, FileId, Op};
 use super::private_dir::create_new;
+use super::{Access, Completion, Device, FileFacts, FileId, Op};
 use super::{PrivateDir, Queue, QueueLimits, Request, Waker};
 use crate::error::{Error, Result};
 

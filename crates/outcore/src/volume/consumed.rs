@@ -61,9 +61,15 @@ fn born_ns(found: &fs::Metadata) -> Option<u64> {
     u64::try_from(born.as_nanos()).ok()
 }
 
+/// From the root, and through no link; on a device without directories, the name.
+fn real_path(path: &Path) -> PathBuf {
+    let real = fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+    real.unwrap_or_else(|_| path.into())
+}
+
 /// The marker of a file, whatever it is called.
 pub fn marker_of(path: &Path) -> PathBuf {
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    let path = real_path(path);
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(MARKER_SUFFIX);
@@ -91,14 +97,14 @@ pub fn check(path: &Path, found: &fs::Metadata) -> Result<()> {
         None => "its marker is damaged".to_string(),
     };
     let cause = format!(
-        "a run with --delete-input freed parts of it and ended before its output was in place: they \
-         read as zeros; {rest}"
+        "a run with --delete-input freed parts of it, which read as zeros now, and did not come to its \
+         end; {rest}"
     );
     Err(Error::new(Kind::Corrupt, "open input", cause)
         .path(path)
         .hint(format!(
-            "restore the file from its source, then remove {}; `outcore scratch clean` removes the rest \
-             after that",
+            "restore the file from its source (or, if the output of that run is there, it is complete: \
+             remove this file), then remove {}; `outcore scratch clean` removes the rest after that",
             place.display()
         )))
 }
@@ -124,12 +130,10 @@ pub(crate) struct Consumed {
 
 impl Consumed {
     pub(crate) fn new<'a>(inputs: impl Iterator<Item = &'a Path>) -> Self {
-        let is_public = |path: &&Path| private_dir::public_parent(path) == parent_of(path);
+        let is_public = |path: &PathBuf| private_dir::public_parent(path) == parent_of(path);
+        let inputs = inputs.map(real_path).filter(is_public);
         Consumed {
-            inputs: inputs
-                .filter(is_public)
-                .map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.into()))
-                .collect(),
+            inputs: inputs.collect(),
             begun: Mutex::default(),
         }
     }
@@ -149,7 +153,7 @@ impl Consumed {
         if begun.iter().any(|known| known == path) {
             return Ok(());
         }
-        let place = fs::canonicalize(path).unwrap_or_else(|_| path.into());
+        let place = real_path(path);
         if !self.inputs.contains(&place) {
             begun.push(path.into());
             return Ok(());
@@ -157,8 +161,12 @@ impl Consumed {
         let is_first = begun.is_empty();
         let mut marked = Ok(());
         if is_first {
-            let markers: Vec<PathBuf> = self.inputs.iter().map(|path| marker_of(path)).collect();
-            marked = dirs.iter().try_for_each(|dir| dir.keep_for(&markers));
+            let pairs = self
+                .inputs
+                .iter()
+                .map(|path| (path.clone(), marker_of(path)));
+            let pairs: Vec<(PathBuf, PathBuf)> = pairs.collect();
+            marked = dirs.iter().try_for_each(|dir| dir.keep_for(&pairs));
         }
         marked = marked.and_then(|()| mark(device, &place, dirs));
         if marked.is_ok() {
@@ -174,9 +182,9 @@ impl Consumed {
 /// Puts the marker beside a file.
 fn mark(device: &dyn Device, path: &Path, dirs: &[&PrivateDir]) -> Result<()> {
     let failed = |error: std::io::Error| {
-        Error::io(MARK, &error)
-            .path(path)
-            .hint("--delete-input writes a marker beside each input: leave it out, or make that possible")
+        Error::io(MARK, &error).path(path).hint(
+            "--delete-input writes a marker beside each input: leave it out, or make that possible",
+        )
     };
     let home = device.make_private_dir(parent_of(path))?;
     if !home.is_on_disk() {
@@ -185,7 +193,9 @@ fn mark(device: &dyn Device, path: &Path, dirs: &[&PrivateDir]) -> Result<()> {
     let found = fs::metadata(path).map_err(failed)?;
     let directories = dirs.iter().map(|dir| {
         let path = std::path::absolute(dir.path());
-        path.unwrap_or_else(|_| dir.path().into()).display().to_string()
+        path.unwrap_or_else(|_| dir.path().into())
+            .display()
+            .to_string()
     });
     let marker = Marker {
         name: path.as_os_str().as_bytes().to_vec(),

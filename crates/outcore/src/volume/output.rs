@@ -119,6 +119,11 @@ pub fn parent_of(path: &Path) -> &Path {
     }
 }
 
+fn is_same_dir(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    real(one).is_some_and(|one| real(other) == Some(one))
+}
+
 /// Two files of one name would leave one.
 fn refuse_repeats(plans: &[ShardPlan]) -> Result<()> {
     for (index, plan) in plans.iter().enumerate() {
@@ -168,7 +173,9 @@ impl Output {
         });
         for (index, plan) in plans.into_iter().enumerate() {
             let parent = parent_of(&plan.path).to_path_buf();
-            let known = parents.iter().position(|seen| *seen == parent);
+            // One directory by two names is one.
+            let is_parent = |seen: &PathBuf| *seen == parent || is_same_dir(seen, &parent);
+            let known = parents.iter().position(is_parent);
             let dir_index = match known {
                 Some(found) => found,
                 None => {

@@ -154,7 +154,8 @@ pub(super) fn write_whole(
 ) -> std::result::Result<(), std::io::Error> {
     let dir = dir.as_fd();
     let unfinished = format!("{name}.part");
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags =
+        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(dir, &unfinished, flags, Mode::RUSR | Mode::WUSR)?;
     let mut file = File::from(file);
     file.write_all(bytes)?;
@@ -256,9 +257,16 @@ fn entry_of(held: &Held, from: Option<&Path>, to: &Path, replace: bool) -> Resul
     let folder = FOLDERS
         .into_iter()
         .find(|folder| dir.file_name() == Some(folder.as_ref()));
-    let folder = match folder.filter(|_| dir != held.parent_path) {
-        _ if dir == held.parent_path => None,
-        Some(folder) if parent_of(dir) == held.parent_path => Some(folder.to_string()),
+    let is_parent = |path: &Path| {
+        path == held.parent_path
+            || rustix::fs::stat(path).is_ok_and(|found| {
+                fstat(&held.parent)
+                    .is_ok_and(|ours| (ours.st_dev, ours.st_ino) == (found.st_dev, found.st_ino))
+            })
+    };
+    let folder = match folder {
+        _ if is_parent(dir) => None,
+        Some(folder) if is_parent(parent_of(dir)) => Some(folder.to_string()),
         _ => return Err(not_ours(to)),
     };
     let target = folder_of(&held.parent, folder.as_deref()).map_err(failed)?;
@@ -273,7 +281,9 @@ fn entry_of(held: &Held, from: Option<&Path>, to: &Path, replace: bool) -> Resul
         Err(errno) => return Err(failed(errno)),
     };
     Ok(Entry {
-        from: from.and_then(Path::file_name).map(|name| name.as_bytes().to_vec()),
+        from: from
+            .and_then(Path::file_name)
+            .map(|name| name.as_bytes().to_vec()),
         folder,
         to: name.as_bytes().to_vec(),
         known,
@@ -412,7 +422,11 @@ fn find(member: &Member) -> Found {
 fn settle_set(opened: &Opened<'_>, record: &Record, commit: &Commit) -> Settled {
     let mut all_aside = Vec::new();
     let mut is_done = true;
-    for member in commit.members.iter().filter(|other| other.place != commit.place) {
+    for member in commit
+        .members
+        .iter()
+        .filter(|other| other.place != commit.place)
+    {
         let (parent, dir) = match find(member) {
             Found::Here(parent, dir) => (parent, dir),
             Found::Gone => continue,
@@ -463,7 +477,11 @@ fn settle_set(opened: &Opened<'_>, record: &Record, commit: &Commit) -> Settled 
 /// Whether an entry names files only, in places where sets appear.
 fn is_plain(entry: &Entry) -> bool {
     let is_name = |name: &[u8]| {
-        !name.is_empty() && name != b"." && name != b".." && !name.contains(&b'/') && !name.contains(&0)
+        !name.is_empty()
+            && name != b"."
+            && name != b".."
+            && !name.contains(&b'/')
+            && !name.contains(&0)
     };
     let is_folder = |folder: &String| FOLDERS.contains(&folder.as_str());
     entry.from.as_deref().is_none_or(is_name)

@@ -18,8 +18,9 @@ use super::{LOCK, is_private_name};
 
 /// What the names of our files are made of: `WORD` or `WORD-NUMBER`, with an ending or without.
 const WORDS: [&str; 21] = [
-    "bench", "commit", "copy", "input", "io-trace", "items", "keep", "manifest", "marker", "output", "part",
-    "plain", "probe", "record", "replaced", "scratch", "share", "sorted", "trace", "view", "volume",
+    "bench", "commit", "copy", "input", "io-trace", "items", "keep", "manifest", "marker",
+    "output", "part", "plain", "probe", "record", "replaced", "scratch", "share", "sorted",
+    "trace", "view", "volume",
 ];
 const ENDINGS: [&str; 4] = ["bin", "json", "npy", "outcore.json"];
 /// What the ending of a run of a view begins with.
@@ -93,15 +94,38 @@ mod tests {
     #[test]
     fn names_of_ours_are_known_and_others_are_not() {
         for name in [
-            "lock", "commit", "commit.part", "scratch-12", "output", "output-0", "part-007", "tree",
-            "input.bin", "sorted.outcore.json", "volume.json.part", "view.run-0000-00aa11ff", "view", "3",
-            "io-trace", "items-4", ".outcore-0123456789ab",
+            "lock",
+            "commit",
+            "commit.part",
+            "scratch-12",
+            "output",
+            "output-0",
+            "part-007",
+            "tree",
+            "input.bin",
+            "sorted.outcore.json",
+            "volume.json.part",
+            "view.run-0000-00aa11ff",
+            "view",
+            "3",
+            "io-trace",
+            "items-4",
+            ".outcore-0123456789ab",
         ] {
             assert!(is_known(name.as_ref()), "{name}");
         }
         for name in [
-            "", "f", "work", "output.txt", "outputs", "scratch-a", "tree.bin.old", "-1", ".outcore-results",
-            "lock~", "thesis.bin",
+            "",
+            "f",
+            "work",
+            "output.txt",
+            "outputs",
+            "scratch-a",
+            "tree.bin.old",
+            "-1",
+            ".outcore-results",
+            "lock~",
+            "thesis.bin",
         ] {
             assert!(!is_known(name.as_ref()), "{name}");
         }

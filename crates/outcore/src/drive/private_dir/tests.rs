@@ -87,7 +87,9 @@ fn only_what_is_certainly_ours_is_ever_removed() {
     fs::write(odd.join(LOCK), b"my own lock").unwrap();
     fs::write(odd.join("scratch-0"), b"data").unwrap();
     assert_eq!(sweep(&parent).unwrap(), Vec::<PathBuf>::new());
-    let all = fs::read_dir(&parent).unwrap().map(|entry| entry.unwrap().path());
+    let all = fs::read_dir(&parent)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let files = all.map(|dir| fs::read_dir(dir).unwrap().count());
     assert_eq!(files.sum::<usize>(), 2 + 2 + 2 + 3 + 1 + 2);
     let listed = list(&parent).unwrap();
@@ -148,9 +150,13 @@ fn what_is_kept_for_a_file_stays_until_its_marker_is_gone() {
     let dir = make(&parent);
     let path = dir.path().to_path_buf();
     fs::write(path.join("scratch-0"), b"the rest").unwrap();
-    dir.keep_for(std::slice::from_ref(&marker)).unwrap();
+    let file = away.join("in");
+    fs::write(&file, b"holes").unwrap();
+    let pairs = [(file.clone(), marker.clone())];
+    dir.keep_for(&pairs).unwrap();
     drop(dir);
-    assert_eq!(list(&parent).unwrap(), [(path.clone(), State::Kept(marker.clone()))]);
+    let listed = list(&parent).unwrap();
+    assert_eq!(listed, [(path.clone(), State::Kept(file))]);
     assert!(sweep(&parent).unwrap().is_empty());
     // Its drive is not mounted.
     let unmounted = away.with_extension("unmounted");
@@ -162,11 +168,47 @@ fn what_is_kept_for_a_file_stays_until_its_marker_is_gone() {
     // What is elsewhere now needs no keeping.
     fs::write(&marker, b"data").unwrap();
     let dir = make(&parent);
-    dir.keep_for(&[marker]).unwrap();
+    dir.keep_for(&pairs).unwrap();
     dir.release();
     drop(dir);
     assert_eq!(fs::read_dir(&parent).unwrap().count(), 0);
     for dir in [parent, away] {
+        fs::remove_dir_all(dir).unwrap();
+    }
+}
+
+#[test]
+fn a_job_goes_on_in_its_own_directory_when_another_has_taken_its_name() {
+    use crate::config::IoMode;
+    use crate::drive::os::OsDevice;
+    use crate::drive::{Access, Device};
+    let [parent, elsewhere] = ["taken", "taken-victim"].map(parent);
+    let victim = elsewhere.join("victim");
+    leave(&victim, &["output-0", "scratch-0"]);
+    let device = OsDevice::new(IoMode::Buffered);
+    let dir = device.make_private_dir(&parent).unwrap();
+    let staged = dir.path().join("output-0");
+    device.close(device.open(&staged, Access::Create).unwrap());
+    // Ours goes, a link to the victim's takes its place, and one to elsewhere that of the parent.
+    fs::rename(dir.path(), parent.join("hidden")).unwrap();
+    symlink(&victim, dir.path()).unwrap();
+    let away = parent.with_extension("away");
+    fs::rename(&parent, &away).unwrap();
+    symlink(&elsewhere, &parent).unwrap();
+    symlink(&victim, elsewhere.join(dir.path().file_name().unwrap())).unwrap();
+    let other = dir.path().join("scratch-0");
+    device.close(device.open(&other, Access::Create).unwrap());
+    device.remove(&other).unwrap();
+    device.rename(&staged, &parent.join("out"), true).unwrap();
+    device.sweep_private_dirs(&parent).unwrap();
+    drop(dir);
+    assert!(away.join("out").exists() && !elsewhere.join("out").exists());
+    assert_eq!(fs::read_dir(away.join("hidden")).unwrap().count(), 0);
+    for file in ["lock", "output-0", "scratch-0"] {
+        assert!(victim.join(file).exists(), "{file}");
+    }
+    fs::remove_file(&parent).unwrap();
+    for dir in [away, elsewhere] {
         fs::remove_dir_all(dir).unwrap();
     }
 }
