@@ -313,8 +313,27 @@ where
     check_unchanged(&volume, &parts, is_consumed)?;
     let scratch = scratch.into_made();
     let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
-    // Gives its space back before the output's names and records need some, unless it holds what the
-    // inputs do not any more.
+    let written_bytes = written * element_bytes as u64;
+    finish(job, &volume, (scratch, is_consumed), staged, written_bytes)?;
+    phases.end("publish");
+    let mut summary = summarise(&volume, phases, written, scratch_bytes, plan);
+    summary.passes = match (scratch_bytes, summary.passes) {
+        (0, _) => 1,
+        (_, planned) => 1 + splits + u32::from(planned > 1),
+    };
+    Ok(summary)
+}
+
+/// Gives scratch back and publishes what was staged.
+fn finish(
+    job: &Job,
+    volume: &Volume,
+    (scratch, is_consumed): (Option<Scratch>, bool),
+    staged: Option<Output>,
+    written_bytes: u64,
+) -> Result<()> {
+    // Its space is needed by the output's names and records, unless it holds what the inputs do not any
+    // more.
     let kept = match scratch {
         Some(scratch) if !is_consumed => {
             scratch.remove();
@@ -324,18 +343,12 @@ where
     };
     if let Some(staged) = staged {
         job.control.begin_phase("publish", 0);
-        staged.publish(&volume, written * element_bytes as u64)?;
+        staged.publish(volume, written_bytes)?;
     }
     if let Some(scratch) = kept {
         scratch.remove();
     }
-    phases.end("publish");
-    let mut summary = summarise(&volume, phases, written, scratch_bytes, plan);
-    summary.passes = match (scratch_bytes, summary.passes) {
-        (0, _) => 1,
-        (_, planned) => 1 + splits + u32::from(planned > 1),
-    };
-    Ok(summary)
+    Ok(())
 }
 
 fn summarise(
