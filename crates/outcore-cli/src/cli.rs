@@ -371,7 +371,8 @@ pub(crate) struct SortArgs {
     #[arg(long, help_heading = "Files")]
     pub(crate) replace: bool,
     /// Free blocks of the inputs as they are consumed, and remove the inputs at the end. Saves
-    /// space; but if the job fails, what it had consumed is lost
+    /// space; but if the job fails, what it had consumed is lost: a marker beside the file
+    /// (.NAME.outcore-consumed) says so, and the file is refused as long as it is there
     #[arg(long, help_heading = "Files")]
     pub(crate) delete_input: bool,
     /// Print the plan (passes, buffers, predicted traffic and time), then run

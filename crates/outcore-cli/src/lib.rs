@@ -101,6 +101,7 @@ fn run_with_datasets(
     parsed: (&clap::Command, &ArgMatches),
     (arguments, is_gnu): (&[OsString], bool),
 ) -> u8 {
+    signals::survive_file_limit();
     let interrupt = match cli.command {
         // It has nothing to clean up, and nobody who would look at a flag.
         Command::Sim(_) => Interrupt::default(),

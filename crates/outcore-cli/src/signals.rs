@@ -5,13 +5,14 @@
 //! [`crate::progress`]), within 20 ms. If the flag is set already, the handler ends the process at
 //! once with 130; what is then left behind is swept by the next run. Where no handler can be
 //! installed the signals keep their usual effect, and those that whoever started the process had
-//! ignored (`nohup`, a shell's background jobs) stay so.
+//! ignored (`nohup`, a shell's background jobs) stay so. SIGXFSZ ends nothing: the write that it comes
+//! with fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use outcore::{Error, Kind, Result};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
 /// Whether the user asked to stop. Clones share the answer.
@@ -46,6 +47,13 @@ impl Interrupt {
             Ok(())
         }
     }
+}
+
+/// From now on a file that reaches the limit of file sizes (`ulimit -f`) is an error of its write, not the
+/// end of the process.
+pub(crate) fn survive_file_limit() {
+    // Nobody looks at this flag.
+    let _ = flag::register(SIGXFSZ, Arc::default());
 }
 
 /// Signals that the process was started with as ignored, signal n as bit n - 1.

@@ -20,6 +20,7 @@ use crate::records;
 use outcore::algo::sort::SortInput;
 use outcore::data::NpyHeader;
 use outcore::job::Control;
+use outcore::volume::consumed;
 use outcore::volume::output::{MANIFEST_SUFFIX, Manifest};
 use outcore::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -118,7 +119,7 @@ impl Input {
 ///
 /// # Errors
 /// No name, a missing file, a directory or device, a stream where none is taken, standard input
-/// named twice, a broken manifest.
+/// named twice, a broken manifest, a file of which `--delete-input` has freed parts.
 pub fn find(names: &[PathBuf], streams: Streams) -> Result<Vec<Source>> {
     if names.is_empty() {
         return Err(Error::usage(OPEN, "no input is named").hint("name a file"));
@@ -202,6 +203,9 @@ fn named(path: &Path, manifest: Option<&Path>, streams: Streams) -> Result<Sourc
     let facts = fs::metadata(path).map_err(|error| cannot_open(path, &error))?;
     let kind = facts.file_type();
     check_kind(path, kind, streams)?;
+    if kind.is_file() {
+        consumed::check(path, &facts)?;
+    }
     Ok(Source {
         name: path.to_path_buf(),
         path: path.to_path_buf(),
@@ -254,6 +258,9 @@ fn standard_input() -> Result<Source> {
     let by_name = fs::read_link(path)
         .ok()
         .filter(|target| fs::metadata(target).is_ok_and(|there| key_of(&there) == key_of(&facts)));
+    if let Some(name) = &by_name {
+        consumed::check(name, &facts)?;
+    }
     Ok(Source {
         name: by_name.clone().unwrap_or(PathBuf::from(STDIN_NAME)),
         path: by_name.unwrap_or(path.to_path_buf()),
@@ -280,22 +287,17 @@ fn shards_of(path: &Path, streams: Streams) -> Result<Vec<Source>> {
     }
     let mut sources = Vec::with_capacity(manifest.shards.len());
     for shard in &manifest.shards {
-        let len_bytes = fs::metadata(&shard.path)
-            .map_err(|error| {
-                cannot_open(&shard.path, &error)
-                    .hint(format!("{} lists it as a shard", path.display()))
-            })?
-            .len();
-        if len_bytes != shard.len_bytes {
-            let cause = format!(
-                "a shard of {len_bytes} bytes; {} says {}",
-                path.display(),
-                shard.len_bytes
+        let found = fs::metadata(&shard.path).map_err(|error| {
+            cannot_open(&shard.path, &error).hint(format!("{} lists it as a shard", path.display()))
+        })?;
+        shard.check(&found).map_err(|cause| {
+            let hint = format!(
+                "it was changed or replaced after {} was written: sort again, restore it, or name \
+                 the shards themselves in order",
+                path.display()
             );
-            return Err(Error::corrupt(READ, cause)
-                .path(&shard.path)
-                .hint("it was changed after it was written: sort again, or restore it"));
-        }
+            Error::corrupt(READ, cause).path(&shard.path).hint(hint)
+        })?;
         sources.push(named(&shard.path, Some(path), streams)?);
     }
     Ok(sources)

@@ -225,6 +225,7 @@ impl<'a> Parts<'a> {
                 .hint("put {part} into the last part of the name"));
         }
         job.device.sweep_private_dirs(parent)?;
+        let set = Path::new(pattern).file_name().unwrap_or_default();
         let known = match cut {
             Cut::Parts(count) => count,
             Cut::Records(_) => 0,
@@ -236,7 +237,8 @@ impl<'a> Parts<'a> {
             inputs,
             header,
             known,
-            dir: job.device.make_private_dir(parent)?,
+            // One job at a time writes parts of these names.
+            dir: job.device.claim_private_dir(parent, set)?,
             current: None,
             staged: Vec::new(),
         };
@@ -319,10 +321,11 @@ impl<'a> Parts<'a> {
         let renames: Vec<(PathBuf, PathBuf)> =
             self.staged.iter().cloned().zip(names.clone()).collect();
         let dirs = [self.dir];
-        PrivateDir::commit(&dirs, &renames)?;
+        PrivateDir::commit(&dirs, &renames, self.replace)?;
         // From here on the parts exist: one that fails does not hold up the others, and whoever
         // sweeps the directory tries again.
-        let rename = |(from, to): &(PathBuf, PathBuf)| self.job.device.rename(from, to, true);
+        let rename =
+            |(from, to): &(PathBuf, PathBuf)| self.job.device.rename(from, to, self.replace);
         let failures: Vec<Error> = renames
             .iter()
             .filter_map(|pair| rename(pair).err())

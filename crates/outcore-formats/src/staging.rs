@@ -101,9 +101,7 @@ impl Staging {
 
     /// A path for `name`, in a directory of its own, so that what a name says of its contents stays.
     fn path_for(&mut self, name: &Path, named: &Named) -> Result<PathBuf> {
-        let dir = self.dir.path().join(self.names.len().to_string());
-        std::fs::create_dir(&dir)
-            .map_err(|error| Error::io("make scratch directory", &error).path(&dir))?;
+        let dir = self.dir.create_dir(&self.names.len().to_string())?;
         let inside = named.inside.as_deref();
         let inside = inside.and_then(|inside| inside.rsplit('/').next());
         let path = dir.join(inside.unwrap_or(&named.dataset));

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use outcore::config::DriveSet;
-use outcore::drive::{Device, Op};
+use outcore::drive::{Device, Op, private_dir};
 use outcore::memory::Budget;
+use outcore::volume::consumed;
 use outcore::volume::dataset::device::DatasetDevice;
 use outcore::volume::dataset::directory::{self, LeftOut};
 use outcore::volume::dataset::manifest::{Contents, Manifest};
@@ -147,7 +148,11 @@ pub fn put(
     }
     let new = new_dataset(name, replace)?;
     let failed = |error: io::Error| Error::io("put", &error).path(source);
-    let kind = fs::metadata(source).map_err(failed)?.file_type();
+    let facts = fs::metadata(source).map_err(failed)?;
+    let kind = facts.file_type();
+    if kind.is_file() {
+        consumed::check(source, &facts)?;
+    }
     let manifest = if kind.is_dir() {
         let (manifest, left_out) = directory::put_dir(volume, source, &new, means)?;
         return Ok(Moved {
@@ -275,7 +280,7 @@ pub fn stand_in(volume: &DatasetVolume, name: &Named, path: &Path, budget: &Budg
     let head_bytes = manifest.len_bytes.min(HEAD_BYTES);
     let mut reader = volume.range_reader(&manifest, 0, head_bytes, budget)?;
     let failed = |error: io::Error| Error::io("make stand-in", &error).path(path);
-    let mut file = File::create_new(path).map_err(failed)?;
+    let mut file = private_dir::create_new(path).map_err(failed)?;
     while let Some(part) = reader.next_chunk()? {
         file.write_all(&part).map_err(failed)?;
     }

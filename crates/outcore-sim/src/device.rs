@@ -16,6 +16,7 @@
 //! Bounds: the drives as in [`crate::drive`], and what is in flight. One lock for all threads.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -232,6 +233,10 @@ impl Device for SimDevice {
 
     fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir> {
         self.0.inner.make_private_dir(parent)
+    }
+
+    fn claim_private_dir(&self, parent: &Path, set: &OsStr) -> Result<PrivateDir> {
+        self.0.inner.claim_private_dir(parent, set)
     }
 
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {

@@ -207,6 +207,9 @@ fn next_step_of(source: &io::Error) -> Option<&'static str> {
         _ if source.raw_os_error() == Some(rustix::io::Errno::BADF.raw_os_error()) => {
             Some("the stream is closed: open it, or name a file")
         }
+        Cause::FileTooLarge => Some(
+            "raise the limit of file sizes (ulimit -f), or name a file system that takes larger files",
+        ),
         _ if source.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
             Some("the kernel's log (dmesg) may say more")
         }

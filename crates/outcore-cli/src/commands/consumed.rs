@@ -3,11 +3,13 @@
 //! Contract: [`Consumed`] remembers how much room the inputs occupied before the job; what they
 //! occupy less afterwards has been freed, and reads as zeros. It also removes what was consumed
 //! once the output is in place: only files that still are what was opened, whatever they are called,
-//! so never the output. Only metadata is read.
+//! so never the output; then the markers beside them (see [`outcore::volume::consumed`]). Only metadata
+//! is read.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use outcore::volume::consumed::{marker_of, unmark};
 use outcore::{Error, Kind, Result, units};
 use outcore_formats::inputs::{Input, Source, key_of};
 use outcore_formats::output::Target;
@@ -18,7 +20,7 @@ const NAMES_MAX: usize = 3;
 const STAT_BLOCK_BYTES: u64 = 512;
 
 /// The inputs as they were before the job.
-pub(crate) struct Consumed(Vec<(PathBuf, u64)>);
+pub(crate) struct Consumed(Vec<(PathBuf, u64)>, Vec<PathBuf>);
 
 /// Fails if an input is none that could be removed.
 pub(crate) fn check(sources: &[Source]) -> Result<()> {
@@ -45,18 +47,18 @@ impl Consumed {
     /// Looks at the inputs before the job.
     pub(crate) fn before(inputs: &[Input]) -> Self {
         let paths = inputs.iter().map(|input| &input.source.path);
-        Consumed(
-            paths
-                .map(|path| (path.clone(), occupied_bytes(path)))
-                .collect(),
-        )
+        let occupied = paths
+            .clone()
+            .map(|path| (path.clone(), occupied_bytes(path)));
+        let occupied = occupied.collect();
+        Consumed(occupied, paths.map(|path| marker_of(path)).collect())
     }
 
     /// The failure of the job, with the state of the inputs and what is left to do.
     pub(crate) fn explain(&self, error: Error) -> Error {
         let state = self.state();
         let hint = match (error.kind(), error.next_step()) {
-            (Kind::Interrupted, _) => format!("no output and no scratch was left behind; {state}"),
+            (Kind::Interrupted, _) => format!("no output was left behind; {state}"),
             (_, Some(hint)) => format!("{hint}; {state}"),
             (_, None) => state,
         };
@@ -86,11 +88,13 @@ impl Consumed {
             names.push(format!("{} more", freed.len() - NAMES_MAX));
         }
         format!(
-            "--delete-input had freed {} of {}: {} kept the length but parts are zeros now, so \
-             restore from the source before sorting again",
+            "--delete-input had freed {} of {}: {} kept the length but parts are zeros now; a marker \
+             ({}) says so, and scratch that has parts of the rest stays as long as it is there, so \
+             restore from the source, then remove the marker",
             units::bytes(freed_bytes),
             units::bytes(all_bytes),
-            names.join(", ")
+            names.join(", "),
+            marker_of(freed[0].0).display()
         )
     }
 }
@@ -100,8 +104,8 @@ fn occupied_bytes(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |facts| facts.blocks() * STAT_BLOCK_BYTES)
 }
 
-/// Removes the inputs and their manifests, but not what the output has replaced.
-pub(crate) fn remove(inputs: &[Input], target: &Target) -> Result<()> {
+/// Removes the inputs, their manifests and their markers, but not what the output has replaced.
+pub(crate) fn remove(consumed: &Consumed, inputs: &[Input], target: &Target) -> Result<()> {
     let now = |path: &Path| std::fs::metadata(path).ok().map(|facts| key_of(&facts));
     let outputs = target.files().iter().chain(target.manifest());
     let outputs: Vec<_> = outputs.filter_map(|path| now(path)).collect();
@@ -118,7 +122,8 @@ pub(crate) fn remove(inputs: &[Input], target: &Target) -> Result<()> {
             remove_file(manifest)?;
         }
     }
-    Ok(())
+    // Their names were found while the inputs were there.
+    consumed.1.iter().try_for_each(|marker| unmark(marker))
 }
 
 fn remove_file(path: &Path) -> Result<()> {

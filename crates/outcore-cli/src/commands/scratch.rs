@@ -2,12 +2,13 @@
 //!
 //! Contract: looks only at the directories named (by default the configured drives, or the current
 //! directory) and only at names that the engine makes. A directory whose lock is held belongs to a
-//! running job and is never touched; see [`outcore::drive::private_dir`].
+//! running job and is never touched, nor is one that holds the only copy of something, or that only
+//! looks like one of ours (`-v` says why); see [`outcore::drive::private_dir`].
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use outcore::drive::private_dir;
+use outcore::drive::private_dir::{self, State};
 use outcore::{Error, Result, units};
 use outcore_formats::means::{Means, check_dir};
 use serde_json::json;
@@ -46,20 +47,32 @@ fn dirs_of(means: &Means, named: &[PathBuf]) -> Result<Vec<PathBuf>> {
 fn list(context: &Context, dirs: &[PathBuf]) -> Result<usize> {
     let mut count = 0;
     for dir in dirs {
-        for (path, is_alive) in private_dir::list(dir)? {
+        for (path, state) in private_dir::list(dir)? {
+            if tell_unknown(context, &path, &state) {
+                continue;
+            }
             count += 1;
             let size_bytes = bytes_in(&path);
-            let state = if is_alive { "in use" } else { "left over" };
+            let kept_for = match &state {
+                State::Kept(kept_for) => Some(kept_for.display().to_string()),
+                _ => None,
+            };
+            let text = match (&state, &kept_for) {
+                (State::InUse, _) => "in use".to_string(),
+                (_, Some(kept_for)) => format!("kept for {kept_for}"),
+                _ => "left over".to_string(),
+            };
             context.reporter.event(
                 "scratch",
                 json!({
                     "path": path.display().to_string(),
-                    "in_use": is_alive,
+                    "in_use": state == State::InUse,
+                    "kept_for": kept_for,
                     "bytes": size_bytes,
                 }),
             );
             context.reporter.data(&format!(
-                "{}\t{state}\t{}\n",
+                "{}\t{text}\t{}\n",
                 path.display(),
                 units::bytes(size_bytes)
             ));
@@ -69,6 +82,16 @@ fn list(context: &Context, dirs: &[PathBuf]) -> Result<usize> {
         context.reporter.human("no scratch directories");
     }
     Ok(count)
+}
+
+/// Says of a directory that only looks like one of ours why it is left alone; whether it is one.
+fn tell_unknown(context: &Context, path: &Path, state: &State) -> bool {
+    let State::Unknown(cause) = state else {
+        return false;
+    };
+    let text = format!("{}: left alone, since {cause}", path.display());
+    context.reporter.detail(&text);
+    true
 }
 
 fn clean(context: &Context, dirs: &[PathBuf]) -> Result<usize> {
@@ -81,12 +104,21 @@ fn clean(context: &Context, dirs: &[PathBuf]) -> Result<usize> {
                 .event("removed", json!({"path": path.display().to_string()}));
             context.reporter.data(&format!("{}\n", path.display()));
         }
-        let left = private_dir::list(dir)?;
-        if let Some((path, _)) = left.iter().find(|(_, is_alive)| !is_alive) {
-            let cause = "a left-over directory cannot be removed yet";
-            return Err(Error::new(outcore::Kind::Io, "clean scratch", cause)
-                .path(path)
-                .hint("check permissions, and that all drives of its job are mounted"));
+        for (path, state) in private_dir::list(dir)? {
+            tell_unknown(context, &path, &state);
+            if let State::Kept(kept_for) = &state {
+                context.reporter.note(&format!(
+                    "{} stays: it holds the only copy of parts of {}, while that file has a marker",
+                    path.display(),
+                    kept_for.display()
+                ));
+            }
+            if state == State::LeftOver {
+                let cause = "a left-over directory cannot be removed yet";
+                return Err(Error::new(outcore::Kind::Io, "clean scratch", cause)
+                    .path(path)
+                    .hint("check permissions, and that all drives of its job are mounted"));
+            }
         }
     }
     context

@@ -70,7 +70,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
     let consumed = args
         .delete_input
         .then(|| Consumed::before(&prepared.inputs));
-    let summary = match (run_sort(context, &prepared), consumed) {
+    let summary = match (run_sort(context, &prepared), &consumed) {
         (Ok(summary), _) => summary,
         (Err(error), consumed) if pipe::is_closed(&prepared.target, &error) => {
             // A reader that has seen enough is no error, but what it has cost is told.
@@ -82,8 +82,8 @@ pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
         (Err(error), Some(consumed)) => return Err(consumed.explain(error)),
         (Err(error), None) => return Err(error),
     };
-    if args.delete_input {
-        consumed::remove(&prepared.inputs, &prepared.target)?;
+    if let Some(consumed) = &consumed {
+        consumed::remove(consumed, &prepared.inputs, &prepared.target)?;
     }
     let seconds = started.elapsed().as_secs_f64();
     report(context, args, &prepared, (&summary, seconds));

@@ -5,30 +5,35 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use outcore::drive::private_dir::LOCK_TEXT;
+
 use crate::support::*;
 
 #[test]
 fn left_over_scratch_is_listed_and_cleaned_and_nothing_else_is_touched() {
     let place = Place::new();
-    let left = place.make_dir(".outcore-00112233");
+    let left = place.make_dir(".outcore-001122334455");
     fs::set_permissions(&left, PermissionsExt::from_mode(0o700)).unwrap();
-    fs::write(left.join("lock"), b"").unwrap();
-    fs::write(left.join("scratch"), [0; 10_000]).unwrap();
+    fs::write(left.join("lock"), LOCK_TEXT).unwrap();
+    fs::write(left.join("scratch-0"), [0; 10_000]).unwrap();
     place.make_dir("kept");
     place.make_dir(".other");
     // Open to others, who may have made it.
-    place.make_dir(".outcore-planted");
+    place.make_dir(".outcore-aabbccddeeff");
     let listed = place.run(&["scratch", "list"]).ok().text();
     assert!(
-        listed.contains(".outcore-00112233\tleft over\t"),
+        listed.contains(".outcore-001122334455\tleft over\t"),
         "{listed}"
     );
-    assert!(!listed.contains("planted"), "{listed}");
+    assert!(!listed.contains("aabbccddeeff"), "{listed}");
     assert_eq!(place.names().len(), 4);
     let dir = place.dir().to_str().unwrap();
     let cleaned = place.run(&["scratch", "clean", dir]).ok();
-    assert!(cleaned.text().contains(".outcore-00112233"), "{cleaned:?}");
-    assert_eq!(place.names(), [".other", ".outcore-planted", "kept"]);
+    assert!(
+        cleaned.text().contains(".outcore-001122334455"),
+        "{cleaned:?}"
+    );
+    assert_eq!(place.names(), [".other", ".outcore-aabbccddeeff", "kept"]);
     assert!(
         place
             .run(&["scratch", "list", dir, "-q"])

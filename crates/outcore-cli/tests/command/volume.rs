@@ -6,6 +6,8 @@
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 
+use outcore::drive::private_dir::LOCK_TEXT;
+
 use crate::support::*;
 
 /// A place with three drives and a volume on them.
@@ -64,10 +66,10 @@ fn what_a_killed_command_left_on_any_drive_goes_with_the_next_one() {
     place.write("in", &random_u64(10_000, 3));
     run(&place, &["put", "in", "@x"]).ok();
     for drive in ["d0", "d1", "d2"] {
-        let left = format!("{drive}/.outcore-00112233");
+        let left = format!("{drive}/.outcore-001122334455");
         place.make_dir(&left);
         fs::set_permissions(place.path(&left), fs::Permissions::from_mode(0o700)).unwrap();
-        place.write(&format!("{left}/lock"), b"");
+        place.write(&format!("{left}/lock"), LOCK_TEXT.as_bytes());
         place.write(&format!("{left}/scratch-0"), b"data");
     }
     run(&place, &["sort", "@x", "-o", "@y", "--type", "u64"]).ok();

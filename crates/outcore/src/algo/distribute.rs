@@ -364,9 +364,7 @@ impl<'a, E: Elements> Worker<'a, E> {
                     block.position + count as u64,
                 );
                 self.distribute_run(payload, block.position)?;
-                if self.shared.delete_input {
-                    self.free_input(&block)?;
-                }
+                self.free_input(&block)?;
                 self.shared.job.control.advance(block.payload_bytes as u64);
                 self.shared.job.control.watch(self.shared.volume);
             }
@@ -424,7 +422,7 @@ impl<'a, E: Elements> Worker<'a, E> {
             return Ok(());
         }
         let file = &blocks.parts()[block.part].file;
-        self.shared.volume.device().punch(file.id, from, to - from)
+        self.shared.free_input(file, from..to)
     }
 
     /// Distributes one run of neighbours of the input, the first at `position`.

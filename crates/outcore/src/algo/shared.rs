@@ -3,6 +3,7 @@
 //! Contract: all of it lives as long as the sort and is reached by shared reference; what changes
 //! does so by its own lock or counter.
 
+use std::ops::Range;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -10,11 +11,14 @@ use super::crew::Crew;
 use super::load::LoadFrom;
 use super::plan::SortPlan;
 use super::spill::{SpillSizes, SpillTo};
+use crate::drive::PrivateDir;
 use crate::error::Result;
 use crate::job::Job;
 use crate::memory::Pool;
-use crate::volume::Volume;
+use crate::volume::consumed::Consumed;
+use crate::volume::output::Output;
 use crate::volume::scratch::Scratch;
+use crate::volume::{Volume, VolumeFile};
 
 /// Scratch that is made when it is first needed: most jobs whose data fit in memory need none, and
 /// no right to make it.
@@ -73,14 +77,27 @@ pub(crate) struct Shared<'a, E> {
     pub(crate) run: u64,
     /// The threads, which stop together.
     pub(crate) crew: Crew<'a>,
-    /// Give input blocks back to the file system once they are distributed.
-    pub(crate) delete_input: bool,
+    /// The inputs whose blocks are given back to the file system once they are distributed, and the
+    /// output, which has what was read of them in the end.
+    pub(crate) consumed: Option<(Consumed, Option<&'a Output>)>,
 }
 
 impl<E> Shared<'_, E> {
     /// Fails once the job is cancelled or another thread has failed.
     pub(crate) fn check(&self) -> Result<()> {
         self.crew.check()
+    }
+
+    /// Gives the blocks of an input back, for good: it is marked before the first ones go.
+    pub(crate) fn free_input(&self, file: &VolumeFile, blocks: Range<u64>) -> Result<()> {
+        let Some((consumed, output)) = &self.consumed else {
+            return Ok(());
+        };
+        let device = self.volume.device();
+        let dirs = output.iter().flat_map(|output| output.dirs());
+        let dirs: Vec<&PrivateDir> = dirs.chain(self.scratch()?.dirs()).collect();
+        consumed.begin(device.as_ref(), &file.path, &dirs)?;
+        device.punch(file.id, blocks.start, blocks.end - blocks.start)
     }
 
     pub(crate) fn scratch(&self) -> Result<&Scratch> {

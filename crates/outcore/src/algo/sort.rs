@@ -45,6 +45,7 @@ use crate::stream::sample::{random, sample};
 use crate::stream::source::{Blocks, InputPart};
 use crate::stream::writer::Writer;
 use crate::volume::Volume;
+use crate::volume::consumed::Consumed;
 use crate::volume::output::{Output, Room};
 use crate::volume::scratch::Scratch;
 
@@ -59,8 +60,10 @@ pub struct SortOptions {
     pub unique: bool,
     /// Replace an output that exists.
     pub replace: bool,
-    /// Give blocks of the input back to the file system once they have been read. Data that are
-    /// then only in memory or on scratch are lost if the job fails.
+    /// Give blocks of the input back to the file system once they have been read, where scratch needs
+    /// their room. Data that are then only in memory or on scratch are lost if the job fails: the input
+    /// is marked before the first block goes (see [`crate::volume::consumed`]), and who removes it
+    /// afterwards removes the marker.
     pub delete_input: bool,
 }
 
@@ -280,6 +283,10 @@ where
     if plan.levels > 0 {
         scratch.get()?;
     }
+    // What stays in memory saves no room by being freed early, and would be lost if the job were killed.
+    let is_consumed = options.delete_input && plan.levels > 0;
+    let paths = inputs.iter().map(|input| input.path.as_path());
+    let consumed = is_consumed.then(|| Consumed::new(paths));
     phases.end("prepare");
     let (slot_bytes, slots) = (plan.segment_bytes, plan.segment_slots());
     let shared = Shared {
@@ -292,7 +299,7 @@ where
         resident_credit: AtomicI64::new(plan.resident_segments as i64),
         run: random(job.options.seed, data_bytes),
         crew: Crew::new(job, plan.size.threads as u64),
-        delete_input: options.delete_input,
+        consumed: consumed.map(|consumed| (consumed, staged.as_ref())),
     };
     let cut = sample_input(&shared, &parts)?;
     phases.end("sample");
@@ -303,17 +310,11 @@ where
     phases.end("sort");
     drop(shared);
     // Once the output has its name, there may be no other copy.
-    check_unchanged(&volume, &parts, options.delete_input)?;
+    check_unchanged(&volume, &parts, is_consumed)?;
     let scratch = scratch.into_made();
     let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
-    // Gives its space back before the output's names and records need some.
-    if let Some(scratch) = scratch {
-        scratch.remove();
-    }
-    if let Some(staged) = staged {
-        job.control.begin_phase("publish", 0);
-        staged.publish(&volume, written * element_bytes as u64)?;
-    }
+    let written_bytes = written * element_bytes as u64;
+    finish(job, &volume, (scratch, is_consumed), staged, written_bytes)?;
     phases.end("publish");
     let mut summary = summarise(&volume, phases, written, scratch_bytes, plan);
     summary.passes = match (scratch_bytes, summary.passes) {
@@ -321,6 +322,33 @@ where
         (_, planned) => 1 + splits + u32::from(planned > 1),
     };
     Ok(summary)
+}
+
+/// Gives scratch back and publishes what was staged.
+fn finish(
+    job: &Job,
+    volume: &Volume,
+    (scratch, is_consumed): (Option<Scratch>, bool),
+    staged: Option<Output>,
+    written_bytes: u64,
+) -> Result<()> {
+    // Its space is needed by the output's names and records, unless it holds what the inputs do not any
+    // more.
+    let kept = match scratch {
+        Some(scratch) if !is_consumed => {
+            scratch.remove();
+            None
+        }
+        other => other,
+    };
+    if let Some(staged) = staged {
+        job.control.begin_phase("publish", 0);
+        staged.publish(volume, written_bytes)?;
+    }
+    if let Some(scratch) = kept {
+        scratch.remove();
+    }
+    Ok(())
 }
 
 fn summarise(
@@ -401,7 +429,7 @@ fn distribute_input<E: Elements>(
     let source = Source::Blocks(&blocks);
     let keep_partials = plan.levels <= 1;
     let buckets = distribute(shared, &source, cut, 0, resident_below, keep_partials)?;
-    check_unchanged(shared.volume, parts, shared.delete_input)?;
+    check_unchanged(shared.volume, parts, shared.consumed.is_some())?;
     Ok(buckets)
 }
 

@@ -7,6 +7,7 @@
 //! small job, so each I/O of a job is tried. Written as text: `eio@12`, `eio@3:write`,
 //! `enospc@5:write`, `flip@7:read`, `kill@9`.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -232,6 +233,13 @@ impl Device for FaultDevice {
         self.trigger
             .control(Counted::Control, "make scratch directory", || {
                 self.inner.make_private_dir(parent)
+            })
+    }
+
+    fn claim_private_dir(&self, parent: &Path, set: &OsStr) -> Result<PrivateDir> {
+        self.trigger
+            .control(Counted::Control, "make scratch directory", || {
+                self.inner.claim_private_dir(parent, set)
             })
     }
 

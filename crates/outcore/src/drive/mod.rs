@@ -23,6 +23,7 @@ mod io_buf;
 pub mod load;
 mod new_file;
 pub mod os;
+mod places;
 pub mod private_dir;
 pub mod probe;
 mod psync;
@@ -31,6 +32,7 @@ pub mod ram;
 pub mod record;
 mod uring;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -145,6 +147,11 @@ pub trait Device: Send + Sync {
     fn file_system(&self, dir: &Path) -> Result<u64>;
     /// Makes a directory that only this process uses (mode 0700, locked) inside `parent`.
     fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir>;
+    /// The same for the directory that stands for the set of files called `set` in `parent`: fails, as
+    /// [`crate::Kind::Usage`], as long as another job has it. Devices without directories have one job.
+    fn claim_private_dir(&self, parent: &Path, _set: &OsStr) -> Result<PrivateDir> {
+        self.make_private_dir(parent)
+    }
     /// Removes private directories in `parent` whose owners are gone; returns their paths.
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>>;
     /// What is known of a failed transfer at this place beyond its error number: which drive below, say.

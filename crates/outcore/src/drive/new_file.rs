@@ -2,7 +2,7 @@
 //!
 //! Contract: [`NewFile::at`] refuses, before the work, what could not be written after it: a file that
 //! exists, unless it may be replaced, or one that has no directory. [`NewFile::write`] fills a
-//! neighbour and renames it, synced; whatever fails, the name holds what it held before. What exists and
+//! file in a private directory and renames it, synced; whatever fails, the name holds what it held before. What exists and
 //! is no regular file (a pipe, `/dev/stdout`) is written to as it is. For files of a few megabytes: no
 //! direct I/O, no budget.
 
@@ -12,8 +12,11 @@ use std::path::{Path, PathBuf};
 
 use super::Device;
 use super::os::{Engine, OsDevice};
+use super::places::parent_of;
 use crate::config::IoMode;
 use crate::error::{Error, Result};
+
+const STAGED: &str = "output";
 
 /// A file that will be written, once.
 #[derive(Debug, Clone)]
@@ -42,7 +45,7 @@ impl NewFile {
                 return refuse("it exists already", "allow overwriting with --force");
             }
             Ok(_) => {}
-            Err(_) if !directory_of(path).is_dir() => {
+            Err(_) if !parent_of(path).is_dir() => {
                 return refuse("its directory does not exist", "make it first");
             }
             Err(_) => {}
@@ -86,30 +89,16 @@ impl NewFile {
             Some(_) => fs::canonicalize(&self.path).map_err(failed)?,
             None => self.path.clone(),
         };
-        let mut name = place.file_name().unwrap_or_default().to_os_string();
-        name.push(format!(".{}.part", std::process::id()));
-        let staged = place.with_file_name(name);
-        // Another process of this number may have been killed here.
-        fs::remove_file(&staged).unwrap_or_default();
-        let file = File::create_new(&staged).map_err(failed)?;
-        let done = fill(&file)
-            .and_then(|()| file.sync_all().map_err(failed))
-            .and_then(|()| {
-                let device = OsDevice::with_engine(IoMode::Buffered, Engine::Psync);
-                device.rename(&staged, &place, self.is_replaced)
-            });
-        if done.is_err() {
-            // The first failure is the one to report.
-            fs::remove_file(&staged).unwrap_or_default();
-        }
-        done
-    }
-}
-
-fn directory_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
+        let device = OsDevice::with_engine(IoMode::Buffered, Engine::Psync);
+        let parent = parent_of(&place);
+        device.sweep_private_dirs(parent)?;
+        let home = device
+            .make_private_dir(parent)
+            .map_err(|error| error.path(&self.path))?;
+        let file = home.create_file(STAGED)?;
+        fill(&file)?;
+        file.sync_all().map_err(failed)?;
+        device.rename(&home.path().join(STAGED), &place, self.is_replaced)
     }
 }
 

@@ -7,16 +7,17 @@
 //! return (the directory is synced). The space of a large file whose name is gone before it is
 //! closed becomes free in the background.
 
-use std::fs::File;
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
-use rustix::fs::{FallocateFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::places::{self, Places};
 use super::private_dir::{self, PrivateDir};
 use super::psync::PsyncQueue;
 use super::uring::{self, UringQueue};
@@ -220,6 +221,7 @@ pub struct OsDevice {
     files: FileTable,
     start: Instant,
     umask: u32,
+    places: Places,
 }
 
 impl OsDevice {
@@ -240,7 +242,8 @@ impl OsDevice {
             engine,
             files: FileTable::default(),
             start: Instant::now(),
-            umask: umask(),
+            umask: places::umask(),
+            places: Places::default(),
         }
     }
 
@@ -282,14 +285,6 @@ fn device_of(stat: &rustix::fs::Stat) -> u64 {
     }
 }
 
-/// The process's file mode mask, read without changing it for other threads.
-fn umask() -> u32 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    line.and_then(|text| u32::from_str_radix(text.trim(), 8).ok())
-        .unwrap_or(0o022)
-}
-
 /// Whether a direct read of the first block is taken; empty files count as taken.
 fn takes_direct_reads(fd: &OwnedFd) -> bool {
     let budget = crate::memory::Budget::new(BLOCK_BYTES as u64);
@@ -314,10 +309,20 @@ impl Device for OsDevice {
         } else {
             OFlags::empty()
         };
-        let flags = flags | exclusive | OFlags::CLOEXEC;
+        let found = self.places.at(path).map_err(at(operation, path))?;
+        let mut flags = flags | exclusive | OFlags::CLOEXEC;
+        if found.is_held() {
+            flags |= OFlags::NOFOLLOW;
+            debug_assert!(
+                access != Access::Create || private_dir::is_swept(path),
+                "a sweep would not remove {}",
+                path.display()
+            );
+        }
         let mode = Mode::RUSR | Mode::WUSR;
+        let open = |flags| rustix::fs::openat(found.dir(), &found.name, flags, mode);
         if self.mode != IoMode::Buffered {
-            match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {
+            match open(flags | OFlags::DIRECT) {
                 Ok(fd) if self.mode == IoMode::Direct || takes_direct_reads(&fd) => {
                     return Ok(self.files.add(OpenFile::new(fd, true, access, path)));
                 }
@@ -328,13 +333,13 @@ impl Device for OsDevice {
                 }
                 // O_CREAT may have made the file before O_DIRECT was refused.
                 Err(Errno::INVAL) | Ok(_) if access == Access::Create => {
-                    let _ = rustix::fs::unlink(path);
+                    let _ = rustix::fs::unlinkat(found.dir(), &found.name, AtFlags::empty());
                 }
                 Err(Errno::INVAL) | Ok(_) => {}
                 Err(errno) => return Err(at(operation, path)(errno)),
             }
         }
-        let fd = rustix::fs::open(path, flags, mode).map_err(at(operation, path))?;
+        let fd = open(flags).map_err(at(operation, path))?;
         Ok(self.files.add(OpenFile::new(fd, false, access, path)))
     }
 
@@ -408,28 +413,17 @@ impl Device for OsDevice {
     }
 
     fn rename(&self, from: &Path, to: &Path, replace: bool) -> Result<()> {
-        let mode = match rustix::fs::stat(to) {
-            Ok(replaced) if replace => {
-                // Only root may give files away; for others the new one is theirs.
-                let owner = rustix::fs::Uid::from_raw(replaced.st_uid);
-                let group = rustix::fs::Gid::from_raw(replaced.st_gid);
-                let _ = rustix::fs::chown(from, Some(owner), Some(group));
-                Mode::from_raw_mode(replaced.st_mode & 0o777)
-            }
-            _ => Mode::from_raw_mode(0o666 & !self.umask),
-        };
-        rustix::fs::chmod(from, mode).map_err(at("publish output", from))?;
-        let cwd = rustix::fs::CWD;
-        let done = if replace {
-            rustix::fs::rename(from, to)
-        } else {
-            match rustix::fs::renameat_with(cwd, from, cwd, to, RenameFlags::NOREPLACE) {
-                // File systems without the flag: a hard link refuses an existing target too.
-                Err(Errno::INVAL | Errno::NOSYS) => {
-                    rustix::fs::link(from, to).and_then(|()| rustix::fs::unlink(from))
-                }
-                other => other,
-            }
+        let old = self.places.at(from).map_err(at("publish output", from))?;
+        let new = self
+            .places
+            .beside(from, to)
+            .map_err(at("publish output", to))?;
+        let replaced = new.stat().ok().filter(|_| replace);
+        places::give_mode(&old, replaced.as_ref(), self.umask)
+            .map_err(at("publish output", from))?;
+        let done = match replace {
+            true => rustix::fs::renameat(old.dir(), &old.name, new.dir(), &new.name),
+            false => places::rename_new(&old, &new),
         };
         done.map_err(|errno| match errno {
             Errno::EXIST => Error::usage("publish output", "a file of its name has appeared")
@@ -437,17 +431,13 @@ impl Device for OsDevice {
                 .hint("allow overwriting with --force, or name another"),
             errno => at("publish output", to)(errno),
         })?;
-        let dir = match to.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        File::open(dir)
-            .and_then(|dir| dir.sync_all())
-            .map_err(|e| Error::io("sync directory", &e).path(dir))
+        rustix::fs::fsync(new.dir()).map_err(at("sync directory", to))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
-        rustix::fs::unlink(path).map_err(at("remove file", path))
+        let found = self.places.at(path).map_err(at("remove file", path))?;
+        rustix::fs::unlinkat(found.dir(), &found.name, AtFlags::empty())
+            .map_err(at("remove file", path))
     }
 
     fn read_head(&self, path: &Path, into: &mut [u8]) -> Result<usize> {
@@ -481,11 +471,15 @@ impl Device for OsDevice {
     }
 
     fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir> {
-        PrivateDir::make(parent)
+        PrivateDir::make(&self.places, parent)
+    }
+
+    fn claim_private_dir(&self, parent: &Path, set: &OsStr) -> Result<PrivateDir> {
+        PrivateDir::claim(&self.places, parent, set)
     }
 
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
-        private_dir::sweep(parent)
+        private_dir::sweep_in(&self.places, parent)
     }
 
     fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>> {
@@ -511,6 +505,7 @@ impl Device for OsDevice {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io::Write;
     use std::sync::mpsc::channel;
     use std::time::Duration;
@@ -640,7 +635,7 @@ mod tests {
         device.close(device.open(&from, Access::Create).unwrap());
         assert_eq!(mode(&from), 0o600);
         device.rename(&from, &to, false).unwrap();
-        assert_eq!(mode(&to), 0o666 & !umask());
+        assert_eq!(mode(&to), 0o666 & !places::umask());
         std::fs::set_permissions(&to, PermissionsExt::from_mode(0o640)).unwrap();
         device.close(device.open(&from, Access::Create).unwrap());
         assert!(device.rename(&from, &to, false).is_err());

@@ -1,53 +1,77 @@
 //! Private directories: where scratch and unfinished output live, owned by a lock.
 //!
-//! Contract: a private directory is `PARENT/.outcore-NUMBER`, mode 0700, and holds a file `lock`
-//! on which its owner keeps a `flock`. The kernel drops the lock with the process however it
-//! ends, so a directory whose lock can be taken has lost its owner and may be swept; process
-//! numbers are never trusted. Dropping the owner's handle removes the directory with all in it.
+//! Contract: a private directory is `PARENT/.outcore-NUMBER` with 12 hexadecimal digits, mode 0700, and
+//! holds a file `lock` with [`LOCK_TEXT`] on which its owner keeps a `flock`. The kernel drops the lock
+//! with the process however it ends, so a directory whose lock can be taken has lost its owner and may be
+//! swept; process numbers are never trusted. Dropping the owner's handle removes the directory with all in
+//! it.
 //!
-//! Commit record: before several files are published together, each directory gets a file
-//! `coordinator` with the path of the first, and the first gets `commit`, the list of renames,
-//! by one durable rename. Whoever sweeps such a directory finishes the renames first. It takes a set
-//! for not committed only where it sees that there is no record: a drive that is not mounted, known
-//! by the inode number of the directory above, and a record that cannot be read leave all as it is.
+//! Only what is certainly ours is removed: a directory of that very name, of this user, closed to all
+//! others, with our lock file and no file in it whose name is none of ours ([`contents`]). Anything else is
+//! left alone, and [`list`] says why. All of it goes by handles ([`super::places`]): the directory and the
+//! one above are held open from the start, and no link is followed.
 //!
-//! Trust: only directories of the same user, closed to all others, are looked into; anybody may make
-//! directories of that name in a place that all may write to.
+//! [`PrivateDir::claim`] makes the directory of a set of files: its number follows from the set's name, so
+//! that of two jobs that write one set the second finds the directory taken.
 //!
-//! A directory between `mkdir` and the lock has no `lock` file; the sweep takes the lock of such a one
-//! too, and the maker, finding it taken or gone, makes another. Whoever removes a directory removes its
-//! lock last.
+//! Files of several directories appear together by records and a commit ([`commit`]). Whoever sweeps such a
+//! directory finishes the renames first.
+//!
+//! A directory may be told to stay ([`PrivateDir::keep_for`]): it holds what exists nowhere else, since its
+//! job has freed parts of a file. It is swept when that file's marker is gone, or when its set is decided.
+//!
+//! A directory between `mkdir` and the lock has no `lock` file, or an empty one; the sweep takes such a one
+//! away as long as nothing else is in it, and the maker makes another. Whoever removes a directory removes
+//! its lock last.
 
-use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+mod commit;
+mod contents;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{
+    AtFlags, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, statat, unlinkat,
+};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use super::places::{At, Held, Places, open_dir, parent_of, rename_new};
+use crate::checksum::bytes_checksum;
+use crate::error::{Error, Kind, Result};
+use commit::{Opened, Settled};
+pub(crate) use commit::{seal, unseal};
+use contents::is_known;
 
 const PREFIX: &str = ".outcore-";
-const LOCK_NAME: &str = "lock";
-const COMMIT_NAME: &str = "commit";
-const COORDINATOR_NAME: &str = "coordinator";
+const DIGITS: usize = 12;
+const LOCK: &str = "lock";
+/// What a lock file of ours holds.
+pub const LOCK_TEXT: &str = "private directory of outcore, version 1\n";
+const KEEP: &str = "keep";
 const ATTEMPTS_MAX: u32 = 100;
+const LOOK: &str = "look for scratch";
 
 /// A directory of this process alone; removed with its contents when dropped.
 #[derive(Debug)]
 pub struct PrivateDir {
     path: PathBuf,
     owner: Owner,
+    is_kept: AtomicBool,
 }
 
 /// What makes a directory ours.
 #[derive(Debug)]
 enum Owner {
-    /// The lock, held.
-    Lock(#[allow(dead_code)] File),
+    /// The lock, held, and the directory.
+    Lock(File, Arc<Held>),
     /// A device without directories, where ours is the front part of names.
     Names(Box<dyn Names>),
     /// Nobody any more: it waits for the next sweep.
@@ -62,38 +86,90 @@ pub(super) trait Names: std::fmt::Debug + Send + Sync {
     fn remove_below(&self, dir: &Path);
 }
 
+/// How a private directory stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// Its owner lives.
+    InUse,
+    /// Its owner is gone.
+    LeftOver,
+    /// Its owner is gone, and it holds the only copy of parts of this file.
+    Kept(PathBuf),
+    /// It is not as ours are, for this reason, and is left alone.
+    Unknown(String),
+}
+
+/// The name of the private directory with that number.
+pub(super) fn name_of(number: u64) -> String {
+    format!("{PREFIX}{:0DIGITS$x}", number >> 16)
+}
+
+/// Whether a private directory may have that name.
+pub(super) fn is_private_name(name: &OsStr) -> bool {
+    let digits = name.as_bytes().strip_prefix(PREFIX.as_bytes());
+    digits.is_some_and(|digits| {
+        let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        digits.len() == DIGITS && digits.iter().all(is_digit)
+    })
+}
+
+/// Whether a file at `path` goes with the private directory that it lies in, if it lies in one.
+pub(super) fn is_swept(path: &Path) -> bool {
+    let is_inside = parent_of(path).file_name().is_some_and(is_private_name);
+    !is_inside || path.file_name().is_some_and(is_known)
+}
+
+/// A number that no other process, and no other call, gets.
+fn random_number() -> u64 {
+    // Its keys come from the system's random numbers.
+    RandomState::new().hash_one(std::process::id())
+}
+
 impl PrivateDir {
-    /// Makes and locks a directory inside `parent`.
-    pub(super) fn make(parent: &Path) -> Result<Self> {
-        let seed = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |t| t.as_nanos() as u64);
-        let mut number = seed ^ (u64::from(std::process::id()) << 40);
+    /// Makes and locks a directory inside `parent`, known to `places`.
+    pub(super) fn make(places: &Places, parent: &Path) -> Result<Self> {
+        let above = places.dir(parent).map_err(cannot_make(parent))?;
         for _ in 0..ATTEMPTS_MAX {
-            number = number.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(1);
-            let path = parent.join(format!("{PREFIX}{:012x}", number >> 16));
-            match fs::DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => {}
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
-                Err(e) => return Err(cannot_make(parent, &e)),
-            }
-            match lock_in(&path, true) {
-                Ok(Some(lock)) => {
-                    return Ok(PrivateDir {
-                        path,
-                        owner: Owner::Lock(lock),
-                    });
-                }
-                // Somebody swept it between the two calls.
-                Ok(None) => continue,
-                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-                Err(e) => {
-                    let _ = fs::remove_dir_all(&path);
-                    return Err(cannot_make(parent, &e));
-                }
+            let name = name_of(random_number());
+            if let Some(made) = try_make(places, parent, &above, &name)? {
+                return Ok(made);
             }
         }
-        Err(cannot_make(parent, &io::Error::other("no free name")))
+        Err(cannot_make(parent)(Errno::EXIST))
+    }
+
+    /// Makes and locks the directory inside `parent` of the set of files called `set`.
+    pub(super) fn claim(places: &Places, parent: &Path, set: &OsStr) -> Result<Self> {
+        let above = places.dir(parent).map_err(cannot_make(parent))?;
+        let name = name_of(bytes_checksum(set.as_bytes()));
+        let refuse = |kind: Kind, cause: String, hint: &str| {
+            Err(Error::new(kind, "create output", cause)
+                .path(parent.join(set))
+                .hint(hint))
+        };
+        for _ in 0..ATTEMPTS_MAX {
+            if let Some(made) = try_make(places, parent, &above, &name)? {
+                return Ok(made);
+            }
+            let aside = match sweep_one(parent, &above, name.as_ref()) {
+                Ok(Swept::Removed(aside)) => aside,
+                Ok(Swept::Gone) => continue,
+                Ok(Swept::InUse) => {
+                    let hint = "wait until it has ended, or give another name";
+                    let cause = "another job is writing this set of files".to_string();
+                    return refuse(Kind::Usage, cause, hint);
+                }
+                Ok(Swept::Left(cause)) => {
+                    let cause = format!("{name} is in the way: {cause}");
+                    return refuse(Kind::Io, cause, "see `outcore scratch list -v`");
+                }
+                Err(errno) => return Err(cannot_make(parent)(errno)),
+            };
+            if let Some(error) = told(&aside) {
+                return Err(error);
+            }
+        }
+        Err(cannot_make(parent)(Errno::EXIST))
     }
 
     /// A directory that exists by name alone, on a device without directories.
@@ -101,6 +177,7 @@ impl PrivateDir {
         PrivateDir {
             path,
             owner: Owner::Names(names),
+            is_kept: AtomicBool::new(false),
         }
     }
 
@@ -116,132 +193,118 @@ impl PrivateDir {
 
     /// Writes a small file here, durably.
     pub fn write_file(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        if let Owner::Names(names) = &self.owner {
-            names.write(&self.path.join(name), bytes);
-            return Ok(());
+        match &self.owner {
+            Owner::Names(names) => {
+                names.write(&self.path.join(name), bytes);
+                Ok(())
+            }
+            Owner::Lock(_, held) => commit::write_whole(&held.dir, name, bytes)
+                .map_err(|error| Error::io("write scratch", &error).path(self.path.join(name))),
+            Owner::Nobody => Ok(()),
         }
-        let unfinished = self.path.join(format!("{name}.part"));
-        let write = || -> io::Result<()> {
-            let mut file = File::create(&unfinished)?;
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            fs::rename(&unfinished, self.path.join(name))?;
-            File::open(&self.path)?.sync_all()
-        };
-        write().map_err(|e| Error::io("write commit record", &e).path(&self.path))
     }
 
-    /// Records, in the first of `dirs`, that `renames` are to be done whatever happens next.
-    pub fn commit(dirs: &[PrivateDir], renames: &[(PathBuf, PathBuf)]) -> Result<()> {
-        let Some(first) = dirs.first() else {
+    /// Makes an empty file here, for writing as the system does.
+    pub fn create_file(&self, name: &str) -> Result<File> {
+        let failed = |errno: Errno| {
+            Error::errno("create file", errno.raw_os_error()).path(self.path.join(name))
+        };
+        let Owner::Lock(_, held) = &self.owner else {
+            return Err(failed(Errno::OPNOTSUPP));
+        };
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let mode = Mode::RUSR | Mode::WUSR;
+        openat(&held.dir, name, flags | OFlags::CLOEXEC, mode)
+            .map(File::from)
+            .map_err(failed)
+    }
+
+    /// Makes a directory here, for files with any names; gives where it is.
+    pub fn create_dir(&self, name: &str) -> Result<PathBuf> {
+        let path = self.path.join(name);
+        if let Owner::Lock(_, held) = &self.owner {
+            mkdirat(&held.dir, name, Mode::RWXU).map_err(|errno| {
+                Error::errno("make scratch directory", errno.raw_os_error()).path(&path)
+            })?;
+        }
+        Ok(path)
+    }
+
+    /// Gives the directory `name`, which lies here, its place as `to` beside this one, where nothing may be.
+    pub fn publish_dir(&self, name: &str, to: &Path) -> Result<()> {
+        let failed = |errno: Errno| Error::errno("publish output", errno.raw_os_error()).path(to);
+        let Owner::Lock(_, held) = &self.owner else {
+            return Err(failed(Errno::OPNOTSUPP));
+        };
+        let to_name = to.file_name().ok_or_else(|| failed(Errno::INVAL))?;
+        let from = At::inside(&held.dir, name.as_ref());
+        rename_new(&from, &At::inside(&held.parent, to_name)).map_err(|errno| match errno {
+            Errno::EXIST => failed(errno).hint("name a directory that does not exist yet"),
+            errno => failed(errno),
+        })?;
+        rustix::fs::fsync(&held.parent).map_err(failed)
+    }
+
+    /// Says, durably, that from now on this directory holds what exists nowhere else: it stays when it is
+    /// dropped, and no sweep removes it while both files of one of the pairs are there, or can be: one that
+    /// has lost parts, and its marker.
+    pub fn keep_for(&self, pairs: &[(PathBuf, PathBuf)]) -> Result<()> {
+        let Owner::Lock(lock, _) = &self.owner else {
             return Ok(());
         };
-        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.into());
-        let home = absolute(&first.path);
-        let parent = home.parent().map(fs::metadata);
-        let parent_inode = parent.and_then(|facts| facts.ok()).map_or(0, |f| f.ino());
-        let mut coordinator = home.as_os_str().as_encoded_bytes().to_vec();
-        coordinator.push(0);
-        coordinator.extend_from_slice(parent_inode.to_string().as_bytes());
+        let kept: std::result::Result<Vec<Kept>, Errno> = pairs
+            .iter()
+            .map(|(file, marker)| Kept::of(file, marker))
+            .collect();
+        let failed = |error: &io::Error| Error::io("mark scratch", error).path(&self.path);
+        let kept = kept.map_err(|errno| failed(&errno.into()))?;
+        lock.sync_all().map_err(|error| failed(&error))?;
+        self.write_file(KEEP, &seal(KEEP, &kept)?)?;
+        self.is_kept.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes that back: what it holds is elsewhere now.
+    pub fn release(&self) {
+        self.is_kept.store(false, Ordering::Release);
+    }
+
+    /// Whether it is a directory, and not only the front part of names.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        !matches!(self.owner, Owner::Names(_))
+    }
+
+    /// Records that `renames` are to be done whatever happens next: each out of one of `dirs` to the
+    /// directory above it, or from there into one of `dirs`, for what is to be removed. Without `replace`,
+    /// nothing may have one of the new names; with it, what has one now may be overwritten.
+    pub fn commit(
+        dirs: &[PrivateDir],
+        renames: &[(PathBuf, PathBuf)],
+        replace: bool,
+    ) -> Result<()> {
+        let mut all_held: Vec<&Held> = Vec::with_capacity(dirs.len());
         for dir in dirs {
-            dir.write_file(COORDINATOR_NAME, &coordinator)?;
+            let Owner::Lock(lock, held) = &dir.owner else {
+                // A device without directories does not outlive the job.
+                return Ok(());
+            };
+            lock.sync_all()
+                .map_err(|error| Error::io("write commit record", &error).path(&dir.path))?;
+            all_held.push(held);
         }
-        let mut record = Vec::new();
-        for (from, to) in renames {
-            record.extend_from_slice(absolute(from).as_os_str().as_encoded_bytes());
-            record.push(0);
-            record.extend_from_slice(absolute(to).as_os_str().as_encoded_bytes());
-            record.push(0);
-        }
-        first.write_file(COMMIT_NAME, &record)
+        commit::decide(&all_held, renames, replace)
     }
-}
-
-/// Finishes the renames of a job that died after its commit; false if that cannot be told or done
-/// now.
-fn finish_commit(dir: &Path) -> bool {
-    let coordinator = match fs::read(dir.join(COORDINATOR_NAME)) {
-        Ok(coordinator) => coordinator,
-        Err(error) => return error.kind() == io::ErrorKind::NotFound,
-    };
-    match find_record(&coordinator) {
-        Record::Found(record) => finish_renames(&record),
-        Record::None => true,
-        Record::Unknown => false,
-    }
-}
-
-/// What is known of a set of files that were to appear together.
-enum Record {
-    /// They were committed: the renames.
-    Found(Vec<u8>),
-    /// They were not, or all have been renamed.
-    None,
-    /// The record may exist where it cannot be read now.
-    Unknown,
-}
-
-/// The commit record that a `coordinator` file leads to.
-fn find_record(coordinator: &[u8]) -> Record {
-    let mut fields = coordinator.split(|&byte| byte == 0);
-    let home = fields
-        .next()
-        .map(|bytes| Path::new(OsStr::from_bytes(bytes)));
-    let inode = fields.next().and_then(|text| str::from_utf8(text).ok());
-    let (Some(home), Some(Ok(inode))) = (home, inode.map(str::parse::<u64>)) else {
-        return Record::Unknown;
-    };
-    // Another directory has the name of the one above: the drive is not mounted.
-    let is_here = |parent: &Path| fs::metadata(parent).is_ok_and(|facts| facts.ino() == inode);
-    if !home.parent().is_some_and(is_here) {
-        return Record::Unknown;
-    }
-    match is_private(home) {
-        Ok(true) => {}
-        Ok(false) => return Record::Unknown,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Record::None,
-        Err(_) => return Record::Unknown,
-    }
-    match fs::read(home.join(COMMIT_NAME)) {
-        Ok(record) => Record::Found(record),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Record::None,
-        Err(_) => Record::Unknown,
-    }
-}
-
-/// Does what of `record` is not done yet; false if something of it cannot be done.
-fn finish_renames(record: &[u8]) -> bool {
-    let mut paths = record
-        .split(|&byte| byte == 0)
-        .map(|path| Path::new(OsStr::from_bytes(path)));
-    while let (Some(from), Some(to)) = (paths.next(), paths.next()) {
-        let is_done = || matches!(from.try_exists(), Ok(false));
-        if fs::rename(from, to).is_err() && !is_done() {
-            return false;
-        }
-        // Durable before the record goes.
-        if let Some(Ok(parent)) = to.parent().map(File::open)
-            && parent.sync_all().is_err()
-        {
-            return false;
-        }
-    }
-    true
-}
-
-/// Whether `path` is a directory of this user that is closed to all others.
-fn is_private(path: &Path) -> io::Result<bool> {
-    let facts = fs::symlink_metadata(path)?;
-    let is_closed = facts.mode() & 0o077 == 0;
-    Ok(facts.is_dir() && facts.uid() == rustix::process::geteuid().as_raw() && is_closed)
 }
 
 impl Drop for PrivateDir {
     fn drop(&mut self) {
         match &self.owner {
+            Owner::Lock(..) if *self.is_kept.get_mut() => {}
             // What cannot be removed now is swept by the next run: the lock goes with the handle.
-            Owner::Lock(_) => {
-                let _ = remove_locked(&self.path);
+            Owner::Lock(_, held) => {
+                if let Some(name) = held.path.file_name() {
+                    let _ = remove_locked(&held.parent, name, &held.dir);
+                }
             }
             Owner::Names(names) => names.remove_below(&self.path),
             Owner::Nobody => {}
@@ -249,260 +312,362 @@ impl Drop for PrivateDir {
     }
 }
 
-/// Removes a directory whose lock is held, the lock behind all else: killed on the way, what is left is
-/// known by it.
-fn remove_locked(dir: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry.file_name() == LOCK_NAME {
-            continue;
+/// A file whose parts a directory holds, and its marker beside it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    file: Vec<u8>,
+    marker: Vec<u8>,
+    parent_inode: u64,
+}
+
+impl Kept {
+    fn of(file: &Path, marker: &Path) -> std::result::Result<Self, Errno> {
+        Ok(Kept {
+            parent_inode: rustix::fs::stat(parent_of(marker))?.st_ino,
+            file: absolute(file),
+            marker: absolute(marker),
+        })
+    }
+
+    /// Whether one of the two is certainly gone.
+    fn is_gone(&self) -> bool {
+        let path_of = |bytes| Path::new(OsStr::from_bytes(bytes));
+        let (file, marker) = (path_of(&self.file), path_of(&self.marker));
+        let is_gone = |path| rustix::fs::lstat(path).is_err_and(|errno| errno == Errno::NOENT);
+        let above = rustix::fs::stat(parent_of(marker));
+        let is_mounted = above.is_ok_and(|above| above.st_ino == self.parent_inode);
+        is_mounted && (is_gone(file) || is_gone(marker))
+    }
+}
+
+/// A path from the root.
+fn absolute(path: &Path) -> Vec<u8> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+    path.as_os_str().as_bytes().to_vec()
+}
+
+fn cannot_make(parent: &Path) -> impl Fn(Errno) -> Error + '_ {
+    move |errno| {
+        Error::errno("make scratch directory", errno.raw_os_error())
+            .path(parent)
+            .hint("name a directory you may write to with --drive")
+    }
+}
+
+/// Makes the directory `name` and locks it; nothing if somebody else has the name.
+fn try_make(
+    places: &Places,
+    parent: &Path,
+    above: &Arc<OwnedFd>,
+    name: &str,
+) -> Result<Option<PrivateDir>> {
+    match mkdirat(above, name, Mode::RWXU) {
+        Ok(()) => {}
+        Err(Errno::EXIST) => return Ok(None),
+        Err(errno) => return Err(cannot_make(parent)(errno)),
+    }
+    let made = open_dir(above, Path::new(name), false).and_then(|dir| {
+        let lock = new_lock(&dir)?;
+        Ok(lock.map(|lock| (dir, lock)))
+    });
+    match made {
+        Ok(Some((dir, lock))) => {
+            let path = parent.join(name);
+            let held = Arc::new(Held {
+                path: path.clone(),
+                parent_path: parent.to_path_buf(),
+                parent: Arc::clone(above),
+                dir,
+            });
+            places.add(&held);
+            Ok(Some(PrivateDir {
+                path,
+                owner: Owner::Lock(lock, held),
+                is_kept: AtomicBool::new(false),
+            }))
         }
-        match entry.file_type()?.is_dir() {
-            true => fs::remove_dir_all(entry.path())?,
-            false => fs::remove_file(entry.path())?,
+        // Somebody swept it between the two calls.
+        Ok(None) | Err(Errno::NOENT | Errno::EXIST) => Ok(None),
+        Err(errno) => {
+            // Empty, or not ours.
+            let _ = unlinkat(above, name, AtFlags::REMOVEDIR);
+            Err(cannot_make(parent)(errno))
         }
     }
-    fs::remove_file(dir.join(LOCK_NAME))?;
-    fs::remove_dir(dir)
 }
 
-fn cannot_make(parent: &Path, error: &io::Error) -> Error {
-    Error::io("make scratch directory", error)
-        .path(parent)
-        .hint("name a directory you may write to with --drive")
+/// Makes the lock file in a new directory, and takes the lock; nothing if a sweep was faster.
+fn new_lock(dir: &Arc<OwnedFd>) -> std::result::Result<Option<File>, Errno> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut lock = File::from(openat(dir, LOCK, flags, Mode::RUSR | Mode::WUSR)?);
+    if !take_lock(dir, &lock)? {
+        return Ok(None);
+    }
+    let written = lock.write_all(LOCK_TEXT.as_bytes());
+    written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    Ok(Some(lock))
 }
 
-/// Opens (or makes) the lock file of `dir` and takes its lock; nothing if somebody holds it.
-fn lock_in(dir: &Path, create: bool) -> io::Result<Option<File>> {
-    let path = dir.join(LOCK_NAME);
-    let lock = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(create)
-        .mode(0o600)
-        .open(&path)?;
-    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+/// Takes the lock of an open lock file; false if somebody holds it, or it has lost its name.
+fn take_lock(dir: &Arc<OwnedFd>, lock: &File) -> std::result::Result<bool, Errno> {
+    match flock(lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-        Err(errno) => return Err(errno.into()),
+        Err(Errno::WOULDBLOCK) => return Ok(false),
+        Err(errno) => return Err(errno),
     }
     // The file that we locked must still be the one that has the name.
-    match fs::metadata(&path) {
-        Ok(named) if named.ino() == lock.metadata()?.ino() => Ok(Some(lock)),
-        _ => Ok(None),
+    let locked = fstat(lock)?;
+    let named = statat(dir, LOCK, AtFlags::SYMLINK_NOFOLLOW);
+    Ok(named.is_ok_and(|named| named.st_ino == locked.st_ino))
+}
+
+/// The lock of a directory of ours; nothing if somebody holds it, or there is none.
+fn lock_of(dir: &Arc<OwnedFd>) -> std::result::Result<Option<File>, Errno> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let lock = File::from(openat(dir, LOCK, flags, Mode::empty())?);
+    Ok(take_lock(dir, &lock)?.then_some(lock))
+}
+
+/// Whether an open directory belongs to this user and is closed to all others.
+fn is_private(dir: impl AsFd) -> bool {
+    fstat(dir).is_ok_and(|found| {
+        contents::is_dir(&found)
+            && found.st_mode & 0o077 == 0
+            && found.st_uid == rustix::process::geteuid().as_raw()
+    })
+}
+
+/// Removes a directory whose lock is held, the lock behind all else: killed on the way, what is left is
+/// known by it. A file that is none of ours stays, and the directory with it.
+fn remove_locked(
+    parent: &Arc<OwnedFd>,
+    name: &OsStr,
+    dir: &Arc<OwnedFd>,
+) -> std::result::Result<(), Errno> {
+    // What is removed only in part must not be taken for a set that was decided.
+    commit::revoke(dir)?;
+    let names = contents::names_in(dir)?;
+    for name in names.iter().filter(|name| *name != LOCK && is_known(name)) {
+        contents::remove(dir, name)?;
     }
+    if !names.iter().all(|name| is_known(name)) {
+        return Err(Errno::NOTEMPTY);
+    }
+    match unlinkat(dir, LOCK, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(errno) => return Err(errno),
+    }
+    // Another may have our name by now; only an empty directory goes.
+    let ours = fstat(dir)?;
+    let named = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    match (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino) {
+        true => unlinkat(parent, name, AtFlags::REMOVEDIR),
+        false => Err(Errno::STALE),
+    }
+}
+
+/// Makes a file that is not there yet; in a private directory, in that one and no other.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    let found = Places::default().at(path)?;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(if found.is_held() { 0o600 } else { 0o666 });
+    Ok(File::from(openat(found.dir(), &found.name, flags, mode)?))
 }
 
 /// The directory of a file, or, of one in a private directory, that of the directory.
 pub fn public_parent(path: &Path) -> &Path {
     let parent = path.parent().unwrap_or(path);
-    let is_private = parent
-        .file_name()
-        .is_some_and(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()));
     match parent.parent() {
-        Some(above) if is_private => above,
+        Some(above) if parent.file_name().is_some_and(is_private_name) => above,
         _ => parent,
     }
 }
 
-/// This user's private directories in `parent`, and whether each one's owner lives.
-pub fn list(parent: &Path) -> Result<Vec<(PathBuf, bool)>> {
-    let entries =
-        fs::read_dir(parent).map_err(|e| Error::io("look for scratch", &e).path(parent))?;
-    let mut found = Vec::new();
-    for entry in entries.flatten() {
-        let is_ours = entry
-            .file_name()
-            .as_encoded_bytes()
-            .starts_with(PREFIX.as_bytes());
-        let path = entry.path();
-        if is_ours && is_private(&path).is_ok_and(|is_private| is_private) {
-            let is_alive = matches!(lock_in(&path, false), Ok(None));
-            found.push((path, is_alive));
-        }
-    }
-    found.sort();
-    Ok(found)
+/// The names in `parent` that private directories have, and that directory, open.
+fn named_in(places: &Places, parent: &Path) -> Result<(Arc<OwnedFd>, Vec<OsString>)> {
+    let failed = |errno: Errno| Error::errno(LOOK, errno.raw_os_error()).path(parent);
+    let above = places.dir(parent).map_err(failed)?;
+    let mut names = contents::names_in(&above).map_err(failed)?;
+    names.retain(|name| is_private_name(name));
+    names.sort();
+    Ok((above, names))
+}
+
+/// This user's private directories in `parent`, and how each one stands.
+pub fn list(parent: &Path) -> Result<Vec<(PathBuf, State)>> {
+    let (above, names) = named_in(&Places::default(), parent)?;
+    let found = names.into_iter().filter_map(|name| {
+        let (state, ..) = look_at(&above, &name).ok()??;
+        Some((parent.join(name), state))
+    });
+    Ok(found.collect())
 }
 
 /// Whether there is any private directory in `parent`, anybody's.
 pub fn has_any(parent: &Path) -> Result<bool> {
-    let failed = |e: io::Error| Error::io("look for scratch", &e).path(parent);
-    for entry in fs::read_dir(parent).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
-        if name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
-            return Ok(true);
+    Ok(!named_in(&Places::default(), parent)?.1.is_empty())
+}
+
+/// Opens a directory of that name and says how it stands, with its lock if that could be taken; nothing
+/// if it is not of this user alone.
+fn look_at(
+    above: &Arc<OwnedFd>,
+    name: &OsStr,
+) -> std::result::Result<Option<(State, Arc<OwnedFd>, Option<File>)>, Errno> {
+    let dir = match open_dir(above, Path::new(name), false) {
+        Ok(dir) if is_private(&dir) => dir,
+        // A link, a file, or what anybody may have made.
+        Ok(_) | Err(Errno::LOOP | Errno::NOTDIR | Errno::ACCESS) => return Ok(None),
+        Err(errno) => return Err(errno),
+    };
+    let names = contents::names_in(&dir)?;
+    let unknown = |cause: &str| State::Unknown(cause.to_string());
+    let text = match commit::read_whole(&dir, LOCK) {
+        Ok(text) => text,
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound && names.iter().all(|name| name == LOCK) =>
+        {
+            return Ok(Some((State::LeftOver, dir, None)));
+        }
+        Err(_) => return Ok(Some((unknown("it has no lock file of outcore"), dir, None))),
+    };
+    if text != LOCK_TEXT.as_bytes() && !text.is_empty() {
+        let state = unknown("its lock file is not one of outcore");
+        return Ok(Some((state, dir, None)));
+    }
+    let Some(lock) = lock_of(&dir)? else {
+        return Ok(Some((State::InUse, dir, None)));
+    };
+    let foreign = names.iter().find(|name| !is_known(name));
+    let state = if text.is_empty() && names.len() > 1 {
+        unknown("its lock file is empty")
+    } else if let Some(foreign) = foreign {
+        unknown(&format!(
+            "{} in it was not made by outcore",
+            foreign.display()
+        ))
+    } else {
+        match kept_in(&dir) {
+            Ok(kept) => match kept.iter().find(|kept| !kept.is_gone()) {
+                Some(kept) => State::Kept(OsStr::from_bytes(&kept.file).into()),
+                None => State::LeftOver,
+            },
+            Err(state) => state,
+        }
+    };
+    Ok(Some((state, dir, Some(lock))))
+}
+
+/// What a directory is kept for.
+fn kept_in(dir: &Arc<OwnedFd>) -> std::result::Result<Vec<Kept>, State> {
+    let damaged = || State::Unknown("what it is kept for cannot be read".to_string());
+    match commit::read_whole(dir, KEEP) {
+        Ok(bytes) => unseal(KEEP, &bytes).ok_or_else(damaged),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(_) => Err(damaged()),
+    }
+}
+
+/// What a sweep did with a directory.
+enum Swept {
+    /// Removed; files of its set that were put aside.
+    Removed(Vec<PathBuf>),
+    Gone,
+    InUse,
+    /// Left as it is, and why.
+    Left(String),
+}
+
+fn sweep_one(
+    parent_path: &Path,
+    parent: &Arc<OwnedFd>,
+    name: &OsStr,
+) -> std::result::Result<Swept, Errno> {
+    let left = |cause: &str| Ok(Swept::Left(cause.to_string()));
+    let (state, dir, lock) = match look_at(parent, name) {
+        Ok(Some(found)) => found,
+        Ok(None) => return left("it is not a directory of this user alone"),
+        Err(Errno::NOENT) => return Ok(Swept::Gone),
+        Err(errno) => return Err(errno),
+    };
+    let opened = Opened {
+        name,
+        parent_path,
+        parent,
+        dir: &dir,
+    };
+    match state {
+        State::LeftOver => {}
+        State::InUse => return Ok(Swept::InUse),
+        State::Unknown(cause) => return Ok(Swept::Left(cause)),
+        State::Kept(_) if commit::is_decided(&opened) => {}
+        State::Kept(path) => {
+            let cause = format!("it holds the only copy of parts of {}", path.display());
+            return Ok(Swept::Left(cause));
         }
     }
-    Ok(false)
+    if lock.is_none() {
+        // It is being made, or was just removed: an empty one can go, and nothing else.
+        return match unlinkat(parent, name, AtFlags::REMOVEDIR) {
+            Ok(()) => Ok(Swept::Removed(Vec::new())),
+            Err(_) => Ok(Swept::Gone),
+        };
+    }
+    // The lock is held while removing, so that two sweeps do not meet.
+    match commit::settle(&opened) {
+        Settled::Done(aside) => match remove_locked(parent, name, &dir) {
+            Ok(()) | Err(Errno::NOENT | Errno::STALE) => Ok(Swept::Removed(aside)),
+            Err(errno) if aside.is_empty() => Err(errno),
+            Err(_) => Ok(Swept::Removed(aside)),
+        },
+        Settled::Later => left("another drive of its set is not mounted, or cannot be read"),
+        Settled::Invalid(cause) => left(cause),
+    }
 }
 
 /// Removes the private directories in `parent` whose owners are gone.
-pub fn sweep(parent: &Path) -> Result<Vec<PathBuf>> {
-    let mut swept = Vec::new();
-    for (path, is_alive) in list(parent)? {
-        if is_alive {
-            continue;
-        }
-        // Held while removing, so that two sweeps do not meet.
-        let Ok(Some(_lock)) = lock_in(&path, true) else {
-            continue;
-        };
-        if finish_commit(&path) && remove_locked(&path).is_ok() {
-            swept.push(path);
+pub(super) fn sweep_in(places: &Places, parent: &Path) -> Result<Vec<PathBuf>> {
+    let (above, names) = named_in(places, parent)?;
+    let (mut swept, mut all_aside) = (Vec::new(), Vec::new());
+    for name in names {
+        if let Ok(Swept::Removed(aside)) = sweep_one(parent, &above, &name) {
+            swept.push(parent.join(name));
+            all_aside.extend(aside);
         }
     }
-    Ok(swept)
+    match told(&all_aside) {
+        Some(error) => Err(error),
+        None => Ok(swept),
+    }
+}
+
+/// Removes the private directories in `parent` whose owners are gone.
+///
+/// # Errors
+/// A directory that cannot be read; once, that a file of a set was put beside its place.
+pub fn sweep(parent: &Path) -> Result<Vec<PathBuf>> {
+    sweep_in(&Places::default(), parent)
+}
+
+/// What is said once of files that could not have their places.
+fn told(aside: &[PathBuf]) -> Option<Error> {
+    let first = aside.first()?;
+    let more = match aside.len() {
+        1 => String::new(),
+        count => format!(" (and {} more)", count - 1),
+    };
+    let cause = format!(
+        "an earlier run ended while it put its output in place, and a file of that name has appeared \
+         since; the output is kept beside it{more}"
+    );
+    let hint = "move one of the two; then run this again";
+    Some(
+        Error::new(Kind::Io, "publish output", cause)
+            .path(first)
+            .hint(hint),
+    )
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parent(name: &str) -> PathBuf {
-        let path = std::env::temp_dir().join(format!("outcore-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).unwrap();
-        path
-    }
-
-    #[test]
-    fn a_private_directory_goes_with_its_owner_and_is_not_swept_before() {
-        let parent = parent("private");
-        let dir = PrivateDir::make(&parent).unwrap();
-        fs::write(dir.path().join("data"), b"x").unwrap();
-        assert_eq!(fs::metadata(dir.path()).unwrap().mode() & 0o777, 0o700);
-        assert_eq!(sweep(&parent).unwrap(), Vec::<PathBuf>::new());
-        let path = dir.path().to_path_buf();
-        drop(dir);
-        assert!(!path.exists());
-        fs::remove_dir_all(parent).unwrap();
-    }
-
-    #[test]
-    fn what_a_dead_owner_left_is_swept() {
-        let parent = parent("sweep");
-        let left = parent.join(".outcore-00112233");
-        make_private(&left);
-        fs::write(left.join(LOCK_NAME), b"").unwrap();
-        fs::write(left.join("scratch"), b"data").unwrap();
-        make_private(&parent.join(".outcore-empty"));
-        // Killed on the way of removing it.
-        let without_lock = parent.join(".outcore-44556677");
-        make_private(&without_lock);
-        fs::write(without_lock.join("scratch"), b"data").unwrap();
-        fs::create_dir(without_lock.join("inner")).unwrap();
-        fs::create_dir(parent.join("unrelated")).unwrap();
-        assert_eq!(sweep(&parent).unwrap().len(), 3);
-        assert_eq!(fs::read_dir(&parent).unwrap().count(), 1);
-        fs::remove_dir_all(parent).unwrap();
-    }
-
-    fn make_private(path: &Path) {
-        fs::DirBuilder::new().mode(0o700).create(path).unwrap();
-    }
-
-    /// What a job leaves that died before or after its commit: the coordinator's directory below
-    /// `first`, another with a staged file below `second`.
-    fn leave_set(first: &Path, second: &Path, is_committed: bool) -> (PathBuf, PathBuf) {
-        let dirs = [first, second].map(|parent| PrivateDir::make(parent).unwrap());
-        let [home, other] = [0, 1].map(|index: usize| dirs[index].path().to_path_buf());
-        fs::write(other.join("output-1"), b"data").unwrap();
-        let renames = [(other.join("output-1"), second.join("shard"))];
-        PrivateDir::commit(&dirs, &renames).unwrap();
-        if !is_committed {
-            fs::remove_file(home.join(COMMIT_NAME)).unwrap();
-        }
-        dirs.into_iter().for_each(PrivateDir::leave);
-        (home, other)
-    }
-
-    #[test]
-    fn a_committed_set_is_finished_from_any_of_its_directories() {
-        let [first, second] = ["commit-a", "commit-b"].map(parent);
-        let (home, other) = leave_set(&first, &second, true);
-        assert_eq!(sweep(&second).unwrap(), std::slice::from_ref(&other));
-        assert_eq!(fs::read(second.join("shard")).unwrap(), b"data");
-        assert_eq!(sweep(&first).unwrap(), [home]);
-        for dir in [first, second] {
-            fs::remove_dir_all(dir).unwrap();
-        }
-    }
-
-    #[test]
-    fn a_set_without_a_record_is_removed_once_its_coordinator_has_been_seen() {
-        let [first, second] = ["abort-a", "abort-b"].map(parent);
-        let (home, other) = leave_set(&first, &second, false);
-        assert_eq!(sweep(&first).unwrap(), [home]);
-        assert_eq!(sweep(&second).unwrap(), [other]);
-        assert!(!second.join("shard").exists());
-        for dir in [first, second] {
-            fs::remove_dir_all(dir).unwrap();
-        }
-    }
-
-    #[test]
-    fn shards_wait_for_a_drive_that_is_not_mounted_or_a_record_that_cannot_be_read() {
-        let [first, second] = ["away-a", "away-b"].map(parent);
-        let (home, other) = leave_set(&first, &second, true);
-        let away = first.with_extension("away");
-        fs::rename(&first, &away).unwrap();
-        assert!(sweep(&second).unwrap().is_empty());
-        // The empty mount point.
-        fs::create_dir(&first).unwrap();
-        assert!(sweep(&second).unwrap().is_empty());
-        fs::remove_dir(&first).unwrap();
-        fs::rename(&away, &first).unwrap();
-        // A record that is there and is no file.
-        let record = home.join(COMMIT_NAME);
-        fs::rename(&record, home.join("kept")).unwrap();
-        fs::create_dir(&record).unwrap();
-        assert!(sweep(&second).unwrap().is_empty());
-        fs::remove_dir(&record).unwrap();
-        fs::rename(home.join("kept"), &record).unwrap();
-        assert_eq!(sweep(&second).unwrap(), [other]);
-        assert_eq!(fs::read(second.join("shard")).unwrap(), b"data");
-        for dir in [first, second] {
-            fs::remove_dir_all(dir).unwrap();
-        }
-    }
-
-    #[test]
-    fn what_others_could_have_made_is_not_looked_into() {
-        let parent = parent("planted");
-        let planted = parent.join(".outcore-planted");
-        let victim = parent.join("victim");
-        make_private(&planted);
-        fs::write(&victim, b"own").unwrap();
-        fs::write(planted.join(LOCK_NAME), b"").unwrap();
-        fs::write(planted.join("payload"), b"foreign").unwrap();
-        let inode = fs::metadata(&parent).unwrap().ino();
-        let coordinator = format!("{}\0{inode}", planted.display());
-        fs::write(planted.join(COORDINATOR_NAME), coordinator).unwrap();
-        let record = format!("{0}/payload\0{1}\0", planted.display(), victim.display());
-        fs::write(planted.join(COMMIT_NAME), record).unwrap();
-        // Open to others, or a link to something closed.
-        fs::set_permissions(
-            &planted,
-            std::os::unix::fs::PermissionsExt::from_mode(0o777),
-        )
-        .unwrap();
-        let link = parent.join(".outcore-link");
-        std::os::unix::fs::symlink(&planted, &link).unwrap();
-        assert!(sweep(&parent).unwrap().is_empty());
-        assert!(list(&parent).unwrap().is_empty());
-        fs::set_permissions(
-            &planted,
-            std::os::unix::fs::PermissionsExt::from_mode(0o700),
-        )
-        .unwrap();
-        let other = rustix::process::geteuid().as_raw() + 1;
-        if std::os::unix::fs::chown(&planted, Some(other), None).is_ok() {
-            assert!(sweep(&parent).unwrap().is_empty());
-        } else {
-            eprintln!("skipped: giving a directory to another user needs root");
-        }
-        assert_eq!(fs::read(&victim).unwrap(), b"own");
-        fs::remove_dir_all(parent).unwrap();
-    }
-}
+mod tests;

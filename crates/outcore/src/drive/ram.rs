@@ -17,7 +17,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::os::Progress;
-use super::private_dir::Names;
+use super::private_dir::{Names, name_of};
 use super::{
     Access, BLOCK_BYTES, Completion, Device, FileFacts, FileId, Op, PrivateDir, Queue, Request,
 };
@@ -396,7 +396,7 @@ impl Device for RamDevice {
     fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir> {
         let mut state = self.state();
         state.private_dirs += 1;
-        let path = parent.join(format!(".outcore-{}", state.private_dirs));
+        let path = parent.join(name_of(u64::from(state.private_dirs) << 16));
         Ok(PrivateDir::named(path, Box::new(self.clone())))
     }
 

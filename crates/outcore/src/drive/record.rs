@@ -21,13 +21,15 @@
 
 mod trace;
 
-use std::fs::OpenOptions;
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
+use super::private_dir::create_new;
 use super::{Access, Completion, Device, FileFacts, FileId, Op};
 use super::{PrivateDir, Queue, QueueLimits, Request, Waker};
 use crate::error::{Error, Result};
@@ -52,6 +54,13 @@ enum State {
 }
 
 impl Shared {
+    /// Names the drive of a private directory before files with made-up names lie in it.
+    fn name_drive_of(&self, parent: &Path) {
+        if let Ok(file_system) = self.inner.file_system(parent) {
+            self.with(|trace, _| trace.drive_of(file_system, parent).map(|_| ()));
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -131,14 +140,11 @@ impl RecordDevice {
         about: TraceAbout,
         replace: bool,
     ) -> Result<Self> {
-        let mut options = OpenOptions::new();
-        options.write(true).truncate(replace);
-        if replace {
-            options.create(true);
-        } else {
-            options.create_new(true);
-        }
-        let file = options.open(path).map_err(|e| match e.kind() {
+        let opened = match replace {
+            true => File::create(path),
+            false => create_new(path),
+        };
+        let file = opened.map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => Error::usage(OPERATION, "the file exists")
                 .path(path)
                 .hint("give another name, or --force to replace it"),
@@ -239,10 +245,13 @@ impl Device for RecordDevice {
 
     fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir> {
         let dir = self.0.inner.make_private_dir(parent)?;
-        if let Ok(file_system) = self.0.inner.file_system(parent) {
-            self.0
-                .with(|trace, _| trace.drive_of(file_system, parent).map(|_| ()));
-        }
+        self.0.name_drive_of(parent);
+        Ok(dir)
+    }
+
+    fn claim_private_dir(&self, parent: &Path, set: &OsStr) -> Result<PrivateDir> {
+        let dir = self.0.inner.claim_private_dir(parent, set)?;
+        self.0.name_drive_of(parent);
         Ok(dir)
     }
 

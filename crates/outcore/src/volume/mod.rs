@@ -9,6 +9,7 @@
 //! and short writes become errors that name drive, file and offset.
 
 pub mod batch;
+pub mod consumed;
 pub mod dataset;
 pub mod load;
 pub mod mapping;

@@ -5,7 +5,11 @@
 //! synced, then renamed. One file appears by one rename. Several appear by a commit record: once
 //! the record is durable the output exists, and whoever sweeps the directories of a job that died
 //! while renaming finishes its renames; before that, nothing is there. A manifest (JSON, listing
-//! shards and lengths) is renamed last and names the set as a whole.
+//! shards with lengths and times of their last change) is renamed last and names the set as a whole.
+//!
+//! One job at a time writes a set: the private directory beside the manifest is claimed in its name until
+//! the set is published, and where the manifest lists shards, so are those beside the shards. A manifest
+//! tells shards of another generation by their lengths and times ([`ManifestShard::check`]).
 //!
 //! Existing files are replaced only if asked for. Dropping an unpublished output removes it.
 
@@ -81,6 +85,30 @@ pub struct ManifestShard {
     pub path: PathBuf,
     /// Length of the file.
     pub len_bytes: u64,
+    /// When it was last written to, in nanoseconds since 1970; nothing where that was not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified_ns: Option<i64>,
+}
+
+impl ManifestShard {
+    /// Why the file that has the shard's name now is not the one that was written with the manifest.
+    pub fn check(&self, found: &std::fs::Metadata) -> std::result::Result<(), String> {
+        use std::os::unix::fs::MetadataExt;
+        if found.len() != self.len_bytes {
+            return Err(format!(
+                "a shard of {} bytes where the manifest says {}",
+                found.len(),
+                self.len_bytes
+            ));
+        }
+        let now_ns = i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
+        match self.modified_ns {
+            Some(then_ns) if i128::from(then_ns) != now_ns => {
+                Err("the shard was written at another time than the manifest says".to_string())
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The directory that holds `path`.
@@ -89,6 +117,11 @@ pub fn parent_of(path: &Path) -> &Path {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     }
+}
+
+fn is_same_dir(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    real(one).is_some_and(|one| real(other) == Some(one))
 }
 
 /// Two files of one name would leave one.
@@ -121,22 +154,37 @@ impl Output {
             dirs: Vec::new(),
             replace,
         };
+        let device = volume.device();
         let mut parents: Vec<PathBuf> = Vec::new();
-        if let Some(manifest) = &output.manifest {
+        let manifest = output.manifest.clone();
+        let set = manifest.as_deref().and_then(Path::file_name);
+        if let (Some(manifest), Some(set)) = (&manifest, set) {
             // Its own directory comes first: a rename cannot leave the file system.
             let parent = parent_of(manifest).to_path_buf();
-            volume.device().sweep_private_dirs(&parent)?;
-            output.dirs.push(volume.device().make_private_dir(&parent)?);
+            device.sweep_private_dirs(&parent)?;
+            output.dirs.push(device.claim_private_dir(&parent, set)?);
             parents.push(parent);
         }
+        // The same shards can be a set with another directory first, and its manifest there. Other
+        // manifests give their files names that no other set has.
+        let set = set.filter(|name| {
+            let name = name.as_encoded_bytes();
+            name.ends_with(MANIFEST_SUFFIX.as_bytes())
+        });
         for (index, plan) in plans.into_iter().enumerate() {
             let parent = parent_of(&plan.path).to_path_buf();
-            let known = parents.iter().position(|seen| *seen == parent);
+            // One directory by two names is one.
+            let is_parent = |seen: &PathBuf| *seen == parent || is_same_dir(seen, &parent);
+            let known = parents.iter().position(is_parent);
             let dir_index = match known {
                 Some(found) => found,
                 None => {
-                    volume.device().sweep_private_dirs(&parent)?;
-                    output.dirs.push(volume.device().make_private_dir(&parent)?);
+                    device.sweep_private_dirs(&parent)?;
+                    let made = match set {
+                        Some(set) => device.claim_private_dir(&parent, set),
+                        None => device.make_private_dir(&parent),
+                    };
+                    output.dirs.push(made?);
                     parents.push(parent);
                     parents.len() - 1
                 }
@@ -149,7 +197,6 @@ impl Output {
             // Reserving the space finds a full drive before the work; where it only makes the
             // file long, direct writes inside it can still run side by side.
             if full_bytes > 0 {
-                let device = volume.device();
                 device
                     .allocate(file.id, full_bytes)
                     .or_else(|error| match (room, error.kind()) {
@@ -174,6 +221,11 @@ impl Output {
         Ok(output)
     }
 
+    /// Its private directories.
+    pub(crate) fn dirs(&self) -> impl Iterator<Item = &PrivateDir> {
+        self.dirs.iter()
+    }
+
     /// The files in order.
     pub fn shards(&self) -> &[Shard] {
         &self.shards
@@ -194,7 +246,7 @@ impl Output {
     pub fn publish_each(mut self, volume: &Volume, lens_bytes: &[u64]) -> Result<()> {
         self.cut(volume, lens_bytes)?;
         if let Some(manifest) = self.manifest.clone() {
-            let text = self.shards_text()?;
+            let text = self.shards_text(volume)?;
             return self.publish_set(volume, &manifest, text.as_bytes());
         }
         for shard in &self.shards {
@@ -203,6 +255,7 @@ impl Output {
                 .rename(&shard.staged_path, &shard.plan.path, self.replace)?;
             volume.close(&shard.file);
         }
+        self.dirs.iter().for_each(PrivateDir::release);
         Ok(())
     }
 
@@ -233,18 +286,25 @@ impl Output {
         })
     }
 
-    /// The list of shards as JSON.
-    fn shards_text(&self) -> Result<String> {
-        let shards: Vec<ManifestShard> = self
-            .shards
-            .iter()
-            .map(|shard| ManifestShard {
-                path: std::path::absolute(&shard.plan.path)
-                    .unwrap_or_else(|_| shard.plan.path.clone()),
+    /// The list of shards as JSON. They are synced: nothing changes them any more.
+    fn shards_text(&self, volume: &Volume) -> Result<String> {
+        let entry_of = |shard: &Shard| {
+            let facts = volume.device().facts(shard.file.id)?;
+            let path = &shard.plan.path;
+            Ok(ManifestShard {
+                path: std::path::absolute(path).unwrap_or_else(|_| path.clone()),
                 len_bytes: shard.plan.header.len() as u64 + shard.plan.len_bytes,
+                modified_ns: i64::try_from(facts.modified_ns)
+                    .ok()
+                    .filter(|&modified_ns| modified_ns != 0),
             })
-            .collect();
-        serde_json::to_string_pretty(&Manifest { version: 1, shards })
+        };
+        let shards: Result<Vec<ManifestShard>> = self.shards.iter().map(entry_of).collect();
+        let manifest = Manifest {
+            version: 1,
+            shards: shards?,
+        };
+        serde_json::to_string_pretty(&manifest)
             .map_err(|e| Error::new(Kind::Io, "write manifest", e.to_string()))
     }
 
@@ -260,20 +320,12 @@ impl Output {
             .map(|shard| (shard.staged_path.clone(), shard.plan.path.clone()))
             .collect();
         renames.push((staged_manifest, manifest_path.to_path_buf()));
-        if !self.replace
-            && let Some((_, taken)) = renames.iter().find(|(_, to)| to.exists())
-        {
-            return Err(Error::usage("publish output", "it exists already")
-                .path(taken)
-                .hint("allow overwriting with --force"));
-        }
-        PrivateDir::commit(&self.dirs, &renames)?;
+        PrivateDir::commit(&self.dirs, &renames, self.replace)?;
         // From here on the output exists: whoever finds the record finishes the renames.
         let rename = |(from, to): &(PathBuf, PathBuf)| {
             let device = volume.device();
-            device
-                .rename(from, to, true)
-                .or_else(|_| device.rename(from, to, true))
+            let first = device.rename(from, to, self.replace);
+            first.or_else(|_| device.rename(from, to, self.replace))
         };
         // One that fails does not hold up the others.
         let failures: Vec<Error> = renames
@@ -290,6 +342,7 @@ impl Output {
         for shard in &self.shards {
             volume.close(&shard.file);
         }
+        self.dirs.iter().for_each(PrivateDir::release);
         Ok(())
     }
 }

@@ -285,8 +285,14 @@ impl Scratch {
         log.free.push((place.offset_bytes, len_bytes));
     }
 
+    /// Its directories.
+    pub(crate) fn dirs(&self) -> impl Iterator<Item = &PrivateDir> {
+        self.dirs.iter()
+    }
+
     /// Removes the files; their space is free on return.
     pub fn remove(mut self) {
+        self.dirs.iter().for_each(PrivateDir::release);
         self.close_files();
         self.dirs.clear();
     }

@@ -15,6 +15,7 @@
 //! granules that a read needs a part of, and the granules whose other part is still to be written.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -507,6 +508,10 @@ impl Device for DatasetDevice {
 
     fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir> {
         self.below.make_private_dir(parent)
+    }
+
+    fn claim_private_dir(&self, parent: &Path, set: &OsStr) -> Result<PrivateDir> {
+        self.below.claim_private_dir(parent, set)
     }
 
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {

@@ -427,7 +427,7 @@ pub fn get_dir(
     let root = fs::File::open(&tree).map_err(failed(&tree))?;
     rustix::fs::syncfs(&root).map_err(|errno| failed(&tree)(errno.into()))?;
     // A directory that does not let its owner in could not be renamed, so its own permissions come last.
-    fs::rename(&tree, dir).map_err(failed(dir))?;
+    staged.publish_dir("tree", dir)?;
     index.root.restore(&root).map_err(failed(dir))?;
     Ok(index.count_files())
 }

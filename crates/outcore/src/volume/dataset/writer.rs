@@ -362,7 +362,7 @@ impl Unsealed {
             })
         });
         let all: Vec<_> = renames.iter().cloned().chain(removals).collect();
-        PrivateDir::commit(&self.dirs, &all)?;
+        PrivateDir::commit(&self.dirs, &all, true)?;
         // From here on the dataset exists: whoever finds the record finishes the renames.
         let failures: Vec<Error> = renames
             .iter()

@@ -1,0 +1,264 @@
+//! Files that are not ours, sets that two jobs want, inputs that are half gone: nothing of it is lost or
+//! mixed in silence.
+//!
+//! Contract: what is removed is certainly ours; a set of shards is one job's; a file of which
+//! `--delete-input` has freed parts is refused by name and what is left of the rest is kept; a limit of
+//! file sizes is an error.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use outcore::config::IoMode;
+use outcore::drive::Device;
+use outcore::drive::os::OsDevice;
+use outcore::drive::private_dir::LOCK_TEXT;
+
+use crate::support::*;
+
+const SORT: [&str; 10] = [
+    "sort",
+    "in",
+    "-o",
+    "out",
+    "--type",
+    "u64",
+    "--memory",
+    "4MiB",
+    "--threads",
+    "1",
+];
+const DRIVES: [&str; 4] = ["--drive", "a", "--drive", "b"];
+const SHARDS: [&str; 6] = ["sort", "in", "-o", "s-{drive}.bin", "--type", "u64"];
+
+#[test]
+fn a_directory_of_the_users_own_is_never_removed_whatever_it_is_called() {
+    let place = Place::new();
+    place.write("in", &random_u64(1_000, 5));
+    // Of another name, without our lock, and with our lock and a file that we never make.
+    for (name, lock) in [
+        (".outcore-results", LOCK_TEXT),
+        (".outcore-0123456789ab", ""),
+        (".outcore-ab0123456789", LOCK_TEXT),
+    ] {
+        let dir = place.make_dir(name);
+        fs::set_permissions(&dir, PermissionsExt::from_mode(0o700)).unwrap();
+        fs::write(dir.join("lock"), lock).unwrap();
+        fs::write(dir.join("f"), "work").unwrap();
+    }
+    place.run(&SORT).ok();
+    place.run(&["scratch", "clean", "."]).ok();
+    assert_eq!(place.names().len(), 5);
+    for name in place.names().iter().filter(|name| name.starts_with('.')) {
+        assert_eq!(place.read(&format!("{name}/f")), b"work");
+    }
+    let quiet = place.run(&["scratch", "list"]).ok();
+    assert!(!quiet.stderr.contains("left alone"), "{quiet:?}");
+    let told = place.run(&["scratch", "list", "-v"]).ok();
+    assert_eq!(told.stderr.matches("left alone").count(), 2, "{told:?}");
+}
+
+#[test]
+fn an_input_that_a_killed_job_has_freed_parts_of_is_refused_and_the_rest_is_kept() {
+    let place = Place::new();
+    let input = random_u64(2_000_000, 219);
+    let sorted = sorted_u64(&input);
+    let sort = [&SORT[..], &["--delete-input"]].concat();
+    let mut seen = [0; 2];
+    for (nth, fault) in (1..500)
+        .step_by(29)
+        .zip(["kill", "eio"].into_iter().cycle())
+    {
+        let fault = format!("{fault}@{nth}");
+        place.write("in", &input);
+        let mut command = place.command(&sort);
+        let answer = Answer::of(command.env("OUTCORE_FAULT", &fault).output().unwrap());
+        if place.path("out").exists() {
+            assert!(place.read("out") == sorted, "{fault}");
+            fs::remove_file(place.path("out")).unwrap();
+            place.run(&["scratch", "clean", "."]).ok();
+            continue;
+        }
+        assert_ne!(answer.code, Some(0), "{fault}");
+        let is_whole = place.read("in") == input;
+        let is_marked = place.path(".in.outcore-consumed").exists();
+        assert!(is_whole || is_marked, "{fault}");
+        seen[usize::from(is_marked)] += 1;
+        if is_marked {
+            let words = ["--delete-input freed parts of it", "in", ".outcore-"];
+            let next = ["restore the file"];
+            place.run(&SORT).fails(4, &words, next[0]);
+            let verify = ["verify", "in", "--type", "u64"];
+            place.run(&verify).fails(4, &words, next[0]);
+            // Nothing sweeps what is kept, and it is said what for.
+            place.run(&["scratch", "clean", "."]).ok();
+            let listed = place.run(&["scratch", "list", "."]).ok().text();
+            assert!(listed.contains("kept for"), "{fault}: {listed}");
+            assert!(listed.contains("/in\t"), "{listed}");
+            assert!(!place.path("out").exists());
+            // Restored, and told so.
+            place.write("in", &input);
+            fs::remove_file(place.path(".in.outcore-consumed")).unwrap();
+        }
+        place.run(&SORT).ok();
+        assert!(place.read("out") == sorted, "{fault}");
+        fs::remove_file(place.path("out")).unwrap();
+        assert_eq!(place.names(), ["in"], "{fault}");
+    }
+    assert!(seen.iter().all(|&count| count > 2), "{seen:?}");
+}
+
+#[test]
+fn a_marker_of_a_file_that_is_gone_does_not_refuse_another() {
+    let place = Place::new();
+    let input = random_u64(2_000_000, 19);
+    place.write("in", &input);
+    let mut command = place.command(&SORT);
+    command
+        .arg("--delete-input")
+        .env("OUTCORE_FAULT", "kill@200");
+    assert_eq!(Answer::of(command.output().unwrap()).code, None);
+    assert!(place.path(".in.outcore-consumed").exists());
+    fs::rename(place.path("in"), place.path("old")).unwrap();
+    place.write("in", &input);
+    place.run(&SORT).ok();
+    assert!(place.read("out") == sorted_u64(&input));
+}
+
+#[test]
+fn what_fits_in_memory_is_not_lost_with_the_job_that_was_to_delete_it() {
+    let place = Place::new();
+    let input = random_u64(100_000, 19);
+    let sort = [
+        "sort",
+        "in",
+        "-o",
+        "out",
+        "--type",
+        "u64",
+        "--delete-input",
+        "--threads",
+        "1",
+    ];
+    for nth in 1..40 {
+        place.write("in", &input);
+        let mut command = place.command(&sort);
+        command.env("OUTCORE_FAULT", format!("kill@{nth}"));
+        if Answer::of(command.output().unwrap()).code == Some(0) {
+            assert_eq!(place.names(), ["out"]);
+            return;
+        }
+        assert!(place.read("in") == input, "{nth}");
+        let _ = fs::remove_file(place.path("out"));
+    }
+    panic!("it never came to its end");
+}
+
+fn two_drives() -> (Place, Vec<u8>) {
+    let place = Place::new();
+    let bytes = random_u64(30_000, 41);
+    place.write("in", &bytes);
+    place.make_dir("a");
+    place.make_dir("b");
+    (place, bytes)
+}
+
+#[test]
+fn of_two_jobs_on_one_set_of_shards_the_second_is_refused() {
+    let (place, bytes) = two_drives();
+    let device = OsDevice::new(IoMode::Auto);
+    let force = [&SHARDS[..], &DRIVES, &["--force"]].concat();
+    let turned = ["--drive", "b", "--drive", "a", "--force"];
+    let turned = [&SHARDS[..], &turned].concat();
+    // A job that has the set, be its manifest on this drive or on the other.
+    let held = device.claim_private_dir(&place.path("a"), "s.bin.outcore.json".as_ref());
+    for sort in [&force, &turned] {
+        let words = ["another job is writing this set", "s.bin.outcore.json"];
+        place.run(sort).fails(2, &words, "another name");
+        assert_eq!(names_in(&place.path("a")).len(), 1);
+        assert!(names_in(&place.path("b")).is_empty());
+    }
+    // Other sets in the same place are free; so is this one when the job is gone, however it ended.
+    let other = ["sort", "in", "-o", "t-{drive}.bin", "--type", "u64"];
+    place.run(&[&other[..], &DRIVES].concat()).ok();
+    held.unwrap().leave();
+    place.run(&force).ok();
+    let joined = ["a/s-a.bin", "b/s-b.bin"].map(|name| place.read(name));
+    assert_eq!(joined.concat(), sorted_u64(&bytes));
+    assert_eq!(names_in(&place.path("b")), ["s-b.bin", "t-b.bin"]);
+}
+
+#[test]
+fn jobs_that_race_for_a_set_leave_that_of_one_of_them() {
+    let (place, bytes) = two_drives();
+    let other = random_u64(30_000, 43);
+    place.write("other", &other);
+    let wanted = [sorted_u64(&bytes), sorted_u64(&other)];
+    for _ in 0..10 {
+        let racers = ["in", "other"].map(|input| {
+            let mut words = [&SHARDS[..], &DRIVES, &["--force"]].concat();
+            words[1] = input;
+            place.spawn(&words)
+        });
+        let answers = racers.map(|racer| Answer::of(racer.wait_with_output().unwrap()));
+        let is_done = answers.each_ref().map(|answer| answer.code == Some(0));
+        assert!(is_done.contains(&true), "{answers:?}");
+        for answer in answers.into_iter().filter(|answer| answer.code != Some(0)) {
+            answer.fails(2, &["another job"], "");
+        }
+        let joined = ["a/s-a.bin", "b/s-b.bin"]
+            .map(|name| place.read(name))
+            .concat();
+        let is_theirs = [0, 1].map(|index| is_done[index] && joined == wanted[index]);
+        assert!(is_theirs.contains(&true));
+        place
+            .run(&["verify", "a/s.bin.outcore.json", "--type", "u64"])
+            .ok();
+    }
+}
+
+#[test]
+fn a_shard_of_another_generation_is_found_and_named() {
+    let (place, _) = two_drives();
+    place.write("other", &random_u64(30_000, 43));
+    place.run(&[&SHARDS[..], &DRIVES].concat()).ok();
+    let manifest = "a/s.bin.outcore.json";
+    place.run(&["verify", manifest, "--type", "u64"]).ok();
+    // Of the same length and in order, but of another run.
+    let mut again = [&SHARDS[..], &DRIVES].concat();
+    (again[1], again[3]) = ("other", "t-{drive}.bin");
+    place.run(&again).ok();
+    fs::rename(place.path("b/t-b.bin"), place.path("b/s-b.bin")).unwrap();
+    let words = ["s-b.bin", "written at another time"];
+    for command in ["verify", "sort"] {
+        let words_of = [command, manifest, "--type", "u64"];
+        let output = ["-o", "out"];
+        let all = match command {
+            "sort" => [&words_of[..], &output].concat(),
+            _ => words_of.to_vec(),
+        };
+        place.run(&all).fails(4, &words, "sort again");
+    }
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_a_named_error_and_leaves_no_scratch() {
+    let place = Place::new();
+    place.write("in", &random_u64(2_000_000, 3));
+    for (output, io) in [("out", "auto"), ("out", "buffered"), ("-", "auto")] {
+        let mut words = SORT.to_vec();
+        words[3] = output;
+        words.extend(["--io", io]);
+        let mut command = Command::new("sh");
+        // In blocks of 512 bytes: a quarter of a megabyte.
+        let limited = "ulimit -f 512; exec \"$@\"";
+        command.args(["-c", limited, "sh", env!("CARGO_BIN_EXE_outcore")]);
+        command
+            .args(&words)
+            .current_dir(place.dir())
+            .env("OUTCORE_CONFIG", "");
+        let answer = Answer::of(command.output().unwrap());
+        answer.fails(3, &["File too large"], "ulimit -f");
+        assert_eq!(place.names(), ["in"], "{output} {io}");
+    }
+}
