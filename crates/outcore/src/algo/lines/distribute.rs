@@ -15,6 +15,7 @@ use memchr::memchr_iter;
 use super::bucket::{Chain, Counts, LineBucket};
 use super::context::Context;
 use super::cut::LineCut;
+use super::plan::{ACROSS, INPUT};
 use super::refs::Ref;
 use super::table::Table;
 use crate::algo::bucket::Out;
@@ -489,7 +490,7 @@ pub(super) fn distribute_input(
     let slots = sizes.slots() * plan.size.threads;
     let pool = Pool::new(
         &context.job.budget,
-        "input blocks",
+        INPUT,
         sizes.slot_bytes(),
         slots,
     )?;
@@ -497,7 +498,7 @@ pub(super) fn distribute_input(
     let _lines = context
         .job
         .budget
-        .reserve("lines across blocks", line_bytes)?;
+        .reserve(ACROSS, line_bytes)?;
     let data_bytes = plan.size.data_bytes.max(1);
     let resident_bytes = (plan.resident_segments * plan.segment_bytes) as u128;
     let resident_below = match plan.levels {

@@ -7,16 +7,18 @@
 //! as its buckets have to be distributed again; so does a bucket that turns out too large. Few distinct
 //! lines are counted in tables instead, and only what finds no place in them goes on.
 //!
-//! Memory of the first phase: input blocks in flight, the longest line that is being put together,
-//! one segment buffer a thread and bucket, segments being written, tables. Of the second: areas in
-//! which buckets are loaded, 32 bytes a line of references and their copy, keys, output chunks.
+//! Memory is what [`LinePlan::ledger`] names. In the first phase: input blocks in flight, the longest
+//! line that is being put together, one segment buffer a thread and bucket, segments being written,
+//! tables. In the second: areas in which buckets are loaded, 32 bytes a line of references and their
+//! copy, keys, output chunks.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::bucket::Space;
+use crate::algo::ends::{EDGES, EDGES_BYTES};
 use crate::error::{Error, Kind, Result};
-use crate::memory::BLOCK_BYTES;
+use crate::memory::{BLOCK_BYTES, Ledger, Pool};
 use crate::stream::regions::{LINE_BYTES_LIMIT, RegionSizes};
 use crate::units;
 
@@ -40,8 +42,20 @@ pub(crate) const REF_BYTES: u64 = 32;
 pub(crate) const KEY_HEAD_BYTES: u64 = 8;
 /// Bytes a segment's description takes in memory, with a piece of the input in each.
 const SEGMENT_META_BYTES: u64 = 96;
-/// Set aside for edge blocks, samples' remains and small tables.
-const FIXED_BYTES: u64 = 3 << 20;
+/// Set aside for samples' remains and small tables.
+const FIXED_BYTES: u64 = 5 << 19;
+/// A sample of keys that nothing shorter tells apart, at least.
+pub(super) const LONG_KEYS_BYTES_MIN: u64 = 256 << 10;
+/// Reservations by name: buffers of the distribution, what it reads, what a bucket is split with, and
+/// what buckets are loaded, sorted and written in.
+pub(super) const BUCKETS: &str = "buckets in memory";
+pub(super) const TABLES: &str = "tables of lines";
+pub(super) const INPUT: &str = "input blocks";
+pub(super) const ACROSS: &str = "lines across blocks";
+pub(super) const SPLIT_SAMPLE: &str = "a sample of a bucket";
+pub(super) const LONG_KEYS: &str = "a sample of long keys";
+pub(super) const SPLIT_SEGMENTS: &str = "segments to split";
+pub(super) const SORTING: &str = "buckets that are sorted, and their output";
 /// Assumed where no measurement of the drives is at hand: bytes and requests a second a drive.
 const DRIVE_BYTES_PER_SECOND: f64 = 1.5e9;
 const DRIVE_REQUESTS_PER_SECOND: f64 = 60e3;
@@ -142,7 +156,8 @@ impl LinePlan {
     /// Size of an area for a bucket that is loaded beside others.
     pub(super) fn area_bytes(&self) -> usize {
         let segments = self.leaf_bytes_max.div_ceil(self.segment_bytes);
-        self.leaf_bytes_max + (segments + 3 * self.size.threads + 2) * BLOCK_BYTES
+        let blocks = self.leaf_bytes_max.div_ceil(BLOCK_BYTES);
+        (blocks + segments + 3 * self.size.threads + 2) * BLOCK_BYTES
     }
 
     /// Memory for a bucket that is loaded beside others.
@@ -185,16 +200,8 @@ impl LinePlan {
         (self.size.data_bytes / streams.max(1) / self.segment_bytes as u64) as usize
     }
 
-    fn first_phase_bytes(&self) -> u64 {
-        let sizes = self.region_sizes();
-        let reads = sizes.slots() * sizes.slot_bytes();
-        // What is put together grows by doubling.
-        let threads = self.size.threads as u64;
-        threads * (reads as u64 + 2 * self.line_bytes_max as u64)
-    }
-
-    /// Memory of the second phase, which one large bucket may have for itself.
-    pub(super) fn second_phase_bytes(&self) -> u64 {
+    /// Memory in which buckets are sorted, all of which one large bucket may have for itself.
+    fn sorting_bytes(&self) -> u64 {
         let areas = self.areas * self.area_bytes() + self.chunks * self.chunk_bytes;
         let space = REF_BYTES * self.leaf_lines_max + self.leaf_key_bytes_max;
         self.size.threads as u64 * (areas as u64 + space)
@@ -212,22 +219,51 @@ impl LinePlan {
         }
     }
 
-    fn needed_bytes(&self) -> u64 {
+    /// The least of it, before anything is filled up.
+    fn ledger_bytes(&self) -> u64 {
+        self.reservations().bytes()
+    }
+
+    /// What is not in buffers: descriptions of segments and buckets, counts, small tables.
+    fn descriptions_bytes(&self) -> u64 {
         let segments = self.size.data_bytes / self.segment_bytes as u64 + 1;
         let pieces = match self.size.is_ordered {
             true => 16 * (16 * self.size.threads * self.bucket_count) as u64,
             false => 0,
         };
         let counts = 64 * (self.size.threads * self.bucket_count) as u64;
-        let tables = self.size.threads as u64 * self.table_bytes;
         FIXED_BYTES
             + segments * SEGMENT_META_BYTES
             + self.leaves_count() * BUCKET_META_BYTES
             + pieces
             + counts
-            + tables
-            + (self.slots_in_use() * self.segment_bytes) as u64
-            + self.first_phase_bytes().max(self.second_phase_bytes())
+    }
+
+    /// All that the sort reserves. What is left over when buckets are sorted may take larger ones.
+    pub fn ledger(&self) -> Ledger {
+        self.reservations()
+            .filled("split", LONG_KEYS, self.size.memory_bytes)
+            .filled("sort", SORTING, self.size.memory_bytes)
+    }
+
+    fn reservations(&self) -> Ledger {
+        let threads = self.size.threads as u64;
+        let sizes = self.region_sizes();
+        let reads = self.size.threads * sizes.slots();
+        // What is put together grows by doubling.
+        let across_bytes = 2 * threads * self.line_bytes_max as u64;
+        let segments_bytes = |count| Pool::total_bytes(self.segment_bytes, count);
+        Ledger::new("sort of lines")
+            .always("descriptions and small tables", self.descriptions_bytes())
+            .always(TABLES, threads * self.table_bytes)
+            .always(BUCKETS, segments_bytes(self.segment_slots()))
+            .during("distribute", INPUT, Pool::total_bytes(sizes.slot_bytes(), reads))
+            .during("distribute", ACROSS, across_bytes)
+            .during("split", SPLIT_SAMPLE, segments_bytes(1))
+            .during("split", SPLIT_SEGMENTS, segments_bytes(self.size.threads))
+            .during("split", LONG_KEYS, LONG_KEYS_BYTES_MIN)
+            .during("sort", EDGES, EDGES_BYTES)
+            .during("sort", SORTING, self.sorting_bytes())
     }
 }
 
@@ -401,7 +437,7 @@ fn candidate(size: LineSize, choice: Choice) -> Option<LinePlan> {
     }
     let wanted = (plan.areas, plan.reads_in_flight, plan.chunks);
     shrink_to_fit(&mut plan);
-    let spare_bytes = size.memory_bytes.checked_sub(plan.needed_bytes())?;
+    let spare_bytes = size.memory_bytes.checked_sub(plan.ledger_bytes())?;
     let segments = size.data_bytes / segment_bytes as u64 + plan.slots_in_use() as u64;
     let affordable = spare_bytes / segment_bytes as u64;
     if splits == 0 {
@@ -441,7 +477,7 @@ fn chunk_bytes(memory_bytes: u64) -> usize {
 /// Gives up windows step by step where the memory is too small for comfort.
 fn shrink_to_fit(plan: &mut LinePlan) {
     let memory_bytes = plan.size.memory_bytes;
-    let is_too_much = |plan: &LinePlan| plan.needed_bytes() > memory_bytes;
+    let is_too_much = |plan: &LinePlan| plan.ledger_bytes() > memory_bytes;
     while is_too_much(plan) && plan.areas > 2 {
         plan.areas -= 1;
     }
@@ -549,7 +585,7 @@ impl fmt::Display for LinePlan {
             self.areas,
             bytes(self.resident_segments * self.segment_bytes)
         )?;
-        write!(
+        writeln!(
             f,
             "  predicted: reads {}, writes {}, scratch {}, {:.1} s at {} a drive",
             units::bytes(self.predicted_read_bytes),
@@ -557,7 +593,8 @@ impl fmt::Display for LinePlan {
             units::bytes(self.scratch_bytes),
             self.predicted_seconds,
             units::rate(DRIVE_BYTES_PER_SECOND),
-        )
+        )?;
+        write!(f, "{}", self.ledger())
     }
 }
 
@@ -594,9 +631,7 @@ mod tests {
                         ..size(data_bytes, memory_bytes)
                     };
                     let plan = plan_lines(size).unwrap();
-                    let held =
-                        plan.needed_bytes() + (plan.resident_segments * plan.segment_bytes) as u64;
-                    assert!(held <= memory_bytes, "{plan}");
+                    assert!(plan.ledger().bytes() <= memory_bytes, "{plan}");
                     let fits = data_bytes <= memory_bytes / 4;
                     assert!(plan.levels == 0 || !fits, "{plan}");
                 }
