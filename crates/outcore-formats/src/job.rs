@@ -63,6 +63,7 @@ pub fn settle_shuffle(
             Unit::Lines { .. } => None,
         },
         memory_bytes: job.budget.free_bytes(),
+        held_bytes: job.budget.used_bytes(),
         threads: job.options.threads,
         drive_count,
     })?;

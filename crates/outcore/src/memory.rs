@@ -130,7 +130,11 @@ impl Budget {
     /// now.
     pub fn try_reserve(&self, purpose: &str, bytes: u64) -> Result<Option<Credit>> {
         let state = &self.0;
-        let line = match state.ledger.as_ref().map(|ledger| ledger.draw(purpose, bytes)) {
+        let line = match state
+            .ledger
+            .as_ref()
+            .map(|ledger| ledger.draw(purpose, bytes))
+        {
             None => None,
             Some(Answer::Drawn(line)) => Some(line),
             Some(Answer::Later) => return Ok(None),

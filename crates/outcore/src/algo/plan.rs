@@ -22,8 +22,8 @@
 
 use std::fmt;
 
-use crate::error::{Error, Kind, Result};
 use super::ends::{EDGES, EDGES_BYTES};
+use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
 use crate::stream::sample::SAMPLE;
 use crate::units;
@@ -412,6 +412,17 @@ fn candidate(
         predicted_seconds: 0.0,
     };
     plan.is_sequential = PIECE_BYTES * plan.pieces(0) > size.memory_bytes / 64;
+    // Most of what is tried does not fit, whatever is given up below.
+    let least = SortPlan {
+        areas: 2,
+        chunks: plan.chunks.min(3),
+        writes_in_flight: 2,
+        reads_in_flight: 2,
+        ..plan.clone()
+    };
+    if least.needed_bytes() > size.memory_bytes {
+        return None;
+    }
     let wanted = plan.clone();
     shrink_to_fit(&mut plan);
     let spare_bytes = size.memory_bytes.checked_sub(plan.needed_bytes())?;

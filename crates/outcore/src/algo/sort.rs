@@ -24,8 +24,8 @@ use super::cut::{Cut, KeyCut};
 use super::distribute::distribute;
 use super::elements::{Bare, Elements, Records};
 use super::ends::{
-    check_unchanged, edge_pool, interleave, make_scratch, open_inputs, scratch_drives, stage_output,
-    traffic_by_drive,
+    check_unchanged, edge_pool, interleave, make_scratch, open_inputs, scratch_drives,
+    stage_output, traffic_by_drive,
 };
 use super::in_memory::SortKeys;
 use super::intake::Source;

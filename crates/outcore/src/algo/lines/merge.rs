@@ -16,7 +16,8 @@ use super::files::{self, FileReader, FileSizes, LineFile};
 use super::sort::{check_output, write_header};
 use super::{LineSortOptions, LineSummary, OnNoKey};
 use crate::algo::ends::{
-    EDGES, EDGES_BYTES, check_unchanged, edge_pool, open_inputs, scratch_drives, stage_output, traffic_by_drive,
+    EDGES, EDGES_BYTES, check_unchanged, edge_pool, open_inputs, scratch_drives, stage_output,
+    traffic_by_drive,
 };
 use crate::algo::leaf::Sink;
 use crate::algo::place::write_pipe;

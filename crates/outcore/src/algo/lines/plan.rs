@@ -77,8 +77,10 @@ pub struct LineSize {
     pub is_ordered: bool,
     /// Whether one line a key is written.
     pub is_unique: bool,
-    /// The memory cap.
+    /// The memory for it.
     pub memory_bytes: u64,
+    /// What the job holds beside it, out of the same cap.
+    pub held_bytes: u64,
     /// Threads.
     pub threads: usize,
     /// Drives that data go to.
@@ -257,7 +259,11 @@ impl LinePlan {
             .always("descriptions and small tables", self.descriptions_bytes())
             .always(TABLES, threads * self.table_bytes)
             .always(BUCKETS, segments_bytes(self.segment_slots()))
-            .during("distribute", INPUT, Pool::total_bytes(sizes.slot_bytes(), reads))
+            .during(
+                "distribute",
+                INPUT,
+                Pool::total_bytes(sizes.slot_bytes(), reads),
+            )
             .during("distribute", ACROSS, across_bytes)
             .during("split", SPLIT_SAMPLE, segments_bytes(1))
             .during("split", SPLIT_SEGMENTS, segments_bytes(self.size.threads))
@@ -281,28 +287,44 @@ pub fn plan_lines(size: LineSize) -> Result<LinePlan> {
     if let Some(plan) = plan_on_fewer(size) {
         return Ok(plan);
     }
-    let mut memory_bytes = size.memory_bytes.max(1 << 20).next_multiple_of(1 << 20);
-    let fits = |memory_bytes| {
-        plan_on_fewer(LineSize {
-            memory_bytes,
-            ..size
-        })
-        .is_some()
-    };
-    while !fits(memory_bytes) && memory_bytes < 1 << 40 {
-        memory_bytes += (memory_bytes / 16).next_multiple_of(1 << 20);
-    }
+    let memory_bytes = least_memory(size);
     let cause = format!(
         "{} of memory are too little for {} of lines of about {:.0} bytes",
-        units::bytes(size.memory_bytes),
+        units::bytes(size.memory_bytes + size.held_bytes),
         units::bytes(size.data_bytes),
         size.line_bytes,
     );
     let hint = format!(
         "allow at least --memory {}",
-        units::bytes_exact(memory_bytes)
+        units::bytes_exact((memory_bytes + size.held_bytes).next_multiple_of(1 << 20))
     );
     Err(Error::new(Kind::Memory, "plan the sort of lines", cause).hint(hint))
+}
+
+/// The least memory, in whole MiB, with which one thread can sort `size`.
+fn least_memory(size: LineSize) -> u64 {
+    const STEP_BYTES: u64 = 1 << 20;
+    let fits = |steps: u64| {
+        let size = LineSize {
+            memory_bytes: steps * STEP_BYTES,
+            threads: 1,
+            ..size
+        };
+        best_plan(size).is_some()
+    };
+    let mut too_few = size.memory_bytes / STEP_BYTES;
+    let mut enough = too_few.max(1) * 2;
+    while !fits(enough) && enough < 1 << 30 {
+        (too_few, enough) = (enough, 2 * enough);
+    }
+    while enough - too_few > 1 {
+        let middle = too_few + (enough - too_few) / 2;
+        match fits(middle) {
+            true => enough = middle,
+            false => too_few = middle,
+        }
+    }
+    enough * STEP_BYTES
 }
 
 fn plan_on_fewer(size: LineSize) -> Option<LinePlan> {
@@ -433,6 +455,18 @@ fn candidate(size: LineSize, choice: Choice) -> Option<LinePlan> {
         predicted_seconds: 0.0,
     };
     if plan.area_bytes() > (u32::MAX / 2) as usize {
+        return None;
+    }
+    // Most of what is tried does not fit, whatever is given up below.
+    let least = LinePlan {
+        areas: 2,
+        chunks: 2,
+        writes_in_flight: 4,
+        reads_in_flight: 2,
+        line_bytes_max: 32 << 10,
+        ..plan.clone()
+    };
+    if least.ledger_bytes() > size.memory_bytes {
         return None;
     }
     let wanted = (plan.areas, plan.reads_in_flight, plan.chunks);
@@ -611,6 +645,7 @@ mod tests {
             is_ordered: false,
             is_unique: false,
             memory_bytes,
+            held_bytes: 0,
             threads: 2,
             drive_count: 1,
         }

@@ -185,6 +185,7 @@ impl LineSample {
             is_ordered: !is_whole && lines.order.tie() == LineTie::Position,
             is_unique,
             memory_bytes: job.budget.free_bytes(),
+            held_bytes: job.budget.used_bytes(),
             threads: job.options.threads,
             drive_count,
         }

@@ -25,7 +25,8 @@ use super::table::{Tables, sort_tables};
 use super::{LineSortOptions, LineSummary};
 use crate::algo::crew::Crew;
 use crate::algo::ends::{
-    check_unchanged, edge_pool, make_scratch, open_inputs, scratch_drives, stage_output, traffic_by_drive,
+    check_unchanged, edge_pool, make_scratch, open_inputs, scratch_drives, stage_output,
+    traffic_by_drive,
 };
 use crate::algo::leaf::Sink;
 use crate::algo::place::Turns;

@@ -466,12 +466,7 @@ pub(crate) fn run<P: Producer>(
     };
     pass.crew.run(|_| {
         let sizes = &pass.sizes;
-        let areas = Pool::new(
-            &pass.budget,
-            RESULTS,
-            sizes.area_bytes,
-            sizes.areas,
-        )?;
+        let areas = Pool::new(&pass.budget, RESULTS, sizes.area_bytes, sizes.areas)?;
         let mut worker = Worker {
             shared: &shared,
             reader: pass.reader()?,

@@ -33,8 +33,8 @@ use self::throw::{Bucket, split_oversized, throw_input};
 use self::tree::Tree;
 use super::crew::Crew;
 use super::ends::{
-    check_unchanged, edge_pool, interleave, make_scratch, open_inputs, scratch_drives, stage_output,
-    traffic_by_drive,
+    check_unchanged, edge_pool, interleave, make_scratch, open_inputs, scratch_drives,
+    stage_output, traffic_by_drive,
 };
 use super::load::LoadFrom;
 use super::shared::LazyScratch;
@@ -246,6 +246,7 @@ fn run<R: Records>(
         data_bytes,
         record_bytes,
         memory_bytes: job.budget.free_bytes(),
+        held_bytes: job.budget.used_bytes(),
         threads: job.options.threads,
         drive_count: volume.drives().len(),
     })?;

@@ -13,8 +13,8 @@
 use std::fmt;
 
 use super::tree::{Tree, fan_out};
-use crate::error::{Error, Kind, Result};
 use crate::algo::ends::{EDGES, EDGES_BYTES};
+use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Ledger, Pool};
 use crate::stream::regions::RegionSizes;
 use crate::units;
@@ -62,8 +62,10 @@ pub struct ShuffleSize {
     pub data_bytes: u64,
     /// Length of a record; none for lines.
     pub record_bytes: Option<usize>,
-    /// The memory cap.
+    /// The memory for it.
     pub memory_bytes: u64,
+    /// What the job holds beside it, out of the same cap.
+    pub held_bytes: u64,
     /// Threads.
     pub threads: usize,
     /// Drives that data go to.
@@ -284,9 +286,10 @@ pub fn plan_shuffle(size: ShuffleSize) -> Result<ShufflePlan> {
             );
         let cause = format!(
             "{} of memory are too little for {}",
-            units::bytes(size.memory_bytes),
+            units::bytes(size.memory_bytes + size.held_bytes),
             units::bytes(size.data_bytes),
         );
+        let enough = enough.map(|bytes| (bytes + size.held_bytes).next_multiple_of(1 << 20));
         let enough = enough.map_or_else(|| "more".to_string(), units::bytes_exact);
         Error::new(Kind::Memory, "plan shuffle", cause)
             .hint(format!("--memory {enough} are enough"))
@@ -511,6 +514,7 @@ mod tests {
                 data_bytes: 1 << data_shift,
                 record_bytes,
                 memory_bytes: 1 << memory_shift,
+                held_bytes: 0,
                 threads,
                 drive_count,
             };
@@ -536,6 +540,7 @@ mod tests {
             data_bytes: 2 << 30,
             record_bytes: Some(8),
             memory_bytes: 512 << 20,
+            held_bytes: 0,
             threads: 2,
             drive_count: 1,
         };
@@ -557,6 +562,7 @@ mod tests {
                 data_bytes: 100 << 30,
                 record_bytes,
                 memory_bytes: 512 << 20,
+                held_bytes: 0,
                 threads: 2,
                 drive_count: 1,
             };

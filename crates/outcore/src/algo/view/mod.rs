@@ -48,7 +48,7 @@ pub use verify::ViewReport;
 
 pub(crate) use runs::LineRule;
 
-use fetch::{PIECES, Fetcher, LONG_BLOCKS, slot_bytes};
+use fetch::{Fetcher, LONG_BLOCKS, PIECES, slot_bytes};
 use manifest::{Manifest, open_runs};
 use reader::MergeReader;
 use runs::RunSet;

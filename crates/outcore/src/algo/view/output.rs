@@ -14,8 +14,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use super::copy::write_error;
-use super::index::Indexer;
 use super::fetch::PIECES;
+use super::index::Indexer;
 use super::level::{Level, LevelRun};
 use super::plan::INDEX;
 use super::runs::Shape;

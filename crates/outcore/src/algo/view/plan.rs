@@ -190,8 +190,13 @@ pub fn plan_view(size: ViewSize) -> Result<ViewPlan> {
     plan_sized(size).map_err(|error| {
         let more = std::iter::successors(Some(size.memory_bytes), |bytes| bytes.checked_mul(2));
         let mut more = more.skip(1).take_while(|bytes| *bytes <= 1 << 50);
-        let enough =
-            more.find(|&memory_bytes| plan_sized(ViewSize { memory_bytes, ..size }).is_ok());
+        let enough = more.find(|&memory_bytes| {
+            plan_sized(ViewSize {
+                memory_bytes,
+                ..size
+            })
+            .is_ok()
+        });
         match enough {
             Some(bytes) => error.hint(format!("--memory {} are enough", units::bytes_exact(bytes))),
             None => error,
@@ -259,11 +264,7 @@ fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> 
     let index_share = size.entry_bytes() * (area_bytes / block_bytes + 1);
     let room_bytes = area_bytes.saturating_sub(AREA_SLACK_BYTES + index_share);
     if room_bytes < record_bytes.max(AREA_BYTES_MIN) {
-        let cause = format!(
-            "{} are too little for records of {record_bytes} bytes",
-            units::bytes(size.memory_bytes)
-        );
-        return Err(Error::new(Kind::Memory, "plan view", cause).hint("allow more with --memory"));
+        return Err(too_little(&size));
     }
     let mut run_records = room_bytes / record_bytes;
     // Data that fit several areas are spread evenly, so that all threads have some.
@@ -278,7 +279,7 @@ fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> 
     let runs = records.div_ceil(run_records);
     let merges = merges(size, slot_bytes, runs)?;
     let moves = 1 + merges.len() as u64;
-    Ok(ViewPlan {
+    let plan = ViewPlan {
         size,
         block_records,
         sort_threads,
@@ -289,7 +290,22 @@ fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> 
         merges,
         predicted_read_bytes: moves * size.data_bytes,
         predicted_written_bytes: moves * (block_ceil(size.data_bytes) + index_bytes),
-    })
+    };
+    // Runs that are shorter than a block have an entry of the index each.
+    match plan.ledger().bytes() <= size.memory_bytes {
+        true => Ok(plan),
+        false => Err(too_little(&size)),
+    }
+}
+
+fn too_little(size: &ViewSize) -> Error {
+    let cause = format!(
+        "{} are too little for {} in records of {} bytes",
+        units::bytes(size.memory_bytes),
+        units::bytes(size.data_bytes),
+        size.record_bytes
+    );
+    Error::new(Kind::Memory, "plan view", cause).hint("allow more with --memory")
 }
 
 /// A slot for one block.
