@@ -14,13 +14,15 @@ use std::path::{Path, PathBuf};
 
 use outcore::drive::{Access, Op, PrivateDir};
 use outcore::job::{Job, ScratchDrive};
-use outcore::memory::{Buf, Pool, block_ceil};
+use outcore::memory::{Buf, Ledger, Pool, block_ceil};
 use outcore::volume::output::parent_of;
 use outcore::volume::{Port, Transfer, Volume, VolumeFile};
 use outcore::{Error, Kind, Result, units};
 
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCKS: usize = 4;
+const READ: &str = "file that is read";
+const WRITTEN: &str = "file that is written";
 const STAGED: &str = "output";
 
 /// A file that is read from front to end.
@@ -65,7 +67,7 @@ impl BlockReader {
             .div_ceil(BLOCK_BYTES as u64);
         let slots = blocks.clamp(1, BLOCKS as u64) as usize;
         Ok(BlockReader {
-            pool: Pool::new(&job.budget, "file that is read", BLOCK_BYTES, slots)?,
+            pool: Pool::new(&job.budget, READ, BLOCK_BYTES, slots)?,
             port: volume.port()?,
             file,
             volume,
@@ -207,6 +209,11 @@ pub struct Written {
 }
 
 impl BlockWriter {
+    /// `ledger` with what one writer reserves.
+    pub fn on(ledger: Ledger) -> Ledger {
+        ledger.always(WRITTEN, Pool::total_bytes(BLOCK_BYTES, BLOCKS))
+    }
+
     /// A new file at `path`, of at most `limit_bytes`.
     ///
     /// # Errors
@@ -214,7 +221,7 @@ impl BlockWriter {
     pub fn create(job: &Job, path: &Path, limit_bytes: u64) -> Result<Self> {
         let volume = Volume::new(job.device.clone(), &[ScratchDrive::new(parent_of(path))])?;
         Ok(BlockWriter {
-            pool: Pool::new(&job.budget, "file that is written", BLOCK_BYTES, BLOCKS)?,
+            pool: Pool::new(&job.budget, WRITTEN, BLOCK_BYTES, BLOCKS)?,
             port: volume.port()?,
             file: volume.open(path, Access::Create)?,
             volume,

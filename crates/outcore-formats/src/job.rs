@@ -62,7 +62,8 @@ pub fn settle_shuffle(
             Unit::Records { record_bytes } => Some(record_bytes),
             Unit::Lines { .. } => None,
         },
-        memory_bytes: job.options.memory_bytes,
+        memory_bytes: job.budget.free_bytes(),
+        held_bytes: job.budget.used_bytes(),
         threads: job.options.threads,
         drive_count,
     })?;

@@ -11,7 +11,7 @@ use crate::config::IoMode;
 use crate::drive::Device;
 use crate::drive::os::OsDevice;
 use crate::error::{Error, Result};
-use crate::memory::Budget;
+use crate::memory::{Budget, Ledger};
 pub use crate::volume::ScratchDrive;
 use crate::volume::Volume;
 
@@ -195,6 +195,18 @@ impl Job {
             budget,
             control: Arc::new(Control::default()),
         }
+    }
+
+    /// The same job with the memory that `ledger` names, all of which is taken now.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Memory`] where less is left.
+    pub fn under(&self, ledger: &Ledger) -> Result<Job> {
+        let budget = ledger.open(&self.budget)?;
+        Ok(Job {
+            budget,
+            ..self.clone()
+        })
     }
 }
 

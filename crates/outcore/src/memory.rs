@@ -1,7 +1,8 @@
 //! Memory under one cap: [`Budget`], [`Credit`], [`Pool`] and the buffers that I/O moves, [`Buf`].
 //!
 //! Contract: every large allocation of a job is a [`Credit`] of its [`Budget`] first, so the sum
-//! of what is held never passes the limit that the user set. I/O buffers come from [`Pool`]s of
+//! of what is held never passes the limit that the user set. A job that is planned runs under the
+//! [`Ledger`] of its plan. I/O buffers come from [`Pool`]s of
 //! equal slots in one mapped region, aligned for direct I/O (4 KiB at least, and to the slot's
 //! size where that is a power of two, up to 2 MiB). A [`Buf`] is the unique owner of its bytes:
 //! it is moved to a device and comes back with the completion, is never copied, can be split for
@@ -12,6 +13,7 @@
 
 #![allow(unsafe_code)]
 
+pub mod ledger;
 pub mod loan;
 
 use std::fmt;
@@ -24,6 +26,9 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::error::{Error, Kind, Result};
 
+use ledger::{Answer, Opened, defect};
+
+pub use ledger::Ledger;
 pub use loan::{Loan, Segment};
 
 /// Alignment of offsets, lengths and addresses that every device accepts.
@@ -49,15 +54,27 @@ struct BudgetState {
     limit_bytes: u64,
     used_bytes: AtomicU64,
     peak_bytes: AtomicU64,
+    /// What may be reserved, where a plan says it.
+    ledger: Option<Opened>,
 }
 
 impl Budget {
     /// A budget of `limit_bytes`, nothing of it used.
     pub fn new(limit_bytes: u64) -> Self {
+        Self::with(limit_bytes, None)
+    }
+
+    /// That of a run under `ledger`, whose sum is `credit`.
+    fn of_ledger(ledger: Ledger, credit: Credit) -> Self {
+        Self::with(credit.bytes, Some(Opened::new(ledger, credit)))
+    }
+
+    fn with(limit_bytes: u64, ledger: Option<Opened>) -> Self {
         Budget(Arc::new(BudgetState {
             limit_bytes,
             used_bytes: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
+            ledger,
         }))
     }
 
@@ -71,40 +88,83 @@ impl Budget {
         self.0.used_bytes.load(Ordering::Relaxed)
     }
 
+    /// What is not reserved now.
+    pub fn free_bytes(&self) -> u64 {
+        self.limit_bytes().saturating_sub(self.used_bytes())
+    }
+
     /// The most that was reserved at once.
     pub fn peak_bytes(&self) -> u64 {
         self.0.peak_bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes` out of the budget, or fails with [`Kind::Memory`] and the figures.
+    /// What may still be reserved under this name: what its line has under a ledger, or what is free.
+    pub fn left_bytes(&self, name: &str) -> u64 {
+        match &self.0.ledger {
+            Some(ledger) => ledger.left_bytes(name).min(self.free_bytes()),
+            None => self.free_bytes(),
+        }
+    }
+
+    /// Takes `bytes` out of the budget, or fails with [`Kind::Memory`] and the figures. Under a
+    /// ledger, they are drawn from the line called `purpose`; a failure is a defect then.
     pub fn reserve(&self, purpose: &str, bytes: u64) -> Result<Credit> {
+        if let Some(credit) = self.try_reserve(purpose, bytes)? {
+            return Ok(credit);
+        }
+        if self.0.ledger.is_some() {
+            let left_bytes = self.left_bytes(purpose);
+            let cause = format!("its line, or that of another phase, leaves {left_bytes}");
+            return Err(checked(defect(purpose, bytes, &cause)));
+        }
+        let cause = format!(
+            "{bytes} bytes asked for, {} of {} left",
+            self.free_bytes(),
+            self.limit_bytes()
+        );
+        let operation = format!("reserve memory for {purpose}");
+        Err(Error::new(Kind::Memory, operation, cause).hint("allow more with --memory"))
+    }
+
+    /// The same for what may have to wait until others have given back: nothing if there is no room
+    /// now.
+    pub fn try_reserve(&self, purpose: &str, bytes: u64) -> Result<Option<Credit>> {
         let state = &self.0;
+        let line = match state
+            .ledger
+            .as_ref()
+            .map(|ledger| ledger.draw(purpose, bytes))
+        {
+            None => None,
+            Some(Answer::Drawn(line)) => Some(line),
+            Some(Answer::Later) => return Ok(None),
+            Some(Answer::Defect(error)) => return Err(checked(error)),
+        };
         let taken = state
             .used_bytes
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |used| {
                 used.checked_add(bytes)
                     .filter(|&sum| sum <= state.limit_bytes)
             });
-        match taken {
-            Ok(before) => {
-                state.peak_bytes.fetch_max(before + bytes, Ordering::AcqRel);
-                Ok(Credit {
-                    budget: self.clone(),
-                    bytes,
-                })
+        let Ok(before) = taken else {
+            if let (Some(ledger), Some(line)) = (&state.ledger, line) {
+                ledger.give_back(line, bytes);
             }
-            Err(used) => Err(Error::new(
-                Kind::Memory,
-                format!("reserve memory for {purpose}"),
-                format!(
-                    "{bytes} bytes asked for, {} of {} left",
-                    state.limit_bytes.saturating_sub(used),
-                    state.limit_bytes
-                ),
-            )
-            .hint("allow more with --memory")),
-        }
+            return Ok(None);
+        };
+        state.peak_bytes.fetch_max(before + bytes, Ordering::AcqRel);
+        Ok(Some(Credit {
+            budget: self.clone(),
+            bytes,
+            line,
+        }))
     }
+}
+
+/// The defect of a plan, which ends a run whose assertions are checked.
+fn checked(error: Error) -> Error {
+    debug_assert!(false, "{error}");
+    error
 }
 
 /// A part of a [`Budget`]; given back when dropped.
@@ -112,6 +172,8 @@ impl Budget {
 pub struct Credit {
     budget: Budget,
     bytes: u64,
+    /// Number of the ledger's line that it was drawn from.
+    line: Option<usize>,
 }
 
 impl Credit {
@@ -123,10 +185,11 @@ impl Credit {
 
 impl Drop for Credit {
     fn drop(&mut self) {
-        self.budget
-            .0
-            .used_bytes
-            .fetch_sub(self.bytes, Ordering::AcqRel);
+        let state = &self.budget.0;
+        state.used_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        if let (Some(ledger), Some(line)) = (&state.ledger, self.line) {
+            ledger.give_back(line, self.bytes);
+        }
     }
 }
 
@@ -231,10 +294,34 @@ impl Pool {
         slot_bytes: usize,
         slot_count: usize,
     ) -> Result<Self> {
+        let total_bytes = Self::total_bytes(slot_bytes, slot_count);
+        let credit = budget.reserve(purpose, total_bytes)?;
+        Self::on(credit, slot_bytes, slot_count)
+    }
+
+    /// The same for what may have to wait until others have given back: nothing if there is no room
+    /// now.
+    pub fn try_new(
+        budget: &Budget,
+        purpose: &str,
+        slot_bytes: usize,
+        slot_count: usize,
+    ) -> Result<Option<Self>> {
+        let total_bytes = Self::total_bytes(slot_bytes, slot_count);
+        let credit = budget.try_reserve(purpose, total_bytes)?;
+        let pool = credit.map(|credit| Self::on(credit, slot_bytes, slot_count));
+        pool.transpose()
+    }
+
+    /// What a pool takes out of a budget.
+    pub const fn total_bytes(slot_bytes: usize, slot_count: usize) -> u64 {
+        block_ceil(slot_bytes as u64) * slot_count as u64
+    }
+
+    fn on(credit: Credit, slot_bytes: usize, slot_count: usize) -> Result<Self> {
         assert!(slot_bytes > 0 && slot_count > 0 && slot_count <= u32::MAX as usize);
         let slot_bytes = slot_bytes.next_multiple_of(BLOCK_BYTES);
         let total_bytes = slot_bytes * slot_count;
-        let credit = budget.reserve(purpose, total_bytes as u64)?;
         let align_bytes = if slot_bytes.is_power_of_two() {
             slot_bytes.min(HUGE_PAGE_BYTES)
         } else {

@@ -131,7 +131,8 @@ fn size_of(job: &LineJob, unit: Unit) -> ShuffleSize {
             Unit::Records { record_bytes } => Some(record_bytes),
             Unit::Lines { .. } => None,
         },
-        memory_bytes: job.job.options.memory_bytes,
+        memory_bytes: job.job.budget.free_bytes(),
+        held_bytes: job.job.budget.used_bytes(),
         threads: job.job.options.threads,
         drive_count: job.job.options.drives.len().max(1),
     }

@@ -93,6 +93,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
         return check(context, args, lines, order, options);
     }
     if args.explain || args.dry_run {
+        let _output = lines.set_aside(&dress)?;
         let size = lines.watch(context, || {
             sample_lines(&lines.job, &lines.inputs(), order, options)
         })?;

@@ -64,6 +64,7 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
         ..LineSortOptions::default()
     };
     if args.explain {
+        let _output = lines.set_aside(&Dress::default())?;
         let size = lines.watch(context, || {
             sample_lines(&lines.job, &lines.inputs(), &order, options)
         })?;

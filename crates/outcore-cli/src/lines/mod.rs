@@ -169,6 +169,11 @@ impl LineJob {
         text_output::open(&self.job, &self.target, self.replace, dress, pipe)
     }
 
+    /// Takes the memory that the output will have, while a plan is made that is only shown.
+    pub(crate) fn set_aside(&self, dress: &Dress) -> Result<Option<Job>> {
+        text_output::set_aside(&self.job, &self.target, dress)
+    }
+
     /// Makes files of CSV ready to be sorted.
     pub(crate) fn settle_csv(&mut self, context: &Context, csv: &CsvSort) -> Result<SortedCsv> {
         let (mut files, mut spool) = (self.files.clone(), self.spool.take());

@@ -333,6 +333,62 @@ fn parts_take_the_place_of_all_old_ones_or_of_none_and_never_of_an_input() {
     assert_eq!(place.read("own-02"), b"1\n2\n3\n");
 }
 
+/// A run ends well, or its plan refuses it before anything is read, with a memory that is enough.
+fn runs_or_names_the_memory(place: &Place, arguments: &[&str], memory: &str) -> bool {
+    let run = |memory: &str| place.run(&[arguments, &["--memory", memory]].concat());
+    let answer = run(memory);
+    if answer.code == Some(0) {
+        return true;
+    }
+    let said = &answer.stderr;
+    assert_eq!(answer.code, Some(6), "{arguments:?} {memory}: {said}");
+    let is_plan = said.contains("error: plan ") || said.contains("reserve memory for output");
+    assert!(is_plan, "{arguments:?} {memory}: {said}");
+    if let Some(enough) = said.split("at least --memory ").nth(1) {
+        let enough = enough.split_whitespace().next().unwrap();
+        run(enough).ok();
+    }
+    false
+}
+
+#[test]
+fn csv_in_little_memory_is_sorted_or_refused_by_its_plan() {
+    let place = Place::new();
+    let mut csv = b"a,b\n".to_vec();
+    for i in 0..180_000_u64 {
+        let a = i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+        csv.extend_from_slice(format!("{a},{}\n", i % 977).as_bytes());
+    }
+    place.write("in.csv", &csv);
+    let body = csv.split_inclusive(|&byte| byte == b'\n').skip(1);
+    let mut lines: Vec<&[u8]> = body.collect();
+    let column = |line: &[u8]| line.split(|&byte| byte == b',').next().unwrap().to_vec();
+    lines.sort_by(|a, b| column(a).cmp(&column(b)).then_with(|| a.cmp(b)));
+    let expected = [b"a,b\n", &lines.concat()[..]].concat();
+    let mut sorted = 0;
+    for threads in ["1", "2", "4"] {
+        for memory in ["8MiB", "10MiB", "12MiB", "14MiB", "16MiB"] {
+            let arguments = [
+                "sort",
+                "--csv",
+                "--by",
+                "a",
+                "in.csv",
+                "-o",
+                "out.csv",
+                "--force",
+                "--threads",
+                threads,
+            ];
+            if runs_or_names_the_memory(&place, &arguments, memory) {
+                sorted += 1;
+                assert!(place.read("out.csv") == expected, "{threads} {memory}");
+            }
+        }
+    }
+    assert!(sorted >= 9, "{sorted}");
+}
+
 #[test]
 fn csv_is_sorted_by_columns_with_its_header_first() {
     let place = Place::new();

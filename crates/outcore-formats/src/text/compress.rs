@@ -89,6 +89,15 @@ impl Compression {
         }
     }
 
+    /// Memory that writing takes, about: window, tables and buffers.
+    pub fn writer_bytes(self) -> u64 {
+        match self {
+            Compression::Gzip => 512 << 10,
+            Compression::Zstd | Compression::Bzip2 => 8 << 20,
+            Compression::Xz => 17 << 20,
+        }
+    }
+
     /// What it is called.
     pub fn name(self) -> &'static str {
         match self {

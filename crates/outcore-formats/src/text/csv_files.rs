@@ -323,6 +323,9 @@ fn scan(
     let mut found = Found::default();
     let mut is_header = has_header;
     let mut is_begin = true;
+    let _block = job
+        .budget
+        .reserve("CSV that is looked at", BLOCK_BYTES as u64)?;
     let mut block = vec![0; BLOCK_BYTES];
     // Of the record that is being read: its first line and byte, and whether it has gone on.
     let (mut line, mut begin, mut is_begun) = (1_u64, source.start_bytes, false);

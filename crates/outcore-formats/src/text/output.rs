@@ -14,10 +14,11 @@ use std::thread::JoinHandle;
 
 use outcore::algo::sort::SortOutput;
 use outcore::job::Job;
+use outcore::memory::Ledger;
 use outcore::threads::spawn;
 use outcore::{Error, Kind, Result};
 
-use crate::blocks::StagedFile;
+use crate::blocks::{BlockWriter, StagedFile};
 use crate::output::{Sink, Target};
 use crate::text::compress::{Compression, Encoder};
 
@@ -177,6 +178,10 @@ pub fn not_one_file(target: &Target) -> Error {
 /// Bytes that go to the writing thread at once, and how many of them may wait.
 const PIECE_BYTES: usize = 256 << 10;
 const PIECES_MAX: usize = 4;
+const PIECES: &str = "pieces of the output";
+const COMPRESSOR: &str = "compressor";
+/// Those that wait, that which is being made, and that which is being written.
+const PIECES_RESERVED_BYTES: u64 = ((PIECES_MAX + 2) * PIECE_BYTES) as u64;
 
 #[derive(Debug)]
 enum Message {
@@ -229,6 +234,34 @@ pub struct Pending {
     thread: Option<(SyncSender<Message>, JoinHandle<Result<()>>)>,
 }
 
+/// What an output reserves beside the engine's own plan, where another thread does the writing; nothing
+/// where the engine writes it itself.
+pub fn ledger(target: &Target, dress: &Dress) -> Option<Ledger> {
+    let pieces = Ledger::new("output").always(PIECES, PIECES_RESERVED_BYTES);
+    match target {
+        // The engine's files of lines have nothing in front.
+        Target::File(path) => {
+            let compression = Compression::of(path);
+            let is_plain = compression.is_none() && !dress.is_framed && dress.header.is_empty();
+            let compressor_bytes = compression.map_or(0, Compression::writer_bytes);
+            let ledger = BlockWriter::on(pieces).always(COMPRESSOR, compressor_bytes);
+            (!is_plain).then_some(ledger)
+        }
+        Target::Pipe(_) => dress.is_framed.then_some(pieces),
+        Target::Shards { .. } => None,
+    }
+}
+
+/// Takes what an output will reserve for as long as a plan is made that stands beside it.
+///
+/// # Errors
+/// Less is left.
+pub fn set_aside(job: &Job, target: &Target, dress: &Dress) -> Result<Option<Job>> {
+    ledger(target, dress)
+        .map(|ledger| job.under(&ledger))
+        .transpose()
+}
+
 /// An output for the engine. It writes plain files itself, which is fastest, and pipes too; for
 /// everything else a thread has a [`LineWriter`]. `pipe` opens the named pipe, or standard output.
 ///
@@ -242,29 +275,29 @@ pub fn open(
     pipe: impl FnOnce(Option<&Path>) -> Result<Sink>,
 ) -> Result<(SortOutput, Pending)> {
     let itself = |output| Ok((output, Pending::default()));
-    match target {
-        // The engine's files of lines have nothing in front.
-        Target::File(path)
-            if Compression::of(path).is_none() && !dress.is_framed && dress.header.is_empty() =>
-        {
+    // What the writing thread will hold is taken now, before the engine plans with what is left.
+    let set_aside = set_aside(job, target, dress)?;
+    let job = match (set_aside, target) {
+        (Some(job), _) => job,
+        (None, Target::File(path)) => {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             return itself(SortOutput::File { path, header: None });
         }
-        Target::Pipe(path) if !dress.is_framed => {
+        (None, Target::Pipe(path)) => {
             let mut sink = pipe(path.as_deref())?;
             let written = sink.write_all(&dress.header);
             written.map_err(|error| Error::io(WRITE, &error).path(target.name()))?;
             return itself(SortOutput::Pipe(Mutex::new(sink)));
         }
-        _ => {}
-    }
+        (None, Target::Shards { .. }) => return Err(not_one_file(target)),
+    };
     let (sender, receiver) = sync_channel(PIECES_MAX);
     let place = match target {
         Target::Pipe(path) => Place::Pipe(pipe(path.as_deref())?),
         Target::File(path) => Place::File(path.clone()),
         Target::Shards { .. } => return Err(not_one_file(target)),
     };
-    let (job, dress) = (job.clone(), dress.clone());
+    let dress = dress.clone();
     let thread = spawn("outcore-write", move || {
         let mut writer = match place {
             Place::Pipe(sink) => LineWriter::to_pipe(sink, &dress)?,

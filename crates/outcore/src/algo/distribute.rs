@@ -21,6 +21,7 @@ use super::cut::Cut;
 use super::elements::Elements;
 use super::intake::{Intake, Source};
 use super::kernel::Scatter;
+use super::plan::{INPUT, SPLIT_SEGMENTS};
 use super::shared::Shared;
 use super::spill::{SPILL_TOKENS, Spill, SpillSizes, place_bytes};
 use crate::drive::Op;
@@ -51,15 +52,13 @@ pub(crate) fn distribute<E: Elements>(
         Source::Blocks(blocks) => blocks.read_bytes_max(),
         Source::Segments { .. } => plan.segment_bytes,
     };
-    let reads = match source {
-        Source::Blocks(_) => plan.reads_in_flight,
-        Source::Segments { .. } => {
-            ((plan.read_block_bytes * plan.reads_in_flight) / read_bytes).max(2)
-        }
+    let (name, reads) = match source {
+        Source::Blocks(_) => (INPUT, plan.reads_in_flight),
+        Source::Segments { .. } => (SPLIT_SEGMENTS, plan.split_reads()),
     };
     let read_pool = Pool::new(
         &shared.job.budget,
-        "input blocks",
+        name,
         read_bytes,
         reads * plan.size.threads,
     )?;

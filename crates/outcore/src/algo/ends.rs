@@ -14,11 +14,22 @@ use super::sort::{SortInput, SortOutput};
 use crate::drive::Access;
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
+use crate::memory::{BLOCK_BYTES, Pool};
 use crate::stream::source::InputPart;
 use crate::units;
 use crate::volume::output::{Output, Room, ShardPlan, parent_of};
 use crate::volume::scratch::Scratch;
 use crate::volume::{ScratchDrive, Volume};
+
+/// Blocks on the borders of what is written, by name and number.
+pub(crate) const EDGES: &str = "edge blocks";
+const EDGE_BLOCKS: usize = 128;
+pub(crate) const EDGES_BYTES: u64 = (EDGE_BLOCKS * BLOCK_BYTES) as u64;
+
+/// The pool for blocks on the borders of what is written.
+pub(crate) fn edge_pool(job: &Job) -> Result<Pool> {
+    Pool::new(&job.budget, EDGES, BLOCK_BYTES, EDGE_BLOCKS)
+}
 
 /// Opens the files of an input of elements of `element_bytes`.
 pub(crate) fn open_inputs(

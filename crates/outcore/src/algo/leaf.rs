@@ -22,6 +22,7 @@ use super::elements::{Elements, as_keys_mut};
 use super::in_memory::{Entry, SortKeys, each_tie, sort_entries};
 use super::load::Load;
 use super::place::{Turns, dedup, gather, write_in_place, write_pipe};
+use super::plan::SORTING;
 use super::shared::Shared;
 use crate::error::{Error, Result};
 use crate::memory::{BLOCK_BYTES, Buf, Pool};
@@ -84,13 +85,13 @@ where
     let plan = shared.plan;
     let budget = &shared.job.budget;
     let space_bytes = plan.size.sort_space_bytes(plan.leaf_bytes_max) * plan.size.threads as u64;
-    let _space = budget.reserve("sort space", space_bytes)?;
+    let _space = budget.reserve(SORTING, space_bytes)?;
     let mut pools = Vec::new();
     for _ in 0..plan.size.threads {
-        let areas = Pool::new(budget, "buckets", plan.area_bytes(), plan.areas)?;
+        let areas = Pool::new(budget, SORTING, plan.area_bytes(), plan.areas)?;
         let chunks = match plan.chunks {
             0 => None,
-            count => Some(Pool::new(budget, "output chunks", plan.chunk_bytes, count)?),
+            count => Some(Pool::new(budget, SORTING, plan.chunk_bytes, count)?),
         };
         pools.push((areas, chunks));
     }

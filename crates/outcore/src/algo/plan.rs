@@ -15,15 +15,17 @@
 //! the memory (PALID, SPAA 2025, section 4: samplesort). Where nothing fits, the error names the
 //! least memory that would do.
 //!
-//! Memory of the first phase: input blocks in flight, one segment buffer a thread and bucket,
-//! segments being written. Of the second: areas in which buckets are loaded, sorted and written,
+//! Memory is what [`SortPlan::ledger`] names. In the first phase: input blocks in flight, one segment buffer a thread and bucket,
+//! segments being written. In the second: areas in which buckets are loaded, sorted and written,
 //! the sort's own space. What both leave over keeps whole buckets in memory (*resident*), which
 //! never go to scratch. Segment buffers that are part full at the end of a phase stay in memory.
 
 use std::fmt;
 
+use super::ends::{EDGES, EDGES_BYTES};
 use crate::error::{Error, Kind, Result};
-use crate::memory::BLOCK_BYTES;
+use crate::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
+use crate::stream::sample::SAMPLE;
 use crate::units;
 
 /// Most buckets of one distribution: beyond them every store misses the caches.
@@ -42,8 +44,15 @@ const SEGMENT_META_BYTES: u64 = 80;
 const SAMPLE_PLACES: u64 = 4;
 /// Bytes that a run of the input takes in memory.
 const PIECE_BYTES: u64 = 16;
-/// Set aside for edge blocks, samples' remains and small tables.
-const FIXED_BYTES: u64 = 3 << 20;
+/// Set aside for samples' remains and small tables.
+const FIXED_BYTES: u64 = 5 << 19;
+/// Reservations by name: buffers of the distribution, what it reads, what a bucket is split with, and
+/// what buckets are loaded, sorted and written in.
+pub(crate) const BUCKETS: &str = "buckets in memory";
+pub(crate) const INPUT: &str = "input blocks";
+pub(crate) const SPLIT_SAMPLE: &str = "a sample of a bucket";
+pub(crate) const SPLIT_SEGMENTS: &str = "segments to split";
+pub(crate) const SORTING: &str = "buckets that are sorted, and their output";
 /// Assumed where no measurement of the drives is at hand: bytes and requests a second a drive.
 const DRIVE_BYTES_PER_SECOND: f64 = 1.5e9;
 const DRIVE_REQUESTS_PER_SECOND: f64 = 60e3;
@@ -162,7 +171,7 @@ impl SortPlan {
     /// each short segment.
     pub fn area_bytes(&self) -> usize {
         let spare = (2 + 3 * self.size.threads) * BLOCK_BYTES;
-        self.segment_stride(self.leaf_bytes_max) + spare
+        (self.segment_stride(self.leaf_bytes_max) + spare).next_multiple_of(BLOCK_BYTES)
     }
 
     /// Bytes that `payload_bytes` of elements take in whole segments.
@@ -170,19 +179,11 @@ impl SortPlan {
         payload_bytes.div_ceil(self.segment_payload_bytes.max(1)) * self.segment_bytes
     }
 
-    fn first_phase_bytes(&self) -> u64 {
-        let reads = self.reads_in_flight * (self.read_block_bytes + 2 * BLOCK_BYTES);
-        (self.size.threads * reads) as u64
-    }
-
-    fn second_phase_bytes(&self) -> u64 {
+    /// Memory in which buckets are sorted.
+    fn sorting_bytes(&self) -> u64 {
         let areas = self.areas * self.area_bytes() + self.chunks * self.chunk_bytes;
         let space = self.size.sort_space_bytes(self.leaf_bytes_max);
         self.size.threads as u64 * (areas as u64 + space)
-    }
-
-    fn buffer_bytes(&self) -> u64 {
-        (self.slots_in_use() * self.segment_bytes) as u64
     }
 
     /// One buffer a bucket, those being written, and those with which a bucket that turned out
@@ -214,12 +215,48 @@ impl SortPlan {
         segments + ((leaves * stretches.min(blocks as f64)) as u64).min(records)
     }
 
-    /// Memory that is spoken for, without resident segments.
+    /// Segments that a thread reads at once where a bucket is split.
+    pub(crate) fn split_reads(&self) -> usize {
+        ((self.read_block_bytes * self.reads_in_flight) / self.segment_bytes).max(2)
+    }
+
+    /// All that the sort reserves.
+    pub fn ledger(&self) -> Ledger {
+        let memory_bytes = self.size.memory_bytes;
+        self.reservations().filled("sample", SAMPLE, memory_bytes)
+    }
+
+    fn reservations(&self) -> Ledger {
+        let threads = self.size.threads;
+        let segments_bytes = |count| Pool::total_bytes(self.segment_bytes, count);
+        let sample_bytes = self.sample_read_bytes.max(self.size.element_bytes);
+        let read_bytes = self.read_block_bytes + 2 * BLOCK_BYTES;
+        let reads_bytes = Pool::total_bytes(read_bytes, threads * self.reads_in_flight);
+        Ledger::new("sort")
+            .always(
+                "descriptions and small tables",
+                FIXED_BYTES + self.meta_bytes(),
+            )
+            .always(BUCKETS, segments_bytes(self.segment_slots()))
+            .during(
+                "sample",
+                SAMPLE,
+                block_ceil(sample_bytes as u64) + 2 * BLOCK_BYTES as u64,
+            )
+            .during("distribute", INPUT, reads_bytes)
+            .during("split", SPLIT_SAMPLE, segments_bytes(1))
+            .during(
+                "split",
+                SPLIT_SEGMENTS,
+                segments_bytes(threads * self.split_reads()),
+            )
+            .during("sort", EDGES, EDGES_BYTES)
+            .during("sort", SORTING, self.sorting_bytes())
+    }
+
+    /// The least of it: without what may stay in memory, before anything is filled up.
     fn needed_bytes(&self) -> u64 {
-        FIXED_BYTES
-            + self.meta_bytes()
-            + self.buffer_bytes()
-            + self.first_phase_bytes().max(self.second_phase_bytes())
+        self.reservations().bytes()
     }
 }
 
@@ -375,6 +412,17 @@ fn candidate(
         predicted_seconds: 0.0,
     };
     plan.is_sequential = PIECE_BYTES * plan.pieces(0) > size.memory_bytes / 64;
+    // Most of what is tried does not fit, whatever is given up below.
+    let least = SortPlan {
+        areas: 2,
+        chunks: plan.chunks.min(3),
+        writes_in_flight: 2,
+        reads_in_flight: 2,
+        ..plan.clone()
+    };
+    if least.needed_bytes() > size.memory_bytes {
+        return None;
+    }
     let wanted = plan.clone();
     shrink_to_fit(&mut plan);
     let spare_bytes = size.memory_bytes.checked_sub(plan.needed_bytes())?;
@@ -568,7 +616,7 @@ impl fmt::Display for SortPlan {
             self.areas,
             bytes(self.resident_segments * self.segment_bytes)
         )?;
-        write!(
+        writeln!(
             f,
             "  predicted: reads {}, writes {}, scratch {}, {:.1} s at {} a drive",
             units::bytes(self.predicted_read_bytes),
@@ -576,6 +624,7 @@ impl fmt::Display for SortPlan {
             units::bytes(self.scratch_bytes),
             self.predicted_seconds,
             units::rate(DRIVE_BYTES_PER_SECOND),
-        )
+        )?;
+        write!(f, "{}", self.ledger())
     }
 }

@@ -24,14 +24,14 @@ use super::cut::{Cut, KeyCut};
 use super::distribute::distribute;
 use super::elements::{Bare, Elements, Records};
 use super::ends::{
-    check_unchanged, interleave, make_scratch, open_inputs, scratch_drives, stage_output,
-    traffic_by_drive,
+    check_unchanged, edge_pool, interleave, make_scratch, open_inputs, scratch_drives,
+    stage_output, traffic_by_drive,
 };
 use super::in_memory::SortKeys;
 use super::intake::Source;
 use super::leaf::{self, Leaf, Leaves, Sink};
 use super::place::Turns;
-use super::plan::{SortPlan, SortSize, plan_sort};
+use super::plan::{BUCKETS, SortPlan, SortSize, plan_sort};
 use super::shared::{LazyScratch, Shared};
 use super::split::split_oversized;
 use crate::data::bare::{BareClass, BareOrder};
@@ -40,7 +40,7 @@ use crate::data::record::RecordFormat;
 use crate::drive::Access;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::memory::{BLOCK_BYTES, Pool};
+use crate::memory::Pool;
 use crate::stream::sample::{random, sample};
 use crate::stream::source::{Blocks, InputPart};
 use crate::stream::writer::Writer;
@@ -197,7 +197,7 @@ pub fn plan(
         element_bytes: format.record_bytes(),
         is_bare,
         is_ordered: options.stable && !is_bare,
-        memory_bytes: job.options.memory_bytes,
+        memory_bytes: job.budget.free_bytes(),
         threads: job.options.threads,
         drive_count: drive_count.max(1),
     })
@@ -275,10 +275,11 @@ where
         element_bytes,
         is_bare: elements.is_bare(),
         is_ordered: options.stable && !elements.is_bare(),
-        memory_bytes: job.options.memory_bytes,
+        memory_bytes: job.budget.free_bytes(),
         threads: job.options.threads,
         drive_count: volume.drives().len(),
     })?;
+    let job = &job.under(&plan.ledger())?;
     let scratch = LazyScratch::new(|| make_scratch(job, &volume, &drives, plan.scratch_bytes));
     if plan.levels > 0 {
         scratch.get()?;
@@ -295,7 +296,7 @@ where
         scratch: &scratch,
         elements,
         plan: &plan,
-        segment_pool: Pool::new(&job.budget, "buckets in memory", slot_bytes, slots)?,
+        segment_pool: Pool::new(&job.budget, BUCKETS, slot_bytes, slots)?,
         resident_credit: AtomicI64::new(plan.resident_segments as i64),
         run: random(job.options.seed, data_bytes),
         crew: Crew::new(job, plan.size.threads as u64),
@@ -458,8 +459,8 @@ where
     if let Some(staged) = staged.filter(|_| !options.unique) {
         interleave(&mut list, staged, |leaf| leaf.start * element_bytes);
     }
-    let edge_pool = Pool::new(&shared.job.budget, "edge blocks", BLOCK_BYTES, 128)?;
-    let writer = staged.map(|staged| Writer::new(staged, edge_pool));
+    let edges = edge_pool(shared.job)?;
+    let writer = staged.map(|staged| Writer::new(staged, edges));
     let sink = match (&writer, output) {
         (Some(writer), _) => Sink::Files(writer),
         (None, SortOutput::Pipe(pipe)) => Sink::Pipe(pipe),

@@ -15,7 +15,7 @@ use super::cut::{Cut, KeyCut};
 use super::distribute::distribute;
 use super::elements::Elements;
 use super::intake::Source;
-use super::plan::BUCKETS_MAX;
+use super::plan::{BUCKETS_MAX, SPLIT_SAMPLE};
 use super::shared::Shared;
 use crate::drive::Op;
 use crate::error::Result;
@@ -144,7 +144,12 @@ fn split_equal(bucket: Bucket, leaf_bytes_max: u64, element_bytes: u64) -> Vec<B
 fn sample_bucket<E: Elements>(shared: &Shared<'_, E>, bucket: &Bucket) -> Result<Vec<u8>> {
     let element_bytes = shared.elements.element_bytes();
     let chosen = bucket.segments.len().min(SPLIT_SAMPLE_SEGMENTS);
-    let pool = Pool::new(&shared.job.budget, "sample", shared.plan.segment_bytes, 1)?;
+    let pool = Pool::new(
+        &shared.job.budget,
+        SPLIT_SAMPLE,
+        shared.plan.segment_bytes,
+        1,
+    )?;
     let mut port = shared.volume.port()?;
     let sample_bytes =
         (shared.plan.size.memory_bytes / 64).clamp(256 << 10, SPLIT_SAMPLE_BYTES_MAX) as usize;

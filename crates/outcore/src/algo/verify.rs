@@ -23,7 +23,7 @@ use crate::data::record::RecordFormat;
 use crate::drive::{Access, Op};
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
-use crate::memory::{BLOCK_BYTES, Pool};
+use crate::memory::{BLOCK_BYTES, Ledger, Pool};
 use crate::stream::source::{Block, Blocks, InputPart};
 use crate::volume::{Port, Transfer, Volume};
 
@@ -31,6 +31,8 @@ use crate::volume::{Port, Transfer, Volume};
 const READ_BYTES_MAX: u64 = 1 << 20;
 /// Smallest read.
 const READ_BYTES_MIN: u64 = 16 << 10;
+/// The name under which blocks are reserved.
+const BLOCKS: &str = "blocks to check";
 /// Reads in flight a thread.
 const WINDOW: usize = 6;
 
@@ -64,8 +66,11 @@ pub fn verify(
     let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
     job.control.begin_phase("verify", data_bytes);
     let block_bytes = block_bytes(job, format.record_bytes())?;
-    let crew = Crew::new(job, data_bytes.div_ceil(block_bytes as u64));
     let blocks = Blocks::new(parts, format.record_bytes(), block_bytes);
+    let windows = WINDOW * job.options.threads.max(1);
+    let windows_bytes = Pool::total_bytes(blocks.read_bytes_max(), windows);
+    let job = &job.under(&Ledger::new("verify").always(BLOCKS, windows_bytes))?;
+    let crew = Crew::new(job, data_bytes.div_ceil(block_bytes as u64));
     let checked = Checked {
         template: Checker::new(format, options),
         stretches: Mutex::default(),
@@ -73,7 +78,7 @@ pub fn verify(
     };
     crew.run(|_| {
         let read_bytes = blocks.read_bytes_max();
-        let pool = Pool::new(&job.budget, "blocks to check", read_bytes, WINDOW)?;
+        let pool = Pool::new(&job.budget, BLOCKS, read_bytes, WINDOW)?;
         let mut worker = Worker {
             job,
             crew: &crew,
@@ -122,7 +127,7 @@ pub fn verify_stream(
     let started = Instant::now();
     job.control.begin_phase("verify", 0);
     let block_bytes = block_bytes(job, format.record_bytes())?;
-    let pool = Pool::new(&job.budget, "blocks to check", block_bytes, 1)?;
+    let pool = Pool::new(&job.budget, BLOCKS, block_bytes, 1)?;
     let mut block = pool.take().ok_or_else(no_buffer)?;
     let mut checker = Checker::new(format, options);
     let mut read_bytes = 0;
@@ -151,7 +156,7 @@ pub fn verify_stream(
 /// kept stay within half of the job's memory.
 fn block_bytes(job: &Job, record_bytes: usize) -> Result<usize> {
     let threads = job.options.threads.max(1) as u64;
-    let limit_bytes = job.budget.limit_bytes();
+    let limit_bytes = job.budget.free_bytes();
     let slot_bytes = limit_bytes / 2 / threads / WINDOW as u64;
     let least_bytes = READ_BYTES_MIN.max(record_bytes as u64) + 2 * BLOCK_BYTES as u64;
     if slot_bytes < least_bytes {

@@ -11,6 +11,8 @@ use crate::memory::{Budget, Pool, block_ceil, block_floor};
 use crate::stream::source::InputPart;
 use crate::volume::Volume;
 
+/// The name under which buffers are reserved.
+pub const SAMPLE: &str = "sample";
 /// Reads in flight while sampling.
 const WINDOW: usize = 128;
 
@@ -72,8 +74,9 @@ pub fn sample(
         ));
     }
     let slot_bytes = block_ceil(per_read * element) as usize + 2 * BLOCK_BYTES;
-    let slots = WINDOW.min(places.len().max(1));
-    let pool = Pool::new(budget, "sample", slot_bytes, slots)?;
+    let affordable = (budget.left_bytes(SAMPLE) / slot_bytes as u64).max(1) as usize;
+    let slots = WINDOW.min(affordable).min(places.len().max(1));
+    let pool = Pool::new(budget, SAMPLE, slot_bytes, slots)?;
     let mut port = volume.port()?;
     let mut gathered = Vec::new();
     let mut finished = Vec::new();

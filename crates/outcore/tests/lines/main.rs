@@ -10,6 +10,7 @@ mod support;
 
 mod faults;
 mod jobs;
+mod ledgers;
 mod properties;
 mod streams;
 mod texts;

@@ -10,6 +10,7 @@ mod support;
 mod conformance;
 mod faults;
 mod files;
+mod ledgers;
 mod plans;
 mod properties;
 mod shapes;

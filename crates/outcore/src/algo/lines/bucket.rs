@@ -8,6 +8,7 @@ use super::emit::COUNT_BYTES_MAX;
 use super::plan::{KEY_HEAD_BYTES, REF_BYTES};
 use super::table::FromTable;
 use crate::algo::bucket::{Home, Segment};
+use crate::memory::block_ceil;
 
 /// Segments, neighbours in their bucket, that hold one long line.
 #[derive(Debug, Clone, Copy)]
@@ -112,7 +113,9 @@ impl LineBucket {
         });
         let heads_bytes = KEY_HEAD_BYTES * self.counts.lines;
         Space {
-            area_bytes: stored.sum::<u64>() + self.counts.chain_bytes + self.table_bytes,
+            area_bytes: block_ceil(
+                stored.sum::<u64>() + self.counts.chain_bytes + self.table_bytes,
+            ),
             lines: self.counts.lines + self.table_lines,
             key_bytes: if has_keys && !self.is_equal {
                 self.counts.key_bytes + heads_bytes

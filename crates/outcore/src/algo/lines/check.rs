@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::files::{FileReader, FileSizes, LineFile};
+use super::files::{FileReader, FileSizes, INPUT, LineFile};
 use super::merge::{Rank, line_bytes_max};
 use super::{LineSortOptions, OnNoKey};
 use crate::algo::ends::{check_unchanged, open_inputs};
@@ -18,6 +18,7 @@ use crate::data::lines::LineOrder;
 use crate::drive::Access;
 use crate::error::Result;
 use crate::job::Job;
+use crate::memory::{BLOCK_BYTES, Ledger};
 use crate::volume::Volume;
 
 /// Most bytes of a line that are shown.
@@ -48,11 +49,17 @@ pub fn check_lines(
     let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
     let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
     job.control.begin_phase("check", data_bytes);
-    let block_bytes = ((job.options.memory_bytes / 16) as usize).clamp(64 << 10, 4 << 20);
+    let memory_bytes = job.budget.free_bytes();
     let sizes = FileSizes {
-        block_bytes,
-        line_bytes_max: line_bytes_max(job.options.memory_bytes, 1),
+        block_bytes: (memory_bytes as usize / 16 / BLOCK_BYTES * BLOCK_BYTES)
+            .clamp(64 << 10, 4 << 20),
+        line_bytes_max: line_bytes_max(memory_bytes, 1),
     };
+    let ledger = Ledger::new("check of lines")
+        .always(INPUT, sizes.pool_bytes(1))
+        .during("check", "lines and keys", 0)
+        .filled("check", "lines and keys", memory_bytes);
+    let job = &job.under(&ledger)?;
     let is_whole = order.is_whole_line();
     let rank = Rank::new(order);
     let (mut last, mut last_key) = (Vec::new(), Vec::new());

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::distribute::By;
-use super::plan::LinePlan;
+use super::plan::{LinePlan, SORTING};
 use super::{LineSortOptions, OnNoKey};
 use crate::algo::crew::Crew;
 use crate::algo::load::LoadFrom;
@@ -65,10 +65,9 @@ impl Context<'_> {
         self.options.unique || self.options.count
     }
 
-    /// Memory that nobody has.
-    pub(super) fn free_bytes(&self) -> u64 {
-        let budget = &self.job.budget;
-        budget.limit_bytes().saturating_sub(budget.used_bytes())
+    /// Memory in which buckets may be sorted now.
+    pub(super) fn sorting_bytes(&self) -> u64 {
+        self.job.budget.left_bytes(SORTING)
     }
 
     /// How a first distribution writes, keeping nothing in memory.

@@ -15,6 +15,7 @@ use memchr::memchr_iter;
 use super::bucket::{Chain, Counts, LineBucket};
 use super::context::Context;
 use super::cut::LineCut;
+use super::plan::{ACROSS, INPUT};
 use super::refs::Ref;
 use super::table::Table;
 use crate::algo::bucket::Out;
@@ -487,17 +488,9 @@ pub(super) fn distribute_input(
     let chunks = Chunks::new(context.parts.to_vec(), plan.chunk_of_input_bytes());
     let sizes = plan.region_sizes();
     let slots = sizes.slots() * plan.size.threads;
-    let pool = Pool::new(
-        &context.job.budget,
-        "input blocks",
-        sizes.slot_bytes(),
-        slots,
-    )?;
+    let pool = Pool::new(&context.job.budget, INPUT, sizes.slot_bytes(), slots)?;
     let line_bytes = 2 * (plan.size.threads * plan.line_bytes_max) as u64;
-    let _lines = context
-        .job
-        .budget
-        .reserve("lines across blocks", line_bytes)?;
+    let _lines = context.job.budget.reserve(ACROSS, line_bytes)?;
     let data_bytes = plan.size.data_bytes.max(1);
     let resident_bytes = (plan.resident_segments * plan.segment_bytes) as u128;
     let resident_below = match plan.levels {

@@ -15,11 +15,13 @@ use crate::data::lines::{LineOrder, NoKey};
 use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
-use crate::memory::{Buf, Pool, block_ceil, block_floor};
+use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use crate::stream::source::InputPart;
 use crate::units;
 use crate::volume::{Port, Transfer, Volume};
 
+/// The name under which blocks are reserved.
+pub(super) const INPUT: &str = "input blocks";
 /// Lines between looks for cancellation.
 const LINES_A_LOOK: u64 = 4096;
 
@@ -28,6 +30,23 @@ const LINES_A_LOOK: u64 = 4096;
 pub(super) struct FileSizes {
     pub(super) block_bytes: usize,
     pub(super) line_bytes_max: usize,
+}
+
+impl FileSizes {
+    /// Blocks of so many files.
+    fn slots(files: usize) -> usize {
+        2 * files.max(1)
+    }
+
+    /// Memory for them.
+    pub(super) fn pool_bytes(&self, files: usize) -> u64 {
+        Pool::total_bytes(self.block_bytes, Self::slots(files))
+    }
+
+    /// Length of an output buffer: a block, wherever it begins.
+    pub(super) fn chunk_bytes(&self) -> usize {
+        self.block_bytes + BLOCK_BYTES
+    }
 }
 
 /// The means by which files are read.
@@ -71,13 +90,13 @@ impl<'a> FileReader<'a> {
         sizes: FileSizes,
         files: usize,
     ) -> Result<Self> {
-        let slots = 2 * files.max(1);
+        let slots = FileSizes::slots(files);
         Ok(FileReader {
             job,
             volume,
             port: volume.port()?,
             sizes,
-            pool: Pool::new(&job.budget, "input blocks", sizes.block_bytes, slots)?,
+            pool: Pool::new(&job.budget, INPUT, sizes.block_bytes, slots)?,
             finished: Vec::new(),
             lines: 0,
         })

@@ -19,6 +19,7 @@ use super::arrange::{key_ref, sort_keys, to_line};
 use super::bucket::{LineBucket, Space};
 use super::context::Context;
 use super::emit::Gather;
+use super::plan::SORTING;
 use super::refs::{AnyTie, Ref, sort_refs};
 use super::table::Tables;
 use crate::algo::bucket::Piece as RunOfInput;
@@ -99,12 +100,12 @@ pub(super) fn run(
 ) -> Result<()> {
     let budget = &context.job.budget;
     let beside_bytes = sizes.space.beside_bytes() * threads as u64;
-    let _space = budget.reserve("sort space", beside_bytes)?;
+    let _space = budget.reserve(SORTING, beside_bytes)?;
     let area_bytes = (sizes.space.area_bytes as usize).max(BLOCK_BYTES);
     let mut pools = Vec::new();
     for _ in 0..threads {
-        let areas = Pool::new(budget, "buckets", area_bytes, sizes.areas)?;
-        let chunks = Pool::new(budget, "output chunks", sizes.chunk_bytes, sizes.chunks)?;
+        let areas = Pool::new(budget, SORTING, area_bytes, sizes.areas)?;
+        let chunks = Pool::new(budget, SORTING, sizes.chunk_bytes, sizes.chunks)?;
         pools.push((areas, chunks));
     }
     context.on_all_threads(|thread| {

@@ -12,11 +12,12 @@ use std::cmp::Ordering;
 use std::io::Write;
 use std::sync::{Arc, PoisonError};
 
-use super::files::{FileReader, FileSizes, LineFile};
+use super::files::{self, FileReader, FileSizes, LineFile};
 use super::sort::{check_output, write_header};
 use super::{LineSortOptions, LineSummary, OnNoKey};
 use crate::algo::ends::{
-    check_unchanged, open_inputs, scratch_drives, stage_output, traffic_by_drive,
+    EDGES, EDGES_BYTES, check_unchanged, edge_pool, open_inputs, scratch_drives, stage_output,
+    traffic_by_drive,
 };
 use crate::algo::leaf::Sink;
 use crate::algo::place::write_pipe;
@@ -25,7 +26,7 @@ use crate::data::lines::{LineOrder, LineTie};
 use crate::drive::Access;
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
-use crate::memory::{BLOCK_BYTES, Buf, Pool};
+use crate::memory::{BLOCK_BYTES, Buf, Ledger, Pool};
 use crate::stream::writer::Writer;
 use crate::units;
 use crate::volume::Volume;
@@ -38,6 +39,7 @@ const BLOCK_BYTES_MOST: usize = 4 << 20;
 const CHUNKS: usize = 4;
 /// Set aside for edge blocks and small tables.
 const FIXED_BYTES: u64 = 2 << 20;
+const OUTPUT: &str = "output chunks";
 
 /// The longest line where so many files are read at once.
 pub(super) fn line_bytes_max(memory_bytes: u64, files: usize) -> usize {
@@ -265,7 +267,9 @@ pub fn merge_lines(
     let volume = Volume::new(Arc::clone(&job.device), &drives)?;
     let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
     let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
-    let sizes = file_sizes(job.options.memory_bytes, parts.len())?;
+    let memory_bytes = job.budget.free_bytes();
+    let sizes = file_sizes(memory_bytes, parts.len())?;
+    let job = &job.under(&ledger(sizes, memory_bytes, parts.len()))?;
     // A file may lack its last terminator.
     let most_bytes = data_bytes + parts.len() as u64;
     let room = match options.unique {
@@ -275,8 +279,8 @@ pub fn merge_lines(
     let staged = stage_output(&volume, &output, options.replace, room, most_bytes, 1)?;
     phases.end("prepare");
     job.control.begin_phase("merge", data_bytes);
-    let edge_pool = Pool::new(&job.budget, "edge blocks", BLOCK_BYTES, 128)?;
-    let writer = staged.as_ref().map(|staged| Writer::new(staged, edge_pool));
+    let edges = edge_pool(job)?;
+    let writer = staged.as_ref().map(|staged| Writer::new(staged, edges));
     let sink = match (&writer, &output) {
         (Some(writer), _) => Sink::Files(writer),
         (None, SortOutput::Pipe(pipe)) => Sink::Pipe(pipe),
@@ -296,10 +300,9 @@ pub fn merge_lines(
         lines_in: 0,
         skipped: 0,
     };
-    let chunk_bytes = sizes.block_bytes + BLOCK_BYTES;
     let mut out = Out {
         sink,
-        chunks: Pool::new(&job.budget, "output chunks", chunk_bytes, CHUNKS)?,
+        chunks: Pool::new(&job.budget, OUTPUT, sizes.chunk_bytes(), CHUNKS)?,
         chunk: None,
         phase: 0,
         filled: 0,
@@ -345,6 +348,18 @@ pub fn merge_lines(
         phases: phases.ended,
         plan: None,
     })
+}
+
+/// What a merge of so many files reserves.
+fn ledger(sizes: FileSizes, memory_bytes: u64, files: usize) -> Ledger {
+    Ledger::new("merge of lines")
+        .always("small tables", FIXED_BYTES - EDGES_BYTES)
+        .always(EDGES, EDGES_BYTES)
+        .always(files::INPUT, sizes.pool_bytes(files))
+        .always(OUTPUT, Pool::total_bytes(sizes.chunk_bytes(), CHUNKS))
+        // What the files' lines and keys grow to.
+        .during("merge", "lines and keys", 0)
+        .filled("merge", "lines and keys", memory_bytes)
 }
 
 /// Blocks for so many files, half of the memory for all of them.

@@ -7,16 +7,18 @@
 //! as its buckets have to be distributed again; so does a bucket that turns out too large. Few distinct
 //! lines are counted in tables instead, and only what finds no place in them goes on.
 //!
-//! Memory of the first phase: input blocks in flight, the longest line that is being put together,
-//! one segment buffer a thread and bucket, segments being written, tables. Of the second: areas in
-//! which buckets are loaded, 32 bytes a line of references and their copy, keys, output chunks.
+//! Memory is what [`LinePlan::ledger`] names. In the first phase: input blocks in flight, the longest
+//! line that is being put together, one segment buffer a thread and bucket, segments being written,
+//! tables. In the second: areas in which buckets are loaded, 32 bytes a line of references and their
+//! copy, keys, output chunks.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::bucket::Space;
+use crate::algo::ends::{EDGES, EDGES_BYTES};
 use crate::error::{Error, Kind, Result};
-use crate::memory::BLOCK_BYTES;
+use crate::memory::{BLOCK_BYTES, Ledger, Pool};
 use crate::stream::regions::{LINE_BYTES_LIMIT, RegionSizes};
 use crate::units;
 
@@ -40,8 +42,20 @@ pub(crate) const REF_BYTES: u64 = 32;
 pub(crate) const KEY_HEAD_BYTES: u64 = 8;
 /// Bytes a segment's description takes in memory, with a piece of the input in each.
 const SEGMENT_META_BYTES: u64 = 96;
-/// Set aside for edge blocks, samples' remains and small tables.
-const FIXED_BYTES: u64 = 3 << 20;
+/// Set aside for samples' remains and small tables.
+const FIXED_BYTES: u64 = 5 << 19;
+/// A sample of keys that nothing shorter tells apart, at least.
+pub(super) const LONG_KEYS_BYTES_MIN: u64 = 256 << 10;
+/// Reservations by name: buffers of the distribution, what it reads, what a bucket is split with, and
+/// what buckets are loaded, sorted and written in.
+pub(super) const BUCKETS: &str = "buckets in memory";
+pub(super) const TABLES: &str = "tables of lines";
+pub(super) const INPUT: &str = "input blocks";
+pub(super) const ACROSS: &str = "lines across blocks";
+pub(super) const SPLIT_SAMPLE: &str = "a sample of a bucket";
+pub(super) const LONG_KEYS: &str = "a sample of long keys";
+pub(super) const SPLIT_SEGMENTS: &str = "segments to split";
+pub(super) const SORTING: &str = "buckets that are sorted, and their output";
 /// Assumed where no measurement of the drives is at hand: bytes and requests a second a drive.
 const DRIVE_BYTES_PER_SECOND: f64 = 1.5e9;
 const DRIVE_REQUESTS_PER_SECOND: f64 = 60e3;
@@ -63,8 +77,10 @@ pub struct LineSize {
     pub is_ordered: bool,
     /// Whether one line a key is written.
     pub is_unique: bool,
-    /// The memory cap.
+    /// The memory for it.
     pub memory_bytes: u64,
+    /// What the job holds beside it, out of the same cap.
+    pub held_bytes: u64,
     /// Threads.
     pub threads: usize,
     /// Drives that data go to.
@@ -142,7 +158,8 @@ impl LinePlan {
     /// Size of an area for a bucket that is loaded beside others.
     pub(super) fn area_bytes(&self) -> usize {
         let segments = self.leaf_bytes_max.div_ceil(self.segment_bytes);
-        self.leaf_bytes_max + (segments + 3 * self.size.threads + 2) * BLOCK_BYTES
+        let blocks = self.leaf_bytes_max.div_ceil(BLOCK_BYTES);
+        (blocks + segments + 3 * self.size.threads + 2) * BLOCK_BYTES
     }
 
     /// Memory for a bucket that is loaded beside others.
@@ -185,16 +202,8 @@ impl LinePlan {
         (self.size.data_bytes / streams.max(1) / self.segment_bytes as u64) as usize
     }
 
-    fn first_phase_bytes(&self) -> u64 {
-        let sizes = self.region_sizes();
-        let reads = sizes.slots() * sizes.slot_bytes();
-        // What is put together grows by doubling.
-        let threads = self.size.threads as u64;
-        threads * (reads as u64 + 2 * self.line_bytes_max as u64)
-    }
-
-    /// Memory of the second phase, which one large bucket may have for itself.
-    pub(super) fn second_phase_bytes(&self) -> u64 {
+    /// Memory in which buckets are sorted, all of which one large bucket may have for itself.
+    fn sorting_bytes(&self) -> u64 {
         let areas = self.areas * self.area_bytes() + self.chunks * self.chunk_bytes;
         let space = REF_BYTES * self.leaf_lines_max + self.leaf_key_bytes_max;
         self.size.threads as u64 * (areas as u64 + space)
@@ -212,22 +221,55 @@ impl LinePlan {
         }
     }
 
-    fn needed_bytes(&self) -> u64 {
+    /// The least of it, before anything is filled up.
+    fn ledger_bytes(&self) -> u64 {
+        self.reservations().bytes()
+    }
+
+    /// What is not in buffers: descriptions of segments and buckets, counts, small tables.
+    fn descriptions_bytes(&self) -> u64 {
         let segments = self.size.data_bytes / self.segment_bytes as u64 + 1;
         let pieces = match self.size.is_ordered {
             true => 16 * (16 * self.size.threads * self.bucket_count) as u64,
             false => 0,
         };
         let counts = 64 * (self.size.threads * self.bucket_count) as u64;
-        let tables = self.size.threads as u64 * self.table_bytes;
         FIXED_BYTES
             + segments * SEGMENT_META_BYTES
             + self.leaves_count() * BUCKET_META_BYTES
             + pieces
             + counts
-            + tables
-            + (self.slots_in_use() * self.segment_bytes) as u64
-            + self.first_phase_bytes().max(self.second_phase_bytes())
+    }
+
+    /// All that the sort reserves. What is left over when buckets are sorted may take larger ones.
+    pub fn ledger(&self) -> Ledger {
+        self.reservations()
+            .filled("split", LONG_KEYS, self.size.memory_bytes)
+            .filled("sort", SORTING, self.size.memory_bytes)
+    }
+
+    fn reservations(&self) -> Ledger {
+        let threads = self.size.threads as u64;
+        let sizes = self.region_sizes();
+        let reads = self.size.threads * sizes.slots();
+        // What is put together grows by doubling.
+        let across_bytes = 2 * threads * self.line_bytes_max as u64;
+        let segments_bytes = |count| Pool::total_bytes(self.segment_bytes, count);
+        Ledger::new("sort of lines")
+            .always("descriptions and small tables", self.descriptions_bytes())
+            .always(TABLES, threads * self.table_bytes)
+            .always(BUCKETS, segments_bytes(self.segment_slots()))
+            .during(
+                "distribute",
+                INPUT,
+                Pool::total_bytes(sizes.slot_bytes(), reads),
+            )
+            .during("distribute", ACROSS, across_bytes)
+            .during("split", SPLIT_SAMPLE, segments_bytes(1))
+            .during("split", SPLIT_SEGMENTS, segments_bytes(self.size.threads))
+            .during("split", LONG_KEYS, LONG_KEYS_BYTES_MIN)
+            .during("sort", EDGES, EDGES_BYTES)
+            .during("sort", SORTING, self.sorting_bytes())
     }
 }
 
@@ -245,28 +287,44 @@ pub fn plan_lines(size: LineSize) -> Result<LinePlan> {
     if let Some(plan) = plan_on_fewer(size) {
         return Ok(plan);
     }
-    let mut memory_bytes = size.memory_bytes.max(1 << 20).next_multiple_of(1 << 20);
-    let fits = |memory_bytes| {
-        plan_on_fewer(LineSize {
-            memory_bytes,
-            ..size
-        })
-        .is_some()
-    };
-    while !fits(memory_bytes) && memory_bytes < 1 << 40 {
-        memory_bytes += (memory_bytes / 16).next_multiple_of(1 << 20);
-    }
+    let memory_bytes = least_memory(size);
     let cause = format!(
         "{} of memory are too little for {} of lines of about {:.0} bytes",
-        units::bytes(size.memory_bytes),
+        units::bytes(size.memory_bytes + size.held_bytes),
         units::bytes(size.data_bytes),
         size.line_bytes,
     );
     let hint = format!(
         "allow at least --memory {}",
-        units::bytes_exact(memory_bytes)
+        units::bytes_exact((memory_bytes + size.held_bytes).next_multiple_of(1 << 20))
     );
     Err(Error::new(Kind::Memory, "plan the sort of lines", cause).hint(hint))
+}
+
+/// The least memory, in whole MiB, with which one thread can sort `size`.
+fn least_memory(size: LineSize) -> u64 {
+    const STEP_BYTES: u64 = 1 << 20;
+    let fits = |steps: u64| {
+        let size = LineSize {
+            memory_bytes: steps * STEP_BYTES,
+            threads: 1,
+            ..size
+        };
+        best_plan(size).is_some()
+    };
+    let mut too_few = size.memory_bytes / STEP_BYTES;
+    let mut enough = too_few.max(1) * 2;
+    while !fits(enough) && enough < 1 << 30 {
+        (too_few, enough) = (enough, 2 * enough);
+    }
+    while enough - too_few > 1 {
+        let middle = too_few + (enough - too_few) / 2;
+        match fits(middle) {
+            true => enough = middle,
+            false => too_few = middle,
+        }
+    }
+    enough * STEP_BYTES
 }
 
 fn plan_on_fewer(size: LineSize) -> Option<LinePlan> {
@@ -399,9 +457,21 @@ fn candidate(size: LineSize, choice: Choice) -> Option<LinePlan> {
     if plan.area_bytes() > (u32::MAX / 2) as usize {
         return None;
     }
+    // Most of what is tried does not fit, whatever is given up below.
+    let least = LinePlan {
+        areas: 2,
+        chunks: 2,
+        writes_in_flight: 4,
+        reads_in_flight: 2,
+        line_bytes_max: 32 << 10,
+        ..plan.clone()
+    };
+    if least.ledger_bytes() > size.memory_bytes {
+        return None;
+    }
     let wanted = (plan.areas, plan.reads_in_flight, plan.chunks);
     shrink_to_fit(&mut plan);
-    let spare_bytes = size.memory_bytes.checked_sub(plan.needed_bytes())?;
+    let spare_bytes = size.memory_bytes.checked_sub(plan.ledger_bytes())?;
     let segments = size.data_bytes / segment_bytes as u64 + plan.slots_in_use() as u64;
     let affordable = spare_bytes / segment_bytes as u64;
     if splits == 0 {
@@ -441,7 +511,7 @@ fn chunk_bytes(memory_bytes: u64) -> usize {
 /// Gives up windows step by step where the memory is too small for comfort.
 fn shrink_to_fit(plan: &mut LinePlan) {
     let memory_bytes = plan.size.memory_bytes;
-    let is_too_much = |plan: &LinePlan| plan.needed_bytes() > memory_bytes;
+    let is_too_much = |plan: &LinePlan| plan.ledger_bytes() > memory_bytes;
     while is_too_much(plan) && plan.areas > 2 {
         plan.areas -= 1;
     }
@@ -549,7 +619,7 @@ impl fmt::Display for LinePlan {
             self.areas,
             bytes(self.resident_segments * self.segment_bytes)
         )?;
-        write!(
+        writeln!(
             f,
             "  predicted: reads {}, writes {}, scratch {}, {:.1} s at {} a drive",
             units::bytes(self.predicted_read_bytes),
@@ -557,7 +627,8 @@ impl fmt::Display for LinePlan {
             units::bytes(self.scratch_bytes),
             self.predicted_seconds,
             units::rate(DRIVE_BYTES_PER_SECOND),
-        )
+        )?;
+        write!(f, "{}", self.ledger())
     }
 }
 
@@ -574,6 +645,7 @@ mod tests {
             is_ordered: false,
             is_unique: false,
             memory_bytes,
+            held_bytes: 0,
             threads: 2,
             drive_count: 1,
         }
@@ -594,9 +666,7 @@ mod tests {
                         ..size(data_bytes, memory_bytes)
                     };
                     let plan = plan_lines(size).unwrap();
-                    let held =
-                        plan.needed_bytes() + (plan.resident_segments * plan.segment_bytes) as u64;
-                    assert!(held <= memory_bytes, "{plan}");
+                    assert!(plan.ledger().bytes() <= memory_bytes, "{plan}");
                     let fits = data_bytes <= memory_bytes / 4;
                     assert!(plan.levels == 0 || !fits, "{plan}");
                 }

@@ -184,7 +184,8 @@ impl LineSample {
             },
             is_ordered: !is_whole && lines.order.tie() == LineTie::Position,
             is_unique,
-            memory_bytes: job.options.memory_bytes,
+            memory_bytes: job.budget.free_bytes(),
+            held_bytes: job.budget.used_bytes(),
             threads: job.options.threads,
             drive_count,
         }
@@ -241,7 +242,7 @@ fn sample_by_reads(
     }
     let mut sampled = LineSample::default();
     let share = Share::of(places.len(), KEY_BYTES_MAX);
-    let window = (job.options.memory_bytes / 8 / read_bytes as u64).max(1) as usize;
+    let window = (job.budget.free_bytes() / 8 / read_bytes as u64).max(1) as usize;
     let slots = WINDOW.min(window).min(places.len()).max(1);
     let pool = Pool::new(&job.budget, "sample", read_bytes, slots)?;
     let mut port = volume.port()?;

@@ -18,14 +18,15 @@ use super::context::Context;
 use super::cut::{CutSize, LineCut};
 use super::distribute::distribute_input;
 use super::leaf::{self, LeafSizes, LineLeaf, LineLeaves};
-use super::plan::{LineSize, plan_lines};
+use super::plan::{BUCKETS, LineSize, TABLES, plan_lines};
 use super::sample::{LineSample, Lines, Wanted, sample_input};
 use super::split::split_oversized;
 use super::table::{Tables, sort_tables};
 use super::{LineSortOptions, LineSummary};
 use crate::algo::crew::Crew;
 use crate::algo::ends::{
-    check_unchanged, make_scratch, open_inputs, scratch_drives, stage_output, traffic_by_drive,
+    check_unchanged, edge_pool, make_scratch, open_inputs, scratch_drives, stage_output,
+    traffic_by_drive,
 };
 use crate::algo::leaf::Sink;
 use crate::algo::place::Turns;
@@ -35,7 +36,7 @@ use crate::data::lines::LineOrder;
 use crate::drive::Access;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::memory::{BLOCK_BYTES, Pool};
+use crate::memory::Pool;
 use crate::stream::sample::random;
 use crate::stream::source::InputPart;
 use crate::stream::writer::Writer;
@@ -80,6 +81,7 @@ pub fn sort_lines(
     let is_unique = options.unique || options.count;
     let drive_count = volume.drives().len();
     let plan = plan_lines(sample.size(job, lines, data_bytes, is_unique, drive_count))?;
+    let job = &job.under(&plan.ledger())?;
     let scratch = LazyScratch::new(|| make_scratch(job, &volume, &drives, plan.scratch_bytes));
     if plan.scratch_bytes > 0 {
         scratch.get()?;
@@ -93,7 +95,7 @@ pub fn sort_lines(
         options,
         plan: &plan,
         parts: &parts,
-        segment_pool: Pool::new(&job.budget, "buckets in memory", slot_bytes, slots)?,
+        segment_pool: Pool::new(&job.budget, BUCKETS, slot_bytes, slots)?,
         resident_credit: AtomicI64::new(plan.resident_segments as i64),
         run: random(job.options.seed, data_bytes),
         crew: Crew::new(job, plan.size.threads as u64),
@@ -104,7 +106,7 @@ pub fn sort_lines(
     phases.end("sample");
     job.control.begin_phase("distribute", data_bytes);
     let table_bytes = plan.table_bytes * plan.size.threads as u64;
-    let _tables = job.budget.reserve("tables of lines", table_bytes)?;
+    let _tables = job.budget.reserve(TABLES, table_bytes)?;
     let (mut buckets, tables) = distribute_input(&context, &cut)?;
     check_unchanged(&volume, &parts, false)?;
     let tables = sort_tables(&context, tables)?;
@@ -268,8 +270,8 @@ fn sort_buckets(
     if let Some(scratch) = context.scratch.made() {
         scratch.seal();
     }
-    let edge_pool = Pool::new(&job.budget, "edge blocks", BLOCK_BYTES, 128)?;
-    let writer = staged.map(|staged| Writer::new(staged, edge_pool));
+    let edges = edge_pool(job)?;
+    let writer = staged.map(|staged| Writer::new(staged, edges));
     let (sink, is_file) = match (&writer, output) {
         (Some(writer), _) => (Sink::Files(writer), true),
         (None, SortOutput::Pipe(pipe)) => (Sink::Pipe(pipe), false),
@@ -374,7 +376,6 @@ impl LeafChoice {
             largest.lines = largest.lines.max(space.lines);
             largest.key_bytes = largest.key_bytes.max(space.key_bytes);
         }
-        largest.area_bytes = largest.area_bytes.next_multiple_of(BLOCK_BYTES as u64);
         let mut sizes = LeafSizes {
             space: largest,
             areas: plan.areas,
@@ -382,7 +383,7 @@ impl LeafChoice {
             chunks: plan.chunks,
         };
         let is_enough = |sizes: &LeafSizes| {
-            sizes.bytes() * context.crew.threads() as u64 <= context.free_bytes()
+            sizes.bytes() * context.crew.threads() as u64 <= context.sorting_bytes()
                 && sizes.space.area_bytes <= u64::from(u32::MAX / 2)
                 && sizes.space.key_bytes <= u64::from(u32::MAX / 2)
         };

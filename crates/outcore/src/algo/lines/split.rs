@@ -13,7 +13,9 @@ use super::bucket::{LineBucket, Space};
 use super::context::Context;
 use super::cut::{CutSize, LineCut};
 use super::distribute::{By, Scatter, Scattered, join};
-use super::plan::{LinePlan, SPLIT_BUCKETS};
+use super::plan::{
+    LONG_KEYS, LONG_KEYS_BYTES_MIN, LinePlan, SPLIT_BUCKETS, SPLIT_SAMPLE, SPLIT_SEGMENTS,
+};
 use super::sample::{LineSample, Lines, Share};
 use super::table::Tables;
 use crate::algo::bucket::{Home, Piece, Segment, verify_segment};
@@ -29,7 +31,7 @@ const SAMPLE_SEGMENTS: usize = 64;
 /// Places in each from which on lines are taken.
 const SAMPLE_PLACES: usize = 4;
 /// Bytes of a key that are kept: keys of a bucket may begin with many that are the same.
-const KEY_BYTES_MAX: usize = 64 << 10;
+const KEY_BYTES_MAX: usize = LONG_KEYS_BYTES_MIN as usize / SAMPLE_SEGMENTS_MIN;
 /// What did not tell lines apart is made so many times (a power of two) longer.
 const KEY_GROWTH_BITS: u32 = 2;
 /// Segments that are looked at in any case.
@@ -81,10 +83,9 @@ pub(super) fn split_oversized(
 /// Whether a bucket can be sorted in the memory that is left.
 fn fits(context: &Context<'_>, space: &Space) -> bool {
     let chunks_bytes = 2 * context.plan.chunk_bytes as u64;
-    let edges_bytes = 1 << 20;
-    let needed = space.area_bytes + space.beside_bytes() + chunks_bytes + edges_bytes;
+    let needed = space.area_bytes + space.beside_bytes() + chunks_bytes;
     let offsets_max = u64::from(u32::MAX / 2);
-    needed <= context.free_bytes()
+    needed <= context.sorting_bytes()
         && space.area_bytes <= offsets_max
         && space.key_bytes <= offsets_max
 }
@@ -113,7 +114,7 @@ fn too_long(context: &Context<'_>, bucket: &LineBucket) -> Error {
         "{} lines that cannot be told apart further need {} of memory, {} are left",
         bucket.counts.lines,
         units::bytes(space.area_bytes + space.beside_bytes()),
-        units::bytes(context.free_bytes())
+        units::bytes(context.sorting_bytes())
     );
     Error::new(Kind::Memory, "sort lines", cause).hint("allow more --memory")
 }
@@ -203,7 +204,7 @@ fn split_by_position(context: &Context<'_>, items: Vec<Item>) -> Result<Vec<Line
 /// keys is kept, and the fewer are looked at.
 fn sample_items(context: &Context<'_>, items: &[Item], by: By, in_vain: u32) -> Result<LineSample> {
     let more_bits = (KEY_GROWTH_BITS * in_vain).min(usize::BITS / 4);
-    let room_bytes = context.free_bytes() as usize / 2;
+    let room_bytes = context.job.budget.left_bytes(LONG_KEYS) as usize / 2;
     let longest = room_bytes / SAMPLE_SEGMENTS_MIN;
     let key_bytes_max = (KEY_BYTES_MAX << more_bits).min(longest.max(KEY_BYTES_MAX));
     let (segments, places) = match in_vain {
@@ -216,8 +217,8 @@ fn sample_items(context: &Context<'_>, items: &[Item], by: By, in_vain: u32) -> 
         _ => chosen * key_bytes_max,
     };
     let budget = &context.job.budget;
-    let _keys = budget.reserve("a sample of long keys", keys_bytes as u64)?;
-    let pool = Pool::new(&context.job.budget, "sample", context.plan.segment_bytes, 1)?;
+    let _keys = budget.reserve(LONG_KEYS, keys_bytes as u64)?;
+    let pool = Pool::new(budget, SPLIT_SAMPLE, context.plan.segment_bytes, 1)?;
     let mut reader = ItemReader::new(context, pool)?;
     let mut sample = LineSample::default();
     let lines = Lines {
@@ -254,7 +255,7 @@ fn distribute_items(
     let threads = context.crew.threads();
     let pool = Pool::new(
         &context.job.budget,
-        "segments to split",
+        SPLIT_SEGMENTS,
         context.plan.segment_bytes,
         threads,
     )?;

@@ -60,7 +60,8 @@ impl Hold {
     /// As much room as `pass` has left, for items of `item_bytes`; nothing if nobody would use it.
     pub(crate) fn new(pass: &Pass<'_>, item_bytes: usize) -> Result<Option<Self>> {
         let slot_bytes = block_ceil(HOLD_BYTES.max(item_bytes as u64));
-        let slots = pass.sizes.spare_bytes / 8 * 7 / slot_bytes;
+        let spare_bytes = pass.sizes.spare_bytes.min(pass.job.budget.free_bytes());
+        let slots = spare_bytes / 8 * 7 / slot_bytes;
         let is_of_use = pass.pieces.is_in_order() && pass.pieces.lanes() > 1 && slots > 1;
         if !is_of_use {
             return Ok(None);

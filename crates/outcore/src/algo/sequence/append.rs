@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use super::ahead::{Hold, Lane};
 use super::batch::Yield;
-use super::pass::{Loaded, Pass, Reader, shield};
+use super::pass::{BESIDE, Loaded, Pass, RESULTS, Reader, shield};
 use super::pieces::Piece;
 use super::producer::{Emit, Produced, Producer};
 use crate::algo::sort::MakeHeader;
@@ -110,7 +110,7 @@ impl<'a> Appender<'a> {
             })
             .collect();
         let slots = outs.len() + pass.sizes.threads * CHUNKS_A_THREAD;
-        let chunks = Pool::new(&pass.job.budget, "chunks to write", chunk_bytes, slots)?;
+        let chunks = Pool::new(&pass.budget, BESIDE, chunk_bytes, slots)?;
         Ok(Self::new(pass, outs, Some(chunks)))
     }
 
@@ -466,12 +466,7 @@ pub(crate) fn run<P: Producer>(
     };
     pass.crew.run(|_| {
         let sizes = &pass.sizes;
-        let areas = Pool::new(
-            &pass.job.budget,
-            "areas for results",
-            sizes.area_bytes,
-            sizes.areas,
-        )?;
+        let areas = Pool::new(&pass.budget, RESULTS, sizes.area_bytes, sizes.areas)?;
         let mut worker = Worker {
             shared: &shared,
             reader: pass.reader()?,

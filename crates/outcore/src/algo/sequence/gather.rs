@@ -44,7 +44,7 @@ pub fn gather(
         .budget
         .reserve("gathered elements", result_bytes as u64)?;
     job.control.begin_phase("gather", result_bytes as u64);
-    let left_bytes = job.budget.limit_bytes() - job.budget.used_bytes();
+    let left_bytes = job.budget.free_bytes();
     let each_bytes = GatherPlan::memory_bytes(1) + (element_bytes + size_of::<usize>()) as u64;
     let chunk = (left_bytes / 4 * 3 / each_bytes) as usize;
     if chunk < CHUNK_MIN.min(positions.len()) {
@@ -83,7 +83,7 @@ fn gather_chunk(
     result: &mut [u8],
 ) -> Result<()> {
     let crew = Crew::new(job, plan.reads().div_ceil(64) as u64);
-    let left_bytes = job.budget.limit_bytes() - job.budget.used_bytes();
+    let left_bytes = job.budget.free_bytes();
     let share_bytes = left_bytes / crew.threads() as u64;
     let all = Mutex::new(Vec::new());
     crew.run(|_| {

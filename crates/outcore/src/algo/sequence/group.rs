@@ -23,7 +23,7 @@ use twox_hash::XxHash3_64;
 use super::append::Appender;
 use super::batch::{Leaf, Sequence, Yield};
 use super::gather::InMemory;
-use super::pass::{Demand, Loaded, Pass, PassPlan, PassSummary, shield};
+use super::pass::{BESIDE, Demand, Loaded, Pass, PassPlan, PassSummary, RESULTS, shield};
 use super::pieces::Lanes;
 use super::producer::{Emit, Producer, Typed};
 use super::write::{chunk_bytes, header_of, plan_of, produce};
@@ -297,7 +297,7 @@ fn hash(item: &[u8]) -> u64 {
 /// Memory of each table; the result is made from the shared one: as much again as that.
 fn share_bytes(job: &Job) -> u64 {
     let threads = job.options.threads.max(1) as u64;
-    job.budget.limit_bytes() / 2 / (threads + 3)
+    job.budget.free_bytes() / 2 / (threads + 3)
 }
 
 /// How [`group`] would go about it. Reads a sample, or nothing of an input that fits in any case.
@@ -345,7 +345,7 @@ fn sample_items<P: Producer>(job: &Job, producer: &P, few: u64) -> Result<Sample
         out_bytes: item_bytes,
         areas: 1,
         thread_bytes: producer.space_bytes() as u64,
-        fixed_bytes: job.budget.limit_bytes() / 8,
+        fixed_bytes: job.budget.free_bytes() / 8,
     };
     let leaves = producer.leaves();
     let position_bytes: u64 = leaves.iter().map(|leaf| leaf.element_bytes as u64).sum();
@@ -366,7 +366,7 @@ fn sample_items<P: Producer>(job: &Job, producer: &P, few: u64) -> Result<Sample
     pass.each_piece(
         || {
             let bytes = pass.sizes.area_bytes;
-            let area = Pool::new(&job.budget, "items", bytes, 1)?;
+            let area = Pool::new(&pass.budget, RESULTS, bytes, 1)?;
             Ok((producer.space(), area, Vec::new()))
         },
         |(space, pool, hashes), reader, loaded| {
@@ -430,7 +430,7 @@ fn by_hash<P: Producer>(
     };
     let pass = Pass::open(job, &producer.leaves(), Lanes::Drives, demand)?;
     let tables_bytes = share_bytes * (threads + 3);
-    let _tables = job.budget.reserve("tables of counts", tables_bytes)?;
+    let _tables = pass.budget.reserve(BESIDE, tables_bytes)?;
     job.control
         .begin_phase("count", pass.pieces.sources.data_bytes());
     let all = Mutex::new(Table::new(item_bytes, places));
@@ -446,7 +446,7 @@ fn by_hash<P: Producer>(
     pass.each_piece(
         || {
             let table = Table::new(item_bytes, places);
-            let area = Pool::new(&job.budget, "items", fill_bytes, 1)?;
+            let area = Pool::new(&pass.budget, RESULTS, fill_bytes, 1)?;
             Ok((table, producer.space(), area))
         },
         |(table, space, pool), reader, loaded| {
@@ -499,7 +499,7 @@ pub(super) fn make_dir(job: &Job, output: &SortOutput) -> Result<PrivateDir> {
 /// The same job for a next step, its memory unused.
 fn again(job: &Job) -> Job {
     Job {
-        budget: Budget::new(job.options.memory_bytes),
+        budget: Budget::new(job.budget.free_bytes()),
         ..job.clone()
     }
 }

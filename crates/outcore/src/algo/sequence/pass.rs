@@ -22,7 +22,7 @@ use crate::algo::ends::{became_shorter, check_unchanged, traffic_by_drive};
 use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
-use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
+use crate::memory::{BLOCK_BYTES, Budget, Buf, Ledger, Pool, block_ceil, block_floor};
 use crate::stream::writer::WRITE_TOKEN;
 use crate::units;
 use crate::volume::{Port, Transfer, Volume};
@@ -36,6 +36,17 @@ const WINDOW: usize = 6;
 const WINDOW_A_DRIVE: usize = 3;
 /// The least that a thread can work with.
 const WINDOW_MIN: usize = 2;
+
+/// Reservations of a pass by name: what it reads, areas for its results, and what its consumer keeps
+/// beside them.
+const INPUT: &str = "pieces to read";
+pub(crate) const RESULTS: &str = "areas for results";
+pub(crate) const BESIDE: &str = "what is kept beside the pieces";
+
+/// So many bytes, wherever they begin, in whole blocks.
+fn with_borders(bytes: u64) -> u64 {
+    block_ceil(bytes) + 2 * BLOCK_BYTES as u64
+}
 
 /// Calls the user's functions: a panic in them is their failure and not the engine's.
 pub(crate) fn shield<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
@@ -110,17 +121,9 @@ impl Geometry {
             threads,
             spare_bytes: 0,
         };
-        let needed = |sizes: &Geometry| {
-            let slots: u64 = leaf_bytes
-                .iter()
-                .map(|bytes| block_ceil(sizes.items * bytes) + 2 * BLOCK_BYTES as u64)
-                .sum();
-            let area_bytes =
-                block_ceil(sizes.items * demand.out_bytes as u64) + 2 * BLOCK_BYTES as u64;
-            let each = sizes.window as u64 * slots + sizes.areas as u64 * area_bytes;
-            (each + demand.thread_bytes) * threads as u64 + demand.fixed_bytes
-        };
-        let limit_bytes = job.budget.limit_bytes() / 8 * 7;
+        let needed = |sizes: &Geometry| sizes.ledger(sources, demand).bytes();
+        let free_bytes = job.budget.free_bytes();
+        let limit_bytes = free_bytes / 8 * 7;
         while needed(&sizes) > limit_bytes {
             if sizes.items > grain && sizes.items * position_bytes > PIECE_BYTES / 4 {
                 sizes.items = (sizes.items / 2).next_multiple_of(grain);
@@ -135,16 +138,28 @@ impl Geometry {
                 let cause = format!(
                     "{threads} threads need at least {} for this, {} are allowed",
                     units::bytes_exact(needed_bytes),
-                    units::bytes_exact(job.budget.limit_bytes())
+                    units::bytes_exact(free_bytes)
                 );
                 return Err(Error::new(Kind::Memory, "plan pass", cause)
                     .hint("allow more with --memory, or use fewer --threads"));
             }
         }
         sizes.spare_bytes = limit_bytes - needed(&sizes);
-        sizes.area_bytes =
-            (block_ceil(sizes.items * demand.out_bytes as u64) as usize) + 2 * BLOCK_BYTES;
+        sizes.area_bytes = with_borders(sizes.items * demand.out_bytes as u64) as usize;
         Ok(sizes)
+    }
+
+    /// What a pass reserves, on all threads together.
+    fn ledger(&self, sources: &Sources, demand: Demand) -> Ledger {
+        let leaves = sources.leaves.iter();
+        let leaves = leaves.filter(|leaf| leaf.element_bytes > 0);
+        let slots = leaves.map(|leaf| with_borders(self.items * leaf.element_bytes as u64));
+        let area_bytes = with_borders(self.items * demand.out_bytes as u64);
+        let threads = self.threads as u64;
+        Ledger::new("pass")
+            .always(INPUT, threads * self.window as u64 * slots.sum::<u64>())
+            .always(RESULTS, threads * self.areas as u64 * area_bytes)
+            .always(BESIDE, threads * demand.thread_bytes + demand.fixed_bytes)
     }
 }
 
@@ -231,6 +246,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) pieces: Pieces,
     pub(crate) sizes: Geometry,
     pub(crate) crew: Crew<'a>,
+    /// The memory of the pass: what its ledger names.
+    pub(crate) budget: Budget,
     started: Instant,
 }
 
@@ -272,6 +289,7 @@ impl<'a> Pass<'a> {
         let volume = Volume::new(Arc::clone(&job.device), &[])?;
         let sources = Sources::open(&volume, leaves, lanes)?;
         let mut sizes = Geometry::new(job, &sources, demand)?;
+        let budget = sizes.ledger(&sources, demand).open(&job.budget)?;
         let pieces = match sample {
             None => Pieces::new(sources, sizes.items),
             Some((pieces, positions)) => {
@@ -286,6 +304,7 @@ impl<'a> Pass<'a> {
             pieces,
             sizes,
             crew,
+            budget,
             started,
         })
     }
@@ -384,14 +403,8 @@ pub(crate) struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(pass: &'a Pass<'a>) -> Result<Self> {
         let pool = |bytes: usize| {
-            let slot_bytes = block_ceil(pass.sizes.items * bytes as u64) as usize + 2 * BLOCK_BYTES;
-            let pool = Pool::new(
-                &pass.job.budget,
-                "pieces to read",
-                slot_bytes,
-                pass.sizes.window,
-            );
-            pool.map(Some)
+            let slot_bytes = with_borders(pass.sizes.items * bytes as u64) as usize;
+            Pool::new(&pass.budget, INPUT, slot_bytes, pass.sizes.window).map(Some)
         };
         let pools = pass.pieces.sources.leaves.iter();
         let pools = pools.map(|leaf| match leaf.element_bytes {

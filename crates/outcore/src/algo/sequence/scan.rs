@@ -131,6 +131,6 @@ fn is_faster_read_twice(job: &Job, leaves: &[Leaf]) -> Result<bool> {
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let sources = Sources::open(&volume, leaves, Lanes::Drives)?;
     let data_bytes = sources.data_bytes();
-    let is_held = data_bytes <= job.budget.limit_bytes() / 2;
+    let is_held = data_bytes <= job.budget.free_bytes() / 2;
     Ok(!is_held && 2 * sources.fullest_drive_bytes() < data_bytes)
 }

@@ -205,7 +205,7 @@ where
     /// How many of `k` items to select in one pass, with `held_bytes` of memory for others.
     fn chunk(&self, k: u64, held_bytes: u64) -> u64 {
         let threads = self.job.options.threads.max(1) as u64;
-        let free_bytes = (self.job.budget.limit_bytes() / 4 * 3).saturating_sub(held_bytes);
+        let free_bytes = (self.job.budget.free_bytes() / 4 * 3).saturating_sub(held_bytes);
         k.min(free_bytes / (2 * Self::KEPT_BYTES * (threads + 1)))
     }
 

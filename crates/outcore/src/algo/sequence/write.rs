@@ -14,7 +14,7 @@ use bytemuck::Pod;
 
 use super::append::{self, Appender, At, AtTurn, Placing, Run, areas_for};
 use super::batch::{Sequence, Yield};
-use super::pass::{Demand, Geometry, Pass, PassPlan, PassSummary, shield};
+use super::pass::{BESIDE, Demand, Geometry, Pass, PassPlan, PassSummary, RESULTS, shield};
 use super::pieces::{Lanes, Sources};
 use super::producer::{Emit, Producer, Typed};
 use crate::algo::ends::stage_output;
@@ -138,11 +138,11 @@ fn write_placed<P: Producer>(
     };
     job.control
         .begin_phase("write", pass.pieces.sources.data_bytes());
-    let edge_pool = Pool::new(&job.budget, "edge blocks", BLOCK_BYTES, EDGE_SLOTS)?;
+    let edge_pool = Pool::new(&pass.budget, BESIDE, BLOCK_BYTES, EDGE_SLOTS)?;
     let writer = Writer::new(&staged, edge_pool);
     let state = || {
         let (bytes, areas) = (pass.sizes.area_bytes, pass.sizes.areas);
-        let pool = Pool::new(&job.budget, "areas for results", bytes, areas)?;
+        let pool = Pool::new(&pass.budget, RESULTS, bytes, areas)?;
         Ok((pool, producer.space()))
     };
     pass.each_piece(

@@ -33,8 +33,8 @@ use self::throw::{Bucket, split_oversized, throw_input};
 use self::tree::Tree;
 use super::crew::Crew;
 use super::ends::{
-    check_unchanged, interleave, make_scratch, open_inputs, scratch_drives, stage_output,
-    traffic_by_drive,
+    check_unchanged, edge_pool, interleave, make_scratch, open_inputs, scratch_drives,
+    stage_output, traffic_by_drive,
 };
 use super::load::LoadFrom;
 use super::shared::LazyScratch;
@@ -43,7 +43,7 @@ use super::spill::{SpillSizes, SpillTo};
 use crate::drive::Access;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::memory::{BLOCK_BYTES, Pool};
+use crate::memory::Pool;
 use crate::stream::regions::Chunks;
 use crate::stream::sample::random;
 use crate::stream::writer::Writer;
@@ -245,10 +245,12 @@ fn run<R: Records>(
     let plan = plan_shuffle(ShuffleSize {
         data_bytes,
         record_bytes,
-        memory_bytes: job.options.memory_bytes,
+        memory_bytes: job.budget.free_bytes(),
+        held_bytes: job.budget.used_bytes(),
         threads: job.options.threads,
         drive_count: volume.drives().len(),
     })?;
+    let job = &job.under(&plan.ledger())?;
     let scratch = LazyScratch::new(|| make_scratch(job, &volume, &drives, plan.scratch_bytes));
     if plan.distributions > 0 {
         scratch.get()?;
@@ -267,7 +269,7 @@ fn run<R: Records>(
             element_bytes as u64,
         ),
         records,
-        segment_pool: Pool::new(&job.budget, "buckets in memory", slot_bytes, slots)?,
+        segment_pool: Pool::new(&job.budget, plan::BUCKETS, slot_bytes, slots)?,
         resident_credit: AtomicI64::new(plan.resident_segments as i64),
         run: random(job.options.seed, data_bytes),
         crew: Crew::new(job, plan.size.threads as u64),
@@ -335,8 +337,8 @@ fn write_buckets<R: Records>(
     if let Some(staged) = staged {
         interleave(&mut leaves, staged, |leaf| leaf.start_bytes);
     }
-    let edge_pool = Pool::new(&shared.job.budget, "edge blocks", BLOCK_BYTES, 128)?;
-    let writer = staged.map(|staged| Writer::new(staged, edge_pool));
+    let edges = edge_pool(shared.job)?;
+    let writer = staged.map(|staged| Writer::new(staged, edges));
     let sink = match (&writer, output) {
         (Some(writer), _) => Sink::Files(writer),
         (None, SortOutput::Pipe(pipe)) => Sink::Pipe(pipe),

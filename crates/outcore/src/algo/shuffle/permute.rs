@@ -19,15 +19,17 @@ use std::sync::{Mutex, PoisonError};
 use bytemuck::Pod;
 
 use super::Shared;
+use super::plan::{PERMUTING, PLACES};
 use super::records::Records;
-use super::throw::{Bucket, chunk_and_number};
+use super::throw::{Bucket, REST, chunk_and_number};
 use super::tree::{Walk, fan_out};
 use crate::algo::kernel::count_each;
 use crate::algo::load::Load;
 use crate::algo::place::{Turns, write_pipe};
 use crate::error::{Error, Kind, Result};
-use crate::memory::{Buf, Pool};
+use crate::memory::{Buf, Pool, block_ceil};
 use crate::stream::writer::{WRITE_TOKEN, Writer};
+use crate::units;
 use crate::volume::{Port, Transfer};
 
 /// Where the output goes.
@@ -127,9 +129,9 @@ pub(super) fn permute<R: Records>(
     let names_bytes = plan.places_bytes as usize;
     let mut pools = Vec::new();
     for _ in 0..threads {
-        let areas = Pool::new(budget, "buckets", plan.area_bytes(), plan.areas)?;
-        let chunks = Pool::new(budget, "output chunks", plan.chunk_bytes, plan.chunks)?;
-        let names = Pool::new(budget, "places of records", names_bytes, 1)?;
+        let areas = Pool::new(budget, PERMUTING, plan.area_bytes(), plan.areas)?;
+        let chunks = Pool::new(budget, PERMUTING, plan.chunk_bytes, plan.chunks)?;
+        let names = Pool::new(budget, PLACES, names_bytes, 1)?;
         pools.push((areas, chunks, names));
     }
     let leaves = Leaves {
@@ -229,6 +231,30 @@ impl<R: Records> Worker<'_, R> {
         self.emit(&loading, &area, &mut names)
     }
 
+    /// Memory for more records than were planned for, which a leaf of very short lines has; where
+    /// buckets wait for nothing else, it waits until other threads have given theirs back.
+    fn more_names(&self, names_bytes: usize) -> Result<Pool> {
+        let budget = &self.shared.job.budget;
+        let spare_bytes = self.shared.plan.spare_places_bytes();
+        let may_wait = matches!(self.leaves.sink, Sink::Files(_));
+        while block_ceil(names_bytes as u64) <= spare_bytes {
+            if let Some(pool) = Pool::try_new(budget, PLACES, names_bytes, 1)? {
+                return Ok(pool);
+            }
+            if !may_wait {
+                break;
+            }
+            self.shared.crew.check()?;
+            std::thread::sleep(REST);
+        }
+        let cause = format!(
+            "the lines of one bucket are so short that their places need {}, {} are left",
+            units::bytes(names_bytes as u64),
+            units::bytes(spare_bytes)
+        );
+        Err(Error::new(Kind::Memory, "permute lines", cause).hint("allow more --memory"))
+    }
+
     /// The places of all records of a bucket, leaf by leaf, those of a leaf in the order of the input.
     fn name(&self, bucket: &Bucket, runs: &[Run], area: &[u8]) -> Result<Names> {
         let (tree, records) = (self.shared.tree, self.shared.records);
@@ -236,10 +262,7 @@ impl<R: Records> Worker<'_, R> {
         let names_bytes = Names::bytes::<R::Place>(count);
         let buf = match names_bytes <= self.names.slot_bytes() {
             true => self.names.take(),
-            false => {
-                let budget = &self.shared.job.budget;
-                Pool::new(budget, "places of records", names_bytes, 1)?.take()
-            }
+            false => self.more_names(names_bytes)?.take(),
         };
         let levels = tree.levels - bucket.node.level;
         let mut ends = vec![0; fan_out(levels)];

@@ -13,14 +13,29 @@
 use std::fmt;
 
 use super::tree::{Tree, fan_out};
+use crate::algo::ends::{EDGES, EDGES_BYTES};
 use crate::error::{Error, Kind, Result};
-use crate::memory::BLOCK_BYTES;
+use crate::memory::{BLOCK_BYTES, Ledger, Pool};
+use crate::stream::regions::RegionSizes;
 use crate::units;
 
 /// Most levels of one distribution: beyond 4096 buckets every store misses the caches.
 const LEVELS_MAX: u32 = 3;
-/// Set aside for edge blocks and small tables.
-const FIXED_BYTES: u64 = 3 << 20;
+/// Set aside for small tables.
+const FIXED_BYTES: u64 = 5 << 19;
+/// Reads in flight when a bucket is thrown again, a thread; the least of them.
+const SPLIT_READS: usize = 8;
+const SPLIT_READS_MIN: usize = 2;
+/// Reservations by name: buffers of the distribution, what it reads and puts together, lines longer than
+/// a buffer on their way to scratch and back, buckets that are thrown again, and what buckets are
+/// loaded, permuted and written in.
+pub(super) const BUCKETS: &str = "buckets in memory";
+pub(super) const INPUT: &str = "input blocks";
+pub(super) const LONG_WRITTEN: &str = "long lines that are written";
+pub(super) const LONG_READ: &str = "long lines that are read back";
+pub(super) const SPLIT: &str = "buckets read back";
+pub(super) const PERMUTING: &str = "buckets that are permuted, and their output";
+pub(super) const PLACES: &str = "places of records";
 /// Bytes that a segment, and a piece of a chunk in one, take in memory.
 const SEGMENT_META_BYTES: u64 = 80;
 const PIECE_BYTES: u64 = 16;
@@ -47,8 +62,10 @@ pub struct ShuffleSize {
     pub data_bytes: u64,
     /// Length of a record; none for lines.
     pub record_bytes: Option<usize>,
-    /// The memory cap.
+    /// The memory for it.
     pub memory_bytes: u64,
+    /// What the job holds beside it, out of the same cap.
+    pub held_bytes: u64,
     /// Threads.
     pub threads: usize,
     /// Drives that data go to.
@@ -138,23 +155,33 @@ impl ShufflePlan {
     /// Length of an area: a bucket, and a block for each segment that is not full.
     pub(crate) fn area_bytes(&self) -> usize {
         let segments = self.bucket_bytes_max.div_ceil(self.segment_payload_bytes);
-        segments * self.segment_bytes + (2 + 3 * self.size.threads) * BLOCK_BYTES
+        let bytes = segments * self.segment_bytes + (2 + 3 * self.size.threads) * BLOCK_BYTES;
+        bytes.next_multiple_of(BLOCK_BYTES)
     }
 
-    fn read_bytes(&self) -> u64 {
-        let slots = self.lanes * self.reads_a_lane + 1;
-        (slots * (self.block_bytes + 3 * BLOCK_BYTES)) as u64
+    /// How the input is read.
+    pub(super) fn region_sizes(&self) -> RegionSizes {
+        RegionSizes {
+            block_bytes: self.block_bytes,
+            lanes: self.lanes,
+            reads_a_lane: self.reads_a_lane,
+            record_bytes_max: self.size.record_bytes.unwrap_or(self.line_bytes_max),
+        }
     }
 
-    fn needed_bytes(&self) -> u64 {
-        let threads = self.size.threads as u64;
+    /// Segments that a thread reads at once where a bucket is thrown again.
+    pub(super) fn split_reads(&self) -> usize {
+        match self.areas {
+            0..=2 => SPLIT_READS_MIN,
+            _ => SPLIT_READS,
+        }
+    }
+
+    /// What is not in buffers: descriptions of segments and of pieces of chunks in them, small tables.
+    fn descriptions_bytes(&self) -> u64 {
         let segments = self.size.data_bytes / self.segment_payload_bytes as u64 + 1;
-        let tree = Tree::new(
-            0,
-            0,
-            self.size.data_bytes,
-            self.size.record_bytes.unwrap_or(1) as u64,
-        );
+        let record_bytes = self.size.record_bytes.unwrap_or(1) as u64;
+        let tree = Tree::new(0, 0, self.size.data_bytes, record_bytes);
         let chunks = self.size.data_bytes.div_ceil(tree.chunk_bytes);
         let switches = match self.lanes {
             1 => chunks,
@@ -165,20 +192,71 @@ impl ShufflePlan {
             + switches
                 .saturating_mul(buckets)
                 .min(self.size.data_bytes / 8);
-        let walks = 16 * self.lanes as u64 * self.bucket_count() as u64;
-        let areas = self.areas * self.area_bytes() + self.chunks * self.chunk_bytes;
-        let first = self.read_bytes() + walks;
-        let second = areas as u64 + self.places_bytes;
-        let lines = match self.size.record_bytes {
-            Some(_) => 0,
-            None => 2 * (self.lanes * self.line_bytes_max) as u64,
+        FIXED_BYTES + SEGMENT_META_BYTES * segments + PIECE_BYTES * pieces
+    }
+
+    /// All that the shuffle reserves.
+    pub fn ledger(&self) -> Ledger {
+        let memory_bytes = self.size.memory_bytes;
+        self.reservations()
+            .filled("split", LONG_READ, memory_bytes)
+            .filled("permute", PLACES, memory_bytes)
+    }
+
+    fn reservations(&self) -> Ledger {
+        let threads = self.size.threads;
+        let sizes = self.region_sizes();
+        let walks = 16 * self.lanes * self.bucket_count() * threads;
+        // What is put together grows by doubling.
+        let (across, long) = match self.size.record_bytes {
+            Some(_) => (0, 0),
+            None => (
+                2 * self.lanes * self.line_bytes_max * threads,
+                Pool::total_bytes(self.line_bytes_max, threads),
+            ),
         };
-        let slots = (self.segment_slots() - self.resident_segments) as u64;
-        FIXED_BYTES
-            + SEGMENT_META_BYTES * segments
-            + PIECE_BYTES * pieces
-            + slots * self.segment_bytes as u64
-            + threads * (first.max(second) + lines)
+        let reads = Pool::total_bytes(sizes.slot_bytes(), sizes.slots() * threads);
+        let permuting = Pool::total_bytes(self.area_bytes(), self.areas * threads)
+            + Pool::total_bytes(self.chunk_bytes, self.chunks * threads);
+        Ledger::new("shuffle")
+            .always("descriptions and small tables", self.descriptions_bytes())
+            .always(
+                BUCKETS,
+                Pool::total_bytes(self.segment_bytes, self.segment_slots()),
+            )
+            .always(LONG_WRITTEN, long)
+            .during("distribute", INPUT, reads)
+            .during("distribute", "lines across blocks", across as u64)
+            .during("distribute", "where chunks have got to", walks as u64)
+            .during(
+                "split",
+                SPLIT,
+                Pool::total_bytes(self.segment_bytes, self.split_reads() * threads),
+            )
+            .during("split", LONG_READ, long)
+            .during("permute", EDGES, EDGES_BYTES)
+            .during("permute", PERMUTING, permuting)
+            .during(
+                "permute",
+                PLACES,
+                Pool::total_bytes(self.places_bytes as usize, threads),
+            )
+    }
+
+    /// Memory for the places of buckets that have more records than planned, all threads together.
+    pub(super) fn spare_places_bytes(&self) -> u64 {
+        let planned = self.reservations();
+        let name_bytes = |ledger: &Ledger| {
+            let lines = ledger.lines().iter();
+            let places = lines.filter(|line| line.name == PLACES);
+            places.map(|line| line.bytes).sum::<u64>()
+        };
+        name_bytes(&self.ledger()) - name_bytes(&planned)
+    }
+
+    /// The least of it, before anything is filled up.
+    fn needed_bytes(&self) -> u64 {
+        self.reservations().bytes()
     }
 }
 
@@ -208,9 +286,10 @@ pub fn plan_shuffle(size: ShuffleSize) -> Result<ShufflePlan> {
             );
         let cause = format!(
             "{} of memory are too little for {}",
-            units::bytes(size.memory_bytes),
+            units::bytes(size.memory_bytes + size.held_bytes),
             units::bytes(size.data_bytes),
         );
+        let enough = enough.map(|bytes| (bytes + size.held_bytes).next_multiple_of(1 << 20));
         let enough = enough.map_or_else(|| "more".to_string(), units::bytes_exact);
         Error::new(Kind::Memory, "plan shuffle", cause)
             .hint(format!("--memory {enough} are enough"))
@@ -401,7 +480,7 @@ impl fmt::Display for ShufflePlan {
             self.areas,
             bytes(self.resident_segments * self.segment_bytes)
         )?;
-        write!(
+        writeln!(
             f,
             "  predicted: reads {}, writes {}, scratch {}, {:.1} s at {} a drive",
             units::bytes(self.predicted_read_bytes),
@@ -409,7 +488,8 @@ impl fmt::Display for ShufflePlan {
             units::bytes(self.scratch_bytes),
             self.predicted_seconds,
             units::rate(DRIVE_BYTES_PER_SECOND),
-        )
+        )?;
+        write!(f, "{}", self.ledger())
     }
 }
 
@@ -434,12 +514,13 @@ mod tests {
                 data_bytes: 1 << data_shift,
                 record_bytes,
                 memory_bytes: 1 << memory_shift,
+                held_bytes: 0,
                 threads,
                 drive_count,
             };
             match plan_shuffle(size) {
                 Ok(plan) => {
-                    prop_assert!(plan.needed_bytes() <= size.memory_bytes);
+                    prop_assert!(plan.ledger().bytes() <= size.memory_bytes);
                     prop_assert!(plan.levels <= plan.tree_levels);
                 }
                 Err(error) => {
@@ -459,6 +540,7 @@ mod tests {
             data_bytes: 2 << 30,
             record_bytes: Some(8),
             memory_bytes: 512 << 20,
+            held_bytes: 0,
             threads: 2,
             drive_count: 1,
         };
@@ -480,6 +562,7 @@ mod tests {
                 data_bytes: 100 << 30,
                 record_bytes,
                 memory_bytes: 512 << 20,
+                held_bytes: 0,
                 threads: 2,
                 drive_count: 1,
             };

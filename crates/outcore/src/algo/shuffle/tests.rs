@@ -231,6 +231,7 @@ fn a_bucket_too_large_for_an_area_is_thrown_again() {
         plan_shuffle(ShuffleSize {
             data_bytes: files[0].len() as u64,
             record_bytes: Some(100),
+            held_bytes: 0,
             memory_bytes,
             threads: 1,
             drive_count: 2,

@@ -11,8 +11,10 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use super::Shared;
+use super::plan::{INPUT, LONG_READ, LONG_WRITTEN, SPLIT};
 use super::records::{Records, Stop};
 use super::tree::{Node, Walk, fan_out};
 use crate::algo::bucket::{Home, Out, Segment, verify_segment};
@@ -21,7 +23,7 @@ use crate::algo::spill::{SPILL_TOKENS, Spill, place_bytes};
 use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil};
-use crate::stream::regions::{Chunks, REGION_TOKENS, RegionReader, RegionSizes};
+use crate::stream::regions::{Chunks, REGION_TOKENS, RegionReader};
 use crate::volume::Port;
 
 /// Bits of a position below the number of the chunk: how many of the chunk's records came before, in
@@ -31,8 +33,8 @@ const NUMBER_BITS: u32 = 44;
 const OPEN_MAX: usize = 16;
 /// Lengths of first segments.
 const STAGGER_STEPS: usize = 16;
-/// Reads in flight when a bucket is thrown again.
-const SPLIT_READS: usize = 8;
+/// How long a thread rests that waits for memory which others will give back.
+pub(super) const REST: Duration = Duration::from_micros(200);
 
 /// A node's records.
 pub(super) struct Bucket {
@@ -80,15 +82,10 @@ pub(super) fn throw_input<R: Records>(
     chunks: &Chunks,
 ) -> Result<Vec<Bucket>> {
     let plan = shared.plan;
-    let sizes = RegionSizes {
-        block_bytes: plan.block_bytes,
-        lanes: plan.lanes,
-        reads_a_lane: plan.reads_a_lane,
-        record_bytes_max: plan.size.record_bytes.unwrap_or(plan.line_bytes_max),
-    };
+    let sizes = plan.region_sizes();
     let slots = sizes.slots() * plan.size.threads;
     let budget = &shared.job.budget;
-    let pool = Pool::new(budget, "input blocks", sizes.slot_bytes(), slots)?;
+    let pool = Pool::new(budget, INPUT, sizes.slot_bytes(), slots)?;
     let outs = shared.on_all_threads(|_| {
         let framing = shared.records.framing();
         let reader = RegionReader::new(chunks, framing, sizes, pool.clone());
@@ -346,13 +343,11 @@ impl<'a, R: Records> Thrower<'a, R> {
         }
         let len_bytes = block_ceil(record.len() as u64) as usize;
         let mut buf = loop {
-            match Pool::new(&self.shared.job.budget, "a long line", len_bytes, 1) {
-                Ok(pool) => break pool.take().ok_or_else(no_buffer)?,
-                // Others are being written.
-                Err(_) if self.port.in_flight() > 0 => self.poll(true)?,
-                Err(error) => return Err(error),
+            if let Some(buf) = self.long_buffer(LONG_WRITTEN, len_bytes)? {
+                break buf;
             }
-            self.shared.crew.check()?;
+            // Others are being written, by this thread or by others.
+            self.rest()?;
         };
         buf[..record.len()].copy_from_slice(record);
         let Some(open) = self.open.front_mut() else {
@@ -364,6 +359,20 @@ impl<'a, R: Records> Thrower<'a, R> {
         self.spill.out(bucket).note_piece(record.len(), position, 1);
         let what = (record.len(), 1);
         self.spill.store_away(&mut self.port, bucket, buf, what)
+    }
+
+    /// A buffer for a line that is longer than those of buckets, if there is room for it now.
+    fn long_buffer(&self, name: &str, len_bytes: usize) -> Result<Option<Buf>> {
+        let pool = Pool::try_new(&self.shared.job.budget, name, len_bytes, 1)?;
+        Ok(pool.and_then(|pool| pool.take()))
+    }
+
+    /// Lets transfers finish, here or on other threads.
+    fn rest(&mut self) -> Result<()> {
+        self.shared.crew.check()?;
+        self.poll(false)?;
+        std::thread::sleep(REST);
+        Ok(())
     }
 
     fn wait_for_writes(&mut self) -> Result<()> {
@@ -399,12 +408,18 @@ impl<'a, R: Records> Thrower<'a, R> {
         let plan = self.shared.plan;
         let slot_bytes = plan.segment_bytes;
         let budget = &self.shared.job.budget;
-        let pool = Pool::new(budget, "buckets read back", slot_bytes, SPLIT_READS)?;
+        let pool = Pool::new(budget, SPLIT, slot_bytes, plan.split_reads())?;
         let mut asked = 0;
         for (number, segment) in segments.iter().enumerate() {
-            while asked < segments.len() && asked < number + SPLIT_READS {
-                self.read_segment(asked, &segments[asked], &pool)?;
-                asked += 1;
+            while asked < segments.len() && asked < number + plan.split_reads() {
+                if self.read_segment(asked, &segments[asked], &pool)? {
+                    asked += 1;
+                } else if asked > number {
+                    break;
+                } else {
+                    // Other threads read long lines, and hold none while they wait for one.
+                    self.rest()?;
+                }
             }
             let buf = self.segment_bytes(number, segment)?;
             let bytes = match (&segment.home, &buf) {
@@ -432,20 +447,24 @@ impl<'a, R: Records> Thrower<'a, R> {
         Ok(())
     }
 
-    fn read_segment(&mut self, number: usize, segment: &Segment, pool: &Pool) -> Result<()> {
+    /// Asks for a segment; false if there is no room for it now.
+    fn read_segment(&mut self, number: usize, segment: &Segment, pool: &Pool) -> Result<bool> {
         let Home::Scratch { place, .. } = &segment.home else {
-            return Ok(());
+            return Ok(true);
         };
         let stored_bytes = segment.stored_bytes();
-        let mut buf = match stored_bytes > self.shared.plan.segment_bytes {
-            false => pool.take(),
-            true => Pool::new(&self.shared.job.budget, "a long line", stored_bytes, 1)?.take(),
+        let buf = match stored_bytes > self.shared.plan.segment_bytes {
+            false => Some(pool.take().ok_or_else(no_buffer)?),
+            true => self.long_buffer(LONG_READ, stored_bytes)?,
         };
-        let buf = buf.as_mut().ok_or_else(no_buffer)?.split_to(stored_bytes);
+        let Some(mut buf) = buf else {
+            return Ok(false);
+        };
+        let buf = buf.split_to(stored_bytes);
         let file = self.shared.scratch.get()?.file(*place);
         let at = place.offset_bytes;
         self.port.submit(file, Op::Read, at, buf, number as u64);
-        Ok(())
+        Ok(true)
     }
 
     /// Waits for a segment and verifies it; its place is free then.

@@ -343,7 +343,7 @@ impl Request<'_> {
             record_bytes: what.unit_bytes(),
             is_bare: what.records().is_some_and(|format| format.bare().is_some()),
             lines,
-            memory_bytes: job.options.memory_bytes,
+            memory_bytes: job.budget.free_bytes(),
             threads: job.options.threads,
             keeps_runs: self.options.keeps_runs && lines.is_none(),
             run_bytes: self.options.run_bytes,

@@ -15,7 +15,7 @@ use super::runs::{RunSet, Stretch};
 use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
 use crate::job::{Control, Job};
-use crate::memory::{BLOCK_BYTES, Budget, Buf, Pool};
+use crate::memory::{BLOCK_BYTES, Budget, Buf, Pool, block_ceil};
 use crate::units;
 use crate::volume::{Port, Transfer};
 
@@ -39,6 +39,9 @@ impl Piece {
         &mut self.buf[from..from + self.stretch.payload_bytes]
     }
 }
+
+/// The name under which pieces of runs are reserved.
+pub(super) const PIECES: &str = "pieces of runs";
 
 /// One thread's way to the blocks.
 pub(super) struct Fetcher {
@@ -109,8 +112,11 @@ impl Fetcher {
             false => self.pool.take(),
             true => {
                 let len_bytes = stretch.read_len_bytes;
-                let own = Pool::new(&self.budget, "a long line", len_bytes, 1);
-                own.ok()?.take()
+                if block_ceil(len_bytes as u64) > self.budget.left_bytes(PIECES) {
+                    return None;
+                }
+                let own = Pool::try_new(&self.budget, PIECES, len_bytes, 1);
+                own.ok()??.take()
             }
         }
     }

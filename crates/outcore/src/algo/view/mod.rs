@@ -49,7 +49,7 @@ pub use verify::ViewReport;
 
 pub(crate) use runs::LineRule;
 
-use fetch::{Fetcher, LONG_BLOCKS, slot_bytes};
+use fetch::{Fetcher, LONG_BLOCKS, PIECES, slot_bytes};
 use manifest::{Manifest, open_runs};
 use reader::MergeReader;
 use runs::RunSet;
@@ -208,8 +208,7 @@ impl SortedView {
     /// Memory for each of `readers` readers, so that all fit what the job has left.
     pub fn reader_bytes(&self, readers: usize) -> u64 {
         let budget = &self.job.budget;
-        let left_bytes = budget.limit_bytes().saturating_sub(budget.used_bytes());
-        left_bytes / 16 * 15 / readers.max(1) as u64
+        budget.free_bytes() / 16 * 15 / readers.max(1) as u64
     }
 
     /// A reader for the calling thread, with at most `memory_bytes` of buffers (see
@@ -218,7 +217,12 @@ impl SortedView {
     /// # Errors
     /// [`Kind::Memory`] if two blocks of each run do not fit.
     pub fn reader(&self, memory_bytes: u64) -> Result<ViewReader> {
-        let mut reader = self.reader_of_runs(memory_bytes)?;
+        self.reader_of(&self.job, memory_bytes)
+    }
+
+    /// The same with the memory of `job`.
+    fn reader_of(&self, job: &Job, memory_bytes: u64) -> Result<ViewReader> {
+        let mut reader = ViewReader::new(job, Arc::clone(&self.set), memory_bytes)?;
         reader.other_end = self.what().lines().and_then(LineType::other_end);
         Ok(reader)
     }
@@ -329,7 +333,7 @@ impl ViewReader {
         let fits = |blocks: &usize| slot_bytes(&set, *blocks) <= piece_bytes;
         let blocks = (1..=blocks).rev().find(fits).unwrap_or(1);
         let slot_bytes = slot_bytes(&set, blocks);
-        let pool = Pool::new(&job.budget, "pieces of runs", slot_bytes, slots)?;
+        let pool = Pool::new(&job.budget, PIECES, slot_bytes, slots)?;
         Ok(ViewReader {
             merge: MergeReader::new(&set),
             fetcher: Fetcher::new(job, Arc::clone(&set), pool)?,

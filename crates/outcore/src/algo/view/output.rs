@@ -14,21 +14,25 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use super::copy::write_error;
+use super::fetch::PIECES;
 use super::index::Indexer;
 use super::level::{Level, LevelRun};
+use super::plan::INDEX;
 use super::runs::Shape;
 use super::{SortedView, ViewReader};
 use crate::algo::crew::Crew;
-use crate::algo::ends::{stage_output, traffic_by_drive};
+use crate::algo::ends::{EDGES, EDGES_BYTES, edge_pool, stage_output, traffic_by_drive};
 use crate::algo::sort::SortOutput;
 use crate::drive::Op;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
+use crate::memory::{BLOCK_BYTES, Buf, Ledger, Pool, block_ceil, block_floor};
 use crate::stream::writer::Writer;
 use crate::volume::output::Room;
 use crate::volume::{Port, Transfer, Volume};
 
+/// The name under which buffers for merged records are reserved.
+const MERGED: &str = "merged records";
 /// Buffers of a writer, and their size if records are not longer.
 const BUFFERS: usize = 4;
 const BUFFER_BYTES: usize = 1 << 20;
@@ -117,9 +121,9 @@ impl SortedView {
             }
             (None, _) => {}
             (Some(staged), _) => {
-                let edge_pool = Pool::new(&self.job.budget, "edge blocks", BLOCK_BYTES, 128)?;
-                let writer = Writer::new(&staged, edge_pool);
-                self.write_parts(range, &writer)?;
+                let (job, threads) = self.merging(range.end - range.start)?;
+                let writer = Writer::new(&staged, edge_pool(&job)?);
+                self.write_parts(&job, threads, range, &writer)?;
                 let mut port = volume.port()?;
                 if let SortOutput::File {
                     header: Some(make), ..
@@ -145,27 +149,47 @@ impl SortedView {
         })
     }
 
+    /// Bytes of a buffer for merged records.
+    fn merged_bytes(&self) -> usize {
+        BUFFER_BYTES.max(self.unit_bytes()) + BLOCK_BYTES
+    }
+
+    /// The job with the memory of a merge of so many units into files, and its threads.
+    fn merging(&self, units: u64) -> Result<(Job, usize)> {
+        let buffers_bytes = Pool::total_bytes(self.merged_bytes(), BUFFERS);
+        let wanted = self.readers_beside(self.job.options.threads, buffers_bytes);
+        let threads = Crew::new(&self.job, (wanted as u64).min(units)).threads();
+        let ledger = Ledger::new("merge of a view")
+            .always(EDGES, EDGES_BYTES)
+            .always(MERGED, threads as u64 * buffers_bytes)
+            .during("merge", PIECES, 0)
+            .filled("merge", PIECES, self.job.budget.free_bytes());
+        Ok((self.job.under(&ledger)?, threads))
+    }
+
     /// Every thread merges a part of a range of units and writes it to its place.
-    fn write_parts(&self, range: Range<u64>, writer: &Writer) -> Result<()> {
+    fn write_parts(
+        &self,
+        job: &Job,
+        threads: usize,
+        range: Range<u64>,
+        writer: &Writer,
+    ) -> Result<()> {
         let unit_bytes = self.unit_bytes();
         let units = range.end - range.start;
-        let buffer_bytes = BUFFER_BYTES.max(unit_bytes) + BLOCK_BYTES;
-        let buffers_bytes = (BUFFERS * block_ceil(buffer_bytes as u64) as usize) as u64;
-        let wanted = self.readers_beside(self.job.options.threads, buffers_bytes);
-        let crew = Crew::new(&self.job, (wanted as u64).min(units));
-        let threads = crew.threads();
+        let buffer_bytes = self.merged_bytes();
+        let crew = Crew::new(job, threads as u64);
         let mut pools = Vec::with_capacity(threads);
         for _ in 0..threads {
-            let budget = &self.job.budget;
-            pools.push(Pool::new(budget, "merged records", buffer_bytes, BUFFERS)?);
+            pools.push(Pool::new(&job.budget, MERGED, buffer_bytes, BUFFERS)?);
         }
-        let memory_bytes = self.reader_bytes(threads);
+        let memory_bytes = job.budget.left_bytes(PIECES) / 16 * 15 / threads as u64;
         crew.run(|thread| {
             let border = |part: usize| {
                 let part = u128::from(units) * part as u128 / threads as u128;
                 range.start + part as u64
             };
-            let mut reader = self.reader(memory_bytes)?;
+            let mut reader = self.reader_of(job, memory_bytes)?;
             let mut port = self.set.volume.port()?;
             let (from, to) = (border(thread), border(thread + 1));
             reader.seek_units(from..to)?;
@@ -234,14 +258,21 @@ pub(super) fn merge_groups(job: &Job, level: &Level, next: &Level, group: usize)
     let blocks: u64 = next.runs.iter().map(|run| shape.blocks_of(run.units)).sum();
     // Those of the runs that are read, and those of the runs that are written.
     let index_bytes = 2 * shape.index_bytes(blocks + level.runs.len() as u64);
-    let _index = job.budget.reserve("indexes of runs", index_bytes)?;
-    let crew = Crew::new(job, groups as u64);
-    let threads = crew.threads();
     let chunk_bytes = chunk_bytes(shape, BUFFER_BYTES);
     let slot_bytes = chunk_bytes + BLOCK_BYTES;
-    let pool = Pool::new(&job.budget, "merged runs", slot_bytes, BUFFERS * threads)?;
-    let left_bytes = job.budget.limit_bytes() - job.budget.used_bytes();
-    let reader_bytes = left_bytes / 16 * 15 / threads as u64;
+    let threads = Crew::new(job, groups as u64).threads();
+    let buffers = BUFFERS * threads;
+    let memory_bytes = job.budget.free_bytes();
+    let ledger = Ledger::new("merge of runs")
+        .always(INDEX, index_bytes)
+        .always(MERGED, Pool::total_bytes(slot_bytes, buffers))
+        .during("merge", PIECES, 0)
+        .filled("merge", PIECES, memory_bytes);
+    let job = &job.under(&ledger)?;
+    let crew = Crew::new(job, groups as u64);
+    let _index = job.budget.reserve(INDEX, index_bytes)?;
+    let pool = Pool::new(&job.budget, MERGED, slot_bytes, buffers)?;
+    let reader_bytes = job.budget.left_bytes(PIECES) / 16 * 15 / threads as u64;
     let taken = AtomicUsize::new(0);
     crew.run(|_| {
         let mut port = next.volume.port()?;

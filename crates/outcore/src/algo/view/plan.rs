@@ -26,7 +26,7 @@ use crate::algo::sort::SortInput;
 use crate::drive::Access;
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
-use crate::memory::{BLOCK_BYTES, block_ceil};
+use crate::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
 use crate::units;
 use crate::volume::Volume;
 
@@ -46,6 +46,11 @@ const LINE_BUFFER_BYTES_MAX: u64 = 1 << 20;
 /// The longest line is so much of the memory, as in a sort of lines.
 const LINE_SHARE: u64 = 32;
 const LINE_BYTES_MIN: u64 = 64 << 10;
+/// Reservations by name.
+pub(super) const RUNS: &str = "runs";
+pub(super) const SPACE: &str = "sort space";
+pub(super) const INDEX: &str = "the view's index";
+pub(super) const LINES: &str = "sorted lines";
 /// References to lines beyond those that the mean length foretells.
 const LINES_SPARE: u64 = 1024;
 
@@ -117,7 +122,7 @@ pub fn size_of_lines(
         record_bytes: 1,
         is_bare: false,
         lines: Some(LineMeans::of(&sampled)),
-        memory_bytes: job.options.memory_bytes,
+        memory_bytes: job.budget.free_bytes(),
         threads: job.options.threads,
         keeps_runs: options.keeps_runs,
         run_bytes: options.run_bytes,
@@ -182,6 +187,24 @@ impl ViewSize {
 /// # Errors
 /// [`Kind::Memory`] if the memory is too little for records of that size.
 pub fn plan_view(size: ViewSize) -> Result<ViewPlan> {
+    plan_sized(size).map_err(|error| {
+        let more = std::iter::successors(Some(size.memory_bytes), |bytes| bytes.checked_mul(2));
+        let mut more = more.skip(1).take_while(|bytes| *bytes <= 1 << 50);
+        let enough = more.find(|&memory_bytes| {
+            plan_sized(ViewSize {
+                memory_bytes,
+                ..size
+            })
+            .is_ok()
+        });
+        match enough {
+            Some(bytes) => error.hint(format!("--memory {} are enough", units::bytes_exact(bytes))),
+            None => error,
+        }
+    })
+}
+
+fn plan_sized(size: ViewSize) -> Result<ViewPlan> {
     // The index of everything takes an eighth of the memory at most.
     let blocks_max = (size.memory_bytes / 8 / size.entry_bytes()).max(1);
     let least_bytes = (size.data_bytes / blocks_max).next_power_of_two();
@@ -218,14 +241,21 @@ fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> 
     };
     let buffers_bytes = match size.lines {
         Some(_) => {
-            threads * (LINE_BUFFERS * (size.line_buffer_bytes() + 2 * block_bytes as usize)) as u64
+            threads * (LINE_BUFFERS * size.line_buffer_bytes()) as u64
+                + threads * LINE_BUFFERS as u64 * (2 * block_bytes + 2 * BLOCK_BYTES as u64)
         }
         None => 0,
     };
-    let fixed_bytes = size.memory_bytes / 32 + index_bytes + kept_bytes + buffers_bytes;
-    let usable_bytes = size.memory_bytes.saturating_sub(fixed_bytes);
     let areas = threads + 2;
-    let space = |run_bytes: u64| size.sort_space_bytes(run_bytes);
+    // What the space takes, however short the run is.
+    let least_space_bytes = size.sort_space_bytes(0);
+    let space = |run_bytes: u64| size.sort_space_bytes(run_bytes) - least_space_bytes;
+    let fixed_bytes = size.memory_bytes / 32
+        + index_bytes
+        + kept_bytes
+        + buffers_bytes
+        + threads * least_space_bytes;
+    let usable_bytes = size.memory_bytes.saturating_sub(fixed_bytes);
     // Areas and sort space for bytes of a run: both grow with it in proportion.
     let mib_bytes = areas * (1 << 20) + threads * space(1 << 20).max(1);
     let mut area_bytes = u128::from(usable_bytes) * (1 << 20) / u128::from(mib_bytes);
@@ -234,11 +264,7 @@ fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> 
     let index_share = size.entry_bytes() * (area_bytes / block_bytes + 1);
     let room_bytes = area_bytes.saturating_sub(AREA_SLACK_BYTES + index_share);
     if room_bytes < record_bytes.max(AREA_BYTES_MIN) {
-        let cause = format!(
-            "{} are too little for records of {record_bytes} bytes",
-            units::bytes(size.memory_bytes)
-        );
-        return Err(Error::new(Kind::Memory, "plan view", cause).hint("allow more with --memory"));
+        return Err(too_little(&size));
     }
     let mut run_records = room_bytes / record_bytes;
     // Data that fit several areas are spread evenly, so that all threads have some.
@@ -253,7 +279,7 @@ fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> 
     let runs = records.div_ceil(run_records);
     let merges = merges(size, slot_bytes, runs)?;
     let moves = 1 + merges.len() as u64;
-    Ok(ViewPlan {
+    let plan = ViewPlan {
         size,
         block_records,
         sort_threads,
@@ -264,7 +290,22 @@ fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> 
         merges,
         predicted_read_bytes: moves * size.data_bytes,
         predicted_written_bytes: moves * (block_ceil(size.data_bytes) + index_bytes),
-    })
+    };
+    // Runs that are shorter than a block have an entry of the index each.
+    match plan.ledger().bytes() <= size.memory_bytes {
+        true => Ok(plan),
+        false => Err(too_little(&size)),
+    }
+}
+
+fn too_little(size: &ViewSize) -> Error {
+    let cause = format!(
+        "{} are too little for {} in records of {} bytes",
+        units::bytes(size.memory_bytes),
+        units::bytes(size.data_bytes),
+        size.record_bytes
+    );
+    Error::new(Kind::Memory, "plan view", cause).hint("allow more with --memory")
 }
 
 /// A slot for one block.
@@ -313,6 +354,36 @@ impl ViewPlan {
     pub(super) fn line_bytes_max(&self) -> u64 {
         let room_bytes = (self.area_bytes as u64).saturating_sub(AREA_SLACK_BYTES);
         self.size.line_bytes_max().min(room_bytes)
+    }
+
+    /// What the runs lie in, while they are sorted and as long as they are kept.
+    pub(super) fn runs_ledger(&self, areas: usize) -> Ledger {
+        Ledger::new("runs in memory").always(RUNS, Pool::total_bytes(self.area_bytes, areas))
+    }
+
+    /// What sorting runs reserves beside them: `index_bytes` of index, and buffers of `chunk_bytes` for
+    /// lines.
+    pub(super) fn sort_ledger(&self, index_bytes: u64, chunk_bytes: usize) -> Ledger {
+        let threads = self.sort_threads;
+        let space_bytes = threads as u64 * self.size.sort_space_bytes(self.run_bytes());
+        let lines_bytes = match self.size.lines {
+            Some(_) => Pool::total_bytes(chunk_bytes + BLOCK_BYTES, LINE_BUFFERS * threads),
+            None => 0,
+        };
+        Ledger::new("sort of runs")
+            .always(SPACE, space_bytes)
+            .always(INDEX, index_bytes)
+            .always(LINES, lines_bytes)
+    }
+
+    /// All that the sort of the view's runs reserves, about: how input files are cut into runs tells how
+    /// long the index is.
+    pub fn ledger(&self) -> Ledger {
+        let block_bytes = self.block_records * self.size.record_bytes as u64;
+        let blocks = self.runs * self.run_records.div_ceil(self.block_records);
+        let chunk_bytes = self.size.line_buffer_bytes().max(block_bytes as usize);
+        self.sort_ledger(blocks * self.size.entry_bytes(), chunk_bytes)
+            .always(RUNS, Pool::total_bytes(self.area_bytes, self.areas))
     }
 
     /// Bytes of a run, as first sorted.
@@ -372,13 +443,14 @@ impl fmt::Display for ViewPlan {
                     * size.entry_bytes()
             )
         )?;
-        write!(
+        writeln!(
             f,
             "  reads {}, writes {}; each full read of the view reads {} more",
             units::bytes(self.predicted_read_bytes),
             units::bytes(self.predicted_written_bytes),
             units::bytes(size.data_bytes)
-        )
+        )?;
+        write!(f, "{}", self.ledger())
     }
 }
 

@@ -16,7 +16,7 @@ use super::build::CutRun;
 use super::index::Indexer;
 use super::level::Level;
 use super::output::{RunWriter, chunk_bytes};
-use super::plan::{LINE_BUFFERS, ViewPlan};
+use super::plan::{INDEX, LINE_BUFFERS, LINES, RUNS, SPACE, ViewPlan};
 use super::runs::{LineRule, Shape};
 use super::sort_lines::{LineSpace, Passes, SpaceSizes};
 use super::sort_run::sort_run;
@@ -119,17 +119,22 @@ pub(super) fn sort_runs(
     plan: &ViewPlan,
     (level, keeps): (&mut Level, bool),
 ) -> Result<Vec<(u32, Buf)>> {
-    let crew = Crew::new(job, cuts.len().min(plan.sort_threads) as u64);
-    let threads = crew.threads() as u64;
-    let space_bytes = plan.size.sort_space_bytes(plan.run_bytes()) * threads;
-    let _space = job.budget.reserve("sort space", space_bytes)?;
+    let crew_size = cuts.len().min(plan.sort_threads) as u64;
     let blocks: u64 = cuts
         .iter()
         .map(|cut| level.shape.blocks_of(cut.units))
         .sum();
     let index_bytes = level.shape.index_bytes(blocks);
-    let _index = job.budget.reserve("the view's index", index_bytes)?;
-    let areas = plan.areas.min(cuts.len());
+    let areas = plan.areas.min(cuts.len()).max(1);
+    // Runs may stay in memory longer than all else.
+    let runs = plan.runs_ledger(areas).open(&job.budget)?;
+    let lines = LineSizes::of(plan, &level.shape);
+    let chunk_bytes = lines.map_or(0, |lines| lines.chunk_bytes);
+    let job = &job.under(&plan.sort_ledger(index_bytes, chunk_bytes))?;
+    let crew = Crew::new(job, crew_size);
+    let space_bytes = plan.size.sort_space_bytes(plan.run_bytes()) * crew.threads() as u64;
+    let _space = job.budget.reserve(SPACE, space_bytes)?;
+    let _index = job.budget.reserve(INDEX, index_bytes)?;
     let sorting = Sorting {
         job,
         crew,
@@ -137,16 +142,16 @@ pub(super) fn sort_runs(
         parts,
         cuts,
         level,
-        areas: Pool::new(&job.budget, "runs", plan.area_bytes, areas.max(1))?,
+        areas: Pool::new(&runs, RUNS, plan.area_bytes, areas)?,
         next: AtomicUsize::new(0),
         keeps,
-        lines: LineSizes::of(plan, &level.shape),
+        lines,
         kept: Mutex::default(),
     };
     sorting.crew.run(|_| {
         let buffers = sorting.lines.map(|lines| {
             let slot_bytes = lines.chunk_bytes + BLOCK_BYTES;
-            Pool::new(&job.budget, "sorted lines", slot_bytes, LINE_BUFFERS)
+            Pool::new(&job.budget, LINES, slot_bytes, LINE_BUFFERS)
         });
         let mut worker = Worker {
             sorting: &sorting,

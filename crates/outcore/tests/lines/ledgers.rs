@@ -1,0 +1,48 @@
+//! Runs of sorts of lines, shrunken, draw what their plans have named and no more.
+//!
+//! Contract: what is reserved beside the ledger fails an assertion in the engine, so that a right
+//! result says that plan and run agree ([`outcore::memory::Ledger`]).
+
+use outcore::data::lines::LineTie;
+
+use crate::jobs::{LineJob, TestOrder};
+use crate::support::is_long;
+use crate::texts::{TEXTS, text};
+
+#[test]
+fn every_text_is_sorted_within_its_ledger_whatever_the_memory_and_the_threads() {
+    let memories_mib: &[u64] = match is_long() {
+        true => &[0, 5, 6, 7, 8, 10, 12, 16, 24, 32, 48],
+        false => &[0, 7, 16],
+    };
+    let threads: &[usize] = if is_long() { &[1, 2, 3, 4, 8] } else { &[1, 3] };
+    let orders = [
+        TestOrder::Bytes { descending: false },
+        TestOrder::Length {
+            descending: true,
+            tie: LineTie::Position,
+        },
+        TestOrder::Length {
+            descending: false,
+            tie: LineTie::Bytes,
+        },
+    ];
+    let bytes = if is_long() { 3_000_000 } else { 400_000 };
+    let mut turn = 0;
+    for kind in TEXTS {
+        for &memory_mib in memories_mib {
+            for &threads in threads {
+                turn += 1;
+                let mut job = LineJob::of(orders[turn % orders.len()], text(kind, bytes, b'\n', 1));
+                job.memory_bytes = memory_mib << 20;
+                job.threads = threads;
+                job.drives = 1 + turn % 2;
+                job.to_pipe = turn.is_multiple_of(5);
+                job.options.unique = turn.is_multiple_of(3);
+                let summary = job.check();
+                let plan = summary.plan.unwrap();
+                assert!(plan.ledger().bytes() <= plan.size.memory_bytes, "{plan}");
+            }
+        }
+    }
+}

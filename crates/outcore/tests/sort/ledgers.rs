@@ -1,0 +1,244 @@
+//! Plan and run share one ledger: over kinds of data, jobs, memories, threads, sizes and drives.
+//!
+//! Contract: in arithmetic, every cell has a plan whose ledger fits the memory, or is refused with a
+//! memory that would do; more memory never refuses what less allowed. In runs on drives in memory,
+//! shrunken, every cell ends well or is refused by its plan: what a run reserves beside its ledger, and
+//! more than a line of it has, fails an assertion in the engine ([`outcore::memory::Ledger`]).
+//! `OUTCORE_TEST_LONG=1` makes both grids denser.
+
+use outcore::algo::lines::{LineSize, plan_lines};
+use outcore::algo::plan::{SortSize, plan_sort};
+use outcore::algo::shuffle::{ShuffleSize, plan_shuffle};
+use outcore::algo::view::{LineMeans, ViewSize, plan_view};
+use outcore::memory::Ledger;
+use outcore::{Kind, Result, units};
+
+use crate::support::is_long;
+
+/// A corner of the grid.
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    data_bytes: u64,
+    memory_bytes: u64,
+    threads: usize,
+    drive_count: usize,
+}
+
+const MEMORIES_MIB: [u64; 8] = [64, 72, 80, 96, 128, 256, 512, 1024];
+const SIZES: [u64; 8] = [
+    0,
+    1 << 20,
+    60 << 20,
+    300 << 20,
+    10_000_000_000_000,
+    1,
+    70 << 20,
+    7 << 30,
+];
+/// How many of the sizes, and which memories for sizes beside them, are tried every day.
+const FEW_SIZES: usize = 5;
+const FEW_MEMORIES_MIB: [u64; 3] = [64, 96, 512];
+
+/// Plans all cells of one kind of job; gives how many.
+fn sweep(kind: &str, plan: impl Fn(Cell) -> Result<Ledger>) -> usize {
+    let (threads, drives): (&[usize], &[usize]) = match is_long() {
+        true => (&[1, 2, 3, 4, 8, 16, 32, 64], &[1, 2, 8]),
+        false => (&[1, 3, 8, 64], &[1, 8]),
+    };
+    let (sizes, near): (&[u64], &[u64]) = match is_long() {
+        true => (&SIZES, &MEMORIES_MIB),
+        false => (&SIZES[..FEW_SIZES], &FEW_MEMORIES_MIB),
+    };
+    let mut cells = 0;
+    for &threads in threads {
+        for &drive_count in drives {
+            for &data_bytes in sizes {
+                let mut allowed = None;
+                for memory_bytes in MEMORIES_MIB.map(|mib| mib << 20) {
+                    let cell = Cell {
+                        data_bytes,
+                        memory_bytes,
+                        threads,
+                        drive_count,
+                    };
+                    cells += 1;
+                    if check(kind, cell, &plan) {
+                        allowed.get_or_insert(memory_bytes);
+                    } else {
+                        assert!(
+                            allowed.is_none(),
+                            "{kind}: {allowed:?} allowed what {cell:?} refuses"
+                        );
+                    }
+                }
+            }
+            for memory_bytes in near.iter().map(|mib| mib << 20) {
+                let near = [memory_bytes / 10 * 9, memory_bytes / 10 * 11];
+                for data_bytes in near
+                    .into_iter()
+                    .chain([4 * memory_bytes, 100 * memory_bytes])
+                {
+                    let cell = Cell {
+                        data_bytes,
+                        memory_bytes,
+                        threads,
+                        drive_count,
+                    };
+                    cells += 1;
+                    check(kind, cell, &plan);
+                }
+            }
+        }
+    }
+    cells
+}
+
+/// Whether a cell has a plan. What fits is within the memory; what does not names a memory that does.
+fn check(kind: &str, cell: Cell, plan: &impl Fn(Cell) -> Result<Ledger>) -> bool {
+    let error = match plan(cell) {
+        Ok(ledger) => {
+            let bytes = ledger.bytes();
+            assert!(bytes <= cell.memory_bytes, "{kind} {cell:?}: {ledger}");
+            return true;
+        }
+        Err(error) => error,
+    };
+    assert_eq!(error.kind(), Kind::Memory, "{kind} {cell:?}: {error}");
+    assert!(error.operation().starts_with("plan"), "{kind}: {error}");
+    let hint = error.next_step().unwrap_or_default().to_string();
+    let named = hint.split("--memory ").nth(1).and_then(|rest| {
+        let word = rest.split([' ', ',']).next()?;
+        units::parse_bytes(word).ok()
+    });
+    let memory_bytes = named.unwrap_or_else(|| panic!("{kind} {cell:?}: {error}"));
+    assert!(memory_bytes > cell.memory_bytes, "{kind} {cell:?}: {error}");
+    let enough = Cell {
+        memory_bytes,
+        ..cell
+    };
+    let ledger = plan(enough).unwrap_or_else(|again| panic!("{kind} {cell:?}: {error}: {again}"));
+    assert!(ledger.bytes() <= memory_bytes, "{kind} {cell:?}: {ledger}");
+    false
+}
+
+#[test]
+fn sorts_and_views_of_records_have_a_ledger_that_fits_or_name_the_memory() {
+    let mut cells = 0;
+    let kinds = [
+        (4, true),
+        (8, true),
+        (16, true),
+        (12, false),
+        (16, false),
+        (24, false),
+        (100, false),
+        (4096, false),
+    ];
+    for (element_bytes, is_bare) in kinds {
+        let whole = |bytes: u64| bytes.next_multiple_of(element_bytes as u64);
+        for is_ordered in [false, true] {
+            if is_ordered && is_bare {
+                continue;
+            }
+            let kind =
+                format!("sort of {element_bytes} bytes, bare {is_bare}, stable {is_ordered}");
+            cells += sweep(&kind, |cell| {
+                let size = SortSize {
+                    data_bytes: whole(cell.data_bytes),
+                    element_bytes,
+                    is_bare,
+                    is_ordered,
+                    memory_bytes: cell.memory_bytes,
+                    threads: cell.threads,
+                    drive_count: cell.drive_count,
+                };
+                plan_sort(size).map(|plan| plan.ledger())
+            });
+        }
+        for keeps_runs in [false, true] {
+            let kind = format!("view of {element_bytes} bytes, kept {keeps_runs}");
+            cells += sweep(&kind, |cell| {
+                let size = ViewSize {
+                    data_bytes: whole(cell.data_bytes),
+                    record_bytes: element_bytes,
+                    is_bare,
+                    lines: None,
+                    memory_bytes: cell.memory_bytes,
+                    threads: cell.threads,
+                    keeps_runs,
+                    run_bytes: None,
+                };
+                plan_view(size).map(|plan| plan.ledger())
+            });
+        }
+    }
+    println!("{cells} cells");
+}
+
+#[test]
+fn sorts_and_views_of_lines_have_a_ledger_that_fits_or_name_the_memory() {
+    let mut cells = 0;
+    for line_bytes in [1.0, 10.0, 100.0, 10_000.0] {
+        // Whole lines, or a key: columns of CSV and values of JSON are keys of lines.
+        for (key_bytes, is_ordered) in [(0.0, false), (9.0, true)] {
+            let counted = (key_bytes == 0.0).then_some(Some(1000));
+            for distinct in [None].into_iter().chain(counted) {
+                let kind = format!("lines of {line_bytes}, keys of {key_bytes}, {distinct:?}");
+                cells += sweep(&kind, |cell| {
+                    let size = LineSize {
+                        data_bytes: cell.data_bytes,
+                        line_bytes,
+                        key_bytes,
+                        distinct,
+                        is_ordered,
+                        is_unique: distinct.is_some(),
+                        memory_bytes: cell.memory_bytes,
+                        held_bytes: 0,
+                        threads: cell.threads,
+                        drive_count: cell.drive_count,
+                    };
+                    plan_lines(size).map(|plan| plan.ledger())
+                });
+            }
+            let kind = format!("view of lines of {line_bytes}, keys of {key_bytes}");
+            cells += sweep(&kind, |cell| {
+                let lines = LineMeans {
+                    line_bytes: line_bytes as u64,
+                    key_bytes: (key_bytes > 0.0).then_some(key_bytes as u64),
+                };
+                let size = ViewSize {
+                    data_bytes: cell.data_bytes,
+                    record_bytes: 1,
+                    is_bare: false,
+                    lines: Some(lines),
+                    memory_bytes: cell.memory_bytes,
+                    threads: cell.threads,
+                    keeps_runs: false,
+                    run_bytes: None,
+                };
+                plan_view(size).map(|plan| plan.ledger())
+            });
+        }
+    }
+    println!("{cells} cells");
+}
+
+#[test]
+fn shuffles_have_a_ledger_that_fits_or_name_the_memory() {
+    let mut cells = 0;
+    for record_bytes in [None, Some(4), Some(8), Some(12), Some(100), Some(4096)] {
+        cells += sweep(&format!("shuffle of {record_bytes:?}"), |cell| {
+            let whole = record_bytes.unwrap_or(1) as u64;
+            let size = ShuffleSize {
+                data_bytes: cell.data_bytes.next_multiple_of(whole),
+                record_bytes,
+                memory_bytes: cell.memory_bytes,
+                held_bytes: 0,
+                threads: cell.threads,
+                drive_count: cell.drive_count,
+            };
+            plan_shuffle(size).map(|plan| plan.ledger())
+        });
+    }
+    println!("{cells} cells");
+}
