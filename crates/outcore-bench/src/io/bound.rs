@@ -3,8 +3,8 @@
 //! Contract: pure but for [`Limits::measure`], which copies memory for a moment and reads the drives'
 //! links from /sys. The bound of a measurement is the first that fits: its threads ran nearly all the
 //! time (processor); the drives' links are nearly full (link); it moved most of what memory can be
-//! copied at (memory); half the requests in flight gave clearly less (queue); more or fewer in flight made no
-//! difference (the drives). A limit below the rate that was measured is none, and is never named: then the
+//! copied at (memory); half the requests in flight gave clearly less (queue); more in flight gave no more, or
+//! half of it as much (the drives). A limit below the rate that was measured is none, and is never named: then the
 //! next one is looked at, and at the end that none was found. The
 //! recommended setting is the one with the fewest threads, then bytes in flight, that reaches
 //! [`ENOUGH`] of the best that was seen.
@@ -203,8 +203,7 @@ fn bound_of(best: &Measured, like: &[&Measured], limits: &Limits) -> Bound {
     }
     let in_flight = |m: &Measured| m.shot.depth * m.shot.threads;
     let same_block = |m: &&&Measured| m.shot.block_bytes == best.shot.block_bytes;
-    let depths = || like.iter().filter(same_block).map(|m| in_flight(m));
-    let deepest = depths().max();
+    let deepest = like.iter().filter(same_block).map(|m| in_flight(m)).max();
     let shallower = like
         .iter()
         .filter(same_block)
@@ -213,8 +212,12 @@ fn bound_of(best: &Measured, like: &[&Measured], limits: &Limits) -> Bound {
     if deepest == Some(in_flight(best)) && before > 0.0 && before < ENOUGH * value(best) {
         return Bound::Queue;
     }
-    // Only what was tried with another number in flight is known not to depend on it.
-    match depths().any(|depth| depth != in_flight(best)) {
+    // The drives are known to be at their end only where more in flight was no better, or much less as good.
+    let bytes = |m: &Measured| u64::from(in_flight(m)) * m.shot.block_bytes;
+    let is_level = |m: &&Measured| {
+        bytes(m) > bytes(best) || (bytes(m) * 2 <= bytes(best) && value(m) >= ENOUGH * value(best))
+    };
+    match like.iter().any(is_level) {
         true => Bound::Drives,
         false => Bound::Unknown,
     }
