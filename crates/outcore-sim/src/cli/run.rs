@@ -355,11 +355,14 @@ fn print_summary(summary: &Summary) {
     }
     let total = &summary.total;
     let seconds = |ns: u64| ns as f64 / 1e9;
-    say!(
-        "IOPS and MB/s: what was completed in {:.6} s, until the last request; the last event was at {:.6} s",
-        seconds(total.rates_over_ns),
-        seconds(total.sim_end_ns)
-    );
+    let over = seconds(total.rates_over_ns);
+    match total.rates_over_ns == total.sim_end_ns {
+        true => say!("IOPS and MB/s: what was completed in {over:.6} s, until the last event"),
+        false => say!(
+            "IOPS and MB/s: what was completed in {over:.6} s, until the last request; the last event was at {:.6} s",
+            seconds(total.sim_end_ns)
+        ),
+    }
     say!("write amplification {:.3}", summary.write_amplification);
     say!("energy {:.3} J", summary.energy_joules);
     let time = &summary.breakdown;
