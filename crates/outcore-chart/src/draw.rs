@@ -14,7 +14,8 @@ use crate::{Chart, Series, Shape};
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 420.0;
-const LEFT: f64 = 78.0;
+/// Room for a tick such as `300 MB/s` beside the axis title.
+const LEFT: f64 = 92.0;
 const RIGHT: f64 = 30.0;
 const BOTTOM: f64 = 56.0;
 /// Baseline of the title.
@@ -338,6 +339,21 @@ mod tests {
             ],
             ..Chart::default()
         }
+    }
+
+    #[test]
+    fn the_title_of_the_axis_is_not_written_over_its_ticks() {
+        let mut chart = chart();
+        chart.y = Axis::new("rate", Unit::BytesPerS);
+        chart.series = vec![Series::new("one", vec![(1.0, 0.0), (2.0, 5.9e8)])];
+        let svg = chart.svg().unwrap();
+        assert!(svg.contains(">300 MB/s<"), "{svg}");
+        // A tick ends 8 before the axis; the title's letters stand on 16 and reach 4 below.
+        let ticks = svg.split("text-anchor=\"end\">").skip(1);
+        let longest = ticks
+            .map(|text| text.split('<').next().unwrap().len())
+            .max();
+        assert!(LEFT - 8.0 - longest.unwrap() as f64 * LETTER > 16.0 + 4.0);
     }
 
     #[test]

@@ -26,6 +26,18 @@ pub enum Compat {
     Mqsim,
 }
 
+/// What MQSim makes of the first normally distributed size of a flow. Its generator reads a variable that
+/// nobody has set: what memory held there decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MqsimNormal {
+    /// The mean: memory held a number that is far too small to matter, but not zero.
+    #[default]
+    Mean,
+    /// One that is drawn as all others are: memory held zero.
+    Drawn,
+}
+
 /// How the host reaches the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -450,6 +462,8 @@ pub struct DriveConfig {
     pub name: String,
     /// Whose quirks apply.
     pub compat: Compat,
+    /// The first of normally distributed sizes (`compat = "mqsim"` only).
+    pub mqsim_normal: MqsimNormal,
     /// Seed of the drive's own random choices.
     pub seed: i32,
     /// Fill the drive before the run (see `drive::fill`).

@@ -26,7 +26,7 @@ use outcore::drive::{
 };
 use outcore::error::{Error, Result};
 
-use crate::array::{Array, ArrayConfig, ArrayRequest, Finished, Placement, ReplayReport};
+use crate::array::{Array, ArrayConfig, ArrayRequest, Between, Finished, Placement, ReplayReport};
 use crate::drive::Op;
 use crate::fit::Fit;
 use crate::units::{NS, Ps};
@@ -159,9 +159,9 @@ impl SimDevice {
     /// A drive is stuck (see [`crate::drive::Drive::check_idle`]).
     pub fn report(&self) -> Result<ReplayReport> {
         let mut state = self.0.lock();
-        while state.advance(Ps::MAX)? {}
+        while !state.array.is_idle() && state.advance(Ps::MAX)? {}
         let end = state.array.now();
-        state.array.report(end, Vec::new())
+        state.array.report(end, Between::Computation, Vec::new())
     }
 }
 

@@ -12,7 +12,7 @@ use outcore::units::bytes as shown;
 
 use crate::config::{Compat, DriveConfig};
 use crate::drive::{Drive, Op};
-use crate::workload::{FlowConfig, ListItem, Origin};
+use crate::workload::{FlowConfig, ListItem, Origin, Synthetic};
 
 const OPERATION: &str = "fit workload to drive";
 const SECTOR_BYTES: u64 = 512;
@@ -104,11 +104,15 @@ pub(crate) fn lists<'a>(
     let mut fitted = Cow::Borrowed(flows);
     let mut said = Vec::new();
     for (at, flow) in flows.iter().enumerate() {
-        let Origin::List(list) = &flow.origin else {
-            continue;
-        };
         let (first, last) = drive.queue_sectors(at as u16);
         let room = last - first + 1;
+        let list = match &flow.origin {
+            Origin::List(list) => list,
+            Origin::Synthetic(spec) => {
+                generated(&flow.name, spec, room)?;
+                continue;
+            }
+        };
         let shown_room = shown(room.saturating_mul(SECTOR_BYTES));
         let furthest = list.items.iter().map(end).max().unwrap_or(0);
         let beyond = list.items.iter().filter(|item| end(item) > room).count();
@@ -163,6 +167,23 @@ pub(crate) fn lists<'a>(
         }
     }
     Ok((fitted, said))
+}
+
+/// Refuses a generator whose requests do not fit into what its flow may touch, `room` sectors.
+fn generated(flow: &str, spec: &Synthetic, room: u64) -> Result<()> {
+    let sectors = u64::from(spec.sizes.mean());
+    if sectors <= room {
+        return Ok(());
+    }
+    Err(Error::usage(
+        OPERATION,
+        format!(
+            "{flow}: requests of {} are larger than the {} of the drive that the flow may touch",
+            shown(sectors * SECTOR_BYTES),
+            shown(room.saturating_mul(SECTOR_BYTES)),
+        ),
+    )
+    .hint("smaller requests, a larger working_set or a larger drive (--drive-size)"))
 }
 
 fn refused(flow: &str, number: usize, item: &ListItem, room: &str) -> Error {
@@ -250,6 +271,40 @@ mod tests {
             "{seen:?}"
         );
         assert!(outcome.summary.warnings[0].contains("4 requests were scaled"));
+    }
+
+    #[test]
+    fn generated_requests_stay_inside_what_their_flow_may_touch_or_are_refused() {
+        use crate::workload_file::WorkloadFile;
+        let drive = DriveConfig::from_toml(DRIVE).unwrap();
+        let flows = |settings: &[(&str, &str)]| {
+            let mut file = WorkloadFile::one().set("requests", "2000").unwrap();
+            for (key, value) in settings {
+                file = file.set(key, value).unwrap();
+            }
+            file.flows().unwrap()
+        };
+        let options = RunOptions {
+            keep_log: true,
+            ..RunOptions::default()
+        };
+        let tiny = [("size", "1GiB"), ("working_set", "0.001")];
+        let error = run(&drive, &flows(&tiny), &options).unwrap_err();
+        assert!(error.to_string().contains("larger than the"), "{error}");
+        let queue = QueueConfig::default();
+        let end = Drive::new(&drive, &[queue]).unwrap().queue_sectors(0).1 + 1;
+        for pattern in ["uniform", "hot_cold", "streaming"] {
+            let settings = [
+                ("pattern", pattern),
+                ("hot", "0.9"),
+                ("size", "4MiB"),
+                ("deviation", "2MiB"),
+                ("align", "512"),
+            ];
+            let log = run(&drive, &flows(&settings), &options).unwrap().log;
+            let furthest = log.iter().map(|done| done.lba + u64::from(done.sectors));
+            assert!(furthest.max().unwrap() <= end, "{pattern}");
+        }
     }
 
     proptest! {

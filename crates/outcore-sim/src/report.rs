@@ -1,8 +1,10 @@
 //! Results: latency by flow, totals, and the summary that is printed or written as JSON.
 //!
-//! Contract: sums are exact integers of picoseconds; percentiles come from an HDR histogram of
-//! nanoseconds with three significant digits. A run in which nothing was completed has zeros, never
-//! infinities.
+//! Contract: sums and the longest response are exact; percentiles come from an HDR histogram of
+//! nanoseconds with three significant digits, and never exceed the longest. Rates count what was completed
+//! over the time until the last of it was: what the drive does for itself afterwards, such as writing its
+//! cache to flash, makes no rate smaller. With `compat = "mqsim"` they count over the whole simulated time,
+//! as MQSim's do. A run in which nothing was completed has zeros, never infinities.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -27,6 +29,9 @@ pub struct FlowStats {
     response_ps: u128,
     end_to_end_ps: u128,
     histogram: Histogram<u64>,
+    longest_ps: Ps,
+    /// When the last request was completed.
+    last_ps: Ps,
     /// Order-sensitive digest of all completions.
     pub digest: u64,
 }
@@ -52,6 +57,8 @@ impl FlowStats {
             response_ps: 0,
             end_to_end_ps: 0,
             histogram: histogram(),
+            longest_ps: 0,
+            last_ps: 0,
             digest: 0xcbf2_9ce4_8422_2325,
         }
     }
@@ -67,6 +74,8 @@ impl FlowStats {
         self.response_ps += u128::from(response);
         self.end_to_end_ps += u128::from(done.completed - done.arrival);
         self.histogram.saturating_record((response / NS).max(1));
+        self.longest_ps = self.longest_ps.max(response);
+        self.last_ps = self.last_ps.max(done.completed);
         for word in [done.completed, done.lba, u64::from(done.sectors)] {
             self.digest = (self.digest ^ word)
                 .wrapping_mul(0x0000_0100_0000_01b3)
@@ -88,6 +97,8 @@ impl FlowStats {
         self.end_to_end_ps += other.end_to_end_ps;
         // Equal bounds: the addition cannot fail.
         let _ = self.histogram.add(&other.histogram);
+        self.longest_ps = self.longest_ps.max(other.longest_ps);
+        self.last_ps = self.last_ps.max(other.last_ps);
         self.digest = self.digest.rotate_left(7) ^ other.digest;
     }
 
@@ -96,11 +107,23 @@ impl FlowStats {
         if self.serviced == 0 {
             0
         } else {
-            self.histogram.value_at_quantile(share)
+            // What a bucket stands for may be longer than anything that was in it.
+            let bucket = self.histogram.value_at_quantile(share);
+            bucket.min((self.longest_ps / NS).max(1))
         }
     }
 
-    fn summary(&self, end_ps: Ps) -> FlowSummary {
+    /// The longest response in nanoseconds, exactly (to the nanosecond); 0 when nothing was completed.
+    pub fn longest_ns(&self) -> u64 {
+        self.longest_ps / NS
+    }
+
+    /// When the last request was completed; 0 when none was.
+    pub(crate) fn last_ps(&self) -> Ps {
+        self.last_ps
+    }
+
+    fn summary(&self, times: Times) -> FlowSummary {
         let mean = |sum: u128| {
             if self.serviced == 0 {
                 0.0
@@ -108,12 +131,11 @@ impl FlowStats {
                 sum as f64 / self.serviced as f64 / NS as f64
             }
         };
-        let seconds = end_ps as f64 / SECOND as f64;
         let rate = |count: u64| {
-            if end_ps == 0 {
+            if times.rates_ps == 0 {
                 0.0
             } else {
-                count as f64 / seconds
+                count as f64 / (times.rates_ps as f64 / SECOND as f64)
             }
         };
         FlowSummary {
@@ -129,14 +151,20 @@ impl FlowStats {
             p99_response_ns: self.percentile_ns(0.99),
             p999_response_ns: self.percentile_ns(0.999),
             p9999_response_ns: self.percentile_ns(0.9999),
-            max_response_ns: if self.serviced == 0 {
-                0
-            } else {
-                self.histogram.max()
-            },
-            sim_end_ns: end_ps / NS,
+            max_response_ns: self.longest_ns(),
+            rates_over_ns: times.rates_ps / NS,
+            sim_end_ns: times.end_ps / NS,
         }
     }
+}
+
+/// The times that a summary is about, from where the counting began.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    /// Until the last request of any flow was completed.
+    rates_ps: Ps,
+    /// Until the last event.
+    end_ps: Ps,
 }
 
 /// The figures of one flow, or of all together.
@@ -148,9 +176,9 @@ pub struct FlowSummary {
     pub requests: u64,
     /// Requests generated.
     pub generated: u64,
-    /// Completed requests a second of simulated time.
+    /// Completed requests a second, over `rates_over_ns`.
     pub iops: f64,
-    /// Bytes a second of simulated time.
+    /// Bytes of completed requests a second, over `rates_over_ns`.
     pub bytes_per_s: f64,
     /// From the submission queue to the completion, mean.
     pub mean_response_ns: f64,
@@ -166,9 +194,13 @@ pub struct FlowSummary {
     pub p999_response_ns: u64,
     /// 99.99 %.
     pub p9999_response_ns: u64,
-    /// Longest.
+    /// Longest, exactly.
     pub max_response_ns: u64,
-    /// Time of the last event.
+    /// What the rates are counted over: from the start, or the end of the warm-up, until the last request of
+    /// any flow was completed (`compat = "mqsim"`: until the last event).
+    pub rates_over_ns: u64,
+    /// Time of the last event, such as the last write of the drive's cache to flash; after a warm-up that of
+    /// the last request.
     pub sim_end_ns: u64,
 }
 
@@ -241,24 +273,27 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The figures as they stand; the run adds what was lost and its warnings.
+    /// The figures as they stand, counted since `from`; the run adds what was lost and its warnings.
     pub(crate) fn new<'a>(
         name: &str,
-        end_ps: Ps,
-        flows: impl Iterator<Item = &'a FlowStats>,
+        from: Ps,
+        flows: impl Iterator<Item = &'a FlowStats> + Clone,
         drive: &Drive,
     ) -> Self {
         let mut total = FlowStats::new("total");
-        let mut summaries = Vec::new();
-        for flow in flows {
-            summaries.push(flow.summary(end_ps));
-            total.absorb(flow);
-        }
+        flows.clone().for_each(|flow| total.absorb(flow));
+        let end_ps = drive.now() - from;
+        let rates_ps = match drive.p.compat {
+            true => end_ps,
+            false => total.last_ps().saturating_sub(from),
+        };
+        let times = Times { rates_ps, end_ps };
+        let summaries = flows.map(|flow| flow.summary(times)).collect();
         let counters = drive.stats();
         Summary {
             drive: name.to_owned(),
             flows: summaries,
-            total: total.summary(end_ps),
+            total: total.summary(times),
             lost_requests: 0,
             write_amplification: counters.write_amplification(),
             energy_joules: counters.energy_joules(end_ps),

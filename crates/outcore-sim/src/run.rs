@@ -5,7 +5,8 @@
 //! [`Summary::digest`](crate::report::Summary) on every machine. With a warm-up everything that is
 //! reported begins when it has ended and ends with the last request: a drive in the steady state of its
 //! own load, made by writing. What the drive's cache then still has to write was there when the counting
-//! began, too, and counts no second time. Without a warm-up it does count.
+//! began, too, and counts no second time. Rates end with the last request in every run; without a warm-up
+//! the counters of the drive (its write amplification, energy, wear, use) go on to the last event.
 
 use std::fmt;
 use std::sync::Arc;
@@ -141,8 +142,7 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
             && host.have_ended()
         {
             drive.settle_counters();
-            let time = drive.now() - from;
-            measured = Some(Summary::new(&config.name, time, host.stats(), &drive));
+            measured = Some(Summary::new(&config.name, from, host.stats(), &drive));
         }
     }
     let loop_seconds = started.elapsed().as_secs_f64();
@@ -171,9 +171,8 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
                 .to_owned(),
         );
     }
-    let time = drive.now() - measured_from;
     let mut summary =
-        measured.unwrap_or_else(|| Summary::new(&config.name, time, host.stats(), &drive));
+        measured.unwrap_or_else(|| Summary::new(&config.name, measured_from, host.stats(), &drive));
     summary.lost_requests = lost;
     summary.warnings = warnings;
     Ok(Outcome {

@@ -26,7 +26,8 @@ pub(crate) fn text(text: &str) {
             let error = Error::io("write standard output", &error).hint(
                 "what was printed there is not complete: send standard output to another place",
             );
-            eprintln!("outcore: error: {error}");
+            // Standard error may be closed or full as well: then the exit code says it.
+            let _ = writeln!(io::stderr(), "outcore: error: {error}");
             std::process::exit(i32::from(error.kind().exit_code()));
         }
     }

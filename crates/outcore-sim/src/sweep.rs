@@ -132,11 +132,17 @@ impl std::str::FromStr for Metric {
     }
 }
 
-/// Runs every combination of the axes' values.
+/// Runs every combination of the axes' values, each after a warm-up of `warm_up` requests
+/// ([`RunOptions::warm_up`]).
 ///
 /// # Errors
 /// No axis, too many combinations, or the first error of a run with its settings.
-pub fn sweep(drive: &DriveConfig, workload: &WorkloadFile, axes: &[Axis]) -> Result<Vec<Point>> {
+pub fn sweep(
+    drive: &DriveConfig,
+    workload: &WorkloadFile,
+    axes: &[Axis],
+    warm_up: u64,
+) -> Result<Vec<Point>> {
     let count = axes
         .iter()
         .try_fold(1usize, |product, axis| {
@@ -152,7 +158,7 @@ pub fn sweep(drive: &DriveConfig, workload: &WorkloadFile, axes: &[Axis]) -> Res
     let points: Vec<Vec<(String, String)>> = (0..count).map(|at| combination(axes, at)).collect();
     let outcomes: Vec<Result<Point>> = points
         .into_par_iter()
-        .map(|settings| point(drive, workload, settings))
+        .map(|settings| point(drive, workload, settings, warm_up))
         .collect();
     outcomes.into_iter().collect()
 }
@@ -176,6 +182,7 @@ fn point(
     drive: &DriveConfig,
     workload: &WorkloadFile,
     settings: Vec<(String, String)>,
+    warm_up: u64,
 ) -> Result<Point> {
     let mut drive = drive.clone();
     let mut workload = workload.clone();
@@ -185,7 +192,11 @@ fn point(
             None => drive = drive.set(key, value)?,
         }
     }
-    let outcome = run(&drive, &workload.flows()?, &RunOptions::default()).map_err(|error| {
+    let options = RunOptions {
+        warm_up,
+        ..RunOptions::default()
+    };
+    let outcome = run(&drive, &workload.flows()?, &options).map_err(|error| {
         let at: Vec<String> = settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
         let hint = format!("at {}", at.join(" "));
         error.hint(hint)
@@ -335,7 +346,7 @@ mod tests {
     fn points_come_in_order_and_equal_their_runs_alone() {
         let workload = WorkloadFile::one().set("requests", "2000").unwrap();
         let axes = axes(&["flash.channels=2,4", "flow.depth=1,8,32"]);
-        let points = sweep(&drive(), &workload, &axes).unwrap();
+        let points = sweep(&drive(), &workload, &axes, 0).unwrap();
         assert_eq!(points.len(), 6);
         let seen: Vec<&str> = points.iter().map(|p| p.settings[1].1.as_str()).collect();
         assert_eq!(seen, ["1", "8", "32", "1", "8", "32"]);
@@ -359,10 +370,32 @@ mod tests {
     }
 
     #[test]
+    fn every_point_of_a_sweep_is_warmed_up_as_its_run_alone() {
+        let workload = WorkloadFile::one()
+            .set("requests", "3000")
+            .and_then(|file| file.set("read", "0"))
+            .unwrap();
+        let points = sweep(&drive(), &workload, &axes(&["flow.depth=4,16"]), 1000).unwrap();
+        let options = RunOptions {
+            warm_up: 1000,
+            ..RunOptions::default()
+        };
+        for (point, depth) in points.iter().zip(["4", "16"]) {
+            let flows = workload.set("depth", depth).unwrap().flows().unwrap();
+            let alone = run(&drive(), &flows, &options).unwrap().summary;
+            assert_eq!(point.summary.digest, alone.digest);
+            assert_eq!(point.summary.total.iops, alone.total.iops);
+            assert!(point.summary.total.requests <= 2000);
+        }
+        let error = sweep(&drive(), &workload, &axes(&["flow.depth=4"]), 4000).unwrap_err();
+        assert!(error.to_string().contains("within the warm-up"), "{error}");
+    }
+
+    #[test]
     fn a_sweep_that_makes_no_sense_says_where() {
         let workload = WorkloadFile::one();
-        assert!(sweep(&drive(), &workload, &[]).is_err());
-        let error = sweep(&drive(), &workload, &axes(&["flash.chanels=2"])).unwrap_err();
+        assert!(sweep(&drive(), &workload, &[], 0).is_err());
+        let error = sweep(&drive(), &workload, &axes(&["flash.chanels=2"]), 0).unwrap_err();
         assert!(error.to_string().contains("did you mean"), "{error}");
         assert!("flash.channels=".parse::<Axis>().is_err());
         assert!("flash.channels=1,,2".parse::<Axis>().is_err());

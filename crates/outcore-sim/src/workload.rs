@@ -7,6 +7,7 @@
 //!
 //! Invariant: a flow submits each of its requests once; completed requests are counted by flow.
 
+use crate::drive::params::Params;
 use crate::drive::{Done, Drive, Host, Op, QueueConfig};
 use crate::report::FlowStats;
 use crate::rng::Rng;
@@ -139,7 +140,8 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    pub(crate) fn new(spec: &Synthetic, compat: bool) -> Self {
+    pub(crate) fn new(spec: &Synthetic, p: &Params) -> Self {
+        let compat = p.compat;
         let mut seed = spec.seed;
         let mut next = || {
             seed = seed.wrapping_add(1);
@@ -151,7 +153,7 @@ impl Streams {
         let hot_address = hot.then(&mut next);
         let hot_cold = hot.then(&mut next);
         let mut size = matches!(spec.sizes, Sizes::Normal { .. }).then(&mut next);
-        if let Some(rng) = size.as_mut().filter(|_| compat) {
+        if let Some(rng) = size.as_mut().filter(|_| p.normal_starts_at_mean) {
             rng.start_normal_at_mean();
         }
         let interval = matches!(spec.pace, Pace::Interval(_)).then(&mut next);
@@ -192,8 +194,8 @@ struct Generator {
 }
 
 impl Generator {
-    fn new(spec: &Synthetic, first: u64, last: u64, compat: bool) -> Self {
-        let mut streams = Streams::new(spec, compat);
+    fn new(spec: &Synthetic, first: u64, last: u64, p: &Params) -> Self {
+        let mut streams = Streams::new(spec, p);
         let hot_last = match spec.addresses {
             Addresses::HotCold { ratio } => first + ((last - first) as f64 * ratio) as u64,
             _ => last,
@@ -250,11 +252,14 @@ impl Generator {
         if align > 0 {
             lba -= lba % align;
         }
-        let sectors = if self.streams.compat {
-            (sectors & 0xffff).max(1)
-        } else {
-            sectors
-        };
+        if self.streams.compat {
+            return (op, lba, (sectors & 0xffff).max(1));
+        }
+        // Nothing reaches beyond the flow's range: MQSim's patterns let some do.
+        let sectors = u64::from(sectors).min(self.last - self.first + 1) as u32;
+        if lba + u64::from(sectors) > self.last + 1 {
+            lba = self.first;
+        }
         (op, lba, sectors)
     }
 
@@ -319,7 +324,7 @@ impl Flows {
                     let running =
                         match &config.origin {
                             Origin::Synthetic(spec) => Running::Synthetic(Box::new(
-                                Generator::new(spec, first, last, drive.p.compat),
+                                Generator::new(spec, first, last, &drive.p),
                             )),
                             Origin::List(list) => {
                                 let list = list.clone();
@@ -372,7 +377,7 @@ impl Flows {
     }
 
     /// Results of the flows.
-    pub fn stats(&self) -> impl Iterator<Item = &FlowStats> {
+    pub fn stats(&self) -> impl Iterator<Item = &FlowStats> + Clone {
         self.flows.iter().map(|flow| &flow.stats)
     }
 

@@ -147,3 +147,40 @@ fn several_drives_merge_faster_until_the_host_or_the_ceiling_binds() {
     });
     assert!(within(shared, 6.4, 0.01), "{shared}");
 }
+
+#[test]
+fn a_throttled_drive_moves_no_more_than_its_throttle_lets_through() {
+    let config = preset("throttled").unwrap().config().unwrap();
+    let mut free = config.clone();
+    (free.throttle.read.0, free.throttle.write.0) = (0, 0);
+    let job = SortJob {
+        data_bytes: 4_000_000_000,
+        record_bytes: 4096,
+        memory_bytes: 1_000_000_000,
+        order: Order::Random,
+    };
+    let sorted = |config, method, drives| {
+        let drive = MergeDrive::modern(config, modern_dma()).unwrap();
+        let array = Array {
+            drives,
+            ..Array::default()
+        };
+        sort(&drive, &array, &job, method).unwrap()
+    };
+    // 50 MB/s either way: three reads and two writes of 4 GB are 400 s, two and one 240 s.
+    let plain = sorted(&config, Method::Conventional, 1);
+    assert!(within(plain.seconds, 400.0, 0.01), "{plain:?}");
+    let merging = sorted(&config, Method::ActiveSort, 1);
+    assert!(within(merging.seconds, 240.0, 0.01), "{merging:?}");
+    let four = sorted(&config, Method::ActiveSort, 4);
+    assert!(within(four.seconds, 60.0, 0.01), "{four:?}");
+    // What the drive reads and writes for itself does not pass the throttle: its runs take as long without.
+    let offloaded = sorted(&config, Method::Offloaded, 1);
+    let unthrottled = sorted(&free, Method::Offloaded, 1);
+    assert_eq!(offloaded.sort_seconds, unthrottled.sort_seconds);
+    assert!(
+        within(offloaded.output_seconds, 80.0, 0.01),
+        "{offloaded:?}"
+    );
+    assert!(unthrottled.output_seconds < 10.0, "{unthrottled:?}");
+}

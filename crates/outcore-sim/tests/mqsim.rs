@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use outcore_sim::config::Compat;
+use outcore_sim::config::{Compat, DriveConfig};
 use outcore_sim::drive::Op;
 use outcore_sim::mqsim::{import_drive, import_workload};
 use outcore_sim::run::{Outcome, RunOptions, run};
-use outcore_sim::workload::{FlowConfig, List, ListItem, Origin};
+use outcore_sim::workload::{FlowConfig, List, ListItem, Origin, Sizes};
 use serde_json::Value;
 
 fn simulate(ssd: &Path, workload: &Path) -> (Outcome, Vec<FlowConfig>) {
@@ -59,6 +59,42 @@ fn the_fixtures_come_out_as_in_mqsim() {
         rows += 1;
     }
     assert!(rows >= 12, "{rows}");
+}
+
+#[test]
+fn either_reading_of_the_variable_that_mqsim_leaves_unset_may_be_chosen() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/mqsim");
+    let mut warnings = Vec::new();
+    let config = import_drive(&folder.join("ssd_00.xml"), Compat::Mqsim, &mut warnings).unwrap();
+    let mut flows = import_workload(
+        &folder.join("workload_00.xml"),
+        Compat::Mqsim,
+        &mut warnings,
+    )
+    .unwrap()
+    .remove(0);
+    let Origin::Synthetic(spec) = &mut flows[0].origin else {
+        unreachable!("the fixture is a generator")
+    };
+    spec.sizes = Sizes::Normal {
+        mean: 64,
+        deviation: 8,
+    };
+    spec.requests = 100;
+    let sizes = |config: &DriveConfig| {
+        let options = RunOptions {
+            keep_log: true,
+            ..RunOptions::default()
+        };
+        let log = run(config, &flows, &options).unwrap().log;
+        log.iter().map(|done| done.sectors).collect::<Vec<u32>>()
+    };
+    let mean = sizes(&config);
+    let drawn = sizes(&config.set("mqsim_normal", "drawn").unwrap());
+    assert_eq!(mean[0], 64, "the mean");
+    assert_ne!(drawn[0], 64);
+    assert_eq!(mean[1..], drawn[..99], "and then the same stream");
+    assert!(config.set("mqsim_normal", "zero").is_err());
 }
 
 fn reference() -> Option<PathBuf> {

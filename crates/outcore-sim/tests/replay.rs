@@ -265,6 +265,88 @@ fn every_published_format_replays_open_and_closed() {
     }
 }
 
+/// A block trace of `count` reads of 4 KiB, one every `gap_ns`.
+fn spaced(path: &Path, count: u64, gap_ns: u64) {
+    let line = |at: u64| format!("{} 0 {} 8 1\n", at * gap_ns, at * 8);
+    std::fs::write(path, (0..count).map(line).collect::<String>()).unwrap();
+}
+
+#[test]
+fn a_block_trace_is_bound_by_its_own_pace_or_by_the_drives_never_by_computation() {
+    let folder = Folder::new("pace");
+    let trace = folder.0.join("t.mqsim");
+    let config = ArrayConfig::new(drive(), 1);
+    let bound = |gap_ns, pace| {
+        spaced(&trace, 20_000, gap_ns);
+        let options = BlockOptions {
+            pace,
+            ..BlockOptions::default()
+        };
+        let report = replay_block(&config, &trace, &options).unwrap();
+        assert!(report.drives[0].resource.1 <= 1.0, "{:?}", report.drives[0]);
+        (report.bottleneck, report.seconds)
+    };
+    let open = Loop::Open { speedup: 1.0 };
+    let (idle, seconds) = bound(100_000, open);
+    assert_eq!(idle, "the trace's own pace");
+    assert!((seconds - 2.0).abs() < 0.01, "{seconds}");
+    // A request every 100 ns: ten million a second are more than any drive serves.
+    let (full, _) = bound(100, open);
+    assert!(full.starts_with("drives: "), "{full}");
+    let (alone, _) = bound(100, Loop::Closed { depth: 1 });
+    assert_eq!(
+        alone,
+        "drives: latency (more requests in flight would help)"
+    );
+}
+
+#[test]
+fn a_request_larger_than_all_drives_is_refused_before_it_is_cut_up() {
+    let folder = Folder::new("huge");
+    let trace = folder.0.join("t.csv");
+    let line = |op: &str, bytes: u64| format!("7,R,0,4096,1\n7,{op},0,{bytes},2\n");
+    for (fit, op) in [(Fit::Refuse, "R"), (Fit::Wrap, "W")] {
+        std::fs::write(&trace, line(op, (1 << 63) - 1)).unwrap();
+        let config = ArrayConfig {
+            fit,
+            ..ArrayConfig::new(drive(), 2)
+        };
+        let options = BlockOptions {
+            format: Some(outcore_traces::Format::Alibaba),
+            ..BlockOptions::default()
+        };
+        let error = replay_block(&config, &trace, &options).unwrap_err();
+        assert!(error.to_string().contains("request 2 ("), "{error}");
+        let error = load_list(&trace, &options).unwrap_err();
+        assert!(error.to_string().contains("request 2 ("), "{error}");
+        // At the last byte that there is: widened to sectors it would end beyond.
+        let last = format!("7,{op},{},100,1\n", u64::MAX - 100);
+        std::fs::write(&trace, last).unwrap();
+        let error = replay_block(&config, &trace, &options).unwrap_err();
+        assert!(error.to_string().contains("request 1 ("), "{error}");
+        assert!(error.to_string().contains("beyond 2^64 bytes"), "{error}");
+    }
+}
+
+#[test]
+fn what_a_cache_writes_after_the_last_request_is_neither_time_nor_use_of_the_job() {
+    let folder = Folder::new("drain");
+    let trace = folder.0.join("t.mqsim");
+    let line = |at: u64| format!("{at} 0 {} 256 0\n", at * 256);
+    std::fs::write(&trace, (0..64).map(line).collect::<String>()).unwrap();
+    let mut config = ArrayConfig::new(drive(), 1);
+    config.placement = Placement::Recorded;
+    let options = BlockOptions {
+        pace: Loop::Closed { depth: 4 },
+        ..BlockOptions::default()
+    };
+    let report = replay_block(&config, &trace, &options).unwrap();
+    assert!(report.drives[0].resource.1 <= 1.0, "{:?}", report.drives[0]);
+    // 8 MiB fit into the cache: they come as fast as the link brings them.
+    assert!(report.seconds < 0.01, "{}", report.seconds);
+    assert!(report.drives[0].write_amplification >= 1.0);
+}
+
 #[test]
 fn a_block_trace_that_touches_more_than_the_drives_hold_is_refused_or_fitted() {
     let folder = Folder::new("far");

@@ -6,14 +6,16 @@
 //! scaled into the volume, keeping their place inside a block; requests off the block grid are
 //! widened (a write then needs a read-modify-write) and trims shrunk; what is longer than the
 //! largest request allowed is split. Requests keep their order; the pieces of one follow each other.
+//! What cannot be done is an error that names the request: one that is longer than
+//! [`AdaptOptions::longest_bytes`], or that ends beyond 64 bits once it is widened.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use outcore::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+pub use crate::reorder::Reorder;
 use crate::request::{Op, Request};
 
 /// Devices that get a region of their own by order of appearance; later ones share them in turn.
@@ -54,6 +56,9 @@ pub struct AdaptOptions {
     pub block_bytes: u64,
     /// Longest read or write (`max_sectors_kb`), a multiple of `block_bytes`; `None` splits nothing.
     pub request_bytes_max: Option<u64>,
+    /// A read or write in the trace that is longer than this is an error (before it is split): nothing
+    /// could take it. `None` takes any.
+    pub longest_bytes: Option<u64>,
 }
 
 impl Default for AdaptOptions {
@@ -65,6 +70,7 @@ impl Default for AdaptOptions {
             regions: 1,
             block_bytes: 4096,
             request_bytes_max: None,
+            longest_bytes: None,
         }
     }
 }
@@ -222,28 +228,55 @@ impl<I: Iterator<Item = Result<Request>>> Adapted<I> {
         region
     }
 
+    /// The request that was taken last cannot be given out.
+    fn refused(&self, request: &Request, cause: &str) -> Error {
+        Error::usage(
+            "adapt trace",
+            format!(
+                "request {} ({} of {} at {} of device {}) {cause}",
+                self.changes.taken,
+                request.op,
+                outcore::units::bytes(request.len_bytes),
+                outcore::units::bytes(request.offset_bytes),
+                request.device,
+            ),
+        )
+    }
+
+    /// Refuses what nothing could take.
+    fn check(&self, request: &Request) -> Result<()> {
+        match self.options.longest_bytes {
+            Some(longest) if request.op.moves_data() && request.len_bytes > longest => {
+                let longest = outcore::units::bytes(longest);
+                Err(self.refused(
+                    request,
+                    &format!("is longer than {longest}, which is all there is"),
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Brings the request to whole blocks; `false` if nothing is left of it.
-    fn align(&mut self, request: &mut Request) -> bool {
+    fn align(&mut self, request: &mut Request) -> Result<bool> {
         let block = self.options.block_bytes;
         if request.is_aligned(block) {
-            return true;
+            return Ok(true);
         }
         let (start, end) = (request.offset_bytes, request.end_bytes());
         let floor = |bytes: u64| bytes - bytes % block;
-        // At the very end of the 64-bit space there is no next block: stay below it.
-        let ceil = |bytes: u64| {
-            bytes
-                .checked_next_multiple_of(block)
-                .unwrap_or(floor(bytes))
-        };
         if request.op == Op::Trim {
-            let (start, end) = (ceil(start), floor(end));
+            // At the very end of the 64-bit space there is no next block: nothing is left.
+            let start = start.checked_next_multiple_of(block).unwrap_or(u64::MAX);
             request.offset_bytes = start;
-            request.len_bytes = end.saturating_sub(start);
-            return request.len_bytes > 0;
+            request.len_bytes = floor(end).saturating_sub(start);
+            return Ok(request.len_bytes > 0);
         }
+        let Some(end) = end.checked_next_multiple_of(block) else {
+            return Err(self.refused(request, "ends beyond 2^64 bytes, where no drive reaches"));
+        };
         request.offset_bytes = floor(start);
-        let len = ceil(end) - floor(start);
+        let len = end - floor(start);
         self.changes.widened_bytes = self
             .changes
             .widened_bytes
@@ -253,7 +286,7 @@ impl<I: Iterator<Item = Result<Request>>> Adapted<I> {
             Op::Read => self.changes.widened_reads += 1,
             _ => self.changes.widened_writes += 1,
         }
-        len > 0
+        Ok(len > 0)
     }
 
     /// The next piece of `request`; keeps what is left.
@@ -334,10 +367,17 @@ impl<I: Iterator<Item = Result<Request>>> Iterator for Adapted<I> {
                     self.changes.dropped += 1;
                     continue;
                 }
+                if let Err(error) = self.check(&request) {
+                    return Some(Err(error));
+                }
                 self.fit(&mut request);
-                if !self.align(&mut request) {
-                    self.changes.dropped += 1;
-                    continue;
+                match self.align(&mut request) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        self.changes.dropped += 1;
+                        continue;
+                    }
+                    Err(error) => return Some(Err(error)),
                 }
             }
             let max = self.options.request_bytes_max.unwrap_or(u64::MAX);
@@ -347,81 +387,10 @@ impl<I: Iterator<Item = Result<Request>>> Iterator for Adapted<I> {
     }
 }
 
-/// Sorts a trace by time within a window: for traces that are nearly sorted (FIU, MSR).
-///
-/// Stable; holds `window_requests` requests; `late` counts those that came even later than the
-/// window could mend, and are given out late.
-pub struct Reorder<I> {
-    inner: I,
-    window_requests: usize,
-    heap: BinaryHeap<Reverse<(u64, u64, Held)>>,
-    sequence: u64,
-    last_ns: u64,
-    late: u64,
-}
-
-/// The parts of a request that time and arrival do not order.
-type Held = (u32, u8, u64, u64);
-
-impl<I: Iterator<Item = Result<Request>>> Reorder<I> {
-    /// Sorts `inner` within `window_requests`.
-    pub fn new(inner: I, window_requests: usize) -> Self {
-        Reorder {
-            inner,
-            window_requests,
-            heap: BinaryHeap::new(),
-            sequence: 0,
-            last_ns: 0,
-            late: 0,
-        }
-    }
-
-    /// Requests given out later than their time.
-    pub fn late(&self) -> u64 {
-        self.late
-    }
-}
-
-const OPS: [Op; 4] = [Op::Read, Op::Write, Op::Trim, Op::Flush];
-
-impl<I: Iterator<Item = Result<Request>>> Iterator for Reorder<I> {
-    type Item = Result<Request>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        while self.heap.len() <= self.window_requests {
-            match self.inner.next() {
-                None => break,
-                Some(Err(error)) => return Some(Err(error)),
-                Some(Ok(request)) => {
-                    let held = (
-                        request.device,
-                        request.op as u8,
-                        request.offset_bytes,
-                        request.len_bytes,
-                    );
-                    self.heap
-                        .push(Reverse((request.time_ns, self.sequence, held)));
-                    self.sequence += 1;
-                }
-            }
-        }
-        let Reverse((time_ns, _, (device, op, offset_bytes, len_bytes))) = self.heap.pop()?;
-        self.late += u64::from(time_ns < self.last_ns);
-        self.last_ns = self.last_ns.max(time_ns);
-        let op = OPS[usize::from(op) % OPS.len()];
-        Some(Ok(Request {
-            time_ns,
-            device,
-            op,
-            offset_bytes,
-            len_bytes,
-        }))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reorder::OPS;
     use proptest::prelude::*;
 
     fn request(op: Op, time_ns: u64, offset_bytes: u64, len_bytes: u64) -> Request {
@@ -481,6 +450,45 @@ mod tests {
         let times: Vec<u64> = out.iter().map(|request| request.time_ns).collect();
         assert_eq!(times, [0, 1_500, 0]);
         assert_eq!(changes.early, 1);
+    }
+
+    #[test]
+    fn what_nothing_could_take_is_refused_by_its_number() {
+        let refused = |last: Request, options: AdaptOptions| {
+            let requests = [request(Op::Read, 0, 0, 4096), last];
+            let inner = requests.into_iter().map(Ok);
+            let mut adapted = Adapted::new(inner, options).unwrap();
+            assert!(adapted.next().unwrap().is_ok());
+            adapted.next().unwrap().unwrap_err().to_string()
+        };
+        let split = AdaptOptions {
+            request_bytes_max: Some(1 << 20),
+            longest_bytes: Some(1 << 30),
+            ..AdaptOptions::default()
+        };
+        let text = refused(request(Op::Write, 0, 0, (1 << 63) - 1), split);
+        assert!(text.contains("request 2 (write of"), "{text}");
+        assert!(text.contains("longer than 1.00 GiB"), "{text}");
+        let far = request(Op::Read, 0, u64::MAX - 100, 100);
+        let text = refused(far, AdaptOptions::default());
+        assert!(text.contains("request 2 (read of 100 B"), "{text}");
+        assert!(text.contains("beyond 2^64 bytes"), "{text}");
+        // A discard of what is no whole block is dropped, as everywhere.
+        let (out, changes) = adapt(
+            &[request(Op::Trim, 0, u64::MAX - 100, 100)],
+            AdaptOptions::default(),
+        );
+        assert_eq!((out.len(), changes.dropped), (0, 1));
+        // A volume takes every request: what is longer is cut to it, and counted.
+        let fit = Fit::Wrap {
+            volume_bytes: 1 << 20,
+        };
+        let options = AdaptOptions {
+            fit,
+            ..AdaptOptions::default()
+        };
+        let (out, changes) = adapt(&[far, request(Op::Write, 0, 0, 1 << 63)], options);
+        assert_eq!((out.len(), changes.cut), (2, 1));
     }
 
     #[test]
@@ -586,6 +594,7 @@ mod tests {
             let max = (volume_blocks / 64).max(1) * block_bytes;
             let options = AdaptOptions {
                 fit, regions, block_bytes, request_bytes_max: Some(max), speedup: 3.0,
+                longest_bytes: None,
             };
             let (out, changes) = adapt(&requests, options);
             prop_assert_eq!(changes.given, out.len() as u64);

@@ -40,6 +40,7 @@ pub mod gpu;
 pub mod io_trace;
 mod lines;
 mod reader;
+mod reorder;
 pub mod replay_plan;
 mod request;
 mod skips;

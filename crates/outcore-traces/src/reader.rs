@@ -3,8 +3,8 @@
 //! Contract: files of any length in constant memory; corrupt lines are skipped and counted or, on
 //! wish, an error with file and line; several files (blktrace's one per CPU, a trace in parts) are
 //! merged by time, stably, each file keeping its own order. Nothing is sorted: traces that are not
-//! ordered by time stay so (`adapt::Reorder` sorts within a window). Cost: one pass, no allocation
-//! a line.
+//! ordered by time stay so (`adapt::Reorder` sorts within a window). A file without one request is an
+//! error at its end. Cost: one pass, no allocation a line.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::error::{Error, Result};
 
-use crate::formats::blktrace::{self, Event, EventReader};
+use crate::formats::blktrace::{self, Event, EventReader, Stage};
 use crate::formats::{Format, LineParser, Names, detect, names_of_all};
 use crate::io_trace::{Entry, Flaw, Frames};
 use crate::lines::{Line, Lines};
@@ -138,7 +138,7 @@ impl TraceReader {
         )
     }
 
-    fn from_sources(sources: Vec<Source>, path: &Path, options: &ReadOptions) -> Result<Self> {
+    fn from_sources(mut sources: Vec<Source>, path: &Path, options: &ReadOptions) -> Result<Self> {
         let Some(first) = sources.first() else {
             return Err(Error::usage("open trace", "the file is empty").path(path));
         };
@@ -153,6 +153,7 @@ impl TraceReader {
             .path(&other.path)
             .hint("`--format` names one for all of them"));
         }
+        choose_stage(&mut sources)?;
         Ok(TraceReader {
             sources,
             shared: Shared {
@@ -198,6 +199,17 @@ impl TraceReader {
         self.sources.iter().map(Source::bytes).sum()
     }
 
+    /// What there is to know about how the trace is read.
+    pub fn note(&self) -> Option<&'static str> {
+        let is_issued = |source: &Source| match &source.body {
+            Body::Blktrace(events) => events.stage() == Stage::Issued,
+            _ => false,
+        };
+        self.sources.iter().any(is_issued).then_some(
+            "no event says when a request was queued (Q), so each counts from when it was issued to the drive (D), after merging",
+        )
+    }
+
     /// The name of device `number`, where the format has names (MSR: host and disk; fio: file).
     pub fn device_name(&self, number: u32) -> Option<&str> {
         self.shared.names.name(number)
@@ -228,11 +240,37 @@ impl TraceReader {
         Ok(())
     }
 
+    /// At the end: every line could be read, and none was a request.
+    fn nothing_in_it(&self) -> Error {
+        let (format, seen) = (self.format(), self.ignored());
+        let part = format.part();
+        let error = Error::usage(
+            "read trace",
+            format!("there is no request in it: none of {seen} {part}s of {format} is one"),
+        );
+        let error = match self.paths().next() {
+            Some(path) => error.path(path),
+            None => error,
+        };
+        match format {
+            Format::Blktrace => error.hint(
+                "a request is an event that was queued (Q) or issued (D): record with `blktrace -a queue`, or name the files of all CPUs",
+            ),
+            _ => error.hint(format!(
+                "is it the right file? `--format` names another format ({})",
+                names_of_all()
+            )),
+        }
+    }
+
     /// At the end: a file without one readable line is no trace of this format.
     fn nothing_read(&self) -> Option<Error> {
         let skips = self.skips();
-        if self.requests > 0 || skips.total() == 0 {
+        if self.requests > 0 {
             return None;
+        }
+        if skips.total() == 0 {
+            return Some(self.nothing_in_it());
         }
         let mut error = Error::corrupt(
             "read trace",
@@ -256,6 +294,29 @@ impl TraceReader {
         }
         Some(error)
     }
+}
+
+/// Whether requests are the events that were queued, or, where no file has any, those that were issued.
+fn choose_stage(sources: &mut [Source]) -> Result<()> {
+    let mut stage = None;
+    for source in sources.iter_mut() {
+        let Body::Blktrace(events) = &mut source.body else {
+            continue;
+        };
+        let ahead = events.look_ahead();
+        let ahead =
+            ahead.map_err(|error| source::read_error(&error, &source.path, events.bytes()))?;
+        if ahead == Some(Stage::Queued) {
+            return Ok(());
+        }
+        stage = stage.or(ahead);
+    }
+    for source in sources {
+        if let (Body::Blktrace(events), Some(stage)) = (&mut source.body, stage) {
+            events.take(stage);
+        }
+    }
+    Ok(())
 }
 
 impl Iterator for TraceReader {

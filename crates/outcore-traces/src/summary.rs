@@ -71,6 +71,9 @@ pub struct Summary {
     pub ignored: u64,
     /// The format's name.
     pub format: String,
+    /// What there is to know about how it was read.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 impl Summary {
@@ -84,10 +87,16 @@ impl Summary {
             builder.add(&request?);
         }
         let mut summary = builder.finish();
-        summary.skipped = trace.skips().clone();
-        summary.ignored = trace.ignored();
-        summary.format = trace.format().name().into();
+        summary.add_reader(trace);
         Ok(summary)
+    }
+
+    /// Adds what the reader of the trace knows.
+    pub fn add_reader(&mut self, trace: &TraceReader) {
+        self.skipped = trace.skips().clone();
+        self.ignored = trace.ignored();
+        self.format = trace.format().name().into();
+        self.notes = trace.note().map(str::to_owned).into_iter().collect();
     }
 
     /// Bytes read and written.
@@ -184,7 +193,11 @@ impl fmt::Display for Summary {
             f,
             "lines          {} without a request, {}",
             self.ignored, self.skipped
-        )
+        )?;
+        for note in &self.notes {
+            write!(f, "\nnote           {note}")?;
+        }
+        Ok(())
     }
 }
 
@@ -231,6 +244,7 @@ impl Builder {
                 skipped: Skips::default(),
                 ignored: 0,
                 format: String::new(),
+                notes: Vec::new(),
             },
             devices: HashSet::new(),
             last_device: None,

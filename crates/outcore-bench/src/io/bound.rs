@@ -3,7 +3,9 @@
 //! Contract: pure but for [`Limits::measure`], which copies memory for a moment and reads the drives'
 //! links from /sys. The bound of a measurement is the first that fits: its threads ran nearly all the
 //! time (processor); the drives' links are nearly full (link); it moved most of what memory can be
-//! copied at (memory); half the requests in flight gave clearly less (queue); else the drives. The
+//! copied at (memory); half the requests in flight gave clearly less (queue); more in flight gave no more, or
+//! half of it as much (the drives). A limit below the rate that was measured is none, and is never named: then the
+//! next one is looked at, and at the end that none was found. The
 //! recommended setting is the one with the fewest threads, then bytes in flight, that reaches
 //! [`ENOUGH`] of the best that was seen.
 
@@ -150,16 +152,20 @@ enum Bound {
     Memory,
     Queue,
     Drives,
+    Unknown,
 }
 
 impl Bound {
     fn text(self) -> &'static str {
         match self {
-            Bound::Processor => "the processor",
-            Bound::Link => "the link",
-            Bound::Memory => "memory bandwidth",
-            Bound::Queue => "the number of requests in flight: it still rises at the deepest",
-            Bound::Drives => "the drives",
+            Bound::Processor => "bound by the processor",
+            Bound::Link => "bound by the link",
+            Bound::Memory => "bound by memory bandwidth",
+            Bound::Queue => {
+                "bound by the number of requests in flight: it still rises at the deepest"
+            }
+            Bound::Drives => "bound by the drives",
+            Bound::Unknown => "no bound was found",
         }
     }
 }
@@ -170,6 +176,11 @@ fn value(measured: &Measured) -> f64 {
         true => measured.moved.requests_per_s(),
         false => measured.moved.bytes_per_s(),
     }
+}
+
+/// A rate that nearly reaches a limit, and does not refute it by going beyond.
+fn is_held_by(rate: f64, limit: f64, share: f64) -> bool {
+    rate >= share * limit && rate <= limit
 }
 
 fn bound_of(best: &Measured, like: &[&Measured], limits: &Limits) -> Bound {
@@ -183,11 +194,11 @@ fn bound_of(best: &Measured, like: &[&Measured], limits: &Limits) -> Bound {
     }
     if limits
         .links_sum()
-        .is_some_and(|link| rate >= LINK_FULL * link)
+        .is_some_and(|link| is_held_by(rate, link, LINK_FULL))
     {
         return Bound::Link;
     }
-    if rate >= MEMORY_FULL * limits.copied_bytes_per_s {
+    if is_held_by(rate, limits.copied_bytes_per_s, MEMORY_FULL) {
         return Bound::Memory;
     }
     let in_flight = |m: &Measured| m.shot.depth * m.shot.threads;
@@ -201,7 +212,15 @@ fn bound_of(best: &Measured, like: &[&Measured], limits: &Limits) -> Bound {
     if deepest == Some(in_flight(best)) && before > 0.0 && before < ENOUGH * value(best) {
         return Bound::Queue;
     }
-    Bound::Drives
+    // The drives are known to be at their end only where more in flight was no better, or much less as good.
+    let bytes = |m: &Measured| u64::from(in_flight(m)) * m.shot.block_bytes;
+    let is_level = |m: &&Measured| {
+        bytes(m) > bytes(best) || (bytes(m) * 2 <= bytes(best) && value(m) >= ENOUGH * value(best))
+    };
+    match like.iter().any(is_level) {
+        true => Bound::Drives,
+        false => Bound::Unknown,
+    }
 }
 
 /// The cheapest setting that is good enough.
@@ -255,7 +274,7 @@ pub(super) fn conclude(
         };
         report.headline(name, value(best), unit, setting(best));
         let mut sentence = format!(
-            "{}: {}{}, bound by {}",
+            "{}: {}{}, {}",
             capital(name),
             unit.show(value(best)),
             if best.shot.is_random {
@@ -353,6 +372,26 @@ mod tests {
         assert_eq!(bound_of(&busy, &like, &limits(None)), Bound::Processor);
         let much = measured(64, 4_000_000, 0.5);
         assert_eq!(bound_of(&much, &like, &limits(None)), Bound::Memory);
+    }
+
+    #[test]
+    fn a_limit_below_the_measured_rate_is_never_named_as_its_bound() {
+        let slow = [measured(32, 400_000, 0.5), measured(64, 405_000, 0.5)];
+        let like: Vec<&Measured> = slow.iter().collect();
+        // 1.66 GB/s over a link that is said to carry 1.5.
+        assert_eq!(
+            bound_of(&slow[1], &like, &limits(Some(1.5e9))),
+            Bound::Drives
+        );
+        // 24.6 GB/s, where memory was copied at 20.
+        let fast = [measured(32, 5_900_000, 0.5), measured(64, 6_000_000, 0.5)];
+        let like: Vec<&Measured> = fast.iter().collect();
+        assert_eq!(bound_of(&fast[1], &like, &limits(None)), Bound::Drives);
+        assert_eq!(
+            bound_of(&fast[1], &like[1..], &limits(None)),
+            Bound::Unknown
+        );
+        assert_eq!(Bound::Unknown.text(), "no bound was found");
     }
 
     #[test]

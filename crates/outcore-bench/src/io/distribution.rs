@@ -122,7 +122,7 @@ pub(super) fn by_buckets(
         id: "distribution".to_owned(),
         title: format!("Keys distributed by {threads} threads"),
         x: Axis::new("buckets", Unit::Count).on(Scale::Log2),
-        y: Axis::new("data", Unit::BytesPerS),
+        y: Axis::new("distributed", Unit::BytesPerS),
         series,
         ..Chart::default()
     });

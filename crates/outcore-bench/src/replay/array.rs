@@ -85,6 +85,8 @@ pub(super) struct Array {
     pub(super) flush_ns: Histogram<u64>,
     /// The same for trims that the drives took.
     pub(super) trim_ns: Histogram<u64>,
+    /// The longest of each, exactly: reads, writes, flushes, trims.
+    pub(super) longest_ns: [u64; 4],
     /// Trims that they did not take.
     pub(super) refused_trims: u64,
     /// Bytes read and written for the trace.
@@ -123,6 +125,7 @@ impl Array {
             write_ns: latencies(),
             flush_ns: latencies(),
             trim_ns: latencies(),
+            longest_ns: [0; 4],
             refused_trims: 0,
             bytes: 0,
             extra_reads: 0,
@@ -227,13 +230,15 @@ impl Array {
     fn run_errands(&mut self, wait: Duration, complete: &mut Vec<Done>) -> Result<()> {
         self.errands.collect(wait, &mut self.returned)?;
         for returned in self.returned.drain(..) {
-            let histogram = match returned.errand {
-                Errand::Flush => &mut self.flush_ns,
-                Errand::Trim { .. } => &mut self.trim_ns,
+            let (histogram, at) = match returned.errand {
+                Errand::Flush => (&mut self.flush_ns, 2),
+                Errand::Trim { .. } => (&mut self.trim_ns, 3),
             };
+            let took_ns = returned.at_ns.saturating_sub(returned.released_ns);
             match returned.is_taken {
                 true => {
-                    histogram.saturating_record(returned.at_ns.saturating_sub(returned.released_ns))
+                    histogram.saturating_record(took_ns);
+                    self.longest_ns[at] = self.longest_ns[at].max(took_ns);
                 }
                 false => self.refused_trims += 1,
             }
@@ -313,11 +318,13 @@ impl Array {
         self.slots[token] = None;
         self.free.push(token);
         self.bytes += request.len_bytes;
-        let histogram = match request.op {
-            Op::Read => &mut self.read_ns,
-            Op::Write => &mut self.write_ns,
+        let (histogram, at) = match request.op {
+            Op::Read => (&mut self.read_ns, 0),
+            Op::Write => (&mut self.write_ns, 1),
         };
-        histogram.saturating_record(now_ns.saturating_sub(request.released_ns));
+        let took_ns = now_ns.saturating_sub(request.released_ns);
+        histogram.saturating_record(took_ns);
+        self.longest_ns[at] = self.longest_ns[at].max(took_ns);
         complete.push(Done {
             tag: request.tag,
             at_ns: now_ns,

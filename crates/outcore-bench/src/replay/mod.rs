@@ -15,6 +15,7 @@
 //! Source: Kumar and Huang, "Falcon", ATC 2017: Table 2 and the replays of section 4.
 
 mod array;
+mod backlog;
 mod errands;
 mod pace;
 mod show;
@@ -36,6 +37,7 @@ use crate::io::striped::member_of;
 use crate::io::target::{self, Consent, Target, Whose};
 use crate::report::Report;
 use array::Array;
+use backlog::Behind;
 
 /// What every drive takes.
 const BLOCK_BYTES: u64 = 4096;
@@ -182,6 +184,8 @@ pub(crate) struct Outcome {
     changes: Changes,
     /// Requests that were due before their turn came, in an open loop.
     late: u64,
+    /// The backlog, if the drives could not follow an open loop.
+    behind: Option<Behind>,
     /// From the first release to the last return.
     seconds: f64,
     /// Requests that came back, in equal parts of the time: seconds of a part, counts.
@@ -213,6 +217,8 @@ pub fn run(options: &ReplayOptions, watch: Watch<'_>) -> Result<Report> {
         regions: options.regions,
         block_bytes: BLOCK_BYTES,
         request_bytes_max: Some(options.request_bytes_max),
+        // What is longer than the volume is cut to it.
+        longest_bytes: None,
     };
     watch.say("replay");
     let player = pace::Player::new(&device, &mut array, options, watch);

@@ -3,7 +3,8 @@
 //! Contract: the plans of `outcore_traces::replay_plan` decide, on the device's clock; here they meet
 //! drives. Every request that is released comes back before a [`Player`] is done. An open loop that
 //! the drives cannot follow stops reading the trace while [`WAITING_MAX`] requests wait, so memory is
-//! bounded; what is then released after its time is counted as late.
+//! bounded; what is released after its time is counted as late, and [`super::backlog`] says whether the
+//! drives were the reason.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -20,6 +21,7 @@ use outcore_traces::summary::Builder;
 use outcore_traces::{Request, Summary, TraceReader};
 
 use super::array::{Array, DEPTH, Done};
+use super::backlog::Backlog;
 use super::{Outcome, ReplayOptions, Speed};
 use crate::Watch;
 
@@ -51,9 +53,7 @@ impl Tee {
 
     fn summary(&self) -> Summary {
         let mut summary = self.builder.clone().finish();
-        summary.skipped = self.reader.skips().clone();
-        summary.ignored = self.reader.ignored();
-        summary.format = self.reader.format().name().into();
+        summary.add_reader(&self.reader);
         summary
     }
 }
@@ -132,6 +132,7 @@ pub(super) struct Player<'a> {
     timeline: Timeline,
     complete: Vec<Done>,
     late: u64,
+    backlog: Backlog,
 }
 
 impl<'a> Player<'a> {
@@ -150,6 +151,7 @@ impl<'a> Player<'a> {
             timeline: Timeline::new(),
             complete: Vec::new(),
             late: 0,
+            backlog: Backlog::new(),
         }
     }
 
@@ -169,11 +171,14 @@ impl<'a> Player<'a> {
     }
 
     fn outcome(self, summary: Summary, changes: outcore_traces::adapt::Changes) -> Outcome {
+        let end_ns = self.now_ns();
+        let at_once = DEPTH * self.array.drives();
         Outcome {
             summary,
             changes,
             late: self.late,
-            seconds: self.now_ns() as f64 / 1e9,
+            behind: self.backlog.behind(end_ns, at_once as u64),
+            seconds: end_ns as f64 / 1e9,
             timeline: (self.timeline.part_ns as f64 / 1e9, self.timeline.counts),
         }
     }
@@ -229,8 +234,11 @@ impl<'a> Player<'a> {
         let mut plan = OpenLoop::new(requests, 0, BATCH_MAX);
         let mut next = plan.next().transpose()?;
         let mut in_flight = 0;
+        // The next batch was due, and too many waited or were in flight.
+        let mut is_held = false;
         while next.is_some() || !self.array.is_idle() {
             let now_ns = self.now_ns();
+            self.backlog.sample(now_ns, in_flight as u64);
             let mut wait = WAIT_MAX;
             while let Some(batch) = &next {
                 if batch.release_ns > now_ns {
@@ -238,17 +246,22 @@ impl<'a> Player<'a> {
                     break;
                 }
                 if self.array.waiting() >= WAITING_MAX || in_flight >= depth {
+                    is_held = true;
                     break;
                 }
-                if now_ns - batch.release_ns > LATE_NS {
+                let is_late = now_ns - batch.release_ns > LATE_NS;
+                if is_late {
                     self.late += batch.requests.len() as u64;
                 }
+                self.backlog.released(batch.release_ns, is_held && is_late);
+                is_held = false;
                 for request in &batch.requests {
                     self.submit(request, widened, batch.release_ns);
                     in_flight += 1;
                 }
                 next = plan.next().transpose()?;
             }
+            self.backlog.sample(now_ns, in_flight as u64);
             in_flight -= self.poll(wait)?;
         }
         Ok(())

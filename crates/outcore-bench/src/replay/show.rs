@@ -111,12 +111,25 @@ fn facts(options: &ReplayOptions, array: &Array, outcome: &Outcome, report: &mut
             array.refused_trims
         ));
     }
-    if outcome.late > 0 {
+    if let Some(behind) = &outcome.behind {
         report.verdict.push(format!(
-            "The drives could not follow: {} requests were released more than 1 ms after they were \
-             due; their latency counts from when they were due.",
-            outcome.late
+            "The drives could not follow: {:.0} requests that were due waited throughout the last third of \
+             the time, {:.0} throughout the first, {} at most; the last was done {} after it was due. \
+             Latency counts from when a request was due.",
+            behind.last,
+            behind.first,
+            units::count(behind.most),
+            units::seconds(behind.tail_s),
         ));
+    } else if outcome.late > 0 {
+        report.verdict.push(format!(
+            "{} requests were released more than 1 ms after they were due, but not because of the \
+             drives, which followed: this machine was late. Latency counts from when a request was due.",
+            units::count(outcome.late)
+        ));
+    }
+    for note in &outcome.summary.notes {
+        report.verdict.push(format!("{note}."));
     }
     let skipped = &outcome.summary.skipped;
     if skipped.total() > 0 {
@@ -160,15 +173,8 @@ fn seconds_at(histogram: &Histogram<u64>, quantile: f64) -> f64 {
     histogram.value_at_quantile(quantile) as f64 / 1e9
 }
 
-fn drives(targets: &[Target], array: &Array, seconds: f64) -> Section {
-    let mut section = Section::new(
-        "drives",
-        "Requests and drives",
-        "Whole requests count from their release (in an open loop from when they were due) to their \
-         return. By drive, stack latency is from submission to the start of a transfer, device \
-         latency from there to its end; a request may become transfers on several drives, and \
-         neighbours one.",
-    );
+/// Whole requests by kind.
+fn whole_requests(array: &Array, seconds: f64) -> Table {
     let mut table = Table::new(
         "requests",
         "Whole requests",
@@ -184,12 +190,15 @@ fn drives(targets: &[Target], array: &Array, seconds: f64) -> Section {
             ("max", Unit::Seconds),
         ],
     );
-    for (name, histogram) in [
+    for ((name, histogram), longest_ns) in [
         ("reads", &array.read_ns),
         ("writes", &array.write_ns),
         ("flushes", &array.flush_ns),
         ("trims", &array.trim_ns),
-    ] {
+    ]
+    .into_iter()
+    .zip(array.longest_ns)
+    {
         if histogram.is_empty() {
             continue;
         }
@@ -200,10 +209,22 @@ fn drives(targets: &[Target], array: &Array, seconds: f64) -> Section {
             (histogram.mean() / 1e9).into(),
         ];
         row.extend([0.5, 0.9, 0.99, 0.999].map(|q| Cell::from(seconds_at(histogram, q))));
-        row.push((histogram.max() as f64 / 1e9).into());
+        row.push((longest_ns as f64 / 1e9).into());
         table.row(row);
     }
-    section.tables.push(table);
+    table
+}
+
+fn drives(targets: &[Target], array: &Array, seconds: f64) -> Section {
+    let mut section = Section::new(
+        "drives",
+        "Requests and drives",
+        "Whole requests count from their release (in an open loop from when they were due) to their \
+         return. By drive, stack latency is from submission to the start of a transfer, device \
+         latency from there to its end; a request may become transfers on several drives, and \
+         neighbours one.",
+    );
+    section.tables.push(whole_requests(array, seconds));
     let mut table = Table::new(
         "drives",
         "By drive",

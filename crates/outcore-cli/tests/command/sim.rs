@@ -57,6 +57,78 @@ fn a_reader_that_went_away_ends_it_quietly() {
 }
 
 #[test]
+fn a_result_that_standard_output_cannot_take_is_an_error_and_no_panic() {
+    let place = Place::new();
+    for command in [
+        &["sim", "presets"][..],
+        &["sim", "presets", "p41", "--toml"],
+        &["sim", "run", "--flow", "requests=1000"],
+        &["sim", "run", "--flow", "requests=1000", "--json"],
+    ] {
+        let full = std::fs::File::create("/dev/full").unwrap();
+        let answer = Answer::of(place.command(command).stdout(full).output().unwrap());
+        assert_eq!(answer.code, Some(5), "{command:?}: {answer:?}");
+        assert!(answer.stderr.contains("standard output"), "{answer:?}");
+        assert!(!answer.stderr.contains("panicked"), "{answer:?}");
+    }
+}
+
+#[test]
+fn activesort_says_which_values_were_fitted_and_heeds_a_throttle() {
+    let place = Place::new();
+    let job = [
+        "sim",
+        "activesort",
+        "--size",
+        "4GB",
+        "--memory",
+        "1GB",
+        "--preset",
+    ];
+    let text = place.run(&[&job[..], &["throttled"]].concat()).ok().text();
+    let fitted = text.find("Fitted: ").unwrap();
+    let foretold = text.find("Foretold").unwrap();
+    assert!(fitted < text.find("Table 1").unwrap() && text.find("Table 1").unwrap() < foretold);
+    assert!(foretold < text.find("Table 2").unwrap(), "{text}");
+    let json = place
+        .run(&[&job[..], &["throttled", "--json"]].concat())
+        .ok()
+        .text();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["table_1_fitted_by"].as_array().unwrap().len(), 4);
+    // Two passes move 3 + 2 times 4 GB at 50 MB/s.
+    let seconds = json["modern"][0]["report"]["seconds"].as_f64().unwrap();
+    assert!((seconds / 400.0 - 1.0).abs() < 0.01, "{seconds}");
+}
+
+#[test]
+fn a_request_beyond_all_drives_is_refused_by_its_number() {
+    let place = Place::new();
+    place.write(
+        "far.jsonl",
+        b"{\"id\":7,\"op\":\"read\",\"offset\":18446744073709551615,\"bytes\":4096}\n",
+    );
+    place
+        .run(&["sim", "replay", "far.jsonl"])
+        .fails(2, &["request 7", "2^64"], "");
+    place.write("huge.csv", b"7,R,0,9223372036854775807,1\n7,R,0,4096,2\n");
+    for command in ["replay", "run"] {
+        let trace = if command == "run" {
+            &["--trace"][..]
+        } else {
+            &[]
+        };
+        let sim = [
+            &["sim", command][..],
+            trace,
+            &["huge.csv", "--format", "alibaba"],
+        ]
+        .concat();
+        place.run(&sim).fails(2, &["request 1", "longer than"], "");
+    }
+}
+
+#[test]
 fn a_drive_that_is_unknown_is_refused_with_a_way_on() {
     let place = Place::new();
     place

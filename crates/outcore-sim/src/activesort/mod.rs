@@ -84,6 +84,9 @@ pub struct MergeDrive {
     pub bus_ps: Ps,
     /// Bytes a second to the host.
     pub link_bytes_per_s: u64,
+    /// What a throttle in front of the drive lets the host read and write, bytes a second; 0 where there is
+    /// none. The drive's own reads and writes do not pass it.
+    pub throttle_bytes_per_s: [u64; 2],
     /// Prefetches in flight.
     pub prefetch_max: u32,
     /// The core that merges also starts the prefetches, so it does so between two records.
@@ -116,6 +119,7 @@ impl MergeDrive {
             program_ps: 228_420 * NS,
             bus_ps: 40_000 * NS,
             link_bytes_per_s: 270_000_000,
+            throttle_bytes_per_s: [0, 0],
             prefetch_max: 4,
             one_core_does_both: true,
             buffers_a_run: 5,
@@ -131,8 +135,8 @@ impl MergeDrive {
         }
     }
 
-    /// The channels and the link of `config` with `cpu` inside. Planes count as units of their own:
-    /// multi-plane reads keep them all busy.
+    /// The channels, the link and the throttle (its rates, not its slices) of `config` with `cpu` inside.
+    /// Planes count as units of their own: multi-plane reads keep them all busy.
     pub fn modern(config: &DriveConfig, cpu: Embedded) -> Result<Self> {
         config.validate()?;
         let params = Params::new(config, 1);
@@ -150,6 +154,7 @@ impl MergeDrive {
             program_ps: params.program_mean_ps(),
             bus_ps: params.bus_ps(params.page_bytes),
             link_bytes_per_s: link as u64,
+            throttle_bytes_per_s: [config.throttle.read.0, config.throttle.write.0],
             prefetch_max: params.channels * units,
             one_core_does_both: false,
             buffers_a_run: 8,
@@ -189,9 +194,25 @@ impl MergeDrive {
         Ok(())
     }
 
-    /// Time of `bytes` on the link.
+    /// Bytes a second that the host can read at most.
+    fn host_read_max(&self) -> u64 {
+        match self.throttle_bytes_per_s[0] {
+            0 => self.link_bytes_per_s,
+            throttle => self.link_bytes_per_s.min(throttle),
+        }
+    }
+
+    /// Time in which the host receives `bytes`.
     fn link_ps(&self, bytes: u64) -> Ps {
-        (u128::from(bytes) * u128::from(SECOND) / u128::from(self.link_bytes_per_s)) as Ps
+        (u128::from(bytes) * u128::from(SECOND) / u128::from(self.host_read_max())) as Ps
+    }
+
+    /// Bytes a second that the host can write.
+    pub fn host_write_bytes_per_s(&self) -> f64 {
+        match self.throttle_bytes_per_s[1] {
+            0 => self.write_bytes_per_s(),
+            throttle => self.write_bytes_per_s().min(throttle as f64),
+        }
     }
 
     /// Bytes a second that the flash takes, all dies busy, the buses shared, over the link.

@@ -16,7 +16,7 @@ use outcore::error::{Error, Result};
 use outcore_traces::adapt::{AdaptOptions, Adapted};
 use outcore_traces::{Format, Op as TraceOp, ReadOptions, Request, Summary, TraceReader};
 
-use super::{Array, ArrayConfig, ArrayRequest, Finished, OPERATION, ReplayReport};
+use super::{Array, ArrayConfig, ArrayRequest, Between, Finished, OPERATION, ReplayReport};
 use crate::drive::Op;
 use crate::fit::Fit;
 use crate::units::{NS, Ps};
@@ -24,6 +24,9 @@ use crate::workload::{List, ListItem};
 
 /// Bytes of one request at most: what is longer is split.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
+
+/// A request of a list that is longer than any drive is refused before it is split.
+const LIST_REQUEST_BYTES_MAX: u64 = 1 << 40;
 
 /// When requests are released.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,7 +72,8 @@ fn reader(path: &Path, options: &BlockOptions) -> Result<TraceReader> {
     TraceReader::open(path, &format)
 }
 
-fn open(path: &Path, options: &BlockOptions) -> Result<Adapted<TraceReader>> {
+/// The trace as it is played; a read or write of more than `longest_bytes` is an error that names it.
+fn open(path: &Path, options: &BlockOptions, longest_bytes: u64) -> Result<Adapted<TraceReader>> {
     let speedup = match options.pace {
         Loop::Open { speedup } => speedup,
         Loop::Closed { depth: 0 } => {
@@ -86,6 +90,7 @@ fn open(path: &Path, options: &BlockOptions) -> Result<Adapted<TraceReader>> {
             speedup,
             block_bytes: 512,
             request_bytes_max: Some(REQUEST_BYTES_MAX),
+            longest_bytes: Some(longest_bytes),
             ..AdaptOptions::default()
         },
     )
@@ -101,7 +106,22 @@ fn skipped(trace: &Adapted<TraceReader>, path: &Path) -> Vec<String> {
             skips.total()
         ));
     }
+    if let Some(note) = trace.inner().note() {
+        warnings.push(format!("{}: {note}", path.display()));
+    }
+    let dropped = trace.changes().dropped;
+    if dropped > 0 {
+        warnings.push(format!(
+            "{}: {dropped} requests of no bytes were left out",
+            path.display()
+        ));
+    }
     warnings
+}
+
+/// A trace in which nobody asked for anything is the wrong file, or the wrong events were recorded.
+fn nothing_in(path: &Path) -> Error {
+    Error::usage(OPERATION, "there is no request in the trace").path(path)
 }
 
 fn request(number: u64, request: &Request) -> ArrayRequest {
@@ -129,8 +149,8 @@ pub fn replay_block(
     path: &Path,
     options: &BlockOptions,
 ) -> Result<ReplayReport> {
-    let mut trace = open(path, options)?;
     let mut array = Array::new(config)?;
+    let mut trace = open(path, options, array.whole_bytes())?;
     if config.fit == Fit::Scale {
         let mut whole = reader(path, options)?;
         let summary = Summary::of(&mut whole)?;
@@ -147,6 +167,7 @@ pub fn replay_block(
     };
     let (mut taken, mut finished_count) = (0u64, 0u64);
     let mut late = 0u64;
+    let mut last_due = 0;
     let mut finished: Vec<Finished> = Vec::new();
     let mut waiting: Option<Request> = None;
     loop {
@@ -164,11 +185,12 @@ pub fn replay_block(
         {
             // Traces that are not sorted: no request goes out before the one in front of it.
             late += u64::from(due < array.now());
-            array.submit(due.max(array.now()), &request(taken + 1, &item), taken)?;
+            last_due = due.max(array.now());
+            array.submit(last_due, &request(trace.changes().taken, &item), taken)?;
             taken += 1;
             continue;
         }
-        if next.is_none() {
+        if next.is_none() || (due.is_none() && array.is_idle()) {
             break;
         }
         array.run_until(due.unwrap_or(Ps::MAX), &mut finished)?;
@@ -181,8 +203,15 @@ pub fn replay_block(
             "{late} requests are out of order and went out later than recorded"
         ));
     }
+    if taken == 0 {
+        return Err(nothing_in(path));
+    }
     let end = array.now();
-    array.report(end, warnings)
+    let between = match options.pace {
+        Loop::Open { .. } => Between::Pace(last_due),
+        Loop::Closed { .. } => Between::Depth,
+    };
+    array.report(end, between, warnings)
 }
 
 /// Reads a block trace as the list of one flow: addresses of all devices on one drive. What is
@@ -191,7 +220,7 @@ pub fn replay_block(
 /// # Errors
 /// As [`replay_block`].
 pub fn load_list(path: &Path, options: &BlockOptions) -> Result<(List, Vec<String>)> {
-    let mut trace = open(path, options)?;
+    let mut trace = open(path, options, LIST_REQUEST_BYTES_MAX)?;
     let mut items: Vec<ListItem> = Vec::new();
     let mut last: Ps = 0;
     while options.requests_max == 0 || (items.len() as u64) < options.requests_max {
@@ -213,6 +242,9 @@ pub fn load_list(path: &Path, options: &BlockOptions) -> Result<(List, Vec<Strin
         });
     }
     let warnings = skipped(&trace, path);
+    if items.is_empty() {
+        return Err(nothing_in(path));
+    }
     let depth = match options.pace {
         Loop::Open { .. } => 0,
         Loop::Closed { depth } => depth,

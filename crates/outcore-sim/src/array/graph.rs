@@ -14,7 +14,7 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use outcore::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{Array, ArrayConfig, ArrayRequest, Finished, OPERATION, ReplayReport};
+use super::{Array, ArrayConfig, ArrayRequest, Between, Finished, OPERATION, ReplayReport};
 use crate::drive::Op;
 use crate::fit::Fit;
 use crate::units::{NS, Ps};
@@ -72,6 +72,18 @@ pub fn read_trace(text: &str) -> Result<Vec<TraceRequest>> {
                 ),
             ));
         }
+        if super::layout::end_bytes(request.offset_bytes, request.bytes).is_none() {
+            return Err(Error::usage(
+                "read trace",
+                format!(
+                    "line {}: request {} ({} bytes at {}) ends beyond 2^64 bytes, where no drive reaches",
+                    number + 1,
+                    request.id,
+                    request.bytes,
+                    request.offset_bytes
+                ),
+            ));
+        }
         requests.push(request);
     }
     Ok(requests)
@@ -118,7 +130,7 @@ pub fn replay(config: &ArrayConfig, trace: &[TraceRequest]) -> Result<ReplayRepo
             }
             continue;
         }
-        if next.is_none() {
+        if next.is_none() || (due.is_none() && array.is_idle()) {
             break;
         }
         array.run_until(due.unwrap_or(Ps::MAX), &mut finished)?;
@@ -142,7 +154,11 @@ pub fn replay(config: &ArrayConfig, trace: &[TraceRequest]) -> Result<ReplayRepo
         .hint("the trace's `after` fields form a circle"));
     }
     let end = array.now();
-    array.report(end, Vec::new())
+    let between = match trace.iter().any(|request| request.think_ns > 0) {
+        true => Between::Computation,
+        false => Between::Order,
+    };
+    array.report(end, between, Vec::new())
 }
 
 fn request(request: &TraceRequest) -> ArrayRequest {
@@ -338,6 +354,48 @@ mod tests {
         trace.truncate(6);
         small.fit = Fit::Refuse;
         assert!(replay(&small, &trace).unwrap().warnings.is_empty());
+    }
+
+    #[test]
+    fn a_request_that_ends_beyond_64_bits_is_refused_by_line_and_number() {
+        for (offset, bytes) in [
+            (u64::MAX, 1),
+            (u64::MAX - 4095, 4096),
+            (u64::MAX - 600, 512),
+        ] {
+            let line =
+                format!("{{\"id\":7,\"op\":\"read\",\"offset\":{offset},\"bytes\":{bytes}}}\n");
+            let error = read_trace(&line).unwrap_err().to_string();
+            assert!(error.contains("line 1: request 7"), "{error}");
+            assert!(error.contains("beyond 2^64 bytes"), "{error}");
+        }
+        // The last that ends inside: refused for want of room, or played, but never in no time.
+        let line = format!(
+            "{{\"id\":7,\"op\":\"read\",\"offset\":{},\"bytes\":512}}",
+            u64::MAX - 1023
+        );
+        let trace = read_trace(&line).unwrap();
+        assert!(replay(&array(1, 0), &trace).unwrap().seconds > 0.0);
+        // And what did not come through a file.
+        let mut request = trace[0].clone();
+        request.offset_bytes = u64::MAX - 100;
+        let error = replay(&array(1, 0), &[request]).unwrap_err().to_string();
+        assert!(error.contains("request 7 (read of 512 B at"), "{error}");
+    }
+
+    #[test]
+    fn requests_that_wait_for_one_another_without_computing_are_said_to() {
+        let mut trace = reads(64, 1);
+        trace.iter_mut().for_each(|request| request.bytes = 4096);
+        let report = replay(&array(4, 0), &trace).unwrap();
+        assert!(
+            !report.bottleneck.contains("computation"),
+            "{}",
+            report.bottleneck
+        );
+        for drive in &report.drives {
+            assert!(drive.resource.1 <= 1.0, "{:?}", drive.resource);
+        }
     }
 
     #[test]

@@ -5,12 +5,14 @@
 //! writes in the part that was free, each in order, as a file system that lays files out in one
 //! piece. A discarded granule gives its place back. Writes that find the free part used up
 //! overwrite the filled one from its end. Where a drive has no place left the request is refused,
-//! or, if the layout wraps, places are used anew from the start and counted.
+//! or, if the layout wraps, places are used anew from the start and counted. A read or write that is
+//! larger than all drives together, or ends beyond 64 bits, is refused in either case.
 //!
 //! Invariants: parts of a request are in the order of its bytes and cover them; neighbours on the
 //! same drive are one part. Bounds: 48 bytes a granule that was touched.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use outcore::error::{Error, Result};
 
@@ -41,12 +43,27 @@ struct Places {
     again: u64,
 }
 
-/// A drive has no place for a request.
+/// Why a request has no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Full {
-    pub(crate) drive: u32,
-    /// Bytes that could be placed: of the filled part for reads, of the drive for writes.
-    pub(crate) room_bytes: u64,
+pub(crate) enum Unplaced {
+    /// A drive is full.
+    Full {
+        /// Which.
+        drive: u32,
+        /// Bytes that could be placed: of the filled part for reads, of the drive for writes.
+        room_bytes: u64,
+    },
+    /// It is larger than all drives together, which have so many bytes.
+    Larger(u64),
+    /// It ends beyond the last byte that 64 bits can name.
+    Beyond,
+}
+
+/// The end of a request in whole sectors; `None` beyond 64 bits.
+pub(crate) fn end_bytes(offset_bytes: u64, bytes: u64) -> Option<u64> {
+    offset_bytes
+        .checked_add(bytes)?
+        .checked_next_multiple_of(SECTOR_BYTES)
 }
 
 /// See the module.
@@ -127,62 +144,101 @@ impl Layout {
         granules / devices.max(1) * spread * self.granule_bytes
     }
 
+    /// Bytes of all drives together.
+    pub(crate) fn whole_bytes(&self) -> u64 {
+        (self.granules * self.granule_bytes).saturating_mul(u64::from(self.drives))
+    }
+
     /// Cuts `request` into parts.
     ///
     /// # Errors
-    /// A drive has no place for it, and the layout does not wrap.
+    /// A drive has no place for it, and the layout does not wrap; it is larger than all drives, or ends
+    /// where no drive reaches.
     pub(crate) fn place(
         &mut self,
         request: &ArrayRequest,
         parts: &mut Vec<Part>,
-    ) -> std::result::Result<(), Full> {
-        let granule_bytes = self.granule_bytes;
-        let mut offset = request.offset_bytes / SECTOR_BYTES * SECTOR_BYTES;
-        let end = (request.offset_bytes.saturating_add(request.bytes)).div_ceil(SECTOR_BYTES)
-            * SECTOR_BYTES;
-        while offset < end {
-            let (granule, inside) = (offset / granule_bytes, offset % granule_bytes);
-            let take = (granule_bytes - inside).min(end - offset);
-            let drive = if self.is_striped {
-                (granule + u64::from(request.file)) % u64::from(self.drives)
-            } else {
-                u64::from(request.drive) % u64::from(self.drives)
-            } as u32;
-            let key = (request.file, granule);
-            offset += take;
-            let place = match request.op {
-                Op::Read | Op::Write => self.place_of(key, drive, request.op)?,
-                Op::Trim => match self.map.get(&key).copied() {
-                    None => continue,
-                    Some(place) => {
-                        if take == granule_bytes {
-                            self.map.remove(&key);
-                            self.places[drive as usize].freed.push(place);
-                        }
-                        place
-                    }
-                },
-            };
-            let sector = (place * granule_bytes + inside) / SECTOR_BYTES;
-            let sectors = take / SECTOR_BYTES;
-            if let Some(last) = parts.last_mut()
-                && last.drive == drive
-                && last.sector + u64::from(last.sectors) == sector
-                && u64::from(last.sectors) + sectors <= u64::from(u32::MAX)
-            {
-                last.sectors += sectors as u32;
-                continue;
+    ) -> std::result::Result<(), Unplaced> {
+        let end = end_bytes(request.offset_bytes, request.bytes).ok_or(Unplaced::Beyond)?;
+        let span = request.offset_bytes / SECTOR_BYTES * SECTOR_BYTES..end;
+        if span.is_empty() {
+            return Ok(());
+        }
+        let granules = span.start / self.granule_bytes..=(span.end - 1) / self.granule_bytes;
+        if span.end - span.start <= self.whole_bytes() {
+            for granule in granules {
+                self.place_part(request, granule, &span, parts)?;
             }
-            parts.push(Part {
-                drive,
-                sector,
-                sectors: sectors as u32,
-            });
+            return Ok(());
+        }
+        if request.op != Op::Trim {
+            return Err(Unplaced::Larger(self.whole_bytes()));
+        }
+        // A whole device is discarded: what was never touched has nothing to give back.
+        let known = self.map.keys().filter(|(file, _)| *file == request.file);
+        let mut known: Vec<u64> = known.map(|(_, granule)| *granule).collect();
+        known.retain(|granule| granules.contains(granule));
+        known.sort_unstable();
+        for granule in known {
+            self.place_part(request, granule, &span, parts)?;
         }
         Ok(())
     }
 
-    fn place_of(&mut self, key: (u32, u64), drive: u32, op: Op) -> std::result::Result<u64, Full> {
+    /// The part of `request`, which covers `span`, that lies in one granule.
+    fn place_part(
+        &mut self,
+        request: &ArrayRequest,
+        granule: u64,
+        span: &Range<u64>,
+        parts: &mut Vec<Part>,
+    ) -> std::result::Result<(), Unplaced> {
+        let granule_bytes = self.granule_bytes;
+        let inside = span.start.saturating_sub(granule * granule_bytes);
+        let take = (granule_bytes - inside).min(span.end - (granule * granule_bytes + inside));
+        let drive = if self.is_striped {
+            (granule + u64::from(request.file)) % u64::from(self.drives)
+        } else {
+            u64::from(request.drive) % u64::from(self.drives)
+        } as u32;
+        let key = (request.file, granule);
+        let place = match request.op {
+            Op::Read | Op::Write => self.place_of(key, drive, request.op)?,
+            Op::Trim => match self.map.get(&key).copied() {
+                None => return Ok(()),
+                Some(place) => {
+                    if take == granule_bytes {
+                        self.map.remove(&key);
+                        self.places[drive as usize].freed.push(place);
+                    }
+                    place
+                }
+            },
+        };
+        let sector = (place * granule_bytes + inside) / SECTOR_BYTES;
+        let sectors = take / SECTOR_BYTES;
+        if let Some(last) = parts.last_mut()
+            && last.drive == drive
+            && last.sector + u64::from(last.sectors) == sector
+            && u64::from(last.sectors) + sectors <= u64::from(u32::MAX)
+        {
+            last.sectors += sectors as u32;
+            return Ok(());
+        }
+        parts.push(Part {
+            drive,
+            sector,
+            sectors: sectors as u32,
+        });
+        Ok(())
+    }
+
+    fn place_of(
+        &mut self,
+        key: (u32, u64),
+        drive: u32,
+        op: Op,
+    ) -> std::result::Result<u64, Unplaced> {
         if let Some(place) = self.map.get(&key) {
             return Ok(*place);
         }
@@ -208,7 +264,7 @@ impl Layout {
                 self.granules
             };
             if !self.wraps {
-                return Err(Full {
+                return Err(Unplaced::Full {
                     drive,
                     room_bytes: room * self.granule_bytes,
                 });
@@ -265,9 +321,10 @@ mod tests {
         let sectors: Vec<(u64, u32)> = parts.iter().map(|p| (p.sector, p.sectors)).collect();
         assert_eq!(sectors, [(0, 4096), (8192, 2048), (8200, 8)]);
         assert!(layout.warning().is_none());
-        layout
-            .place(&request(Op::Write, 3, 0, 100 << 20), &mut parts)
-            .unwrap();
+        for at in 0..25 {
+            let more = request(Op::Write, 3, at << 22, 4 << 20);
+            layout.place(&more, &mut parts).unwrap();
+        }
         assert!(layout.warning().unwrap().contains("--drive-size"));
     }
 
@@ -290,6 +347,34 @@ mod tests {
     }
 
     #[test]
+    fn what_no_drive_can_hold_is_refused_at_once_and_a_discard_of_everything_is_none() {
+        for wraps in [false, true] {
+            let mut layout = Layout::new(Placement::Recorded, 1, 8 << 20, 0.5, wraps).unwrap();
+            let mut parts = Vec::new();
+            for bytes in [9 << 20, (1 << 63) - 1] {
+                for op in [Op::Read, Op::Write] {
+                    let larger = layout.place(&request(op, 1, 0, bytes), &mut parts);
+                    assert_eq!(larger, Err(Unplaced::Larger(8 << 20)));
+                }
+            }
+            for (offset, bytes) in [(u64::MAX, 1), (u64::MAX - 4095, 4096), (u64::MAX - 100, 50)] {
+                let beyond = layout.place(&request(Op::Read, 1, offset, bytes), &mut parts);
+                assert_eq!(beyond, Err(Unplaced::Beyond), "{offset}");
+            }
+            assert!(parts.is_empty());
+            // Far from the start, but inside 64 bits: files get places as they are touched.
+            let far = request(Op::Write, 1, u64::MAX / 512 * 512 - 4096, 4096);
+            layout.place(&far, &mut parts).unwrap();
+            let near = request(Op::Write, 1, 0, 1 << 20);
+            layout.place(&near, &mut parts).unwrap();
+            parts.clear();
+            let whole = request(Op::Trim, 1, 0, 1 << 62);
+            layout.place(&whole, &mut parts).unwrap();
+            assert_eq!(parts.len(), 1, "only what was touched below: {parts:?}");
+        }
+    }
+
+    #[test]
     fn writes_fill_the_whole_drive_and_no_more() {
         let mut layout = Layout::new(Placement::Recorded, 1, 8 << 20, 0.5, false).unwrap();
         let mut seen = Vec::new();
@@ -303,7 +388,7 @@ mod tests {
         }
         assert_eq!(seen, [0, 4, 5, 6, 7, 3, 2, 1]);
         for (op, room_bytes) in [(Op::Write, 8 << 20), (Op::Read, 4 << 20)] {
-            let full = Full {
+            let full = Unplaced::Full {
                 drive: 0,
                 room_bytes,
             };

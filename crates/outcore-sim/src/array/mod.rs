@@ -13,6 +13,7 @@
 //! was touched.
 
 pub mod block;
+mod bound;
 pub mod file;
 pub mod graph;
 mod layout;
@@ -31,7 +32,9 @@ use crate::report::FlowStats;
 use crate::run::{WATCH_EVENTS, Watch};
 use crate::units::{Ps, SECOND};
 
-use layout::{Full, Layout, Part};
+pub(crate) use bound::Between;
+use bound::bottleneck;
+use layout::{Layout, Part, Unplaced};
 
 pub use graph::{TraceOp, TraceRequest, read_trace, replay};
 
@@ -110,7 +113,7 @@ pub struct ReplayReport {
     pub drives: Vec<DriveReport>,
     /// Share of the time that the common ceiling was used.
     pub shared_utilisation: f64,
-    /// What limits the job most.
+    /// What limits the job most, by what was measured.
     pub bottleneck: String,
     /// Digest of all completions: equal replays have equal digests on every machine.
     pub digest: String,
@@ -131,7 +134,7 @@ pub struct Percentiles {
     pub p999: f64,
     /// 99.99 % stay below.
     pub p9999: f64,
-    /// Longest.
+    /// Longest, exactly.
     pub max: f64,
 }
 
@@ -144,7 +147,7 @@ impl Percentiles {
             p99: us(0.99),
             p999: us(0.999),
             p9999: us(0.9999),
-            max: us(1.0),
+            max: stats.longest_ns() as f64 / 1e3,
         }
     }
 }
@@ -222,6 +225,8 @@ pub(crate) struct Array {
     collector: Collector,
     now: Ps,
     requests: u64,
+    /// Requests that are not finished.
+    unfinished: u64,
     read_bytes: u64,
     write_bytes: u64,
     stats: FlowStats,
@@ -281,6 +286,7 @@ impl Array {
             collector: Collector::default(),
             now: 0,
             requests: 0,
+            unfinished: 0,
             read_bytes: 0,
             write_bytes: 0,
             stats: FlowStats::new("array"),
@@ -331,9 +337,22 @@ impl Array {
         .hint("--drive-size makes the drives larger, --drives takes more of them")
     }
 
-    fn no_room(&self, request: &ArrayRequest, full: Full) -> Error {
-        let room = outcore::units::bytes(full.room_bytes);
-        let drive = full.drive;
+    fn unplaced(&self, request: &ArrayRequest, why: Unplaced) -> Error {
+        let (drive, room_bytes) = match why {
+            Unplaced::Full { drive, room_bytes } => (drive, room_bytes),
+            Unplaced::Larger(whole_bytes) => {
+                let whole = outcore::units::bytes(whole_bytes);
+                let cause = format!("is larger than the {whole} of all drives together");
+                return self.refused(request, &cause);
+            }
+            Unplaced::Beyond => {
+                let cause = "ends beyond 2^64 bytes, where no drive reaches";
+                return self
+                    .refused(request, cause)
+                    .hint("the trace is damaged, or of another format");
+            }
+        };
+        let room = outcore::units::bytes(room_bytes);
         let (cause, filled) = match request.op {
             Op::Read if self.layout.is_partly_filled() => (
                 format!("reads more than the {room} that hold data on drive {drive}"),
@@ -362,8 +381,9 @@ impl Array {
         let request = &self.fitted(request)?;
         let mut parts = Vec::new();
         let placed = self.layout.place(request, &mut parts);
-        placed.map_err(|full| self.no_room(request, full))?;
+        placed.map_err(|why| self.unplaced(request, why))?;
         self.requests += 1;
+        self.unfinished += 1;
         match request.op {
             Op::Read => self.read_bytes += request.bytes,
             Op::Write => self.write_bytes += request.bytes,
@@ -401,6 +421,17 @@ impl Array {
         }
         self.held.push(Reverse((start, index)));
         Ok(())
+    }
+
+    /// Bytes of all drives together.
+    pub(crate) fn whole_bytes(&self) -> u64 {
+        self.layout.whole_bytes()
+    }
+
+    /// Whether every request is finished. The drives may have work of their own left, such as writing
+    /// their caches to flash.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.unfinished == 0
     }
 
     /// Time of the next event of any drive.
@@ -524,6 +555,7 @@ impl Array {
     }
 
     fn finish(&mut self, index: u32, at: Ps, finished: &mut Vec<Finished>) {
+        self.unfinished -= 1;
         let open = &self.open[index as usize];
         self.stats.record(&Done {
             tag: open.tag,
@@ -539,13 +571,36 @@ impl Array {
         self.free.push(index);
     }
 
-    /// Ends a replay that took until `end`.
-    pub(crate) fn report(&mut self, end: Ps, mut warnings: Vec<String>) -> Result<ReplayReport> {
+    /// Ends a replay that took until `end`. How much was used is counted until then; after that the drives
+    /// finish what they have left.
+    pub(crate) fn report(
+        &mut self,
+        end: Ps,
+        between: Between,
+        mut warnings: Vec<String>,
+    ) -> Result<ReplayReport> {
+        let share = |ps: Ps| ps as f64 / end.max(1) as f64;
+        let mut drives: Vec<DriveReport> = Vec::with_capacity(self.members.len());
+        for member in &mut self.members {
+            member.drive.settle_counters();
+            let used = member.drive.utilisation(end).into_iter();
+            drives.push(DriveReport {
+                bytes: member.stats.bytes,
+                busy: share(member.busy_ps),
+                mean_response_us: member.stats.mean_response_ns() / 1e3,
+                resource: used
+                    .max_by(|a, b| a.1.total_cmp(&b.1))
+                    .unwrap_or(("nothing", 0.0)),
+                write_amplification: 1.0,
+            });
+        }
+        while self.run_until(Ps::MAX, &mut Vec::new())? {}
         for (at, member) in self.members.iter_mut().enumerate() {
             member
                 .drive
                 .check_idle()
                 .map_err(|error| error.drive(format!("drive {at}")))?;
+            drives[at].write_amplification = member.drive.stats().write_amplification();
         }
         warnings.extend(self.layout.warning());
         warnings.extend(self.scale.map(|scale| {
@@ -556,28 +611,8 @@ impl Array {
                 outcore::units::bytes(scale.room_bytes),
             )
         }));
-        let share = |ps: Ps| ps as f64 / end.max(1) as f64;
-        let drives: Vec<DriveReport> = self
-            .members
-            .iter()
-            .map(|member| {
-                let resource = member
-                    .drive
-                    .utilisation(end)
-                    .into_iter()
-                    .max_by(|a, b| a.1.total_cmp(&b.1))
-                    .unwrap_or(("nothing", 0.0));
-                DriveReport {
-                    bytes: member.stats.bytes,
-                    busy: share(member.busy_ps),
-                    mean_response_us: member.stats.mean_response_ns() / 1e3,
-                    resource,
-                    write_amplification: member.drive.stats().write_amplification(),
-                }
-            })
-            .collect();
         let shared_utilisation = share(self.shared_busy);
-        let bottleneck = bottleneck(&drives, shared_utilisation);
+        let bottleneck = bottleneck(&drives, shared_utilisation, between, end);
         let mut digest = self.stats.digest;
         for member in &self.members {
             digest = digest.rotate_left(7) ^ member.stats.digest;
@@ -610,27 +645,6 @@ pub(crate) struct ArrayRequest {
     pub(crate) op: Op,
     pub(crate) offset_bytes: u64,
     pub(crate) bytes: u64,
-}
-
-fn bottleneck(drives: &[DriveReport], shared_utilisation: f64) -> String {
-    let busiest = drives.iter().map(|drive| drive.busy).fold(0.0, f64::max);
-    let idlest = drives.iter().map(|drive| drive.busy).fold(1.0, f64::min);
-    let deepest = drives
-        .iter()
-        .map(|drive| drive.resource)
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .unwrap_or(("nothing", 0.0));
-    if shared_utilisation > 0.9 {
-        "shared ceiling".to_owned()
-    } else if deepest.1 > 0.8 {
-        format!("drives: {}", deepest.0)
-    } else if busiest > 0.9 && idlest < 0.5 {
-        format!("drives: {}; the load is uneven", deepest.0)
-    } else if busiest > 0.9 {
-        "drives: latency (more requests in flight would help)".to_owned()
-    } else {
-        "computation between requests".to_owned()
-    }
 }
 
 /// One drive, filled for a replay.

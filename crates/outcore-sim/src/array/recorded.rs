@@ -16,7 +16,7 @@ use outcore::error::{Error, Result};
 use outcore_traces::io_trace::{Entry, IoOp, Reader, Record, SubmissionOrder};
 use outcore_traces::replay_plan::DependentLoop;
 
-use super::{Array, ArrayConfig, ArrayRequest, Finished, OPERATION, ReplayReport};
+use super::{Array, ArrayConfig, ArrayRequest, Between, Finished, OPERATION, ReplayReport};
 use crate::drive::Op;
 use crate::fit::Fit;
 use crate::units::{NS, Ps};
@@ -163,7 +163,7 @@ pub fn replay_recorded(
             config.drives
         ));
     }
-    let mut report = array.report(end, warnings)?;
+    let mut report = array.report(end, Between::Computation, warnings)?;
     report.computation_seconds = busy_ns.get() as f64 / 1e9;
     Ok(report)
 }
@@ -190,7 +190,7 @@ fn play<I: Iterator<Item = Result<Entry>>>(
             }
             continue;
         }
-        if next.is_none() {
+        if next.is_none() || (due.is_none() && array.is_idle()) {
             return Ok(());
         }
         array.run_until(due.unwrap_or(Ps::MAX), &mut finished)?;

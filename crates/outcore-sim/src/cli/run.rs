@@ -99,6 +99,10 @@ pub struct SweepArgs {
     /// Change a value of the flows, such as depth=32 (repeatable).
     #[arg(long = "flow", value_name = "KEY=VALUE")]
     pub flows: Vec<String>,
+    /// Serve about so many requests at every point before anything is counted: sustained rates, on a
+    /// drive in the steady state that its own load leaves.
+    #[arg(long, value_name = "REQUESTS", default_value_t = 0)]
+    pub warm_up: u64,
     /// What the table shows last and the chart draws: iops, bytes_per_s, mean_ns, p99_ns, end_ns or
     /// write_amplification.
     #[arg(long, default_value = "iops")]
@@ -259,7 +263,7 @@ pub(super) fn sweep_command(args: &SweepArgs) -> Result<u8> {
     let workload = workload_file(args.workload.as_ref(), &args.flows)?;
     let csv = new_file(args.csv.as_ref(), args.force)?;
     let svg = new_file(args.svg.as_ref(), args.force)?;
-    let points = sweep(&drive, &workload, &axes)?;
+    let points = sweep(&drive, &workload, &axes, args.warm_up)?;
     if let Some(file) = csv {
         file.write(to_csv(&points))?;
     }
@@ -326,26 +330,38 @@ fn summary_line(summary: &Summary) -> Result<String> {
 fn print_summary(summary: &Summary) {
     say!("drive {}", summary.drive);
     say!(
-        "{:<10} {:>10} {:>12} {:>10} {:>12} {:>12} {:>12}",
+        "{:<10} {:>10} {:>12} {:>10} {:>12} {:>12} {:>12} {:>12}",
         "flow",
         "requests",
         "IOPS",
         "MB/s",
         "mean us",
         "p99 us",
-        "p99.99 us"
+        "p99.99 us",
+        "max us"
     );
     for flow in summary.flows.iter().chain(std::iter::once(&summary.total)) {
         say!(
-            "{:<10} {:>10} {:>12.0} {:>10.1} {:>12.2} {:>12.2} {:>12.2}",
+            "{:<10} {:>10} {:>12.0} {:>10.1} {:>12.2} {:>12.2} {:>12.2} {:>12.2}",
             flow.name,
             flow.requests,
             flow.iops,
             flow.bytes_per_s / 1e6,
             flow.mean_response_ns / 1e3,
             flow.p99_response_ns as f64 / 1e3,
-            flow.p9999_response_ns as f64 / 1e3
+            flow.p9999_response_ns as f64 / 1e3,
+            flow.max_response_ns as f64 / 1e3
         );
+    }
+    let total = &summary.total;
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let over = seconds(total.rates_over_ns);
+    match total.rates_over_ns == total.sim_end_ns {
+        true => say!("IOPS and MB/s: what was completed in {over:.6} s, until the last event"),
+        false => say!(
+            "IOPS and MB/s: what was completed in {over:.6} s, until the last request; the last event was at {:.6} s",
+            seconds(total.sim_end_ns)
+        ),
     }
     say!("write amplification {:.3}", summary.write_amplification);
     say!("energy {:.3} J", summary.energy_joules);

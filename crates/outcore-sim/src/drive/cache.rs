@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use super::params::{Params, SECTOR_BYTES};
 use super::types::{IntMap, IntSet, Kind, NONE, Op, Pool, Req, Source, Tr};
-use super::{Caching, Drive, event_kind, sectors};
+use super::{Caching, Drive, QueueConfig, event_kind, sectors};
 use crate::units::{Ps, SECOND};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,10 +165,19 @@ pub(super) struct Cache {
     memory: Vec<VecDeque<Memory>>,
     current: Option<Memory>,
     turn: usize,
+    /// Some queue keeps what it reads.
+    keeps_reads: bool,
+    /// Pages that were given out and whose program has not ended (only where MQSim keeps reads): their
+    /// spare areas name no unit yet.
+    unprogrammed: IntSet,
 }
 
 impl Cache {
-    pub(super) fn new(p: &Params, queues: usize) -> Self {
+    pub(super) fn new(p: &Params, queues: &[QueueConfig]) -> Self {
+        let keeps_reads = queues
+            .iter()
+            .any(|queue| matches!(queue.caching, Caching::Read | Caching::WriteRead));
+        let queues = queues.len();
         let pools = if p.cache_shared { 1 } else { queues };
         Cache {
             shared: p.cache_shared,
@@ -182,6 +191,8 @@ impl Cache {
             memory: vec![VecDeque::new(); pools],
             current: None,
             turn: 0,
+            keeps_reads,
+            unprogrammed: IntSet::default(),
         }
     }
 
@@ -501,11 +512,7 @@ impl Drive {
         let caching = self.queues[usize::from(queue)].caching;
         if matches!(caching, Caching::Read | Caching::WriteRead) {
             let lpa = if self.p.compat {
-                // MQSim takes the unit from the page's spare area; a page that was only given out
-                // for a read has none, and all such pages share one slot.
-                self.blocks.back[self.trs[tr].page as usize]
-                    .checked_sub(1)
-                    .unwrap_or(NONE)
+                self.unit_in_spare(self.trs[tr].page)
             } else {
                 lpa
             };
@@ -513,6 +520,33 @@ impl Drive {
         }
         self.reqs[req].open -= 1;
         self.finish_if_done(req);
+    }
+
+    /// A page has been given to data that has still to be programmed.
+    #[inline]
+    pub(super) fn program_is_due(&mut self, page: u32) {
+        if self.p.compat && self.cache.keeps_reads {
+            self.cache.unprogrammed.insert(page);
+        }
+    }
+
+    /// The program of a page has ended.
+    #[inline]
+    pub(super) fn program_has_ended(&mut self, page: u32) {
+        if self.p.compat && self.cache.keeps_reads {
+            self.cache.unprogrammed.remove(&page);
+        }
+    }
+
+    /// The unit that MQSim finds in a page's spare area. A page that was only given out for a read has
+    /// none, and one whose program has not ended (reads pass programs) has none yet: all such pages share
+    /// one slot of the cache.
+    fn unit_in_spare(&self, page: u32) -> u32 {
+        if self.cache.unprogrammed.contains(&page) {
+            return NONE;
+        }
+        let unit = self.blocks.back[page as usize].checked_sub(1);
+        unit.unwrap_or(NONE)
     }
 
     /// Keeps sectors that were read.

@@ -449,6 +449,7 @@ impl Drive {
             self.plane_exhausted(plane);
             return;
         };
+        self.program_is_due(page);
         let mut program = Tr::new(Kind::Program, Source::Gc, queue, 1);
         program.page = page;
         program.bytes = if self.p.slots == 1 {

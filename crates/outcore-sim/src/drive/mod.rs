@@ -228,7 +228,7 @@ impl Drive {
             trs: Pool::new(Tr::BLANK),
             link: link::Link::new(&p),
             throttle: throttle::Throttle::new(&config.throttle),
-            cache: cache::Cache::new(&p, queues.len()),
+            cache: cache::Cache::new(&p, &resolved),
             pack: pack::Packer::new(&p, queues.len()),
             tsu: tsu::Tsu::new(&p, &resolved),
             phy: phy::Phy::new(&p),

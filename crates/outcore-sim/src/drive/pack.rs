@@ -332,6 +332,7 @@ impl Drive {
             return false;
         };
         self.blocks.back[page as usize] = lpa + 1;
+        self.program_is_due(page);
         let bitmap_all = self.trs[tr].bitmap | self.written(queue, lpa);
         self.update_entry(queue, lpa, page, bitmap_all);
         self.trs[tr].page = page;

@@ -11,7 +11,7 @@
 
 use super::blocks::Frontier;
 use crate::config::{
-    Allocation, Cell, Compat, DriveConfig, GcPolicy, Interface, Policy, Suspension,
+    Allocation, Cell, Compat, DriveConfig, GcPolicy, Interface, MqsimNormal, Policy, Suspension,
 };
 use crate::units::{NS, Ps, SECOND};
 
@@ -112,6 +112,8 @@ impl StaticOrder {
 #[derive(Debug, Clone)]
 pub(crate) struct Params {
     pub(crate) compat: bool,
+    /// The first normal deviate of a stream is the mean (compat only, see [`MqsimNormal`]).
+    pub(crate) normal_starts_at_mean: bool,
     // Geometry.
     pub(crate) channels: u32,
     pub(crate) chips: u32,
@@ -245,6 +247,7 @@ impl Params {
         };
         Params {
             compat,
+            normal_starts_at_mean: compat && config.mqsim_normal == MqsimNormal::Mean,
             channels: f.channels,
             chips: f.chips,
             dies: f.dies,

@@ -344,6 +344,7 @@ impl Drive {
         while at != NONE {
             let next = self.trs[at].next;
             self.stats.page_programs += 1;
+            self.program_has_ended(self.trs[at].page);
             self.served(at);
             at = next;
         }

@@ -150,6 +150,71 @@ fn littles_law_holds() {
 }
 
 #[test]
+fn rates_end_with_the_last_request_and_not_with_the_drain_of_the_cache() {
+    let config = small();
+    let mut write = flow(0.0, 64, 8, 4_000);
+    write.queue.caching = Caching::Write;
+    let options = RunOptions {
+        keep_log: true,
+        ..RunOptions::default()
+    };
+    let outcome = run(&config, std::slice::from_ref(&write), &options).unwrap();
+    let total = &outcome.summary.total;
+    let last = outcome.log.iter().map(|done| done.completed).max().unwrap();
+    assert_eq!(total.rates_over_ns, last / 1000);
+    assert!(
+        total.sim_end_ns > total.rates_over_ns,
+        "the cache was written to flash"
+    );
+    let iops = 4_000.0 / (last as f64 * 1e-12);
+    assert!(
+        (total.iops / iops - 1.0).abs() < 1e-9,
+        "{} {iops}",
+        total.iops
+    );
+    assert!((total.bytes_per_s / (iops * 4096.0) - 1.0).abs() < 1e-9);
+    assert_eq!(outcome.summary.flows[0].iops, total.iops);
+    // After a warm-up the same, from its end on.
+    let options = RunOptions {
+        warm_up: 1_000,
+        ..options
+    };
+    let warm = run(&config, &[write], &options).unwrap();
+    let first = outcome.log.len() - warm.log.len();
+    let total = &warm.summary.total;
+    assert!((1_000..1_200).contains(&first), "{first}");
+    let rate = total.requests as f64 / (total.rates_over_ns as f64 * 1e-9);
+    assert!(
+        (total.iops / rate - 1.0).abs() < 1e-3,
+        "{} {rate}",
+        total.iops
+    );
+}
+
+#[test]
+fn the_longest_response_is_exact_and_no_percentile_exceeds_it() {
+    let mut config = small();
+    config.precondition = true;
+    let options = RunOptions {
+        keep_log: true,
+        ..RunOptions::default()
+    };
+    let outcome = run(&config, &[flow(0.5, 33, 8, 20_000)], &options).unwrap();
+    let response = |done: &outcore_sim::drive::Done| (done.completed - done.enqueued) / 1000;
+    let longest = outcome.log.iter().map(response).max().unwrap();
+    let total = &outcome.summary.total;
+    assert_eq!(total.max_response_ns, longest);
+    assert!(total.p9999_response_ns <= longest);
+    let mut all: Vec<u64> = outcome.log.iter().map(response).collect();
+    all.sort_unstable();
+    let p99 = all[all.len() * 99 / 100] as f64;
+    assert!(
+        (total.p99_response_ns as f64 / p99 - 1.0).abs() < 0.01,
+        "three digits"
+    );
+}
+
+#[test]
 fn dies_of_a_chip_work_at_the_same_time() {
     let mut one = small();
     one.flash.channels = 1;

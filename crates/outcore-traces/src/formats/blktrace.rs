@@ -4,12 +4,21 @@
 //! (version 7) followed by `pdu_len` bytes that are passed over. A request is an event with the
 //! action "queued" (Q) that is no device command (PC) and no notice: each request of a file system
 //! or an application exactly once, before merging. Such requests are the class FS, but kernels set
-//! that bit only once a request is made of the bio, so it must not be asked for (seen with 6.18). The magic gives the byte order. Bytes that are no event are read over to the next
-//! magic and counted once. Memory: one event.
+//! that bit only once a request is made of the bio, so it must not be asked for (seen with 6.18).
+//!
+//! Where a trace has no Q (`blktrace -a issue`, or a file of events that were filtered), a request is an
+//! event with the action "issued" (D): each request that went to the drive, after merging, at the time it
+//! went. [`EventReader::look_ahead`] finds that out before anything is given out; it holds
+//! at most [`AHEAD_EVENTS`] events. A Q that comes after so many events without one is passed over, so that
+//! no request counts twice.
+//!
+//! The magic gives the byte order. Bytes that are no event are read over to the next
+//! magic and counted once. Memory: the events looked ahead.
 //!
 //! Layout: magic u32, sequence u32, time u64 (ns), sector u64, bytes u32, action u32, pid u32,
 //! device u32, cpu u32, error u16, pdu_len u16.
 
+use std::collections::VecDeque;
 use std::io::{self, BufRead};
 
 use crate::formats::{Parsed, SECTOR_BYTES, request};
@@ -27,6 +36,10 @@ const ACTION_MASK: u32 = 0xffff;
 /// Set in the action by kernels that add a control group to the event.
 const ACTION_CGROUP: u32 = 1 << 8;
 const ACTION_QUEUE: u32 = 1;
+const ACTION_ISSUE: u32 = 7;
+
+/// Events that are looked at to find one that was queued.
+const AHEAD_EVENTS: usize = 16 << 10;
 
 const CLASS_SHIFT: u32 = 16;
 const CLASS_READ: u32 = 1;
@@ -89,6 +102,24 @@ pub(crate) fn other_version(head: &[u8]) -> Option<u32> {
         .map(|magic| magic & 0xff)
 }
 
+/// What of a request's way an event tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Somebody asked for it.
+    Queued,
+    /// It went to the drive.
+    Issued,
+}
+
+/// An event that was read ahead.
+struct Seen {
+    stage: Option<Stage>,
+    parsed: Parsed,
+    event: [u8; EVENT_BYTES],
+    number: u64,
+    start_bytes: u64,
+}
+
 /// One step of the reader.
 pub(crate) enum Event {
     /// An event that is a request, is none, or is bad.
@@ -101,8 +132,14 @@ pub(crate) enum Event {
 pub(crate) struct EventReader<R> {
     inner: R,
     unit_ns: u64,
+    /// The events that are requests.
+    stage: Stage,
+    ahead: VecDeque<Seen>,
+    /// Of the event given out last.
     number: u64,
     start_bytes: u64,
+    /// Events read, and bytes.
+    read_events: u64,
     next_bytes: u64,
     /// Bytes read too far while looking for a magic; `pushback_at` of them are used again.
     pushback: Vec<u8>,
@@ -114,8 +151,11 @@ impl<R: BufRead> EventReader<R> {
         EventReader {
             inner,
             unit_ns,
+            stage: Stage::Queued,
+            ahead: VecDeque::new(),
             number: 0,
             start_bytes: 0,
+            read_events: 0,
             next_bytes: 0,
             pushback: Vec::new(),
             pushback_at: 0,
@@ -137,30 +177,75 @@ impl<R: BufRead> EventReader<R> {
         self.next_bytes
     }
 
+    /// The first stage of requests that the next events tell of; `None` if they tell of none.
+    pub(crate) fn look_ahead(&mut self) -> io::Result<Option<Stage>> {
+        let mut found = None;
+        while self.ahead.len() < AHEAD_EVENTS {
+            let Some(seen) = self.read_event()? else {
+                break;
+            };
+            let stage = seen.stage.filter(|_| matches!(seen.parsed, Ok(Some(_))));
+            self.ahead.push_back(seen);
+            if stage == Some(Stage::Queued) {
+                return Ok(stage);
+            }
+            found = found.or(stage);
+        }
+        Ok(found)
+    }
+
+    /// Takes the events of `stage` for the requests.
+    pub(crate) fn take(&mut self, stage: Stage) {
+        self.stage = stage;
+    }
+
+    /// The events that are requests.
+    pub(crate) fn stage(&self) -> Stage {
+        self.stage
+    }
+
     /// The next event.
     pub(crate) fn next(&mut self) -> io::Result<Event> {
-        self.start_bytes = self.next_bytes;
-        let mut event = [0_u8; EVENT_BYTES];
-        let got = self.read(&mut event)?;
-        if got == 0 {
-            return Ok(Event::End);
-        }
-        self.number += 1;
-        if got < EVENT_BYTES {
-            return Ok(Event::Parsed(Err(Reason::Truncated), event));
-        }
-        let Some(endian) = event.first_chunk().and_then(|bytes| Endian::of(*bytes)) else {
-            self.resynchronise(&event)?;
-            return Ok(Event::Parsed(Err(Reason::Magic), event));
+        let next = match self.ahead.pop_front() {
+            Some(seen) => Some(seen),
+            None => self.read_event()?,
         };
-        let payload_bytes = endian.u16([event[46], event[47]]);
-        if !self.skip(usize::from(payload_bytes))? {
-            return Ok(Event::Parsed(Err(Reason::Truncated), event));
+        let Some(seen) = next else {
+            return Ok(Event::End);
+        };
+        (self.number, self.start_bytes) = (seen.number, seen.start_bytes);
+        let is_other = seen.stage.is_some_and(|stage| stage != self.stage);
+        let parsed = if is_other { Ok(None) } else { seen.parsed };
+        Ok(Event::Parsed(parsed, seen.event))
+    }
+
+    fn read_event(&mut self) -> io::Result<Option<Seen>> {
+        let mut seen = Seen {
+            stage: None,
+            parsed: Err(Reason::Truncated),
+            event: [0_u8; EVENT_BYTES],
+            number: self.read_events + 1,
+            start_bytes: self.next_bytes,
+        };
+        let got = self.read(&mut seen.event)?;
+        if got == 0 {
+            return Ok(None);
         }
-        Ok(Event::Parsed(
-            interpret(&event, endian, self.unit_ns),
-            event,
-        ))
+        self.read_events += 1;
+        if got < EVENT_BYTES {
+            return Ok(Some(seen));
+        }
+        let endian = seen.event.first_chunk();
+        let Some(endian) = endian.and_then(|bytes| Endian::of(*bytes)) else {
+            self.resynchronise(&seen.event)?;
+            seen.parsed = Err(Reason::Magic);
+            return Ok(Some(seen));
+        };
+        let payload_bytes = endian.u16([seen.event[46], seen.event[47]]);
+        if self.skip(usize::from(payload_bytes))? {
+            (seen.stage, seen.parsed) = interpret(&seen.event, endian, self.unit_ns);
+        }
+        Ok(Some(seen))
     }
 
     /// After garbage: moves on so that the next event read starts at a magic, or ends the file.
@@ -241,8 +326,22 @@ impl<R: BufRead> EventReader<R> {
     }
 }
 
-/// The request that an event stands for, if any.
-fn interpret(event: &[u8; EVENT_BYTES], endian: Endian, unit_ns: u64) -> Parsed {
+/// The request that an event stands for, if any, and where on its way it was.
+fn interpret(event: &[u8; EVENT_BYTES], endian: Endian, unit_ns: u64) -> (Option<Stage>, Parsed) {
+    let action = endian.u32([event[28], event[29], event[30], event[31]]);
+    let stage = match action & ACTION_MASK & !ACTION_CGROUP {
+        ACTION_QUEUE => Stage::Queued,
+        ACTION_ISSUE => Stage::Issued,
+        _ => return (None, Ok(None)),
+    };
+    if (action >> CLASS_SHIFT) & CLASS_NO_REQUEST != 0 {
+        return (None, Ok(None));
+    }
+    (Some(stage), request_of(event, endian, unit_ns))
+}
+
+/// The request of an event that is one.
+fn request_of(event: &[u8; EVENT_BYTES], endian: Endian, unit_ns: u64) -> Parsed {
     let word = |at: usize| endian.u32([event[at], event[at + 1], event[at + 2], event[at + 3]]);
     let long = |at: usize| {
         let mut bytes = [0_u8; 8];
@@ -252,9 +351,6 @@ fn interpret(event: &[u8; EVENT_BYTES], endian: Endian, unit_ns: u64) -> Parsed 
     let (time, sector, len_bytes, action, device) =
         (long(8), long(16), word(24), word(28), word(36));
     let class = action >> CLASS_SHIFT;
-    if action & ACTION_MASK & !ACTION_CGROUP != ACTION_QUEUE || class & CLASS_NO_REQUEST != 0 {
-        return Ok(None);
-    }
     let time_ns = time.checked_mul(unit_ns).ok_or(Reason::Time)?;
     let op = if class & CLASS_FLUSH != 0 && len_bytes == 0 {
         return request(time_ns, device, Op::Flush, Some(0), Some(0));

@@ -4,6 +4,8 @@
 //! garbage.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod blktrace;
+
 use std::fs;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
@@ -424,136 +426,6 @@ fn very_long_lines_are_skipped_in_constant_memory() {
         TraceReader::from_stream(Cursor::new(text), "long", &ReadOptions::default()).unwrap();
     assert_eq!(read_all(&mut reader).len(), 2);
     assert_eq!(reader.skips().count(Reason::LineTooLong), 1);
-}
-
-/// One event of blktrace, 48 bytes and a payload.
-fn event(is_big: bool, time: u64, sector: u64, len: u32, action: u32, payload: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut put = |le: &[u8]| {
-        let bytes: Vec<u8> = if is_big {
-            le.iter().rev().copied().collect()
-        } else {
-            le.to_vec()
-        };
-        out.extend(bytes);
-    };
-    put(&0x6561_7407_u32.to_le_bytes());
-    put(&1_u32.to_le_bytes());
-    put(&time.to_le_bytes());
-    put(&sector.to_le_bytes());
-    put(&len.to_le_bytes());
-    put(&action.to_le_bytes());
-    put(&99_u32.to_le_bytes());
-    put(&((8_u32 << 20) | 16).to_le_bytes());
-    put(&0_u32.to_le_bytes());
-    put(&0_u16.to_le_bytes());
-    put(&(payload.len() as u16).to_le_bytes());
-    out.extend(payload);
-    out
-}
-
-const QUEUED_READ: u32 = ((1 << 4 | 1) << 16) | 1;
-const QUEUED_WRITE: u32 = ((1 << 8 | 1 << 4 | 1 << 1) << 16) | 1;
-const COMPLETED: u32 = ((1 << 8 | 1 << 7 | 1) << 16) | 8;
-
-#[test]
-fn the_files_of_all_cpus_are_merged_by_time() {
-    for is_big in [false, true] {
-        let folder = Folder::new(if is_big { "cpus-big" } else { "cpus-little" });
-        let files = [
-            ("sdb.blktrace.0", [10_u64, 30, 50].as_slice()),
-            ("sdb.blktrace.1", &[20, 40]),
-            ("sdb.blktrace.2", &[]),
-            ("sdb.blktrace.10", &[5, 60]),
-            ("sdc.blktrace.0", &[1]),
-        ];
-        for (name, times) in files {
-            let mut bytes = Vec::new();
-            for time in times {
-                bytes.extend(event(is_big, *time, *time, 4096, QUEUED_READ, b""));
-                bytes.extend(event(is_big, *time + 1, *time, 4096, COMPLETED, b"xyz"));
-            }
-            fs::write(folder.0.join(name), bytes).unwrap();
-        }
-        for name in ["sdb.blktrace.0", "sdb.blktrace.10", "sdb.blktrace", "sdb"] {
-            let path = folder.0.join(name);
-            let mut reader = TraceReader::open(&path, &ReadOptions::default()).unwrap();
-            assert_eq!(
-                (reader.format(), reader.paths().count()),
-                (Format::Blktrace, 3)
-            );
-            let times: Vec<u64> = read_all(&mut reader)
-                .iter()
-                .map(|request| request.time_ns)
-                .collect();
-            assert_eq!(times, [5, 10, 20, 30, 40, 50, 60], "{name}");
-            assert_eq!(reader.ignored(), 7);
-        }
-    }
-}
-
-/// 40 events of a kernel (6.18, x86-64), recorded while fio ran on a loop device; fio's own log of
-/// the same run has exactly these offsets and lengths.
-#[test]
-fn events_of_a_real_kernel_are_the_requests_that_fio_issued() {
-    let path = fixture("linux-6.18.blktrace");
-    let options = ReadOptions {
-        on_error: OnError::Fail,
-        ..ReadOptions::default()
-    };
-    let mut reader = TraceReader::open(path, &options).unwrap();
-    let got: Vec<(Op, u64, u64)> = read_all(&mut reader)
-        .iter()
-        .map(|r| (r.op, r.offset_bytes, r.len_bytes))
-        .collect();
-    let want = [
-        (Op::Read, 12_648_448, 131_072),
-        (Op::Read, 155_249_664, 4096),
-        (Op::Read, 176_827_904, 4096),
-        (Op::Write, 98_568_704, 131_072),
-        (Op::Read, 84_286_976, 65_536),
-        (Op::Read, 176_187_392, 4096),
-        (Op::Write, 79_795_200, 512),
-        (Op::Write, 74_138_624, 65_536),
-    ];
-    assert_eq!(got, want);
-    assert_eq!((reader.ignored(), reader.bytes()), (32, 1984));
-}
-
-#[test]
-fn blktrace_with_garbage_gives_what_is_sound() {
-    let mut bytes = event(false, 1, 8, 4096, QUEUED_READ, b"");
-    bytes.extend([7; 1000]);
-    bytes.extend(event(false, 2, 16, 512, QUEUED_WRITE, b"payload"));
-    bytes.extend(&event(false, 3, 16, 512, QUEUED_WRITE, b"")[..20]);
-    let mut reader =
-        TraceReader::from_stream(Cursor::new(bytes.clone()), "b", &ReadOptions::default()).unwrap();
-    let device = (8 << 20) | 16;
-    let want = [
-        request(1, device, Op::Read, 4096, 4096),
-        request(2, device, Op::Write, 8192, 512),
-    ];
-    assert_eq!(read_all(&mut reader), want);
-    let places: Vec<(u64, u64, Reason)> = reader
-        .skips()
-        .places()
-        .iter()
-        .map(|place| (place.line, place.offset_bytes, place.reason))
-        .collect();
-    assert_eq!(
-        places,
-        [
-            (2, 48, Reason::Magic),
-            (4, 48 + 1000 + 55, Reason::Truncated)
-        ]
-    );
-    let strict = ReadOptions {
-        on_error: OnError::Fail,
-        ..ReadOptions::default()
-    };
-    let mut reader = TraceReader::from_stream(Cursor::new(bytes), "b", &strict).unwrap();
-    let error = reader.find_map(Result::err).unwrap();
-    assert!(error.cause().starts_with("event 2 as blktrace"), "{error}");
 }
 
 #[test]
