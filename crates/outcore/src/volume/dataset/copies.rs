@@ -245,7 +245,7 @@ impl DatasetVolume {
             freed_bytes += fs::metadata(&path).map_or(0, |facts| facts.len());
             renames.extend(away(index, path, "share"));
         }
-        PrivateDir::commit(&dirs, &renames)?;
+        PrivateDir::commit(&dirs, &renames, true)?;
         // From here on it is removed: whoever finds the record finishes the renames.
         let failed = |(from, to): &(PathBuf, PathBuf)| self.device.rename(from, to, true).err();
         let failures: Vec<Error> = renames.iter().filter_map(failed).collect();

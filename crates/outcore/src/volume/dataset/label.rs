@@ -215,7 +215,7 @@ impl DatasetVolume {
             renames.push((staged.path().join(LABEL), path_of(&self.drives[index])));
             dirs.push(staged);
         }
-        PrivateDir::commit(&dirs, &renames)?;
+        PrivateDir::commit(&dirs, &renames, true)?;
         for (at, (from, to)) in renames.iter().enumerate() {
             if let Err(error) = self.device.rename(from, to, true) {
                 dirs.into_iter().for_each(PrivateDir::leave);
