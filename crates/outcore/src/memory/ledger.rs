@@ -87,8 +87,7 @@ impl Ledger {
         // Planners ask thousands of times: lines of one phase are neighbours, mostly.
         let mut before = None;
         let phases = self.lines.iter().map(|line| line.phase);
-        let changes =
-            phases.filter(|phase| std::mem::replace(&mut before, Some(*phase)) != Some(*phase));
+        let changes = phases.filter(|phase| before.replace(*phase) != Some(*phase));
         let sums = changes.map(|phase| self.phase_bytes(phase));
         sums.max().unwrap_or(0)
     }
