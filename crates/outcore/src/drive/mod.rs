@@ -22,6 +22,7 @@ pub mod fault;
 mod io_buf;
 pub mod load;
 mod new_file;
+mod open_files;
 pub mod os;
 pub mod private_dir;
 pub mod probe;
