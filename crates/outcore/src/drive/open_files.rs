@@ -181,6 +181,8 @@ pub(crate) struct FileTable(Arc<RwLock<Entries>>);
 
 /// How long to wait for a descriptor before the next look.
 pub(super) const WAIT: Duration = Duration::from_millis(1);
+/// Looks before it is given up.
+const WAITS_MAX: u32 = 10_000;
 /// Files that may be read at once in any case.
 const OPEN_MIN: u64 = 4;
 
@@ -205,15 +207,16 @@ impl FileTable {
         entries.reopen(file.0 as usize)
     }
 
-    /// The same, waiting for a descriptor.
+    /// The same, waiting for a descriptor, though not for ever: who waits may hold them all.
     pub(crate) fn wait_for(&self, file: FileId) -> Result<Arc<OpenFile>, Errno> {
-        loop {
+        for _ in 0..WAITS_MAX {
             match self.get(file) {
                 Ok(open) => return Ok(open),
                 Err(Unavailable::Lost(errno)) => return Err(errno),
                 Err(Unavailable::Busy) => std::thread::sleep(WAIT),
             }
         }
+        Err(Errno::MFILE)
     }
 
     /// Opens a file with descriptors that others may have to give up for it.
@@ -360,5 +363,62 @@ impl Entries {
                 Err(Unavailable::Lost(errno))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table with the file of this name, open for reading.
+    fn table_of(path: &Path) -> (FileTable, FileId) {
+        let table = FileTable::default();
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let fd = table.open(path, flags, Mode::empty()).unwrap();
+        let file = table.add(OpenFile::new(fd, false, Access::Read, path));
+        (table, file)
+    }
+
+    fn rest_one(table: &FileTable) -> bool {
+        table.0.write().unwrap().rest_one()
+    }
+
+    #[test]
+    fn a_file_that_rests_is_opened_again_and_one_in_use_does_not_rest() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("in");
+        std::fs::write(&path, "text").unwrap();
+        let (table, file) = table_of(&path);
+        let held = table.get(file).unwrap();
+        assert!(!rest_one(&table));
+        drop(held);
+        assert!(rest_one(&table) && !rest_one(&table));
+        let again = table.get(file).unwrap();
+        let mut bytes = [0; 4];
+        rustix::io::pread(&again.fd, &mut bytes, 0).unwrap();
+        assert_eq!((&bytes, table.lost(file).is_none()), (b"text", true));
+        drop(again);
+        table.forget(file);
+        assert!(!rest_one(&table));
+        assert_eq!(table.get(file).unwrap_err(), Unavailable::Lost(Errno::BADF));
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_or_removed_while_it_rested_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("in");
+        std::fs::write(&path, "text").unwrap();
+        let (table, file) = table_of(&path);
+        assert!(rest_one(&table));
+        let other = dir.path().join("other");
+        std::fs::write(&other, "text").unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        assert_eq!(table.wait_for(file).unwrap_err(), Errno::STALE);
+        let error = table.lost(file).unwrap();
+        assert!(error.to_string().contains("replaced"), "{error}");
+        assert_eq!(error.file_path(), Some(path.as_path()));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(table.wait_for(file).unwrap_err(), Errno::NOENT);
+        assert!(table.lost(file).unwrap().to_string().contains("removed"));
     }
 }

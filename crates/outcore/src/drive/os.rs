@@ -141,6 +141,9 @@ fn at<'a>(operation: &'a str, path: &'a Path) -> impl Fn(Errno) -> Error + 'a {
             Errno::ACCESS | Errno::PERM => error.hint("check the permissions"),
             Errno::EXIST => error.hint("allow overwriting with --force"),
             Errno::BUSY => error.hint("it is mounted or in use; name another, or unmount it"),
+            Errno::MFILE => {
+                error.hint("raise the limit of open files (ulimit -n), or give fewer files")
+            }
             Errno::NOSPC | Errno::DQUOT => error.hint("free some space there or add a --drive"),
             _ => error,
         }
