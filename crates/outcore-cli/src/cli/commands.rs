@@ -140,7 +140,7 @@ pub(crate) struct UniqueArgs {
 ///
 /// The parts, one behind the other, are the input. With -n parts of records differ by one record at most,
 /// and a line belongs to the part in which its first byte lies, as with `split -n l/K`, so that parts are
-/// nearly equally long and some may be empty. All parts appear at the end, or none.
+/// nearly equally long and some may be empty. Every part of CSV begins with the header. All parts appear at the end, or none.
 #[derive(Debug, Args)]
 #[command(after_long_help = SPLIT_EXAMPLES)]
 pub(crate) struct SplitArgs {

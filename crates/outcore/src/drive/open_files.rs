@@ -283,10 +283,15 @@ impl FileTable {
 }
 
 impl Entries {
-    /// Closes files until one more may be open, as far as there are any that nobody uses.
-    fn make_room(&mut self) {
+    /// Closes files until one more may be open, as far as there are any that nobody uses; whether there is room.
+    fn make_room(&mut self) -> bool {
         let most = open_max();
-        while self.restless as u64 >= most && self.rest_one() {}
+        while self.restless as u64 >= most {
+            if !self.rest_one() {
+                return false;
+            }
+        }
+        true
     }
 
     /// Closes one file that nobody uses; false if there is none.
@@ -329,7 +334,9 @@ impl Entries {
             }) => (path.clone(), *is_direct, *identity),
             _ => return Err(Unavailable::Lost(Errno::BADF)),
         };
-        self.make_room();
+        if !self.make_room() {
+            return Err(Unavailable::Busy);
+        }
         let direct = match is_direct {
             true => OFlags::DIRECT,
             false => OFlags::empty(),

@@ -494,6 +494,7 @@ impl Queue for UringQueue {
         done.append(&mut self.immediate);
         self.reap(done);
         self.start_waiting();
+        done.append(&mut self.immediate);
         match wait {
             // Nothing of its own is under way, and others have all descriptors.
             Some(limit) if done.is_empty() && self.waiting.len() == self.in_flight() => {
