@@ -120,6 +120,11 @@ fn a_sample_and_the_head_of_csv_are_whole_records_behind_the_header() {
     assert_eq!(fed.ok().stdout, sample.stdout);
     let bare = place.run(&["head", "--csv", "--no-header", "-n", "1", "in.csv"]);
     assert_eq!(bare.ok().stdout, all[0]);
+    // Records across the borders of blocks.
+    let long = table(120_000);
+    let fed = place.run_with_input(&["head", "--csv", "-n", "110000"], &long);
+    let wanted: usize = records(&long)[..110_001].iter().map(Vec::len).sum();
+    assert!(fed.ok().stdout == long[..wanted]);
 }
 
 #[test]
@@ -271,19 +276,25 @@ fn csv_that_is_read_as_lines_is_noted_and_flags_that_contradict_are_refused() {
     }
 }
 
-/// A child with so many bytes of one line, and a short one behind, on its standard input.
-fn fed_one_long_line(place: &Place, arguments: &[&str], line_bytes: usize) -> Answer {
+/// A child with a line of so many bytes behind `front` on its standard input.
+fn fed_one_long_line(
+    place: &Place,
+    arguments: &[&str],
+    front: &'static [u8],
+    line_bytes: usize,
+) -> Answer {
     let mut child = place.spawn(arguments);
     let mut stdin = child.stdin.take().unwrap();
     let feeder = std::thread::spawn(move || {
         let block = vec![b'x'; 1 << 20];
+        let _ = stdin.write_all(front);
         for _ in 0..line_bytes >> 20 {
             // A command that has seen enough does not read it all.
             if stdin.write_all(&block).is_err() {
                 return;
             }
         }
-        let _ = stdin.write_all(b"\nend\n");
+        let _ = stdin.write_all(b"\n");
     });
     let output = child.wait_with_output().unwrap();
     feeder.join().unwrap();
@@ -299,7 +310,7 @@ fn a_line_longer_than_the_memory_is_copied_in_pieces_or_named() {
         assert!(rss_bytes <= RSS_BYTES_MAX, "{rss_bytes}");
     };
     let head = ["head", "-n", "1", "-o", "long", "--json"];
-    let copied = fed_one_long_line(&place, &head, LINE_BYTES).ok();
+    let copied = fed_one_long_line(&place, &head, b"", LINE_BYTES).ok();
     within(&copied);
     let facts = std::fs::metadata(place.path("long")).unwrap();
     assert_eq!(facts.len(), LINE_BYTES as u64 + 1);
@@ -309,14 +320,14 @@ fn a_line_longer_than_the_memory_is_copied_in_pieces_or_named() {
     let length = |name: &str| std::fs::metadata(place.path(name)).unwrap().len();
     assert_eq!((length("p-00"), length("p-01")), (LINE_BYTES as u64 + 1, 0));
     let sample = ["sample", "-n", "1", "--memory", "64MiB"];
-    let taken = fed_one_long_line(&place, &sample, LINE_BYTES);
+    let taken = fed_one_long_line(&place, &sample, b"", LINE_BYTES);
     taken.fails(6, &["longer than", "64MiB"], "--memory");
-    // What is not taken may be of any length: of two lines another seed takes the short one.
+    // What is not taken may be of any length: a seed that keeps the first of two lines.
     let passed = (1..64).find_map(|seed| {
         let seed = format!("{seed}");
         let sample = ["sample", "-n", "1", "--seed", &seed];
-        let taken = place.run_with_input(&sample, b"long\nend\n").ok();
-        (taken.stdout == b"end\n").then_some(seed)
+        let taken = place.run_with_input(&sample, b"first\nlong\n").ok();
+        (taken.stdout == b"first\n").then_some(seed)
     });
     let sample = [
         "sample",
@@ -330,8 +341,8 @@ fn a_line_longer_than_the_memory_is_copied_in_pieces_or_named() {
         "64MiB",
         "--json",
     ];
-    within(&fed_one_long_line(&place, &sample, LINE_BYTES).ok());
-    assert_eq!(place.read("short"), b"end\n");
+    within(&fed_one_long_line(&place, &sample, b"first\n", LINE_BYTES).ok());
+    assert_eq!(place.read("short"), b"first\n");
 }
 
 #[test]
