@@ -56,11 +56,18 @@ pub fn expression(data: &[u8]) {
             count: to - from,
             inputs: &[&x[from * 8..to * 8], &y[from * 8..to * 8]],
         };
-        program.run(&mut space, &rows).bytes.to_vec()
+        let column = program.run(&mut space, &rows).ok()?;
+        Some(column.bytes.to_vec())
     };
-    let all = run(0, ROWS);
+    let (all, first, rest) = (run(0, ROWS), run(0, 17), run(17, ROWS));
+    let Some(all) = all else {
+        // What cannot be computed of all rows cannot be of one of the parts.
+        assert!(first.is_none() || rest.is_none());
+        return;
+    };
     assert_eq!(all.len(), ROWS * program.kind().bytes());
-    assert_eq!(all, [run(0, 17), run(17, ROWS)].concat());
+    let parts = [first, rest].map(Option::unwrap_or_default);
+    assert_eq!(all, parts.concat());
 }
 
 /// Fails unless `order` puts two lines in one order, from whichever side one looks.

@@ -11,7 +11,7 @@ from . import _summary as summary
 from ._progress import Watcher, telling
 from ._summary import WriteSummary
 from ._units import whole
-from ._wire import DatasetRequest, ShuffleStep, StepRequest, WriteTo
+from ._wire import CsvRows, DatasetRequest, ShuffleStep, StepRequest, WriteTo
 
 
 class Lazy:
@@ -53,5 +53,7 @@ class Lazy:
     def _with(self, step: StepRequest) -> DatasetRequest:
         return DatasetRequest({**self._request, "steps": [*self._request["steps"], step]})
 
-    def _shuffle_step(self, seed: SupportsIndex, epoch: SupportsIndex) -> ShuffleStep:
-        return ShuffleStep(shuffle_seed=whole("seed", seed), epoch=whole("epoch", epoch))
+    def _shuffle_step(
+        self, seed: SupportsIndex, epoch: SupportsIndex, csv: CsvRows | None = None
+    ) -> ShuffleStep:
+        return ShuffleStep(shuffle_seed=whole("seed", seed), epoch=whole("epoch", epoch), csv=csv)

@@ -21,7 +21,7 @@ from ._errors import usage
 from ._lazy import Lazy
 from ._progress import Watcher, telling
 from ._units import whole
-from ._wire import SortLinesStep, UniqueStep
+from ._wire import CsvRows, SortLinesStep, UniqueStep
 
 
 class Disorder(NamedTuple):
@@ -164,6 +164,9 @@ class Lines(Lazy):
         *,
         parts: SupportsIndex | None = None,
         lines: SupportsIndex | None = None,
+        csv: bool = False,
+        separator: str | None = None,
+        header: bool = True,
         force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> list[str]:
@@ -175,6 +178,7 @@ class Lines(Lazy):
             parts: So many files of about as many bytes. A line lies in the part in which its first byte
                 would.
             lines: So many lines a file; one of the two is given.
+            csv, separator, header: The files are CSV, as in `shuffle`; every part has the header first.
             force: Replace files that exist; never an input.
             progress: As in `sort`.
 
@@ -187,18 +191,76 @@ class Lines(Lazy):
         each = 1 if lines is None else whole("lines", lines)
         with telling(progress, ("split",)) as tell:
             names, skipped = _outcore.split_lines(
-                self._request, name, number, each, bool(force), tell
+                self._request,
+                name,
+                number,
+                each,
+                bool(force),
+                self._rows("split", csv, separator, header),
+                tell,
             )
         _tell_skipped(skipped)
         return [os.fsdecode(name) for name in names]
 
-    def shuffle(self, seed: SupportsIndex = api._SEED, *, epoch: SupportsIndex = 0) -> Lines:
-        """The lines in a random order, as `Dataset.shuffle` has it."""
-        return Lines(self._with(self._shuffle_step(seed, epoch)))
+    def shuffle(
+        self,
+        seed: SupportsIndex = api._SEED,
+        *,
+        epoch: SupportsIndex = 0,
+        csv: bool = False,
+        separator: str | None = None,
+        header: bool = True,
+    ) -> Lines:
+        """The lines in a random order, as `Dataset.shuffle` has it.
 
-    def unique(self, *, counts: bool = False) -> Lines:
-        """Each distinct line once, in order; with `counts`, behind its count as `uniq -c` writes it."""
-        return Lines(self._with(UniqueStep(is_counted=bool(counts), counted=None)))
+        Args:
+            seed, epoch: Choose the order.
+            csv: The files are CSV, whose quotes may hold separators and newlines: whole records are
+                shuffled, and the header comes first. It must be the only step; iteration gives the
+                lines of the file that would be written.
+            separator: The byte between fields; a comma by default, in files called `.tsv` a tab.
+            header: The first line of each file of CSV names its columns.
+        """
+        rows = self._rows("shuffle", csv, separator, header)
+        return Lines(self._with(self._shuffle_step(seed, epoch, rows)))
+
+    def unique(
+        self,
+        *,
+        counts: bool = False,
+        by: api.Keys | None = None,
+        csv: bool = False,
+        separator: str | None = None,
+        header: bool = True,
+        on_error: Literal["fail", "skip"] = "fail",
+    ) -> Lines:
+        """Each distinct line once, in order; with `counts`, behind its count as `uniq -c` writes it.
+
+        Args:
+            counts: Put the number of equal lines in front of each.
+            by: Keep the first line of each key: for JSON lines paths of fields, with `csv` columns, as
+                in `sort`.
+            csv, separator, header: The files are CSV, as in `shuffle`: whole records are compared, or
+                the columns of `by`, and the header comes first.
+            on_error: What becomes of a line without such a field, as in `sort`.
+        """
+        if not csv and by is None:
+            return Lines(self._with(UniqueStep(is_counted=bool(counts), counted=None)))
+        self._rows("unique", csv, separator, header)
+        step = _sort_step(
+            "unique",
+            None,
+            separator=separator,
+            order="",
+            by=by,
+            csv=csv,
+            header=header,
+            on_error=on_error,
+            descending=False,
+            stable=False,
+            unique=True,
+        )
+        return Lines(self._with(SortLinesStep({**step, "counts": bool(counts)})))
 
     def count(self) -> int:
         """Number of lines."""
@@ -222,9 +284,21 @@ class Lines(Lazy):
         hint = "take them in lists: for lines in dataset, or head()"
         raise usage("make array", "lines are no array", hint)
 
-    def head(self, k: SupportsIndex = 10) -> list[bytes]:
-        """The first `k` lines; little more is read than is needed."""
+    def head(
+        self,
+        k: SupportsIndex = 10,
+        *,
+        csv: bool = False,
+        separator: str | None = None,
+        header: bool = True,
+    ) -> list[bytes]:
+        """The first `k` lines; little more is read than is needed. With `csv`, the header and the first `k`
+        records, as in `shuffle`."""
         count = whole("k", k)
+        rows = self._rows("head", csv, separator, header)
+        if rows is not None:
+            with telling(None, ("read input",)) as tell:
+                return _outcore.head_lines(self._request, count, rows, tell)
         found: list[bytes] = []
         for lines in self if count else ():
             found += lines[: count - len(found)]
@@ -232,14 +306,39 @@ class Lines(Lazy):
                 break
         return found
 
-    def sample(self, k: SupportsIndex, seed: SupportsIndex = api._SEED) -> list[bytes]:
+    def sample(
+        self,
+        k: SupportsIndex,
+        seed: SupportsIndex = api._SEED,
+        *,
+        csv: bool = False,
+        separator: str | None = None,
+        header: bool = True,
+    ) -> list[bytes]:
         """`k` lines, every choice being equally likely, in the order of the input; all of them where
-        there are fewer. The sample must fit into `memory`."""
+        there are fewer. The sample must fit into `memory`. With `csv`, the header and `k` records, as in
+        `shuffle`."""
         number, chosen = whole("k", k), whole("seed", seed)
+        rows = self._rows("sample", csv, separator, header)
         with telling(None, ("read input",)) as tell:
-            lines, skipped = _outcore.sample_lines(self._request, number, chosen, tell)
+            lines, skipped = _outcore.sample_lines(self._request, number, chosen, rows, tell)
         _tell_skipped(skipped)
         return lines
+
+    def _rows(
+        self, job: str, csv: bool, separator: str | None, header: bool
+    ) -> CsvRows | None:
+        """How records of CSV are read, if that is what the lines of the files are."""
+        rows = csv_rows(job, csv, separator, header)
+        if rows is None:
+            return None
+        if self._request["steps"]:
+            raise usage(job, "a step before it, which took the header for a line", "write it first")
+        if self._request["terminator"] != ord("\n"):
+            raise usage(
+                job, "records of CSV end with newlines", "open it without zero_terminated"
+            )
+        return rows
 
     def __iter__(self) -> Iterator[list[bytes]]:
         """All lines in order, in lists."""
@@ -253,6 +352,17 @@ class Lines(Lazy):
         if rest:
             yield [rest]
         _tell_skipped(batches.skipped)
+
+
+def csv_rows(job: str, csv: bool, separator: str | None, header: bool) -> CsvRows | None:
+    """How records of CSV are read, if that is what the lines are."""
+    if separator is not None and len(os.fsencode(separator)) != 1:
+        raise usage(job, "the separator is not one byte", "give one character of ASCII")
+    if not csv:
+        if separator is not None or not header:
+            raise usage(job, "a separator or no header, but not csv", "give csv=True as well")
+        return None
+    return (None if separator is None else os.fsencode(separator)[0], bool(header))
 
 
 def _sort_step(
@@ -272,7 +382,7 @@ def _sort_step(
     """The step of a sort, a merge or a check."""
     if key is not None and by is not None:
         raise usage(job, "keys both by key and by by", "give one of the two")
-    if csv and by is None:
+    if csv and by is None and job != "unique":
         raise usage(job, "CSV without a column", "name one with by=")
     if on_error not in ("fail", "skip"):
         raise usage(job, f"`{on_error}` is no way to go on", "give fail or skip")
@@ -290,6 +400,7 @@ def _sort_step(
         descending=bool(descending),
         stable=bool(stable),
         unique=bool(unique),
+        counts=False,
     )
 
 

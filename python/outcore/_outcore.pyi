@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, final
 
 from ._wire import (
+    CsvRows,
     DamageReply,
     DatasetRequest,
     EntryReply,
@@ -48,6 +49,7 @@ __all__ = [
     "fold",
     "gather",
     "generate",
+    "head_lines",
     "histogram",
     "memory_bytes",
     "partition",
@@ -141,8 +143,11 @@ def histogram(
 def find(request: DatasetRequest, condition: str, tell: Tell | None) -> int | None: ...
 def gather(request: DatasetRequest, positions: bytes, tell: Tell | None) -> bytearray: ...
 def count_lines(request: DatasetRequest, tell: Tell | None) -> tuple[int, int]: ...
+def head_lines(
+    request: DatasetRequest, count: int, csv: CsvRows | None, tell: Tell | None
+) -> list[bytes]: ...
 def sample_lines(
-    request: DatasetRequest, count: int, seed: int, tell: Tell | None
+    request: DatasetRequest, count: int, seed: int, csv: CsvRows | None, tell: Tell | None
 ) -> tuple[list[bytes], int]: ...
 def check_lines(
     request: DatasetRequest, tell: Tell | None
@@ -153,6 +158,7 @@ def split_lines(
     parts: int | None,
     lines: int,
     force: bool,
+    csv: CsvRows | None,
     tell: Tell | None,
 ) -> tuple[list[Path], int]: ...
 def write(request: DatasetRequest, to: WriteTo, tell: Tell | None) -> WriteReply: ...

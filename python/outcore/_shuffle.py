@@ -32,6 +32,7 @@ from ._api import (
 )
 from ._arrays import gathered
 from ._errors import usage
+from ._lines import csv_rows
 from ._progress import Watcher, telling
 from ._records import records
 from ._wire import OrderRequest, ShuffleRequest
@@ -50,6 +51,9 @@ def shuffle(
     dtype: npt.DTypeLike | None = None,
     record: Record | None = None,
     lines: LinesHow = False,
+    csv: bool = False,
+    separator: str | None = None,
+    header: bool = True,
     seed: SupportsIndex = _SEED,
     epoch: SupportsIndex = 0,
     memory: Size | None = None,
@@ -74,6 +78,10 @@ def shuffle(
         dtype, record: What a record is, as in `sort`; no keys are needed.
         lines: Records are lines of text; a last one without an end gets one. Compressed and binary
             files are treated as in `open`; `"any"` takes any bytes for lines.
+        csv: The lines are CSV, whose quotes may hold separators and newlines: whole records are
+            shuffled, and the header comes first.
+        separator: The byte between fields; a comma by default, in files called `.tsv` a tab.
+        header: The first line of each file of CSV names its columns.
         seed: Chooses the order.
         epoch: Chooses another one, independent of it, for the same seed.
         memory, threads, drives, io, scratch_limit, force, replace, record_io, volume, progress: As
@@ -83,12 +91,15 @@ def shuffle(
     """
     if lines and (dtype is not None or record is not None):
         raise usage("choose type", "lines, and a dtype or a record", "give one of the three")
+    if csv and not lines:
+        raise usage("choose type", "CSV is lines", "give lines=True as well")
     request = ShuffleRequest(
         inputs=_paths(src),
         output=_path(dst),
         records=records(dtype, record, None),
         lines=bool(lines),
         insists=_insists(lines),
+        csv=csv_rows("shuffle", csv, separator, header),
         means=_means(memory, threads, drives, io, scratch_limit, seed, volume),
         epoch=_number("epoch", epoch),
         force=bool(force),

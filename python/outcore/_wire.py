@@ -49,6 +49,10 @@ class SortRequest(TypedDict):
     record_io: str | None
 
 
+CsvRows = tuple[Union[int, None], bool]
+"""How records of CSV are read: the byte between fields, if it is given, and whether there is a header."""
+
+
 class ShuffleRequest(TypedDict):
     """A shuffle."""
 
@@ -57,6 +61,7 @@ class ShuffleRequest(TypedDict):
     records: RecordsRequest
     lines: bool
     insists: bool
+    csv: CsvRows | None
     means: MeansRequest
     epoch: int
     force: bool
@@ -202,6 +207,7 @@ class SortLinesStep(TypedDict):
     descending: bool
     stable: bool
     unique: bool
+    counts: bool
 
 
 class ShuffleStep(TypedDict):
@@ -209,6 +215,7 @@ class ShuffleStep(TypedDict):
 
     shuffle_seed: int
     epoch: int
+    csv: CsvRows | None
 
 
 class UniqueStep(TypedDict):

@@ -22,10 +22,11 @@ use outcore_formats::means::Means;
 use outcore_formats::output::{self, Consent, Holds, Sink, Target};
 use outcore_formats::record::{RecordRequest, Recording};
 use outcore_formats::records::{self, Decided};
-use outcore_formats::spool::unpack_packed;
+use outcore_formats::spool::{Spool, unpack_packed};
 use outcore_formats::text;
 use outcore_formats::text::output::{Dress, Pending};
 
+use crate::dataset::csv_rows;
 use crate::datasets::{Datasets, Use};
 use crate::reply::{self, Trace};
 use crate::request;
@@ -215,13 +216,19 @@ fn shuffle_files(request: request::Shuffle, means: Means, run: &Run) -> Result<r
     };
     let inputs = sources.into_iter().map(look);
     let mut inputs = inputs.collect::<Result<Vec<Input>>>()?;
-    let mut spool = None;
+    let (mut spool, mut dress) = (None, Dress::default());
     let (unit, header) = match request.lines {
         true => {
-            let job = run.job(&means, Vec::new());
+            let (job, beside) = (run.job(&means, Vec::new()), target.dir());
             let packed = (inputs, recognition);
-            inputs = unpack_packed(&job, &means, &target.dir(), packed, &mut spool)?;
-            (Unit::Lines { terminator: b'\n' }, None)
+            inputs = unpack_packed(&job, &means, &beside, packed, &mut spool)?;
+            let mut terminator = b'\n';
+            if let Some(csv) = request.csv {
+                let make = || Spool::beside(&job, &means, &beside);
+                let found = csv_rows(csv).settle_inputs(&job, &mut inputs, &mut spool, make)?;
+                (terminator, dress) = (found.terminator(), found.dress);
+            }
+            (Unit::Lines { terminator }, None)
         }
         false => {
             let decided = records::decide(&request.records.to_request_without_keys()?, &inputs)?;
@@ -243,7 +250,7 @@ fn shuffle_files(request: request::Shuffle, means: Means, run: &Run) -> Result<r
     };
     let (output, pending) = match request.lines {
         true => {
-            let (output, pending) = open_lines(&job, &target, options.replace, &Dress::default())?;
+            let (output, pending) = open_lines(&job, &target, options.replace, &dress)?;
             (output, Some(pending))
         }
         false => (target.to_sort(header, no_pipe)?, None),

@@ -52,7 +52,7 @@ mod _outcore {
     use pyo3::pybacked::PyBackedBytes;
     use pyo3::types::{PyByteArray, PyBytes};
 
-    use crate::dataset::{self, Dataset, consume};
+    use crate::dataset::{self, CsvRows, Dataset, consume};
     use crate::{errors, jobs, reply, request, run, sim, view, volume};
 
     /// Sorts files.
@@ -227,17 +227,31 @@ mod _outcore {
         consume::count_lines(py, request, tell)
     }
 
-    /// Lines of a dataset at random.
+    /// The first lines of a dataset, or records of CSV behind their header.
     #[pyfunction]
-    #[pyo3(signature = (request, count, seed, tell))]
+    #[pyo3(signature = (request, count, csv, tell))]
+    fn head_lines<'py>(
+        py: Python<'py>,
+        request: Dataset,
+        count: u64,
+        csv: Option<CsvRows>,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        consume::head_lines(py, request, count, csv, tell)
+    }
+
+    /// Lines of a dataset at random, or records of CSV behind their header.
+    #[pyfunction]
+    #[pyo3(signature = (request, count, seed, csv, tell))]
     fn sample_lines<'py>(
         py: Python<'py>,
         request: Dataset,
         count: u64,
         seed: u64,
+        csv: Option<CsvRows>,
         tell: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<(Vec<Bound<'py, PyBytes>>, u64)> {
-        consume::sample_lines(py, request, count, seed, tell)
+        consume::sample_lines(py, request, (count, seed), csv, tell)
     }
 
     /// The first line of a dataset that is not in order.
@@ -253,7 +267,11 @@ mod _outcore {
 
     /// Writes the lines of a dataset to several files: `parts`, or so many that each has `lines`.
     #[pyfunction]
-    #[pyo3(signature = (request, pattern, parts, lines, force, tell))]
+    #[pyo3(signature = (request, pattern, parts, lines, force, csv, tell))]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one for each argument of Python's"
+    )]
     fn split_lines(
         py: Python<'_>,
         request: Dataset,
@@ -261,10 +279,11 @@ mod _outcore {
         parts: Option<u64>,
         lines: u64,
         force: bool,
+        csv: Option<CsvRows>,
         tell: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<(Vec<PathBuf>, u64)> {
         let cut = parts.map_or(Cut::Records(lines), Cut::Parts);
-        consume::split_lines(py, request, (pattern, cut, force), tell)
+        consume::split_lines(py, request, (pattern, cut, force), csv, tell)
     }
 
     /// Writes the items of a dataset.

@@ -13,6 +13,8 @@ use outcore_formats::means::MeansRequest;
 use outcore_formats::records::TypeRequest;
 use pyo3::FromPyObject;
 
+use crate::dataset::CsvRows;
+
 /// What a job may use.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
@@ -112,6 +114,7 @@ pub(crate) struct Shuffle {
     pub(crate) lines: bool,
     /// Lines, whatever the files look like.
     pub(crate) insists: bool,
+    pub(crate) csv: Option<CsvRows>,
     pub(crate) means: Means,
     pub(crate) epoch: u64,
     pub(crate) force: bool,

@@ -376,3 +376,52 @@ def test_the_plan_of_lines_is_that_of_the_command(text: outcore.Lines, here: Pat
     assert "sort" in text.sort("2,2n").explain() and "shuffle" in text.shuffle(2).explain()
     (here / "in.gz").write_bytes(gzip.compress(b"b\na\n"))
     assert outcore.open("in.gz", lines=True).sort().explain() == "read lines -> sort"
+
+
+def test_csv_is_shuffled_sampled_split_and_made_unique_by_whole_records(here: Path) -> None:
+    rows = [[f"{i}", f"na\nme {i % 10}" if i % 3 else f"name, {i % 10}"] for i in range(300)]
+    names = ["id", "the\nname"]
+    (here / "a.csv").write_bytes(csv_text([names, *rows[:100]]))
+    (here / "b.csv.gz").write_bytes(gzip.compress(csv_text([names, *rows[100:]])))
+    table = outcore.open(["a.csv", "b.csv.gz"], lines=True, memory="64MiB")
+
+    def parsed(text: bytes) -> list[list[str]]:
+        return list(csv.reader(io.StringIO(text.decode(), newline="")))
+
+    def found(path: str) -> list[list[str]]:
+        return parsed((here / path).read_bytes())
+
+    table.shuffle(7, csv=True).write("shuffled.csv")
+    assert found("shuffled.csv")[0] == names and found("shuffled.csv")[1:] != rows
+    assert sorted(found("shuffled.csv")[1:]) == sorted(rows)
+    lines = b"".join(line + b"\n" for line in all_of(table.shuffle(7, csv=True)))
+    assert lines == (here / "shuffled.csv").read_bytes()
+    (here / "b.csv").write_bytes(csv_text([names, *rows[100:]]))
+    done = outcore.shuffle(["a.csv", "b.csv"], "again.csv", lines=True, csv=True, seed=7)
+    assert done.records == 300
+    assert (here / "again.csv").read_bytes() == lines
+    head = table.head(5, csv=True)
+    assert [parsed(record)[0] for record in head] == [names, *rows[:5]]
+    sample = [parsed(record)[0] for record in table.sample(20, csv=True)]
+    assert sample[0] == names and len(sample) == 21
+    assert sample[1:] == sorted(sample[1:], key=lambda row: int(row[0]))
+    for part, name in enumerate(table.split("p-{part}.csv", lines=120, csv=True)):
+        assert found(name) == [names, *rows[part * 120 : (part + 1) * 120]]
+    table.unique(by="the\nname", csv=True).write("by.csv")
+    firsts = {row[1]: row for row in reversed(rows)}
+    assert found("by.csv") == [names, *(firsts[name] for name in sorted(firsts))]
+    twice = outcore.open(["a.csv", "a.csv"], lines=True).unique(csv=True, counts=True)
+    assert twice.write("counted.csv").records == 100
+    with pytest.raises(outcore.UsageError, match="step before it"):
+        table.shuffle().sample(3, csv=True)
+    with pytest.raises(outcore.UsageError, match="csv"):
+        table.head(3, separator=";")
+    with pytest.raises(outcore.UsageError, match="last one"):
+        table.shuffle(csv=True).count()
+    (here / "c.csv").write_bytes(b"other,names\n1,2\n")
+    with pytest.raises(outcore.UsageError, match=r"not that of a\.csv"):
+        outcore.open(["a.csv", "c.csv"], lines=True).sample(1, csv=True)
+    (here / "in.jsonl").write_bytes(b'{"a":1,"b":2}\n{"a":1}\n{"b":1}\n')
+    records = outcore.open("in.jsonl", lines=True)
+    with pytest.warns(UserWarning, match="1 lines"):
+        assert all_of(records.unique(by=".a", on_error="skip")) == [b'{"a":1,"b":2}']

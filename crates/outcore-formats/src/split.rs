@@ -1,11 +1,11 @@
 //! Files cut into parts of whole lines or records.
 //!
-//! Contract: one pass over the input. A number of parts of records differ by one record at most; of lines,
-//! each lies in the part in which its first byte would, if all parts were equally long. The parts grow in
-//! a private directory and appear together at the end, by one commit record: all of them or none. Parts
-//! of records have the header of an array of NumPy if they are named so, each with its own number of rows;
-//! parts of lines are compressed if they are named so. Names sort as the parts do. Memory: a few blocks of
-//! 1 MiB.
+//! Contract: one pass over the input, in pieces, so that a line may be longer than memory. A number of parts of
+//! records differ by one record at most; of lines, each lies in the part in which its first byte would, if all
+//! parts were equally long. The parts grow in a private directory and appear together at the end, by one commit
+//! record: all of them or none. Parts of records have the header of an array of NumPy if they are named so, each
+//! with its own number of rows; parts of CSV have its header; parts of lines are compressed if they are named so.
+//! Names sort as the parts do. Memory: a few blocks of 1 MiB.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -82,8 +82,8 @@ impl SplitRequest<'_> {
     }
 }
 
-/// Cuts what `reader` has still to read, `data_bytes` in records of `frame`, into parts; gives the number
-/// of records and the names of the parts.
+/// Cuts what `reader` has to read, which is of `files` files of `data_bytes` together, into parts; gives the
+/// number of records and the names of the parts.
 ///
 /// # Errors
 /// Those of [`SplitRequest::check`] and of the reader, [`Usage`](outcore::Kind::Usage) for parts that exist,
@@ -91,107 +91,121 @@ impl SplitRequest<'_> {
 pub fn split(
     job: &Job,
     reader: &mut RecordReader<'_>,
-    frame: Frame,
-    data_bytes: u64,
+    (files, data_bytes): (usize, u64),
     request: SplitRequest<'_>,
 ) -> Result<(u64, Vec<PathBuf>)> {
-    let (cut, records) = match frame {
-        Frame::Terminator(_) => {
-            request.check(Holds::Lines)?;
-            (request.cut, None)
-        }
-        Frame::Bytes(record_bytes) => {
-            request.check(Holds::Records)?;
-            (request.cut, Some(data_bytes / record_bytes as u64))
-        }
+    let records = match reader.frame() {
+        Frame::Bytes(record_bytes) => Some(data_bytes / record_bytes as u64),
+        Frame::Terminator(_) | Frame::Csv { .. } => None,
     };
-    let mut parts = Parts::new(job, request)?;
+    request.check(match records {
+        Some(_) => Holds::Records,
+        None => Holds::Lines,
+    })?;
+    let cut = request.cut;
     job.control.begin_phase(SPLIT, data_bytes);
-    let records = match (cut, records) {
-        (Cut::Parts(count), None) => by_place(reader, frame, data_bytes, count, &mut parts)?,
-        (Cut::Parts(count), Some(records)) => {
-            let border =
-                |part: u64| (u128::from(records) * u128::from(part) / u128::from(count)) as u64;
-            let lens = (0..count).map(|part| border(part + 1) - border(part));
-            by_lens(reader, frame, lens, &mut parts)?
-        }
-        (Cut::Records(len), None) => by_count(reader, frame, len, &mut parts)?,
-        (Cut::Records(len), Some(records)) => {
-            let lens = (0..records.div_ceil(len)).map(|part| len.min(records - part * len));
-            by_lens(reader, frame, lens, &mut parts)?
-        }
+    let front = reader.header()?.to_vec();
+    let headers_bytes = (files * front.len()) as u64;
+    let mut parts = Parts::new(job, request, front)?;
+    let mut cutter = Cutter {
+        cut,
+        data_bytes: data_bytes.saturating_sub(headers_bytes),
+        records,
+        begun: 0,
     };
-    Ok((records, parts.publish()?))
-}
-
-/// So many records a part, as many as there are.
-fn by_lens(
-    reader: &mut RecordReader<'_>,
-    frame: Frame,
-    lens: impl Iterator<Item = u64>,
-    parts: &mut Parts<'_>,
-) -> Result<u64> {
-    let mut records = 0;
-    for len in lens {
-        parts.begin(len)?;
-        for _ in 0..len {
-            let Some(record) = reader.next_record()? else {
-                return Err(Error::corrupt(SPLIT, "an input became shorter")
-                    .hint("do not change inputs while they are read"));
-            };
-            parts.put(record, frame)?;
+    let (mut records, mut at_bytes, mut is_begun) = (0, 0, false);
+    let end = reader.frame().end();
+    while let Some(piece) = reader.next_piece()? {
+        if !is_begun {
+            cutter.begin_record(records, at_bytes, &mut parts)?;
+        }
+        parts.put(piece.bytes)?;
+        at_bytes += piece.bytes.len() as u64;
+        is_begun = !piece.is_last;
+        if piece.is_last {
+            parts.put(end.as_slice())?;
+            at_bytes += end.as_slice().len() as u64;
             records += 1;
         }
     }
-    match reader.next_record()? {
-        None => Ok(records),
-        Some(_) => Err(Error::corrupt(SPLIT, "an input became longer")
-            .hint("do not change inputs while they are read")),
-    }
+    cutter.end(records, &mut parts)?;
+    Ok((records, parts.publish()?))
 }
 
-/// A record belongs to the part in which its first byte lies.
-fn by_place(
-    reader: &mut RecordReader<'_>,
-    frame: Frame,
+/// Says which part a record belongs to.
+struct Cutter {
+    cut: Cut,
     data_bytes: u64,
-    count: u64,
-    parts: &mut Parts<'_>,
-) -> Result<u64> {
-    let border_bytes =
-        |part: u64| (u128::from(data_bytes) * u128::from(part) / u128::from(count)) as u64;
-    let (mut records, mut at_bytes, mut part) = (0, 0, 0);
-    parts.begin(0)?;
-    while let Some(record) = reader.next_record()? {
-        while part + 1 < count && at_bytes >= border_bytes(part + 1) {
-            parts.begin(0)?;
-            part += 1;
-        }
-        at_bytes += record.len() as u64 + u64::from(matches!(frame, Frame::Terminator(_)));
-        parts.put(record, frame)?;
-        records += 1;
-    }
-    for _ in part + 1..count {
-        parts.begin(0)?;
-    }
-    Ok(records)
+    /// How many there are, where that is known beforehand.
+    records: Option<u64>,
+    /// Parts begun.
+    begun: u64,
 }
 
-fn by_count(
-    reader: &mut RecordReader<'_>,
-    frame: Frame,
-    part_records: u64,
-    parts: &mut Parts<'_>,
-) -> Result<u64> {
-    let mut records = 0;
-    while let Some(record) = reader.next_record()? {
-        if records % part_records == 0 {
-            parts.begin(0)?;
+impl Cutter {
+    /// How many parts there will be, where that is known beforehand.
+    fn parts(&self) -> Option<u64> {
+        match (self.cut, self.records) {
+            (Cut::Parts(count), _) => Some(count),
+            (Cut::Records(len), Some(records)) => Some(records.div_ceil(len)),
+            (Cut::Records(_), None) => None,
         }
-        parts.put(record, frame)?;
-        records += 1;
     }
-    Ok(records)
+
+    /// The record, or without a number of records the byte, that part `part` begins with.
+    fn begin_of(&self, part: u64) -> u64 {
+        let all = self.records.unwrap_or(self.data_bytes);
+        match self.cut {
+            Cut::Parts(count) => (u128::from(all) * u128::from(part) / u128::from(count)) as u64,
+            Cut::Records(len) => part.saturating_mul(len).min(all),
+        }
+    }
+
+    fn begin(&mut self, parts: &mut Parts<'_>) -> Result<()> {
+        let rows = match self.records {
+            Some(_) => self.begin_of(self.begun + 1) - self.begin_of(self.begun),
+            None => 0,
+        };
+        self.begun += 1;
+        parts.begin(rows)
+    }
+
+    /// Begins the parts up to that of record `number`, which begins at `at_bytes` of the data.
+    fn begin_record(&mut self, number: u64, at_bytes: u64, parts: &mut Parts<'_>) -> Result<()> {
+        if self.records.is_some_and(|records| number >= records) {
+            return Err(changed("longer"));
+        }
+        let Some(count) = self.parts() else {
+            return match self.cut {
+                Cut::Records(len) if number.is_multiple_of(len) => self.begin(parts),
+                _ => Ok(()),
+            };
+        };
+        let at = match self.records {
+            Some(_) => number,
+            None => at_bytes,
+        };
+        while self.begun < count && at >= self.begin_of(self.begun) {
+            self.begin(parts)?;
+        }
+        Ok(())
+    }
+
+    /// Begins the parts that nothing belongs to, behind `records` records.
+    fn end(&mut self, records: u64, parts: &mut Parts<'_>) -> Result<()> {
+        if self.records.is_some_and(|known| records < known) {
+            return Err(changed("shorter"));
+        }
+        while self.parts().is_some_and(|count| self.begun < count) {
+            self.begin(parts)?;
+        }
+        Ok(())
+    }
+}
+
+fn changed(how: &str) -> Error {
+    Error::corrupt(SPLIT, format!("an input became {how}"))
+        .hint("do not change inputs while they are read")
 }
 
 /// Parts that do not yet appear.
@@ -202,6 +216,8 @@ struct Parts<'a> {
     replace: bool,
     inputs: Vec<FileKey>,
     header: Option<NpyHeader>,
+    /// What every part of lines begins with.
+    front: Vec<u8>,
     /// How many parts there will be at least.
     known: u64,
     dir: PrivateDir,
@@ -210,7 +226,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn new(job: &'a Job, request: SplitRequest<'a>) -> Result<Self> {
+    fn new(job: &'a Job, request: SplitRequest<'a>, front: Vec<u8>) -> Result<Self> {
         let SplitRequest {
             pattern,
             cut,
@@ -236,6 +252,7 @@ impl<'a> Parts<'a> {
             replace,
             inputs,
             header,
+            front,
             known,
             // One job at a time writes parts of these names.
             dir: job.device.claim_private_dir(parent, set)?,
@@ -286,17 +303,17 @@ impl<'a> Parts<'a> {
         let compression = Compression::of(Path::new(self.pattern));
         self.current = Some(Encoder::new(compression, writer)?);
         self.staged.push(path);
-        Ok(())
+        let front = std::mem::take(&mut self.front);
+        let written = self.put(&front);
+        self.front = front;
+        written
     }
 
-    fn put(&mut self, record: &[u8], frame: Frame) -> Result<()> {
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(writer) = &mut self.current else {
             return Ok(());
         };
-        let written = writer.write_all(record).and_then(|()| match frame {
-            Frame::Terminator(terminator) => writer.write_all(&[terminator]),
-            Frame::Bytes(_) => Ok(()),
-        });
+        let written = writer.write_all(bytes);
         written.map_err(|error| Error::io(WRITE, &error).path(self.pattern))
     }
 

@@ -86,11 +86,13 @@ fn send_all(
 /// Sends the lines of files, each with its end.
 fn send_lines(stage: &Stage, run: &Run, to: &SyncSender<Message>) -> Result<()> {
     let job = stage.job(run)?;
-    let mut reader = line_reader(stage, &job)?;
+    let mut reader = line_reader(stage, &job, None)?;
     let mut lines = Vec::with_capacity(LINES_BYTES);
-    while let Some(line) = reader.next_record()? {
-        lines.extend_from_slice(line);
-        lines.push(stage.terminator);
+    while let Some(piece) = reader.next_piece()? {
+        lines.extend_from_slice(piece.bytes);
+        if piece.is_last {
+            lines.push(stage.terminator);
+        }
         if lines.len() >= LINES_BYTES {
             // Nobody listens only if the iterator is gone.
             to.send(Ok(lines)).map_err(|_| Error::interrupted())?;

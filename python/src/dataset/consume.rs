@@ -28,6 +28,7 @@ use outcore_formats::blocks::BlockReader;
 use outcore_formats::inputs::{Source, Streams};
 use outcore_formats::output::{self, Holds, Target};
 use outcore_formats::split::{Cut, SplitRequest, split};
+use outcore_formats::text::csv_files::separator_of;
 use outcore_formats::text::reader::{Frame, RecordReader};
 use outcore_formats::text::sample::choose;
 use pyo3::prelude::*;
@@ -35,7 +36,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes};
 
 use super::stage::{Items, Mode, Stage};
-use super::{Call, Dataset, Raised, watched};
+use super::{Call, CsvRows, Dataset, Raised, watched};
 use crate::jobs::{no_pipe, open_lines};
 use crate::reply;
 use crate::run::Run;
@@ -289,8 +290,8 @@ pub(crate) fn count_lines(
                 let job = stage.job(run)?;
                 let frame = Frame::Terminator(stage.terminator);
                 let mut reader = RecordReader::new(&job, sources, frame, stage.recognition);
-                while reader.next_record()?.is_some() {
-                    lines += 1;
+                while let Some(piece) = reader.next_piece()? {
+                    lines += u64::from(piece.is_last);
                 }
                 continue;
             }
@@ -306,24 +307,66 @@ pub(crate) fn count_lines(
     })
 }
 
-/// Lines at random, in the order of the input, and the number of those that were left out before.
-pub(crate) fn sample_lines<'py>(
+/// The first lines or records of CSV, behind their header.
+pub(crate) fn head_lines<'py>(
     py: Python<'py>,
     request: Dataset,
     count: u64,
-    seed: u64,
+    csv: Option<CsvRows>,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    let lines = watched(py, (request, Mode::Run), tell, move |mut stage, run| {
+        settled(&mut stage, run)?;
+        let job = stage.job(run)?;
+        let mut reader = line_reader(&stage, &job, csv)?;
+        let mut lines = header_line(&mut reader)?;
+        let mut line = Vec::new();
+        let mut left = count;
+        while left > 0
+            && let Some(piece) = reader.next_piece()?
+        {
+            line.extend_from_slice(piece.bytes);
+            if piece.is_last {
+                lines.push(std::mem::take(&mut line));
+                left -= 1;
+            }
+        }
+        Ok(lines)
+    })?;
+    Ok(lines.iter().map(|line| PyBytes::new(py, line)).collect())
+}
+
+/// The header of CSV without its end, if there is one.
+fn header_line(reader: &mut RecordReader<'_>) -> Result<Vec<Vec<u8>>> {
+    let header = reader.header()?;
+    let line = header.strip_suffix(b"\n").unwrap_or(header);
+    Ok(match line.is_empty() {
+        true => Vec::new(),
+        false => vec![line.to_vec()],
+    })
+}
+
+/// Lines at random, in the order of the input, and the number of those that were left out before; records of
+/// CSV behind their header.
+pub(crate) fn sample_lines<'py>(
+    py: Python<'py>,
+    request: Dataset,
+    (count, seed): (u64, u64),
+    csv: Option<CsvRows>,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(Vec<Bound<'py, PyBytes>>, u64)> {
     let (kept, skipped) = watched(py, (request, Mode::Run), tell, move |mut stage, run| {
         settled(&mut stage, run)?;
         let limit_bytes = stage.means.config.memory_bytes.value;
         let job = stage.job(run)?;
-        let mut reader = line_reader(&stage, &job)?;
+        let mut reader = line_reader(&stage, &job, csv)?;
+        let mut lines = header_line(&mut reader)?;
         let kept = choose(&mut reader, count, seed, limit_bytes)?;
+        lines.extend(kept.into_iter().map(|(_, line)| line));
         drop(reader);
-        Ok((kept, stage.skipped()))
+        Ok((lines, stage.skipped()))
     })?;
-    let lines = kept.iter().map(|(_, line)| PyBytes::new(py, line));
+    let lines = kept.iter().map(|line| PyBytes::new(py, line));
     Ok((lines.collect(), skipped))
 }
 
@@ -349,6 +392,7 @@ pub(crate) fn split_lines(
     py: Python<'_>,
     request: Dataset,
     (pattern, cut, force): (String, Cut, bool),
+    csv: Option<CsvRows>,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(Vec<PathBuf>, u64)> {
     watched(py, (request, Mode::Run), tell, move |mut stage, run| {
@@ -367,22 +411,32 @@ pub(crate) fn split_lines(
             stage.unpack_files(run)?;
         }
         let job = stage.job(run)?;
-        let mut reader = line_reader(&stage, &job)?;
+        let mut reader = line_reader(&stage, &job, csv)?;
         let data_bytes = stage.inputs.iter().map(|input| input.data_bytes).sum();
-        let frame = Frame::Terminator(stage.terminator);
-        let (_, names) = split(&job, &mut reader, frame, data_bytes, what)?;
+        let of = (stage.inputs.len(), data_bytes);
+        let (_, names) = split(&job, &mut reader, of, what)?;
         drop(reader);
         Ok((names, stage.skipped()))
     })
 }
 
-/// The lines of a stage as they come.
-pub(super) fn line_reader<'a>(stage: &Stage, job: &'a Job) -> Result<RecordReader<'a>> {
+/// The lines of a stage as they come, or the records of CSV.
+pub(super) fn line_reader<'a>(
+    stage: &Stage,
+    job: &'a Job,
+    csv: Option<CsvRows>,
+) -> Result<RecordReader<'a>> {
     match stage.items() {
         Items::Lines => {
             let sources = stage.inputs.iter().map(|input| input.source.clone());
-            let frame = Frame::Terminator(stage.terminator);
-            let sources = sources.collect();
+            let sources: Vec<Source> = sources.collect();
+            let frame = match csv {
+                None => Frame::Terminator(stage.terminator),
+                Some((separator, has_header)) => Frame::Csv {
+                    separator: separator_of(separator, &sources),
+                    has_header,
+                },
+            };
             Ok(RecordReader::new(job, sources, frame, stage.recognition))
         }
         Items::Records(_) => Err(Error::usage("read dataset", "it has records, not lines")

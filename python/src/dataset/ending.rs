@@ -13,7 +13,7 @@ use outcore_formats::text::csv_files::CsvSort;
 use outcore_formats::text::gnu::{GnuOrder, GnuSort, Key, Ordering, Place};
 use outcore_formats::text::json::JsonFields;
 
-use super::{ScanStep, ShuffleStep, SortLinesStep, SortStep, Step};
+use super::{CsvRows, ScanStep, ShuffleStep, SortLinesStep, SortStep, Step};
 
 /// How lines are put in order.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +30,8 @@ pub(super) enum Ending {
     /// Becomes a [`Ending::SortLines`] when its files are looked at.
     SortCsv(CsvSort, LinesHow),
     Shuffle(ShuffleStep),
+    /// Becomes a [`Ending::Shuffle`] when its files are looked at.
+    ShuffleCsv(CsvSort, ShuffleStep),
     Group(Grouping, Decided),
     Scan(ScanOp, Inclusion),
 }
@@ -39,8 +41,13 @@ impl Ending {
     pub(super) fn reads_files(&self) -> bool {
         matches!(
             self,
-            Ending::Sort(..) | Ending::SortLines(..) | Ending::SortCsv(..) | Ending::Shuffle(_)
-        )
+            Ending::Sort(..) | Ending::SortLines(..) | Ending::Shuffle(_)
+        ) || self.is_of_csv()
+    }
+
+    /// Whether it reads CSV, whose files have not been looked at.
+    pub(super) fn is_of_csv(&self) -> bool {
+        matches!(self, Ending::SortCsv(..) | Ending::ShuffleCsv(..))
     }
 
     /// Whether what it makes of records can be written as shards.
@@ -48,7 +55,8 @@ impl Ending {
         match self {
             Ending::Sort(options, _) => !options.unique,
             Ending::Shuffle(_) | Ending::Scan(..) => true,
-            Ending::SortLines(..) | Ending::SortCsv(..) | Ending::Group(..) => false,
+            Ending::SortLines(..) | Ending::Group(..) => false,
+            Ending::SortCsv(..) | Ending::ShuffleCsv(..) => false,
         }
     }
 }
@@ -128,7 +136,13 @@ pub(super) fn of_lines(step: Step, terminator: u8) -> Result<Ending> {
         ..LineSortOptions::default()
     };
     Ok(match step {
-        Step::Shuffle(step) => Ending::Shuffle(step),
+        Step::Shuffle(ShuffleStep { csv: Some(_), .. }) if terminator != b'\n' => {
+            return Err(csv_has_newlines());
+        }
+        Step::Shuffle(step) => match step.csv {
+            Some(csv) => Ending::ShuffleCsv(csv_rows(csv), step),
+            None => Ending::Shuffle(step),
+        },
         Step::Unique(step) => {
             let order = GnuOrder::new(&GnuSort {
                 unique: true,
@@ -146,7 +160,7 @@ pub(super) fn of_lines(step: Step, terminator: u8) -> Result<Ending> {
                     true => OnNoKey::Skip,
                     false => OnNoKey::Fail,
                 },
-                ..plain(step.unique, false)
+                ..plain(step.unique && !step.counts, step.counts)
             };
             let how = LinesHow {
                 options,
@@ -160,6 +174,16 @@ pub(super) fn of_lines(step: Step, terminator: u8) -> Result<Ending> {
         }
         _ => return Err(wrong_step("it is a step of records")),
     })
+}
+
+/// Records of CSV as they are read where no order is asked for: the byte between fields, and whether there is a
+/// header.
+pub(crate) fn csv_rows((separator, has_header): CsvRows) -> CsvSort {
+    CsvSort {
+        separator,
+        has_header,
+        ..CsvSort::default()
+    }
 }
 
 fn csv_of(step: SortLinesStep) -> Result<CsvSort> {
@@ -211,12 +235,13 @@ fn line_order(step: SortLinesStep) -> Result<Box<dyn LineOrder>> {
 
 /// Why nothing may come behind a sort of CSV.
 pub(super) fn csv_is_last() -> Error {
-    wrong_step("a sort of CSV is the last one: others would take its header for a line")
+    wrong_step("a step on CSV is the last one: others would take its header for a line")
         .hint("write it, and open what was written")
 }
 
 fn csv_has_newlines() -> Error {
-    Error::usage("sort", "records of CSV end with newlines").hint("open it without zero_terminated")
+    Error::usage("read CSV", "records of CSV end with newlines")
+        .hint("open it without zero_terminated")
 }
 
 fn wrong_step(cause: &str) -> Error {

@@ -30,6 +30,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 pub(crate) use self::batches::Batches;
+pub(crate) use self::ending::csv_rows;
 use self::stage::{Items, Mode, Stage};
 use crate::request;
 use crate::run::{self, Run};
@@ -139,6 +140,8 @@ pub(crate) struct SortLinesStep {
     descending: bool,
     stable: bool,
     unique: bool,
+    /// Whether each line that is kept comes behind the number of its key.
+    counts: bool,
 }
 
 /// All items in a random order.
@@ -147,7 +150,11 @@ pub(crate) struct SortLinesStep {
 pub(crate) struct ShuffleStep {
     shuffle_seed: u64,
     epoch: u64,
+    csv: Option<CsvRows>,
 }
+
+/// How records of CSV are read: the byte between fields, if it is given, and whether there is a header.
+pub(crate) type CsvRows = (Option<u8>, bool);
 
 /// One of each item, in order; with how many there are where `counted` says what that is.
 #[derive(Debug, FromPyObject)]

@@ -210,7 +210,7 @@ impl Stage {
     /// Takes all steps; a last one that needs all items is left to do.
     pub(super) fn take_steps(&mut self, mode: Mode, run: &Run) -> Result<()> {
         while let Some(step) = self.steps.next() {
-            if let Some(Ending::SortCsv(..)) = self.ending {
+            if self.ending.as_ref().is_some_and(Ending::is_of_csv) {
                 return Err(ending::csv_is_last());
             }
             self.settle(mode, run)?;
@@ -342,7 +342,7 @@ impl Stage {
                 plan_lines(size)?.to_string()
             }
             // Its columns are known when all files have been looked at.
-            Ending::SortCsv(..) => return Ok(text),
+            Ending::SortCsv(..) | Ending::ShuffleCsv(..) => return Ok(text),
             Ending::Shuffle(_) => settle_shuffle(means, inputs, None, self.unit())?
                 .1
                 .to_string(),
@@ -455,7 +455,7 @@ impl Stage {
                     skipped: done.skipped,
                 }
             }
-            Ending::SortCsv(..) => return Err(ending::csv_is_last()),
+            Ending::SortCsv(..) | Ending::ShuffleCsv(..) => return Err(ending::csv_is_last()),
             Ending::Group(grouping, _) => {
                 let table = &self.records()?.table;
                 let to = (&output, replace);
@@ -572,7 +572,7 @@ impl Stage {
                 }
             }
             Ending::Sort(..) => "sort",
-            Ending::Shuffle(_) => "shuffle",
+            Ending::Shuffle(_) | Ending::ShuffleCsv(..) => "shuffle",
             Ending::Group(Grouping::Unique, _) => "unique",
             Ending::Group(Grouping::Counted, _) => "count each",
             Ending::Scan(..) => "scan",

@@ -9,13 +9,14 @@ use clap::{Args, ValueHint};
 use outcore::units;
 use outcore_formats::inputs::is_stdout;
 
-use super::lines::{LineArgs, OrderArgs};
+use super::lines::{FormatArgs, LineArgs, OnError, OrderArgs, RowArgs};
 use super::{DriveArgs, MeansArgs, RecordArgs, TypeArgs, parse_count};
 
 const SHUFFLE_EXAMPLES: &str = "\
 Examples:
   outcore shuffle train.jsonl -o shuffled.jsonl --seed 7 --memory 2GiB
   outcore shuffle train.jsonl -o epoch-3.jsonl --seed 7 --epoch 3
+  outcore shuffle --csv table.csv -o shuffled.csv
   outcore shuffle points.npy -o shuffled.npy
   outcore shuffle tokens.bin -o out.bin --type u32x1024";
 
@@ -23,7 +24,8 @@ const UNIQUE_EXAMPLES: &str = "\
 Examples:
   outcore unique urls.txt -o distinct.txt
   outcore unique --count words.txt | sort -rn | head
-  outcore unique -t, -k1,1 log.csv
+  outcore unique -k1,1 access.log
+  outcore unique --csv --by email users.csv
   outcore unique keys.bin --type u64 -o distinct.bin
   outcore unique --count ids.npy -o counts.npy";
 
@@ -31,18 +33,21 @@ const SPLIT_EXAMPLES: &str = "\
 Examples:
   outcore split big.txt -n 8 -o 'part-{part}.txt'
   outcore split big.jsonl.gz -n 4 -o 'part-{part}.jsonl.zst'
+  outcore split --csv table.csv --by-lines 1e6 -o 'table-{part}.csv'
   outcore split keys.bin --type u64 -n 16 -o 'keys-{part}.bin'";
 
 const HEAD_EXAMPLES: &str = "\
 Examples:
   outcore head big.txt
   outcore head -n 1000 logs.gz
+  outcore head -n 5 --csv table.csv
   outcore head -n 1e6 keys.bin --type u64 -o some.bin";
 
 const SAMPLE_EXAMPLES: &str = "\
 Examples:
   outcore sample -n 1000 big.txt
   outcore sample -n 1e5 train.jsonl -o some.jsonl --seed 7
+  outcore sample -n 100 --csv table.csv
   producer | outcore sample -n 20";
 
 /// Put lines or records into a uniformly random order
@@ -65,6 +70,8 @@ pub(crate) struct ShuffleArgs {
     #[command(flatten)]
     pub(crate) lines: LineArgs,
     #[command(flatten)]
+    pub(crate) rows: RowArgs,
+    #[command(flatten)]
     pub(crate) means: MeansArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
@@ -81,8 +88,8 @@ pub(crate) struct ShuffleArgs {
 /// Keep one of each line or record, in order; or count them
 ///
 /// The output is that of `sort -u`, and with --count that of `sort | uniq -c`; of records, with --count,
-/// each with a count of 8 bytes behind it. With keys, one line or record of each key: of lines the
-/// first in the input.
+/// each with a count of 8 bytes behind it. With keys (-k, or --by for CSV and JSON lines), one line or record
+/// of each key: of lines the first in the input.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, after_long_help = UNIQUE_EXAMPLES)]
 pub(crate) struct UniqueArgs {
@@ -100,6 +107,18 @@ pub(crate) struct UniqueArgs {
     pub(crate) order: OrderArgs,
     #[command(flatten)]
     pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) text: FormatArgs,
+    /// What to do with lines that have no such field: fail, which names the first, or skip them and
+    /// say how many
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_enum,
+        requires = "by",
+        help_heading = "CSV and JSON lines"
+    )]
+    pub(crate) on_error: Option<OnError>,
     #[command(flatten)]
     pub(crate) means: MeansArgs,
     #[command(flatten)]
@@ -121,7 +140,7 @@ pub(crate) struct UniqueArgs {
 ///
 /// The parts, one behind the other, are the input. With -n parts of records differ by one record at most,
 /// and a line belongs to the part in which its first byte lies, as with `split -n l/K`, so that parts are
-/// nearly equally long and some may be empty. All parts appear at the end, or none.
+/// nearly equally long and some may be empty. Every part of CSV begins with the header. All parts appear at the end, or none.
 #[derive(Debug, Args)]
 #[command(after_long_help = SPLIT_EXAMPLES)]
 pub(crate) struct SplitArgs {
@@ -142,6 +161,8 @@ pub(crate) struct SplitArgs {
     pub(crate) record: TypeArgs,
     #[command(flatten)]
     pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) rows: RowArgs,
     #[command(flatten)]
     pub(crate) means: MeansArgs,
     #[command(flatten)]
@@ -169,6 +190,8 @@ pub(crate) struct HeadArgs {
     #[command(flatten)]
     pub(crate) lines: LineArgs,
     #[command(flatten)]
+    pub(crate) rows: RowArgs,
+    #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }
 
@@ -194,6 +217,8 @@ pub(crate) struct SampleArgs {
     pub(crate) record: TypeArgs,
     #[command(flatten)]
     pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) rows: RowArgs,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }

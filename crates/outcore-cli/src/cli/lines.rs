@@ -10,8 +10,11 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use outcore::{Error, Result};
 use outcore_formats::content::Recognition;
+use outcore_formats::text::csv_files::CsvSort;
 use outcore_formats::text::gnu::{GnuSort, Key, Ordering, Place};
 use outcore_formats::text::order::OrderSpec;
+
+const READ: &str = "read arguments";
 
 /// Keys of lines, and how they compare: for those with no letters of their own.
 #[derive(Debug, Clone, Default, Args)]
@@ -156,20 +159,84 @@ impl OrderArgs {
 
     /// The byte between fields.
     pub(crate) fn separator(&self) -> Result<Option<u8>> {
-        let Some(text) = &self.separator else {
-            return Ok(None);
-        };
-        match text.as_bytes() {
-            [byte] => Ok(Some(*byte)),
-            b"\\0" => Ok(Some(0)),
-            b"\\t" => Ok(Some(b'\t')),
-            [] => Err(Error::usage("read arguments", "-t: empty separator")
-                .hint("leave -t out for blanks")),
-            _ => Err(Error::usage(
-                "read arguments",
-                "-t: the separator is longer than one byte",
-            )
-            .hint("give one byte, or \\0 for NUL")),
+        self.separator.as_ref().map(separator_of).transpose()
+    }
+}
+
+/// The byte that `-t` names.
+fn separator_of(text: &OsString) -> Result<u8> {
+    match text.as_bytes() {
+        [byte] => Ok(*byte),
+        b"\\0" => Ok(0),
+        b"\\t" => Ok(b'\t'),
+        [] => Err(Error::usage(READ, "-t: empty separator").hint("leave -t out for blanks")),
+        _ => Err(
+            Error::usage(READ, "-t: the separator is longer than one byte")
+                .hint("give one byte, or \\0 for NUL"),
+        ),
+    }
+}
+
+/// CSV and JSON lines where they are moved and not ordered.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "CSV and JSON lines")]
+pub(crate) struct RowArgs {
+    /// The input is CSV: quotes may hold separators and newlines, and the first line of each file names the
+    /// columns and comes first, once, in every output
+    #[arg(long, conflicts_with_all = ["jsonl", "zero_terminated", "format", "record_bytes", "keys"])]
+    pub(crate) csv: bool,
+    /// Each line is a JSON value
+    #[arg(long, conflicts_with_all = ["format", "record_bytes", "keys"])]
+    pub(crate) jsonl: bool,
+    /// CSV without a first line of names
+    #[arg(long, requires = "csv")]
+    pub(crate) no_header: bool,
+    /// The byte between the fields of CSV: a comma, or a tab for .tsv, unless it is given
+    #[arg(
+        short = 't',
+        long = "field-separator",
+        value_name = "SEP",
+        allow_hyphen_values = true,
+        requires = "csv"
+    )]
+    separator: Option<OsString>,
+}
+
+impl RowArgs {
+    /// What the flags say of the input.
+    ///
+    /// # Errors
+    /// Usage for separators that are none.
+    pub(crate) fn to_rows(&self) -> Result<Rows> {
+        Ok(match (self.csv, self.jsonl) {
+            (true, _) => Rows::Csv(CsvSort {
+                separator: self.separator.as_ref().map(separator_of).transpose()?,
+                has_header: !self.no_header,
+                ..CsvSort::default()
+            }),
+            (_, true) => Rows::Json,
+            _ => Rows::Lines,
+        })
+    }
+}
+
+/// What lines are.
+#[derive(Debug, Clone)]
+pub(crate) enum Rows {
+    /// Nobody has said.
+    Lines,
+    /// JSON values.
+    Json,
+    /// Records of CSV.
+    Csv(CsvSort),
+}
+
+impl Rows {
+    /// The byte between the fields of CSV, if it is given.
+    pub(crate) fn separator(&self) -> Option<u8> {
+        match self {
+            Rows::Csv(csv) => csv.separator,
+            Rows::Lines | Rows::Json => None,
         }
     }
 }
@@ -223,11 +290,11 @@ impl GnuArgs {
 pub(crate) struct FormatArgs {
     /// The input is CSV: quotes may hold separators and newlines, and the first line names the
     /// columns and stays first. -t gives the separator (a comma; a tab for .tsv)
-    #[arg(long, requires = "by", conflicts_with = "jsonl")]
+    #[arg(long, conflicts_with = "jsonl")]
     pub(crate) csv: bool,
     /// Each line is a JSON value. The order of types is null, false, true, numbers, strings, arrays,
     /// objects
-    #[arg(long, requires = "by")]
+    #[arg(long)]
     pub(crate) jsonl: bool,
     /// What to sort by: the name of a column, or its number from 1; for JSON lines a path like
     /// .user.id or .tags[0]. Letters of -k behind a colon, as in price:nr, say how it compares (for
@@ -245,12 +312,27 @@ impl FormatArgs {
         self.csv || self.jsonl || !self.by.is_empty()
     }
 
-    /// Fails for flags that do not go together.
+    /// Fails for flags that do not go together, and where it is not said what to sort by.
     ///
     /// # Errors
     /// Usage.
     pub(crate) fn check(&self, order: &OrderArgs, lines: LineArgs) -> Result<()> {
-        const READ: &str = "read arguments";
+        if (self.csv || self.jsonl) && self.by.is_empty() {
+            let (flag, example) = match self.csv {
+                true => ("--csv", "--by name, or --by 2 for the second column"),
+                false => ("--jsonl", "--by .user.id"),
+            };
+            return Err(Error::usage(READ, format!("{flag} without --by"))
+                .hint(format!("say what to sort by: {example}")));
+        }
+        self.check_together(order, lines)
+    }
+
+    /// The same where whole lines may be meant.
+    ///
+    /// # Errors
+    /// Usage.
+    pub(crate) fn check_together(&self, order: &OrderArgs, lines: LineArgs) -> Result<()> {
         if self.is_given() && !order.line_keys.is_empty() {
             return Err(
                 Error::usage(READ, "keys are given both with -k and with --by")

@@ -1,8 +1,9 @@
 //! `outcore head` and `outcore sample`: some of the lines or records, in the order of the input.
 //!
 //! Contract: both read each input once, without a copy, and write to standard output or to a file
-//! that appears whole. What `sample` takes depends on seed and place alone; its memory is that of the
-//! sample, within `--memory`.
+//! that appears whole; the header of CSV comes first. `head` copies records in pieces, so that they may be longer
+//! than memory. What `sample` takes depends on seed and place alone; its memory is that of the sample, within
+//! `--memory`.
 
 use std::path::Path;
 use std::time::Instant;
@@ -11,15 +12,15 @@ use outcore::Result;
 use outcore::job::Job;
 use outcore_formats::inputs::Source;
 use outcore_formats::text::output::{Dress, LineWriter};
-use outcore_formats::text::reader::{Frame, RecordReader};
+use outcore_formats::text::reader::RecordReader;
 use outcore_formats::text::sample::choose;
 use serde_json::json;
 
 use super::Context;
 use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs};
-use crate::cli::lines::LineArgs;
+use crate::cli::lines::{LineArgs, Rows};
 use crate::cli::{DriveArgs, MeansArgs, RecordArgs, TypeArgs};
-use crate::lines::{LineRequest, Overwrite, Stream};
+use crate::lines::{LineRequest, Overwrite, Stream, note_csv};
 use crate::measure::Summary;
 use crate::progress::watch;
 use crate::{CLOSED_PIPE, means, pipe};
@@ -29,17 +30,20 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
     let stream = prepare(
         context,
         &args.files,
-        (&args.record, args.lines),
+        (&args.record, args.lines, &args.rows.to_rows()?),
         None,
         &args.record_io,
     )?;
     run(context, &stream, &args.files, |reader, writer| {
         let mut records = 0;
         while records < args.records
-            && let Some(record) = reader.next_record()?
+            && let Some(piece) = reader.next_piece()?
         {
-            put(writer, record, stream.frame)?;
-            records += 1;
+            writer.put(piece.bytes)?;
+            if piece.is_last {
+                writer.put(stream.frame.end().as_slice())?;
+                records += 1;
+            }
         }
         Ok(records)
     })
@@ -47,35 +51,30 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
 
 /// Runs `outcore sample`.
 pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
+    let rows = args.rows.to_rows()?;
     let stream = prepare(
         context,
         &args.files,
-        (&args.record, args.lines),
+        (&args.record, args.lines, &rows),
         args.memory_bytes,
         &args.record_io,
     )?;
+    note_csv(context, &rows, &stream.sources);
     let limit_bytes = stream.means.config.memory_bytes.value;
     run(context, &stream, &args.files, |reader, writer| {
         let kept = choose(reader, args.records, args.seed, limit_bytes)?;
         for (_, record) in &kept {
-            put(writer, record, stream.frame)?;
+            writer.put(record)?;
+            writer.put(stream.frame.end().as_slice())?;
         }
         Ok(kept.len() as u64)
     })
 }
 
-fn put(writer: &mut LineWriter, record: &[u8], frame: Frame) -> Result<()> {
-    writer.put(record)?;
-    match frame {
-        Frame::Terminator(terminator) => writer.put(&[terminator]),
-        Frame::Bytes(_) => Ok(()),
-    }
-}
-
 fn prepare(
     context: &Context,
     files: &FileArgs,
-    (record, lines): (&TypeArgs, LineArgs),
+    (record, lines, rows): (&TypeArgs, LineArgs, &Rows),
     memory_bytes: Option<u64>,
     record_io: &RecordArgs,
 ) -> Result<Stream> {
@@ -91,9 +90,9 @@ fn prepare(
         record_io,
         force: files.force,
         takes_records: false,
-        recognition: lines.recognition(None),
+        recognition: lines.recognition(rows.separator()),
     };
-    let what = (&record.to_request(), lines.terminator());
+    let what = (&record.to_request(), lines.terminator(), rows);
     Stream::prepare(context, means, &request, what)
 }
 
@@ -125,7 +124,10 @@ fn run(
         || {
             let sources = stream.sources.clone();
             let mut reader = RecordReader::new(&job, sources, stream.frame, stream.recognition);
-            let dress = Dress::default();
+            let dress = Dress {
+                header: reader.header()?.to_vec(),
+                is_framed: false,
+            };
             let pipe = |path: Option<&Path>| pipe::open(path, &job.control);
             let mut writer = LineWriter::open(&job, &stream.target, files.force, &dress, pipe)?;
             let records = work(&mut reader, &mut writer)?;

@@ -1,7 +1,7 @@
 //! `outcore shuffle`: lines or records in a uniformly random order.
 //!
 //! Contract: what the input is, is decided as for `sort`: a type that is named, or an array of NumPy,
-//! means records; all else is lines. The order comes from [`outcore::algo::shuffle`] and depends on
+//! means records; all else is lines, or records of CSV behind their header. The order comes from [`outcore::algo::shuffle`] and depends on
 //! seed, epoch and input alone.
 
 use outcore::Result;
@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 
 use super::Context;
 use crate::cli::commands::ShuffleArgs;
-use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_of};
+use crate::cli::lines::Rows;
+use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_beside, note_csv};
 use crate::{CLOSED_PIPE, means, pipe};
 
 /// What is shuffled, from where to where.
@@ -37,9 +38,10 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
         args.scratch_limit_bytes,
         args.seed,
     )?;
-    let types = args.record.to_request();
-    let recognition = args.lines.recognition(None);
-    let has_type = format_of(&types, &find(&args.files.inputs)?, recognition)?.is_some();
+    let (rows, types) = (args.rows.to_rows()?, args.record.to_request());
+    let recognition = args.lines.recognition(rows.separator());
+    let sources = find(&args.files.inputs)?;
+    let has_type = format_beside(&rows, &types, &sources, recognition)?.is_some();
     let request = LineRequest {
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
@@ -49,10 +51,10 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
         takes_records: has_type,
         recognition,
     };
-    let job = LineJob::prepare(context, settings, &request)?;
+    let mut job = LineJob::prepare(context, settings, &request)?;
     let prepared = match has_type {
         true => prepare_records(context, args, &job)?,
-        false => prepare_lines(args, &job)?,
+        false => prepare_lines(context, args, &rows, &mut job)?,
     };
     if args.explain {
         let plan = plan_shuffle(size_of(&job, prepared.unit))?;
@@ -84,12 +86,23 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
     Ok(0)
 }
 
-fn prepare_lines(args: &ShuffleArgs, job: &LineJob) -> Result<Prepared> {
-    let (output, pending) = job.open_output(&Dress::default())?;
+fn prepare_lines(
+    context: &Context,
+    args: &ShuffleArgs,
+    rows: &Rows,
+    job: &mut LineJob,
+) -> Result<Prepared> {
+    note_csv(context, rows, &job.sources);
+    let (terminator, dress) = match rows {
+        Rows::Csv(csv) => {
+            let csv = job.settle_csv(context, csv)?;
+            (csv.terminator(), csv.dress)
+        }
+        Rows::Lines | Rows::Json => (args.lines.terminator(), Dress::default()),
+    };
+    let (output, pending) = job.open_output(&dress)?;
     Ok(Prepared {
-        unit: Unit::Lines {
-            terminator: args.lines.terminator(),
-        },
+        unit: Unit::Lines { terminator },
         inputs: job.inputs(),
         output,
         pending: Some(pending),

@@ -1,7 +1,7 @@
 //! `outcore split`: files cut into parts of whole lines or records.
 //!
 //! Contract: that of [`outcore_formats::split`]. Compressed lines are unpacked. Streams are copied
-//! to scratch for `-n`, since their length must be known.
+//! to scratch for `-n`, since their length must be known. Every part of CSV begins with the header.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::Context;
 use crate::cli::commands::SplitArgs;
-use crate::lines::{LineJob, LineRequest, Overwrite, find, format_of};
+use crate::lines::{LineJob, LineRequest, Overwrite, find, format_beside, frame_of, note_csv};
 use crate::means;
 use crate::measure::Summary;
 
@@ -35,12 +35,16 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
         inputs: Vec::new(),
         header: None,
     };
-    let types = args.record.to_request();
-    let recognition = args.lines.recognition(None);
-    let format = format_of(&types, &find(&args.inputs)?, recognition)?;
+    let (rows, types) = (args.rows.to_rows()?, args.record.to_request());
+    let recognition = args.lines.recognition(rows.separator());
+    let sources = find(&args.inputs)?;
+    let format = format_beside(&rows, &types, &sources, recognition)?;
     let (frame, holds) = match &format {
         Some(format) => (Frame::Bytes(format.record_bytes()), Holds::Records),
-        None => (Frame::Terminator(args.lines.terminator()), Holds::Lines),
+        None => {
+            let frame = frame_of(&rows, args.lines.terminator(), &sources);
+            (frame, Holds::Lines)
+        }
     };
     what.check(holds)?;
     check_trace(args)?;
@@ -55,6 +59,9 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
         recognition,
     };
     let job = LineJob::prepare(context, settings, &request)?;
+    if format.is_none() {
+        note_csv(context, &rows, &job.sources);
+    }
     let mut data_bytes = job.data_bytes;
     if holds == Holds::Records {
         let inputs: Result<Vec<Input>> = job.files.iter().cloned().map(look).collect();
@@ -67,8 +74,9 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     let (records, parts) = job.watch(context, || {
         what.inputs = job.sources.iter().filter_map(|source| source.key).collect();
         let files = job.files.clone();
+        let of = (files.len(), data_bytes);
         let mut reader = RecordReader::new(&job.job, files, frame, Recognition::ANYTHING);
-        split(&job.job, &mut reader, frame, data_bytes, what)
+        split(&job.job, &mut reader, of, what)
     })?;
     let summary = Summary {
         records,

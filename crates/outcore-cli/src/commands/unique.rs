@@ -1,15 +1,19 @@
 //! `outcore unique`: one of each line or record, in order, or how many there are.
 //!
 //! Contract: by bytes, in one pass over the input where the different ones fit into memory, else by a
-//! sort; --explain says which. Where one of each key is kept, and not one of each, a sort does it.
+//! sort; --explain says which. Where one of each key is kept, and not one of each, a sort does it. Records of
+//! CSV are whole, behind their header.
 
 use std::path::PathBuf;
 
-use outcore::algo::lines::{LineSortOptions, plan_lines, sample_lines, sort_lines};
+use outcore::algo::lines::{LineSortOptions, OnNoKey, plan_lines, sample_lines, sort_lines};
 use outcore::algo::sequence::Grouping;
 use outcore::data::RecordFormat;
-use outcore::{Error, Result};
+use outcore::data::lines::LineOrder;
+use outcore::{Error, Result, units};
+use outcore_formats::text::csv_files::CsvSort;
 use outcore_formats::text::gnu::GnuOrder;
+use outcore_formats::text::json::JsonFields;
 use outcore_formats::text::output::Dress;
 use serde_json::json;
 
@@ -18,7 +22,8 @@ use super::sequence::group::{self, GroupRequest};
 use super::{Context, sort};
 use crate::cli::SortArgs;
 use crate::cli::commands::UniqueArgs;
-use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_of};
+use crate::cli::lines::{OnError, Rows};
+use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_of, note_csv};
 use crate::{CLOSED_PIPE, means, pipe};
 
 /// Standard input and output.
@@ -26,7 +31,7 @@ const STDIO: &str = "-";
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
-    let is_ordered = args.order.is_given() || args.lines.zero_terminated;
+    let is_ordered = args.order.is_given() || args.text.is_given() || args.lines.zero_terminated;
     let recognition = args.lines.recognition(args.order.separator()?);
     let sources = find(&args.files.inputs)?;
     if let Some(format) = format_of(&args.record.to_request(), &sources, recognition)? {
@@ -43,9 +48,6 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
         args.scratch_limit_bytes,
         means::SEED,
     )?;
-    let mut sort = args.order.to_sort(args.descending)?;
-    sort.unique = true;
-    let order = GnuOrder::new(&sort)?;
     let request = LineRequest {
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
@@ -55,29 +57,37 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
         takes_records: false,
         recognition,
     };
-    let lines = LineJob::prepare(context, means, &request)?;
+    // Told before anything is read.
+    let order = order_of(args)?;
+    let mut lines = LineJob::prepare(context, means, &request)?;
     let options = LineSortOptions {
         terminator: args.lines.terminator(),
         unique: !args.count,
         count: args.count,
         replace: lines.replace,
+        on_no_key: match args.on_error {
+            Some(OnError::Skip) => OnNoKey::Skip,
+            Some(OnError::Fail) | None => OnNoKey::Fail,
+        },
         ..LineSortOptions::default()
     };
+    let (order, dress, options) = settle(context, args, order, &mut lines, options)?;
+    let order = order.as_ref();
     if args.explain {
         let _output = lines.set_aside(&Dress::default())?;
         let size = lines.watch(context, || {
-            sample_lines(&lines.job, &lines.inputs(), &order, options)
+            sample_lines(&lines.job, &lines.inputs(), order, options)
         })?;
         context.reporter.human(&plan_lines(size)?.to_string());
     }
     lines.begin(context, json!({}));
-    let (output, pending) = lines.open_output(&Dress::default())?;
+    let (output, pending) = lines.open_output(&dress)?;
     let done = lines.watch(context, || {
         pending.finish(sort_lines(
             &lines.job,
             &lines.inputs(),
             output,
-            &order,
+            order,
             options,
         ))
     });
@@ -85,8 +95,66 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
         Err(error) if pipe::is_closed(&lines.target, &error) => return Ok(CLOSED_PIPE),
         done => done?,
     };
+    if summary.skipped > 0 {
+        let skipped = units::count(summary.skipped);
+        context
+            .reporter
+            .note(&format!("{skipped} lines have no key and were left out"));
+    }
     lines.finish(context, Done::of_sort("found", summary));
     Ok(0)
+}
+
+/// The order of lines; that of columns of CSV is only known with their header.
+fn order_of(args: &UniqueArgs) -> Result<Box<dyn LineOrder>> {
+    args.text.check_together(&args.order, args.lines)?;
+    if args.text.jsonl && args.order.is_given() {
+        return Err(Error::usage(
+            "read arguments",
+            "letters and separators are not for JSON lines",
+        )
+        .hint("values compare by their types; descending is .price:r"));
+    }
+    if args.text.jsonl && !args.text.by.is_empty() {
+        let order = JsonFields::new(&args.text.by, args.descending, true)?;
+        return Ok(Box::new(order));
+    }
+    let mut sort = args.order.to_sort(args.descending)?;
+    sort.unique = true;
+    Ok(Box::new(GnuOrder::new(&sort)?))
+}
+
+/// Makes files of CSV ready; gives the order that is meant, and what makes CSV of its lines again.
+fn settle(
+    context: &Context,
+    args: &UniqueArgs,
+    order: Box<dyn LineOrder>,
+    lines: &mut LineJob,
+    options: LineSortOptions,
+) -> Result<(Box<dyn LineOrder>, Dress, LineSortOptions)> {
+    if !args.text.csv {
+        let rows = match args.text.jsonl {
+            true => Rows::Json,
+            false => Rows::Lines,
+        };
+        note_csv(context, &rows, &lines.sources);
+        return Ok((order, Dress::default(), options));
+    }
+    let csv = CsvSort {
+        by: args.text.by.clone(),
+        separator: args.order.separator()?,
+        has_header: !args.text.no_header,
+        global: args.order.global(args.descending),
+        stable: true,
+        seed: means::SEED,
+    };
+    let csv = lines.settle_csv(context, &csv)?;
+    let options = csv.options(options);
+    let order = match args.text.by.is_empty() {
+        true => order,
+        false => Box::new(csv.order),
+    };
+    Ok((order, csv.dress, options))
 }
 
 /// One of each record.

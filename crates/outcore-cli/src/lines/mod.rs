@@ -21,12 +21,13 @@ use outcore_formats::means::{Means, default_scratch_dir};
 use outcore_formats::output::{self as targets, Consent, Holds, Sink, Target};
 use outcore_formats::records::{self, TypeRequest};
 use outcore_formats::spool::Spool;
-use outcore_formats::text::csv_files::{CsvSort, SortedCsv, bytes_of};
+use outcore_formats::text::csv_files::{CsvSort, SortedCsv, bytes_of, separator_of};
 use outcore_formats::text::output::{self as text_output, Dress, Pending, not_one_file};
 use outcore_formats::text::reader::Frame;
 use serde_json::{Value, json};
 
 use crate::cli::RecordArgs;
+use crate::cli::lines::Rows;
 use crate::commands::Context;
 use crate::commands::sort::{note_scratch, spool_dir};
 use crate::measure::{Summary, drives_json, rate_text};
@@ -304,10 +305,10 @@ impl Stream {
         context: &Context,
         means: Means,
         request: &LineRequest<'_>,
-        (types, terminator): (&TypeRequest, u8),
+        (types, terminator, rows): (&TypeRequest, u8, &Rows),
     ) -> Result<Self> {
         let sources = find(request.inputs)?;
-        let format = format_of(types, &sources, request.recognition)?;
+        let format = format_beside(rows, types, &sources, request.recognition)?;
         let holds = match &format {
             Some(_) => Holds::Records,
             None => Holds::Lines,
@@ -315,7 +316,7 @@ impl Stream {
         let target = choose_target(request, &sources, &means, holds)?;
         let (frame, what) = match &format {
             Some(format) => (Frame::Bytes(format.record_bytes()), format.to_string()),
-            None => (Frame::Terminator(terminator), "lines".to_string()),
+            None => (frame_of(rows, terminator, &sources), "lines".to_string()),
         };
         if format.is_some()
             && let Target::File(path) = &target
@@ -376,6 +377,56 @@ pub(crate) fn format_of(
     match is_array {
         true => records::decide(types, &looked).map(|decided| Some(decided.format)),
         false => Ok(None),
+    }
+}
+
+/// What the records are, as [`format_of`] tells it, unless `rows` says that they are rows.
+pub(crate) fn format_beside(
+    rows: &Rows,
+    types: &TypeRequest,
+    sources: &[Source],
+    recognition: Recognition,
+) -> Result<Option<RecordFormat>> {
+    let format = format_of(types, sources, recognition)?;
+    match (rows, &format) {
+        (Rows::Csv(_) | Rows::Json, Some(_)) => Err(Error::usage(
+            "read arguments",
+            "--csv or --jsonl, and the input is records of one length",
+        )
+        .hint("leave --csv and --jsonl out")),
+        _ => Ok(format),
+    }
+}
+
+/// Where the lines of `rows` end.
+pub(crate) fn frame_of(rows: &Rows, terminator: u8, sources: &[Source]) -> Frame {
+    match rows {
+        Rows::Csv(csv) => Frame::Csv {
+            separator: separator_of(csv.separator, sources),
+            has_header: csv.has_header,
+        },
+        Rows::Lines | Rows::Json => Frame::Terminator(terminator),
+    }
+}
+
+/// Says that the first lines of files whose names end like those of CSV are lines like any other to a command
+/// that moves lines.
+pub(crate) fn note_csv(context: &Context, rows: &Rows, sources: &[Source]) {
+    let is_csv = |source: &&Source| {
+        let name = source.name.to_string_lossy();
+        let packed = [".gz", ".zst", ".bz2", ".xz"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end));
+        let name = packed.unwrap_or(&name);
+        name.ends_with(".csv") || name.ends_with(".tsv")
+    };
+    if matches!(rows, Rows::Lines)
+        && let Some(source) = sources.iter().find(is_csv)
+    {
+        let name = source.name.display();
+        context.reporter.note(&format!(
+            "{name} is read as lines, its first line like any other; give --csv to keep the header first"
+        ));
     }
 }
 

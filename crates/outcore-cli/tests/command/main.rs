@@ -21,6 +21,7 @@ mod npy;
 mod odd_text;
 mod other;
 mod record;
+mod rows;
 mod safety;
 mod sequence;
 mod shards;

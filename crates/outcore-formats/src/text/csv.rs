@@ -171,7 +171,7 @@ struct Column {
     compare: Compare,
 }
 
-/// Records in the order of columns.
+/// Records in the order of columns; without any, in that of their bytes.
 #[derive(Debug)]
 pub struct Columns {
     columns: Vec<Column>,
@@ -207,7 +207,10 @@ impl Columns {
         for by in options.by {
             chosen.push(choose(by, options)?);
         }
-        let is_descending = chosen.first().is_some_and(|(_, ordering)| ordering.reverse);
+        let is_descending = match chosen.first() {
+            Some((_, ordering)) => ordering.reverse,
+            None => options.global.reverse,
+        };
         let count = chosen.len();
         let column = |(at, (index, ordering)): (usize, (usize, Ordering))| {
             let is_turned = ordering.reverse != is_descending;
@@ -278,6 +281,10 @@ impl LineOrder for Columns {
         appended
     }
 
+    fn is_whole_line(&self) -> bool {
+        self.columns.is_empty()
+    }
+
     fn is_descending(&self) -> bool {
         self.is_descending
     }
@@ -289,6 +296,9 @@ impl LineOrder for Columns {
 
 impl Columns {
     fn append_all(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
+        if self.columns.is_empty() {
+            key.extend_from_slice(line);
+        }
         for column in &self.columns {
             let Some(field) = fields(line, self.separator).nth(column.index) else {
                 return Err(NoKey(format!("there is no column {}", column.index + 1)));

@@ -11,6 +11,8 @@
 //! [`SortedCsv`] is the order of what it has found, for the command and for Python; for a view it is a
 //! [`LineType`] ([`settle_view`]).
 
+use std::path::Path;
+
 use memchr::{memchr, memchr_iter};
 use outcore::algo::lines::LineSortOptions;
 use outcore::algo::view::LineType;
@@ -22,12 +24,12 @@ use super::gnu::Ordering;
 use super::order::{CsvSpec, OrderSpec};
 use super::output::Dress;
 use crate::blocks::{BlockReader, BlockWriter};
-use crate::inputs::{Source, explain};
+use crate::inputs::{Input, Source, explain};
 use crate::spool::Spool;
 
 const BLOCK_BYTES: usize = 1 << 20;
 /// A longer header is one with a quote that does not end.
-const HEADER_BYTES_MAX: usize = 16 << 20;
+pub(super) const HEADER_BYTES_MAX: usize = 16 << 20;
 const READ: &str = "read CSV";
 
 /// What a look at a file has found.
@@ -49,8 +51,8 @@ impl Found {
     }
 }
 
-/// How CSV is sorted.
-#[derive(Debug, Clone)]
+/// How CSV is sorted; without columns, how its records are read.
+#[derive(Debug, Clone, Default)]
 pub struct CsvSort {
     /// Columns as [`ColumnOptions::by`] has them.
     pub by: Vec<String>,
@@ -114,7 +116,39 @@ impl CsvSort {
     }
 }
 
+impl CsvSort {
+    /// [`CsvSort::settle`] for inputs that have been looked at.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn settle_inputs(
+        &self,
+        job: &Job,
+        inputs: &mut [Input],
+        spool: &mut Option<Spool>,
+        make: impl Fn() -> Result<Spool>,
+    ) -> Result<SortedCsv> {
+        let sources = inputs.iter().map(|input| input.source.clone());
+        let mut files: Vec<Source> = sources.collect();
+        let found = self.settle(job, &mut files, spool, make)?;
+        for (input, file) in inputs.iter_mut().zip(files) {
+            input.data_bytes = bytes_of(std::slice::from_ref(&file))?;
+            input.header_bytes = file.start_bytes;
+            input.source = file;
+        }
+        Ok(found)
+    }
+}
+
 impl SortedCsv {
+    /// What ends a line of the files as they are now.
+    pub fn terminator(&self) -> u8 {
+        match self.dress.is_framed {
+            true => 0,
+            false => b'\n',
+        }
+    }
+
     /// `options` for the files as they are now.
     pub fn options(&self, options: LineSortOptions) -> LineSortOptions {
         match self.dress.is_framed {
@@ -133,7 +167,7 @@ impl SortedCsv {
 }
 
 /// The byte between fields: the one that is given, a tab for `.tsv`, or a comma.
-fn separator_of(given: Option<u8>, files: &[Source]) -> u8 {
+pub fn separator_of(given: Option<u8>, files: &[Source]) -> u8 {
     let is_tsv = |source: &Source| source.name.to_string_lossy().contains(".tsv");
     match given {
         Some(byte) => byte,
@@ -223,6 +257,7 @@ fn settle(
     let mut missing_ends = Vec::new();
     let mut is_crlf = false;
     let originals = files.to_vec();
+    let mut first = None;
     job.control
         .begin_phase("look at records", bytes_of(&originals)?);
     for (file, original) in files.iter_mut().zip(&originals) {
@@ -237,18 +272,12 @@ fn settle(
         let (names, known) = (names_of(&found.header), names_of(&dress.header));
         let is_first = known.is_empty() && !is_added;
         if !names.is_empty() && !is_first && names != known {
-            let (whose, hint) = match is_added {
-                true => ("the view", "add files of the same columns"),
-                false => (
-                    "the first file",
-                    "sort files of the same columns, or use --no-header",
-                ),
-            };
-            return Err(
-                Error::usage(READ, format!("its header is not that of {whose}"))
+            return Err(match first {
+                Some(first) => other_header(&original.name, first),
+                None => Error::usage(READ, "its header is not that of the view")
                     .path(&original.name)
-                    .hint(hint),
-            );
+                    .hint("add files of the same columns"),
+            });
         }
         let header_bytes = found.header.len() as u64;
         file.start_bytes += header_bytes;
@@ -258,6 +287,7 @@ fn settle(
         is_crlf |= found.is_crlf;
         if is_first {
             dress.header = found.header;
+            first = Some(original.name.as_path());
         }
     }
     if has_header && !names_of(&dress.header).is_empty() && !dress.header.ends_with(b"\n") {
@@ -303,10 +333,25 @@ fn copy_ended(job: &Job, source: &Source, end: &[u8], writer: &mut BlockWriter) 
 
 /// A header without its end of line, which the only line of a file may lack, and without a byte order
 /// mark.
-fn names_of(header: &[u8]) -> &[u8] {
+pub(super) fn names_of(header: &[u8]) -> &[u8] {
     let header = header.strip_prefix(BYTE_ORDER_MARK).unwrap_or(header);
     let header = header.strip_suffix(b"\n").unwrap_or(header);
     header.strip_suffix(b"\r").unwrap_or(header)
+}
+
+/// The error for a file whose header is not that of the first one.
+pub(super) fn other_header(name: &Path, first: &Path) -> Error {
+    let cause = format!("its header is not that of {}", first.display());
+    Error::usage(READ, cause)
+        .path(name)
+        .hint("give files of the same columns, or use --no-header")
+}
+
+/// The error for a header that does not end.
+pub(super) fn too_long_a_header(name: &Path) -> Error {
+    Error::corrupt(READ, "its header is longer than 16 MiB")
+        .path(name)
+        .hint("close the quote in its first line, or use --no-header")
 }
 
 /// Reads a file to its end; copies it with NULs behind its records if there is a writer.
@@ -363,9 +408,7 @@ fn scan(
             if is_header {
                 found.header.extend_from_slice(piece);
                 if found.header.len() > HEADER_BYTES_MAX {
-                    return Err(Error::corrupt(READ, "its header is longer than 16 MiB")
-                        .path(&source.name)
-                        .hint("close the quote in its first line, or use --no-header"));
+                    return Err(too_long_a_header(&source.name));
                 }
             }
             is_begun = true;

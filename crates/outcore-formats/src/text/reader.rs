@@ -1,15 +1,18 @@
 //! Lines or records of files and streams, one after another, as they come.
 //!
-//! Contract: a [`RecordReader`] gives each record of all inputs in order, without a copy to scratch.
-//! Plain files are read through the job's device, no further ahead than [`BlockReader`] does; compressed
-//! ones are unpacked as they are read, streams too. What is to be lines is looked at first
-//! ([`crate::content`]). A last line without its end counts as one; a last record that is
-//! not whole is an error. Memory: five blocks of 1 MiB, or the longest record where that is longer. A
-//! cancellation is noticed within 50 ms.
+//! Contract: a [`RecordReader`] gives the records of all inputs in order and in pieces, so that a record may be
+//! longer than memory, and makes no copy on scratch. Plain files are read through the job's device, no further
+//! ahead than [`BlockReader`] does; compressed ones are decompressed as they are read, streams too. What is to be
+//! lines is looked at first ([`crate::content`]). A last line without its end counts as one; a last record that is
+//! not whole is an error. Of CSV, quoted newlines belong to their record; the header and a byte order mark are
+//! taken off every file, headers must be the same ([`RecordReader::header`]), and a last record without its end
+//! gets the end that the others of its file have. Memory: five blocks of 1 MiB, and the header of CSV, of at most
+//! 16 MiB. A cancellation is noticed within 50 ms.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{Cursor, Read};
+use std::path::{Path, PathBuf};
 
 use memchr::memchr;
 use outcore::data::NpyHeader;
@@ -20,6 +23,8 @@ use crate::blocks::BlockReader;
 use crate::content::{Content, HEAD_BYTES, Recognition};
 use crate::inputs::{Source, StreamReader, look, look_at_lines};
 use crate::text::compress::{Compression, Decoder};
+use crate::text::csv::{BYTE_ORDER_MARK, Framer};
+use crate::text::csv_files::{HEADER_BYTES_MAX, names_of, other_header, too_long_a_header};
 
 const BLOCK_BYTES: usize = 1 << 20;
 
@@ -30,6 +35,39 @@ pub enum Frame {
     Terminator(u8),
     /// After so many bytes.
     Bytes(usize),
+    /// Where a record of CSV ends.
+    Csv {
+        /// The byte between fields.
+        separator: u8,
+        /// Whether the first record of each file names the columns.
+        has_header: bool,
+    },
+}
+
+impl Frame {
+    /// The byte behind each record, if there is one.
+    pub fn end(self) -> Option<u8> {
+        match self {
+            Frame::Terminator(terminator) => Some(terminator),
+            Frame::Csv { .. } => Some(b'\n'),
+            Frame::Bytes(_) => None,
+        }
+    }
+}
+
+/// A part of a record, or all of it.
+#[derive(Debug)]
+pub struct Piece<'a> {
+    /// Its bytes, without what ends the record.
+    pub bytes: &'a [u8],
+    /// Whether the record ends with it.
+    pub is_last: bool,
+}
+
+/// Where a piece is.
+struct Found {
+    bytes: std::ops::Range<usize>,
+    is_last: bool,
 }
 
 enum Stream<'a> {
@@ -56,8 +94,17 @@ pub struct RecordReader<'a> {
     /// What is left of the buffer.
     from: usize,
     to: usize,
-    /// How much of it is known to hold no end of a line.
-    searched: usize,
+    /// Of the record that has been begun: the bytes given, and where in its file it begins.
+    begun_bytes: u64,
+    begun_at: u64,
+    framer: Framer,
+    /// The last byte that was given of a record.
+    last_byte: u8,
+    /// Whether the last record of CSV in this file that had an end ended with a carriage return in front of it.
+    is_crlf: bool,
+    header: Vec<u8>,
+    /// The file that the header is of.
+    header_of: Option<PathBuf>,
     /// Bytes read so far, unpacked.
     pub read_bytes: u64,
 }
@@ -81,67 +128,183 @@ impl<'a> RecordReader<'a> {
             buffer: vec![0; BLOCK_BYTES],
             from: 0,
             to: 0,
-            searched: 0,
+            begun_bytes: 0,
+            begun_at: 0,
+            framer: Framer::new(b','),
+            last_byte: 0,
+            is_crlf: false,
+            header: Vec::new(),
+            header_of: None,
             read_bytes: 0,
         }
     }
 
-    /// The next record, without its terminator.
+    /// Where its records end.
+    pub fn frame(&self) -> Frame {
+        self.frame
+    }
+
+    /// What stands in front of the records in the output: the header of CSV, with its end, of the first file
+    /// that is not empty. Empty for all else; then nothing is read.
     ///
     /// # Errors
-    /// An input that cannot be read or unpacked; a last record that is not whole.
-    pub fn next_record(&mut self) -> Result<Option<&[u8]>> {
+    /// As [`RecordReader::next_piece`].
+    pub fn header(&mut self) -> Result<&[u8]> {
+        if matches!(self.frame, Frame::Csv { .. }) {
+            while self.header_of.is_none() && self.current.is_none() && self.open_next()? {}
+        }
+        Ok(&self.header)
+    }
+
+    /// The next piece of a record. A record has at least one piece, which may be empty.
+    ///
+    /// # Errors
+    /// An input that cannot be read or decompressed; a last record that is not whole; another header.
+    pub fn next_piece(&mut self) -> Result<Option<Piece<'_>>> {
         loop {
-            let found = self.find();
-            if let Some((len, end)) = found {
-                let start = self.from;
-                self.from += end;
-                self.searched = self.from;
-                return Ok(Some(&self.buffer[start..start + len]));
+            if self.current.is_none() && !self.open_next()? {
+                return Ok(None);
             }
-            if self.current.is_none() {
-                match self.sources.next() {
-                    Some(source) => {
-                        let stream = open(self.job, &source, self.frame, self.recognition)?;
-                        self.current = Some((source, stream));
-                    }
-                    None => return Ok(None),
-                }
+            if let Some(Found { bytes, is_last }) = self.find()? {
+                let bytes = &self.buffer[bytes];
+                return Ok(Some(Piece { bytes, is_last }));
             }
-            if self.fill()? > 0 {
-                continue;
-            }
-            let Some((source, _)) = self.current.take() else {
-                continue;
+        }
+    }
+
+    /// Goes on to the next input that has something in it; false if there is none. Takes the header off.
+    fn open_next(&mut self) -> Result<bool> {
+        loop {
+            let Some(source) = self.sources.next() else {
+                return Ok(false);
             };
-            let (start, len) = (self.from, self.to - self.from);
-            if len == 0 {
-                continue;
+            let stream = open(self.job, &source, self.frame, self.recognition)?;
+            let name = source.name.clone();
+            self.begun_at = source.start_bytes;
+            self.current = Some((source, stream));
+            self.is_crlf = false;
+            if let Frame::Csv {
+                separator,
+                has_header,
+            } = self.frame
+            {
+                self.framer = Framer::new(separator);
+                self.take_header(&name, has_header)?;
             }
-            if let Frame::Bytes(record_bytes) = self.frame {
-                let cause = format!("the last record has {len} of {record_bytes} bytes");
+            if self.current.is_some() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Takes the byte order mark and the header off the front of a file.
+    fn take_header(&mut self, name: &Path, has_header: bool) -> Result<()> {
+        let mut header = Vec::new();
+        while self.to - self.from < BYTE_ORDER_MARK.len() && self.fill()? > 0 {}
+        if self.buffer[self.from..self.to].starts_with(BYTE_ORDER_MARK) {
+            header.extend_from_slice(BYTE_ORDER_MARK);
+            self.from += BYTE_ORDER_MARK.len();
+            self.begun_at += BYTE_ORDER_MARK.len() as u64;
+        }
+        if self.from == self.to && self.fill()? == 0 {
+            self.current = None;
+            return Ok(());
+        }
+        while has_header && self.current.is_some() {
+            let Some(Found { bytes, is_last }) = self.find()? else {
+                break;
+            };
+            header.extend_from_slice(&self.buffer[bytes]);
+            if header.len() > HEADER_BYTES_MAX {
+                return Err(too_long_a_header(name));
+            }
+            if is_last {
+                header.push(b'\n');
+                break;
+            }
+        }
+        let names = names_of(&header);
+        match &self.header_of {
+            None => {
+                self.header = header;
+                self.header_of = Some(name.to_path_buf());
+            }
+            Some(first) if !names.is_empty() && names != names_of(&self.header) => {
+                return Err(other_header(name, first));
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The next piece of the current file, which is gone once it has no more.
+    fn find(&mut self) -> Result<Option<Found>> {
+        if self.from == self.to && self.fill()? == 0 {
+            return self.end_file();
+        }
+        let rest = &self.buffer[self.from..self.to];
+        let end = match self.frame {
+            Frame::Bytes(bytes) => {
+                let left = bytes - self.begun_bytes as usize;
+                (rest.len() >= left).then_some((left, left))
+            }
+            Frame::Terminator(terminator) => memchr(terminator, rest).map(|end| (end, end + 1)),
+            Frame::Csv { .. } => self.framer.end_of_record(rest).map(|end| (end - 1, end)),
+        };
+        let (len, taken) = end.unwrap_or((rest.len(), rest.len()));
+        if let Some(&last) = rest[..len].last() {
+            self.last_byte = last;
+        }
+        let is_last = end.is_some();
+        if is_last {
+            self.is_crlf = self.last_byte == b'\r';
+            self.last_byte = 0;
+            self.begun_at += self.begun_bytes + taken as u64;
+            self.begun_bytes = 0;
+        } else {
+            self.begun_bytes += taken as u64;
+        }
+        let bytes = self.from..self.from + len;
+        self.from += taken;
+        Ok(Some(Found { bytes, is_last }))
+    }
+
+    /// Ends the record that the end of a file leaves open.
+    fn end_file(&mut self) -> Result<Option<Found>> {
+        let Some((source, _)) = self.current.take() else {
+            return Ok(None);
+        };
+        let (begun_bytes, last_byte) = (self.begun_bytes, self.last_byte);
+        (self.begun_bytes, self.last_byte) = (0, 0);
+        (self.from, self.to) = (0, 0);
+        if begun_bytes == 0 {
+            return Ok(None);
+        }
+        let mut added = 0;
+        match self.frame {
+            Frame::Bytes(record_bytes) => {
+                let cause = format!("the last record has {begun_bytes} of {record_bytes} bytes");
                 return Err(Error::usage("read input", cause)
                     .path(&source.name)
                     .hint("complete the file, or give the right --type"));
             }
-            self.from = self.to;
-            self.searched = self.to;
-            return Ok(Some(&self.buffer[start..start + len]));
-        }
-    }
-
-    /// The length of the first record in the buffer, without and with its end.
-    fn find(&mut self) -> Option<(usize, usize)> {
-        let rest = &self.buffer[self.from..self.to];
-        match self.frame {
-            Frame::Bytes(bytes) => (rest.len() >= bytes).then_some((bytes, bytes)),
-            Frame::Terminator(terminator) => {
-                let known = self.searched - self.from;
-                let end = memchr(terminator, &rest[known..]);
-                self.searched = end.map_or(self.to, |_| self.searched);
-                end.map(|end| (known + end, known + end + 1))
+            Frame::Csv { .. } if !self.framer.is_whole() => {
+                let cause = "the record that begins here has a quote that does not end";
+                return Err(Error::corrupt("read CSV", cause)
+                    .path(&source.name)
+                    .offset(self.begun_at)
+                    .hint("close the quote, or leave --csv out if quotes mean nothing there"));
             }
+            Frame::Csv { .. } if self.is_crlf && last_byte != b'\r' => {
+                self.buffer[0] = b'\r';
+                added = 1;
+            }
+            Frame::Csv { .. } | Frame::Terminator(_) => {}
         }
+        Ok(Some(Found {
+            bytes: 0..added,
+            is_last: true,
+        }))
     }
 
     /// Reads more behind what is there; gives the bytes read.
@@ -149,12 +312,7 @@ impl<'a> RecordReader<'a> {
         if self.from > 0 {
             self.buffer.copy_within(self.from..self.to, 0);
             self.to -= self.from;
-            self.searched -= self.from;
             self.from = 0;
-        }
-        if self.to == self.buffer.len() {
-            let longer = self.buffer.len() * 2;
-            self.buffer.resize(longer, 0);
         }
         let Some((source, stream)) = &mut self.current else {
             return Ok(0);
@@ -180,7 +338,7 @@ fn open<'a>(
     frame: Frame,
     recognition: Recognition,
 ) -> Result<Stream<'a>> {
-    let is_lines = matches!(frame, Frame::Terminator(_));
+    let is_lines = !matches!(frame, Frame::Bytes(_));
     if source.is_stream() {
         let mut stream = StreamReader::open(source, &job.control)?;
         let mut head = stream.head(source)?;

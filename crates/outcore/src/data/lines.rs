@@ -49,6 +49,19 @@ pub trait LineOrder: Sync {
     }
 }
 
+/// Order of two keys or lines as strings of unsigned bytes, a prefix first.
+///
+/// N.B. an empty string is never handed to `memcmp`. It may lie nowhere (an empty `Vec` or `Box` points to no
+/// memory), and the C library's masked load of such an address traps into microcode: 175 ns instead of 2 on an
+/// AMD EPYC, 38 s instead of 3 for a sort of 200 million empty lines.
+#[inline(always)]
+pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
+    match a.is_empty() || b.is_empty() {
+        true => a.len().cmp(&b.len()),
+        false => a.cmp(b),
+    }
+}
+
 /// Lines in the order of their bytes: `LC_ALL=C sort`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ByteOrder;

@@ -22,6 +22,7 @@ pub mod fault;
 mod io_buf;
 pub mod load;
 mod new_file;
+mod open_files;
 pub mod os;
 mod places;
 pub mod private_dir;

@@ -4,41 +4,27 @@
 //! Contract: the choice of engine is made once, at run time, by making a ring. The choice of
 //! direct or buffered is made for each file: in mode `auto` a file is opened with `O_DIRECT`
 //! and read once; a file system that refuses either gets buffered I/O. Renames are durable on
-//! return (the directory is synced). The space of a large file whose name is gone before it is
-//! closed becomes free in the background.
+//! return (the directory is synced). There may be more files than descriptors ([`super::open_files`]).
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::open_files::{FileTable, OpenFile, is_block_device};
 use super::places::{self, Places};
 use super::private_dir::{self, PrivateDir};
 use super::psync::PsyncQueue;
 use super::uring::{self, UringQueue};
 use super::{Access, BLOCK_BYTES, Device, FileFacts, FileId, Queue, QueueLimits};
 use crate::config::IoMode;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::memory::Buf;
-use crate::threads::spawn;
-
-/// Numbers of the file systems that live in memory (linux/magic.h).
-const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
-const RAMFS_MAGIC: rustix::fs::FsWord = 0x8584_58f6;
-
-/// Closing a file without a name frees its blocks, which takes a second for several GiB (ext4 with
-/// discard): from this size on it happens in the background, so that who is interrupted can leave.
-const SLOW_FREE_BYTES: u64 = 64 << 20;
-
-/// Refused writes of a file that are made without a worker thread whatever the others do, and how many of
-/// the others allow one more.
-const REFUSED_FREE: u32 = 64;
-const REFUSED_ONE_IN: u32 = 64;
 
 /// Which system interface moves the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,116 +33,6 @@ pub enum Engine {
     Uring,
     /// Blocking pread/pwrite in a few threads.
     Psync,
-}
-
-/// An open file and how it was opened.
-#[derive(Debug)]
-pub(crate) struct OpenFile {
-    pub(crate) fd: OwnedFd,
-    is_direct: bool,
-    is_in_memory: bool,
-    /// Held while a file in memory is written: the kernel lets one writer in at a time, and a
-    /// thread that cannot be it has better things to do than to spin.
-    pub(crate) writing: Mutex<()>,
-    /// Whether the kernel may know already that a write takes no privileges away from the file.
-    is_settled: AtomicBool,
-    /// Writes that were not to wait and did not, and those that the kernel refused.
-    hasty: AtomicU32,
-    refused: AtomicU32,
-    path: PathBuf,
-}
-
-impl OpenFile {
-    fn new(fd: OwnedFd, is_direct: bool, access: Access, path: &Path) -> Self {
-        let kind = rustix::fs::fstatfs(&fd).map_or(0, |stat| stat.f_type);
-        // The name of a device lies in memory (/dev is a tmpfs), its data do not.
-        let is_device = rustix::fs::fstat(&fd).is_ok_and(|stat| is_block_device(&stat));
-        let is_in_memory = !is_device && (kind == TMPFS_MAGIC || kind == RAMFS_MAGIC);
-        OpenFile {
-            fd,
-            is_direct: is_direct && !is_in_memory,
-            is_in_memory,
-            writing: Mutex::new(()),
-            is_settled: AtomicBool::new(is_device || !is_direct || access != Access::Update),
-            hasty: AtomicU32::new(0),
-            refused: AtomicU32::new(0),
-            path: path.into(),
-        }
-    }
-
-    /// A file whose transfers never wait for a device (tmpfs): the caller copies at once.
-    pub(crate) fn is_in_memory(&self) -> bool {
-        self.is_in_memory
-    }
-
-    pub(crate) fn facts_direct(&self) -> bool {
-        self.is_direct
-    }
-
-    /// Whether nobody has asked this before, of a file that was there already and has had no room
-    /// reserved: the kernel settles its privileges in the first write, under its lock.
-    pub(crate) fn is_first_write(&self) -> bool {
-        !self.is_settled.load(Ordering::Relaxed) && !self.is_settled.swap(true, Ordering::Relaxed)
-    }
-
-    /// Whether the kernel is to refuse a write that would have to wait for a lock, rather than hand it to a
-    /// worker thread: as long as that is rare. Where it is the rule (copying on write, say) workers serve.
-    pub(crate) fn is_hasty(&self) -> bool {
-        let hasty = self.hasty.load(Ordering::Relaxed);
-        self.is_direct
-            && self.refused.load(Ordering::Relaxed) <= REFUSED_FREE + hasty / REFUSED_ONE_IN
-    }
-
-    /// Counts what became of a write that was not to wait.
-    pub(crate) fn note_hasty(&self, is_refused: bool) {
-        let counter = if is_refused {
-            &self.refused
-        } else {
-            &self.hasty
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl Drop for OpenFile {
-    fn drop(&mut self) {
-        let is_slow = |stat: rustix::fs::Stat| {
-            stat.st_nlink == 0 && stat.st_blocks as u64 * 512 >= SLOW_FREE_BYTES
-        };
-        if rustix::fs::fstat(&self.fd).is_ok_and(is_slow)
-            && let Ok(last) = rustix::io::dup(&self.fd)
-        {
-            // Where no thread can be made, it is closed, slowly, here.
-            let _ = spawn("outcore-free", move || drop(last));
-        }
-    }
-}
-
-/// Files by their [`FileId`]; shared by a device and its queues.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct FileTable(Arc<RwLock<Vec<Option<Arc<OpenFile>>>>>);
-
-impl FileTable {
-    pub(crate) fn get(&self, file: FileId) -> Option<Arc<OpenFile>> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(file.0 as usize)?
-            .clone()
-    }
-
-    fn add(&self, file: OpenFile) -> FileId {
-        let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        files.push(Some(Arc::new(file)));
-        FileId(files.len() as u32 - 1)
-    }
-
-    fn forget(&self, file: FileId) {
-        let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = files.get_mut(file.0 as usize) {
-            *entry = None;
-        }
-    }
 }
 
 /// How far one transfer has come; decides between resuming, done, end of file and error.
@@ -253,9 +129,10 @@ impl OsDevice {
     }
 
     fn file(&self, file: FileId) -> Result<Arc<OpenFile>> {
-        self.files
-            .get(file)
-            .ok_or_else(|| Error::new(Kind::Io, "use file", "it is not open").hint("a bug: report"))
+        self.files.wait_for(file).map_err(|errno| {
+            let lost = self.files.lost(file);
+            lost.unwrap_or_else(|| Error::errno("use file", errno.raw_os_error()))
+        })
     }
 }
 
@@ -267,14 +144,13 @@ fn at<'a>(operation: &'a str, path: &'a Path) -> impl Fn(Errno) -> Error + 'a {
             Errno::ACCESS | Errno::PERM => error.hint("check the permissions"),
             Errno::EXIST => error.hint("allow overwriting with --force"),
             Errno::BUSY => error.hint("it is mounted or in use; name another, or unmount it"),
+            Errno::MFILE => {
+                error.hint("raise the limit of open files (ulimit -n), or give fewer files")
+            }
             Errno::NOSPC | Errno::DQUOT => error.hint("free some space there or add a --drive"),
             _ => error,
         }
     }
-}
-
-fn is_block_device(stat: &rustix::fs::Stat) -> bool {
-    rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::BlockDevice
 }
 
 /// The block device that a file lies on, or is.
@@ -320,7 +196,10 @@ impl Device for OsDevice {
             );
         }
         let mode = Mode::RUSR | Mode::WUSR;
-        let open = |flags| rustix::fs::openat(found.dir(), &found.name, flags, mode);
+        let open = |flags| {
+            let open = || rustix::fs::openat(found.dir(), &found.name, flags, mode);
+            self.files.open(open)
+        };
         if self.mode != IoMode::Buffered {
             match open(flags | OFlags::DIRECT) {
                 Ok(fd) if self.mode == IoMode::Direct || takes_direct_reads(&fd) => {
@@ -442,7 +321,8 @@ impl Device for OsDevice {
 
     fn read_head(&self, path: &Path, into: &mut [u8]) -> Result<usize> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(at("open input", path))?;
+        let open = || rustix::fs::open(path, flags, Mode::empty());
+        let fd = self.files.open(open).map_err(at("open input", path))?;
         let mut found = 0;
         while found < into.len() {
             match rustix::io::read(&fd, &mut into[found..]) {
@@ -480,6 +360,10 @@ impl Device for OsDevice {
 
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         private_dir::sweep_in(&self.places, parent)
+    }
+
+    fn explain(&self, file: FileId, _offset_bytes: u64) -> Option<Error> {
+        self.files.lost(file)
     }
 
     fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>> {

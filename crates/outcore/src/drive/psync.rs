@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use rustix::io::{Errno, pread, preadv, pwrite, pwritev};
 
-use super::os::{FileTable, OpenFile, Progress};
+use super::open_files::{FileTable, OpenFile};
+use super::os::Progress;
 use super::{Completion, IoBuf, Op, Queue, Request, Waker};
 use crate::error::{Error, Result};
 use crate::threads::spawn;
@@ -19,14 +20,12 @@ use crate::threads::spawn;
 /// Most blocking threads behind one queue.
 const THREADS_MAX: usize = 16;
 
-type Work = (Request, Arc<OpenFile>);
-
 pub(crate) struct PsyncQueue {
     files: FileTable,
     depth_max: usize,
     in_flight: usize,
-    work: Option<Sender<Work>>,
-    work_end: Arc<Mutex<Receiver<Work>>>,
+    work: Option<Sender<Request>>,
+    work_end: Arc<Mutex<Receiver<Request>>>,
     /// What is over; nothing where somebody only ends a wait.
     done: Receiver<Option<Completion>>,
     done_end: Sender<Option<Completion>>,
@@ -51,18 +50,29 @@ impl PsyncQueue {
 
     fn start_thread(&mut self) {
         let work = Arc::clone(&self.work_end);
-        let done = self.done_end.clone();
+        let (files, done) = (self.files.clone(), self.done_end.clone());
         let thread = spawn("outcore-io", move || {
             loop {
                 let next = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                let Ok((request, file)) = next else { return };
-                if done.send(Some(transfer(request, &file))).is_err() {
+                let Ok(request) = next else { return };
+                if done.send(Some(serve(&files, request))).is_err() {
                     return;
                 }
             }
         });
         // Without one more thread the others still do the work.
         self.threads.extend(thread);
+    }
+}
+
+/// The same for a file that may have to wait for a descriptor.
+fn serve(files: &FileTable, request: Request) -> Completion {
+    match files.wait_for(request.file) {
+        Ok(file) => transfer(request, &file),
+        Err(errno) => Completion {
+            request,
+            result: Err(errno.raw_os_error()),
+        },
     }
 }
 
@@ -98,20 +108,17 @@ impl Queue for PsyncQueue {
             self.in_flight < self.depth_max,
             "no more than depth_max requests in flight"
         );
-        let Some(file) = self.files.get(request.file) else {
-            unreachable!("submit on a file that is open");
-        };
         if self.threads.len() < THREADS_MAX.min(self.in_flight + 1) {
             self.start_thread();
         }
         self.in_flight += 1;
         let refused = match &self.work {
-            Some(work) if !self.threads.is_empty() => work.send((request, file)).err().map(|e| e.0),
-            _ => Some((request, file)),
+            Some(work) if !self.threads.is_empty() => work.send(request).err().map(|e| e.0),
+            _ => Some(request),
         };
-        if let Some((request, file)) = refused {
+        if let Some(request) = refused {
             // No thread could be started: do it here.
-            let _ = self.done_end.send(Some(transfer(request, &file)));
+            let _ = self.done_end.send(Some(serve(&self.files, request)));
         }
     }
 

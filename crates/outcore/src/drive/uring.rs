@@ -53,7 +53,8 @@ use io_uring::{IoUring, Probe, opcode};
 use rustix::event::{EventfdFlags, PollFlags, eventfd};
 use rustix::io::Errno;
 
-use super::os::{FileTable, OpenFile, Progress};
+use super::open_files::{self, FileTable, OpenFile, Unavailable};
+use super::os::Progress;
 use super::psync::transfer;
 use super::{Completion, IoBuf, Op, Queue, Request, Waker};
 use crate::error::{Error, Result};
@@ -95,6 +96,8 @@ pub(crate) struct UringQueue {
     immediate: Vec<Completion>,
     /// Writes to files in memory that another thread is writing now.
     deferred: VecDeque<(Request, Arc<OpenFile>)>,
+    /// Requests for files that have no descriptor until others have ended.
+    waiting: VecDeque<Request>,
     /// What other threads write to in order to end a wait, once somebody has asked for it.
     alarm: Option<Arc<OwnedFd>>,
 }
@@ -213,8 +216,55 @@ impl UringQueue {
             answers: Vec::new(),
             immediate: Vec::new(),
             deferred: VecDeque::new(),
+            waiting: VecDeque::new(),
             alarm: None,
         })
+    }
+
+    /// Begins a request, or lets it wait for a descriptor.
+    fn start(&mut self, request: Request) {
+        let file = match self.files.get(request.file) {
+            Ok(file) => file,
+            Err(Unavailable::Busy) => return self.waiting.push_back(request),
+            Err(Unavailable::Lost(errno)) => {
+                let result = Err(errno.raw_os_error());
+                return self.immediate.push(Completion { request, result });
+            }
+        };
+        if file.is_in_memory() {
+            match request.op {
+                Op::Read => self.immediate.push(transfer(request, &file)),
+                Op::Write => self.deferred.push_back((request, file)),
+            }
+            return;
+        }
+        if request.op == Op::Write && file.is_first_write() {
+            self.immediate.push(transfer(request, &file));
+            return;
+        }
+        let Some(index) = self.free.pop() else {
+            unreachable!("a slot is free")
+        };
+        let progress = Progress::new(file.facts_direct());
+        self.slab[index as usize] = Some(InFlight {
+            len_bytes: request.buf.len(),
+            is_hasty: request.op == Op::Write && file.is_hasty(),
+            kept: self.kept_around(&request.buf),
+            request,
+            file,
+            progress,
+            rest: Vec::new(),
+        });
+        self.push(index);
+    }
+
+    /// Begins what waits for descriptors, as far as there are some by now.
+    fn start_waiting(&mut self) {
+        for _ in 0..self.waiting.len() {
+            if let Some(request) = self.waiting.pop_front() {
+                self.start(request);
+            }
+        }
     }
 
     /// Puts what is left of slab entry `index` on the submission queue.
@@ -432,34 +482,7 @@ impl Queue for UringQueue {
             self.in_flight() < self.slab.len(),
             "no more than depth_max requests in flight"
         );
-        let Some(file) = self.files.get(request.file) else {
-            unreachable!("submit on a file that is open");
-        };
-        if file.is_in_memory() {
-            match request.op {
-                Op::Read => self.immediate.push(transfer(request, &file)),
-                Op::Write => self.deferred.push_back((request, file)),
-            }
-            return;
-        }
-        if request.op == Op::Write && file.is_first_write() {
-            self.immediate.push(transfer(request, &file));
-            return;
-        }
-        let Some(index) = self.free.pop() else {
-            unreachable!("a slot is free")
-        };
-        let progress = Progress::new(file.facts_direct());
-        self.slab[index as usize] = Some(InFlight {
-            len_bytes: request.buf.len(),
-            is_hasty: request.op == Op::Write && file.is_hasty(),
-            kept: self.kept_around(&request.buf),
-            request,
-            file,
-            progress,
-            rest: Vec::new(),
-        });
-        self.push(index);
+        self.start(request);
     }
 
     fn complete(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> Result<()> {
@@ -470,7 +493,13 @@ impl Queue for UringQueue {
         self.write_deferred(may_block);
         done.append(&mut self.immediate);
         self.reap(done);
+        self.start_waiting();
+        done.append(&mut self.immediate);
         match wait {
+            // Nothing of its own is under way, and others have all descriptors.
+            Some(limit) if done.is_empty() && self.waiting.len() == self.in_flight() => {
+                std::thread::sleep(limit.min(open_files::WAIT));
+            }
             Some(limit) if done.is_empty() => {
                 // What is waited for is new: the drive begins while the second call is made.
                 if self.unsubmitted >= self.slab.len() - self.free.len() {
@@ -489,7 +518,8 @@ impl Queue for UringQueue {
     }
 
     fn in_flight(&self) -> usize {
-        self.slab.len() - self.free.len() + self.immediate.len() + self.deferred.len()
+        let in_ring = self.slab.len() - self.free.len();
+        in_ring + self.immediate.len() + self.deferred.len() + self.waiting.len()
     }
 
     fn keep(&mut self, pool: &Pool) {

@@ -11,9 +11,10 @@ use outcore::data::RecordFormat;
 use outcore::data::expr::Schema;
 use outcore::{Error, Result};
 use outcore_formats::content::Recognition;
-use outcore_formats::inputs::{self, Input, Source};
+use outcore_formats::inputs::{self, Input};
 use outcore_formats::spool::{Spool, unpack_packed};
 use outcore_formats::text::compress::Compression;
+use outcore_formats::text::csv_files::{CsvSort, SortedCsv};
 use outcore_formats::text::output::Dress;
 
 use super::super::consume;
@@ -45,29 +46,35 @@ impl Stage {
 
     /// How the lines look that are written. CSV is looked at, and made ready.
     pub(in crate::dataset) fn dress(&mut self, run: &Run) -> Result<Dress> {
-        let (csv, how) = match self.ending.take() {
-            Some(Ending::SortCsv(csv, how)) => (csv, how),
+        let (ending, dress) = match self.ending.take() {
+            Some(Ending::SortCsv(csv, how)) => {
+                let found = self.settle_csv(&csv, run)?;
+                let how = LinesHow {
+                    options: found.options(how.options),
+                    ..how
+                };
+                (Ending::SortLines(Box::new(found.order), how), found.dress)
+            }
+            Some(Ending::ShuffleCsv(csv, step)) => {
+                let found = self.settle_csv(&csv, run)?;
+                self.terminator = found.terminator();
+                (Ending::Shuffle(step), found.dress)
+            }
             other => {
                 self.ending = other;
                 return Ok(Dress::default());
             }
         };
+        self.ending = Some(ending);
+        Ok(dress)
+    }
+
+    fn settle_csv(&mut self, csv: &CsvSort, run: &Run) -> Result<SortedCsv> {
         self.unpack_files(run)?;
         let job = run.job(&self.means, Vec::new());
         let (means, beside) = (&self.means, &self.beside);
-        let mut files: Vec<Source> = self.inputs.iter().map(|i| i.source.clone()).collect();
         let make = || Spool::beside(&job, means, beside);
-        let found = csv.settle(&job, &mut files, &mut self.spool, make)?;
-        for (input, file) in self.inputs.iter_mut().zip(files) {
-            input.header_bytes = file.start_bytes;
-            input.source = file;
-        }
-        let how = LinesHow {
-            options: found.options(how.options),
-            ..how
-        };
-        self.ending = Some(Ending::SortLines(Box::new(found.order), how));
-        Ok(found.dress)
+        csv.settle_inputs(&job, &mut self.inputs, &mut self.spool, make)
     }
 
     /// The first line that is not in the order of the last step, a sort, if there is one; with the name

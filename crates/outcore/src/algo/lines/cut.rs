@@ -11,6 +11,7 @@
 
 use super::refs::{AnyTie, Ref, sort_refs, word_in, word_of};
 use crate::algo::classify::Classifier;
+use crate::data::lines::compare;
 
 /// Keys that were sampled: strings in an area.
 #[derive(Debug, Default)]
@@ -187,9 +188,11 @@ impl LineCut {
 
     /// The bucket of a key that lies between splitters `from` and `to`.
     fn search(&self, key: &[u8], from: usize, to: usize) -> u16 {
-        let below = self.splitters[from..to].partition_point(|splitter| &splitter[..] < key);
+        let candidates = &self.splitters[from..to];
+        let below = candidates.partition_point(|splitter| compare(splitter, key).is_lt());
         let position = from + below;
-        let is_equal = self.splitters.get(position).is_some_and(|s| &s[..] == key);
+        let splitter = self.splitters.get(position);
+        let is_equal = splitter.is_some_and(|splitter| compare(splitter, key).is_eq());
         self.buckets[position][usize::from(is_equal)]
     }
 }

@@ -22,7 +22,7 @@ use crate::algo::ends::{
 use crate::algo::leaf::Sink;
 use crate::algo::place::write_pipe;
 use crate::algo::sort::{Phases, SortInput, SortOutput};
-use crate::data::lines::{LineOrder, LineTie};
+use crate::data::lines::{LineOrder, LineTie, compare};
 use crate::drive::Access;
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
@@ -67,8 +67,8 @@ impl Rank {
     /// By their keys; each line with its key, if those are made.
     pub(crate) fn by_key(&self, a: (&[u8], &[u8]), b: (&[u8], &[u8])) -> Ordering {
         let order = match self.is_whole {
-            true => a.0.cmp(b.0),
-            false => a.1.cmp(b.1),
+            true => compare(a.0, b.0),
+            false => compare(a.1, b.1),
         };
         match self.is_descending {
             true => order.reverse(),
@@ -81,8 +81,8 @@ impl Rank {
         match self.tie {
             _ if self.is_whole => Ordering::Equal,
             LineTie::Position => Ordering::Equal,
-            LineTie::Bytes => a.cmp(b),
-            LineTie::BytesDescending => b.cmp(a),
+            LineTie::Bytes => compare(a, b),
+            LineTie::BytesDescending => compare(b, a),
         }
     }
 }
