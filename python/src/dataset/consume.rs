@@ -320,16 +320,12 @@ pub(crate) fn head_lines<'py>(
         let job = stage.job(run)?;
         let mut reader = line_reader(&stage, &job, csv)?;
         let mut lines = header_line(&mut reader)?;
-        let mut line = Vec::new();
         let mut left = count;
         while left > 0
-            && let Some(piece) = reader.next_piece()?
+            && let Some(line) = reader.next_record()?
         {
-            line.extend_from_slice(piece.bytes);
-            if piece.is_last {
-                lines.push(std::mem::take(&mut line));
-                left -= 1;
-            }
+            lines.push(line);
+            left -= 1;
         }
         Ok(lines)
     })?;

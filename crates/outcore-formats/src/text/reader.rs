@@ -172,6 +172,21 @@ impl<'a> RecordReader<'a> {
         }
     }
 
+    /// The rest of the record that comes next, whole: for those who keep it anyhow.
+    ///
+    /// # Errors
+    /// As [`RecordReader::next_piece`].
+    pub fn next_record(&mut self) -> Result<Option<Vec<u8>>> {
+        let mut record = Vec::new();
+        while let Some(piece) = self.next_piece()? {
+            record.extend_from_slice(piece.bytes);
+            if piece.is_last {
+                return Ok(Some(record));
+            }
+        }
+        Ok(None)
+    }
+
     /// Goes on to the next input that has something in it; false if there is none. Takes the header off.
     fn open_next(&mut self) -> Result<bool> {
         loop {

@@ -509,12 +509,15 @@ pub fn has_any(parent: &Path) -> Result<bool> {
     Ok(!named_in(&Places::default(), parent)?.1.is_empty())
 }
 
+/// How a private directory stands, the directory, and its lock.
+type Looked = (State, Arc<OwnedFd>, Option<File>);
+
 /// Opens a directory of that name and says how it stands, with its lock if that could be taken; nothing
 /// if it is not of this user alone.
 fn look_at(
     above: &Arc<OwnedFd>,
     name: &OsStr,
-) -> std::result::Result<Option<(State, Arc<OwnedFd>, Option<File>)>, Errno> {
+) -> std::result::Result<Option<Looked>, Errno> {
     let dir = match open_dir(above, Path::new(name), false) {
         Ok(dir) if is_private(&dir) => dir,
         // A link, a file, or what anybody may have made.

@@ -410,6 +410,8 @@ impl Step {
         if !self.may_fail() {
             return None;
         }
+        // Of one of the types it is none.
+        #[allow(clippy::unnecessary_cast)]
         with_type!(kind, T => {
             let exponents = view::<T>(&space.registers[b], n).iter().enumerate();
             exponents.map(|(at, value)| (at, *value as i64)).find(|(_, value)| *value < 0)

@@ -63,7 +63,7 @@ pub(super) struct Open {
 
 pub(super) enum State {
     /// To be read.
-    Sealed(Sealed),
+    Sealed(Box<Sealed>),
     /// To be written.
     Growing(Box<Growing>),
 }
@@ -346,12 +346,12 @@ impl DatasetDevice {
         let (striped, sums, credit) = self.volume.open_with_sums(&manifest, &self.budget)?;
         Ok(self.table.add(Open {
             path: path.to_path_buf(),
-            state: State::Sealed(Sealed {
+            state: State::Sealed(Box::new(Sealed {
                 manifest,
                 striped,
                 sums,
                 _credit: credit,
-            }),
+            })),
             troubles: Mutex::default(),
         }))
     }
