@@ -659,8 +659,8 @@ mod tests {
     fn what_is_repeated_and_agrees_counts_once() {
         check(
             &[
-                "sort", "-n", "-n", "-o", "x", "-o", "x", "-T", "a", "-T", "b", "-S1M", "-S", "2M",
-                "-S1K",
+                "sort", "-n", "-n", "-o", "x", "-o", "x", "-T", "a", "-T", "b", "-S100M", "-S",
+                "200M", "-S1K",
             ],
             &[
                 "sort",
@@ -669,7 +669,7 @@ mod tests {
                 "--output=x",
                 "--temporary-directory=a",
                 "--temporary-directory=b",
-                "--buffer-size=2M",
+                "--buffer-size=200M",
                 "--",
             ],
         );
