@@ -403,6 +403,7 @@ impl Step {
     }
 
     /// The first negative exponent of such a power among `n` values, and its place.
+    #[allow(clippy::unnecessary_cast, reason = "of one of the types it is none")]
     pub(super) fn negative_power(&self, space: &Space, n: usize) -> Option<(usize, i64)> {
         let Step::Arithmetic { kind, b, .. } = *self else {
             return None;
@@ -410,8 +411,6 @@ impl Step {
         if !self.may_fail() {
             return None;
         }
-        // Of one of the types it is none.
-        #[allow(clippy::unnecessary_cast)]
         with_type!(kind, T => {
             let exponents = view::<T>(&space.registers[b], n).iter().enumerate();
             exponents.map(|(at, value)| (at, *value as i64)).find(|(_, value)| *value < 0)
