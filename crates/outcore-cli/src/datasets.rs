@@ -99,11 +99,11 @@ impl Marked {
             (command, matches) = (subcommand, inner);
         }
         let is_set = |id: &str| matches!(matches.try_get_one::<bool>(id), Ok(Some(true)));
-        marked.is_forced = is_set("force");
         let changed = match command.get_name() {
             "append" => Some("dir"),
             _ => IN_PLACE.into_iter().any(is_set).then_some("inputs"),
         };
+        marked.is_forced = is_set("force");
         for flag in command.get_arguments().filter(|flag| takes_file(flag)) {
             let id = flag.get_id().as_str();
             let values = matches.try_get_raw(id).ok().flatten();

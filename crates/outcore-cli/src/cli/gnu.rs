@@ -673,7 +673,7 @@ mod tests {
                 "--",
             ],
         );
-        assert_eq!(read_line(&["sort", "-n", "--versio"]).is_err(), true);
+        assert!(read_line(&["sort", "-n", "--versio"]).is_err());
         assert_eq!(
             read_line(&["sort", "-n", "--version", "-x"]).unwrap(),
             Read::Version

@@ -220,10 +220,7 @@ impl FileTable {
     }
 
     /// Opens a file by `open`, with a descriptor that another may have to give up for it.
-    pub(super) fn open(
-        &self,
-        open: impl Fn() -> Result<OwnedFd, Errno>,
-    ) -> Result<OwnedFd, Errno> {
+    pub(super) fn open(&self, open: impl Fn() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
         loop {
             let opened = open();
             if !matches!(opened, Err(Errno::MFILE)) {

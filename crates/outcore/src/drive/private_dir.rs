@@ -514,10 +514,7 @@ type Looked = (State, Arc<OwnedFd>, Option<File>);
 
 /// Opens a directory of that name and says how it stands, with its lock if that could be taken; nothing
 /// if it is not of this user alone.
-fn look_at(
-    above: &Arc<OwnedFd>,
-    name: &OsStr,
-) -> std::result::Result<Option<Looked>, Errno> {
+fn look_at(above: &Arc<OwnedFd>, name: &OsStr) -> std::result::Result<Option<Looked>, Errno> {
     let dir = match open_dir(above, Path::new(name), false) {
         Ok(dir) if is_private(&dir) => dir,
         // A link, a file, or what anybody may have made.
