@@ -58,12 +58,8 @@ fn private_dir(job: &Job, path: &Path) -> Result<PrivateDir> {
 fn lines<'a>(job: &'a Job, of: &Path) -> Result<RecordReader<'a>> {
     let sources = find(&[of.to_path_buf()], Streams::Refused)?;
     let frame = Frame::Terminator(b'\n');
-    Ok(RecordReader::new(
-        job,
-        sources,
-        frame,
-        Recognition::default(),
-    ))
+    let text = Recognition::default();
+    Ok(RecordReader::new(job, sources, frame, text))
 }
 
 /// What puts bytes behind those that are there.

@@ -65,7 +65,6 @@ pub fn definition() -> clap::Command {
 
 /// Runs the command with these arguments, the first of which is its name; gives its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    stdout::mark_closed();
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let is_gnu = cli::gnu::is_called_sort(&arguments);
     let common = common_of(&arguments);

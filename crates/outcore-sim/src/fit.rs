@@ -299,7 +299,7 @@ mod tests {
                 ("hot", "0.9"),
                 ("size", "4MiB"),
                 ("deviation", "2MiB"),
-                ("align", "512"),
+                ("align", "512B"),
             ];
             let log = run(&drive, &flows(&settings), &options).unwrap().log;
             let furthest = log.iter().map(|done| done.lba + u64::from(done.sectors));

@@ -10,7 +10,7 @@ use super::tokens::UnsafeKind;
 use super::{Finding, Severity};
 
 /// Files and folders (ending in `/`) that may hold unsafe code, and what for.
-const PLACES: [(&str, &str); 12] = [
+const PLACES: [(&str, &str); 13] = [
     ("crates/outcore/src/memory.rs", "aligned buffers"),
     ("crates/outcore/src/memory/", "aligned buffers"),
     ("crates/outcore/src/drive/uring.rs", "io_uring's rings"),
@@ -41,6 +41,10 @@ const PLACES: [(&str, &str); 12] = [
     (
         "crates/outcore/tests/heap.rs",
         "an allocator that counts, for one test",
+    ),
+    (
+        "crates/outcore-cli/src/closed.rs",
+        "a look at the standard streams before the runtime opens them",
     ),
     (
         "crates/outcore-sim/src/hot.rs",

@@ -290,6 +290,9 @@ fn a_closed_standard_stream_is_an_error_where_it_is_used() {
     let place = place();
     for line in [
         "\"$0\" sort text >&-",
+        // No shell is left that has closed it.
+        "exec \"$0\" sort text >&-",
+        "exec \"$0\" sort <&-",
         "\"$0\" reduce sum in --type u64 >&-",
         "\"$0\" config show >&-",
         "\"$0\" sim presets >&-",

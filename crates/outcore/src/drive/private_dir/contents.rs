@@ -17,10 +17,10 @@ use super::super::places::open_dir;
 use super::{LOCK, is_private_name};
 
 /// What the names of our files are made of: `WORD` or `WORD-NUMBER`, with an ending or without.
-const WORDS: [&str; 21] = [
-    "bench", "commit", "copy", "input", "io-trace", "items", "keep", "manifest", "marker",
-    "output", "part", "plain", "probe", "record", "replaced", "scratch", "share", "sorted",
-    "trace", "view", "volume",
+const WORDS: [&str; 23] = [
+    "bench", "commit", "copy", "file", "input", "io-trace", "items", "keep", "log", "manifest",
+    "marker", "output", "part", "plain", "probe", "record", "replaced", "scratch", "share",
+    "sorted", "trace", "view", "volume",
 ];
 const ENDINGS: [&str; 4] = ["bin", "json", "npy", "outcore.json"];
 /// What the ending of a run of a view begins with.
