@@ -167,7 +167,7 @@ def test_what_cannot_be_a_dataset_or_is_damaged_has_its_name(
     with pytest.raises(outcore.UsageError, match="no volume is named") as caught:
         outcore.sort("@in", "out", dtype="u64")
     assert "volume=" in str(caught.value.hint)
-    with pytest.raises(outcore.UsageError, match="there is no @none"):
+    with pytest.raises(outcore.UsageError, match="dataset @none not found"):
         outcore.open("@none", dtype="u64", volume=drives)
     with pytest.raises(outcore.UsageError, match="@in already"):
         outcore.sort("@in", "@in", dtype="u64", volume=drives)

@@ -71,7 +71,7 @@ const WORDS: [&str; 7] = [
     "drives.toml",
 ];
 /// Longer texts that have no option in them, or not in this form.
-const PHRASES: [(&str, &str); 10] = [
+const PHRASES: [(&str, &str); 13] = [
     (
         "with --lines its bytes are lines",
         "with lines=\"any\" its bytes are lines",
@@ -84,6 +84,9 @@ const PHRASES: [(&str, &str); 10] = [
     ("`outcore gen gensort`", "`outcore.gen(\"gensort\", ...)`"),
     ("`outcore gen --help`", "`help(outcore.gen)`"),
     ("use --no-header", "use header=False"),
+    ("`outcore ls --volume FILE`", "`Volume(...).ls()`"),
+    ("`outcore ls @NAME`", "`Volume(...).ls(NAME)`"),
+    ("`outcore ls`", "`Volume(...).ls()`"),
     ("`outcore volume create`", "`outcore.Volume.create(...)`"),
     ("with --map or in the expression", "with map()"),
     (
