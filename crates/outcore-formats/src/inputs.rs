@@ -22,7 +22,7 @@ use outcore::data::NpyHeader;
 use outcore::job::Control;
 use outcore::volume::consumed;
 use outcore::volume::output::{MANIFEST_SUFFIX, Manifest};
-use outcore::{Error, Result};
+use outcore::{Error, Kind, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -32,8 +32,6 @@ const STDIO: &str = "-";
 pub const STDIN_NAME: &str = "standard input";
 /// Standard input as a file that can be opened again.
 const STDIN_PATH: &str = "/proc/self/fd/0";
-/// Version of manifests that are read.
-const MANIFEST_VERSION: u32 = 1;
 const OPEN: &str = "open input";
 /// So many bytes tell what a stream holds, but for archives of tar.
 const TELLING_BYTES: usize = 64;
@@ -272,19 +270,10 @@ fn standard_input() -> Result<Source> {
 
 /// The shards that a manifest lists, in its order.
 fn shards_of(path: &Path, streams: Streams) -> Result<Vec<Source>> {
-    const READ: &str = "read manifest";
-    let text = fs::read_to_string(path).map_err(|error| cannot_open(path, &error))?;
-    let manifest: Manifest = serde_json::from_str(&text).map_err(|error| {
-        Error::corrupt(READ, error.to_string())
-            .path(path)
-            .hint("sort again, or name the shards themselves in order")
+    let manifest = Manifest::read(path).map_err(|error| match error.kind() {
+        Kind::Io => error.hint("check the path"),
+        _ => error,
     })?;
-    if manifest.version != MANIFEST_VERSION {
-        let cause = format!("version {} is unknown", manifest.version);
-        return Err(Error::usage(READ, cause)
-            .path(path)
-            .hint("use a newer outcore, or name the shards themselves in order"));
-    }
     let mut sources = Vec::with_capacity(manifest.shards.len());
     for shard in &manifest.shards {
         let found = fs::metadata(&shard.path).map_err(|error| {
@@ -296,7 +285,9 @@ fn shards_of(path: &Path, streams: Streams) -> Result<Vec<Source>> {
                  the shards themselves in order",
                 path.display()
             );
-            Error::corrupt(READ, cause).path(&shard.path).hint(hint)
+            Error::corrupt("read manifest", cause)
+                .path(&shard.path)
+                .hint(hint)
         })?;
         sources.push(named(&shard.path, Some(path), streams)?);
     }

@@ -66,6 +66,13 @@ pub struct Owner<'a> {
     pub place: Option<&'a str>,
 }
 
+impl<'a> Owner<'a> {
+    /// A file that is known by its name alone.
+    pub fn of(name: &'a str) -> Self {
+        Owner { name, place: None }
+    }
+}
+
 /// What a file says, and the place that it names.
 #[derive(Debug)]
 pub struct Opened<B> {
@@ -241,7 +248,7 @@ impl Form {
 }
 
 /// The bytes of a regular file, or one more than `len_bytes_max` of them.
-fn read_file(path: &Path, len_bytes_max: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_file(path: &Path, len_bytes_max: u64) -> io::Result<Vec<u8>> {
     // A pipe of that name would never open, or never end.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new()

@@ -130,6 +130,24 @@ fn a_marker_of_a_file_that_is_gone_does_not_refuse_another() {
 }
 
 #[test]
+fn a_marker_that_is_a_pipe_or_endless_refuses_the_file_and_is_not_waited_for() {
+    let place = Place::new();
+    place.write("in", &random_u64(100, 19));
+    let marker = place.path(".in.outcore-consumed");
+    let made = Command::new("mkfifo").arg(&marker).status();
+    if made.is_ok_and(|status| status.success()) {
+        place.run(&SORT).fails(3, &["regular file"], "");
+        fs::remove_file(&marker).unwrap();
+    }
+    fs::File::create(&marker).unwrap().set_len(1 << 40).unwrap();
+    place
+        .run(&SORT)
+        .fails(4, &["its marker is damaged"], "remove");
+    fs::remove_file(&marker).unwrap();
+    place.run(&SORT).ok();
+}
+
+#[test]
 fn what_fits_in_memory_is_not_lost_with_the_job_that_was_to_delete_it() {
     let place = Place::new();
     let input = random_u64(100_000, 19);
@@ -219,6 +237,30 @@ fn jobs_that_race_for_a_set_leave_that_of_one_of_them() {
             .run(&["verify", "a/s.bin.outcore.json", "--type", "u64"])
             .ok();
     }
+}
+
+#[test]
+fn manifests_that_were_changed_or_took_anothers_place_give_nobodys_shards() {
+    let (place, _) = two_drives();
+    place.run(&[&SHARDS[..], &DRIVES].concat()).ok();
+    let mut other = [&SHARDS[..], &DRIVES].concat();
+    other[3] = "t-{drive}.bin";
+    place.run(&other).ok();
+    let (one, other) = ("a/s.bin.outcore.json", "a/t.bin.outcore.json");
+    let (own, theirs) = (place.read(one), place.read(other));
+    let refused = |words: &[&str]| {
+        for command in [&["verify"][..], &["sort", "-o", "out"], &["reduce", "sum"]] {
+            let all = [command, &[one, "--type", "u64"]].concat();
+            place.run(&all).fails(4, words, "name the shards");
+        }
+    };
+    place.write(one, &theirs);
+    refused(&["that of `t.bin.outcore.json`, not of `s.bin.outcore.json`"]);
+    let text = String::from_utf8(own.clone()).unwrap();
+    place.write(one, text.replacen("s-b.bin", "t-b.bin", 1).as_bytes());
+    refused(&["not what was written", "s.bin.outcore.json"]);
+    place.write(one, &own);
+    place.run(&["verify", one, "--type", "u64"]).ok();
 }
 
 #[test]

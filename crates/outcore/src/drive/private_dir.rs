@@ -230,6 +230,20 @@ impl PrivateDir {
         Ok(path)
     }
 
+    /// Makes a directory here, and gives it open: what is made in it by that handle lies in it, whoever
+    /// renames what is above.
+    pub fn create_tree(&self, name: &str) -> Result<OwnedFd> {
+        let failed = |errno: Errno| {
+            Error::errno("make scratch directory", errno.raw_os_error()).path(self.path.join(name))
+        };
+        let Owner::Lock(_, held) = &self.owner else {
+            return Err(failed(Errno::OPNOTSUPP));
+        };
+        mkdirat(&held.dir, name, Mode::RWXU).map_err(failed)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(&held.dir, name, flags, Mode::empty()).map_err(failed)
+    }
+
     /// Gives the directory `name`, which lies here, its place as `to` beside this one, where nothing may be.
     pub fn publish_dir(&self, name: &str, to: &Path) -> Result<()> {
         let failed = |errno: Errno| Error::errno("publish output", errno.raw_os_error()).path(to);

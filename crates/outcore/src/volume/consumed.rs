@@ -26,11 +26,14 @@ use serde::{Deserialize, Serialize};
 use super::output::parent_of;
 use crate::drive::{Device, PrivateDir, private_dir};
 use crate::error::{Error, Kind, Result};
+use crate::metadata::read_file;
 
 /// Behind the name of the file.
 pub const MARKER_SUFFIX: &str = ".outcore-consumed";
 const MARK: &str = "mark input";
 const STAGED: &str = "marker";
+/// No marker is longer: one with more bytes is damaged.
+const MARKER_BYTES_MAX: u64 = 1 << 20;
 
 /// What a marker holds.
 #[derive(Debug, Serialize, Deserialize)]
@@ -82,7 +85,7 @@ pub fn marker_of(path: &Path) -> PathBuf {
 /// [`Kind::Corrupt`] with what is left where.
 pub fn check(path: &Path, found: &fs::Metadata) -> Result<()> {
     let place = marker_of(path);
-    let bytes = match fs::read(&place) {
+    let bytes = match read_file(&place, MARKER_BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(Error::io("open input", &error).path(place)),

@@ -4,8 +4,9 @@
 //! file). All are written inside private directories beside their final places, cut to length,
 //! synced, then renamed. One file appears by one rename. Several appear by a commit record: once
 //! the record is durable the output exists, and whoever sweeps the directories of a job that died
-//! while renaming finishes its renames; before that, nothing is there. A manifest (JSON, listing
-//! shards with lengths and times of their last change) is renamed last and names the set as a whole.
+//! while renaming finishes its renames; before that, nothing is there. A manifest ([metadata](crate::metadata)
+//! with a checksum, listing shards with lengths and times of their last change) is renamed last and names
+//! the set as a whole.
 //!
 //! One job at a time writes a set: the private directory beside the manifest is claimed in its name until
 //! the set is published, and where the manifest lists shards, so are those beside the shards. A manifest
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::{Volume, VolumeFile};
 use crate::drive::{Access, PrivateDir};
 use crate::error::{Error, Kind, Result};
+use crate::metadata::{Form, Owner};
 use crate::threads;
 
 /// Suffix of the manifest of a sharded output.
@@ -27,6 +29,15 @@ pub const MANIFEST_SUFFIX: &str = ".outcore.json";
 
 /// What the name of a file of an unpublished output begins with, in its private directory.
 pub(super) const STAGED_PREFIX: &str = "output-";
+
+const FORM: Form = Form {
+    kind: "manifest of shards",
+    version: 2,
+    operation: "read manifest",
+    len_bytes_max: 64 << 20,
+    remedy: "sort again, or name the shards themselves in order",
+    upgrade: "name the shards themselves in order, or sort again",
+};
 
 /// What is known of an output's length before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,15 +82,44 @@ pub struct Output {
 
 /// The published description of a sharded output.
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Version of this layout; 1.
-    pub version: u32,
     /// The shards in order.
     pub shards: Vec<ManifestShard>,
 }
 
+impl Manifest {
+    /// Reads the manifest at `path`, which was written there under that name.
+    ///
+    /// # Errors
+    /// Corrupt: not what was written, or written under another name. Usage: another version. I/O.
+    pub fn read(path: &Path) -> Result<Self> {
+        Ok(FORM.read(path, Owner::of(&name_of(path)))?.body)
+    }
+
+    /// As [`Manifest::read`], of bytes that were read there.
+    ///
+    /// # Errors
+    /// Corrupt, usage.
+    pub fn open(path: &Path, bytes: &[u8]) -> Result<Self> {
+        Ok(FORM.open(path, Owner::of(&name_of(path)), bytes)?.body)
+    }
+
+    /// The bytes of the manifest that will be `path`.
+    fn seal(&self, path: &Path) -> Result<Vec<u8>> {
+        FORM.seal(Owner::of(&name_of(path)), self)
+    }
+}
+
+/// What a manifest says that it is called.
+fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
 /// One shard of a [`Manifest`].
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ManifestShard {
     /// Absolute path.
     pub path: PathBuf,
@@ -246,8 +286,8 @@ impl Output {
     pub fn publish_each(mut self, volume: &Volume, lens_bytes: &[u64]) -> Result<()> {
         self.cut(volume, lens_bytes)?;
         if let Some(manifest) = self.manifest.clone() {
-            let text = self.shards_text(volume)?;
-            return self.publish_set(volume, &manifest, text.as_bytes());
+            let text = self.shards_text(volume, &manifest)?;
+            return self.publish_set(volume, &manifest, &text);
         }
         for shard in &self.shards {
             volume
@@ -286,8 +326,8 @@ impl Output {
         })
     }
 
-    /// The list of shards as JSON. They are synced: nothing changes them any more.
-    fn shards_text(&self, volume: &Volume) -> Result<String> {
+    /// The manifest that lists the shards. They are synced: nothing changes them any more.
+    fn shards_text(&self, volume: &Volume, path: &Path) -> Result<Vec<u8>> {
         let entry_of = |shard: &Shard| {
             let facts = volume.device().facts(shard.file.id)?;
             let path = &shard.plan.path;
@@ -300,12 +340,7 @@ impl Output {
             })
         };
         let shards: Result<Vec<ManifestShard>> = self.shards.iter().map(entry_of).collect();
-        let manifest = Manifest {
-            version: 1,
-            shards: shards?,
-        };
-        serde_json::to_string_pretty(&manifest)
-            .map_err(|e| Error::new(Kind::Io, "write manifest", e.to_string()))
+        Manifest { shards: shards? }.seal(path)
     }
 
     fn publish_set(self, volume: &Volume, manifest_path: &Path, text: &[u8]) -> Result<()> {

@@ -198,8 +198,7 @@ impl Set {
     }
 
     fn check_whole(&self) {
-        let text = fs::read(self.manifest()).unwrap();
-        let manifest: Manifest = serde_json::from_slice(&text).unwrap();
+        let manifest = Manifest::read(&self.manifest()).unwrap();
         let mut data = Vec::new();
         for shard in &manifest.shards {
             let bytes = fs::read(&shard.path).unwrap();
@@ -232,6 +231,42 @@ impl Set {
         expected.sort();
         assert_eq!(list(self.dir.path()), expected);
     }
+}
+
+#[test]
+fn a_manifest_with_a_flipped_bit_a_cut_or_anothers_name_is_refused() {
+    let set = Set::new();
+    set.run(Arc::new(OsDevice::new(IoMode::Auto))).unwrap();
+    let path = set.manifest();
+    let whole = fs::read(&path).unwrap();
+    let mut damaged: Vec<Vec<u8>> = (0..whole.len() * 8)
+        .map(|bit| {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            bytes
+        })
+        .collect();
+    damaged.extend((0..whole.len()).map(|len| whole[..len].to_vec()));
+    damaged.push([&whole[..], b"\n"].concat());
+    for bytes in damaged {
+        let error = Manifest::open(&path, &bytes).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+        assert_eq!(error.file_path(), Some(path.as_path()), "{error}");
+        assert!(error.next_step().unwrap().contains("name the shards"));
+    }
+    let other = path.with_file_name("other");
+    fs::write(&other, &whole).unwrap();
+    let error = Manifest::read(&other).unwrap_err().to_string();
+    assert!(error.contains("that of `set`, not of `other`"), "{error}");
+    // As it was written before there were checksums.
+    fs::write(&path, br#"{"version": 1, "shards": []}"#).unwrap();
+    let error = Manifest::read(&path).unwrap_err();
+    assert_eq!(error.kind(), Kind::Usage, "{error}");
+    assert!(error.to_string().contains("version 1"), "{error}");
+    fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+    assert!(Manifest::read(&path).is_err());
+    fs::write(&path, whole).unwrap();
+    set.check_whole();
 }
 
 #[test]

@@ -20,12 +20,16 @@ type Names = Arc<Mutex<HashMap<FileId, PathBuf>>>;
 /// Looks at a transfer of the file of that name that starts.
 pub type StartHook = dyn Fn(&Path, &Request) + Send + Sync;
 
+/// Is told of the new name of a file that was renamed.
+pub type RenameHook = dyn Fn(&Path) + Send + Sync;
+
 /// A device with a hook on its transfers.
 pub struct HookDevice {
     inner: Arc<dyn Device>,
     names: Names,
     start_hook: Arc<StartHook>,
     hook: Arc<Hook>,
+    rename_hook: Arc<RenameHook>,
 }
 
 impl HookDevice {
@@ -48,6 +52,15 @@ impl HookDevice {
             names: Names::default(),
             start_hook: Arc::new(start_hook),
             hook: Arc::new(hook),
+            rename_hook: Arc::new(|_| ()),
+        }
+    }
+
+    /// With `hook` called after each rename, with the new name.
+    pub fn after_renames(self, hook: impl Fn(&Path) + Send + Sync + 'static) -> Self {
+        HookDevice {
+            rename_hook: Arc::new(hook),
+            ..self
         }
     }
 }
@@ -84,7 +97,9 @@ impl Device for HookDevice {
     }
 
     fn rename(&self, from: &Path, to: &Path, replace: bool) -> Result<()> {
-        self.inner.rename(from, to, replace)
+        self.inner.rename(from, to, replace)?;
+        (self.rename_hook)(to);
+        Ok(())
     }
 
     fn remove(&self, path: &Path) -> Result<()> {

@@ -17,6 +17,7 @@ use outcore::volume::dataset::transfer::{self, Means};
 use outcore::volume::dataset::{Watch, directory};
 
 use super::datasets::{Place, bytes, new};
+use super::devices::HookDevice;
 use super::random;
 
 #[test]
@@ -109,6 +110,79 @@ fn a_directory_with_a_file_that_cannot_be_read_is_not_packed_at_all() {
     let error = directory::put_dir(&volume, &tree, &new("tree"), stopped).unwrap_err();
     assert_eq!(error.kind(), Kind::Interrupted);
     assert_eq!(place.files(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn whoever_renames_beside_a_directory_that_is_got_leads_nothing_elsewhere() {
+    let place = Place::new(2);
+    let volume = place.create(1 << 16);
+    let (tree, victim) = (place.path("source"), place.path("victim"));
+    for dir in [tree.join("sub"), victim.join("tree/sub")] {
+        fs::create_dir_all(&dir).unwrap();
+    }
+    for name in ["a", "sub/b"] {
+        fs::write(tree.join(name), name).unwrap();
+    }
+    symlink("b", tree.join("sub/c")).unwrap();
+    let closed = fs::Permissions::from_mode(0o500);
+    fs::set_permissions(tree.join("sub"), closed).unwrap();
+    let (manifest, _) = directory::put_dir(&volume, &tree, &new("x"), place.means()).unwrap();
+    let home = place.path("home");
+    fs::create_dir(&home).unwrap();
+    // When the first file is written, the private directory gets another name, and a link has its own.
+    let swap = |_| {
+        let mut inside = fs::read_dir(&home).unwrap();
+        let private = inside.next().unwrap().unwrap().path();
+        if !private.is_symlink() && !home.join("hidden").exists() {
+            fs::rename(&private, home.join("hidden")).unwrap();
+            symlink(&victim, private).unwrap();
+        }
+    };
+    let means = Means {
+        watch: Watch {
+            check: &|| Ok(()),
+            advance: &swap,
+        },
+        ..place.means()
+    };
+    let got = directory::get_dir(&volume, &manifest, &home.join("out"), means);
+    assert_eq!(got.unwrap(), 3);
+    assert!(home.join("hidden").exists());
+    assert_eq!(fs::read(home.join("out/sub/c")).unwrap(), b"sub/b");
+    assert_eq!(mode_of(&home.join("out/sub")), 0o500);
+    assert_eq!(fs::read_dir(victim.join("tree/sub")).unwrap().count(), 0);
+    assert_eq!(mode_of(&victim.join("tree/sub")), 0o755);
+}
+
+#[test]
+fn a_file_that_is_got_gets_its_permissions_back_and_no_file_that_took_its_place() {
+    let place = Place::new(2);
+    let volume = place.create(1 << 16);
+    let (source, out, victim) = (place.path("x"), place.path("out"), place.path("victim"));
+    fs::write(&source, bytes(9000, 1)).unwrap();
+    fs::set_permissions(&source, fs::Permissions::from_mode(0o666)).unwrap();
+    let manifest = transfer::put_file(&volume, &source, &new("x"), place.means()).unwrap();
+    fs::write(&victim, "closed").unwrap();
+    fs::set_permissions(&victim, fs::Permissions::from_mode(0o600)).unwrap();
+    let swap = {
+        let (out, victim) = (out.clone(), victim.clone());
+        move |_: &Path| {
+            fs::remove_file(&out).unwrap();
+            symlink(&victim, &out).unwrap();
+        }
+    };
+    let hooked = HookDevice::new(Arc::clone(&place.device), |_, _| ()).after_renames(swap);
+    let hooked: Arc<dyn Device> = Arc::new(hooked);
+    let means = Means {
+        device: &hooked,
+        ..place.means()
+    };
+    let source = || transfer::open(&volume, &manifest, None, &place.budget).unwrap();
+    transfer::get_file(source(), &out, false, means).unwrap();
+    assert_eq!(mode_of(&victim), 0o600);
+    fs::remove_file(&out).unwrap();
+    transfer::get_file(source(), &out, false, place.means()).unwrap();
+    assert_eq!(mode_of(&out), 0o666);
 }
 
 fn set_time(path: &Path, time: SystemTime) {

@@ -13,12 +13,18 @@
 //!
 //! Bounds: the writer's window, a chunk and two blocks for each reader, the index.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+use rustix::fs::{
+    AtFlags, Mode, OFlags, Timespec, Timestamps, mkdirat, openat, symlinkat, utimensat,
+};
+use rustix::io::Errno;
 
 use super::manifest::{Contents, Manifest};
 use super::pack::{Attributes, Entry, EntryKind, Index};
@@ -42,6 +48,8 @@ const DIRECT_BYTES: usize = CHUNK_BYTES + 2 * BLOCK_BYTES;
 const LIST: &str = "list directory";
 const PUT: &str = "put directory";
 const UNPACK: &str = "unpack dataset";
+/// What a directory is called before it has its place.
+const TREE: &str = "tree";
 
 /// What was left out of a dataset, since it holds no data: sockets, pipes, devices.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -387,8 +395,10 @@ pub fn get_dir(
     let parent = parent_of(dir);
     means.device.sweep_private_dirs(parent)?;
     let staged = means.device.make_private_dir(parent)?;
-    let tree = staged.path().join("tree");
-    make_dir(&tree)?;
+    let tree = Tree {
+        path: staged.path().join(TREE),
+        dir: staged.create_tree(TREE)?.into(),
+    };
     let mut rest: Option<Buf> = None;
     let mut next = |watch: Watch<'_>, file: &mut fs::File, path: &Path, len_bytes: u64| {
         let mut left_bytes = len_bytes as usize;
@@ -409,13 +419,11 @@ pub fn get_dir(
     };
     for entry in &index.entries {
         (means.watch.check)()?;
-        let path = tree.join(&entry.name);
         match entry.kind {
-            EntryKind::Directory => make_dir(&path)?,
+            EntryKind::Directory => tree.make_dir(&entry.name)?,
             EntryKind::File => {
-                let mut options = fs::OpenOptions::new();
-                options.write(true).create_new(true).mode(0o600);
-                let mut file = options.open(&path).map_err(failed(&path))?;
+                let path = tree.path.join(&entry.name);
+                let mut file = tree.make_file(&entry.name)?;
                 next(means.watch, &mut file, &path, entry.len_bytes)?;
                 let restored = entry.attributes.restore(&file);
                 restored.map_err(failed(&path))?;
@@ -423,52 +431,72 @@ pub fn get_dir(
             EntryKind::Link { .. } => {}
         }
     }
-    finish_tree(&tree, &index)?;
-    let root = fs::File::open(&tree).map_err(failed(&tree))?;
-    rustix::fs::syncfs(&root).map_err(|errno| failed(&tree)(errno.into()))?;
+    tree.finish(&index)?;
+    let synced = rustix::fs::syncfs(&tree.dir);
+    synced.map_err(|errno| failed(&tree.path)(errno.into()))?;
     // A directory that does not let its owner in could not be renamed, so its own permissions come last.
-    staged.publish_dir("tree", dir)?;
-    index.root.restore(&root).map_err(failed(dir))?;
+    staged.publish_dir(TREE, dir)?;
+    index.root.restore(&tree.dir).map_err(failed(dir))?;
     Ok(index.count_files())
 }
 
-/// Makes the links, which nothing is written through any more, and then gives the directories their
-/// permissions and times, the innermost first: whatever is made in one changes its time.
-fn finish_tree(tree: &Path, index: &Index) -> Result<()> {
-    for entry in &index.entries {
-        let EntryKind::Link { target } = &entry.kind else {
-            continue;
-        };
-        let path = tree.join(&entry.name);
-        std::os::unix::fs::symlink(target, &path).map_err(failed(&path))?;
-        let time = rustix::fs::Timespec {
-            tv_sec: entry.attributes.modified_s,
-            tv_nsec: entry.attributes.modified_ns.into(),
-        };
-        let times = rustix::fs::Timestamps {
-            last_access: time,
-            last_modification: time,
-        };
-        let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
-        rustix::fs::utimensat(rustix::fs::CWD, &path, &times, flags)
-            .map_err(|errno| failed(&path)(errno.into()))?;
+/// A directory that is being unpacked: all of it goes by its handle, since whoever may rename in the
+/// directory above could put another in its place.
+struct Tree {
+    /// For messages.
+    path: PathBuf,
+    dir: fs::File,
+}
+
+impl Tree {
+    fn failed(&self, name: &OsStr) -> impl FnOnce(Errno) -> Error + use<> {
+        let failed = failed(&self.path.join(name));
+        move |errno: Errno| failed(errno.into())
     }
-    for entry in index.entries.iter().rev() {
-        if entry.kind == EntryKind::Directory {
-            let path = tree.join(&entry.name);
-            let dir = fs::File::open(&path).map_err(failed(&path))?;
-            entry.attributes.restore(&dir).map_err(failed(&path))?;
+
+    fn make_dir(&self, name: &OsStr) -> Result<()> {
+        mkdirat(&self.dir, name, Mode::RWXU).map_err(self.failed(name))
+    }
+
+    fn make_file(&self, name: &OsStr) -> Result<fs::File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = openat(&self.dir, name, flags, Mode::RUSR | Mode::WUSR);
+        file.map(fs::File::from).map_err(self.failed(name))
+    }
+
+    /// Makes the links, which nothing is written through any more, and then gives the directories their
+    /// permissions and times, the innermost first: whatever is made in one changes its time.
+    fn finish(&self, index: &Index) -> Result<()> {
+        for entry in &index.entries {
+            let EntryKind::Link { target } = &entry.kind else {
+                continue;
+            };
+            symlinkat(target, &self.dir, &entry.name).map_err(self.failed(&entry.name))?;
+            let time = Timespec {
+                tv_sec: entry.attributes.modified_s,
+                tv_nsec: entry.attributes.modified_ns.into(),
+            };
+            let times = Timestamps {
+                last_access: time,
+                last_modification: time,
+            };
+            utimensat(&self.dir, &entry.name, &times, AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(self.failed(&entry.name))?;
         }
+        for entry in index.entries.iter().rev() {
+            if entry.kind == EntryKind::Directory {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let dir = openat(&self.dir, &entry.name, flags, Mode::empty());
+                let dir = dir.map(fs::File::from).map_err(self.failed(&entry.name))?;
+                let restored = entry.attributes.restore(&dir);
+                restored.map_err(failed(&self.path.join(&entry.name)))?;
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {
     let path = path.to_path_buf();
     move |error: io::Error| Error::io(UNPACK, &error).path(path)
-}
-
-fn make_dir(path: &Path) -> Result<()> {
-    let made = fs::DirBuilder::new().mode(0o700).create(path);
-    made.map_err(failed(path))
 }

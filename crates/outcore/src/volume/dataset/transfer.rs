@@ -11,9 +11,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
 
 use super::manifest::{Contents, Manifest};
 use super::pack::{Attributes, Index};
@@ -407,12 +409,22 @@ pub fn get_file(source: Source, path: &Path, replace: bool, means: Means<'_>) ->
     } else {
         write_shifted(&mut reader, &mut out, means)?;
     }
+    let written = means.device.facts(out.file.id)?;
     out.finish()?;
     output.publish(&volume, len_bytes)?;
     let Some(attributes) = attributes else {
         return Ok(());
     };
-    let restore = || attributes.restore(&fs::File::open(path)?);
+    let restore = || -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let found = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
+        let facts = found.metadata()?;
+        // Another file, or a link, can have taken its name by now: that one is left as it is.
+        match (facts.dev(), facts.ino()) == (written.file_system, written.inode) {
+            true => attributes.restore(&found),
+            false => Ok(()),
+        }
+    };
     restore().map_err(|error| Error::io("restore permissions", &error).path(path))
 }
 
