@@ -377,7 +377,7 @@ impl Recognition {
             ),
             Content::Array => (
                 "it holds an array of NumPy, not lines".to_string(),
-                "name an output that ends in .npy, or give --type",
+                "say with --type what its items are",
             ),
             Content::Other(format) => (format!("it is {}, not lines", format.name), format.hint),
         };

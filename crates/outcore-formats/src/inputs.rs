@@ -119,6 +119,22 @@ impl Input {
 /// No name, a missing file, a directory or device, a stream where none is taken, standard input
 /// named twice, a broken manifest, a file of which `--delete-input` has freed parts.
 pub fn find(names: &[PathBuf], streams: Streams) -> Result<Vec<Source>> {
+    find_in(names, streams, is_manifest)
+}
+
+/// The same where a name means the file itself and nothing that it lists, as to GNU sort.
+///
+/// # Errors
+/// As [`find`], but for manifests.
+pub fn find_as_named(names: &[PathBuf]) -> Result<Vec<Source>> {
+    find_in(names, Streams::Taken, |_| false)
+}
+
+fn find_in(
+    names: &[PathBuf],
+    streams: Streams,
+    is_list: impl Fn(&Path) -> bool,
+) -> Result<Vec<Source>> {
     if names.is_empty() {
         return Err(Error::usage(OPEN, "no input is named").hint("name a file"));
     }
@@ -133,7 +149,7 @@ pub fn find(names: &[PathBuf], streams: Streams) -> Result<Vec<Source>> {
     for name in names {
         if is_stdio(name) {
             sources.push(standard_input()?);
-        } else if is_manifest(name) {
+        } else if is_list(name) {
             sources.extend(shards_of(name, streams)?);
         } else {
             sources.push(named(name, None, streams)?);

@@ -11,6 +11,8 @@
 //! drive's directory, a path is taken as it is. The manifest lies beside the first shard, named
 //! like the pattern without `{drive}`: `sorted-{drive}.bin` gives `sorted.bin.outcore.json`.
 
+mod holds;
+
 use std::fs::{self, Metadata};
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -26,7 +28,8 @@ use outcore::{Error, Kind, Result, units};
 
 use crate::inputs::{FileKey, Input, Source, Streams, is_manifest, is_stdout, key_of};
 use crate::records::Decided;
-use crate::text::compress::Compression;
+
+pub use holds::Holds;
 
 const CREATE: &str = "create output";
 /// What to do about an output that is an input, where that may be replaced.
@@ -59,59 +62,6 @@ pub struct Consent {
     pub force: bool,
     /// An input.
     pub replace: bool,
-}
-
-/// What a result is made of, which decides what its files may be called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holds {
-    /// Binary records: raw, or an array of NumPy.
-    Records,
-    /// Lines of text, which may be compressed.
-    Lines,
-}
-
-/// Names that end so are of other files than any that is written here.
-const FOREIGN: [&str; 26] = [
-    "npz", "parquet", "pq", "arrow", "arrows", "feather", "ipc", "orc", "avro", "h5", "hdf5", "nc",
-    "mat", "xlsx", "xls", "zip", "tar", "7z", "lz4", "lz", "lzma", "Z", "sqlite", "duckdb", "pkl",
-    "pdf",
-];
-/// Names that end so are of text.
-const TEXT: [&str; 6] = ["csv", "tsv", "txt", "json", "jsonl", "ndjson"];
-
-impl Holds {
-    /// Fails if a file of such contents must not be called `name`.
-    ///
-    /// # Errors
-    /// Usage.
-    pub fn check_name(self, name: &Path) -> Result<()> {
-        let end = name.extension().and_then(|end| end.to_str()).unwrap_or("");
-        let refuse = |cause: String, hint: &str| {
-            Err(Error::usage(CREATE, cause)
-                .path(name)
-                .hint(hint.to_string()))
-        };
-        let is_foreign = FOREIGN.contains(&end);
-        match self {
-            Holds::Records if Compression::of(name).is_some() => refuse(
-                "records are not compressed".to_string(),
-                "name it without the ending; only lines are written compressed",
-            ),
-            Holds::Records if is_foreign || TEXT.contains(&end) => refuse(
-                format!("binary records do not make a .{end} file"),
-                "end its name in .npy for an array of NumPy, or in .bin for raw records",
-            ),
-            Holds::Lines if end == "npy" => refuse(
-                "lines are no array of NumPy".to_string(),
-                "give another name, or say with --type what the records are",
-            ),
-            Holds::Lines if is_foreign => refuse(
-                format!("lines do not make a .{end} file"),
-                "give another name; .gz, .zst, .bz2 and .xz are written compressed",
-            ),
-            Holds::Records | Holds::Lines => Ok(()),
-        }
-    }
 }
 
 /// Fails if binary records would go to a terminal.
@@ -252,12 +202,14 @@ pub fn choose(
     consent: Consent,
     (streams, holds): (Streams, Holds),
 ) -> Result<Target> {
-    if let Some(name) = name {
+    let is_pattern = holds != Holds::Bytes;
+    if let Some(name) = name.filter(|_| is_pattern) {
         check_placeholders(name, &[PLACEHOLDER])?;
+        refuse_manifest(name)?;
     }
     let target = match name {
         Some(name) if streams == Streams::Taken && is_stdout(name) => Target::Pipe(None),
-        Some(name) if has_placeholder(name) => shards(name, drives)?,
+        Some(name) if is_pattern && has_placeholder(name) => shards(name, drives)?,
         Some(name) => file_or_pipe(name, streams)?,
         None if consent.replace => place_of_input(sources)?,
         None => {
@@ -269,14 +221,18 @@ pub fn choose(
     Ok(target)
 }
 
+fn refuse_manifest(name: &Path) -> Result<()> {
+    if !is_manifest(name) {
+        return Ok(());
+    }
+    let cause = format!("names that end in {MANIFEST_SUFFIX} are for manifests");
+    Err(Error::usage(CREATE, cause)
+        .path(name)
+        .hint("name the shards instead, as in 'sorted-{drive}.bin'"))
+}
+
 /// A file, or the pipe that has its name.
 fn file_or_pipe(name: &Path, streams: Streams) -> Result<Target> {
-    if is_manifest(name) {
-        let cause = format!("names that end in {MANIFEST_SUFFIX} are for manifests");
-        return Err(Error::usage(CREATE, cause)
-            .path(name)
-            .hint("name the shards instead, as in 'sorted-{drive}.bin'"));
-    }
     let kind = fs::metadata(name).map(|facts| facts.file_type());
     if kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device()) {
         return match streams {
@@ -662,31 +618,6 @@ mod tests {
         assert_eq!(choose("/dev/null", Streams::Taken).unwrap(), null);
         let error = choose("/dev/null", Streams::Refused).unwrap_err();
         assert_eq!(error.kind(), Kind::Usage);
-    }
-
-    #[test]
-    fn names_promise_what_files_hold() {
-        let check = |holds: Holds, name: &str| holds.check_name(Path::new(name)).is_ok();
-        for name in ["x.bin", "x.npy", "x", "x.dat", "a.csv/x"] {
-            assert!(check(Holds::Records, name), "{name}");
-        }
-        for name in [
-            "x.parquet",
-            "x.npz",
-            "x.csv",
-            "x.arrow",
-            "x.jsonl",
-            "x.gz",
-            "x.xz",
-        ] {
-            assert!(!check(Holds::Records, name), "{name}");
-        }
-        for name in ["x.csv", "x.jsonl.zst", "x", "x.txt", "x.bz2", "x.log"] {
-            assert!(check(Holds::Lines, name), "{name}");
-        }
-        for name in ["x.npy", "x.npz", "x.parquet", "x.arrow", "x.lz4"] {
-            assert!(!check(Holds::Lines, name), "{name}");
-        }
     }
 
     #[test]

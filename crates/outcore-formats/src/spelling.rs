@@ -76,10 +76,7 @@ const PHRASES: [(&str, &str); 13] = [
         "with --lines its bytes are lines",
         "with lines=\"any\" its bytes are lines",
     ),
-    (
-        "name an output that ends in .npy, or give --type",
-        "leave lines=True out",
-    ),
+    ("say with --type what its items are", "leave lines=True out"),
     ("a smaller count with -n", "a smaller count"),
     ("`outcore gen gensort`", "`outcore.gen(\"gensort\", ...)`"),
     ("`outcore gen --help`", "`help(outcore.gen)`"),

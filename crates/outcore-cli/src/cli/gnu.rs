@@ -363,6 +363,13 @@ impl<'a> Line<'a> {
                 return self.set_check(*how);
             }
             "batch_count" => check_batch_size(&text)?,
+            "buffer_bytes" => {
+                parse_buffer_bytes(&text)?;
+            }
+            // A tab to all other commands of outcore.
+            "separator" if self.is_gnu && text == "\\t" => {
+                return Err(wrong("multi-character tab '\\t'"));
+            }
             "parallel" => return self.parallel(&text),
             _ => {}
         }

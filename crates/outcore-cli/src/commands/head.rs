@@ -126,7 +126,7 @@ fn run(
             let mut reader = RecordReader::new(&job, sources, stream.frame, stream.recognition);
             let dress = Dress {
                 header: reader.header()?.to_vec(),
-                is_framed: false,
+                ..Dress::default()
             };
             let pipe = |path: Option<&Path>| pipe::open(path, &job.control);
             let mut writer = LineWriter::open(&job, &stream.target, files.force, &dress, pipe)?;

@@ -45,6 +45,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
     // Told before anything is read.
     let order = order_of(args)?;
     let inputs = input_names(args)?;
+    refuse_several(args, &inputs)?;
     note_locale(context);
     if args.gnu.compress_program.is_some() {
         context
@@ -86,7 +87,15 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
             let options = csv.options(options);
             (Box::new(csv.order), csv.dress, options)
         }
-        false => (order, Dress::default(), options),
+        false => {
+            // A name says nothing to GNU sort.
+            let is_plain = request.recognition.takes_packed;
+            let dress = Dress {
+                is_plain,
+                ..Dress::default()
+            };
+            (order, dress, options)
+        }
     };
     let order = order.as_ref();
     if args.is_check() {
@@ -159,14 +168,20 @@ fn refuse_others(args: &SortArgs) -> Result<()> {
                 .hint("leave --explain and --dry-run out"),
         );
     }
-    if args.is_check() && args.inputs.len() > 1 {
-        let cause = format!(
-            "extra operand '{}' not allowed with -c",
-            args.inputs[1].display()
-        );
-        return Err(Error::usage(READ, cause).hint("check one file at a time"));
-    }
     Ok(())
+}
+
+/// Which of several orders a check would be of cannot be said.
+fn refuse_several(args: &SortArgs, inputs: &[PathBuf]) -> Result<()> {
+    let Some(extra) = inputs.get(1).filter(|_| args.is_check()) else {
+        return Ok(());
+    };
+    let letter = if args.gnu.check_silently { 'C' } else { 'c' };
+    let cause = format!(
+        "extra operand '{}' not allowed with -{letter}",
+        extra.display()
+    );
+    Err(Error::usage(READ, cause).hint("check one file at a time"))
 }
 
 /// The order of lines; that of CSV is only known with its header.

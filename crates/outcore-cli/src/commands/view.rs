@@ -497,6 +497,11 @@ fn run_verify(context: &Context, args: &ViewVerifyArgs) -> Result<u8> {
 }
 
 fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> {
+    if args.output.as_os_str() == "-" {
+        let hint =
+            "to write it to standard output, use `outcore view cat`; a file of that name is ./-";
+        return Err(Error::usage("create output", "the result goes into a file").hint(hint));
+    }
     let means = load(&args.means, &args.drives)?;
     let consent = Consent {
         force: args.force,

@@ -58,6 +58,24 @@ impl LineRequest<'_> {
         (!self.takes_records).then_some(self.recognition)
     }
 
+    /// What the output holds.
+    fn holds(&self) -> Holds {
+        match (self.takes_records, self.recognition.takes_packed) {
+            (true, _) => Holds::Records,
+            (false, true) => Holds::Bytes,
+            (false, false) => Holds::Lines,
+        }
+    }
+
+    /// The inputs. To GNU sort a manifest is a file like any other.
+    fn find(&self) -> Result<Vec<Source>> {
+        match (self.holds(), self.inputs) {
+            (Holds::Bytes, []) => inputs::find_as_named(&[PathBuf::from("-")]),
+            (Holds::Bytes, names) => inputs::find_as_named(names),
+            (_, names) => find(names),
+        }
+    }
+
     /// Begins to record the run's I/O, if that is wanted.
     fn start_recording(
         &self,
@@ -122,12 +140,8 @@ impl LineJob {
         request: &LineRequest<'_>,
     ) -> Result<Self> {
         let started = Instant::now();
-        let sources = find(request.inputs)?;
-        let holds = match request.takes_records {
-            true => Holds::Records,
-            false => Holds::Lines,
-        };
-        let target = choose_target(request, &sources, &means, holds)?;
+        let sources = request.find()?;
+        let target = choose_target(request, &sources, &means, request.holds())?;
         // Wrong drives are told before a stream is waited for.
         means.named_drives(0)?;
         let means = request.start_recording(context, means, (&sources, &target))?;

@@ -255,3 +255,39 @@ fn called_sort_it_takes_everything_for_lines() {
     assert_eq!(run("sort", &["x.npy"]).ok().stdout, b"\0\n\x93NUMPY\n");
     assert_eq!(run("outcore", &["in"]).code, Some(2));
 }
+
+#[test]
+fn called_sort_the_name_of_a_file_says_nothing() {
+    let place = Place::in_memory();
+    place.write("in", b"b\na\n");
+    let run = |words: &[&str]| {
+        let output = place.command(words).arg0("sort").output().unwrap();
+        Answer::of(output)
+    };
+    for name in [
+        "x.gz",
+        "x.zst",
+        "x.bz2",
+        "x.xz",
+        "x.npy",
+        "x.parquet",
+        "x.lz4",
+        "x-{drive}.bin",
+        "x-{part}",
+        "x.outcore.json",
+    ] {
+        assert_eq!(run(&["-o", name, "in"]).code, Some(0), "{name}");
+        assert_eq!(place.read(name), b"a\nb\n", "{name}");
+        // As an input too, and in its own place.
+        assert_eq!(run(&["-r", name]).ok().stdout, b"b\na\n", "{name}");
+        run(&["-r", name, "-o", name]).ok();
+        assert_eq!(place.read(name), b"b\na\n", "{name}");
+    }
+    // What GNU sort knows nothing of has the habits of all other commands.
+    place.write("t.csv", b"k\nb\na\n");
+    run(&["--csv", "--by", "k", "t.csv", "-o", "t.gz"]).ok();
+    assert_eq!(place.run(&["sort", "-m", "t.gz"]).ok().stdout, b"k\na\nb\n");
+    let refused = run(&["--csv", "--by", "k", "t.csv", "-o", "t.parquet"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(!place.path("t.parquet").exists());
+}

@@ -44,6 +44,10 @@ fn cat_range_keys_and_materialize_give_what_sort_writes() {
     place
         .run(&["view", "materialize", "v", "-o", "out.bin"])
         .fails(2, &["exists"], "--force");
+    place
+        .run(&["view", "materialize", "v", "-o", "-"])
+        .fails(2, &["into a file"], "view cat");
+    assert!(!place.path("-").exists());
     place.run(&["view", "verify", "v"]).ok();
     let info = place.run(&["view", "info", "v", "--json"]).ok();
     assert_eq!(info.event("summary")["records"], 60_000);

@@ -221,6 +221,7 @@ pub fn settle_further(
     let known = Dress {
         header: lines.front.to_vec(),
         is_framed: lines.other_end().is_some(),
+        ..Dress::default()
     };
     let how = (csv.separator, csv.names.is_some());
     settle(job, files, spool, how, Some(known)).map(|_| ())

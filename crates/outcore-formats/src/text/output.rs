@@ -2,7 +2,7 @@
 //! need a line in front.
 //!
 //! Contract: a [`LineWriter`] writes to standard output, to a named pipe, or to a file that appears
-//! whole by [`LineWriter::finish`], compressed if its name says so. Who opens pipes is the caller's
+//! whole by [`LineWriter::finish`], compressed if its name says so, unless its [`Dress`] is plain. Who opens pipes is the caller's
 //! business. [`open`] makes an output for the engine; a writer that it needs has a thread of its own, at most five pieces of 256 KiB behind.
 
 use std::fmt;
@@ -31,6 +31,18 @@ pub struct Dress {
     pub header: Vec<u8>,
     /// Whether NULs end lines that newlines are to end.
     pub is_framed: bool,
+    /// Whether a file is not compressed, whatever its name ends in.
+    pub is_plain: bool,
+}
+
+impl Dress {
+    /// What the file at `path` is compressed with.
+    fn compression(&self, path: &Path) -> Option<Compression> {
+        match self.is_plain {
+            true => None,
+            false => Compression::of(path),
+        }
+    }
 }
 
 enum Base {
@@ -98,7 +110,7 @@ impl LineWriter {
     /// What making or writing it fails with.
     pub fn to_file(job: &Job, path: &Path, replace: bool, dress: &Dress) -> Result<Self> {
         let file = StagedFile::create(job, path, replace)?;
-        Self::on(Base::File(Box::new(file)), Compression::of(path), dress)
+        Self::on(Base::File(Box::new(file)), dress.compression(path), dress)
     }
 
     fn on(base: Base, compression: Option<Compression>, dress: &Dress) -> Result<Self> {
@@ -241,7 +253,7 @@ pub fn ledger(target: &Target, dress: &Dress) -> Option<Ledger> {
     match target {
         // The engine's files of lines have nothing in front.
         Target::File(path) => {
-            let compression = Compression::of(path);
+            let compression = dress.compression(path);
             let is_plain = compression.is_none() && !dress.is_framed && dress.header.is_empty();
             let compressor_bytes = compression.map_or(0, Compression::writer_bytes);
             let ledger = BlockWriter::on(pieces).always(COMPRESSOR, compressor_bytes);

@@ -8,6 +8,7 @@ use outcore::Kind;
 use outcore::algo::sequence::group::{Grouping, group, plan_group};
 use outcore::algo::sequence::tables::{
     ScanOp, distribute_table, find_table, histogram_table, scan_table, top_by_sort, top_table,
+    top_table_for,
 };
 use outcore::algo::sequence::{
     BucketFiles, GroupedBy, Inclusion, Scalar, Sequence, Table, collect, count_by, distribute,
@@ -338,6 +339,13 @@ fn more_of_the_largest_than_memory_holds_come_from_a_sort() {
     job.options.drives = vec![ScratchDrive::new("/d2")];
     let mut sorted = items;
     sorted.sort_unstable_by(f64::total_cmp);
+    // What a caller makes of each of them counts.
+    let count_of = |more_bytes| {
+        let found = top_table_for(&job, &table, (2_000, false), more_bytes);
+        found.map(|(found, _)| found.len())
+    };
+    assert_eq!(count_of(0).unwrap(), 2_000);
+    assert_eq!(count_of(2_000_000).unwrap_err().kind(), Kind::Memory);
     for (k, smallest) in [(200_000, true), (200_000, false), (1 << 40, false)] {
         let mut found = Vec::new();
         let fits = top_table(&job, &table, k, smallest).map_err(|error| error.kind());

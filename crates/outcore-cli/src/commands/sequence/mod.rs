@@ -10,7 +10,7 @@ mod input;
 mod write;
 
 use outcore::algo::sequence::producer::Producer;
-use outcore::algo::sequence::tables::{find_table, histogram_table, top_by_sort, top_table};
+use outcore::algo::sequence::tables::{find_table, histogram_table, top_by_sort, top_table_for};
 use outcore::algo::sequence::write::plan_of;
 use outcore::algo::sequence::{PassPlan, PassSummary, Reduction, Scalar, Table, reduce_table};
 use outcore::{Error, Kind, Result, units};
@@ -26,6 +26,9 @@ use super::Context;
 use crate::means;
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::watch;
+
+/// Bytes that a number in a summary takes at most: as a value, in the event, and as text.
+const JSON_BYTES: u64 = 160;
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
@@ -120,7 +123,8 @@ fn top(context: &Context, args: &TopArgs) -> Result<u8> {
     let weights = [("top", 1.0)];
     // Numbers that go to standard output need no memory; in a summary they would.
     let may_sort = |error: &Error| error.kind() == Kind::Memory && !reporter.is_json();
-    let find = || match top_table(job, table, args.k, args.smallest) {
+    let more_bytes = if reporter.is_json() { JSON_BYTES } else { 0 };
+    let find = || match top_table_for(job, table, (args.k, args.smallest), more_bytes) {
         Err(error) if may_sort(&error) => {
             let print = &mut |value: Scalar| {
                 reporter.data(&format!("{value}\n"));
@@ -133,8 +137,14 @@ fn top(context: &Context, args: &TopArgs) -> Result<u8> {
     };
     let (best, done) = watch(reporter, interrupt, &job.control, &weights, find)?;
     let told = finish(context, &mut prepared, &done, |summary| {
-        let values: Vec<Value> = best.iter().map(|value| scalar_json(*value)).collect();
-        summary.with("results", json!(values))
+        match context.reporter.is_json() {
+            true => summary.with(
+                "results",
+                best.iter().map(|value| scalar_json(*value)).collect(),
+            ),
+            // Nobody reads them there, and they may be many.
+            false => summary,
+        }
     });
     for value in &best {
         context.reporter.data(&format!("{value}\n"));

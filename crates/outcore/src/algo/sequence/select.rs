@@ -96,9 +96,29 @@ where
     S: Sequence,
     S::Item: Clone + Sync,
 {
+    top_k_for(job, sequence, k, compare, 0)
+}
+
+/// The same for a caller who makes `more_bytes` of each item of the result, for which memory is left too.
+pub(super) fn top_k_for<S>(
+    job: &Job,
+    sequence: &S,
+    k: usize,
+    compare: impl Fn(&S::Item, &S::Item) -> Ordering + Sync,
+    more_bytes: u64,
+) -> Result<(Vec<S::Item>, PassSummary)>
+where
+    S: Sequence,
+    S::Item: Clone + Sync,
+{
     let selection = Selection::new(job, sequence, &compare);
     let count = selection.at_most(k as u64)?;
     let result_bytes = count.saturating_mul(size_of::<S::Item>() as u64);
+    // What was selected with is free by then.
+    let later_bytes = result_bytes.saturating_add(count.saturating_mul(more_bytes));
+    if later_bytes > job.budget.free_bytes() {
+        return Err(too_many(count, later_bytes, job));
+    }
     let is_one_pass = match selection.open(count, 0) {
         Ok(_) => true,
         Err(error) if error.kind() == Kind::Memory => false,

@@ -13,7 +13,7 @@ use super::group::{make_dir, sort_items};
 use super::pass::PassSummary;
 use super::producer::Producer;
 use super::scan::{Inclusion, scan};
-use super::select::{first, histogram, top_k};
+use super::select::{first, histogram, top_k_for};
 use super::table::{BatchStep, Numbers, Table};
 use crate::algo::sort::SortOutput;
 use crate::data::expr::with_type;
@@ -132,20 +132,34 @@ pub fn scan_table(
 /// The `k` largest numbers of `table`, largest first; or the smallest.
 ///
 /// # Errors
-/// As [`top_k`], and usage for records that are no numbers.
+/// As [`top_k`](super::top_k), and usage for records that are no numbers.
 pub fn top_table(
     job: &Job,
     table: &Table,
     k: usize,
     smallest: bool,
 ) -> Result<(Vec<Scalar>, PassSummary)> {
+    top_table_for(job, table, (k, smallest), 0)
+}
+
+/// The same for a caller who makes `more_bytes` of each number, for which memory is left too.
+///
+/// # Errors
+/// As [`top_table`].
+pub fn top_table_for(
+    job: &Job,
+    table: &Table,
+    (k, smallest): (usize, bool),
+    more_bytes: u64,
+) -> Result<(Vec<Scalar>, PassSummary)> {
+    let more_bytes = more_bytes + size_of::<Scalar>() as u64;
     let (table, kind) = table.numbers()?;
     with_type!(kind, T => {
         let compare = |a: &T, b: &T| match smallest {
             true => T::compare(b, a),
             false => T::compare(a, b),
         };
-        let (best, summary) = top_k(job, &Numbers::<T>::of(&table), k, compare)?;
+        let (best, summary) = top_k_for(job, &Numbers::<T>::of(&table), k, compare, more_bytes)?;
         Ok((best.into_iter().map(T::scalar).collect(), summary))
     })
 }

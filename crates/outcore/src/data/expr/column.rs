@@ -584,6 +584,13 @@ fn cast(to: &mut [u64], a: &[u64], from: ColumnType, into: ColumnType, n: usize)
     }
 }
 
+/// What literals are to each other, of which one at least is a float, or which are divided.
+pub(super) fn folded_float(operator: Binary, a: f64, b: f64) -> f64 {
+    let mut to = [0.0];
+    arithmetic(operator, &mut to, &[a], &[b]);
+    to[0]
+}
+
 fn arithmetic<T: Value>(operator: Binary, to: &mut [T], a: &[T], b: &[T]) {
     match operator {
         Binary::Add => map2(to, a, b, T::plus),

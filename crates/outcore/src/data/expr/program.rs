@@ -5,9 +5,9 @@
 //! [`super::types`]. Equal loads are shared. A program over vectors computes their elements side by
 //! side: each column has `width` values a row.
 
-use super::column::{BATCH_ROWS, Column, FUNCTIONS, Function, Rows, Space, Step};
+use super::column::{BATCH_ROWS, Column, FUNCTIONS, Function, Rows, Space, Step, folded_float};
 use super::types::{
-    Constant, Operand, check_fits, common, divisor, folded, is_comparison, mixed, wrong,
+    Constant, Operand, check_fits, common, divisor, floats, folded, is_comparison, mixed, wrong,
 };
 use super::{Binary, COMPILE, ColumnType, Expr, INDEX, Schema, Unary};
 use crate::data::record::NumberType;
@@ -336,6 +336,9 @@ impl Compiler<'_> {
                 return Ok(Operand::Constant(Constant::Int(value)));
             }
         }
+        if let (Operand::Constant(Constant::Float(value)), Unary::Negate) = (operand, operator) {
+            return Ok(Operand::Constant(Constant::Float(-value)));
+        }
         let (a, kind) = self.settle(operand)?;
         match (operator, kind) {
             (Unary::Negate, ColumnType::Bool) => Err(wrong("`-` of a truth value")),
@@ -363,6 +366,10 @@ impl Compiler<'_> {
             && let Some(value) = folded(operator, a, b)
         {
             return Ok(Operand::Constant(Constant::Int(value)));
+        }
+        if let Some((a, b)) = floats(operator, a, b) {
+            let value = folded_float(operator, a, b);
+            return Ok(Operand::Constant(Constant::Float(value)));
         }
         let is_bool = |operand| {
             matches!(

@@ -261,3 +261,20 @@ fn the_longest_expressions_are_compiled_on_a_small_stack() {
     let small = std::thread::Builder::new().stack_size(1 << 20);
     small.spawn(work).unwrap().join().unwrap();
 }
+
+#[test]
+fn literals_have_no_type_of_their_own_whatever_they_meet_among_each_other() {
+    let (schema, _) = vectors(1, 1);
+    for (text, wanted) in [
+        ("v * 2.5", NumberType::F32),
+        ("v + (-1.5 * (3 - 2))", NumberType::F32),
+        ("v * (1 / 3)", NumberType::F32),
+        ("v * -(1e10 // 3)", NumberType::F32),
+        ("v - min(1, 2.5) ** 2", NumberType::F32),
+        ("row + (1 / 3)", NumberType::F64),
+        ("1 / 3", NumberType::F64),
+    ] {
+        let program = Program::compile_elementwise(&text.parse().unwrap(), &schema).unwrap();
+        assert_eq!(program.kind(), ColumnType::Number(wanted), "{text}");
+    }
+}

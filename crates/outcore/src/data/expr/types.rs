@@ -64,6 +64,28 @@ pub(super) fn folded(operator: Binary, a: i128, b: i128) -> Option<i128> {
     }
 }
 
+/// Two literals whose result is a float, and has no more of a type than they: none.
+pub(super) fn floats(operator: Binary, a: Operand, b: Operand) -> Option<(f64, f64)> {
+    use Binary::{Add, Divide, FloorDivide, Greatest, Least, Modulo, Multiply, Power, Subtract};
+    let (Operand::Constant(a), Operand::Constant(b)) = (a, b) else {
+        return None;
+    };
+    let float = |constant| match constant {
+        Constant::Int(value) => Some(value as f64),
+        Constant::Float(value) => Some(value),
+        Constant::Bool(_) => None,
+    };
+    let is_float = |constant| matches!(constant, Constant::Float(_));
+    let makes_float = match operator {
+        Divide => true,
+        Add | Subtract | Multiply | FloorDivide | Modulo | Power | Least | Greatest => {
+            is_float(a) || is_float(b)
+        }
+        _ => false,
+    };
+    Some((float(a)?, float(b)?)).filter(|_| makes_float)
+}
+
 /// The constant that integers of `kind` are divided by, unless it is zero.
 pub(super) fn divisor(operator: Binary, kind: NumberType, b: Operand) -> Result<Option<Divisor>> {
     match (operator, b) {

@@ -1,0 +1,97 @@
+//! What a result is made of, and what a file of it may be called.
+//!
+//! Contract: pure. A name that promises other contents than the file would get is refused; to GNU sort a
+//! name promises nothing ([`Holds::Bytes`]).
+
+use std::path::Path;
+
+use outcore::{Error, Result};
+
+use super::CREATE;
+use crate::text::compress::Compression;
+
+/// What a result is made of, which decides what its files may be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// Binary records: raw, or an array of NumPy.
+    Records,
+    /// Lines of text, which may be compressed.
+    Lines,
+    /// Lines as GNU sort has them, to which the name of a file says nothing.
+    Bytes,
+}
+
+/// Names that end so are of other files than any that is written here.
+const FOREIGN: [&str; 26] = [
+    "npz", "parquet", "pq", "arrow", "arrows", "feather", "ipc", "orc", "avro", "h5", "hdf5", "nc",
+    "mat", "xlsx", "xls", "zip", "tar", "7z", "lz4", "lz", "lzma", "Z", "sqlite", "duckdb", "pkl",
+    "pdf",
+];
+/// Names that end so are of text.
+const TEXT: [&str; 6] = ["csv", "tsv", "txt", "json", "jsonl", "ndjson"];
+
+impl Holds {
+    /// Fails if a file of such contents must not be called `name`.
+    ///
+    /// # Errors
+    /// Usage.
+    pub fn check_name(self, name: &Path) -> Result<()> {
+        let end = name.extension().and_then(|end| end.to_str()).unwrap_or("");
+        let refuse = |cause: String, hint: &str| {
+            Err(Error::usage(CREATE, cause)
+                .path(name)
+                .hint(hint.to_string()))
+        };
+        let is_foreign = FOREIGN.contains(&end);
+        match self {
+            Holds::Records if Compression::of(name).is_some() => refuse(
+                "records are not compressed".to_string(),
+                "name it without the ending; only lines are written compressed",
+            ),
+            Holds::Records if is_foreign || TEXT.contains(&end) => refuse(
+                format!("binary records do not make a .{end} file"),
+                "end its name in .npy for an array of NumPy, or in .bin for raw records",
+            ),
+            Holds::Lines if end == "npy" => refuse(
+                "lines are no array of NumPy".to_string(),
+                "give another name, or say with --type what the records are",
+            ),
+            Holds::Lines if is_foreign => refuse(
+                format!("lines do not make a .{end} file"),
+                "give another name; .gz, .zst, .bz2 and .xz are written compressed",
+            ),
+            Holds::Records | Holds::Lines | Holds::Bytes => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_promise_what_files_hold() {
+        let check = |holds: Holds, name: &str| holds.check_name(Path::new(name)).is_ok();
+        for name in ["x.bin", "x.npy", "x", "x.dat", "a.csv/x"] {
+            assert!(check(Holds::Records, name), "{name}");
+        }
+        for name in [
+            "x.parquet",
+            "x.npz",
+            "x.csv",
+            "x.arrow",
+            "x.jsonl",
+            "x.gz",
+            "x.xz",
+        ] {
+            assert!(!check(Holds::Records, name), "{name}");
+        }
+        for name in ["x.csv", "x.jsonl.zst", "x", "x.txt", "x.bz2", "x.log"] {
+            assert!(check(Holds::Lines, name), "{name}");
+        }
+        for name in ["x.npy", "x.npz", "x.parquet", "x.arrow", "x.lz4"] {
+            assert!(!check(Holds::Lines, name), "{name}");
+            assert!(check(Holds::Bytes, name), "{name}");
+        }
+    }
+}
