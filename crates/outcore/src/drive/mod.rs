@@ -161,7 +161,8 @@ pub trait Device: Send + Sync {
     }
     /// Fills `into` from the beginning of a file, in one blocking call and through the page cache where there
     /// is one: for many small files, each of which would cost more to open than to read. Gives the bytes
-    /// read; fewer than asked for mean the end of the file.
+    /// read; fewer than asked for mean the end of the file. A link in the file's place is not followed where
+    /// there are links.
     fn read_head(&self, path: &Path, into: &mut [u8]) -> Result<usize> {
         let mut queue = self.queue(1)?;
         let file = self.open(path, Access::Read)?;

@@ -320,7 +320,7 @@ impl Device for OsDevice {
     }
 
     fn read_head(&self, path: &Path, into: &mut [u8]) -> Result<usize> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let open = || rustix::fs::open(path, flags, Mode::empty());
         let fd = self.files.open(open).map_err(at("open input", path))?;
         let mut found = 0;
