@@ -320,7 +320,8 @@ impl Device for OsDevice {
     }
 
     fn read_head(&self, path: &Path, into: &mut [u8]) -> Result<usize> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        // What was listed as a file may have been replaced by a link or a pipe since.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let open = || rustix::fs::open(path, flags, Mode::empty());
         let fd = self.files.open(open).map_err(at("open input", path))?;
         let mut found = 0;

@@ -16,6 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use super::manifest::{Contents, Manifest};
 use super::pack::{Attributes, Index};
@@ -417,9 +418,12 @@ pub fn get_file(source: Source, path: &Path, replace: bool, means: Means<'_>) ->
     };
     let restore = || -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let found = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
-        let facts = found.metadata()?;
         // Another file, or a link, can have taken its name by now: that one is left as it is.
+        let found = match rustix::fs::open(path, flags, Mode::empty()) {
+            Err(Errno::LOOP) => return Ok(()),
+            opened => fs::File::from(opened?),
+        };
+        let facts = found.metadata()?;
         match (facts.dev(), facts.ino()) == (written.file_system, written.inode) {
             true => attributes.restore(&found),
             false => Ok(()),
