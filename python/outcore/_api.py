@@ -75,7 +75,7 @@ def sort(
         record: In place of `dtype`, the size of a record in bytes, or that and its keys:
             `(100, "0:10")`.
         key: The fields of a structured dtype to sort by, or places in the record
-            (`OFFSET:LEN[:TYPE][:desc]`), the weightiest first. `name:desc` is largest first.
+            (`OFFSET:LEN[:TYPE][:desc]`), the most significant first. `name:desc` is largest first.
         descending: Largest first.
         stable: Equal keys keep the order of the input.
         unique: Keep one record a key.

@@ -55,7 +55,7 @@ class Lines(Lazy):
         """The lines in order: that of their bytes, or of keys.
 
         Args:
-            key: Keys as GNU sort's `-k` has them, the weightiest first: `"2,2n"`.
+            key: Keys as GNU sort's `-k` has them, the most significant first: `"2,2n"`.
             separator: The byte between fields, as `-t`; without it fields begin where blanks do.
             order: Letters of GNU sort for lines and keys without their own: `"n"`, `"V"`.
             by: For JSON lines, paths of fields: `".user.id"`, or `".price:r"` for the largest first.

@@ -369,7 +369,7 @@ def sort_view(
         dtype: What a record is, as for `sort`.
         record: In place of `dtype`, the size of a record in bytes, or that and its keys.
         key: The fields or places to sort by, as for `sort`; for lines, keys as GNU sort's `-k` has
-            them, the weightiest first: `"2,2n"`.
+            them, the most significant first: `"2,2n"`.
         lines: The files are text; the result is a `LineView`. Compressed and binary files are treated
             as in `open`; `"any"` takes any bytes for lines.
         separator: Of lines, the byte between fields, as `-t`; without it fields begin where blanks do.

@@ -60,7 +60,7 @@ Lines, as GNU sort has them under LC_ALL=C:
   zcat logs.gz | outcore sort -k4,4 -s | less
 
 Called by the name sort (ln -s \"$(command -v outcore)\" ~/bin/sort) it answers as GNU sort does: \
-errors are exit code 2, and inputs are lines.";
+errors are exit code 2, inputs are lines, and names of files say nothing of what they hold (x.gz is plain).";
 
 const GEN_EXAMPLES: &str = "\
 Examples:
@@ -253,7 +253,7 @@ pub(crate) struct TypeArgs {
     pub(crate) record_bytes: Option<usize>,
     /// Where a key lies in the record: OFFSET:LEN[:TYPE][:desc] in bytes, TYPE bytes (the default)
     /// or a number type; for structured .npy the name of a field, NAME[:desc]. Repeat for more, the
-    /// weightiest first
+    /// most significant first
     #[arg(long = "key", value_name = "KEY")]
     pub(crate) keys: Vec<String>,
 }

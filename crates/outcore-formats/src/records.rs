@@ -14,7 +14,8 @@ use outcore::{Error, Result, units};
 
 use crate::inputs::Input;
 
-const CHOOSE: &str = "choose type";
+/// What errors about the type of records say was being done.
+pub const CHOOSE: &str = "choose type";
 const READ_DTYPE: &str = "read dtype";
 /// Types to suggest by the size of a file.
 const SUGGESTED: [&str; 4] = ["u32", "u64", "u128", "gensort"];

@@ -21,7 +21,7 @@ const READ: &str = "read arguments";
 #[command(next_help_heading = "Order of lines")]
 pub(crate) struct OrderArgs {
     /// A key from POS1 to the end of POS2, or of the line: F[.C][OPTS], field and byte from 1, OPTS
-    /// letters of [bdfghiMnRrV]. Repeat for more, the weightiest first
+    /// letters of [bdfghiMnRrV]. Repeat for more, the most significant first
     #[arg(short = 'k', value_name = "POS1[,POS2]", allow_hyphen_values = true)]
     pub(crate) line_keys: Vec<String>,
     /// The byte between fields (\0 for NUL). Without it a field begins with the blanks before it
@@ -298,7 +298,7 @@ pub(crate) struct FormatArgs {
     pub(crate) jsonl: bool,
     /// What to sort by: the name of a column, or its number from 1; for JSON lines a path like
     /// .user.id or .tags[0]. Letters of -k behind a colon, as in price:nr, say how it compares (for
-    /// JSON only r). Repeat for more, the weightiest first
+    /// JSON only r). Repeat for more, the most significant first
     #[arg(long, value_name = "FIELD")]
     pub(crate) by: Vec<String>,
     /// CSV without a first line of names

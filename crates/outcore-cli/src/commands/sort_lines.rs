@@ -64,11 +64,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
         record_io: &args.record_io,
         force: args.force,
         takes_records: false,
-        recognition: match context.reporter.is_gnu() && !args.text.is_given() {
-            // Bytes of any kind are lines to GNU sort, those of compressed files too.
-            true => Recognition::ANYTHING,
-            false => args.lines.recognition(args.order.separator()?),
-        },
+        recognition: recognition_of(context, args)?,
     };
     let mut lines = LineJob::prepare(context, means, &request)?;
     let options = LineSortOptions {
@@ -87,15 +83,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
             let options = csv.options(options);
             (Box::new(csv.order), csv.dress, options)
         }
-        false => {
-            // A name says nothing to GNU sort.
-            let is_plain = request.recognition.takes_packed;
-            let dress = Dress {
-                is_plain,
-                ..Dress::default()
-            };
-            (order, dress, options)
-        }
+        false => (order, dress_of(&request), options),
     };
     let order = order.as_ref();
     if args.is_check() {
@@ -148,6 +136,23 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
     }
     lines.finish(context, Done::of_sort(what, summary));
     Ok(0)
+}
+
+/// What is taken for lines.
+fn recognition_of(context: &Context, args: &SortArgs) -> Result<Recognition> {
+    Ok(match context.reporter.is_gnu() && !args.text.is_given() {
+        // Bytes of any kind are lines to GNU sort, those of compressed files too.
+        true => Recognition::ANYTHING,
+        false => args.lines.recognition(args.order.separator()?),
+    })
+}
+
+/// How lines look that are not CSV: to GNU sort the output's name says nothing.
+fn dress_of(request: &LineRequest<'_>) -> Dress {
+    Dress {
+        is_plain: request.recognition.takes_packed,
+        ..Dress::default()
+    }
 }
 
 /// What records have and lines do not.

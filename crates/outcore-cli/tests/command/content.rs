@@ -461,3 +461,18 @@ fn a_last_record_of_csv_is_ended_as_the_others_are() {
         "k,v\r\na,2\r\nb,1\r\n"
     );
 }
+
+#[test]
+fn a_view_of_text_says_how_to_have_lines() {
+    let place = Place::in_memory();
+    place.write("t", b"b\na\n");
+    place.run(&["sort", "t", "-o", "t.gz"]).ok();
+    for name in ["t", "t.gz"] {
+        let refused = place.run(&["view", "build", name, "-o", "v"]);
+        refused.fails(2, &[name], "--lines");
+        let built = place.run(&["view", "build", "--lines", name, "-o", &format!("v-{name}")]);
+        built.ok();
+    }
+    let refused = place.run_with_input(&["view", "build", "-", "-o", "v"], b"b\na\n");
+    refused.fails(2, &["standard input"], "--lines");
+}

@@ -22,7 +22,7 @@ const CHOOSE: &str = "choose order";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OrderSpec {
-    /// Keys as `sort -k` has them, the weightiest first.
+    /// Keys as `sort -k` has them, the most significant first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<String>,
     /// Letters of GNU sort for lines and for keys without their own.

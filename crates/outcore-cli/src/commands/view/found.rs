@@ -24,6 +24,17 @@ use crate::commands::sort::open_all;
 use crate::lines::{self, text_input};
 use crate::progress::watch;
 
+/// A view is of records unless it is said to be of lines, which those whose type is not known may be.
+fn or_lines(error: Error) -> Error {
+    match (error.operation(), error.next_step()) {
+        (records::CHOOSE, Some(hint)) => {
+            let hint = format!("{hint}; if they are lines, say --lines");
+            error.hint(hint)
+        }
+        _ => error,
+    }
+}
+
 /// What a view is to be made of.
 pub(super) struct Found {
     pub(super) what: ViewType,
@@ -75,9 +86,12 @@ impl Found {
             });
         }
         let request = args.record.to_request();
-        let (looked, spool) = open_all(context, &request, means, sources, &beside)?;
-        let decided = records::decide(&request, &looked)?;
-        Ok(Found::records(decided.format, &looked, spool))
+        let open = || {
+            let (looked, spool) = open_all(context, &request, means, sources, &beside)?;
+            let decided = records::decide(&request, &looked)?;
+            Ok(Found::records(decided.format, &looked, spool))
+        };
+        open().map_err(or_lines)
     }
 
     /// What is to be added to a view of `what`.

@@ -153,7 +153,7 @@ pub struct Key {
 /// The options of `sort` that decide about order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GnuSort {
-    /// `-k`, the weightiest first.
+    /// `-k`, the most significant first.
     pub keys: Vec<Key>,
     /// `-b -d -f -g -h -i -M -n -r -R -V`.
     pub global: Ordering,
