@@ -162,6 +162,22 @@ fn scans_selections_and_buckets_match_naive_ones() {
 }
 
 #[test]
+fn positions_that_exceed_the_memory_are_refused_before_they_are_read() {
+    let (place, _) = place_with_keys();
+    let at = std::fs::File::create(place.path("at")).unwrap();
+    at.set_len(5_000_000 * 8).unwrap();
+    let gather = ["gather", "--at", "at", "in", "-o", "out", "--type", "u64"];
+    place
+        .run(&[&gather[..], &["--memory", "64MiB"]].concat())
+        .fails(
+            6,
+            &["5,000,000 positions and their records take 76.3 MiB", "at"],
+            "--memory",
+        );
+    assert!(!place.path("out").exists());
+}
+
+#[test]
 fn npy_files_keep_their_types_and_names() {
     let place = Place::new();
     let dict = "{'descr': [('id', '<u4'), ('at', '<f4')], 'fortran_order': False, 'shape': (3,), }";

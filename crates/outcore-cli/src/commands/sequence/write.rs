@@ -15,7 +15,7 @@ use outcore::algo::sort::{SortInput, SortOutput};
 use outcore::data::RecordFormat;
 use outcore::job::Job;
 use outcore::volume::output::MANIFEST_SUFFIX;
-use outcore::{Error, Result, units};
+use outcore::{Error, Kind, Result, units};
 use outcore_formats::inputs::{self, Input, Streams};
 use outcore_formats::output::{self, Holds, Target};
 use outcore_formats::records::{self, Decided, TypeRequest};
@@ -149,9 +149,9 @@ pub(super) fn gather_at(context: &Context, args: &GatherArgs) -> Result<u8> {
     let refine = |table: &Table| Ok(table.clone());
     let force = args.input.force;
     let consume = |prepared: &Prepared, job: &Job, output: &SortOutput| {
-        let positions = positions_of(job, &args.positions)?;
-        let files: Vec<SortInput> = prepared.inputs.iter().map(Input::to_sort).collect();
         let item_bytes = prepared.table.format().record_bytes();
+        let positions = positions_of(job, &args.positions, item_bytes)?;
+        let files: Vec<SortInput> = prepared.inputs.iter().map(Input::to_sort).collect();
         let (bytes, done) = gather(job, &files, item_bytes, &positions)?;
         let result = InMemory {
             bytes: &bytes,
@@ -173,13 +173,29 @@ pub(super) fn gather_at(context: &Context, args: &GatherArgs) -> Result<u8> {
     )
 }
 
-fn positions_of(job: &Job, path: &Path) -> Result<Vec<u64>> {
+/// The positions in a file, refused before they are read where they and their records of `item_bytes` exceed
+/// the memory.
+fn positions_of(job: &Job, path: &Path, item_bytes: usize) -> Result<Vec<u64>> {
     let inputs = inputs::open_files(std::slice::from_ref(&path.to_path_buf()))?;
     let request = TypeRequest {
         format: Some(RecordFormat::parse_type("u64")?),
         ..TypeRequest::default()
     };
     records::decide(&request, &inputs)?;
+    let count = inputs.iter().map(|input| input.data_bytes).sum::<u64>() / 8;
+    let needed_bytes = count.saturating_mul(8 + item_bytes as u64);
+    let free_bytes = job.budget.free_bytes();
+    if needed_bytes > free_bytes {
+        let cause = format!(
+            "{} positions and their records take {}, and {} may be used",
+            units::count(count),
+            units::bytes(needed_bytes),
+            units::bytes(free_bytes)
+        );
+        return Err(Error::new(Kind::Memory, "plan gather", cause)
+            .path(path)
+            .hint("allow more with --memory, or gather in several runs"));
+    }
     let files: Vec<SortInput> = inputs.iter().map(Input::to_sort).collect();
     collect(job, &read::<u64>(&files))
 }
