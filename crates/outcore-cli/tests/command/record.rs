@@ -11,20 +11,6 @@ use serde_json::Value;
 
 use crate::support::*;
 
-/// A sort with scratch whose every operation has the same number each time.
-const SMALL_SORT: [&str; 10] = [
-    "sort",
-    "in",
-    "-o",
-    "out",
-    "--type",
-    "u64",
-    "--memory",
-    "4MiB",
-    "--threads",
-    "1",
-];
-
 /// Bytes read and written by the name of the drive.
 fn traffic(trace: &Path) -> BTreeMap<String, (u64, u64)> {
     let mut reader = Reader::open(trace).unwrap();

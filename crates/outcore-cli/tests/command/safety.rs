@@ -16,18 +16,6 @@ use outcore::drive::private_dir::LOCK_TEXT;
 
 use crate::support::*;
 
-const SORT: [&str; 10] = [
-    "sort",
-    "in",
-    "-o",
-    "out",
-    "--type",
-    "u64",
-    "--memory",
-    "4MiB",
-    "--threads",
-    "1",
-];
 const DRIVES: [&str; 4] = ["--drive", "a", "--drive", "b"];
 const SHARDS: [&str; 6] = ["sort", "in", "-o", "s-{drive}.bin", "--type", "u64"];
 
@@ -46,7 +34,7 @@ fn a_directory_of_the_users_own_is_never_removed_whatever_it_is_called() {
         fs::write(dir.join("lock"), lock).unwrap();
         fs::write(dir.join("f"), "work").unwrap();
     }
-    place.run(&SORT).ok();
+    place.run(&SMALL_SORT).ok();
     place.run(&["scratch", "clean", "."]).ok();
     assert_eq!(place.names().len(), 5);
     for name in place.names().iter().filter(|name| name.starts_with('.')) {
@@ -63,7 +51,7 @@ fn an_input_that_a_killed_job_has_freed_parts_of_is_refused_and_the_rest_is_kept
     let place = Place::new();
     let input = random_u64(2_000_000, 219);
     let sorted = sorted_u64(&input);
-    let sort = [&SORT[..], &["--delete-input"]].concat();
+    let sort = [&SMALL_SORT[..], &["--delete-input"]].concat();
     let mut seen = [0; 2];
     for (nth, fault) in (1..500)
         .step_by(29)
@@ -87,7 +75,7 @@ fn an_input_that_a_killed_job_has_freed_parts_of_is_refused_and_the_rest_is_kept
         if is_marked {
             let words = ["--delete-input freed parts of it", "in", ".outcore-"];
             let next = ["restore the file"];
-            place.run(&SORT).fails(4, &words, next[0]);
+            place.run(&SMALL_SORT).fails(4, &words, next[0]);
             let verify = ["verify", "in", "--type", "u64"];
             place.run(&verify).fails(4, &words, next[0]);
             // Nothing sweeps what is kept, and it is said what for.
@@ -100,7 +88,7 @@ fn an_input_that_a_killed_job_has_freed_parts_of_is_refused_and_the_rest_is_kept
             place.write("in", &input);
             fs::remove_file(place.path(".in.outcore-consumed")).unwrap();
         }
-        place.run(&SORT).ok();
+        place.run(&SMALL_SORT).ok();
         assert!(place.read("out") == sorted, "{fault}");
         fs::remove_file(place.path("out")).unwrap();
         assert_eq!(place.names(), ["in"], "{fault}");
@@ -115,7 +103,7 @@ fn a_marker_of_a_file_that_is_gone_does_not_refuse_another() {
     place.write("in", &input);
     // How many operations come before the first block is freed depends on the threads.
     let killed_at = |nth: u64| {
-        let mut command = place.command(&SORT);
+        let mut command = place.command(&SMALL_SORT);
         command
             .arg("--delete-input")
             .env("OUTCORE_FAULT", format!("kill@{nth}"));
@@ -125,7 +113,7 @@ fn a_marker_of_a_file_that_is_gone_does_not_refuse_another() {
     assert!((100..).step_by(40).any(killed_at));
     fs::rename(place.path("in"), place.path("old")).unwrap();
     place.write("in", &input);
-    place.run(&SORT).ok();
+    place.run(&SMALL_SORT).ok();
     assert!(place.read("out") == sorted_u64(&input));
 }
 
@@ -136,15 +124,15 @@ fn a_marker_that_is_a_pipe_or_endless_refuses_the_file_and_is_not_waited_for() {
     let marker = place.path(".in.outcore-consumed");
     let made = Command::new("mkfifo").arg(&marker).status();
     if made.is_ok_and(|status| status.success()) {
-        place.run(&SORT).fails(3, &["regular file"], "");
+        place.run(&SMALL_SORT).fails(3, &["regular file"], "");
         fs::remove_file(&marker).unwrap();
     }
     fs::File::create(&marker).unwrap().set_len(1 << 40).unwrap();
     place
-        .run(&SORT)
+        .run(&SMALL_SORT)
         .fails(4, &["its marker is damaged"], "remove");
     fs::remove_file(&marker).unwrap();
-    place.run(&SORT).ok();
+    place.run(&SMALL_SORT).ok();
 }
 
 #[test]
@@ -292,7 +280,7 @@ fn a_limit_of_file_sizes_is_a_named_error_and_leaves_no_scratch() {
     let place = Place::new();
     place.write("in", &random_u64(2_000_000, 3));
     for (output, io) in [("out", "auto"), ("out", "buffered"), ("-", "auto")] {
-        let mut words = SORT.to_vec();
+        let mut words = SMALL_SORT.to_vec();
         words[3] = output;
         words.extend(["--io", io]);
         let mut command = Command::new("sh");

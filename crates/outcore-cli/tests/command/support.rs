@@ -12,6 +12,20 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+/// A sort with scratch whose every operation has the same number each time.
+pub(crate) const SMALL_SORT: [&str; 10] = [
+    "sort",
+    "in",
+    "-o",
+    "out",
+    "--type",
+    "u64",
+    "--memory",
+    "4MiB",
+    "--threads",
+    "1",
+];
+
 /// A directory for one test.
 pub(crate) struct Place(tempfile::TempDir);
 

@@ -98,7 +98,7 @@ pub fn put_dir(
                     let _ = to_writer.send(Err(error));
                 }
             })?;
-            lend(&to_reader, writer.take_buf()?)?;
+            lend(&to_reader, writer.take_buf()?);
             readers.push((to_reader, filled));
         }
         for chunk in 0..stream.chunks() {
@@ -109,7 +109,7 @@ pub fn put_dir(
             writer.push(buf, len_bytes)?;
             (means.watch.advance)(len_bytes as u64);
             if chunk + READERS < stream.chunks() {
-                lend(to_reader, writer.take_buf()?)?;
+                lend(to_reader, writer.take_buf()?);
             }
         }
         Ok(())
@@ -123,10 +123,9 @@ fn ended() -> Error {
 }
 
 /// Hands a reader the buffer of its next chunk.
-fn lend(to_reader: &Sender<Buf>, buf: Buf) -> Result<()> {
+fn lend(to_reader: &Sender<Buf>, buf: Buf) {
     // It has ended only with an error, which the next receive brings.
     let _ = to_reader.send(buf);
-    Ok(())
 }
 
 /// All that a dataset will hold: files, one after the other, and the index.
