@@ -10,8 +10,10 @@ use super::tree::Tree;
 use super::{Finding, Severity};
 
 /// Each package, by its folder, and the packages of ours that it may use.
-const PACKAGES: [(&str, &[&str]); 12] = [
-    ("crates/outcore", &[]),
+const PACKAGES: [(&str, &[&str]); 14] = [
+    ("crates/outcore-io", &[]),
+    ("crates/outcore-store", &["outcore-io"]),
+    ("crates/outcore", &["outcore-io", "outcore-store"]),
     ("crates/outcore-chart", &["outcore"]),
     ("crates/outcore-formats", &["outcore"]),
     ("crates/outcore-traces", &["outcore"]),

@@ -11,9 +11,9 @@ use super::{Finding, Severity};
 
 /// Files and folders (ending in `/`) that may hold unsafe code, and what for.
 const PLACES: [(&str, &str); 13] = [
-    ("crates/outcore/src/memory.rs", "aligned buffers"),
-    ("crates/outcore/src/memory/", "aligned buffers"),
-    ("crates/outcore/src/drive/uring.rs", "io_uring's rings"),
+    ("crates/outcore-io/src/memory.rs", "aligned buffers"),
+    ("crates/outcore-io/src/memory/", "aligned buffers"),
+    ("crates/outcore-io/src/drive/uring.rs", "io_uring's rings"),
     (
         "crates/outcore/src/data/record.rs",
         "records as bytes and back",
@@ -35,7 +35,7 @@ const PLACES: [(&str, &str); 13] = [
         "hot loops that measurements demanded",
     ),
     (
-        "crates/outcore/examples/volume_depth1.rs",
+        "crates/outcore-store/examples/volume_depth1.rs",
         "a bare ring to measure against",
     ),
     (
@@ -163,8 +163,8 @@ mod tests {
                     // unsafe in prose\nconst A: &str = \"unsafe\";";
         assert_eq!(found("crates/outcore/src/algo/sort.rs", text), [4, 1]);
         assert_eq!(found("crates/outcore/tests/t.rs", text), [4, 1]);
-        assert_eq!(found("crates/outcore/src/memory.rs", text), [0; 0]);
-        assert_eq!(found("crates/outcore/src/memory_map.rs", text), [4, 1]);
+        assert_eq!(found("crates/outcore-io/src/memory.rs", text), [0; 0]);
+        assert_eq!(found("crates/outcore-io/src/memory_map.rs", text), [4, 1]);
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
         let text = "// SAFETY: of another\nfn f() {\n unsafe { g() };\n let a =\n  unsafe { h() };\n}\n\
                     unsafe impl Send for S {}\n/// Does.\npub unsafe fn k() {}\n";
         assert_eq!(
-            found("crates/outcore/src/drive/uring.rs", text),
+            found("crates/outcore-io/src/drive/uring.rs", text),
             [3, 5, 7, 9]
         );
     }
