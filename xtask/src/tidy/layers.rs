@@ -12,7 +12,7 @@ use super::tokens::PathUse;
 use super::{Finding, Severity};
 
 const ENGINE: &str = "crates/outcore/src/";
-const SIMULATOR: &str = "crates/outcore-sim/src/";
+const SIMULATOR: &str = "lab/outcore-sim/src/";
 const APPLICATIONS: &str = "crates/outcore-apps/";
 
 /// The layers, from the ground up; modules of one entry may name each other.
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn the_simulator_sees_the_engine_up_to_its_drives() {
         let lib = ("crates/outcore/src/lib.rs", "pub use algo::sort;");
-        let path = "crates/outcore-sim/src/lib.rs";
+        let path = "lab/outcore-sim/src/lib.rs";
         let seen = |text| found(&[lib, (path, text)]).len();
         assert_eq!(seen("use outcore::volume::Volume;"), 1);
         assert_eq!(seen("use outcore::sort;"), 1);
