@@ -11,7 +11,7 @@ use super::rust::{Source, Sources};
 use super::tokens::PathUse;
 use super::{Finding, Severity};
 
-const SIMULATOR: &str = "crates/outcore-sim/src/";
+const SIMULATOR: &str = "lab/outcore-sim/src/";
 const APPLICATIONS: &str = "crates/outcore-apps/";
 
 /// The crates whose modules stand in layers, by folder, each from the ground up; modules of one entry
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn the_simulator_sees_the_engine_up_to_its_drives() {
         let lib = ("crates/outcore/src/lib.rs", "pub use algo::sort;");
-        let path = "crates/outcore-sim/src/lib.rs";
+        let path = "lab/outcore-sim/src/lib.rs";
         let seen = |text| found(&[lib, (path, text)]).len();
         assert_eq!(seen("use outcore::volume::Volume;"), 1);
         assert_eq!(seen("use outcore::sort;"), 1);

@@ -47,7 +47,7 @@ const PLACES: [(&str, &str); 13] = [
         "a look at the standard streams before the runtime opens them",
     ),
     (
-        "crates/outcore-sim/src/hot.rs",
+        "lab/outcore-sim/src/hot.rs",
         "hints to the processor's caches",
     ),
     ("python/src/", "where PyO3 asks for it"),
