@@ -100,6 +100,42 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// A package of ours and the packages that it needs.
+#[derive(Debug)]
+pub(super) struct Package {
+    /// Its name.
+    pub name: String,
+    /// Where it says so.
+    pub manifest: String,
+    /// The packages that it depends on in any way.
+    pub needs: Vec<String>,
+}
+
+/// All packages of the tree whose manifests can be read.
+pub(super) fn packages(tree: &Tree) -> Vec<Package> {
+    let mut packages = Vec::new();
+    for file in tree.files().iter().filter(|file| !file.is_fixture()) {
+        if file.path != "Cargo.toml" && !file.path.ends_with("/Cargo.toml") {
+            continue;
+        }
+        let Ok(manifest) = file.text.parse::<Table>() else {
+            continue;
+        };
+        let name = manifest
+            .get("package")
+            .and_then(|package| package.get("name"));
+        if let Some(name) = name.and_then(Value::as_str) {
+            let needs = dependencies(&manifest).into_iter();
+            packages.push(Package {
+                name: name.to_owned(),
+                manifest: file.path.clone(),
+                needs: needs.map(|(_, package)| package).collect(),
+            });
+        }
+    }
+    packages
+}
+
 /// Every dependency as `(name in the manifest, name of the package)`.
 fn dependencies(manifest: &Table) -> Vec<(String, String)> {
     let mut found = Vec::new();

@@ -9,6 +9,7 @@
 //! | check | rule | module |
 //! |---|---|---|
 //! | `layers` | who may import whom, in the engine and between crates | [`layers`], [`crates`] |
+//! | `circles` | no files, and no packages, that need each other | [`circles`] |
 //! | `file-length`, `function-length` | files of 700 lines, at most 900; bodies of 100 | [`lengths`] |
 //! | `units` | a size or a time says its unit, last in its name | [`units`] |
 //! | `unsafe` | `unsafe` only in listed files, each with its SAFETY argument | [`unsafety`] |
@@ -19,6 +20,7 @@
 //! | `paths` | no path of one machine | [`words`] |
 
 mod allow;
+mod circles;
 mod contracts;
 mod crates;
 mod dead;
@@ -104,6 +106,7 @@ pub fn check(tree: &Tree) -> Result<Report, String> {
     let mut findings = sources.unreadable();
     findings.extend(layers::check(&sources, &modules));
     findings.extend(crates::check(tree));
+    findings.extend(circles::check(tree, &sources, &modules));
     findings.extend(lengths::check(tree, &sources));
     findings.extend(units::check(tree, &sources, &modules));
     findings.extend(unsafety::check(&sources));

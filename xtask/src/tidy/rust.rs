@@ -51,6 +51,21 @@ pub(super) struct ModuleFile {
     pub is_test: bool,
 }
 
+/// A name that a `use` brings into scope.
+#[derive(Debug, Clone)]
+pub(super) struct Import {
+    /// The path as written, with `crate`, `self` and `super`; of a glob, the path before `*`.
+    pub path: Vec<String>,
+    /// What it is called here; `None` for a glob.
+    pub name: Option<String>,
+    /// Whether others may import it from here.
+    pub is_public: bool,
+    /// Line of the `use`.
+    pub line: usize,
+    /// Modules of the same file around it.
+    pub inside: Vec<String>,
+}
+
 /// One source.
 #[derive(Debug)]
 pub(super) struct Source {
@@ -66,6 +81,8 @@ pub(super) struct Source {
     pub modules: Vec<ModuleFile>,
     /// Names that `pub use` brings up, with the first name of their path.
     pub exports: Vec<(String, String)>,
+    /// Every name that a `use` brings into scope, wherever it stands.
+    pub imports: Vec<Import>,
     /// The text by lines.
     pub lines: Vec<String>,
     test_lines: Vec<RangeInclusive<usize>>,
@@ -97,6 +114,7 @@ impl Source {
             values: reader.values,
             modules: reader.modules,
             exports: exports(&file),
+            imports: reader.imports,
             lines: text.lines().map(str::to_owned).collect(),
             test_lines: reader.test_lines,
         })
@@ -184,6 +202,7 @@ struct Reader {
     functions: Vec<Function>,
     values: Vec<Value>,
     modules: Vec<ModuleFile>,
+    imports: Vec<Import>,
     test_lines: Vec<RangeInclusive<usize>>,
     inside: Vec<String>,
     test_depth: usize,
@@ -309,6 +328,17 @@ impl<'ast> Visit<'ast> for Reader {
     fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
         self.function(&item.sig, item.default.as_ref());
         visit::visit_trait_item_fn(self, item);
+    }
+
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        let is_public = !matches!(item.vis, syn::Visibility::Inherited);
+        let line = item.span().start().line;
+        let first = self.imports.len();
+        imported(&item.tree, &mut Vec::new(), &mut self.imports);
+        for import in &mut self.imports[first..] {
+            (import.is_public, import.line) = (is_public, line);
+            import.inside.clone_from(&self.inside);
+        }
     }
 
     fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
@@ -477,6 +507,42 @@ fn exported(tree: &syn::UseTree, first: Option<&str>, found: &mut Vec<(String, S
         }
         _ => {}
     }
+}
+
+/// Every name that one `use` brings into scope, by its path as written.
+fn imported(tree: &syn::UseTree, path: &mut Vec<String>, found: &mut Vec<Import>) {
+    let depth = path.len();
+    let mut add = |path: &[String], name: Option<String>| {
+        found.push(Import {
+            path: path.to_vec(),
+            name,
+            is_public: false,
+            line: 0,
+            inside: Vec::new(),
+        });
+    };
+    match tree {
+        syn::UseTree::Path(inner) => {
+            path.push(inner.ident.to_string());
+            imported(&inner.tree, path, found);
+        }
+        syn::UseTree::Group(group) => {
+            for tree in &group.items {
+                imported(tree, path, found);
+            }
+        }
+        syn::UseTree::Name(name) if name.ident == "self" => add(path, path.last().cloned()),
+        syn::UseTree::Name(name) => {
+            path.push(name.ident.to_string());
+            add(path, path.last().cloned());
+        }
+        syn::UseTree::Rename(rename) => {
+            path.push(rename.ident.to_string());
+            add(path, Some(rename.rename.to_string()));
+        }
+        syn::UseTree::Glob(_) => add(path, None),
+    }
+    path.truncate(depth);
 }
 
 #[cfg(test)]
