@@ -10,12 +10,11 @@ use super::tree::Tree;
 use super::{Finding, Severity};
 
 /// Each package, by its folder, and the packages of ours that it may use.
-const PACKAGES: [(&str, &[&str]); 12] = [
+const PACKAGES: [(&str, &[&str]); 11] = [
     ("crates/outcore", &[]),
     ("crates/outcore-chart", &["outcore"]),
     ("crates/outcore-formats", &["outcore"]),
     ("crates/outcore-traces", &["outcore"]),
-    ("crates/outcore-apps", &["outcore"]),
     ("crates/outcore-mount", &["outcore", "outcore-formats"]),
     (
         "crates/outcore-sim",
@@ -32,7 +31,6 @@ const BELOW_BENCH: &[&str] = &[
     "outcore-chart",
     "outcore-formats",
     "outcore-traces",
-    "outcore-apps",
     "outcore-mount",
     "outcore-sim",
 ];
@@ -41,7 +39,6 @@ const BELOW_CLI: &[&str] = &[
     "outcore-chart",
     "outcore-formats",
     "outcore-traces",
-    "outcore-apps",
     "outcore-mount",
     "outcore-sim",
     "outcore-bench",
@@ -49,7 +46,7 @@ const BELOW_CLI: &[&str] = &[
 ];
 const FUZZ: &str = "fuzz";
 const KINDS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
-const WHY: &str = "engine < formats, traces, apps, mount < bench < cli, python; drive::Device < \
+const WHY: &str = "engine < formats, traces, mount < bench < cli, python; drive::Device < \
                    sim: each crate must make sense to a reader of those below it alone";
 
 /// Checks every package manifest.
@@ -211,7 +208,7 @@ mod tests {
         assert_eq!(found("crates/outcore", bad[1]), [4]);
         assert_eq!(
             found(
-                "crates/outcore-apps",
+                "crates/outcore-traces",
                 "[dependencies]\noutcore-formats = '1'"
             ),
             [4]
@@ -225,7 +222,7 @@ mod tests {
     #[test]
     fn dependencies_downwards_pass() {
         let below = "[dependencies]\noutcore.workspace = true\nserde = '1'";
-        for folder in ["crates/outcore-apps", "crates/outcore-sim", "python"] {
+        for folder in ["crates/outcore-mount", "crates/outcore-sim", "python"] {
             assert_eq!(found(folder, below), [0; 0], "{folder}");
         }
         assert_eq!(

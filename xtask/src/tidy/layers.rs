@@ -4,7 +4,7 @@
 //! before it, however it writes the path (`crate::`, `super::`, a name re-exported by `lib.rs`,
 //! inside macros, in unit tests too: a test that needs a higher layer belongs in `tests/`).
 //! `lib.rs` is the facade and may name all. The engine never names the simulator; the simulator
-//! sees the engine up to its drives; applications see nothing private.
+//! sees the engine up to its drives.
 
 use super::dead::Modules;
 use super::rust::{Source, Sources};
@@ -13,7 +13,6 @@ use super::{Finding, Severity};
 
 const ENGINE: &str = "crates/outcore/src/";
 const SIMULATOR: &str = "crates/outcore-sim/src/";
-const APPLICATIONS: &str = "crates/outcore-apps/";
 
 /// The layers, from the ground up; modules of one entry may name each other.
 const LAYERS: [&[&str]; 8] = [
@@ -45,8 +44,6 @@ pub(super) fn check(sources: &Sources, modules: &Modules) -> Vec<Finding> {
             check_engine(source, root, &mut findings);
         } else if source.path.starts_with(SIMULATOR) && !modules.is_test_file(&source.path) {
             check_simulator(source, root, &mut findings);
-        } else if source.path.starts_with(APPLICATIONS) {
-            check_application(source, &mut findings);
         }
     }
     findings
@@ -151,21 +148,6 @@ fn check_simulator(source: &Source, root: Option<&Source>, findings: &mut Vec<Fi
                 path,
                 what,
                 "keep to `outcore::drive` and below",
-            ));
-        }
-    }
-}
-
-fn check_application(source: &Source, findings: &mut Vec<Finding>) {
-    for path in &source.tokens.paths {
-        if path.segments[0] == "outcore" && path.segments.iter().any(|name| name.starts_with("__"))
-        {
-            let what = format!("`{}` is not of the public API", path.segments.join("::"));
-            findings.push(finding(
-                source,
-                path,
-                what,
-                "make the engine's public API sufficient",
             ));
         }
     }
@@ -279,12 +261,5 @@ mod tests {
             seen("#[cfg(test)] mod tests { use outcore::volume::Volume; }"),
             0
         );
-    }
-
-    #[test]
-    fn applications_use_nothing_private() {
-        let path = "crates/outcore-apps/src/lib.rs";
-        assert_eq!(found(&[(path, "use outcore::__private::Queue;")]).len(), 1);
-        assert_eq!(found(&[(path, "use outcore::algo::sort;")]).len(), 0);
     }
 }

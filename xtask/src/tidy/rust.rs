@@ -14,17 +14,6 @@ use super::tokens::TokenFacts;
 use super::tree::Tree;
 use super::{Finding, Severity};
 
-/// A function that has a body.
-#[derive(Debug, Clone)]
-pub(super) struct Function {
-    /// `name` or `Type::name`.
-    pub name: String,
-    /// Line of its name.
-    pub line: usize,
-    /// Lines between the braces.
-    pub body_lines: usize,
-}
-
 /// A named value with a type: field, parameter, constant.
 #[derive(Debug, Clone)]
 pub(super) struct Value {
@@ -73,8 +62,6 @@ pub(super) struct Source {
     pub path: String,
     /// What its tokens say.
     pub tokens: TokenFacts,
-    /// Functions with a body.
-    pub functions: Vec<Function>,
     /// Fields, parameters and constants.
     pub values: Vec<Value>,
     /// Modules in files of their own.
@@ -110,7 +97,6 @@ impl Source {
         Ok(Source {
             path: path.to_owned(),
             tokens: TokenFacts::of(stream),
-            functions: reader.functions,
             values: reader.values,
             modules: reader.modules,
             exports: exports(&file),
@@ -199,7 +185,6 @@ impl Sources {
 /// Reads the syntax tree of one file.
 #[derive(Debug, Default)]
 struct Reader {
-    functions: Vec<Function>,
     values: Vec<Value>,
     modules: Vec<ModuleFile>,
     imports: Vec<Import>,
@@ -213,24 +198,15 @@ struct Reader {
 }
 
 impl Reader {
-    fn function(&mut self, signature: &syn::Signature, block: Option<&syn::Block>) {
+    fn function(&mut self, signature: &syn::Signature) {
+        if self.is_dictated {
+            return;
+        }
         let own = signature.ident.to_string();
         let name = self
             .owner
             .as_ref()
             .map_or(own.clone(), |owner| format!("{owner}::{own}"));
-        if let Some(block) = block {
-            let braces = block.brace_token.span;
-            let body_lines = braces.close().start().line - braces.open().start().line;
-            self.functions.push(Function {
-                name: name.clone(),
-                line: signature.ident.span().start().line,
-                body_lines: body_lines.saturating_sub(1),
-            });
-        }
-        if self.is_dictated {
-            return;
-        }
         for input in &signature.inputs {
             if let syn::FnArg::Typed(input) = input
                 && let syn::Pat::Ident(parameter) = &*input.pat
@@ -298,7 +274,7 @@ impl<'ast> Visit<'ast> for Reader {
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
         let (owner, is_dictated) = (self.owner.take(), self.is_dictated);
         self.is_dictated = false;
-        self.function(&item.sig, Some(&item.block));
+        self.function(&item.sig);
         visit::visit_item_fn(self, item);
         (self.owner, self.is_dictated) = (owner, is_dictated);
     }
@@ -315,7 +291,7 @@ impl<'ast> Visit<'ast> for Reader {
             self.test_lines
                 .push(item.span().start().line..=item.span().end().line);
         }
-        self.function(&item.sig, Some(&item.block));
+        self.function(&item.sig);
         visit::visit_impl_item_fn(self, item);
     }
 
@@ -326,7 +302,7 @@ impl<'ast> Visit<'ast> for Reader {
     }
 
     fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
-        self.function(&item.sig, item.default.as_ref());
+        self.function(&item.sig);
         visit::visit_trait_item_fn(self, item);
     }
 
@@ -551,17 +527,6 @@ mod tests {
 
     fn source(text: &str) -> Source {
         Source::of("crates/outcore/src/drive/queue.rs", text).unwrap()
-    }
-
-    #[test]
-    fn a_body_is_counted_between_its_braces() {
-        let source =
-            source("struct S;\nimpl S {\n  fn f(\n    &self,\n  ) {\n    1;\n    2;\n  }\n}\n");
-        let function = &source.functions[0];
-        assert_eq!(
-            (function.name.as_str(), function.line, function.body_lines),
-            ("S::f", 3, 2)
-        );
     }
 
     #[test]
