@@ -4,7 +4,7 @@
 //! before it, however it writes the path (`crate::`, `super::`, a name re-exported by `lib.rs`,
 //! inside macros, in unit tests too: a test that needs a higher layer belongs in `tests/`).
 //! `lib.rs` is the facade and may name all. No such crate names the simulator; the simulator sees of
-//! the engine what it re-exports of the drives; applications see nothing private.
+//! the engine what it re-exports of the drives.
 
 use super::dead::Modules;
 use super::rust::{Source, Sources};
@@ -12,7 +12,6 @@ use super::tokens::PathUse;
 use super::{Finding, Severity};
 
 const SIMULATOR: &str = "lab/outcore-sim/src/";
-const APPLICATIONS: &str = "crates/outcore-apps/";
 
 /// The crates whose modules stand in layers, by folder, each from the ground up; modules of one entry
 /// may name each other.
@@ -86,8 +85,6 @@ pub(super) fn check(sources: &Sources, modules: &Modules) -> Vec<Finding> {
             if let Some(engine) = room_of(sources, ENGINE) {
                 check_simulator(source, engine, &mut findings);
             }
-        } else if source.path.starts_with(APPLICATIONS) {
-            check_application(source, &mut findings);
         }
     }
     findings
@@ -187,21 +184,6 @@ fn check_simulator(source: &Source, engine: Room<'_>, findings: &mut Vec<Finding
         if named.is_some_and(|named| engine.layer_of(&named).is_some()) {
             let what = format!("the simulator imports `outcore::{}`", path.segments[1]);
             findings.push(finding(source, path, what, "keep to what outcore-io has"));
-        }
-    }
-}
-
-fn check_application(source: &Source, findings: &mut Vec<Finding>) {
-    for path in &source.tokens.paths {
-        if path.segments[0] == "outcore" && path.segments.iter().any(|name| name.starts_with("__"))
-        {
-            let what = format!("`{}` is not of the public API", path.segments.join("::"));
-            findings.push(finding(
-                source,
-                path,
-                what,
-                "make the engine's public API sufficient",
-            ));
         }
     }
 }
@@ -322,12 +304,5 @@ mod tests {
             seen("#[cfg(test)] mod tests { use outcore::volume::Volume; }"),
             0
         );
-    }
-
-    #[test]
-    fn applications_use_nothing_private() {
-        let path = "crates/outcore-apps/src/lib.rs";
-        assert_eq!(found(&[(path, "use outcore::__private::Queue;")]).len(), 1);
-        assert_eq!(found(&[(path, "use outcore::algo::sort;")]).len(), 0);
     }
 }

@@ -77,6 +77,15 @@ impl Environment {
         };
         Some((base.join("outcore").join("config.toml"), false))
     }
+
+    /// The directory for what can be found out again, if there is one.
+    pub fn cache_dir(&self) -> Option<PathBuf> {
+        let base = match self.get("XDG_CACHE_HOME").map(PathBuf::from) {
+            Some(base) if base.is_absolute() => base,
+            _ => PathBuf::from(self.get("HOME")?).join(".cache"),
+        };
+        Some(base.join("outcore"))
+    }
 }
 
 impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment {

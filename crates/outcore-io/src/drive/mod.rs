@@ -30,6 +30,7 @@ pub mod probe;
 mod psync;
 pub mod queue;
 pub mod ram;
+pub mod rates;
 pub mod record;
 mod uring;
 
