@@ -9,9 +9,9 @@ use super::{Finding, Severity};
 
 /// Files and folders (ending in `/`) that may hold unsafe code, and what for.
 const PLACES: [(&str, &str); 13] = [
-    ("crates/outcore/src/memory.rs", "aligned buffers"),
-    ("crates/outcore/src/memory/", "aligned buffers"),
-    ("crates/outcore/src/drive/uring.rs", "io_uring's rings"),
+    ("crates/outcore-io/src/memory.rs", "aligned buffers"),
+    ("crates/outcore-io/src/memory/", "aligned buffers"),
+    ("crates/outcore-io/src/drive/uring.rs", "io_uring's rings"),
     (
         "crates/outcore/src/data/record.rs",
         "records as bytes and back",
@@ -33,7 +33,7 @@ const PLACES: [(&str, &str); 13] = [
         "hot loops that measurements demanded",
     ),
     (
-        "crates/outcore/examples/volume_depth1.rs",
+        "crates/outcore-store/examples/volume_depth1.rs",
         "a bare ring to measure against",
     ),
     (
@@ -45,7 +45,7 @@ const PLACES: [(&str, &str); 13] = [
         "a look at the standard streams before the runtime opens them",
     ),
     (
-        "crates/outcore-sim/src/hot.rs",
+        "lab/outcore-sim/src/hot.rs",
         "hints to the processor's caches",
     ),
     ("python/src/", "where PyO3 asks for it"),
@@ -108,7 +108,7 @@ mod tests {
                     // unsafe in prose\nconst A: &str = \"unsafe\";";
         assert_eq!(found("crates/outcore/src/algo/sort.rs", text), [4, 1]);
         assert_eq!(found("crates/outcore/tests/t.rs", text), [4, 1]);
-        assert_eq!(found("crates/outcore/src/memory.rs", text), [0; 0]);
-        assert_eq!(found("crates/outcore/src/memory_map.rs", text), [4, 1]);
+        assert_eq!(found("crates/outcore-io/src/memory.rs", text), [0; 0]);
+        assert_eq!(found("crates/outcore-io/src/memory_map.rs", text), [4, 1]);
     }
 }
