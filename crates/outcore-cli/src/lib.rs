@@ -23,6 +23,7 @@
 
 mod cli;
 mod commands;
+mod context;
 mod datasets;
 mod floor;
 mod lines;
@@ -44,7 +45,7 @@ use outcore_formats::inputs::is_stdout;
 
 use cli::gnu::Read;
 use cli::{Cli, ColorWhen, Command, Common};
-use commands::Context;
+use context::Context;
 use report::Reporter;
 use signals::Interrupt;
 
@@ -54,9 +55,6 @@ const SORT_VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\nTakes the options of GNU sort, and gives its output under LC_ALL=C.\n"
 );
-
-/// Exit code if the reader of a pipe went away, as for a process that SIGPIPE ended.
-pub(crate) const CLOSED_PIPE: u8 = 141;
 
 /// The definition of all flags, for man pages and completions.
 pub fn definition() -> clap::Command {
@@ -231,7 +229,11 @@ fn dispatch(cli: &Cli, interrupt: Interrupt, is_gnu: bool) -> u8 {
         Command::Man { dir, force } => commands::docs::man(&context, dir.as_deref(), *force),
     };
     let reporter = &context.reporter;
-    let result = result.and_then(|code| reporter.recorder().close(reporter).map(|()| code));
+    let result = result.and_then(|code| {
+        let recorded = reporter.recorder().close()?;
+        recorded.iter().for_each(|text| reporter.human(text));
+        Ok(code)
+    });
     finish(reporter, result)
 }
 

@@ -17,7 +17,6 @@ use outcore_formats::record::{RecordRequest, Recording};
 use serde_json::{Value, json};
 
 use crate::cli::RecordArgs;
-use crate::report::Reporter;
 
 /// Says in the trace who made it.
 const PROGRAM: &str = concat!("outcore ", env!("CARGO_PKG_VERSION"));
@@ -94,22 +93,21 @@ impl Recorder {
         }
     }
 
-    /// Says where the trace is, if there is one.
+    /// What to say of the trace, if there is one.
     ///
     /// # Errors
     /// Why there is none.
-    pub(crate) fn close(&self, reporter: &Reporter) -> Result<()> {
+    pub(crate) fn close(&self) -> Result<Option<String>> {
         match std::mem::take(&mut *self.lock()) {
-            State::Nothing | State::Running(_) => Ok(()),
+            State::Nothing | State::Running(_) => Ok(None),
             State::Failed(error) => Err(error),
             State::Finished(trace) => {
                 let path = trace["path"].as_str().unwrap_or_default();
                 let requests = trace["requests"].as_u64().unwrap_or_default();
-                reporter.human(&format!(
-                    "  I/O recorded in {path}: {} requests",
-                    units::count(requests)
-                ));
-                Ok(())
+                let requests = units::count(requests);
+                Ok(Some(format!(
+                    "  I/O recorded in {path}: {requests} requests"
+                )))
             }
         }
     }

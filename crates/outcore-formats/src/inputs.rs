@@ -15,8 +15,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::content::{Content, HEAD_BYTES, Recognition};
-use crate::records;
+use crate::content::{Content, HEAD_BYTES, Recognition, fitting_types};
 use outcore::algo::sort::SortInput;
 use outcore::data::NpyHeader;
 use outcore::job::Control;
@@ -350,7 +349,7 @@ pub fn look_at_lines(source: Source, recognition: Recognition) -> Result<Input> 
     let (input, ..) = look_at_bytes(source)?;
     let name = &input.source.name;
     let checked = recognition.check_lines(name, input.content, true);
-    let fitting = records::fitting(input.data_bytes);
+    let fitting = fitting_types(input.data_bytes);
     match checked {
         Err(error) if input.content.is_plain() && !fitting.is_empty() => Err(error.hint(format!(
             "say what its records are: its size would suit --type {}; with --lines its bytes are lines as \

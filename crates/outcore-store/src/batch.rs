@@ -27,8 +27,9 @@ use rustix::io::Errno;
 
 use crate::mapping;
 use crate::serving::{Piece, Returned, Route, Ticket};
+use crate::shared::Shared;
 use crate::slab::Slab;
-use crate::striped::{BackPressure, Shared};
+use crate::stripe::BackPressure;
 use outcore_io::drive::queue::{Class, Latencies, Span};
 use outcore_io::drive::{FileId, Op};
 use outcore_io::error::Result;
@@ -179,7 +180,7 @@ pub struct Submitter {
 
 impl Submitter {
     pub(super) fn new(shared: Arc<Shared>) -> Result<Self> {
-        let lane = |drive: &crate::striped::StripedDrive| Lane {
+        let lane = |drive: &crate::stripe::StripedDrive| Lane {
             file: drive.file,
             pending: 0,
             is_full: false,

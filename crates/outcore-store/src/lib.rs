@@ -15,5 +15,7 @@ pub mod dataset;
 pub mod load;
 pub mod mapping;
 mod serving;
+mod shared;
 mod slab;
+mod stripe;
 pub mod striped;

@@ -15,18 +15,16 @@ use std::sync::Arc;
 use crate::batch::Submitter;
 use crate::mapping::{StripeMap, StripeMember};
 use crate::serving::ServerThreads;
-use outcore_io::drive::queue::{Policy, TAGS_DEFAULT, TagPool};
+use crate::shared::Shared;
+use outcore_io::drive::queue::{TAGS_DEFAULT, TagPool};
 use outcore_io::drive::{Access, Device, FileId, PrivateDir, QueueLimits};
 use outcore_io::error::{Error, Result};
 use outcore_io::port::{TransferFault, explain_transfer};
 use outcore_io::threads;
 
-pub use crate::serving::Servers;
-
-/// Stripes where nobody says otherwise.
-pub const STRIPE_BYTES_DEFAULT: u64 = 64 << 10;
-/// Slots of a drive that background writes leave to others.
-pub const RESERVED_SLOTS: usize = 4;
+pub use crate::stripe::{
+    BackPressure, RESERVED_SLOTS, STRIPE_BYTES_DEFAULT, Servers, StripeOptions, StripedDrive,
+};
 
 /// In the place of the file of a drive that is not there: no device has so many.
 const ABSENT: FileId = FileId(u32::MAX);
@@ -66,106 +64,6 @@ impl Member {
             file_bytes: None,
             tags: None,
             controller: None,
-        }
-    }
-}
-
-/// When a submitter is told to wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BackPressure {
-    /// Requests of one drive at which it takes no more.
-    pub high: usize,
-    /// Requests at which it goes on.
-    pub low: usize,
-}
-
-/// How a volume is laid out and served.
-#[derive(Debug, Clone)]
-pub struct StripeOptions {
-    /// A power of two from 4 KiB to 4 MiB.
-    pub stripe_bytes: u64,
-    /// The drive that holds the first stripe, modulo their number.
-    pub start_drive: usize,
-    /// Longest merged transfer; what the drive takes, if not given or more.
-    pub merge_bytes_max: Option<usize>,
-    /// Whether neighbours are merged and runs sorted at all (to measure what it brings).
-    pub is_merging: bool,
-    /// For each drive.
-    pub drive_pressure: BackPressure,
-    /// For the volume, in requests of one submitter before splitting; 16 and 32 a drive if not given.
-    /// Up to the low mark a submitter serves by itself, whatever [`StripeOptions::servers`] says.
-    pub volume_pressure: Option<BackPressure>,
-    /// Whether threads of the volume serve above the low mark.
-    pub servers: Servers,
-}
-
-impl Default for StripeOptions {
-    fn default() -> Self {
-        StripeOptions {
-            stripe_bytes: STRIPE_BYTES_DEFAULT,
-            start_drive: 0,
-            merge_bytes_max: None,
-            is_merging: true,
-            drive_pressure: BackPressure { high: 64, low: 32 },
-            volume_pressure: None,
-            servers: Servers::Auto,
-        }
-    }
-}
-
-/// An open drive of a volume.
-#[derive(Debug, Clone)]
-pub struct StripedDrive {
-    /// For messages and reports.
-    pub name: String,
-    /// Its file or device.
-    pub path: PathBuf,
-    /// The same, open.
-    pub file: FileId,
-    /// Bytes that the volume may use.
-    pub capacity_bytes: u64,
-    /// Share of the stripes.
-    pub weight: f64,
-    /// What its queue in the kernel takes.
-    pub limits: QueueLimits,
-    /// Longest transfer: longer pieces are cut, neighbours are merged up to it.
-    pub transfer_bytes_max: usize,
-    /// Its slots.
-    pub tags: Arc<TagPool>,
-    /// Those of its controller.
-    pub controller_tags: Option<Arc<TagPool>>,
-}
-
-impl StripedDrive {
-    pub(super) fn policy(&self, is_merging: bool) -> Policy {
-        if !is_merging {
-            return Policy::AS_IT_COMES;
-        }
-        Policy {
-            merge_bytes_max: self.transfer_bytes_max,
-            segments_max: self.limits.segments_max,
-            reserved_slots: RESERVED_SLOTS.min(self.tags.limit() / 2),
-            sorts: true,
-        }
-    }
-}
-
-/// What submitters share.
-pub(super) struct Shared {
-    pub(super) device: Arc<dyn Device>,
-    pub(super) map: StripeMap,
-    pub(super) drives: Vec<StripedDrive>,
-    pub(super) options: StripeOptions,
-    pub(super) servers: ServerThreads,
-    /// Where the files lie, if they go with the volume.
-    _dirs: Vec<PrivateDir>,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.servers.stop();
-        for drive in &self.drives {
-            self.device.close(drive.file);
         }
     }
 }

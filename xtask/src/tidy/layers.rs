@@ -32,7 +32,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
         "crates/outcore-store/",
         &[
             &["mapping", "slab"],
-            &["striped", "serving", "batch"],
+            &["stripe", "shared", "serving", "batch", "striped"],
             &["dataset", "load"],
         ],
     ),
@@ -81,10 +81,11 @@ pub(super) fn check(sources: &Sources, modules: &Modules) -> Vec<Finding> {
         });
         if let Some(room) = folder.and_then(|folder| room_of(sources, folder)) {
             check_room(source, room, &mut findings);
-        } else if source.path.starts_with(SIMULATOR) && !modules.is_test_file(&source.path) {
-            if let Some(engine) = room_of(sources, ENGINE) {
-                check_simulator(source, engine, &mut findings);
-            }
+        } else if source.path.starts_with(SIMULATOR)
+            && !modules.is_test_file(&source.path)
+            && let Some(engine) = room_of(sources, ENGINE)
+        {
+            check_simulator(source, engine, &mut findings);
         }
     }
     findings

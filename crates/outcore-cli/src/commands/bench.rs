@@ -14,7 +14,7 @@ use outcore_bench::args::{BenchCommand, ReportArgs};
 use outcore_bench::report::{Report, Saver};
 use serde_json::json;
 
-use super::Context;
+use crate::context::Context;
 use crate::measure::{Summary, moved_bytes};
 
 /// Runs the subcommand.

@@ -14,12 +14,13 @@ use outcore_formats::means::Means;
 use outcore_formats::output::{self, Consent, Holds, Target};
 use serde_json::json;
 
-use super::Context;
 use crate::cli::GenArgs;
+use crate::context::Context;
 use crate::measure::{Summary, drives_json, rate_text};
+use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
 use crate::recorder::Kept;
-use crate::{CLOSED_PIPE, means, pipe};
+use crate::{means, pipe};
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {

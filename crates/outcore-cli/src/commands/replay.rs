@@ -9,8 +9,8 @@ use outcore::Result;
 use outcore_bench::args::ReplayArgs;
 use serde_json::json;
 
-use super::Context;
 use super::bench::report;
+use crate::context::Context;
 use crate::measure::Summary;
 
 /// Runs the subcommand.

@@ -15,11 +15,12 @@ use outcore_formats::records;
 use outcore_formats::text::output::{Dress, Pending};
 use serde_json::{Value, json};
 
-use super::Context;
 use crate::cli::commands::ShuffleArgs;
 use crate::cli::lines::Rows;
+use crate::context::Context;
 use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_beside, note_csv};
-use crate::{CLOSED_PIPE, means, pipe};
+use crate::pipe::CLOSED_PIPE;
+use crate::{means, pipe};
 
 /// What is shuffled, from where to where.
 struct Prepared {

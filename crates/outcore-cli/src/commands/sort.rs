@@ -5,7 +5,7 @@
 //! the sort. Up to the sort nothing but a copy of streams is made, and on any failure nothing is
 //! left behind. `--delete-input` removes the inputs only after the output is in place.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use outcore::algo::plan::SortPlan;
@@ -16,19 +16,21 @@ use outcore::{Error, Result, units};
 use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_formats::inputs::{self, Input, Source, Streams};
 use outcore_formats::job::settle_sort;
-use outcore_formats::means::{Means, default_scratch_dir, free_bytes};
+use outcore_formats::means::Means;
 use outcore_formats::output::{self, Consent, Holds, Target};
 use outcore_formats::records::{self, Decided, TypeRequest};
-use outcore_formats::spool::Spool;
+use outcore_formats::spool::{self, Spool};
 use serde_json::{Value, json};
 
 use super::consumed::{self, Consumed};
-use super::{Context, sort_lines, verify};
+use super::{sort_lines, verify};
 use crate::cli::SortArgs;
+use crate::context::Context;
 use crate::measure::{Summary, drives_json, rate_text};
+use crate::pipe::CLOSED_PIPE;
 use crate::progress::{Weight, watch};
 use crate::recorder::Kept;
-use crate::{CLOSED_PIPE, means, pipe};
+use crate::{means, pipe};
 
 /// The phases of a sort and their shares of the time.
 const WEIGHTS: [Weight; 2] = [("distribute", 1.0), ("sort", 1.0)];
@@ -207,7 +209,7 @@ fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared>
         delete_input: args.delete_input,
     };
     let (mut job, plan) = settle_sort(&means, &inputs, Some(&target), &decided.format, options)?;
-    note_scratch(context, &means, &target, &job);
+    context.note_scratch(&means, &target, &job);
     let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
     job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);
     Ok(Prepared {
@@ -249,7 +251,7 @@ pub(crate) fn open_all(
     }
     let job = means.job(Vec::new());
     let limit_bytes = means.scratch_limit_bytes();
-    let mut spool = Spool::make(&job, &spool_dir(means, target)?, limit_bytes)?;
+    let mut spool = Spool::make(&job, &spool::dir_for(means, target)?, limit_bytes)?;
     let (interrupt, control) = (&context.interrupt, &job.control);
     let mut inputs = Vec::with_capacity(sources.len());
     for (source, input) in sources.iter().zip(looked) {
@@ -265,32 +267,6 @@ pub(crate) fn open_all(
         inputs.push(input);
     }
     Ok((inputs, Some(spool)))
-}
-
-/// The drive with the most room, or the place for scratch where none is named.
-pub(crate) fn spool_dir(means: &Means, target: &Target) -> Result<PathBuf> {
-    let mut roomiest: Option<(u64, &Path)> = None;
-    for drive in means.specs() {
-        let free_bytes = free_bytes(&drive.dir)?;
-        if roomiest.is_none_or(|(most_bytes, _)| free_bytes > most_bytes) {
-            roomiest = Some((free_bytes, &drive.dir));
-        }
-    }
-    match roomiest {
-        Some((_, dir)) => Ok(dir.to_path_buf()),
-        None => default_scratch_dir(&target.dir()),
-    }
-}
-
-/// Says where scratch goes if that is neither a drive that was named nor beside the output.
-pub(crate) fn note_scratch(context: &Context, means: &Means, target: &Target, job: &Job) {
-    if let ([], [drive]) = (means.specs(), job.options.drives.as_slice()) {
-        context.reporter.note(&format!(
-            "scratch goes to {}, since {} is in memory; name another place with --drive",
-            drive.dir.display(),
-            target.dir().display()
-        ));
-    }
 }
 
 fn run_sort(context: &Context, prepared: &Prepared) -> Result<SortSummary> {

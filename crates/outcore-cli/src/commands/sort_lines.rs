@@ -28,11 +28,11 @@ use outcore_formats::text::output::Dress;
 use outcore_formats::volumes::fresh_seed;
 use serde_json::json;
 
-use super::Context;
 use crate::cli::SortArgs;
 use crate::cli::lines::{CheckHow, OnError};
+use crate::context::Context;
 use crate::lines::{Done, LineJob, LineRequest, Overwrite};
-use crate::{CLOSED_PIPE, pipe};
+use crate::pipe::{self, CLOSED_PIPE};
 
 /// Bytes of a line that a message shows.
 const SHOWN_BYTES: usize = 4096;

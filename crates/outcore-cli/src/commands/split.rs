@@ -16,8 +16,8 @@ use outcore_formats::split::{Cut, PLACEHOLDER, SplitRequest, split};
 use outcore_formats::text::reader::{Frame, RecordReader};
 use serde_json::json;
 
-use super::Context;
 use crate::cli::commands::SplitArgs;
+use crate::context::Context;
 use crate::lines::{LineJob, LineRequest, Overwrite, find, format_beside, frame_of, note_csv};
 use crate::means;
 use crate::measure::Summary;

@@ -17,14 +17,16 @@ use outcore_formats::text::json::JsonFields;
 use outcore_formats::text::output::Dress;
 use serde_json::json;
 
-use super::sequence::args::InputArgs;
 use super::sequence::group::{self, GroupRequest};
-use super::{Context, sort};
+use super::sort;
 use crate::cli::SortArgs;
 use crate::cli::commands::UniqueArgs;
 use crate::cli::lines::{OnError, Rows};
+use crate::cli::sequence::InputArgs;
+use crate::context::Context;
 use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_of, note_csv};
-use crate::{CLOSED_PIPE, means, pipe};
+use crate::pipe::CLOSED_PIPE;
+use crate::{means, pipe};
 
 /// Standard input and output.
 const STDIO: &str = "-";

@@ -25,8 +25,8 @@ use outcore_formats::means::Means;
 use outcore_formats::records::{self, TypeRequest};
 use serde_json::json;
 
-use super::Context;
 use crate::cli::{DriveArgs, SortArgs, VerifyArgs};
+use crate::context::Context;
 use crate::means;
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::watch;

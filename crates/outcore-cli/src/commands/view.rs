@@ -28,16 +28,17 @@ use outcore_formats::view::{self, NewDir, key_of, range};
 use outcore_mount::{ServeOptions, serve};
 use serde_json::{Value, json};
 
-use super::Context;
 use crate::cli::view::{
     ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewCommand, ViewMaterializeArgs, ViewMountArgs,
     ViewVerifyArgs,
 };
 use crate::cli::{DriveArgs, MeansArgs, RecordArgs, TraceArgs};
+use crate::context::Context;
 use crate::measure::{Summary, drives_json, rate_text};
+use crate::pipe::CLOSED_PIPE;
 use crate::progress::{Weight, watch};
 use crate::recorder::Kept;
-use crate::{CLOSED_PIPE, means, pipe};
+use crate::{means, pipe};
 
 mod found;
 

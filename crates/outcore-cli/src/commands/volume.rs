@@ -4,11 +4,10 @@
 //! reads everything and names what is not what was written or belongs to nothing (exit code 4 if there is any); see
 //! [`outcore::volume::dataset`].
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use clap::Subcommand;
 use outcore::config::DriveSet;
 use outcore::drive::Device;
 use outcore::job::Control;
@@ -18,7 +17,8 @@ use outcore::{Error, Kind, Result, units};
 use outcore_formats::volumes;
 use serde_json::json;
 
-use super::Context;
+use crate::cli::volume::VolumeCommand;
+use crate::context::Context;
 use crate::means;
 use crate::measure::Summary;
 use crate::progress::watch;
@@ -34,35 +34,6 @@ fn drives_file(context: &Context) -> Result<&Path> {
 /// Opens it on `device`.
 pub(crate) fn open(context: &Context, device: &Arc<dyn Device>) -> Result<DatasetVolume> {
     volumes::open(device, drives_file(context)?)
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum VolumeCommand {
-    /// Make an empty volume over the directories of a drives file
-    ///
-    /// A folder `outcore-volume` is made in each directory. For example:
-    /// outcore drives probe /mnt/nvme0 /mnt/nvme1 -o drives.toml;
-    /// outcore volume create --volume drives.toml
-    Create {
-        /// Bytes of a stripe: a power of two from 4KiB to 4MiB
-        #[arg(long = "stripe", value_name = "SIZE", default_value = "1MiB", value_parser = units::parse_bytes)]
-        stripe_bytes: u64,
-    },
-    /// Show the drives of a volume, their room and what is on them, and which are missing
-    Status,
-    /// Read every dataset, or those named, and name what is not what was written
-    ///
-    /// Exits with 4 if something is damaged: drive, file and offset are on standard output. So are the
-    /// files that belong to no dataset, if no datasets are named. Labels and copies of manifests that are
-    /// damaged or lost are written anew from those on other drives.
-    Scrub {
-        /// Datasets; all if none is named
-        #[arg(value_name = "@NAME")]
-        names: Vec<PathBuf>,
-        /// Remove the files that belong to no dataset
-        #[arg(long, conflicts_with = "names")]
-        remove_strays: bool,
-    },
 }
 
 /// Runs the subcommand.

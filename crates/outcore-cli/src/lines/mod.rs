@@ -20,7 +20,7 @@ use outcore_formats::inputs::{self, Source, Streams, key_of};
 use outcore_formats::means::{Means, default_scratch_dir};
 use outcore_formats::output::{self as targets, Consent, Holds, Sink, Target};
 use outcore_formats::records::{self, TypeRequest};
-use outcore_formats::spool::Spool;
+use outcore_formats::spool::{self, Spool};
 use outcore_formats::text::csv_files::{CsvSort, SortedCsv, bytes_of, separator_of};
 use outcore_formats::text::output::{self as text_output, Dress, Pending, not_one_file};
 use outcore_formats::text::reader::Frame;
@@ -28,8 +28,7 @@ use serde_json::{Value, json};
 
 use crate::cli::RecordArgs;
 use crate::cli::lines::Rows;
-use crate::commands::Context;
-use crate::commands::sort::{note_scratch, spool_dir};
+use crate::context::Context;
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::pipe;
 use crate::progress::watch;
@@ -148,7 +147,7 @@ impl LineJob {
         let (files, spool) = to_files(context, &means, &sources, &target, request.lines())?;
         let data_bytes = bytes_of(&files)?;
         let mut job = means.job(scratch_drives(&means, &target, data_bytes)?);
-        note_scratch(context, &means, &target, &job);
+        context.note_scratch(&means, &target, &job);
         let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
         job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);
         Ok(LineJob {
@@ -193,7 +192,7 @@ impl LineJob {
     pub(crate) fn settle_csv(&mut self, context: &Context, csv: &CsvSort) -> Result<SortedCsv> {
         let (mut files, mut spool) = (self.files.clone(), self.spool.take());
         let make = || {
-            let dir = spool_dir(&self.means, &self.target)?;
+            let dir = spool::dir_for(&self.means, &self.target)?;
             Spool::make(&self.job, &dir, self.job.options.scratch_limit_bytes)
         };
         let settled = self.watch(context, || {
@@ -562,7 +561,7 @@ pub(crate) fn to_files(
     let job = means.job(Vec::new());
     let mut spool = Spool::make(
         &job,
-        &spool_dir(means, target)?,
+        &spool::dir_for(means, target)?,
         means.scratch_limit_bytes(),
     )?;
     let mut files = Vec::with_capacity(sources.len());

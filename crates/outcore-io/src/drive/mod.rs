@@ -27,6 +27,7 @@ pub mod os;
 mod places;
 pub mod private_dir;
 pub mod probe;
+mod progress;
 mod psync;
 pub mod queue;
 pub mod ram;

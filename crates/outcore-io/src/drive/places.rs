@@ -11,15 +11,31 @@
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::private_dir::is_private_name;
+const PREFIX: &str = ".outcore-";
+const DIGITS: usize = 12;
 
 type Result<T> = std::result::Result<T, Errno>;
+
+/// The name of the private directory with that number.
+pub(super) fn name_of(number: u64) -> String {
+    format!("{PREFIX}{:0DIGITS$x}", number >> 16)
+}
+
+/// Whether a private directory may have that name.
+pub(super) fn is_private_name(name: &OsStr) -> bool {
+    let digits = name.as_bytes().strip_prefix(PREFIX.as_bytes());
+    digits.is_some_and(|digits| {
+        let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        digits.len() == DIGITS && digits.iter().all(is_digit)
+    })
+}
 
 /// A private directory and the one above it, held open.
 #[derive(Debug)]

@@ -43,15 +43,14 @@ use rustix::fs::{
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::places::{At, Held, Places, open_dir, parent_of, rename_new};
+pub(super) use super::places::name_of;
+use super::places::{At, Held, Places, is_private_name, open_dir, parent_of, rename_new};
 use crate::checksum::bytes_checksum;
 use crate::error::{Error, Kind, Result};
 use commit::{Opened, Settled};
 pub(crate) use commit::{seal, unseal};
 use contents::is_known;
 
-const PREFIX: &str = ".outcore-";
-const DIGITS: usize = 12;
 const LOCK: &str = "lock";
 /// What a lock file of ours holds.
 pub const LOCK_TEXT: &str = "private directory of outcore, version 1\n";
@@ -97,20 +96,6 @@ pub enum State {
     Kept(PathBuf),
     /// It is not as ours are, for this reason, and is left alone.
     Unknown(String),
-}
-
-/// The name of the private directory with that number.
-pub(super) fn name_of(number: u64) -> String {
-    format!("{PREFIX}{:0DIGITS$x}", number >> 16)
-}
-
-/// Whether a private directory may have that name.
-pub(super) fn is_private_name(name: &OsStr) -> bool {
-    let digits = name.as_bytes().strip_prefix(PREFIX.as_bytes());
-    digits.is_some_and(|digits| {
-        let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        digits.len() == DIGITS && digits.iter().all(is_digit)
-    })
 }
 
 /// Whether a file at `path` goes with the private directory that it lies in, if it lies in one.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::io::{Errno, pread, preadv, pwrite, pwritev};
 
 use super::open_files::{FileTable, OpenFile};
-use super::os::Progress;
+use super::progress::Progress;
 use super::{Completion, IoBuf, Op, Queue, Request, Waker};
 use crate::error::{Error, Result};
 use crate::threads::spawn;

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::os::Progress;
 use super::private_dir::{Names, name_of};
+use super::progress::Progress;
 use super::{
     Access, BLOCK_BYTES, Completion, Device, FileFacts, FileId, Op, PrivateDir, Queue, Request,
 };

@@ -54,7 +54,7 @@ use rustix::event::{EventfdFlags, PollFlags, eventfd};
 use rustix::io::Errno;
 
 use super::open_files::{self, FileTable, OpenFile, Unavailable};
-use super::os::Progress;
+use super::progress::Progress;
 use super::psync::transfer;
 use super::{Completion, IoBuf, Op, Queue, Request, Waker};
 use crate::error::{Error, Result};

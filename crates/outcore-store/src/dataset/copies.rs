@@ -14,9 +14,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use super::label::place_of;
 use super::manifest::Manifest;
-use super::{DATA, DATASETS, DatasetVolume, check_name};
+use super::{DATA, DATASETS, DatasetVolume, check_name, place_of};
 use outcore_io::drive::{PrivateDir, private_dir};
 use outcore_io::error::{Error, Kind, Result};
 

@@ -14,7 +14,8 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DATA, DATASETS, DatasetVolume, FOLDER, VolumeDrive, copies, refuse_what_is_no_directory,
+    DATA, DATASETS, DatasetVolume, FOLDER, VolumeDrive, copies, place_of,
+    refuse_what_is_no_directory,
 };
 use crate::mapping::{STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, StripeMap, StripeMember};
 use outcore_io::drive::{Device, PrivateDir};
@@ -47,11 +48,6 @@ impl Label {
     fn place(&self) -> String {
         place_of(&self.volume, &self.drive)
     }
-}
-
-/// What the metadata of one drive of a volume belongs to.
-pub(super) fn place_of(volume: &str, drive: &str) -> String {
-    format!("volume {volume}, drive {drive}")
 }
 
 fn path_of(drive: &VolumeDrive) -> PathBuf {

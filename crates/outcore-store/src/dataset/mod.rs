@@ -20,6 +20,7 @@ pub mod device;
 pub mod directory;
 mod label;
 pub mod manifest;
+mod open;
 pub mod pack;
 mod queue;
 pub mod reader;
@@ -394,4 +395,9 @@ fn open_shares(volume: &DatasetVolume, manifest: &Manifest) -> Result<StripedVol
         &members,
         stripe_options(manifest),
     )
+}
+
+/// What the metadata of one drive of a volume belongs to.
+fn place_of(volume: &str, drive: &str) -> String {
+    format!("volume {volume}, drive {drive}")
 }

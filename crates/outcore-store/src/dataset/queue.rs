@@ -14,8 +14,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::GRANULE_BYTES_MAX;
-use super::device::{Open, State, Table};
 use super::manifest::Manifest;
+use super::open::{Open, State, Table};
 use crate::slab::Slab;
 use crate::striped::StripedVolume;
 use outcore_io::drive::{Completion, FileId, IoBuf, Op, Queue, Request};

@@ -24,10 +24,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilot::{CoreTicks, Instruments, Pilot};
-use servers::Link;
+use servers::{Link, Served};
 use service::Service;
 
-use crate::striped::Shared;
+use crate::shared::Shared;
+use crate::stripe::Servers;
 use outcore_io::error::Result;
 use outcore_io::memory::Pool;
 
@@ -37,18 +38,6 @@ pub(super) use service::{Piece, Returned, Ticket};
 /// Server threads that `Auto` starts at most: a hand-over takes a submitter about an eighth of the time
 /// that serving takes.
 const AUTO_SERVERS_MAX: usize = 8;
-
-/// When drives are served by threads of the volume rather than by those that submit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Servers {
-    /// Never: each submitter serves what it submits.
-    Never,
-    /// Above the low mark, while the submitting thread is the bound, cores idle and it brings something.
-    #[default]
-    Auto,
-    /// Above the low mark, by so many threads, one a drive at most (for tests and measurements).
-    Always(usize),
-}
 
 /// See the head of this file.
 pub(super) struct Route {
@@ -198,7 +187,12 @@ impl Route {
             Servers::Auto => self.pilot.idle_cores().min(AUTO_SERVERS_MAX),
             Servers::Always(count) => count,
         };
-        match self.shared.servers.start(&self.shared, count) {
+        let served = Served {
+            device: &self.shared.device,
+            drives: &self.shared.drives,
+            is_merging: self.shared.options.is_merging,
+        };
+        match self.shared.servers.start(served, count) {
             Ok(running) => self.link = Some(Link::new(running)),
             // It goes on without: what threads would bring is speed.
             Err(_) => {

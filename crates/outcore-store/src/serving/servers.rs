@@ -25,7 +25,7 @@ use std::time::Duration;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::service::{Piece, Returned, Service};
-use crate::striped::{Shared, StripedDrive};
+use crate::stripe::StripedDrive;
 use outcore_io::drive::{Device, Waker};
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::port::WAIT_MAX;
@@ -210,6 +210,14 @@ pub(super) struct Running {
     clients: Arc<Clients>,
 }
 
+/// What server threads serve.
+#[derive(Clone, Copy)]
+pub(super) struct Served<'a> {
+    pub(super) device: &'a Arc<dyn Device>,
+    pub(super) drives: &'a [StripedDrive],
+    pub(super) is_merging: bool,
+}
+
 /// The server threads of a volume.
 #[derive(Default)]
 pub(crate) struct ServerThreads(Mutex<Option<Arc<Running>>>);
@@ -225,8 +233,8 @@ impl ServerThreads {
     ///
     /// # Errors
     /// No thread or no queue for one can be made; then none runs.
-    pub(super) fn start(&self, shared: &Shared, count: usize) -> Result<Arc<Running>> {
-        let drives = &shared.drives;
+    pub(super) fn start(&self, served: Served<'_>, count: usize) -> Result<Arc<Running>> {
+        let drives = served.drives;
         let mut running = lock(&self.0);
         if let Some(running) = &*running {
             return Ok(Arc::clone(running));
@@ -242,9 +250,9 @@ impl ServerThreads {
             let own = |drive: usize| started.server_of[drive] == number;
             let own: Vec<usize> = (0..drives.len()).filter(|drive| own(*drive)).collect();
             let plan = Plan {
-                device: Arc::clone(&shared.device),
-                drives: drives.clone(),
-                is_merging: shared.options.is_merging,
+                device: Arc::clone(served.device),
+                drives: drives.to_vec(),
+                is_merging: served.is_merging,
                 depth: own.iter().map(|drive| drives[*drive].tags.limit()).sum(),
                 node: nodes[own[0]].filter(|node| own.iter().all(|d| nodes[*d] == Some(*node))),
             };

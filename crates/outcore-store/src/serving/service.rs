@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::slab::Slab;
-use crate::striped::StripedDrive;
+use crate::stripe::StripedDrive;
 use outcore_io::drive::queue::{DriveQueue, Span};
 use outcore_io::drive::{Completion, Device, IoBuf, Op, Queue, Request, Waker};
 use outcore_io::error::Result;

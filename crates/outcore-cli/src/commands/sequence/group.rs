@@ -21,13 +21,14 @@ use outcore_formats::output::{self, Consent, Holds, Sink, Target};
 use outcore_formats::records::{self, Decided};
 use serde_json::{Value, json};
 
-use super::args::{CountByArgs, InputArgs};
 use super::input::{self, Prepared};
 use super::{begin, finish, plan_json, scalar_json};
-use crate::commands::Context;
+use crate::cli::sequence::{CountByArgs, InputArgs};
+use crate::context::Context;
 use crate::measure::{Summary, rate_text};
+use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
-use crate::{CLOSED_PIPE, means, pipe};
+use crate::{means, pipe};
 
 /// Bytes of a count.
 const COUNT_BYTES: usize = 8;

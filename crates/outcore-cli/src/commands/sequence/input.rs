@@ -17,8 +17,8 @@ use outcore_formats::output::Target;
 use outcore_formats::records::{self, Decided};
 use outcore_formats::spool::Spool;
 
-use super::args::InputArgs;
-use crate::commands::Context;
+use crate::cli::sequence::InputArgs;
+use crate::context::Context;
 use crate::progress::watch;
 use crate::recorder::Kept;
 

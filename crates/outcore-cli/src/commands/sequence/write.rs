@@ -21,13 +21,14 @@ use outcore_formats::output::{self, Holds, Target};
 use outcore_formats::records::{self, Decided, TypeRequest};
 use serde_json::json;
 
-use super::args::{GatherArgs, InputArgs, OutputArgs, PartitionArgs, ScanArgs, ScanOpArg};
 use super::input::{self, Prepared};
 use super::{begin, explain, finish, show};
-use crate::commands::Context;
+use crate::cli::sequence::{GatherArgs, InputArgs, OutputArgs, PartitionArgs, ScanArgs, ScanOpArg};
+use crate::context::Context;
 use crate::measure::rate_text;
+use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
-use crate::{CLOSED_PIPE, means, pipe};
+use crate::{means, pipe};
 
 /// What stands for the number of a file in the name of a partition's output.
 const PART: &str = "{part}";

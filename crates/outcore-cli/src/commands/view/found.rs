@@ -19,8 +19,8 @@ use outcore_formats::text::csv_files::{bytes_of, settle_further, settle_view};
 use outcore_formats::text::order::OrderSpec;
 
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs};
-use crate::commands::Context;
 use crate::commands::sort::open_all;
+use crate::context::Context;
 use crate::lines::{self, text_input};
 use crate::progress::watch;
 

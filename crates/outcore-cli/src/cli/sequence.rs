@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, ValueHint};
 use outcore::units;
 use outcore_formats::inputs::is_stdout;
 
-use crate::cli::{DriveArgs, MeansArgs, RecordArgs, TypeArgs, parse_count};
+use super::{DriveArgs, MeansArgs, RecordArgs, TypeArgs, parse_count};
 
 const MAP_EXAMPLES: &str = "\
 Examples:
