@@ -84,6 +84,11 @@ impl<'a> Span<'a> {
         }
     }
 
+    /// Whether its values are names.
+    pub(crate) fn has_names(&self) -> bool {
+        !self.axis.names.is_empty()
+    }
+
     /// A value as it stands beside its tick.
     pub(crate) fn show(&self, value: f64) -> String {
         match self.axis.names.get(value.round().max(0.0) as usize) {

@@ -1,9 +1,10 @@
-//! A [`Chart`] as SVG: title, legend, grid, axes, and lines or bars.
+//! A [`Chart`] as SVG: title, legend, grid, axes, and lines, bars or dots.
 //!
-//! Contract: pure text of fixed size 760 x 420 that scales with its page. Colours are CSS variables
-//! set by [`STYLE`], so that a page can follow the reader's choice of light or dark; each mark has
-//! a `<title>` that browsers show when it is pointed at. Text widths are estimates (there is no
-//! font here), on the wide side.
+//! Contract: pure text of 760 x 420 pixels, wider for many bars or dots, that scales with its page. Colours
+//! are CSS variables set by [`STYLE`], so that a page can follow the reader's choice of light or dark; readers
+//! who see red and green alike can tell them apart (Okabe and Ito, "Color Universal Design", 2008, and two
+//! more). Each mark has a `<title>` that browsers show when it is pointed at. Text widths are estimates
+//! (there is no font here), on the wide side.
 
 use std::fmt::Write;
 
@@ -12,7 +13,10 @@ use outcore::error::{Error, Result};
 use crate::axis::{Span, is_shown};
 use crate::{Chart, Series, Shape};
 
+/// Least width.
 const WIDTH: f64 = 760.0;
+/// Width up to which a chart grows to make room for the values above its bars or dots.
+const WIDTH_WITH_VALUES: f64 = 880.0;
 const HEIGHT: f64 = 420.0;
 /// Room for a tick such as `300 MB/s` beside the axis title.
 const LEFT: f64 = 92.0;
@@ -25,36 +29,45 @@ const LEGEND_Y: f64 = 48.0;
 const LEGEND_LINE: f64 = 18.0;
 /// Estimated width of a letter of 12 px.
 const LETTER: f64 = 6.8;
+/// The same for the values above bars and dots, of 11 px.
+const VALUE_LETTER: f64 = 6.2;
+/// Least and greatest width of the column that a bar or dot has to itself.
+const COLUMN_MIN: f64 = 14.0;
+const COLUMN_MAX: f64 = 64.0;
+const DOT_RADIUS: f64 = 5.0;
 /// Colours that follow each other; more series begin anew.
 const COLORS: usize = 8;
 
 /// The colours on light ground.
 const LIGHT: [&str; COLORS] = [
-    "#0969da", "#d4570a", "#1a7f37", "#8250df", "#c0262f", "#0b8f9c", "#9a6700", "#bf3989",
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6f4fc0", "#59636e",
 ];
 
 /// Colours and letters of all charts, for light and dark ground. A page that sets the variables
 /// `--oc-*` further up on `:root[data-theme]` decides itself. What knows no variables (converters to PDF
 /// and PNG, most of them) takes the colours before them.
 pub const STYLE: &str = "\
-.oc-chart{--oc-ink:#1f2328;--oc-dim:#59636e;--oc-grid:#d9dee3;--oc-c0:#0969da;--oc-c1:#d4570a;\
---oc-c2:#1a7f37;--oc-c3:#8250df;--oc-c4:#c0262f;--oc-c5:#0b8f9c;--oc-c6:#9a6700;--oc-c7:#bf3989;\
+.oc-chart{--oc-ink:#1f2328;--oc-dim:#59636e;--oc-grid:#d9dee3;--oc-c0:#0072b2;--oc-c1:#d55e00;\
+--oc-c2:#009e73;--oc-c3:#cc79a7;--oc-c4:#56b4e9;--oc-c5:#e69f00;--oc-c6:#6f4fc0;--oc-c7:#59636e;\
 font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;font-size:12px;\
 font-variant-numeric:tabular-nums}\
 @media(prefers-color-scheme:dark){.oc-chart{--oc-ink:#e6edf3;--oc-dim:#9aa4af;--oc-grid:#32383f;\
---oc-c0:#58a6ff;--oc-c1:#f58f4b;--oc-c2:#4ac26b;--oc-c3:#b894ff;--oc-c4:#ff7b72;--oc-c5:#3fc3d1;\
---oc-c6:#d9a520;--oc-c7:#f284bf}}\
+--oc-c0:#3d9be9;--oc-c1:#f07f35;--oc-c2:#2fc49a;--oc-c3:#e39ac4;--oc-c4:#a9dcff;--oc-c5:#f2b632;\
+--oc-c6:#b39ddb;--oc-c7:#9aa4af}}\
 .oc-chart text{fill:#59636e;fill:var(--oc-dim)}\
 .oc-chart .t{fill:#1f2328;fill:var(--oc-ink);font-size:15px;font-weight:600}\
-.oc-chart .k{fill:#1f2328;fill:var(--oc-ink)}\
+.oc-chart .k{fill:#1f2328;fill:var(--oc-ink)}.oc-chart .v{font-size:11px}\
 .oc-chart .g{stroke:#d9dee3;stroke:var(--oc-grid);stroke-width:1}\
 .oc-chart .a{stroke:#59636e;stroke:var(--oc-dim);stroke-width:1}.oc-chart .l{fill:none;stroke-width:2;\
 stroke-linejoin:round;stroke-linecap:round}.oc-chart .r{stroke-dasharray:5 4;stroke-width:1.5}\
 .oc-chart .m:hover{stroke:#1f2328;stroke:var(--oc-ink);stroke-width:2}";
 
+/// A series and those of its points that have a place.
+type Shown<'a> = (&'a Series, Vec<(f64, f64)>);
+
 /// The chart; with `is_alone`, as a file of its own.
 pub(crate) fn svg(chart: &Chart, is_alone: bool) -> Result<String> {
-    let shown: Vec<(&Series, Vec<(f64, f64)>)> = chart
+    let shown: Vec<Shown<'_>> = chart
         .series
         .iter()
         .map(|series| {
@@ -73,28 +86,32 @@ pub(crate) fn svg(chart: &Chart, is_alone: bool) -> Result<String> {
         );
     };
     let mut out = String::with_capacity(16 << 10);
-    let legend = Legend::of(chart);
+    let columns = Columns::of(chart, &x, &y, &shown);
+    let legend = Legend::of(chart, columns.width);
+    let names = names_of(&x, columns.slot);
     let frame = Frame {
         top: LEGEND_Y + LEGEND_LINE * legend.lines as f64 - 4.0,
+        floor: HEIGHT - BOTTOM - if names.are_broken { 12.0 } else { 0.0 },
+        right: columns.width - RIGHT,
         x,
         y,
     };
-    write_head(&mut out, chart, is_alone);
+    write_head(&mut out, chart, columns.width, is_alone);
     out.push_str(&legend.text);
-    frame.write_axes(&mut out, chart);
+    frame.write_axes(&mut out, chart, &names.lines);
     match chart.shape {
         Shape::Lines => frame.write_lines(&mut out, &shown),
-        Shape::Bars => frame.write_bars(&mut out, &shown),
+        Shape::Bars | Shape::Dots => frame.write_columns(&mut out, chart.shape, &columns, &shown),
     }
     out.push_str("</svg>\n");
     Ok(out)
 }
 
-fn write_head(out: &mut String, chart: &Chart, is_alone: bool) {
+fn write_head(out: &mut String, chart: &Chart, width: f64, is_alone: bool) {
     let _ = write!(
         out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"oc-chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-         width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{}\">",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"oc-chart\" viewBox=\"0 0 {width:.0} {HEIGHT}\" \
+         width=\"{width:.0}\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{}\">",
         escape(&chart.title)
     );
     if is_alone {
@@ -112,6 +129,71 @@ fn write_head(out: &mut String, chart: &Chart, is_alone: bool) {
     );
 }
 
+/// Where bars and dots stand: a slot for each name of the x axis, in it a column for each series.
+struct Columns {
+    /// Of the whole chart.
+    width: f64,
+    slot: f64,
+    count: usize,
+    column: f64,
+    /// Whether there is room for the values above them.
+    have_values: bool,
+}
+
+impl Columns {
+    fn of(chart: &Chart, x: &Span<'_>, y: &Span<'_>, shown: &[Shown<'_>]) -> Self {
+        let margins = LEFT + RIGHT;
+        let slots = x.ticks.len().max(1) as f64;
+        let columns = || shown.iter().filter(|(series, _)| !series.is_reference);
+        let count = columns().count().max(1);
+        // A fifth of the slot stays free, less where there are many columns.
+        let share = (count as f64 / (count + 1) as f64).max(0.8);
+        let width_for = |column: f64| margins + slots * count as f64 * column / share;
+        let values = columns().flat_map(|(_, points)| points.iter());
+        let letters = values
+            .map(|(_, value)| y.show(*value).chars().count())
+            .max();
+        let with_values = width_for(4.0 + VALUE_LETTER * letters.unwrap_or(0) as f64);
+        let have_values = with_values <= WIDTH_WITH_VALUES;
+        let width = match chart.shape {
+            Shape::Lines => WIDTH,
+            Shape::Bars | Shape::Dots if have_values => with_values.max(WIDTH),
+            Shape::Bars | Shape::Dots => width_for(COLUMN_MIN).max(WIDTH),
+        };
+        let slot = (width - margins) / slots;
+        Columns {
+            width,
+            slot,
+            count,
+            column: (slot * share / count as f64).min(COLUMN_MAX),
+            have_values,
+        }
+    }
+}
+
+/// What stands below the ticks of the x axis: in two lines if one of the names is wider than its slot.
+struct Names {
+    lines: Vec<(String, String)>,
+    are_broken: bool,
+}
+
+fn names_of(x: &Span<'_>, slot: f64) -> Names {
+    let names: Vec<String> = x.ticks.iter().map(|tick| x.show(*tick)).collect();
+    let is_wide = |name: &String| name.chars().count() as f64 * LETTER > slot - 6.0;
+    let are_broken = x.has_names() && names.iter().any(is_wide);
+    let broken = |name: String| {
+        let spaces = name.char_indices().filter(|(_, letter)| *letter == ' ');
+        match spaces.min_by_key(|(at, _)| at.abs_diff(name.len() / 2)) {
+            Some((at, _)) if are_broken => (name[..at].to_owned(), name[at + 1..].to_owned()),
+            _ => (name, String::new()),
+        }
+    };
+    Names {
+        lines: names.into_iter().map(broken).collect(),
+        are_broken,
+    }
+}
+
 /// Names and colours of the series, in as many lines as they need.
 struct Legend {
     text: String,
@@ -119,7 +201,7 @@ struct Legend {
 }
 
 impl Legend {
-    fn of(chart: &Chart) -> Self {
+    fn of(chart: &Chart, width: f64) -> Self {
         let mut legend = Legend {
             text: String::new(),
             lines: 0,
@@ -131,7 +213,7 @@ impl Legend {
         let (mut left, mut base) = (LEFT, LEGEND_Y);
         for (at, series) in chart.series.iter().enumerate() {
             let wide = 40.0 + LETTER * series.name.chars().count() as f64;
-            if left > LEFT && left + wide > WIDTH - RIGHT {
+            if left > LEFT && left + wide > width - RIGHT {
                 (left, base) = (LEFT, base + LEGEND_LINE);
                 legend.lines += 1;
             }
@@ -141,6 +223,12 @@ impl Legend {
                     paint("fill", at),
                     left + 8.0,
                     base - 10.0
+                ),
+                (Shape::Dots, false) => format!(
+                    "<circle style=\"{}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"{DOT_RADIUS}\"/>",
+                    paint("fill", at),
+                    left + 14.0,
+                    base - 4.0
                 ),
                 _ => format!(
                     "<path class=\"{}\" style=\"{}\" d=\"M{left:.1} {:.1}h20\"/>",
@@ -174,22 +262,22 @@ fn paint(property: &str, at: usize) -> String {
 /// The place of the values on the page.
 struct Frame<'a> {
     top: f64,
+    floor: f64,
+    right: f64,
     x: Span<'a>,
     y: Span<'a>,
 }
 
 impl Frame<'_> {
     fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        let floor = HEIGHT - BOTTOM;
         (
-            LEFT + self.x.place(x) * (WIDTH - LEFT - RIGHT),
-            floor - self.y.place(y) * (floor - self.top),
+            LEFT + self.x.place(x) * (self.right - LEFT),
+            self.floor - self.y.place(y) * (self.floor - self.top),
         )
     }
 
-    fn write_axes(&self, out: &mut String, chart: &Chart) {
-        let floor = HEIGHT - BOTTOM;
-        let right = WIDTH - RIGHT;
+    fn write_axes(&self, out: &mut String, chart: &Chart, names: &[(String, String)]) {
+        let (floor, right) = (self.floor, self.right);
         let lowest = self.y.ticks.first().copied().unwrap_or(0.0);
         let leftmost = self.x.ticks.first().copied().unwrap_or(0.0);
         for tick in &self.y.ticks {
@@ -203,15 +291,20 @@ impl Frame<'_> {
                 escape(&self.y.show(*tick))
             );
         }
-        for tick in &self.x.ticks {
+        for (tick, (name, rest)) in self.x.ticks.iter().zip(names) {
             let (x, _) = self.at((*tick, lowest));
-            let _ = writeln!(
+            let _ = write!(
                 out,
                 "<path class=\"a\" d=\"M{x:.1} {floor}v5\"/><text x=\"{x:.1}\" y=\"{}\" \
-                 text-anchor=\"middle\">{}</text>",
+                 text-anchor=\"middle\">{}",
                 floor + 19.0,
-                escape(&self.x.show(*tick))
+                escape(name)
             );
+            if !rest.is_empty() {
+                let rest = escape(rest);
+                let _ = write!(out, "<tspan x=\"{x:.1}\" dy=\"14\">{rest}</tspan>");
+            }
+            out.push_str("</text>\n");
         }
         let _ = writeln!(
             out,
@@ -232,7 +325,7 @@ impl Frame<'_> {
         escape(&text)
     }
 
-    fn write_lines(&self, out: &mut String, shown: &[(&Series, Vec<(f64, f64)>)]) {
+    fn write_lines(&self, out: &mut String, shown: &[Shown<'_>]) {
         for (at, (series, points)) in shown.iter().enumerate() {
             let mut path = String::new();
             for (number, point) in points.iter().enumerate() {
@@ -260,13 +353,16 @@ impl Frame<'_> {
         }
     }
 
-    fn write_bars(&self, out: &mut String, shown: &[(&Series, Vec<(f64, f64)>)]) {
-        let floor = HEIGHT - BOTTOM;
-        let slot = (WIDTH - LEFT - RIGHT) / self.x.ticks.len().max(1) as f64;
-        let bars: Vec<_> = shown.iter().filter(|(s, _)| !s.is_reference).collect();
-        let wide = (slot * 0.8 / bars.len().max(1) as f64).min(64.0);
-        let shift = wide * bars.len() as f64 / 2.0;
-        let mut column = 0.0;
+    /// Bars, or dots, in groups; references as lines across their slot.
+    fn write_columns(
+        &self,
+        out: &mut String,
+        shape: Shape,
+        columns: &Columns,
+        shown: &[Shown<'_>],
+    ) {
+        let shift = columns.column * columns.count as f64 / 2.0;
+        let mut number = 0.0;
         for (at, (series, points)) in shown.iter().enumerate() {
             let (stroke, fill) = (paint("stroke", at), paint("fill", at));
             for point in points {
@@ -275,31 +371,44 @@ impl Frame<'_> {
                     let _ = writeln!(
                         out,
                         "<path class=\"l r\" style=\"{stroke}\" d=\"M{:.1} {y:.1}h{:.1}\"/>",
-                        middle - slot * 0.45,
-                        slot * 0.9
+                        middle - columns.slot * 0.45,
+                        columns.slot * 0.9
                     );
                     continue;
                 }
-                let left = middle - shift + column * wide;
-                let _ = writeln!(
-                    out,
-                    "<rect class=\"m\" style=\"{fill}\" x=\"{left:.1}\" y=\"{y:.1}\" \
-                     width=\"{:.1}\" height=\"{:.1}\" rx=\"1.5\"><title>{}</title></rect>",
-                    (wide - 2.0).max(1.0),
-                    (floor - y).max(0.0),
-                    self.say(series, *point)
-                );
-                if wide >= 44.0 {
+                let left = middle - shift + number * columns.column;
+                let center = left + columns.column / 2.0 - 1.0;
+                let said = self.say(series, *point);
+                let above = match shape {
+                    Shape::Dots => {
+                        let _ = writeln!(
+                            out,
+                            "<circle class=\"m\" style=\"{fill}\" cx=\"{center:.1}\" cy=\"{y:.1}\" \
+                             r=\"{DOT_RADIUS}\"><title>{said}</title></circle>"
+                        );
+                        5.0 + DOT_RADIUS
+                    }
+                    Shape::Bars | Shape::Lines => {
+                        let _ = writeln!(
+                            out,
+                            "<rect class=\"m\" style=\"{fill}\" x=\"{left:.1}\" y=\"{y:.1}\" \
+                             width=\"{:.1}\" height=\"{:.1}\" rx=\"1.5\"><title>{said}</title></rect>",
+                            (columns.column - 2.0).max(1.0),
+                            (self.floor - y).max(0.0)
+                        );
+                        5.0
+                    }
+                };
+                if columns.have_values {
                     let _ = writeln!(
                         out,
-                        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                        left + wide / 2.0 - 1.0,
-                        y - 5.0,
+                        "<text class=\"v\" x=\"{center:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                        y - above,
                         escape(&self.y.show(point.1))
                     );
                 }
             }
-            column += f64::from(u8::from(!series.is_reference));
+            number += f64::from(u8::from(!series.is_reference));
         }
     }
 }
@@ -399,6 +508,58 @@ mod tests {
         assert!(svg.contains(">a<") && svg.contains(">2 GB/s<"), "{svg}");
     }
 
+    /// Dots of `rows` names and `columns` series.
+    fn dots(rows: usize, columns: usize) -> Chart {
+        let names = (0..rows).map(|row| format!("a long name, depth {row}"));
+        let points: Vec<_> = (0..rows)
+            .map(|row| (row as f64, 1e3 * (row + 1) as f64))
+            .collect();
+        Chart {
+            title: "dots".to_owned(),
+            x: Axis::of_names("", names.collect()),
+            y: Axis::new("IOPS", Unit::Iops).on(Scale::Log10),
+            shape: Shape::Dots,
+            series: (0..columns)
+                .map(|at| Series::new(format!("column {at}"), points.clone()))
+                .collect(),
+            ..Chart::default()
+        }
+    }
+
+    #[test]
+    fn dots_have_their_values_above_them_where_there_is_room() {
+        let few = dots(3, 2).svg_inline().unwrap();
+        assert_eq!(few.matches("<circle class=\"m\"").count(), 6);
+        assert_eq!(few.matches("class=\"v\"").count(), 6);
+        assert_eq!(few.matches("<tspan").count(), 0);
+        assert!(few.contains("width=\"760\"") && !few.contains("<rect"));
+    }
+
+    #[test]
+    fn a_chart_of_many_columns_grows_and_long_names_take_two_lines() {
+        let many = dots(9, 6).svg_inline().unwrap();
+        assert_eq!(many.matches("<circle class=\"m\"").count(), 54);
+        assert_eq!(many.matches("class=\"v\"").count(), 0);
+        assert_eq!(many.matches("<tspan").count(), 9);
+        assert!(many.contains(">a long name,<tspan"), "{many}");
+        let head = many.split("width=\"").nth(1).unwrap();
+        let width: f64 = head.split('"').next().unwrap().parse().unwrap();
+        assert!(width > WIDTH);
+        // Two dots side by side do not touch.
+        let places = many
+            .split("cx=\"")
+            .skip(7)
+            .map(|text| text.split('"').next().unwrap());
+        let mut places: Vec<f64> = places.map(|text| text.parse().unwrap()).collect();
+        places.sort_by(f64::total_cmp);
+        assert_eq!(places.len(), 54);
+        assert!(
+            places
+                .windows(2)
+                .all(|two| two[1] - two[0] > 2.0 * DOT_RADIUS)
+        );
+    }
+
     #[test]
     fn what_knows_no_variables_finds_every_colour() {
         let svg = chart().svg().unwrap();
@@ -415,12 +576,12 @@ mod tests {
     #[test]
     fn long_legends_take_more_lines() {
         let mut chart = chart();
-        assert_eq!(Legend::of(&chart).lines, 1);
+        assert_eq!(Legend::of(&chart, WIDTH).lines, 1);
         chart.series[0].name =
             "a name that is long enough for half of a line of the legend".to_owned();
         chart.series[1].name = chart.series[0].name.clone();
-        assert_eq!(Legend::of(&chart).lines, 2);
+        assert_eq!(Legend::of(&chart, WIDTH).lines, 2);
         chart.series.truncate(1);
-        assert_eq!(Legend::of(&chart).lines, 0);
+        assert_eq!(Legend::of(&chart, WIDTH).lines, 0);
     }
 }

@@ -5,8 +5,8 @@
 //! [`STYLE`] sets. Every point says its values when it is pointed at. Points without a place (not
 //! finite, or not positive on a logarithmic axis) are left out; a chart without points is an error.
 //!
-//! N.B. plotters draws the same lines, but in fixed colours, without values to point at, and with
-//! ticks at 3.1 where a block size wants powers of two.
+//! N.B. This is the only chart stack. plotters drew the same lines and bars, but in fixed colours, without
+//! values to point at, with ticks at 3.1 where a block size wants powers of two, and as one more dependency.
 //!
 //! | module | what it has |
 //! |---|---|
@@ -119,6 +119,8 @@ pub enum Shape {
     Lines,
     /// Bars side by side over named places.
     Bars,
+    /// Dots in the place of bars: for logarithmic axes, where the length of a bar means nothing.
+    Dots,
 }
 
 /// Several series over one axis.

@@ -12,10 +12,12 @@ use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 use outcore::error::{Error, Result};
-use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 /// Bytes of a read buffer.
 const BUFFER_BYTES: usize = 256 << 10;
+
+/// The exponent of the largest window that is decoded, as for the `zstd` command without options.
+const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 /// Bytes looked at to tell formats apart.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
@@ -74,7 +76,8 @@ pub(crate) fn decompress(raw: Box<dyn Read + Send>, path: &Path) -> Result<Bytes
             MultiGzDecoder::new(stream),
         ))
     } else if is_zstd {
-        Box::new(BufReader::with_capacity(BUFFER_BYTES, Zstd::new(stream)))
+        let zstd = Zstd::new(stream).map_err(|error| read_error(&error, path, 0))?;
+        Box::new(BufReader::with_capacity(BUFFER_BYTES, zstd))
     } else {
         Box::new(stream)
     })
@@ -137,85 +140,26 @@ fn is_skippable(head: &[u8]) -> bool {
 }
 
 /// All frames of a Zstandard file, one after the other.
-struct Zstd<R> {
-    source: R,
-    decoder: FrameDecoder,
-    is_in_frame: bool,
-}
+struct Zstd<R: BufRead>(zstd::Decoder<'static, R>);
 
 impl<R: BufRead> Zstd<R> {
-    fn new(source: R) -> Self {
-        Zstd {
-            source,
-            decoder: FrameDecoder::new(),
-            is_in_frame: false,
-        }
-    }
-
-    /// Starts the next frame; `false` at the end of the file.
-    fn next_frame(&mut self) -> io::Result<bool> {
-        loop {
-            let mut magic = [0_u8; 4];
-            match read_full(&mut self.source, &mut magic)? {
-                0 => return Ok(false),
-                4 => {}
-                _ => return Err(ErrorKind::UnexpectedEof.into()),
-            }
-            if is_skippable(&magic) {
-                let mut len = [0_u8; 4];
-                self.source.read_exact(&mut len)?;
-                let len = u64::from(u32::from_le_bytes(len));
-                if io::copy(&mut (&mut self.source).take(len), &mut io::sink())? < len {
-                    return Err(ErrorKind::UnexpectedEof.into());
-                }
-                continue;
-            }
-            let mut frame = Cursor::new(magic).chain(&mut self.source);
-            self.decoder.reset(&mut frame).map_err(damaged)?;
-            self.is_in_frame = true;
-            return Ok(true);
-        }
-    }
-
-    fn finish_frame(&mut self) -> io::Result<()> {
-        self.is_in_frame = false;
-        let stored = self.decoder.get_checksum_from_data();
-        if stored.is_some() && stored != self.decoder.get_calculated_checksum() {
-            return Err(io::Error::new(
-                ErrorKind::InvalidData,
-                "a frame's checksum is wrong",
-            ));
-        }
-        Ok(())
+    fn new(source: R) -> io::Result<Self> {
+        let mut decoder = zstd::Decoder::with_buffer(source)?;
+        decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+        Ok(Zstd(decoder))
     }
 }
 
 impl<R: BufRead> Read for Zstd<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if out.is_empty() {
-            return Ok(0);
-        }
-        loop {
-            if !self.is_in_frame && !self.next_frame()? {
-                return Ok(0);
+        // The decoder has no kind of error for bytes that are wrong; what the system reports has a number.
+        self.0.read(out).map_err(|error| match error.kind() {
+            ErrorKind::Other if error.raw_os_error().is_none() => {
+                io::Error::new(ErrorKind::InvalidData, error)
             }
-            while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
-                let one = BlockDecodingStrategy::UptoBlocks(1);
-                self.decoder
-                    .decode_blocks(&mut self.source, one)
-                    .map_err(damaged)?;
-            }
-            let len = self.decoder.read(out)?;
-            if len > 0 {
-                return Ok(len);
-            }
-            self.finish_frame()?;
-        }
+            _ => error,
+        })
     }
-}
-
-fn damaged(error: impl std::fmt::Display) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, error.to_string())
 }
 
 #[cfg(test)]
@@ -223,7 +167,6 @@ mod tests {
     use super::*;
     use flate2::Compression;
     use flate2::write::GzEncoder;
-    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
     use std::io::Write;
 
     fn unpack(bytes: &[u8]) -> Result<Vec<u8>> {
@@ -243,7 +186,10 @@ mod tests {
     }
 
     fn zstd(bytes: &[u8]) -> Vec<u8> {
-        compress_to_vec(bytes, CompressionLevel::Fastest)
+        let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.include_checksum(true).unwrap();
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
     }
 
     #[test]
@@ -254,6 +200,8 @@ mod tests {
         let skippable = [&[0x5a, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
         let packed = [skippable.clone(), zstd(a), zstd(b""), skippable, zstd(b)].concat();
         assert_eq!(unpack(&packed).unwrap(), text);
+        let cut_skippable = unpack(&packed[..9]).unwrap_err();
+        assert_eq!(cut_skippable.kind(), outcore::error::Kind::Corrupt);
         assert_eq!(unpack(&text).unwrap(), text);
         assert_eq!(unpack(b"").unwrap(), b"");
     }
@@ -276,6 +224,16 @@ mod tests {
                 outcore::error::Kind::Corrupt
             );
         }
+    }
+
+    #[test]
+    fn a_window_larger_than_the_zstd_command_allows_is_refused_before_it_is_allocated() {
+        // A frame of one empty raw block, with a checksum of nothing, and a window of 2^exponent bytes.
+        let frame = |exponent: u8| [0x28, 0xb5, 0x2f, 0xfd, 0, (exponent - 10) << 3, 1, 0, 0];
+        assert_eq!(unpack(&frame(27)).unwrap(), b"");
+        let error = unpack(&frame(31)).unwrap_err();
+        assert_eq!(error.kind(), outcore::error::Kind::Corrupt);
+        assert!(error.cause().contains("memory"), "{error}");
     }
 
     #[test]
