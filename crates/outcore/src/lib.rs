@@ -51,6 +51,7 @@ pub mod algo;
 pub mod checksum;
 pub mod config;
 pub mod data;
+pub mod dataset;
 pub mod drive;
 pub mod error;
 pub mod job;

@@ -16,7 +16,7 @@ const SIMULATOR: &str = "crates/outcore-sim/src/";
 const APPLICATIONS: &str = "crates/outcore-apps/";
 
 /// The layers, from the ground up; modules of one entry may name each other.
-const LAYERS: [&[&str]; 8] = [
+const LAYERS: [&[&str]; 9] = [
     &[
         "error", "units", "config", "checksum", "metadata", "threads",
     ],
@@ -27,8 +27,9 @@ const LAYERS: [&[&str]; 8] = [
     &["stream"],
     &["job"],
     &["algo"],
+    &["dataset"],
 ];
-const ORDER: &str = "error units config checksum metadata threads < memory < drive < volume < data < stream < job < algo";
+const ORDER: &str = "error units config checksum metadata threads < memory < drive < volume < data < stream < job < algo < dataset";
 const WHY: &str = "requests flow down and buffers flow up; an arrow the other way ties two layers \
                    into one";
 
