@@ -32,23 +32,7 @@ pub struct TypeRequest {
     pub keys: Vec<String>,
 }
 
-/// What the records are, and the header that a `.npy` file of them has.
-#[derive(Debug, Clone)]
-pub struct Decided {
-    /// Size and keys.
-    pub format: RecordFormat,
-    /// The header of the first input that has one, or of the dtype that was given.
-    pub header: Option<NpyHeader>,
-}
-
-impl From<RecordFormat> for Decided {
-    fn from(format: RecordFormat) -> Self {
-        Decided {
-            format,
-            header: None,
-        }
-    }
-}
+pub use outcore::dataset::ItemType as Decided;
 
 /// The format that the caller names without help from a file, if it does.
 ///

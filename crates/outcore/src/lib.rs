@@ -49,6 +49,7 @@
 
 pub mod algo;
 pub mod data;
+pub mod dataset;
 pub mod job;
 pub mod stream;
 pub mod volume;

@@ -38,7 +38,14 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
     ),
     (
         "crates/outcore/",
-        &[&["volume"], &["data"], &["stream"], &["job"], &["algo"]],
+        &[
+            &["volume"],
+            &["data"],
+            &["stream"],
+            &["job"],
+            &["algo"],
+            &["dataset"],
+        ],
     ),
 ];
 const ENGINE: &str = "crates/outcore/";

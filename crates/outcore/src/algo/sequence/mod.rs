@@ -45,6 +45,7 @@ pub mod producer;
 pub mod reduce;
 pub mod scan;
 pub mod select;
+pub(crate) mod sources;
 pub mod table;
 pub mod tables;
 pub mod write;
