@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use outcore::drive::{Access, Completion, Device, FileFacts, FileId, PrivateDir, Queue, Request};
 use outcore::error::{Error, Result};
+use outcore::units::Unit;
 use outcore::volume::striped::{BackPressure, Member, Servers, StripeOptions, StripedVolume};
-use outcore_chart::Unit;
 
 use super::field::Field;
 use super::striped::{open_wide, reads};
