@@ -30,7 +30,7 @@ use outcore::error::{Error, Result};
 use crate::array::{Array, ArrayConfig, ArrayRequest, Between, Finished, Placement, ReplayReport};
 use crate::drive::Op;
 use crate::fit::Fit;
-use crate::units::{NS, Ps};
+use crate::quantities::{NS, Ps};
 
 const OPERATION: &str = "simulate drives";
 /// Transfers of the inner device take as long as they take.

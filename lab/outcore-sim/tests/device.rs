@@ -14,7 +14,7 @@ use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore_sim::array::{ArrayConfig, ReplayReport};
 use outcore_sim::device::SimDevice;
 use outcore_sim::presets::preset;
-use outcore_sim::units::Rate;
+use outcore_sim::quantities::Rate;
 
 const RECORDS: u64 = 3 << 20;
 

@@ -6,9 +6,9 @@
 use outcore_sim::config::{Compat, DriveConfig, Interface};
 use outcore_sim::drive::{Caching, QueueConfig};
 use outcore_sim::presets::{Figure, measure, preset};
+use outcore_sim::quantities::{Rate, Transfers};
 use outcore_sim::report::FlowSummary;
 use outcore_sim::run::{RunOptions, run};
-use outcore_sim::units::{Rate, Transfers};
 use outcore_sim::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
 
 fn sata() -> DriveConfig {

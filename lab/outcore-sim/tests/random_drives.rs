@@ -20,8 +20,8 @@ use outcore_sim::config::{
     Allocation, Cell, Compat, DriveConfig, GcPolicy, Interface, Policy, Sharing, Suspension,
 };
 use outcore_sim::drive::{Caching, Op, QueueConfig};
+use outcore_sim::quantities::{MS, NS, Rate, Size, Time, Transfers, US};
 use outcore_sim::run::{Outcome, RunOptions, Watch, run};
-use outcore_sim::units::{MS, NS, Rate, Size, Time, Transfers, US};
 use outcore_sim::workload::{
     Addresses, FlowConfig, List, ListItem, Origin, Pace, Sizes, Synthetic,
 };

@@ -15,8 +15,8 @@ use outcore::drive::{
     Access, Completion, Device, FileFacts, FileId, FileSystem, PrivateDir, Queue, Request,
 };
 use outcore::error::{Error, Result};
+use outcore::units::Unit;
 use outcore::volume::striped::{BackPressure, Member, Servers, StripeOptions, StripedVolume};
-use outcore_chart::Unit;
 
 use super::field::Field;
 use super::striped::{open_wide, reads};

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use outcore_sim::config::{Allocation, DriveConfig, GcPolicy, Suspension};
 use outcore_sim::drive::{Caching, Op, QueueConfig};
+use outcore_sim::quantities::{NS, Size, Time, Transfers, US};
 use outcore_sim::run::{Outcome, RunOptions, Watch, run};
-use outcore_sim::units::{NS, Size, Time, Transfers, US};
 use outcore_sim::workload::{
     Addresses, FlowConfig, List, ListItem, Origin, Pace, Sizes, Synthetic,
 };

@@ -6,6 +6,8 @@
 use libm::{floor, log10, pow};
 use serde::Serialize;
 
+use super::{BINARY_UNITS, BYTE_UNITS, in_unit};
+
 /// What a number counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -29,29 +31,18 @@ pub enum Unit {
     Times,
 }
 
-const THOUSANDS: [(&str, f64); 5] = [
-    (" T", 1e12),
-    (" G", 1e9),
-    (" M", 1e6),
-    (" k", 1e3),
-    ("", 1.0),
+const THOUSANDS: [(&str, u64); 4] = [
+    ("T", 1_000_000_000_000),
+    ("G", 1_000_000_000),
+    ("M", 1_000_000),
+    ("k", 1_000),
 ];
-const RATES: [(&str, f64); 5] = [
-    (" TB/s", 1e12),
-    (" GB/s", 1e9),
-    (" MB/s", 1e6),
-    (" kB/s", 1e3),
-    (" B/s", 1.0),
+const TIMES_NS: [(&str, u64); 4] = [
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
 ];
-const SIZES: [(&str, f64); 6] = [
-    (" PiB", 1_125_899_906_842_624.0),
-    (" TiB", 1_099_511_627_776.0),
-    (" GiB", 1_073_741_824.0),
-    (" MiB", 1_048_576.0),
-    (" KiB", 1024.0),
-    (" B", 1.0),
-];
-const TIMES: [(&str, f64); 4] = [(" s", 1.0), (" ms", 1e-3), (" us", 1e-6), (" ns", 1e-9)];
 
 impl Unit {
     /// The number with its unit: `3.21 GB/s`, `4 KiB`, `85 us`, `12.5 %`, `1.97x`.
@@ -61,11 +52,15 @@ impl Unit {
         }
         match self {
             // Below ten thousand a count is read more easily in full.
-            Unit::Count | Unit::Iops | Unit::PerS if value.abs() < 10_000.0 => digits(value),
-            Unit::Count | Unit::Iops | Unit::PerS => scaled(value, &THOUSANDS),
-            Unit::Bytes => scaled(value, &SIZES),
-            Unit::BytesPerS => scaled(value, &RATES),
-            Unit::Seconds => scaled(value, &TIMES),
+            Unit::Count | Unit::Iops | Unit::PerS if value.abs() < 9_999.5 => digits(value),
+            Unit::Count | Unit::Iops | Unit::PerS => scaled(value, &THOUSANDS, ""),
+            _ if value == 0.0 => digits(value),
+            Unit::Bytes => scaled(value, &BYTE_UNITS[..BINARY_UNITS], " B"),
+            Unit::BytesPerS => match in_unit(value, &BYTE_UNITS[BINARY_UNITS..]) {
+                Some((value, name)) => format!("{} {name}/s", digits(value)),
+                None => format!("{} B/s", digits(value)),
+            },
+            Unit::Seconds => scaled(value * 1e9, &TIMES_NS, " ns"),
             Unit::Share => format!("{} %", digits(value * 100.0)),
             Unit::Times => format!("{}x", digits(value)),
         }
@@ -95,16 +90,11 @@ impl Unit {
     }
 }
 
-fn scaled(value: f64, units: &[(&str, f64)]) -> String {
-    let last = units.last().copied().unwrap_or(("", 1.0));
-    // Rounding must not lead to 1000 of the smaller unit.
-    let rounded = round3(value).abs().max(value.abs());
-    let unit = units.iter().copied().find(|(_, size)| rounded >= *size);
-    let (name, size) = unit.unwrap_or(last);
-    if value == 0.0 {
-        return "0".to_owned();
+fn scaled(value: f64, units: &[(&str, u64)], below: &str) -> String {
+    match in_unit(value, units) {
+        Some((value, name)) => format!("{} {name}", digits(value)),
+        None => format!("{}{below}", digits(value)),
     }
-    format!("{}{name}", digits(value / size))
 }
 
 fn round3(value: f64) -> f64 {
