@@ -13,7 +13,7 @@ use outcore::config::IoMode;
 use outcore::data::RecordFormat;
 use outcore::drive::fault::{FaultDevice, FaultPlan};
 use outcore::drive::os::{Engine, OsDevice};
-use outcore::drive::{Access, Device};
+use outcore::drive::{Access, Device, FileSystem};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::volume::output::Manifest;
 use outcore::{Kind, Result};
