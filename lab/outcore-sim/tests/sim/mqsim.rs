@@ -2,8 +2,6 @@
 //!
 //! Contract: IOPS and mean response within 3 %, uncached logged runs within 0.5 %, p99 within 3 %;
 //! skips visibly what needs reference data that is not at hand.
-#![allow(clippy::unwrap_used)] // helpers of tests are tests
-
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,6 @@
 //! The engine on simulated drives: sorted bytes, virtual time, the same every time.
 //!
 //! Contract: one thread and drives in memory, so that two runs agree to the nanosecond.
-#![allow(clippy::unwrap_used)] // helpers of tests are tests
-
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -6,8 +6,6 @@
 //! keeps the dies busy, which shows most where the queue does not fill them all. Results do not
 //! depend on the number of cores that compute them.
 
-#![allow(clippy::unwrap_used)]
-
 use outcore_sim::policies::{PolicyOptions, mechanisms, networks, schedules};
 
 fn options(requests: u64) -> PolicyOptions {

@@ -4,8 +4,6 @@
 //! (with and without banner, other units, CRLF, a byte order mark) and `cuda_kern_exec_trace`,
 //! MacSim's two lists, Kineto's JSON. Each has what its layout records of the same three launches,
 //! so a column or a unit that is misread in one of them differs from the rest.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::path::{Path, PathBuf};
 
 use outcore_traces::OnError;

@@ -2,8 +2,6 @@
 //!
 //! The byte fixture is the example of `docs/formats/io-trace.md`, typed by hand; the replay is
 //! judged against simulated threads whose waiting and computing is known.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;

@@ -2,8 +2,6 @@
 //!
 //! Contract: each test derives its expected value independently of the model; integer time, so most
 //! are exact.
-#![allow(clippy::unwrap_used)] // helpers of tests are tests
-
 mod collection;
 
 use std::sync::atomic::{AtomicU64, Ordering};

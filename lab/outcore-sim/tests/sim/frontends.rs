@@ -1,8 +1,6 @@
 //! Front ends other than NVMe against arithmetic: SATA, and the block layer's throttle.
 //!
 //! Contract: each test derives its expected value independently of the model.
-#![allow(clippy::unwrap_used)] // helpers of tests are tests
-
 use outcore_sim::config::{Compat, DriveConfig, Interface};
 use outcore_sim::drive::{Caching, QueueConfig};
 use outcore_sim::presets::{Figure, measure, preset};

@@ -1,8 +1,6 @@
 //! What the engine records is what this crate reads: a whole sort, on drives in memory and on a
 //! real file system.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -3,8 +3,6 @@
 //! Contract: Tables 1 and 2 of Lee et al. within 5 %, its totals, and the direction of what a modern
 //! drive, offloaded run formation and several drives change.
 
-#![allow(clippy::unwrap_used)]
-
 use outcore_sim::activesort::MergeDrive;
 use outcore_sim::activesort::merge::{MergeJob, Order, merge};
 use outcore_sim::activesort::sort::{

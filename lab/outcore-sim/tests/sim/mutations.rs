@@ -5,8 +5,6 @@
 //! hold what the fuzz targets check (`fuzz/src/`), which find more where they can be run. A few
 //! hundred cases a parser here; `make mutations` runs a hundred times as many.
 
-#![allow(clippy::unwrap_used)] // helpers of tests are tests
-
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

@@ -2,8 +2,6 @@
 //!
 //! The fixtures were written for these tests; each has sound lines, malformed ones and binary
 //! garbage.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
 mod blktrace;
 
 use std::fs;

@@ -4,8 +4,6 @@
 //! Contract: a thousand seeds each, everywhere. The real traces are not in this repository (they are
 //! other people's); the test looks for them in `../shared/reference/gpu-traces` beside the repository and says so when they are missing.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fmt::Write;
 use std::path::PathBuf;
 

@@ -3,8 +3,6 @@
 //! Looked for in `../shared/reference` beside the repository; where that is missing the tests say
 //! so and pass. Sources: CloudPhysics trace in libCacheSim, fio's `t/jobs/t0038.iolog`, and the
 //! traces of HolisticTraceAnalysis.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::path::{Path, PathBuf};
 
 use outcore_traces::gpu::{GpuFormat, GpuOptions, load_kernels};

@@ -8,8 +8,6 @@
 //! thousands (`OUTCORE_RANDOM_DRIVES` says how many, `OUTCORE_RANDOM_SEED` where to begin;
 //! `OUTCORE_RANDOM_SHOW` prints them).
 
-#![allow(clippy::unwrap_used)] // helpers of tests are tests
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};

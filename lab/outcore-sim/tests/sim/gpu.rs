@@ -4,8 +4,6 @@
 //! equal digests; the path through the host's processor is bounded by that processor; workloads and
 //! host I/O share drive and cores.
 
-#![allow(clippy::unwrap_used)]
-
 use outcore_sim::config::DriveConfig;
 use outcore_sim::drive::Caching;
 use outcore_sim::gpu::workloads::{Network, requests_of};

@@ -2,8 +2,6 @@
 //!
 //! Contract: expected times are worked out by hand or follow from another run; every replay is run
 //! twice where its digest is looked at. Fixtures are those of `outcore-traces`.
-#![allow(clippy::unwrap_used)] // helpers of tests are tests
-
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
