@@ -31,7 +31,7 @@ pub(crate) enum VolumeCommand {
         #[arg(value_name = "@NAME")]
         names: Vec<PathBuf>,
         /// Remove the files that belong to no dataset
-        #[arg(long, conflicts_with = "names")]
-        remove_strays: bool,
+        #[arg(long, alias = "remove-strays", conflicts_with = "names")]
+        remove_orphans: bool,
     },
 }

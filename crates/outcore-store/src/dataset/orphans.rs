@@ -1,6 +1,6 @@
-//! Strays: files of data that belong to no dataset, since the manifest that named them is lost.
+//! Orphans: files of data that belong to no dataset, since the manifest that named them is lost.
 //!
-//! Contract: [`DatasetVolume::strays`] finds them, [`DatasetVolume::remove_strays`] removes them where it
+//! Contract: [`DatasetVolume::orphans`] finds them, [`DatasetVolume::remove_orphans`] removes them where it
 //! is certain that nobody's are among them: every manifest says which files are its, and no private
 //! directory is left whose owner may have committed more than it has named yet.
 //!
@@ -17,11 +17,11 @@ use super::{DATA, DatasetVolume};
 use outcore_io::error::{Error, Result};
 
 const LIST: &str = "list files of data";
-const REMOVE: &str = "remove strays";
+const REMOVE: &str = "remove orphans";
 
 /// A file of data that no manifest names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Stray {
+pub struct Orphan {
     /// The drive.
     pub drive: String,
     /// The file on it.
@@ -36,7 +36,7 @@ impl DatasetVolume {
     ///
     /// # Errors
     /// A drive that cannot be looked into.
-    pub fn strays(&self) -> Result<Vec<Stray>> {
+    pub fn orphans(&self) -> Result<Vec<Orphan>> {
         if self.absent().next().is_some() {
             return Ok(Vec::new());
         }
@@ -49,7 +49,7 @@ impl DatasetVolume {
     ///
     /// # Errors
     /// [`outcore_io::Kind::Usage`] where others' could be among them; a drive is missing; I/O.
-    pub fn remove_strays(&self) -> Result<u64> {
+    pub fn remove_orphans(&self) -> Result<u64> {
         self.check_complete(REMOVE)?;
         self.sweep()?;
         let _lock = self.lock_names()?;
@@ -67,10 +67,10 @@ impl DatasetVolume {
                 .hint(format!("remove it first: `outcore rm @{name}`")));
         }
         let mut freed_bytes = 0;
-        for stray in self.find_strays(&ids)? {
-            let removed = self.device().remove(&stray.path);
-            removed.map_err(|error| error.drive(&stray.drive))?;
-            freed_bytes += stray.len_bytes;
+        for orphan in self.find_strays(&ids)? {
+            let removed = self.device().remove(&orphan.path);
+            removed.map_err(|error| error.drive(&orphan.drive))?;
+            freed_bytes += orphan.len_bytes;
         }
         Ok(freed_bytes)
     }
@@ -89,22 +89,22 @@ impl DatasetVolume {
         Ok((ids, untold))
     }
 
-    fn find_strays(&self, ids: &HashSet<String>) -> Result<Vec<Stray>> {
-        let mut strays = Vec::new();
+    fn find_strays(&self, ids: &HashSet<String>) -> Result<Vec<Orphan>> {
+        let mut orphans = Vec::new();
         for (index, drive) in self.drives().iter().enumerate() {
             for path in self.entries_of(index, DATA)? {
                 let name = path.file_name().and_then(|name| name.to_str());
                 if name.is_some_and(|name| ids.contains(name)) {
                     continue;
                 }
-                strays.push(Stray {
+                orphans.push(Orphan {
                     drive: drive.name.clone(),
                     len_bytes: fs::metadata(&path).map_or(0, |facts| facts.len()),
                     path,
                 });
             }
         }
-        Ok(strays)
+        Ok(orphans)
     }
 
     /// What lies in a folder of a drive, by name.

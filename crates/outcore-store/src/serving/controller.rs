@@ -1,6 +1,6 @@
 //! When server threads are worth it: a submitter that measures itself and tries them.
 //!
-//! Contract: [`Pilot::is_worth_it`] is asked with each batch above the low mark and answers from windows of
+//! Contract: [`Controller::is_worth_it`] is asked with each batch above the low mark and answers from windows of
 //! [`WINDOW_NS`]. Servers are tried when the submitting thread has run for nearly all of a window, so
 //! that it and no drive is the bound, and did so again in the next one, in which at least one core of the
 //! machine idled. They stay if requests then come back clearly faster than in the window before; else the
@@ -59,7 +59,7 @@ impl CoreTicks {
     }
 }
 
-/// What the pilot looks at.
+/// What the controller looks at.
 pub(super) struct Instruments<'a> {
     /// The device's clock.
     pub(super) now_ns: u64,
@@ -87,7 +87,7 @@ enum State {
 
 /// See the head of this file.
 #[derive(Debug)]
-pub(super) struct Pilot {
+pub(super) struct Controller {
     state: State,
     pause_ns: u64,
     /// Cores that idled when servers were last tried.
@@ -99,9 +99,9 @@ pub(super) struct Pilot {
     last_ns: u64,
 }
 
-impl Pilot {
+impl Controller {
     pub(super) fn new() -> Self {
-        Pilot {
+        Controller {
             state: State::Watching { not_before_ns: 0 },
             pause_ns: PAUSE_NS,
             idle_cores: 0,
@@ -199,7 +199,7 @@ mod tests {
 
     /// A submitter that hands in a batch a millisecond.
     struct Flight {
-        pilot: Pilot,
+        controller: Controller,
         now_ns: u64,
         cpu_ns: u64,
         requests: u64,
@@ -208,7 +208,7 @@ mod tests {
     impl Flight {
         fn new() -> Self {
             Flight {
-                pilot: Pilot::new(),
+                controller: Controller::new(),
                 now_ns: 0,
                 cpu_ns: 0,
                 requests: 0,
@@ -226,7 +226,7 @@ mod tests {
                 self.cpu_ns += 10_000 * busy_percent;
                 self.requests += if is_served { rates.1 } else { rates.0 };
                 let (cpu_ns, now_ns) = (self.cpu_ns, self.now_ns);
-                is_served = self.pilot.is_worth_it(&Instruments {
+                is_served = self.controller.is_worth_it(&Instruments {
                     now_ns,
                     requests: self.requests,
                     thread_cpu_ns: &|| Some(cpu_ns),
@@ -251,7 +251,7 @@ mod tests {
         let mut flight = Flight::new();
         let served = flight.fly(5000, 98, (100, 140), 2);
         assert!(served > 4500, "{served} of 5000 ms");
-        assert_eq!(flight.pilot.idle_cores(), 2);
+        assert_eq!(flight.controller.idle_cores(), 2);
     }
 
     #[test]
@@ -269,9 +269,9 @@ mod tests {
     fn no_servers_where_the_thread_waits_or_no_core_idles() {
         assert_eq!(Flight::new().fly(5000, 60, (100, 200), 3), 0);
         assert_eq!(Flight::new().fly(5000, 98, (100, 200), 0), 0);
-        let mut pilot = Pilot::new();
+        let mut controller = Controller::new();
         for now_ns in (0..1000).map(|milli| milli * 1_000_000) {
-            assert!(!pilot.is_worth_it(&Instruments {
+            assert!(!controller.is_worth_it(&Instruments {
                 now_ns,
                 requests: now_ns,
                 thread_cpu_ns: &|| None,
