@@ -216,6 +216,7 @@ mod tests {
                 key: None,
                 start_bytes: 0,
                 manifest: None,
+                sealed: None,
             },
             header_bytes: 0,
             data_bytes,

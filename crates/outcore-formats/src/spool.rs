@@ -6,7 +6,6 @@
 //! scratch (an error), or within 50 ms of a cancellation, even while the stream is silent. What a stream
 //! holds, or a compressed file, is looked at before it is copied ([`crate::content`]).
 
-use std::fs::File;
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 
@@ -119,10 +118,7 @@ impl Spool {
         how: (Compression, Recognition),
     ) -> Result<Source> {
         self.fill(job, source, |writer| {
-            let opened = File::open(&source.path);
-            let file =
-                opened.map_err(|error| Error::io("open input", &error).path(&source.name))?;
-            unpack(job, source, how, file, writer)
+            unpack(job, source, how, source.open()?, writer)
         })
     }
 
@@ -153,6 +149,7 @@ impl Spool {
             key: Some(key_of(&facts)),
             path,
             start_bytes: 0,
+            sealed: None,
             ..source.clone()
         })
     }

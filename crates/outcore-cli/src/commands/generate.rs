@@ -30,9 +30,10 @@ pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
         force: args.force,
         replace: false,
     };
-    let name = Some(args.output.as_path());
+    let name = context.files.output(&args.output, args.force)?;
     let how = (Streams::Taken, Holds::Records);
-    let target = output::choose(name, &[], means.specs(), consent, how)?;
+    let target = output::choose(Some(&name), &[], means.specs(), consent, how)?;
+    let means = context.files.add_to(means)?;
     output::check_room_for(
         means.device().as_ref(),
         &target,
@@ -44,8 +45,7 @@ pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
         force: args.force,
         ..Kept::default()
     };
-    let recorder = context.reporter.recorder();
-    let means = recorder.start(means, &args.record_io, kept)?;
+    let means = context.start(means, &args.record_io, kept)?;
     let job = means.job(Vec::new());
     context.reporter.event(
         "begin",

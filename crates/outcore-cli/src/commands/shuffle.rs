@@ -41,7 +41,7 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
     )?;
     let (rows, types) = (args.rows.to_rows()?, args.record.to_request());
     let recognition = args.lines.recognition(rows.separator());
-    let sources = find(&args.files.inputs)?;
+    let sources = find(context, &args.files.inputs)?;
     let has_type = format_beside(&rows, &types, &sources, recognition)?.is_some();
     let request = LineRequest {
         inputs: &args.files.inputs,

@@ -20,6 +20,7 @@ use outcore_formats::means::Means;
 use outcore_formats::output::{self, Consent, Holds, Target};
 use outcore_formats::records::{self, Decided, TypeRequest};
 use outcore_formats::spool::{self, Spool};
+use outcore_formats::staging::sealed_error;
 use serde_json::{Value, json};
 
 use super::consumed::{self, Consumed};
@@ -54,7 +55,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
     let started = Instant::now();
     let is_gnu = context.reporter.is_gnu();
     let means = load_means(args, is_gnu)?;
-    if is_lines(args, is_gnu)? {
+    if is_lines(context, args)? {
         return sort_lines::run(context, args, means);
     }
     check_for_records(args)?;
@@ -112,7 +113,8 @@ fn load_means(args: &SortArgs, is_gnu: bool) -> Result<Means> {
 
 /// Whether the input is lines: everything that neither flags, nor names, nor what a file begins with
 /// say to be records; as GNU sort, everything that the flags do not.
-fn is_lines(args: &SortArgs, is_gnu: bool) -> Result<bool> {
+fn is_lines(context: &Context, args: &SortArgs) -> Result<bool> {
+    let is_gnu = context.reporter.is_gnu();
     let is_of_array = |name: &Path| name.extension().is_some_and(|end| end == "npy");
     let has_type = args.record.format.is_some() || args.record.record_bytes.is_some();
     if args.lines.is_lines {
@@ -144,7 +146,7 @@ fn is_lines(args: &SortArgs, is_gnu: bool) -> Result<bool> {
     if args.inputs.is_empty() {
         return Ok(true);
     }
-    for source in inputs::find(&args.inputs, Streams::Taken)? {
+    for source in inputs::find(&args.inputs, Streams::Taken, &context.files)? {
         if !source.is_stream() && inputs::look(source)?.npy.is_some() {
             return Ok(false);
         }
@@ -164,9 +166,13 @@ fn check_for_records(args: &SortArgs) -> Result<()> {
 }
 
 fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared> {
-    let sources = inputs::find(&args.inputs, Streams::Taken)?;
+    let sources = inputs::find(&args.inputs, Streams::Taken, &context.files)?;
     if args.delete_input {
         consumed::check(&sources)?;
+    }
+    let sealed = sources.iter().find(|source| source.sealed.is_some());
+    if let Some(source) = sealed.filter(|_| args.delete_input || args.replace) {
+        return Err(sealed_error(&source.name));
     }
     let consent = Consent {
         force: args.force,
@@ -177,8 +183,10 @@ fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared>
         (None, true) => Target::Pipe(None),
         (name, _) => {
             let name = name.as_deref();
+            let name = name.map(|name| context.files.output(name, consent.force));
+            let name = name.transpose()?;
             let how = (Streams::Taken, Holds::Records);
-            output::choose(name, &sources, means.specs(), consent, how)?
+            output::choose(name.as_deref(), &sources, means.specs(), consent, how)?
         }
     };
     // Wrong drives are told before a stream is waited for.
@@ -192,8 +200,7 @@ fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared>
         force: args.force,
         ..Kept::default()
     };
-    let recorder = context.reporter.recorder();
-    let means = recorder.start(means, &args.record_io, kept)?;
+    let means = context.start(means, &args.record_io, kept)?;
     let request = args.record.to_request();
     let (inputs, spool) = open_all(context, &request, &means, sources, &target)?;
     let decided = records::decide(&request, &inputs)?;

@@ -37,7 +37,7 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     };
     let (rows, types) = (args.rows.to_rows()?, args.record.to_request());
     let recognition = args.lines.recognition(rows.separator());
-    let sources = find(&args.inputs)?;
+    let sources = find(context, &args.inputs)?;
     let format = format_beside(&rows, &types, &sources, recognition)?;
     let (frame, holds) = match &format {
         Some(format) => (Frame::Bytes(format.record_bytes()), Holds::Records),

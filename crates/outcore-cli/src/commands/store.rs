@@ -95,8 +95,7 @@ fn run_transfer(
         force,
         ..Kept::default()
     };
-    let recorder = context.reporter.recorder();
-    let means = recorder.start(means::without_flags()?, record_io, kept)?;
+    let means = context.start(means::without_flags()?, record_io, kept)?;
     let device = means.device();
     let volume = open(context, &device)?;
     let control = Arc::new(Control::default());

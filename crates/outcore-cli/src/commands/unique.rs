@@ -35,7 +35,7 @@ const STDIO: &str = "-";
 pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
     let is_ordered = args.order.is_given() || args.text.is_given() || args.lines.zero_terminated;
     let recognition = args.lines.recognition(args.order.separator()?);
-    let sources = find(&args.files.inputs)?;
+    let sources = find(context, &args.files.inputs)?;
     if let Some(format) = format_of(&args.record.to_request(), &sources, recognition)? {
         if is_ordered {
             let cause = "a type of records beside options for lines";
