@@ -24,7 +24,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-FIXTURES = Path(__file__).resolve().parents[1] / "crates/outcore-sim/tests/fixtures/mqsim"
+FIXTURES = Path(__file__).resolve().parents[1] / "lab/outcore-sim/tests/fixtures/mqsim"
 BLOCKS = {"small": 64, "reference": 2048}
 START = "Simulator->Start_simulation();"
 TIMED = (

@@ -15,7 +15,7 @@ use outcore::job::{Control, Job};
 use outcore::volume::ScratchDrive;
 
 use crate::content::Recognition;
-use crate::inputs::{self, Input, Source, Streams};
+use crate::inputs::{self, FilesOnly, Input, Source, Streams};
 use crate::means::{Means, default_scratch_dir};
 use crate::output::{Target, check_room};
 use crate::records::{self, TypeRequest};
@@ -105,7 +105,7 @@ pub fn open(request: &Request, means: &Means) -> Result<Opened> {
             terminator,
             recognition,
         } => {
-            let sources = inputs::find(names, Streams::Refused)?;
+            let sources = inputs::find(names, Streams::Refused, means.names())?;
             let look = |source| inputs::look_at_lines(source, *recognition);
             let inputs = sources.clone().into_iter().map(look);
             let files = LineFiles::new(inputs.collect::<Result<_>>()?, *recognition, means);
@@ -119,7 +119,7 @@ pub fn open(request: &Request, means: &Means) -> Result<Opened> {
             let mut sources = Vec::new();
             let mut opened = Vec::with_capacity(groups.len());
             for (names, types) in groups {
-                let inputs = inputs::open_files(names)?;
+                let inputs = inputs::open_files(names, means.names())?;
                 let item = records::decide(types, &inputs)?;
                 if sources.is_empty() {
                     sources = inputs.iter().map(|input| input.source.clone()).collect();
@@ -204,7 +204,7 @@ impl LineSource for LineFiles {
     }
 
     fn replace(&mut self, paths: &[PathBuf]) -> Result<()> {
-        let sources = inputs::find(paths, Streams::Refused)?;
+        let sources = inputs::find(paths, Streams::Refused, &FilesOnly)?;
         let look = |source| inputs::look_at_lines(source, Recognition::ANYTHING);
         let mut files = self.files();
         files.inputs = sources.into_iter().map(look).collect::<Result<_>>()?;

@@ -10,18 +10,19 @@ use super::tree::Tree;
 use super::{Finding, Severity};
 
 /// Each package, by its folder, and the packages of ours that it may use.
-const PACKAGES: [(&str, &[&str]); 12] = [
-    ("crates/outcore", &[]),
-    ("crates/outcore-chart", &["outcore"]),
+const PACKAGES: [(&str, &[&str]); 13] = [
+    ("crates/outcore-io", &[]),
+    ("crates/outcore-store", &["outcore-io"]),
+    ("crates/outcore", &["outcore-io", "outcore-store"]),
+    ("lab/outcore-chart", &["outcore"]),
     ("crates/outcore-formats", &["outcore"]),
-    ("crates/outcore-traces", &["outcore"]),
-    ("crates/outcore-apps", &["outcore"]),
+    ("lab/outcore-traces", &["outcore"]),
     ("crates/outcore-mount", &["outcore", "outcore-formats"]),
     (
-        "crates/outcore-sim",
+        "lab/outcore-sim",
         &["outcore", "outcore-chart", "outcore-traces"],
     ),
-    ("crates/outcore-bench", BELOW_BENCH),
+    ("lab/outcore-bench", BELOW_BENCH),
     ("crates/outcore-cli", BELOW_CLI),
     ("examples", &["outcore", "outcore-formats"]),
     ("python", BELOW_CLI),
@@ -32,7 +33,6 @@ const BELOW_BENCH: &[&str] = &[
     "outcore-chart",
     "outcore-formats",
     "outcore-traces",
-    "outcore-apps",
     "outcore-mount",
     "outcore-sim",
 ];
@@ -41,7 +41,6 @@ const BELOW_CLI: &[&str] = &[
     "outcore-chart",
     "outcore-formats",
     "outcore-traces",
-    "outcore-apps",
     "outcore-mount",
     "outcore-sim",
     "outcore-bench",
@@ -49,8 +48,8 @@ const BELOW_CLI: &[&str] = &[
 ];
 const FUZZ: &str = "fuzz";
 const KINDS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
-const WHY: &str = "engine < formats, traces, apps, mount < bench < cli, python; drive::Device < \
-                   sim: each crate must make sense to a reader of those below it alone";
+const WHY: &str = "engine < formats, mount < lab < cli, python; drive::Device < sim: each \
+                   crate must make sense to a reader of those below it alone";
 
 /// Checks every package manifest.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -98,6 +97,42 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// A package of ours and the packages that it needs.
+#[derive(Debug)]
+pub(super) struct Package {
+    /// Its name.
+    pub name: String,
+    /// Where it says so.
+    pub manifest: String,
+    /// The packages that it depends on in any way.
+    pub needs: Vec<String>,
+}
+
+/// All packages of the tree whose manifests can be read.
+pub(super) fn packages(tree: &Tree) -> Vec<Package> {
+    let mut packages = Vec::new();
+    for file in tree.files().iter().filter(|file| !file.is_fixture()) {
+        if file.path != "Cargo.toml" && !file.path.ends_with("/Cargo.toml") {
+            continue;
+        }
+        let Ok(manifest) = file.text.parse::<Table>() else {
+            continue;
+        };
+        let name = manifest
+            .get("package")
+            .and_then(|package| package.get("name"));
+        if let Some(name) = name.and_then(Value::as_str) {
+            let needs = dependencies(&manifest).into_iter();
+            packages.push(Package {
+                name: name.to_owned(),
+                manifest: file.path.clone(),
+                needs: needs.map(|(_, package)| package).collect(),
+            });
+        }
+    }
+    packages
 }
 
 /// Every dependency as `(name in the manifest, name of the package)`.
@@ -175,13 +210,13 @@ mod tests {
         assert_eq!(found("crates/outcore", bad[1]), [4]);
         assert_eq!(
             found(
-                "crates/outcore-apps",
+                "lab/outcore-traces",
                 "[dependencies]\noutcore-formats = '1'"
             ),
             [4]
         );
         assert_eq!(
-            found("crates/outcore-bench", "[dependencies]\noutcore-cli = '1'"),
+            found("lab/outcore-bench", "[dependencies]\noutcore-cli = '1'"),
             [4]
         );
     }
@@ -189,7 +224,7 @@ mod tests {
     #[test]
     fn dependencies_downwards_pass() {
         let below = "[dependencies]\noutcore.workspace = true\nserde = '1'";
-        for folder in ["crates/outcore-apps", "crates/outcore-sim", "python"] {
+        for folder in ["crates/outcore-mount", "lab/outcore-sim", "python"] {
             assert_eq!(found(folder, below), [0; 0], "{folder}");
         }
         assert_eq!(

@@ -37,8 +37,8 @@ fn sample(name: &str) -> Option<PathBuf> {
 }
 
 fn fixture(name: &str) -> PathBuf {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    crates.join("outcore-traces/tests/fixtures").join(name)
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.join("lab/outcore-traces/tests/fixtures").join(name)
 }
 
 /// What `--summary` says of a trace.

@@ -107,7 +107,7 @@ fn named_minimum(text: &str) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
     fn a_plan_fits_its_memory_or_the_error_names_one_that_does(size in any_size()) {

@@ -1,0 +1,157 @@
+//! The engine's striped volume under load: one submitting thread, whole requests, meters by drive.
+//!
+//! Contract: the loads are those of [`outcore::volume::load`]. The stripe sweep measures sequential 64 KiB
+//! requests over stripes from 4 KiB on, with and without merging of neighbours (Falcon Fig. 17): small
+//! stripes cost nothing only if neighbours are merged again before a drive sees them.
+//!
+//! Bounds: memory is requests in flight times their length.
+
+use std::sync::Arc;
+
+use outcore::drive::{Device, Op};
+use outcore::error::Result;
+use outcore::units::Unit;
+use outcore::volume::batch::DriveMeter;
+use outcore::volume::load::{VolumeLoad, VolumeMoved, run};
+use outcore::volume::striped::{BackPressure, Member, StripeOptions, StripedVolume};
+use outcore_chart::{Axis, Chart, Scale, Series};
+
+use super::IoOptions;
+use super::field::Field;
+use super::target::Target;
+use crate::Watch;
+use crate::report::{Cell, Section, Table};
+
+/// Bytes of a request of the stripe sweep, as in the paper.
+const REQUEST_BYTES: u64 = 64 << 10;
+
+/// A volume over the measured files, for reading alone.
+pub(super) fn volume_over(
+    device: &Arc<dyn Device>,
+    targets: &[Target],
+    options: StripeOptions,
+) -> Result<StripedVolume> {
+    let members: Vec<Member> = targets.iter().map(member_of).collect();
+    StripedVolume::open_for_reading(Arc::clone(device), &members, options)
+}
+
+/// A target as a drive of a volume.
+pub(crate) fn member_of(target: &Target) -> Member {
+    Member {
+        name: target.name.clone(),
+        capacity_bytes: Some(target.place.start_bytes + target.place.span_bytes),
+        ..Member::new(&target.path)
+    }
+}
+
+/// Enough for `in_flight` requests that all go to one drive.
+pub(super) fn open_wide(in_flight: usize) -> StripeOptions {
+    let marks = BackPressure {
+        high: in_flight + 1,
+        low: in_flight,
+    };
+    StripeOptions {
+        drive_pressure: marks,
+        volume_pressure: Some(marks),
+        ..StripeOptions::default()
+    }
+}
+
+/// Reads for a while from one thread, with `in_flight` requests before they are split.
+pub(super) fn reads(
+    volume: &StripedVolume,
+    (is_random, block_bytes): (bool, u64),
+    in_flight: usize,
+    (limit_s, watch): (f64, Watch<'_>),
+) -> Result<VolumeMoved> {
+    let load = VolumeLoad {
+        op: Op::Read,
+        block_bytes: block_bytes as usize,
+        depth: in_flight,
+        is_random,
+        limit_ns: (limit_s * 1e9) as u64,
+        limit_bytes: u64::MAX,
+        seed: 1,
+    };
+    run(volume, &load, &|| watch.check())
+}
+
+/// Sequential 64 KiB requests over stripes of all sizes.
+pub(super) fn stripes(
+    options: &IoOptions,
+    field: &Field<'_>,
+    device: &Arc<dyn Device>,
+) -> Result<Section> {
+    let mut section = Section::new(
+        "stripes",
+        "Stripe sizes",
+        "Sequential reads of 64 KiB from one thread over a volume of all drives, 16 requests in \
+         flight on each, by stripe: with neighbours merged before a drive sees them, and as they \
+         come. Falcon Fig. 17.",
+    );
+    let mut table = Table::new(
+        "stripes",
+        "64 KiB reads by stripe",
+        &[
+            ("stripe", Unit::Bytes),
+            ("merged", Unit::BytesPerS),
+            ("pieces a transfer", Unit::Count),
+            ("as they come", Unit::BytesPerS),
+            ("merged over as they come", Unit::Times),
+        ],
+    );
+    let every = if options.is_full { 1 } else { 2 };
+    let mut series = [
+        Series::new("neighbours merged", Vec::new()),
+        Series::new("as they come", Vec::new()),
+    ];
+    let in_flight = 16 * field.targets.len();
+    for power in (12..=22).step_by(every) {
+        let stripe_bytes = 1_u64 << power;
+        let mut rates = [None, None];
+        let mut pieces = None;
+        field.watch().say(&format!(
+            "stripes of {}",
+            Unit::Bytes.show(stripe_bytes as f64)
+        ));
+        for (at, is_merging) in [true, false].into_iter().enumerate() {
+            if !field.step() {
+                continue;
+            }
+            let layout = StripeOptions {
+                stripe_bytes,
+                is_merging,
+                ..open_wide(in_flight * 16)
+            };
+            let volume = volume_over(device, field.targets, layout)?;
+            let time = (field.step_s(), field.watch());
+            let seen = reads(&volume, (false, REQUEST_BYTES), in_flight, time)?;
+            rates[at] = Some(seen.bytes_per_s());
+            series[at]
+                .points
+                .push((stripe_bytes as f64, seen.bytes_per_s()));
+            if is_merging {
+                let sum = |of: fn(&DriveMeter) -> u64| seen.meters.iter().map(of).sum::<u64>();
+                pieces = Some(sum(|m| m.pieces) as f64 / sum(|m| m.transfers).max(1) as f64);
+            }
+        }
+        let gain = rates[0].zip(rates[1]).map(|(merged, plain)| merged / plain);
+        table.row([
+            Cell::from(stripe_bytes as f64),
+            rates[0].into(),
+            pieces.into(),
+            rates[1].into(),
+            gain.into(),
+        ]);
+    }
+    section.charts.push(Chart {
+        id: "stripes".to_owned(),
+        title: "64 KiB reads in order, by stripe".to_owned(),
+        x: Axis::new("stripe", Unit::Bytes).on(Scale::Log2),
+        y: Axis::new("all drives together", Unit::BytesPerS),
+        series: series.to_vec(),
+        ..Chart::default()
+    });
+    section.tables.push(table);
+    Ok(section)
+}

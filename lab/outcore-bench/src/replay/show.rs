@@ -1,0 +1,373 @@
+//! What a replay came to, as a report.
+//!
+//! Contract: pure. Falcon's Table 2 of the trace, what had to be changed to fit these drives, rates
+//! and latencies of each drive, and the requests a second over the time.
+
+use hdrhistogram::Histogram;
+use outcore::units::{self, Unit};
+use outcore::volume::batch::DriveMeter;
+use outcore_chart::{Axis, Chart, Series, Shape};
+use outcore_traces::adapt::Changes;
+
+use super::array::Array;
+use super::{Outcome, ReplayOptions, Speed};
+use crate::io::target::Target;
+use crate::report::{Cell, Report, Section, Table};
+
+pub(super) fn report(
+    options: &ReplayOptions,
+    targets: &[Target],
+    array: &Array,
+    outcome: &Outcome,
+) -> Report {
+    let name = options
+        .trace
+        .file_name()
+        .unwrap_or(options.trace.as_os_str());
+    let name = name.to_string_lossy().into_owned();
+    let mut report = Report::new("replay", format!("{name} on {}", drives_text(targets)));
+    let seconds = outcome.seconds.max(1e-9);
+    let bytes = array.bytes;
+    let mut all = array.read_ns.clone();
+    for more in [&array.write_ns, &array.flush_ns, &array.trim_ns] {
+        let _ = all.add(more);
+    }
+    let requests = all.len();
+    let quantile = |q: f64| seconds_at(&all, q);
+    let iops = requests as f64 / seconds;
+    report.headline(
+        "requests",
+        iops,
+        Unit::Iops,
+        format!(
+            "{} a second, {} in all",
+            Unit::Iops.show(iops),
+            units::count(requests)
+        ),
+    );
+    report.headline(
+        "rate",
+        bytes as f64 / seconds,
+        Unit::BytesPerS,
+        format!("{} moved", units::bytes(bytes)),
+    );
+    report.headline(
+        "median latency",
+        quantile(0.5),
+        Unit::Seconds,
+        latency_note(options),
+    );
+    report.headline(
+        "p99 latency",
+        quantile(0.99),
+        Unit::Seconds,
+        format!("p99.9 {}", Unit::Seconds.show(quantile(0.999))),
+    );
+    facts(options, array, outcome, &mut report);
+    report.section(drives(targets, array, seconds));
+    report.section(timeline(outcome));
+    report.section(trace(&name, array, outcome));
+    report
+}
+
+fn drives_text(targets: &[Target]) -> String {
+    match targets {
+        [one] => one.name.clone(),
+        many => format!("{} drives", many.len()),
+    }
+}
+
+fn latency_note(options: &ReplayOptions) -> &'static str {
+    match options.speed {
+        Speed::Max => "from hand-over to return",
+        Speed::Times(_) => "from the time it was due to its return",
+    }
+}
+
+fn facts(options: &ReplayOptions, array: &Array, outcome: &Outcome, report: &mut Report) {
+    report.option(
+        "speed",
+        match options.speed {
+            Speed::Max => "as fast as the drives answer".to_owned(),
+            Speed::Times(times) => format!("{} that of the trace", Unit::Times.show(times)),
+        },
+    );
+    if let Some(depth) = options.depth {
+        report.option("in flight at most", depth.to_string());
+    }
+    report.option("stripe", units::bytes(options.stripe_bytes));
+    report.option("pieces at most", units::bytes(options.request_bytes_max));
+    let changes = &outcome.changes;
+    report.verdict.push(adapted(changes));
+    if changes.widened_writes > 0 {
+        report.verdict.push(format!(
+            "{} writes off the grid of 4 KiB were widened; each read its blocks first.",
+            changes.widened_writes
+        ));
+    }
+    if array.refused_trims > 0 {
+        report.verdict.push(format!(
+            "{} trims were left out: the drives know none.",
+            array.refused_trims
+        ));
+    }
+    if let Some(behind) = &outcome.behind {
+        report.verdict.push(format!(
+            "The drives could not follow: {:.0} requests that were due waited throughout the last third of \
+             the time, {:.0} throughout the first, {} at most; the last was done {} after it was due. \
+             Latency counts from when a request was due.",
+            behind.last,
+            behind.first,
+            units::count(behind.most),
+            units::seconds(behind.tail_s),
+        ));
+    } else if outcome.late > 0 {
+        report.verdict.push(format!(
+            "{} requests were released more than 1 ms after they were due, but not because of the \
+             drives, which followed: this machine was late. Latency counts from when a request was due.",
+            units::count(outcome.late)
+        ));
+    }
+    for note in &outcome.summary.notes {
+        report.verdict.push(format!("{note}."));
+    }
+    let skipped = &outcome.summary.skipped;
+    if skipped.total() > 0 {
+        report
+            .verdict
+            .push(format!("Lines that could not be read: {skipped}."));
+    }
+}
+
+/// What was changed, as a sentence; what was not is left out.
+fn adapted(changes: &Changes) -> String {
+    let mut sentence = format!(
+        "{} requests of the trace became {}",
+        units::count(changes.taken),
+        units::count(changes.given)
+    );
+    for (count, what) in [
+        (changes.mapped, "moved into the volume"),
+        (
+            changes.widened_reads + changes.widened_writes,
+            "widened to blocks of 4 KiB",
+        ),
+        (changes.split, "split"),
+        (changes.cut, "cut to the volume"),
+        (changes.dropped, "dropped as empty"),
+        (changes.early, "earlier than the first"),
+    ] {
+        if count > 0 {
+            sentence.push_str(&format!(", {} {what}", units::count(count)));
+        }
+    }
+    if changes.widened_bytes > 0 {
+        let more = units::bytes(changes.widened_bytes);
+        sentence.push_str(&format!("; widening added {more}"));
+    }
+    sentence.push('.');
+    sentence
+}
+
+fn seconds_at(histogram: &Histogram<u64>, quantile: f64) -> f64 {
+    histogram.value_at_quantile(quantile) as f64 / 1e9
+}
+
+/// Whole requests by kind.
+fn whole_requests(array: &Array, seconds: f64) -> Table {
+    let mut table = Table::new(
+        "requests",
+        "Whole requests",
+        &[
+            ("requests", Unit::Count),
+            ("count", Unit::Count),
+            ("a second", Unit::Iops),
+            ("mean", Unit::Seconds),
+            ("p50", Unit::Seconds),
+            ("p90", Unit::Seconds),
+            ("p99", Unit::Seconds),
+            ("p99.9", Unit::Seconds),
+            ("max", Unit::Seconds),
+        ],
+    );
+    for ((name, histogram), longest_ns) in [
+        ("reads", &array.read_ns),
+        ("writes", &array.write_ns),
+        ("flushes", &array.flush_ns),
+        ("trims", &array.trim_ns),
+    ]
+    .into_iter()
+    .zip(array.longest_ns)
+    {
+        if histogram.is_empty() {
+            continue;
+        }
+        let mut row = vec![
+            Cell::from(name),
+            (histogram.len() as f64).into(),
+            (histogram.len() as f64 / seconds).into(),
+            (histogram.mean() / 1e9).into(),
+        ];
+        row.extend([0.5, 0.9, 0.99, 0.999].map(|q| Cell::from(seconds_at(histogram, q))));
+        row.push((longest_ns as f64 / 1e9).into());
+        table.row(row);
+    }
+    table
+}
+
+fn drives(targets: &[Target], array: &Array, seconds: f64) -> Section {
+    let mut section = Section::new(
+        "drives",
+        "Requests and drives",
+        "Whole requests count from their release (in an open loop from when they were due) to their \
+         return. By drive, stack latency is from submission to the start of a transfer, device \
+         latency from there to its end; a request may become transfers on several drives, and \
+         neighbours one.",
+    );
+    section.tables.push(whole_requests(array, seconds));
+    let mut table = Table::new(
+        "drives",
+        "By drive",
+        &[
+            ("drive", Unit::Count),
+            ("IOPS", Unit::Iops),
+            ("read", Unit::BytesPerS),
+            ("written", Unit::BytesPerS),
+            ("most in flight", Unit::Count),
+            ("stack p50", Unit::Seconds),
+            ("stack p99", Unit::Seconds),
+            ("device p50", Unit::Seconds),
+            ("device p90", Unit::Seconds),
+            ("device p99", Unit::Seconds),
+            ("device p99.9", Unit::Seconds),
+            ("device max", Unit::Seconds),
+        ],
+    );
+    let of = |meter: &DriveMeter, percent: f64| meter.device.percentile_ns(percent) as f64 / 1e9;
+    let stack = |meter: &DriveMeter, percent: f64| meter.stack.percentile_ns(percent) as f64 / 1e9;
+    let mut series = [
+        Series::new("median", Vec::new()),
+        Series::new("p99", Vec::new()),
+    ];
+    for (at, (target, meter)) in targets.iter().zip(array.meters()).enumerate() {
+        let mut row = vec![
+            Cell::from(target.name.as_str()),
+            (meter.transfers as f64 / seconds).into(),
+            (meter.read_bytes as f64 / seconds).into(),
+            (meter.written_bytes as f64 / seconds).into(),
+            (meter.depth_max as f64).into(),
+            stack(meter, 50.0).into(),
+            stack(meter, 99.0).into(),
+        ];
+        row.extend([50.0, 90.0, 99.0, 99.9].map(|percent| Cell::from(of(meter, percent))));
+        row.push((meter.device.max_ns() as f64 / 1e9).into());
+        table.row(row);
+        series[0].points.push((at as f64, of(meter, 50.0)));
+        series[1].points.push((at as f64, of(meter, 99.0)));
+    }
+    section.tables.push(table);
+    if targets.len() > 1 {
+        section.charts.push(Chart {
+            id: "drives".to_owned(),
+            title: "Device latency by drive".to_owned(),
+            x: Axis::of_names(
+                "",
+                targets.iter().map(|target| target.name.clone()).collect(),
+            ),
+            y: Axis::new("latency", Unit::Seconds),
+            shape: Shape::Bars,
+            series: series.to_vec(),
+        });
+    }
+    section
+}
+
+fn timeline(outcome: &Outcome) -> Section {
+    let mut section = Section::new(
+        "timeline",
+        "Over the time",
+        "Requests that came back, a second.",
+    );
+    let (part_s, counts) = &outcome.timeline;
+    if counts.len() > 1 {
+        let points = counts.iter().enumerate();
+        let points = points.map(|(at, count)| (at as f64 * part_s, *count as f64 / part_s));
+        section.charts.push(Chart {
+            id: "timeline".to_owned(),
+            title: "Requests a second".to_owned(),
+            x: Axis::new("time", Unit::Seconds),
+            y: Axis::new("requests a second", Unit::Iops),
+            series: vec![Series::new("requests", points.collect())],
+            ..Chart::default()
+        });
+    }
+    section
+}
+
+fn trace(name: &str, array: &Array, outcome: &Outcome) -> Section {
+    let summary = &outcome.summary;
+    let mut section = Section::new(
+        "trace",
+        "The trace",
+        "As it was recorded. The first columns are those of Falcon's Table 2.",
+    );
+    let mut table = Table::new(
+        "trace",
+        "Table 2",
+        &[
+            ("trace", Unit::Count),
+            ("read", Unit::Share),
+            ("smallest", Unit::Bytes),
+            ("largest", Unit::Bytes),
+            ("data", Unit::Bytes),
+            ("requests", Unit::Count),
+            ("duration", Unit::Seconds),
+            ("footprint", Unit::Bytes),
+            ("devices", Unit::Count),
+            ("skipped lines", Unit::Count),
+        ],
+    );
+    table.row([
+        Cell::from(name),
+        (summary.read_percent / 100.0).into(),
+        (summary.size_min_bytes as f64).into(),
+        (summary.size_max_bytes as f64).into(),
+        (summary.data_bytes() as f64).into(),
+        (summary.requests as f64).into(),
+        (summary.duration_ns() as f64 / 1e9).into(),
+        (summary.footprint_bytes as f64).into(),
+        (summary.devices as f64).into(),
+        (summary.skipped.total() as f64).into(),
+    ]);
+    section.tables.push(table);
+    let changes = &outcome.changes;
+    let mut table = Table::new(
+        "changes",
+        "What was changed to fit",
+        &[("change", Unit::Count), ("requests", Unit::Count)],
+    );
+    for (what, count) in [
+        ("taken from the trace", changes.taken),
+        ("given to the drives", changes.given),
+        ("reads widened to 4 KiB", changes.widened_reads),
+        (
+            "writes widened to 4 KiB, read first",
+            changes.widened_writes,
+        ),
+        ("split", changes.split),
+        ("moved into the volume", changes.mapped),
+        ("cut to the volume", changes.cut),
+        ("dropped as empty", changes.dropped),
+        ("trims that the drives do not take", array.refused_trims),
+        ("earlier than the first", changes.early),
+        ("released late", outcome.late),
+        ("reads of widened writes", array.extra_reads),
+    ] {
+        table.row([Cell::from(what), (count as f64).into()]);
+    }
+    section.tables.push(table);
+    for place in summary.skipped.places() {
+        section.notes.push(format!("skipped: {place}"));
+    }
+    section
+}

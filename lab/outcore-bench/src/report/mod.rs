@@ -1,0 +1,368 @@
+//! One report, shown in many ways: on a terminal, as JSON, as CSV, as one HTML file.
+//!
+//! Contract: plain data. A [`Report`] says what was found ([`Headline`]s, a verdict), shows it
+//! (sections of tables and charts), and says what it was found on and how (machine, options), so
+//! that it can be read alone and years later. Numbers are kept as they were measured, with their
+//! [`Unit`]; only the faces round them.
+//!
+//! Schema of the JSON ([`Report::to_json`]): the fields below under their own names; a cell is a
+//! number, a text or null; `v` changes if a name changes its meaning.
+
+mod html;
+mod machine;
+mod save;
+mod text;
+
+use outcore::units::Unit;
+use outcore_chart::Chart;
+use serde::Serialize;
+
+pub use save::Saver;
+
+/// Version of the schema.
+pub const VERSION: u32 = 1;
+
+/// A name and what it stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Fact {
+    /// What: `kernel`.
+    pub name: String,
+    /// As text.
+    pub value: String,
+}
+
+impl Fact {
+    /// A fact.
+    pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
+        Fact {
+            name: name.into(),
+            value: value.into(),
+        }
+    }
+}
+
+/// A figure to remember.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Headline {
+    /// What it is: `sequential read`.
+    pub name: String,
+    /// The number.
+    pub value: f64,
+    /// In what.
+    pub unit: Unit,
+    /// Under which circumstances: `1 MiB, 16 in flight`.
+    pub note: String,
+}
+
+/// What stands in one place of a table.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Cell {
+    /// A number in its column's unit.
+    Number(f64),
+    /// A number with a unit of its own.
+    Other(f64, Unit),
+    /// A text.
+    Text(String),
+    /// Nothing was measured.
+    None,
+}
+
+impl From<f64> for Cell {
+    fn from(value: f64) -> Self {
+        Cell::Number(value)
+    }
+}
+
+impl From<Option<f64>> for Cell {
+    fn from(value: Option<f64>) -> Self {
+        value.map_or(Cell::None, Cell::Number)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Cell::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Cell::Text(text)
+    }
+}
+
+/// What stands in one column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Column {
+    /// Its head.
+    pub name: String,
+    /// Unit of its numbers.
+    pub unit: Unit,
+}
+
+/// Rows of cells under named columns.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Table {
+    /// Name for programs: `read-by-depth`.
+    pub id: String,
+    /// Above it.
+    pub title: String,
+    /// Heads.
+    pub columns: Vec<Column>,
+    /// As many cells each as there are columns.
+    pub rows: Vec<Vec<Cell>>,
+    /// All numbers but those of the first column are of one kind: shown by shades as well.
+    #[serde(skip)]
+    pub is_map: bool,
+}
+
+impl Table {
+    /// A table without rows.
+    pub fn new(id: impl Into<String>, title: impl Into<String>, columns: &[(&str, Unit)]) -> Self {
+        Table {
+            id: id.into(),
+            title: title.into(),
+            columns: columns
+                .iter()
+                .map(|(name, unit)| Column {
+                    name: (*name).to_owned(),
+                    unit: *unit,
+                })
+                .collect(),
+            ..Table::default()
+        }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let cells: Vec<Cell> = cells.into_iter().collect();
+        debug_assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
+        self.rows.push(cells);
+    }
+}
+
+/// A part of a report.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Section {
+    /// Name for programs and links.
+    pub id: String,
+    /// Above it.
+    pub title: String,
+    /// What was done, after which source.
+    pub text: String,
+    /// Values.
+    pub tables: Vec<Table>,
+    /// Pictures of them.
+    pub charts: Vec<Chart>,
+    /// What one should know about these values.
+    pub notes: Vec<String>,
+}
+
+impl Section {
+    /// A section without content.
+    pub fn new(id: &str, title: &str, text: &str) -> Self {
+        Section {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            text: text.to_owned(),
+            ..Section::default()
+        }
+    }
+
+    /// Whether nothing came of it.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty() && self.charts.is_empty() && self.notes.is_empty()
+    }
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Version of the schema.
+    pub v: u32,
+    /// The command: `bench io`.
+    pub command: String,
+    /// Above all.
+    pub title: String,
+    /// When it began, UTC, as in RFC 3339.
+    pub started: String,
+    /// How long it took.
+    pub seconds: f64,
+    /// Figures to remember.
+    pub headlines: Vec<Headline>,
+    /// Sentences to remember.
+    pub verdict: Vec<String>,
+    /// What it was found on.
+    pub machine: Vec<Fact>,
+    /// How.
+    pub options: Vec<Fact>,
+    /// The findings.
+    pub sections: Vec<Section>,
+}
+
+impl Report {
+    /// A report of `command` that begins now on this machine.
+    pub fn new(command: &str, title: impl Into<String>) -> Self {
+        Report {
+            v: VERSION,
+            command: command.to_owned(),
+            title: title.into(),
+            started: machine::now_utc(),
+            seconds: 0.0,
+            headlines: Vec::new(),
+            verdict: Vec::new(),
+            machine: machine::facts(),
+            options: Vec::new(),
+            sections: Vec::new(),
+        }
+    }
+
+    /// Adds a figure to remember.
+    pub fn headline(&mut self, name: &str, value: f64, unit: Unit, note: impl Into<String>) {
+        self.headlines.push(Headline {
+            name: name.to_owned(),
+            value,
+            unit,
+            note: note.into(),
+        });
+    }
+
+    /// Adds how something was done.
+    pub fn option(&mut self, name: &str, value: impl Into<String>) {
+        self.options.push(Fact::new(name, value));
+    }
+
+    /// Adds a section, unless nothing came of it.
+    pub fn section(&mut self, section: Section) {
+        if !section.is_empty() {
+            self.sections.push(section);
+        }
+    }
+
+    /// All charts, in order.
+    pub fn charts(&self) -> impl Iterator<Item = &Chart> {
+        self.sections.iter().flat_map(|section| &section.charts)
+    }
+
+    /// For a terminal.
+    pub fn to_text(&self) -> String {
+        text::report(self)
+    }
+
+    /// As one JSON value.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+
+    /// As CSV, a value a line: section, table, row, column, unit, value. The row is its first cell.
+    pub fn to_csv(&self) -> String {
+        text::csv(self)
+    }
+
+    /// As one HTML file that needs nothing else.
+    ///
+    /// # Errors
+    /// A chart without points.
+    pub fn to_html(&self) -> outcore::Result<String> {
+        html::page(self)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use outcore_chart::{Axis, Scale, Series};
+
+    use super::*;
+
+    pub(crate) fn sample() -> Report {
+        let mut report = Report::new("bench test", "A <test>");
+        report.headline("read", 3.2e9, Unit::BytesPerS, "1 MiB");
+        report
+            .verdict
+            .push("the drive is the bound & so on".to_owned());
+        report.option("size", "1 GiB");
+        let mut section = Section::new("blocks", "Block sizes", "As the paper.");
+        let mut table = Table::new(
+            "blocks",
+            "Reads",
+            &[
+                ("block", Unit::Bytes),
+                ("rate", Unit::BytesPerS),
+                ("note", Unit::Count),
+            ],
+        );
+        table.row([
+            Cell::from(4096.0),
+            Cell::from(1.5e8),
+            Cell::from("a, \"b\""),
+        ]);
+        table.row([
+            Cell::from(512.0),
+            Cell::None,
+            Cell::Other(0.25, Unit::Share),
+        ]);
+        section.tables.push(table);
+        section.charts.push(Chart {
+            id: "blocks".to_owned(),
+            title: "Reads".to_owned(),
+            x: Axis::new("block", Unit::Bytes).on(Scale::Log2),
+            y: Axis::new("rate", Unit::BytesPerS),
+            series: vec![Series::new("read", vec![(4096.0, 1.5e8), (8192.0, 2e8)])],
+            ..Chart::default()
+        });
+        section.notes.push("a note".to_owned());
+        report.section(section);
+        report.section(Section::new("empty", "Nothing", "came of it"));
+        report
+    }
+
+    #[test]
+    fn every_face_has_every_value() {
+        let report = sample();
+        assert_eq!(report.sections.len(), 1);
+        let text = report.to_text();
+        for wanted in [
+            "A <test>", "3.2 GB/s", "4 KiB", "150 MB/s", "25 %", "a note", "kernel",
+        ] {
+            assert!(text.contains(wanted), "{wanted} is missing in\n{text}");
+        }
+        let json = report.to_json();
+        assert_eq!(json["sections"][0]["tables"][0]["rows"][0][1], 1.5e8);
+        assert_eq!(
+            json["sections"][0]["tables"][0]["rows"][1][1],
+            serde_json::Value::Null
+        );
+        assert_eq!(
+            json["sections"][0]["charts"][0]["series"][0]["points"][1][0],
+            8192.0
+        );
+        let csv = report.to_csv();
+        assert_eq!(
+            csv.lines().next(),
+            Some("section,table,row,column,unit,value")
+        );
+        assert!(
+            csv.contains("blocks,blocks,4096,rate,bytes_per_s,150000000\n"),
+            "{csv}"
+        );
+        assert!(
+            csv.contains("blocks,blocks,4096,note,,\"a, \"\"b\"\"\"\n"),
+            "{csv}"
+        );
+        let html = report.to_html().unwrap();
+        for wanted in [
+            "A &lt;test&gt;",
+            "<svg",
+            "150 MB/s",
+            "3.2 GB/s",
+            "is the bound &amp; so",
+        ] {
+            assert!(html.contains(wanted), "{wanted} is missing");
+        }
+        assert!(
+            !html.contains("http://") || !html.contains("src=\"http"),
+            "needs nothing else"
+        );
+    }
+}

@@ -1,0 +1,309 @@
+//! The subcommands of `outcore sim` as clap arguments and one function that runs them.
+//!
+//! Contract: results go to standard output (a table, or JSON Lines with `--json`), all else to
+//! standard error. [`run`] returns the exit code of a command that worked.
+
+mod calibrate;
+mod presets;
+mod replay;
+mod run;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use outcore::error::{Error, Result};
+use outcore::units::{parse_bytes, parse_rate};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::config::{Compat, DriveConfig};
+use crate::mqsim::import_drive;
+use crate::plan::cpu::{CpuCost, recorded};
+use crate::plan::{SortJob, plan_sort};
+use crate::presets::preset;
+
+/// Of each thread: as much as the first one of a process has.
+const STACK_BYTES: usize = 8 << 20;
+
+/// Simulate SSDs and arrays of them.
+#[derive(Debug, Parser)]
+#[command(name = "outcore-sim", version)]
+pub struct SimArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: SimCommand,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum SimCommand {
+    /// Run a workload on one drive.
+    Run(run::RunArgs),
+    /// List the drives known by name, with the published figures beside the simulated ones.
+    Presets(presets::PresetArgs),
+    /// Replay a recorded job or a block trace on an array of drives.
+    Replay(replay::ReplayArgs),
+    /// Run a workload over values of any parameter.
+    Sweep(run::SweepArgs),
+    /// Fit a drive to one that was measured.
+    Calibrate(calibrate::CalibrateArgs),
+    /// Predict a sort from its plan.
+    Plan(PlanArgs),
+    /// Which launches of a GPU trace to simulate so that the whole is known well enough.
+    Allegro(crate::allegro::command::AllegroArgs),
+    /// ActiveSort: a drive that merges while it is read, then and now.
+    Activesort(crate::activesort::command::ActiveSortArgs),
+    /// A GPU inside the storage: networks, Rodinia kernels or a recorded trace.
+    Gpu(crate::gpu::command::GpuArgs),
+    /// Allocation, mapping and block scheduling compared, as tables and charts.
+    Policies(crate::policies::command::PolicyArgs),
+}
+
+/// Which drive is simulated.
+#[derive(Debug, Args)]
+pub struct DriveArgs {
+    /// A drive by name (see `presets`).
+    #[arg(long, default_value = "p41")]
+    pub preset: String,
+    /// A drive from a file instead: TOML, or MQSim's XML.
+    #[arg(long)]
+    pub ssd: Option<PathBuf>,
+    /// Size of the preset's flash: smaller ones build and fill faster, at the same speed.
+    #[arg(long, default_value = "16GiB")]
+    pub drive_size: String,
+    /// Change a value of the drive, such as flash.channels=16 (repeatable).
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub settings: Vec<String>,
+}
+
+impl DriveArgs {
+    /// The configuration that is meant; warnings go to standard error.
+    pub fn config(&self) -> Result<DriveConfig> {
+        let mut warnings = Vec::new();
+        let config = self.config_for(Compat::None, &mut warnings)?;
+        warn_all(&warnings);
+        Ok(config)
+    }
+
+    fn config_for(&self, compat: Compat, warnings: &mut Vec<String>) -> Result<DriveConfig> {
+        let config = match &self.ssd {
+            Some(path) => drive(path, compat, warnings)?,
+            None => {
+                let bytes = parse_bytes(&self.drive_size)?;
+                if bytes == 0 {
+                    let cause = "--drive-size 0 leaves no room";
+                    return Err(Error::usage("read options", cause).hint("leave it out for 16GiB"));
+                }
+                preset(&self.preset)?.sized(bytes)?
+            }
+        };
+        config.set_all(&self.settings)
+    }
+}
+
+fn warn_all(warnings: &[String]) {
+    for warning in warnings {
+        eprintln!("warning: {warning}");
+    }
+}
+
+/// `sim plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// Which job.
+    #[arg(default_value = "sort", value_parser = ["sort"])]
+    pub job: String,
+    /// Bytes to sort, such as 8TB.
+    #[arg(long)]
+    pub size: String,
+    /// Memory, such as 200GB.
+    #[arg(long)]
+    pub memory: String,
+    /// Bytes of a record.
+    #[arg(long, default_value_t = 8)]
+    pub record_bytes: u64,
+    /// Cores.
+    #[arg(long, default_value_t = 64)]
+    pub cores: u32,
+    /// Drives.
+    #[arg(long, default_value_t = 30)]
+    pub drives: u32,
+    /// Each drive.
+    #[command(flatten)]
+    pub drive: DriveArgs,
+    /// What all drives together can move, such as 146GB/s.
+    #[arg(long)]
+    pub shared: Option<String>,
+    /// What the memory bus moves, such as 145GB/s; a byte crosses it five times while it is
+    /// distributed and eight times while its bucket is sorted.
+    #[arg(long, value_name = "RATE")]
+    pub memory_rate: Option<String>,
+    /// Take the computation of a pass over a record from this trace of a sort on the machine in
+    /// question (`outcore sort --record-io`), instead of measuring it on this one.
+    #[arg(long, value_name = "TRACE", conflicts_with_all = ["distribute_ns", "sort_ns"])]
+    pub cpu_from: Option<PathBuf>,
+    /// Core nanoseconds to distribute a record [default: measured on this machine].
+    #[arg(long)]
+    pub distribute_ns: Option<f64>,
+    /// Core nanoseconds to sort a record [default: measured on this machine].
+    #[arg(long)]
+    pub sort_ns: Option<f64>,
+    /// Print JSON Lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What a record of so many bytes costs on this machine. The simulator does not reach above the
+/// drives, so whoever has the engine's sort brings it.
+pub type MeasureCpu<'a> = &'a (dyn Fn(u64) -> Result<CpuCost> + Sync);
+
+/// The limit that was given; 0 without one.
+fn shared(text: Option<&String>) -> Result<u64> {
+    let Some(text) = text else {
+        return Ok(0);
+    };
+    match parse_rate(text)? {
+        0 => Err(
+            Error::usage("read options", format!("a rate of {text} moves nothing"))
+                .hint("leave the option out for no limit"),
+        ),
+        rate => Ok(rate),
+    }
+}
+
+/// As said, as recorded, or as measured here; what was not said is told on standard error.
+fn cpu_cost(args: &PlanArgs, measure: Option<MeasureCpu<'_>>) -> Result<CpuCost> {
+    if let (Some(distribute_ns), Some(sort_ns)) = (args.distribute_ns, args.sort_ns) {
+        return Ok(CpuCost {
+            distribute_ns,
+            sort_ns,
+        });
+    }
+    let (mut cost, source) = match (&args.cpu_from, measure) {
+        (Some(path), _) => (recorded(path, args.record_bytes)?, "as recorded"),
+        (None, Some(measure)) => (measure(args.record_bytes)?, "as measured here"),
+        (None, None) => (
+            CpuCost::GUESSED,
+            "a guess (outcore sim measures it, --cpu-from takes it from a recorded sort)",
+        ),
+    };
+    cost.distribute_ns = args.distribute_ns.unwrap_or(cost.distribute_ns);
+    cost.sort_ns = args.sort_ns.unwrap_or(cost.sort_ns);
+    eprintln!(
+        "a record costs {:.1} core nanoseconds to distribute and {:.1} to sort, {source}",
+        cost.distribute_ns, cost.sort_ns
+    );
+    Ok(cost)
+}
+
+fn plan_command(args: &PlanArgs, measure: Option<MeasureCpu<'_>>) -> Result<u8> {
+    let job = SortJob {
+        size_bytes: parse_bytes(&args.size)?,
+        record_bytes: args.record_bytes,
+        memory_bytes: parse_bytes(&args.memory)?,
+        cores: args.cores,
+        cpu: cpu_cost(args, measure)?,
+        memory_bytes_per_s: shared(args.memory_rate.as_ref())?,
+        bucket_buffer_bytes: 8 << 20,
+    };
+    let plan = plan_sort(
+        &job,
+        &args.drive.config()?,
+        args.drives,
+        shared(args.shared.as_ref())?,
+    )?;
+    if args.json {
+        say!("{}", json(&plan)?);
+        return Ok(0);
+    }
+    for phase in &plan.phases {
+        say!(
+            "{:<32} io {:>8.1} s  cpu {:>8.1} s  memory {:>8.1} s  takes {:>8.1} s",
+            phase.name,
+            phase.io_seconds,
+            phase.cpu_seconds,
+            phase.memory_seconds,
+            phase.seconds
+        );
+    }
+    say!(
+        "total {:.1} s ({:.1} h), bound by {}; array reads {:.1} GB/s, writes {:.1} GB/s",
+        plan.seconds,
+        plan.seconds / 3600.0,
+        plan.bottleneck,
+        plan.read_bytes_per_s / 1e9,
+        plan.write_bytes_per_s / 1e9
+    );
+    Ok(0)
+}
+
+fn json<T: serde::Serialize>(value: &T) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::usage("write JSON", error.to_string()))
+}
+
+fn compat(text: &str) -> Result<Compat> {
+    match text {
+        "none" => Ok(Compat::None),
+        "mqsim" => Ok(Compat::Mqsim),
+        other => Err(
+            Error::usage("read options", format!("--compat {other} is unknown"))
+                .hint("use none or mqsim"),
+        ),
+    }
+}
+
+fn drive(path: &PathBuf, compat: Compat, warnings: &mut Vec<String>) -> Result<DriveConfig> {
+    if path
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
+    {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Error::io("read drive configuration", &error).path(path))?;
+        return DriveConfig::from_toml(&text).map_err(|error| error.path(path));
+    }
+    import_drive(path, compat, warnings)
+}
+
+/// Runs a subcommand; the exit code of a command that worked. `measure` is asked by plans that do not
+/// say what a record costs; without it they guess.
+///
+/// # Errors
+/// What the subcommand says; [`Error::kind`] has the exit code.
+pub fn run(command: &SimCommand, measure: Option<MeasureCpu<'_>>) -> Result<u8> {
+    match threads() {
+        Some(threads) => threads.install(|| run_here(command, measure)),
+        None => run_here(command, measure),
+    }
+}
+
+/// As many threads as there are processors, or as the system grants; none where it has none to give, and
+/// what is run then goes on in this one.
+fn threads() -> Option<ThreadPool> {
+    let mut count = std::thread::available_parallelism().map_or(1, usize::from);
+    loop {
+        let builder = ThreadPoolBuilder::new().stack_size(STACK_BYTES);
+        let made = match count {
+            // It asks the system for nothing, and this thread works in it.
+            0 => return builder.num_threads(1).use_current_thread().build().ok(),
+            count => builder.num_threads(count).build(),
+        };
+        match made {
+            Ok(threads) => return Some(threads),
+            Err(_) => count /= 2,
+        }
+    }
+}
+
+fn run_here(command: &SimCommand, measure: Option<MeasureCpu<'_>>) -> Result<u8> {
+    match command {
+        SimCommand::Run(args) => run::run(args),
+        SimCommand::Sweep(args) => run::sweep_command(args),
+        SimCommand::Calibrate(args) => calibrate::run(args),
+        SimCommand::Presets(args) => presets::run(args),
+        SimCommand::Replay(args) => replay::run(args),
+        SimCommand::Plan(args) => plan_command(args, measure),
+        SimCommand::Allegro(args) => crate::allegro::command::run(args),
+        SimCommand::Activesort(args) => crate::activesort::command::run(args),
+        SimCommand::Gpu(args) => crate::gpu::command::run(args),
+        SimCommand::Policies(args) => crate::policies::command::run(args),
+    }
+}

@@ -1,0 +1,157 @@
+//! `sim replay`: a recorded job, or a block trace of others, on drives that one does not own.
+//!
+//! Contract: the kind of trace is told from its content (outcore's own, JSON Lines, or any format
+//! that `outcore-traces` reads); the report goes to standard output, warnings to standard error.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use outcore::error::{Error, Result};
+use outcore::units::parse_bytes;
+use outcore_traces::Format;
+
+use super::{DriveArgs, json, shared};
+use crate::array::ReplayReport;
+use crate::array::block::{BlockOptions, Loop};
+use crate::array::file::{FileOptions, replay_file};
+use crate::fit::Fit;
+
+/// `sim replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// Trace: outcore's own (--record-io), JSON Lines (id, drive, op, offset, bytes, after,
+    /// think_ns), or a block trace (SPC, MSR, FIU, fio, blktrace, Alibaba, Tencent, vscsi, MQSim).
+    pub trace: PathBuf,
+    /// Drives of the array; without it as many as were recorded, or one.
+    #[arg(long)]
+    pub drives: Option<u32>,
+    /// The drive.
+    #[command(flatten)]
+    pub drive: DriveArgs,
+    /// What all drives together can move, such as 146GB/s.
+    #[arg(long)]
+    pub shared: Option<String>,
+    /// Stripe files over the drives in units of this size [default: 1MiB where their number
+    /// differs from the recorded one].
+    #[arg(long)]
+    pub stripe: Option<String>,
+    /// Share of every drive that holds data before the replay.
+    #[arg(long, default_value_t = 0.5)]
+    pub fill: f64,
+    /// What becomes of requests for which the drives have no room: refuse (an error), wrap (their
+    /// room is used anew) or scale (offsets in proportion; not for outcore's own traces).
+    #[arg(
+        long,
+        value_enum,
+        value_name = "HOW",
+        default_value_t,
+        hide_possible_values = true
+    )]
+    pub fit: Fit,
+    /// Requests in flight as a multiple of the recorded ones (outcore's trace), or auto: drives by
+    /// recorded drives.
+    #[arg(long, default_value = "auto")]
+    pub window: String,
+    /// Computation as a multiple of the recorded one (outcore's trace).
+    #[arg(long, default_value_t = 1.0)]
+    pub cpu: f64,
+    /// Format of a block trace, where it cannot be told from its content: spc, fiu, msr, fio,
+    /// blktrace, alibaba, tencent, vscsi, mqsim.
+    #[arg(long)]
+    pub format: Option<Format>,
+    /// Play a block trace so many times as fast as recorded.
+    #[arg(long = "speed", default_value_t = 1.0)]
+    pub speedup: f64,
+    /// Play a block trace with so many requests in flight instead of at its times.
+    #[arg(long)]
+    pub depth: Option<u32>,
+    /// Stop a block trace after so many requests; 0 plays all.
+    #[arg(long, default_value_t = 0)]
+    pub requests: u64,
+    /// Print JSON Lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub(super) fn run(args: &ReplayArgs) -> Result<u8> {
+    let window_scale = match args.window.as_str() {
+        "auto" => None,
+        text => Some(text.parse().map_err(|_| {
+            Error::usage("read options", format!("--window {text} is no number"))
+                .hint("use auto, or a number of 1 and more")
+        })?),
+    };
+    let stripe = args.stripe.as_ref().map(|text| parse_bytes(text));
+    let options = FileOptions {
+        drives: args.drives,
+        shared_bytes_per_s: shared(args.shared.as_ref())?,
+        stripe_bytes: stripe.transpose()?,
+        fill: args.fill,
+        fit: args.fit,
+        window_scale,
+        cpu_scale: args.cpu,
+        block: block_options(args)?,
+        ..FileOptions::default()
+    };
+    let report = replay_file(&args.trace, args.drive.config()?, &options)?;
+    for warning in &report.warnings {
+        eprintln!("warning: {warning}");
+    }
+    if args.json {
+        say!("{}", json(&report)?);
+    } else {
+        print(&report);
+    }
+    Ok(0)
+}
+
+fn block_options(args: &ReplayArgs) -> Result<BlockOptions> {
+    Ok(BlockOptions {
+        format: args.format,
+        pace: match args.depth {
+            Some(depth) => Loop::Closed { depth },
+            None => Loop::Open {
+                speedup: args.speedup,
+            },
+        },
+        requests_max: args.requests,
+    })
+}
+
+fn print(report: &ReplayReport) {
+    let moved = (report.read_bytes + report.write_bytes) as f64;
+    say!(
+        "{} requests in {:.3} s of simulated time, {:.1} MB/s",
+        report.requests,
+        report.seconds,
+        moved / 1e6 / report.seconds.max(1e-12)
+    );
+    let response = &report.response_us;
+    say!(
+        "response in us: mean {:.1}, p50 {:.1}, p99 {:.1}, p99.9 {:.1}, p99.99 {:.1}, max {:.1}",
+        response.mean,
+        response.p50,
+        response.p99,
+        response.p999,
+        response.p9999,
+        response.max
+    );
+    if report.computation_seconds > 0.0 {
+        say!(
+            "computation: {:.3} s over all threads (--cpu scales it)",
+            report.computation_seconds
+        );
+    }
+    say!("bottleneck: {}", report.bottleneck);
+    for (at, drive) in report.drives.iter().enumerate() {
+        say!(
+            "drive {at}: {:.1} MB, busy {:.0} %, mean {:.1} us, {} {:.0} %, write amplification {:.2}",
+            drive.bytes as f64 / 1e6,
+            drive.busy * 100.0,
+            drive.mean_response_us,
+            drive.resource.0,
+            drive.resource.1 * 100.0,
+            drive.write_amplification
+        );
+    }
+}

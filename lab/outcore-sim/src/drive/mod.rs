@@ -1,0 +1,417 @@
+//! One drive: a deterministic discrete-event model from the submission queue to the flash cells.
+//!
+//! Model: the architecture of MQSim (Tavakkol et al., "MQSim: A Framework for Enabling Realistic
+//! Studies of Modern Multi-Queue SSD Devices", FAST 2018), written anew: queue pairs and link
+//! ([`link`]), the block layer's throttle in front of them ([`throttle`]), data cache ([`cache`]),
+//! mapping and its cache ([`map`]), blocks ([`blocks`]), packing of units smaller than a page
+//! ([`pack`]), scheduling ([`tsu`]), chips and buses ([`phy`]), collection and wear levelling ([`gc`]), preconditioning ([`fill`],
+//! [`fill_mqsim`], [`fresh`]).
+//!
+//! Invariants, asserted in release builds too: time never runs backwards; a plane's free, valid
+//! and invalid pages add up to all its pages; a finished request has no open operation; when the
+//! event queue is empty nothing is in flight, or [`Drive::check_idle`] names what is stuck.
+//!
+//! Bounds: a mapping entry, a bitmap and a reverse entry a mapping unit (9.3 bytes for 4 KiB units
+//! with 7 % over-provisioning), in zeroed memory that the system provides when it is touched;
+//! 32 bytes a block; the rest grows with the operations in flight only.
+
+pub(crate) mod blocks;
+mod cache;
+mod cmt;
+pub(crate) mod fill;
+mod fill_mqsim;
+mod fresh;
+mod gc;
+mod link;
+mod map;
+mod pack;
+pub(crate) mod params;
+mod phy;
+mod sata;
+mod states;
+pub mod stats;
+mod throttle;
+mod tsu;
+pub(crate) mod types;
+
+use outcore::error::{Error, Kind as ErrorKind, Result};
+
+use crate::config::{DriveConfig, parse_order};
+use crate::event::EventQueue;
+use crate::quantities::Ps;
+use params::Params;
+use stats::DriveStats;
+pub use types::Op;
+use types::{Pool, Req, Tr};
+
+/// Event kinds: the upper four bits of an event's data.
+pub(crate) mod event_kind {
+    pub(crate) const TO_HOST: u32 = 0;
+    pub(crate) const TO_DRIVE: u32 = 1;
+    pub(crate) const DRAM: u32 = 2;
+    pub(crate) const COMMAND_IN: u32 = 3;
+    pub(crate) const DATA_OUT: u32 = 4;
+    pub(crate) const ARRAY_DONE: u32 = 5;
+    pub(crate) const START: u32 = 6;
+    // The queue keeps a lane for each of those above.
+    pub(crate) const HOST_TIMER: u32 = 7;
+    pub(crate) const PACK: u32 = 8;
+    pub(crate) const ADMIT: u32 = 9;
+    pub(crate) const SHIFT: u32 = 28;
+    pub(crate) const ARG: u32 = (1 << SHIFT) - 1;
+}
+
+/// Which caching a queue's data gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Caching {
+    /// None: a write is acknowledged after its program.
+    Off,
+    /// Writes are acknowledged from DRAM.
+    #[default]
+    Write,
+    /// Reads are kept.
+    Read,
+    /// Both.
+    WriteRead,
+}
+
+/// One queue pair and the part of the drive that it sees.
+#[derive(Debug, Clone)]
+pub struct QueueConfig {
+    /// Priority class: 0 urgent, 1 high, 2 medium, 3 low.
+    pub class: u8,
+    /// Data cache use.
+    pub caching: Caching,
+    /// Channels, chips, dies and planes that its data may use; empty means all.
+    pub ids: [Vec<u32>; 4],
+    /// Share of the queue's range that requests may touch, above 0 and at most 1.
+    pub working_set: f64,
+    /// Share of the range that preconditioning fills.
+    pub occupancy: f64,
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        QueueConfig {
+            class: 1,
+            caching: Caching::Write,
+            ids: [Vec::new(), Vec::new(), Vec::new(), Vec::new()],
+            working_set: 1.0,
+            occupancy: 0.5,
+        }
+    }
+}
+
+/// A finished request.
+#[derive(Debug, Clone, Copy)]
+pub struct Done {
+    /// Mark given at submission.
+    pub tag: u64,
+    /// Queue pair.
+    pub queue: u16,
+    /// What it was.
+    pub op: Op,
+    /// First sector.
+    pub lba: u64,
+    /// Sectors.
+    pub sectors: u32,
+    /// When the host wanted it.
+    pub arrival: Ps,
+    /// When it entered the submission queue.
+    pub enqueued: Ps,
+    /// Now.
+    pub completed: Ps,
+}
+
+/// The side that submits: called from within [`Drive::step`].
+pub trait Host {
+    /// A request has finished; `drive.submit` may be called.
+    fn completed(&mut self, drive: &mut Drive, done: Done);
+    /// A timer set with [`Drive::set_timer`] fires.
+    fn timer(&mut self, drive: &mut Drive, token: u32);
+}
+
+/// One drive in the middle of a run.
+#[derive(Debug, Clone)]
+pub struct Drive {
+    pub(crate) p: Params,
+    pub(crate) now: Ps,
+    events: EventQueue,
+    reqs: Pool<Req>,
+    trs: Pool<Tr>,
+    link: link::Link,
+    throttle: throttle::Throttle,
+    queues: Vec<link::QueuePair>,
+    cache: cache::Cache,
+    map: map::Mapping,
+    blocks: blocks::Blocks,
+    pack: pack::Packer,
+    tsu: tsu::Tsu,
+    phy: phy::Phy,
+    gc: gc::Gc,
+    pub(crate) stats: DriveStats,
+    fault: Option<Error>,
+}
+
+/// The latest time of an event: 53 days. What one operation takes can be added to it in 64 bits.
+pub(crate) const TIME_MAX: Ps = 1 << 62;
+
+/// A run would have to go on beyond [`TIME_MAX`].
+#[cold]
+pub(crate) fn too_long() -> Error {
+    Error::usage("simulate drive", "the simulated time would pass 53 days")
+        .hint("fewer requests, shorter pauses between them, or a faster drive")
+}
+
+/// Entries of a small page of the mapping table: with a request for each of these, random requests
+/// touch most of them.
+const PAGE_ENTRIES: u64 = 1 << 10;
+
+/// Everything, for the queues whose `ids` are empty.
+fn all_ids(config: &DriveConfig) -> [Vec<u32>; 4] {
+    let f = &config.flash;
+    [f.channels, f.chips, f.dies, f.planes].map(|count| (0..count).collect())
+}
+
+impl Drive {
+    /// Builds an empty drive with the given queue pairs.
+    pub fn new(config: &DriveConfig, queues: &[QueueConfig]) -> Result<Self> {
+        config.validate()?;
+        parse_order(&config.mapping.order)?;
+        if queues.is_empty() || queues.len() > 64 {
+            return Err(Error::usage("build drive", "a drive needs 1 to 64 queues"));
+        }
+        if config.host.interface == crate::config::Interface::Sata && queues.len() > 1 {
+            return Err(Error::usage(
+                "build drive",
+                format!("a SATA drive has one queue, not {}", queues.len()),
+            )
+            .hint("give the workload one flow, or the drive the NVMe interface"));
+        }
+        let p = Params::new(config, queues.len() as u32);
+        let everything = all_ids(config);
+        let mut resolved = Vec::with_capacity(queues.len());
+        for (at, queue) in queues.iter().enumerate() {
+            let mut queue = queue.clone();
+            for dim in 0..4 {
+                if queue.ids[dim].is_empty() {
+                    queue.ids[dim].clone_from(&everything[dim]);
+                }
+                let limit = everything[dim].len() as u32;
+                if let Some(bad) = queue.ids[dim].iter().find(|id| **id >= limit) {
+                    let name = ["channel", "chip", "die", "plane"][dim];
+                    return Err(Error::usage(
+                        "build drive",
+                        format!("flow {at} names {name} {bad}, but there are only {limit}"),
+                    ));
+                }
+            }
+            resolved.push(queue);
+        }
+        let shares = blocks::plane_shares(&p, &resolved);
+        let map = map::Mapping::new(&p, &resolved, &shares);
+        if let Some(at) = (0..queues.len()).find(|at| map.range_sectors(*at as u16) == 0) {
+            return Err(Error::usage(
+                "build drive",
+                format!("not one sector of the drive is left for flow {at}"),
+            )
+            .hint(
+                "lower flash.over_provisioning, or give the drive more flash.blocks or flash.pages",
+            ));
+        }
+        let queue_pairs = link::queue_pairs(&p, &resolved, &map);
+        let blocks = blocks::Blocks::new(&p, queues.len(), shares, config.gc.policy)?;
+        let mut drive = Drive {
+            events: EventQueue::default(),
+            reqs: Pool::new(Req::BLANK),
+            trs: Pool::new(Tr::BLANK),
+            link: link::Link::new(&p),
+            throttle: throttle::Throttle::new(&config.throttle),
+            cache: cache::Cache::new(&p, &resolved),
+            pack: pack::Packer::new(&p, queues.len()),
+            tsu: tsu::Tsu::new(&p, &resolved),
+            phy: phy::Phy::new(&p),
+            gc: gc::Gc::new(&p, &resolved, config.seed),
+            stats: DriveStats::new(config, &p),
+            queues: queue_pairs,
+            map,
+            blocks,
+            now: 0,
+            fault: None,
+            p,
+        };
+        drive.store_mapping_table();
+        drive.take_fault()?;
+        Ok(drive)
+    }
+
+    /// Says about how many requests will come. Where they will touch most of the tables anyway, the
+    /// memory comes in large pages, which is faster; otherwise little more than what is touched becomes
+    /// resident.
+    pub fn expect_requests(&self, count: u64) {
+        if count >= self.map.entries() as u64 / PAGE_ENTRIES {
+            self.map.use_large_pages();
+            self.blocks.use_large_pages();
+        }
+    }
+
+    /// The drive's clock.
+    pub fn now(&self) -> Ps {
+        self.now
+    }
+
+    /// Counters so far.
+    pub fn stats(&self) -> &DriveStats {
+        &self.stats
+    }
+
+    /// Bytes that the host sees through queue `queue`.
+    pub fn queue_bytes(&self, queue: u16) -> u64 {
+        self.map.range_sectors(queue) * u64::from(params::SECTOR_BYTES)
+    }
+
+    /// First sector of the host's numbering that belongs to `queue`, and the last one that its
+    /// requests may touch.
+    pub fn queue_sectors(&self, queue: u16) -> (u64, u64) {
+        let pair = &self.queues[usize::from(queue)];
+        (pair.first_sector, pair.last_sector)
+    }
+
+    /// Requests that have been submitted and are not finished.
+    pub fn in_flight(&self) -> usize {
+        self.reqs.live()
+    }
+
+    /// Time of the next event; `None` when nothing is pending.
+    pub fn next_at(&self) -> Option<Ps> {
+        self.events.next_at()
+    }
+
+    /// Lets the host be called back at `at` (not before now).
+    pub fn set_timer(&mut self, at: Ps, token: u32) {
+        let token = token & event_kind::ARG;
+        self.schedule(at.max(self.now), event_kind::HOST_TIMER, token);
+    }
+
+    /// Moves the clock of an idle or waiting drive forward, before a submission from outside.
+    pub fn advance_to(&mut self, at: Ps) {
+        assert!(
+            self.events.next_at().is_none_or(|next| at <= next),
+            "an event was skipped"
+        );
+        self.now = self.now.max(at);
+    }
+
+    #[inline]
+    fn schedule(&mut self, at: Ps, kind: u32, arg: u32) {
+        debug_assert!(at >= self.now && arg <= event_kind::ARG);
+        self.events.push(at, kind << event_kind::SHIFT | arg);
+    }
+
+    /// Executes one event; false when none is pending. A model error (a plane without free pages)
+    /// ends the run with an error that names the resource.
+    #[inline]
+    pub fn step<H: Host>(&mut self, host: &mut H) -> Result<bool> {
+        let Some(event) = self.events.pop() else {
+            return Ok(false);
+        };
+        assert!(event.at >= self.now, "time ran backwards");
+        if event.at > TIME_MAX {
+            return Err(too_long());
+        }
+        self.now = event.at;
+        self.stats.events += 1;
+        let arg = event.data & event_kind::ARG;
+        match event.data >> event_kind::SHIFT {
+            event_kind::TO_HOST => self.deliver_to_host(host),
+            event_kind::TO_DRIVE => self.deliver_to_drive(host),
+            event_kind::DRAM => self.dram_done(arg),
+            event_kind::COMMAND_IN => self.command_in_done(arg),
+            event_kind::DATA_OUT => self.data_out_done(arg),
+            event_kind::ARRAY_DONE => self.array_done(arg),
+            event_kind::HOST_TIMER => host.timer(self, arg),
+            event_kind::PACK => self.pack_timer(arg),
+            event_kind::START => self.start_request(arg),
+            event_kind::ADMIT => self.admit_request(arg),
+            _ => {}
+        }
+        if self.blocks.broken {
+            self.fail(
+                "MQSim's collector has lost track of its pages; MQSim itself crashes here"
+                    .to_owned(),
+                "use compat = \"none\", or another GC_Block_Selection_Policy",
+            );
+        }
+        if self.fault.is_some() {
+            self.take_fault()?;
+        }
+        Ok(true)
+    }
+
+    fn take_fault(&mut self) -> Result<()> {
+        match self.fault.take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    fn fail(&mut self, cause: String, hint: &str) {
+        if self.fault.is_none() {
+            self.fault =
+                Some(Error::new(ErrorKind::NoSpace, "simulate drive", cause).hint(hint.to_owned()));
+        }
+    }
+
+    /// Ends a run: every event has been executed, so nothing may be in flight. Requests that
+    /// MQSim's barrier handling dropped (compat only) are counted instead; their number is
+    /// returned.
+    pub fn check_idle(&mut self) -> Result<u64> {
+        if self.events.len() > 0 {
+            return Err(Error::usage("finish run", "events are still pending"));
+        }
+        self.blocks.check_conservation(&self.p);
+        let lost = self.stats.lost_requests;
+        let stuck = self.reqs.live() as u64;
+        if stuck == 0 {
+            return Ok(0);
+        }
+        if self.p.compat {
+            // In MQSim a dropped operation also leaks its back-pressure credit, so requests that
+            // wait for it never end either; it stops without a word, here they are counted.
+            return Ok(stuck);
+        }
+        Err(Error::new(
+            ErrorKind::NoSpace,
+            "simulate drive",
+            format!(
+                "{stuck} requests never finished ({lost} dropped): {}",
+                self.blocked_resource()
+            ),
+        )
+        .hint("more over-provisioning, a smaller working set or a lower gc threshold"))
+    }
+
+    fn blocked_resource(&self) -> String {
+        let plane = self.map.waiting_planes();
+        if let Some((plane, count)) = plane {
+            return format!("{count} writes wait for a free block of plane {plane}");
+        }
+        if self.cache.waiting() > 0 {
+            return format!(
+                "{} writes wait for room in the data cache",
+                self.cache.waiting()
+            );
+        }
+        if self.pack.waiting() > 0 {
+            return format!("{} writes wait for a free block", self.pack.waiting());
+        }
+        "no resource is blocked; this is a defect of the model".to_owned()
+    }
+}
+
+/// Sectors of a bitmap.
+#[inline]
+pub(crate) fn sectors(bitmap: u64) -> u32 {
+    bitmap.count_ones()
+}

@@ -1,0 +1,51 @@
+//! The SATA front end: what differs from queue pairs over PCIe.
+//!
+//! Model: serial ATA, revision 3 at 600 MB/s: native command queueing with one queue of 32
+//! commands; the link carries one frame at a time, in one direction, first come first served. A
+//! command is a frame of 20 bytes, pushed by the host (nothing is fetched); data travel in frames
+//! of at most 8 KiB after a set-up frame of 28 bytes; a completion is a frame of 8 bytes. Every
+//! frame costs a handshake (`host.sata_frame`), every command the host adapter's time
+//! (`host.sata_delay`). Commands end in any order, as the flash finishes them.
+//!
+//! Invariant: at most 32 commands are outstanding; the rest waits at the host.
+
+use super::link::{Flight, Message};
+use super::{Drive, Host, event_kind};
+use crate::quantities::Ps;
+
+impl Drive {
+    /// The host sends a command; it goes into the drive at once.
+    pub(super) fn enqueue_sata(&mut self, req: u32) {
+        let queue = self.reqs[req].queue;
+        self.queues[usize::from(queue)].push_command(req);
+        let ps = self.link.submission_ps;
+        self.stats.link_to_drive_ps += ps;
+        self.send_either_way(Message::Submission { req }, ps);
+    }
+
+    /// Puts a message onto the one link there is.
+    pub(super) fn send_either_way(&mut self, message: Message, ps: Ps) {
+        self.link.to_drive.push_back(Flight { message, ps });
+        if self.link.to_drive.len() == 1 {
+            self.schedule(self.now + ps, event_kind::TO_DRIVE, 0);
+        }
+    }
+
+    /// A message has arrived at whoever it is for. The link is taken until it has been dealt with,
+    /// so that an answer queues behind what waits already.
+    pub(super) fn deliver_either_way<H: Host>(&mut self, host: &mut H) {
+        let Some(flight) = self.link.to_drive.front().copied() else {
+            return;
+        };
+        match flight.message {
+            Message::Submission { .. } | Message::WriteData { .. } => {
+                self.received_by_drive(flight.message);
+            }
+            message => self.received_by_host(message, host),
+        }
+        self.link.to_drive.pop_front();
+        if let Some(next) = self.link.to_drive.front() {
+            self.schedule(self.now + next.ps, event_kind::TO_DRIVE, 0);
+        }
+    }
+}

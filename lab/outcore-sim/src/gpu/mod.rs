@@ -1,0 +1,474 @@
+//! A GPU inside the storage: kernels whose blocks do their own I/O on the drive.
+//!
+//! Model: MQMS (Gundawar, Chung, Kim, "Towards Performance-Aware Allocation for Accelerated Machine
+//! Learning on GPU-SSD Systems"). A kernel is a grid of blocks; a core holds as many blocks at a
+//! time as its threads, registers, shared memory and block slots allow ([`GpuConfig::slots`]). A
+//! block reads what its access pattern says, computes, writes, and frees its slot when the last
+//! write is acknowledged ([`engine`]). It computes for the kernel's duration divided by the number
+//! of waves in which the grid fits the GPU, so that a kernel without I/O takes its duration.
+//! Kernels of one workload run one after the other; several workloads share the cores.
+//!
+//! Blocks go to cores round-robin (block `i` to core `i mod cores`) or in large chunks (`stride`
+//! neighbours to one core, the next to the next core); the latter is applied where a kernel has
+//! fewer than `stride * cores` blocks, or when chosen.
+//!
+//! What is not modelled: caches and memory of the GPU, contention between blocks on a core, clocks
+//! that change. Every access of a pattern reaches the drive.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`pattern`] | which bytes a block touches |
+//! | [`engine`] | the run: GPU, drive, host I/O beside, I/O through the CPU |
+//! | [`sampled`] | a sample of the kernels instead of all |
+//! | [`workloads`] | networks and Rodinia kernels |
+
+#[cfg(feature = "cli")]
+pub mod command;
+pub mod engine;
+pub mod pattern;
+mod report;
+pub mod sampled;
+pub mod workloads;
+
+use outcore::error::{Error, Result};
+use outcore_traces::gpu::Kernel;
+use serde::{Deserialize, Serialize};
+
+pub use engine::run;
+pub use pattern::{Access, AccessOp, PageAccess, Pattern};
+pub use report::{FlowReport, GpuReport};
+
+use crate::config::DriveConfig;
+use crate::quantities::{NS, Ps, US};
+
+const OPERATION: &str = "simulate GPU";
+
+/// Blocks of one kernel at most.
+const BLOCKS_MAX: u64 = 1 << 32;
+
+/// The GPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GpuConfig {
+    /// For reports.
+    pub name: String,
+    /// Cores (streaming multiprocessors).
+    pub cores: u32,
+    /// Threads that a core holds.
+    pub threads_a_core: u32,
+    /// Blocks that a core holds.
+    pub blocks_a_core: u32,
+    /// Registers of a core.
+    pub registers_a_core: u32,
+    /// Shared memory of a core.
+    pub shared_bytes_a_core: u64,
+    /// Requests that a block keeps in flight.
+    pub requests_a_block: u32,
+}
+
+impl Default for GpuConfig {
+    /// Limits as NVIDIA publishes them for the T4 (compute capability 7.5), a 70 W card: what one
+    /// could think of inside a storage box. Requests a block are a choice.
+    fn default() -> Self {
+        GpuConfig {
+            name: "t4".to_owned(),
+            cores: 40,
+            threads_a_core: 1024,
+            blocks_a_core: 16,
+            registers_a_core: 65_536,
+            shared_bytes_a_core: 65_536,
+            requests_a_block: 8,
+        }
+    }
+}
+
+impl GpuConfig {
+    /// GPUs known by name.
+    pub const NAMES: [&'static str; 4] = ["t4", "v100", "a100", "h100"];
+
+    /// The limits that NVIDIA publishes for a GPU (CUDA C++ Programming Guide, technical
+    /// specifications by compute capability 7.5, 7.0, 8.0, 9.0; cores from the data sheets).
+    ///
+    /// # Errors
+    /// A name that is none of [`GpuConfig::NAMES`].
+    pub fn named(name: &str) -> Result<Self> {
+        let (cores, threads_a_core, blocks_a_core, shared_kib) = match name {
+            "t4" => return Ok(GpuConfig::default()),
+            "v100" => (80, 2048, 32, 96),
+            "a100" => (108, 2048, 32, 164),
+            "h100" => (132, 2048, 32, 228),
+            _ => {
+                let names = GpuConfig::NAMES.join(", ");
+                let cause = format!("`{name}` is not one of {names}");
+                return Err(Error::usage("find GPU", cause));
+            }
+        };
+        Ok(GpuConfig {
+            name: name.to_owned(),
+            cores,
+            threads_a_core,
+            blocks_a_core,
+            shared_bytes_a_core: shared_kib << 10,
+            ..GpuConfig::default()
+        })
+    }
+
+    fn validate(&self) -> Result<()> {
+        if self.cores == 0
+            || self.cores > 65_536
+            || self.threads_a_core == 0
+            || self.blocks_a_core == 0
+            || self.requests_a_block == 0
+        {
+            return Err(Error::usage(
+                OPERATION,
+                format!(
+                    "{}: cores, threads, block slots and requests must be at least one, cores at most 65536",
+                    self.name
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Blocks of `kernel` that a core holds at a time: the least of what threads, registers (of
+    /// 256 a warp and register, as the hardware hands them out), shared memory and slots allow.
+    ///
+    /// # Errors
+    /// Not even one block fits.
+    pub fn slots(&self, kernel: &KernelSpec) -> Result<u32> {
+        let need = Need::of(kernel);
+        let by = |have: u64, need: u64| have.checked_div(need).unwrap_or(u64::MAX);
+        let slots = u64::from(self.blocks_a_core)
+            .min(by(u64::from(self.threads_a_core), need.threads))
+            .min(by(u64::from(self.registers_a_core), need.registers))
+            .min(by(self.shared_bytes_a_core, need.shared_bytes));
+        if slots == 0 {
+            return Err(Error::usage(
+                OPERATION,
+                format!(
+                    "a block of {} needs {} threads, {} registers and {} bytes of shared memory; a core of {} has {}, {} and {}",
+                    kernel.name,
+                    need.threads,
+                    need.registers,
+                    need.shared_bytes,
+                    self.name,
+                    self.threads_a_core,
+                    self.registers_a_core,
+                    self.shared_bytes_a_core
+                ),
+            )
+            .hint("name the GPU that the kernels were recorded on, as in --gpu a100"));
+        }
+        Ok(slots as u32)
+    }
+
+    /// Time that one block of `kernel` computes.
+    pub fn block_ps(&self, kernel: &KernelSpec) -> Result<Ps> {
+        let at_once = u64::from(self.cores) * u64::from(self.slots(kernel)?);
+        let waves = kernel.blocks().div_ceil(at_once).max(1);
+        Ok(kernel.duration_ns.saturating_mul(NS) / waves)
+    }
+}
+
+/// What a block occupies on a core.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Need {
+    pub(crate) threads: u64,
+    pub(crate) registers: u64,
+    pub(crate) shared_bytes: u64,
+}
+
+impl Need {
+    pub(crate) fn of(kernel: &KernelSpec) -> Self {
+        let threads: u64 = kernel
+            .block
+            .iter()
+            .map(|n| u64::from((*n).max(1)))
+            .product();
+        let warps = threads.div_ceil(32);
+        let a_warp = (u64::from(kernel.registers) * 32).next_multiple_of(256);
+        Need {
+            threads: warps * 32,
+            registers: warps * a_warp,
+            shared_bytes: kernel.shared_bytes,
+        }
+    }
+}
+
+/// One kernel launch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelSpec {
+    /// The function's name.
+    pub name: String,
+    /// Blocks in x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y and z.
+    pub block: [u32; 3],
+    /// How long it runs when its data is there.
+    pub duration_ns: u64,
+    /// Registers of a thread.
+    #[serde(default)]
+    pub registers: u32,
+    /// Shared memory of a block.
+    #[serde(default)]
+    pub shared_bytes: u64,
+    /// What every block touches.
+    #[serde(default)]
+    pub io: Vec<Access>,
+    /// What single blocks touch, from a page-access trace, by block.
+    #[serde(default)]
+    pub pages: Vec<PageAccess>,
+}
+
+impl KernelSpec {
+    /// Blocks of the grid.
+    pub fn blocks(&self) -> u64 {
+        self.grid.iter().map(|n| u64::from((*n).max(1))).product()
+    }
+
+    /// A launch of a recorded trace with a declared access pattern.
+    ///
+    /// # Errors
+    /// The trace has no durations.
+    pub fn recorded(kernel: &Kernel, io: Vec<Access>) -> Result<Self> {
+        let Some(duration_ns) = kernel.duration_ns else {
+            return Err(
+                Error::usage(OPERATION, format!("{} has no duration", kernel.name))
+                    .hint("profile the run with the PyTorch profiler or nsys"),
+            );
+        };
+        Ok(KernelSpec {
+            name: kernel.name.to_string(),
+            grid: kernel.grid,
+            block: kernel.block,
+            duration_ns,
+            registers: kernel.registers,
+            shared_bytes: kernel.shared_bytes,
+            io,
+            pages: Vec::new(),
+        })
+    }
+}
+
+/// Kernels that run one after the other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// For reports.
+    pub name: String,
+    /// The launches, in order.
+    pub kernels: Vec<KernelSpec>,
+}
+
+impl Workload {
+    /// Reads a workload from JSON: `name` and `kernels`, each with name, grid, block, duration_ns,
+    /// registers, shared_bytes, io and pages.
+    ///
+    /// # Errors
+    /// No JSON, an unknown or missing key, with line and column; a kernel that no GPU could run.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let wrong = |cause: String| Error::usage("read workload", cause);
+        let workload: Workload =
+            serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        for (at, kernel) in workload.kernels.iter().enumerate() {
+            let product = |sides: [u32; 3]| {
+                sides
+                    .iter()
+                    .try_fold(1u64, |all, side| all.checked_mul(u64::from((*side).max(1))))
+                    .filter(|all| *all <= BLOCKS_MAX)
+            };
+            if product(kernel.grid).is_none() || product(kernel.block).is_none() {
+                return Err(wrong(format!(
+                    "kernel {at} (`{}`): a grid of {:?} blocks of {:?} threads; at most 2^32 of each are possible",
+                    kernel.name, kernel.grid, kernel.block
+                )));
+            }
+            for io in &kernel.io {
+                io.check()
+                    .map_err(|cause| wrong(format!("kernel {at} (`{}`): {cause}", kernel.name)))?;
+            }
+            if let Some(page) = kernel.pages.iter().find(|page| !page.is_sound()) {
+                return Err(wrong(format!(
+                    "kernel {at} (`{}`): an access of {} bytes at {}",
+                    kernel.name, page.bytes, page.offset_bytes
+                )));
+            }
+        }
+        Ok(workload)
+    }
+}
+
+/// How blocks are given to cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scheduling {
+    /// Block `i` to core `i mod cores`.
+    RoundRobin,
+    /// `stride` neighbouring blocks to one core.
+    LargeChunk {
+        /// Blocks of a chunk.
+        stride: u32,
+    },
+    /// Large chunks for kernels of fewer than `stride * cores` blocks, else round-robin.
+    Auto {
+        /// Blocks of a chunk.
+        stride: u32,
+    },
+}
+
+impl Scheduling {
+    /// Chunk length for a kernel of `blocks` blocks on `cores` cores; 1 is round-robin.
+    pub fn stride(self, blocks: u64, cores: u32) -> u64 {
+        match self {
+            Scheduling::RoundRobin => 1,
+            Scheduling::LargeChunk { stride } => u64::from(stride.max(1)),
+            Scheduling::Auto { stride } => {
+                let stride = u64::from(stride.max(1));
+                if blocks < stride * u64::from(cores) {
+                    stride
+                } else {
+                    1
+                }
+            }
+        }
+    }
+}
+
+/// The `turn`th block that `core` of `cores` gets, in chunks of `stride`.
+pub fn block_of(core: u32, cores: u32, turn: u64, stride: u64) -> u64 {
+    (turn / stride * u64::from(cores) + u64::from(core)) * stride + turn % stride
+}
+
+/// The way from a block's wish to the drive.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Path {
+    /// The GPU owns queue pairs of the drive.
+    InStorage,
+    /// The host's processor takes every request, and data goes through host memory.
+    Mediated {
+        /// Host threads that serve requests.
+        cpus: u32,
+        /// Time of one such thread a request: interrupt, driver, completion.
+        cpu_ps: Ps,
+        /// Time of a copy between host and GPU, whatever its size.
+        copy_ps: Ps,
+        /// Bytes a second between host memory and GPU, one way.
+        copy_bytes_per_s: u64,
+    },
+}
+
+impl Path {
+    /// Two threads of the host, 4 us of software a request, copies over PCIe 4.0 x16 that take
+    /// 8 us to start. Guessed, of the order that GPU I/O through the CPU is reported with.
+    pub fn mediated() -> Self {
+        Path::Mediated {
+            cpus: 2,
+            cpu_ps: 4 * US,
+            copy_ps: 8 * US,
+            copy_bytes_per_s: 25_000_000_000,
+        }
+    }
+}
+
+/// Random requests of the host's processor beside the GPU, until the GPU is done.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct HostIo {
+    /// Requests in flight.
+    pub depth: u32,
+    /// Bytes of a request, a multiple of 512.
+    pub bytes: u64,
+    /// Share of reads.
+    pub read_ratio: f64,
+}
+
+/// Everything that a run needs.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// The GPU.
+    pub gpu: GpuConfig,
+    /// The drive. With `precondition` its data lies where the allocation puts it.
+    pub drive: DriveConfig,
+    /// Who runs.
+    pub workloads: Vec<Workload>,
+    /// Blocks to cores.
+    pub scheduling: Scheduling,
+    /// GPU to drive.
+    pub path: Path,
+    /// Data cache of the drive.
+    pub caching: crate::drive::Caching,
+    /// Host requests beside.
+    pub host: Option<HostIo>,
+    /// Seed of random patterns.
+    pub seed: u64,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn kernel(blocks: u32, threads: u32, duration_ns: u64) -> KernelSpec {
+        KernelSpec {
+            name: "k".to_owned(),
+            grid: [blocks, 1, 1],
+            block: [threads, 1, 1],
+            duration_ns,
+            registers: 0,
+            shared_bytes: 0,
+            io: Vec::new(),
+            pages: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn occupancy_is_the_least_of_the_limits() {
+        let gpu = GpuConfig::default();
+        let mut k = kernel(1, 256, 1000);
+        assert_eq!(gpu.slots(&k).unwrap(), 4);
+        k.registers = 128;
+        assert_eq!(gpu.slots(&k).unwrap(), 2);
+        k.shared_bytes = 40_000;
+        assert_eq!(gpu.slots(&k).unwrap(), 1);
+        k.shared_bytes = 70_000;
+        let error = gpu.slots(&k).unwrap_err().to_string();
+        assert!(error.contains("70000"), "{error}");
+        assert_eq!(gpu.slots(&kernel(1, 1, 1)).unwrap(), 16);
+    }
+
+    #[test]
+    fn a_block_computes_for_the_duration_over_the_waves() {
+        let gpu = GpuConfig::default();
+        // 4 a core, 160 at once.
+        assert_eq!(gpu.block_ps(&kernel(160, 256, 1000)).unwrap(), 1000 * NS);
+        assert_eq!(gpu.block_ps(&kernel(161, 256, 1000)).unwrap(), 500 * NS);
+        assert_eq!(gpu.block_ps(&kernel(1600, 256, 1000)).unwrap(), 100 * NS);
+    }
+
+    #[test]
+    fn every_block_goes_to_one_core_under_both_policies() {
+        for stride in [1u64, 3, 8] {
+            let mut seen = std::collections::BTreeSet::new();
+            for core in 0..5 {
+                let mut turn = 0;
+                while block_of(core, 5, turn, stride) < 1000 {
+                    assert!(seen.insert(block_of(core, 5, turn, stride)));
+                    turn += 1;
+                }
+            }
+            assert_eq!(seen.len(), 1000);
+        }
+        assert_eq!(block_of(2, 5, 1, 1), 7);
+        assert_eq!(block_of(2, 5, 1, 8), 17);
+    }
+
+    #[test]
+    fn large_chunks_apply_where_a_kernel_has_few_blocks() {
+        let auto = Scheduling::Auto { stride: 8 };
+        assert_eq!(auto.stride(319, 40), 8);
+        assert_eq!(auto.stride(320, 40), 1);
+        assert_eq!(Scheduling::RoundRobin.stride(1, 40), 1);
+        assert_eq!(Scheduling::LargeChunk { stride: 4 }.stride(1 << 20, 40), 4);
+    }
+}

@@ -1,0 +1,88 @@
+//! What a run of the GPU tells.
+//!
+//! Contract: plain figures; a flow without requests has zeros, never infinities. Device response is
+//! the drive's (submission queue to completion), the wait is what a block sees.
+
+use serde::Serialize;
+
+use crate::quantities::{NS, Ps, SECOND};
+use crate::report::FlowStats;
+
+/// What one workload experienced, or all together.
+#[derive(Debug, Clone, Serialize)]
+pub struct FlowReport {
+    /// Name.
+    pub name: String,
+    /// Kernels run.
+    pub kernels: u64,
+    /// Blocks run.
+    pub blocks: u64,
+    /// Requests answered.
+    pub requests: u64,
+    /// Requests a second until the flow's end.
+    pub iops: f64,
+    /// Device response (submission queue to completion), mean.
+    pub mean_response_us: f64,
+    /// Device response, 99 %.
+    pub p99_response_us: f64,
+    /// From a block's wish to its data, mean: the device and what is before and after it.
+    pub mean_wait_us: f64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// When its last block ended, in seconds.
+    pub end_seconds: f64,
+}
+
+/// What a run tells.
+#[derive(Debug, Clone, Serialize)]
+pub struct GpuReport {
+    /// All workloads together.
+    pub total: FlowReport,
+    /// Each workload.
+    pub workloads: Vec<FlowReport>,
+    /// The host's requests beside.
+    pub host: Option<FlowReport>,
+    /// Mean blocks on the GPU.
+    pub blocks_mean: f64,
+    /// Share of that in which they computed rather than waited for the drive.
+    pub compute_share: f64,
+    /// Units programmed for every unit written.
+    pub write_amplification: f64,
+    /// Reads that partial writes needed.
+    pub merge_reads: u64,
+    /// Digest of all completions.
+    pub digest: String,
+    /// When each kernel of each workload ended.
+    #[serde(skip)]
+    pub kernel_ends: Vec<Vec<Ps>>,
+}
+
+/// The figures of a flow that ended at `end`.
+pub(super) fn flow_report(
+    stats: &FlowStats,
+    (wait_ps, write_bytes): (u128, u64),
+    (kernels, blocks): (u64, u64),
+    end: Ps,
+) -> FlowReport {
+    let seconds = end as f64 / SECOND as f64;
+    let requests = stats.serviced;
+    FlowReport {
+        name: stats.name.clone(),
+        kernels,
+        blocks,
+        requests,
+        iops: if end == 0 {
+            0.0
+        } else {
+            requests as f64 / seconds
+        },
+        mean_response_us: stats.mean_response_ns() / 1e3,
+        p99_response_us: stats.percentile_ns(0.99) as f64 / 1e3,
+        mean_wait_us: wait_ps as f64 / requests.max(1) as f64 / (1000 * NS) as f64,
+        read_bytes: stats.bytes - write_bytes,
+        write_bytes,
+        end_seconds: seconds,
+    }
+}

@@ -1,0 +1,105 @@
+//! A workload of which only a sample of kernels is simulated, and what that says about all of them.
+//!
+//! Model: [`crate::allegro`]: launches alike in name, grid, block and duration stand for each other.
+//! The launches that are drawn run in the order of the workload; the time of each, from the end of
+//! the one before to its own, counts as often as the launches that it stands for.
+//!
+//! What the estimate leaves out: a kernel runs after another one than in the whole workload, and on
+//! a drive on which less was written, so that collection takes another share. [`Estimate`] is
+//! compared with whole runs in docs/sim/policies.md. Holds for one workload at a time.
+
+use std::sync::Arc;
+
+use outcore::error::Result;
+use outcore_traces::gpu::Kernel;
+use serde::Serialize;
+
+use super::workloads::requests_of;
+use super::{GpuReport, Workload};
+use crate::allegro::{AllegroOptions, Profile};
+use crate::quantities::SECOND;
+
+/// The launches that were drawn.
+#[derive(Debug, Clone)]
+pub struct Sample {
+    /// They, in order.
+    pub workload: Workload,
+    /// How many launches each stands for.
+    pub weights: Vec<f64>,
+    /// Launches of the whole workload.
+    pub kernels: u64,
+    /// Requests of the whole workload.
+    pub requests: u64,
+}
+
+/// What the sample says about the whole workload.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Launches of the whole workload.
+    pub kernels: u64,
+    /// Launches that were simulated.
+    pub simulated: u64,
+    /// Requests of the whole workload.
+    pub requests: u64,
+    /// When the last block would end, in seconds.
+    pub end_seconds: f64,
+    /// Requests a second.
+    pub iops: f64,
+}
+
+/// Draws launches of `workload`.
+///
+/// # Errors
+/// An option is out of range, or no launch takes any time.
+pub fn sample(workload: &Workload, options: &AllegroOptions, seed: u64) -> Result<Sample> {
+    let mut profile = Profile::new();
+    for kernel in &workload.kernels {
+        profile.push(&Kernel {
+            name: Arc::from(kernel.name.as_str()),
+            grid: kernel.grid,
+            block: kernel.block,
+            start_ns: None,
+            // A kernel without computation takes the time of its I/O, which is not known yet.
+            duration_ns: Some(kernel.duration_ns.max(1)),
+            stream: 0,
+            registers: kernel.registers,
+            shared_bytes: kernel.shared_bytes,
+        })?;
+    }
+    let draws = profile.plan(options)?.draw(seed);
+    let drawn = draws.iter().map(|draw| draw.launch as usize);
+    Ok(Sample {
+        workload: Workload {
+            name: workload.name.clone(),
+            kernels: drawn.map(|at| workload.kernels[at].clone()).collect(),
+        },
+        weights: draws.iter().map(|draw| draw.weight).collect(),
+        kernels: workload.kernels.len() as u64,
+        requests: workload.kernels.iter().map(requests_of).sum(),
+    })
+}
+
+impl Sample {
+    /// What a run of the sample, alone on its GPU, says about the whole.
+    pub fn estimate(&self, report: &GpuReport) -> Estimate {
+        let mut before = 0;
+        let mut end_ps = 0.0;
+        let ends = report.kernel_ends.first().map_or(&[][..], Vec::as_slice);
+        for (weight, end) in self.weights.iter().zip(ends) {
+            end_ps += weight * (end - before) as f64;
+            before = *end;
+        }
+        let end_seconds = end_ps / SECOND as f64;
+        Estimate {
+            kernels: self.kernels,
+            simulated: self.weights.len() as u64,
+            requests: self.requests,
+            end_seconds,
+            iops: if end_seconds > 0.0 {
+                self.requests as f64 / end_seconds
+            } else {
+                0.0
+            },
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Timing model of SSDs and of what runs on them: answers before the hardware is bought.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`config`] | one drive as TOML with units |
+//! | [`mqsim`] | import of MQSim's XML files and traces |
+//! | [`presets`] | drives by name, with the provenance of their values |
+//! | [`workload`] | generators and lists of requests |
+//! | [`drive`] | the model itself |
+//! | [`run`] | a drive and its flows from the first to the last event |
+//! | [`fit`] | what becomes of requests beyond the drives |
+//! | [`array`] | several drives, and the replay of a recorded trace on them |
+//! | [`sweep`], [`plot`] | any parameter over values, as table, CSV and SVG; charts of one run |
+//! | [`requests`] | every request of a run as CSV or Parquet |
+//! | [`calibrate`] | a drive fitted to one that was measured |
+//! | [`workload_file`] | workloads as TOML |
+//! | [`device`] | simulated drives under the engine: real bytes, virtual time |
+//! | [`plan`] | a sort predicted from its plan |
+//! | [`allegro`] | which kernel launches to simulate so that the whole is known well enough |
+//! | [`activesort`] | a drive that merges sorted runs while they are read |
+//! | [`gpu`] | a GPU inside the storage and its workloads |
+//! | [`policies`] | allocation, mapping and scheduling compared |
+//! | [`report`] | latencies, counters, summary |
+//!
+//! ```
+//! use outcore_sim::config::DriveConfig;
+//! use outcore_sim::drive::QueueConfig;
+//! use outcore_sim::run::{RunOptions, run};
+//! use outcore_sim::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
+//!
+//! let drive = DriveConfig::from_toml("precondition = true\n[flash]\nblocks = 64\npages = 64\n")?;
+//! let flow = FlowConfig {
+//!     name: "reads".to_owned(),
+//!     queue: QueueConfig::default(),
+//!     origin: Origin::Synthetic(Synthetic {
+//!         working_set: 1.0,
+//!         pace: Pace::Depth(8),
+//!         read_ratio: 1.0,
+//!         addresses: Addresses::Uniform,
+//!         align_sectors: 8,
+//!         sizes: Sizes::Fixed(8),
+//!         seed: 1,
+//!         stop_at: 0,
+//!         requests: 1000,
+//!     }),
+//! };
+//! let outcome = run(&drive, &[flow], &RunOptions::default())?;
+//! assert_eq!(outcome.summary.total.requests, 1000);
+//! # Ok::<(), outcore::error::Error>(())
+//! ```
+#[cfg(feature = "cli")]
+#[macro_use]
+mod say;
+
+pub mod activesort;
+pub mod allegro;
+pub mod array;
+pub mod calibrate;
+#[cfg(feature = "cli")]
+pub mod cli;
+pub mod config;
+pub mod device;
+pub mod drive;
+mod event;
+pub mod fit;
+pub mod gpu;
+mod hot;
+pub mod mqsim;
+pub mod plan;
+pub mod plot;
+pub mod policies;
+pub mod presets;
+pub mod quantities;
+pub mod report;
+pub mod requests;
+pub mod rng;
+pub mod run;
+pub mod sweep;
+pub mod workload;
+pub mod workload_file;

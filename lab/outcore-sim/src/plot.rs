@@ -1,0 +1,198 @@
+//! Charts of one run: how long requests took, and how many there were over time.
+//!
+//! Contract: pure; the same log gives the same text. A line has at most [`POINTS_MAX`] points, whatever
+//! the number of requests.
+
+use std::str::FromStr;
+
+use outcore::error::{Error, Result};
+use outcore::units::Unit;
+use outcore_chart::{Axis, Chart, Scale, Series};
+
+use crate::drive::Done;
+use crate::quantities::{Ps, SECOND};
+
+/// Most points of a line over time.
+const POINTS_MAX: usize = 200;
+
+/// What a chart of a run shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// Response time over the share of requests that stay below it.
+    Latency,
+    /// Completed requests a second over time.
+    Iops,
+}
+
+impl FromStr for View {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "latency" => Ok(View::Latency),
+            "iops" => Ok(View::Iops),
+            other => Err(
+                Error::usage("draw chart", format!("there is no chart `{other}`"))
+                    .hint("use latency or iops"),
+            ),
+        }
+    }
+}
+
+/// Draws the requests of `log`, a line for each flow of `names`, as SVG.
+///
+/// # Errors
+/// Nothing was completed.
+pub fn run_svg(title: &str, names: &[String], log: &[Done], view: View) -> Result<String> {
+    let chart = match view {
+        View::Latency => {
+            let series = by_flow(names, log, |done| {
+                latencies(done.iter().map(|d| d.completed - d.enqueued))
+            });
+            let longest = series.iter().map(|line| line.points.len()).max();
+            let shown = &PERCENTILES[..longest.unwrap_or(0).min(PERCENTILES.len())];
+            let names = shown.iter().map(|(name, _)| (*name).to_owned()).collect();
+            Chart {
+                x: Axis::of_names("of the requests stay below", names),
+                y: Axis::new("response time", Unit::Seconds).on(Scale::Log10),
+                series,
+                ..Chart::default()
+            }
+        }
+        View::Iops => {
+            let end = log.iter().map(|done| done.completed).max().unwrap_or(0);
+            Chart {
+                x: Axis::new("time", Unit::Seconds),
+                y: Axis::new("requests completed a second", Unit::Iops),
+                series: by_flow(names, log, |done| {
+                    rates(done.iter().map(|d| d.completed), end)
+                }),
+                ..Chart::default()
+            }
+        }
+    };
+    let what = match view {
+        View::Latency => "response time by share of the requests",
+        View::Iops => "requests over time",
+    };
+    Chart {
+        title: format!("{title}: {what}"),
+        ..chart
+    }
+    .svg()
+}
+
+/// A line for each flow, from its requests.
+fn by_flow(
+    names: &[String],
+    log: &[Done],
+    points: impl Fn(&[&Done]) -> Vec<(f64, f64)>,
+) -> Vec<Series> {
+    let line = |(at, name): (usize, &String)| {
+        let done = log.iter().filter(|done| usize::from(done.queue) == at);
+        Series::new(name, points(&done.collect::<Vec<_>>()))
+    };
+    names.iter().enumerate().map(line).collect()
+}
+
+/// Percentiles that are drawn: what stands at the axis, and the share.
+const PERCENTILES: [(&str, f64); 9] = [
+    ("50 %", 0.5),
+    ("75 %", 0.75),
+    ("90 %", 0.9),
+    ("95 %", 0.95),
+    ("99 %", 0.99),
+    ("99.9 %", 0.999),
+    ("99.99 %", 0.9999),
+    ("99.999 %", 0.999_99),
+    ("all", 1.0),
+];
+
+/// Response in seconds at each of [`PERCENTILES`].
+fn latencies(responses: impl Iterator<Item = Ps>) -> Vec<(f64, f64)> {
+    let mut all: Vec<Ps> = responses.collect();
+    all.sort_unstable();
+    let count = all.len();
+    let at = |share: f64| {
+        let rank = libm::ceil(count as f64 * share) as usize;
+        all.get(rank.clamp(1, count.max(1)) - 1)
+    };
+    let places = PERCENTILES.iter().enumerate();
+    places
+        .filter_map(|(place, (_, share))| Some((place as f64, *at(*share)? as f64 / SECOND as f64)))
+        .collect()
+}
+
+/// Requests a second over seconds.
+fn rates(completions: impl Iterator<Item = Ps>, end: Ps) -> Vec<(f64, f64)> {
+    let all: Vec<Ps> = completions.collect();
+    if all.is_empty() {
+        return Vec::new();
+    }
+    // Enough requests in a step that its count means something.
+    let steps = (all.len() / 50).clamp(1, POINTS_MAX);
+    let step_ps = (end / steps as u64 + 1).max(1);
+    let mut counts = vec![0u64; steps];
+    for completed in all {
+        counts[((completed / step_ps) as usize).min(steps - 1)] += 1;
+    }
+    let seconds = step_ps as f64 / SECOND as f64;
+    counts
+        .iter()
+        .enumerate()
+        .map(|(at, count)| ((at as f64 + 0.5) * seconds, *count as f64 / seconds))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::Op;
+    use crate::quantities::NS;
+
+    fn done(at: u64) -> Done {
+        Done {
+            tag: 0,
+            queue: (at % 2) as u16,
+            op: Op::Read,
+            lba: 0,
+            sectors: 8,
+            arrival: 0,
+            enqueued: at * NS * 1000,
+            completed: at * NS * 1000 + (100 + at % 10) * NS * 1000,
+        }
+    }
+
+    #[test]
+    fn a_run_is_drawn_with_a_line_for_every_flow() {
+        let log: Vec<Done> = (0..5000).map(done).collect();
+        let names = ["reads".to_owned(), "log".to_owned()];
+        for view in [View::Latency, View::Iops] {
+            let svg = run_svg("a drive", &names, &log, view).unwrap();
+            for text in ["a drive", "reads", "log"] {
+                assert!(svg.contains(text), "{text} is missing");
+            }
+            assert!(run_svg("a drive", &names, &[], view).is_err());
+        }
+        assert!("speed".parse::<View>().is_err());
+    }
+
+    #[test]
+    fn percentiles_and_rates_are_those_of_the_requests() {
+        let points = latencies((1..=100_000).map(|us| us * NS * 1000));
+        let ms: Vec<f64> = points.iter().map(|(_, seconds)| seconds * 1e3).collect();
+        let expected = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 100.0];
+        assert_eq!(ms.len(), expected.len());
+        for (seen, expected) in ms.iter().zip(expected) {
+            assert!((seen - expected).abs() < 0.0011, "{seen} {expected}");
+        }
+        // One request a microsecond.
+        let rates = rates((0..100_000).map(|us| us * NS * 1000), 100_000 * NS * 1000);
+        assert!(
+            rates
+                .iter()
+                .all(|(_, rate)| (rate / 1e6 - 1.0).abs() < 0.02),
+            "{rates:?}"
+        );
+    }
+}

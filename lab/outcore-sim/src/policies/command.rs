@@ -1,0 +1,175 @@
+//! `sim policies`: the comparisons as tables, CSV, JSON and SVG.
+//!
+//! Contract: tables on standard output, or one JSON object with `--json`; with `--out` a folder gets
+//! `policies.csv`, `policies.json` and a chart a metric, never over existing files without `--force`, which
+//! is checked before anything is simulated.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use outcore::drive::NewFile;
+use outcore::error::{Error, Result};
+use outcore::units::parse_bytes;
+use serde_json::json;
+
+use super::{
+    Experiment, Metric, PolicyOptions, mechanisms, networks, sampling_table, schedules, to_csv,
+    to_svg, to_table,
+};
+
+/// Which comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Which {
+    /// Figs. 4 to 6: networks, static and page against dynamic and fine.
+    Networks,
+    /// Figs. 7 to 9: Rodinia kernels, scheduling x allocation order.
+    Schedules,
+    /// Small random writes with each mechanism alone.
+    Mechanisms,
+}
+
+impl Which {
+    const ALL: [Which; 3] = [Which::Networks, Which::Schedules, Which::Mechanisms];
+
+    /// Its name, in files too.
+    pub fn name(self) -> &'static str {
+        match self {
+            Which::Networks => "networks",
+            Which::Schedules => "schedules",
+            Which::Mechanisms => "mechanisms",
+        }
+    }
+}
+
+/// `sim policies`.
+#[derive(Debug, Args)]
+pub struct PolicyArgs {
+    /// Comparisons; all without.
+    #[arg(value_enum)]
+    pub which: Vec<Which>,
+    /// Preset of the drive.
+    #[arg(long, default_value = "pm9a3")]
+    pub preset: String,
+    /// Requests of a run.
+    #[arg(long, default_value_t = 40_000)]
+    pub requests: u64,
+    /// Fine mapping unit.
+    #[arg(long, default_value = "4KiB")]
+    pub fine: String,
+    /// Size of the small writes by which each mechanism is compared alone.
+    #[arg(long, default_value = "4KiB", value_name = "SIZE")]
+    pub write: String,
+    /// Blocks of a large chunk.
+    #[arg(long, default_value_t = 8)]
+    pub stride: u32,
+    /// Acknowledge writes from the drive's DRAM.
+    #[arg(long)]
+    pub cached: bool,
+    /// Leave out sustained writes, which take most of the time.
+    #[arg(long)]
+    pub burst: bool,
+    /// Simulate only a sample of a network's kernels, enough for this error of their total time,
+    /// such as 0.05 (Allegro); raise --requests with it.
+    #[arg(long, value_name = "EPS")]
+    pub sample: Option<f64>,
+    /// Simulate all kernels as well and say how far off the sample is.
+    #[arg(long, requires = "sample")]
+    pub check: bool,
+    /// Seed.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Folder for CSV, JSON and charts; made if it is missing.
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Overwrite files in it.
+    #[arg(long)]
+    pub force: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &PolicyArgs) -> Result<u8> {
+    let is_asked = |which: &Which| args.which.is_empty() || args.which.contains(which);
+    let asked: Vec<Which> = Which::ALL.into_iter().filter(is_asked).collect();
+    if let Some(folder) = &args.out {
+        make_folder(folder, args.force, &asked)?;
+    }
+    let options = PolicyOptions {
+        preset: args.preset.clone(),
+        fine_bytes: parse_bytes(&args.fine)?,
+        write_bytes: parse_bytes(&args.write)?,
+        requests: args.requests,
+        stride: args.stride,
+        cached: args.cached,
+        sustained: !args.burst,
+        sample_eps: args.sample,
+        sample_check: args.check,
+        seed: args.seed,
+    };
+    let mut experiments = Vec::new();
+    for which in asked {
+        experiments.push(match which {
+            Which::Networks => networks(&options)?,
+            Which::Schedules => schedules(&options)?,
+            Which::Mechanisms => mechanisms(&options)?,
+        });
+    }
+    let value = json!({
+        "type": "summary", "version": 1, "options": options, "experiments": experiments,
+    });
+    if let Some(folder) = &args.out {
+        write_all(folder, args.force, &experiments, &value.to_string())?;
+    }
+    if args.json {
+        say!("{value}");
+        return Ok(0);
+    }
+    for experiment in &experiments {
+        say!("{}\n", experiment.title);
+        for metric in Metric::ALL {
+            say!("{}", to_table(experiment, metric));
+        }
+        if let Some(table) = sampling_table(experiment) {
+            say!("{table}");
+        }
+    }
+    Ok(0)
+}
+
+const TABLE: &str = "policies.csv";
+const JSON: &str = "policies.json";
+
+fn chart(experiment: &str, metric: Metric) -> String {
+    format!("{experiment}-{}.svg", metric.name())
+}
+
+fn file(folder: &Path, name: &str, is_forced: bool) -> Result<NewFile> {
+    NewFile::at("write results", &folder.join(name), is_forced)
+}
+
+/// The folder, if all files that will go there may be written.
+fn make_folder(folder: &Path, is_forced: bool, asked: &[Which]) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Error::io("make folder", &error).path(folder))?;
+    let charts = asked
+        .iter()
+        .flat_map(|which| Metric::ALL.map(|metric| chart(which.name(), metric)));
+    for name in [TABLE, JSON].map(str::to_owned).into_iter().chain(charts) {
+        file(folder, &name, is_forced)?;
+    }
+    Ok(())
+}
+
+fn write_all(folder: &Path, force: bool, experiments: &[Experiment], json: &str) -> Result<()> {
+    file(folder, TABLE, force)?.write(to_csv(experiments))?;
+    file(folder, JSON, force)?.write(json)?;
+    for experiment in experiments {
+        for metric in Metric::ALL {
+            let name = chart(experiment.name, metric);
+            file(folder, &name, force)?.write(to_svg(experiment, metric)?)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,495 @@
+//! The paper's comparison of allocation, mapping and scheduling, as tables and plots.
+//!
+//! Model: MQMS (Gundawar, Chung, Kim, "Towards Performance-Aware Allocation for Accelerated Machine
+//! Learning on GPU-SSD Systems"), its Figs. 4 to 9: IOPS, device response and end time of three
+//! networks on a drive with static allocation and page-level mapping against dynamic allocation and
+//! fine mapping (4 to 6), and of three Rodinia kernels under block scheduling x allocation order
+//! (7 to 9). [`mechanisms`] switches each mechanism alone under small random writes.
+//!
+//! Contract: every point is a run of its own, independent of the others and of their order, so a
+//! result does not depend on the number of cores that compute it; equal settings give equal
+//! digests. Bounds: as many drives in memory as cores.
+
+#[cfg(feature = "cli")]
+pub mod command;
+mod show;
+
+use outcore::error::{Error, Result};
+use outcore::units::{Unit, bytes_exact};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::allegro::AllegroOptions;
+use crate::config::{Allocation, DriveConfig};
+use crate::drive::{Caching, QueueConfig};
+use crate::gpu::sampled::sample;
+use crate::gpu::workloads::Network;
+use crate::gpu::{GpuConfig, GpuReport, Path, Scheduling, Setup, run as run_gpu};
+use crate::presets::preset;
+use crate::quantities::Size;
+use crate::run::{RunOptions, run as run_flows};
+use crate::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
+
+pub use show::{sampling_table, to_csv, to_svg, to_table};
+
+/// What is shown of a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Requests a second of simulated time.
+    Iops,
+    /// Mean device response: submission queue to completion.
+    Response,
+    /// Simulated end.
+    End,
+}
+
+impl Metric {
+    /// All, in the order of the paper's figures.
+    pub const ALL: [Metric; 3] = [Metric::Iops, Metric::Response, Metric::End];
+
+    /// Name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Metric::Iops => "iops",
+            Metric::Response => "response",
+            Metric::End => "end",
+        }
+    }
+
+    /// What an axis says.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Metric::Iops => "IOPS",
+            Metric::Response => "device response, us",
+            Metric::End => "end time, ms",
+        }
+    }
+
+    /// What a value counts; of times the label says in what.
+    const fn unit(self) -> Unit {
+        match self {
+            Metric::Iops => Unit::Iops,
+            Metric::Response | Metric::End => Unit::Count,
+        }
+    }
+
+    fn of(self, point: &Point) -> f64 {
+        match self {
+            Metric::Iops => point.iops,
+            Metric::Response => point.response_us,
+            Metric::End => point.end_ms,
+        }
+    }
+}
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Point {
+    /// Workload.
+    pub row: String,
+    /// Configuration.
+    pub column: String,
+    /// Requests answered.
+    pub requests: u64,
+    /// Requests a second.
+    pub iops: f64,
+    /// Mean device response.
+    pub response_us: f64,
+    /// Its 99th percentile.
+    pub p99_us: f64,
+    /// Simulated end.
+    pub end_ms: f64,
+    /// Units programmed for every unit written.
+    pub write_amplification: f64,
+    /// Digest of all completions.
+    pub digest: String,
+    /// Where only a sample of the kernels was simulated.
+    pub sample: Option<Sampling>,
+}
+
+/// How a point was sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Sampling {
+    /// Kernels that the point stands for.
+    pub kernels: u64,
+    /// Kernels that were simulated.
+    pub simulated: u64,
+    /// How far the end time is off that of a whole run, where that was simulated too.
+    pub end_error: Option<f64>,
+}
+
+/// A comparison: the same rows under every column.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Experiment {
+    /// Name in files: `networks`, `schedules`, `mechanisms`.
+    pub name: &'static str,
+    /// First of its three figures in the paper, where it has them.
+    pub figure: Option<u32>,
+    /// What is compared.
+    pub title: String,
+    /// Configurations.
+    pub columns: Vec<String>,
+    /// Workloads.
+    pub rows: Vec<String>,
+    /// Row by row.
+    pub points: Vec<Point>,
+}
+
+/// Settings of all experiments.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PolicyOptions {
+    /// Preset of the drive, scaled to 128 blocks of 32 pages a plane (256 of 128 for sustained writes).
+    pub preset: String,
+    /// Bytes of the fine mapping unit.
+    pub fine_bytes: u64,
+    /// Bytes of a small random write in [`mechanisms`], whole sectors.
+    pub write_bytes: u64,
+    /// Requests of a run.
+    pub requests: u64,
+    /// Blocks of a large chunk.
+    pub stride: u32,
+    /// Writes are acknowledged from DRAM; without, when they are programmed.
+    pub cached: bool,
+    /// Measure sustained writes as well, which takes most of the time of [`mechanisms`].
+    pub sustained: bool,
+    /// Simulate only a sample of a network's kernels, good for this error of their total time.
+    pub sample_eps: Option<f64>,
+    /// Simulate the whole as well and say how far off the sample is.
+    pub sample_check: bool,
+    /// Seed.
+    pub seed: u64,
+}
+
+impl Default for PolicyOptions {
+    fn default() -> Self {
+        PolicyOptions {
+            preset: "pm9a3".to_owned(),
+            fine_bytes: 4096,
+            write_bytes: 4096,
+            requests: 40_000,
+            stride: 8,
+            cached: false,
+            sustained: true,
+            sample_eps: None,
+            sample_check: false,
+            seed: 1,
+        }
+    }
+}
+
+impl PolicyOptions {
+    fn drive(&self, allocation: Allocation, is_fine: bool, order: &str) -> Result<DriveConfig> {
+        self.drive_of((128, 32), allocation, is_fine, order)
+    }
+
+    fn drive_of(
+        &self,
+        (blocks, pages): (u32, u32),
+        allocation: Allocation,
+        is_fine: bool,
+        order: &str,
+    ) -> Result<DriveConfig> {
+        if self.requests == 0 {
+            return Err(Error::usage("compare policies", "a run needs requests"));
+        }
+        let mut drive = preset(&self.preset)?.scaled(blocks, pages)?;
+        drive.mapping.allocation = allocation;
+        drive.mapping.order = order.to_owned();
+        drive.mapping.unit = Size(if is_fine { self.fine_bytes } else { 0 });
+        drive.validate()?;
+        Ok(drive)
+    }
+
+    const fn caching(&self) -> Caching {
+        if self.cached {
+            Caching::Write
+        } else {
+            Caching::Off
+        }
+    }
+}
+
+/// The mechanisms that are switched: name, allocation, fine mapping.
+pub const MECHANISMS: [(&str, Allocation, bool); 6] = [
+    ("static, page", Allocation::Static, false),
+    ("static, fine", Allocation::Static, true),
+    ("dynamic, page", Allocation::Dynamic, false),
+    ("channel, fine", Allocation::RestrictedChannel, true),
+    ("die, fine", Allocation::RestrictedDie, true),
+    ("dynamic, fine", Allocation::Dynamic, true),
+];
+
+/// Figs. 4 to 6: the networks on the baseline and on MQMS' drive.
+///
+/// # Errors
+/// An unknown preset, a unit that does not divide its page, or a run that fails.
+pub fn networks(options: &PolicyOptions) -> Result<Experiment> {
+    let columns = [MECHANISMS[0], MECHANISMS[5]];
+    let rows = [Network::Bert, Network::Gpt2, Network::Resnet50];
+    let mut jobs = Vec::new();
+    for row in rows {
+        for (column, allocation, is_fine) in columns {
+            jobs.push((row, column, options.drive(allocation, is_fine, "CWDP")?));
+        }
+    }
+    let points = jobs.into_par_iter().map(|(row, column, drive)| {
+        let scheduling = Scheduling::Auto {
+            stride: options.stride,
+        };
+        gpu_point(options, row, column, drive, scheduling)
+    });
+    Ok(Experiment {
+        name: "networks",
+        figure: Some(4),
+        title: format!("networks on {}", options.preset),
+        columns: columns.map(|(name, ..)| name.to_owned()).to_vec(),
+        rows: rows.map(|row| row.name().to_owned()).to_vec(),
+        points: points.collect::<Result<_>>()?,
+    })
+}
+
+/// Figs. 7 to 9: scheduling x allocation order, static allocation as the order asks for it.
+///
+/// # Errors
+/// As [`networks`].
+pub fn schedules(options: &PolicyOptions) -> Result<Experiment> {
+    let rows = [Network::Backprop, Network::Hotspot, Network::Lavamd];
+    let stride = options.stride;
+    let policies = [
+        ("round-robin", Scheduling::RoundRobin),
+        ("large-chunk", Scheduling::LargeChunk { stride }),
+    ];
+    let (mut jobs, mut columns) = (Vec::new(), Vec::new());
+    for (policy, scheduling) in policies {
+        for order in ["CWDP", "CDWP", "WCDP"] {
+            columns.push((format!("{policy}, {order}"), scheduling, order));
+        }
+    }
+    for row in rows {
+        for (column, scheduling, order) in &columns {
+            let drive = options.drive(Allocation::Static, true, order)?;
+            jobs.push((row, column.clone(), drive, *scheduling));
+        }
+    }
+    let points = jobs
+        .into_par_iter()
+        .map(|(row, column, drive, scheduling)| {
+            gpu_point(options, row, &column, drive, scheduling)
+        });
+    Ok(Experiment {
+        name: "schedules",
+        figure: Some(7),
+        title: format!("block scheduling x allocation order on {}", options.preset),
+        points: points.collect::<Result<_>>()?,
+        columns: columns.into_iter().map(|(name, ..)| name).collect(),
+        rows: rows.map(|row| row.name().to_owned()).to_vec(),
+    })
+}
+
+fn gpu_point(
+    options: &PolicyOptions,
+    row: Network,
+    column: &str,
+    drive: DriveConfig,
+    scheduling: Scheduling,
+) -> Result<Point> {
+    let whole = row.workload(options.requests);
+    let mut setup = Setup {
+        gpu: GpuConfig::default(),
+        drive,
+        workloads: vec![whole],
+        scheduling,
+        path: Path::InStorage,
+        caching: options.caching(),
+        host: None,
+        seed: options.seed,
+    };
+    let Some(eps) = options.sample_eps else {
+        return Ok(whole_point(row, column, &run_gpu(&setup)?));
+    };
+    let end_seconds = match options.sample_check {
+        true => Some(run_gpu(&setup)?.total.end_seconds),
+        false => None,
+    };
+    let allegro = AllegroOptions {
+        eps,
+        ..AllegroOptions::default()
+    };
+    let sample = sample(&setup.workloads[0], &allegro, options.seed)?;
+    setup.workloads = vec![sample.workload.clone()];
+    let report = run_gpu(&setup)?;
+    let estimate = sample.estimate(&report);
+    let mut point = whole_point(row, column, &report);
+    point.iops = estimate.iops;
+    point.end_ms = estimate.end_seconds * 1e3;
+    point.sample = Some(Sampling {
+        kernels: estimate.kernels,
+        simulated: estimate.simulated,
+        end_error: end_seconds.map(|end| estimate.end_seconds / end - 1.0),
+    });
+    Ok(point)
+}
+
+fn whole_point(row: Network, column: &str, report: &GpuReport) -> Point {
+    Point {
+        row: row.name().to_owned(),
+        column: column.to_owned(),
+        requests: report.total.requests,
+        iops: report.total.iops,
+        response_us: report.total.mean_response_us,
+        p99_us: report.total.p99_response_us,
+        end_ms: report.total.end_seconds * 1e3,
+        write_amplification: report.write_amplification,
+        digest: report.digest.clone(),
+        sample: None,
+    }
+}
+
+const SECTOR_BYTES: u64 = 512;
+
+/// What the drive has behind it when writes are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nothing is written yet.
+    Fresh,
+    /// All is written; the run is short enough for the spare blocks.
+    Full,
+    /// The spare blocks are used up, and the planes no longer collect in step: the second half of a
+    /// run of [`SUSTAINED`] requests.
+    Sustained,
+}
+
+/// Requests of [`State::Sustained`], at least.
+const SUSTAINED: u64 = 2_000_000;
+
+impl State {
+    /// Blocks a plane and pages a block. Where collection decides, a plane of 128 short blocks misleads:
+    /// its collector starts so late that static allocation waits for it, which the drive itself, with 33
+    /// free blocks a plane, does not. Units of sectors get shorter blocks, for the memory.
+    fn geometry(self, fine_bytes: u64) -> (u32, u32) {
+        match self {
+            State::Fresh | State::Full => (128, 32),
+            State::Sustained => (256, (fine_bytes / 32).clamp(32, 128) as u32),
+        }
+    }
+}
+
+/// Small random writes with each mechanism alone and together: by requests in flight on a fresh
+/// drive and on a full one, and sustained.
+///
+/// # Errors
+/// As [`networks`].
+pub fn mechanisms(options: &PolicyOptions) -> Result<Experiment> {
+    let mut rows = Vec::new();
+    for (name, state) in [("fresh", State::Fresh), ("full", State::Full)] {
+        for depth in [1, 16, 256, 1024] {
+            rows.push((format!("{name}, depth {depth}"), state, depth));
+        }
+    }
+    if options.sustained {
+        rows.push(("sustained, 1024".to_owned(), State::Sustained, 1024));
+    }
+    let mut jobs = Vec::new();
+    for (row, state, depth) in &rows {
+        for (column, allocation, is_fine) in MECHANISMS {
+            let geometry = state.geometry(options.fine_bytes);
+            let mut drive = options.drive_of(geometry, allocation, is_fine, "CWDP")?;
+            drive.precondition = *state != State::Fresh;
+            jobs.push((row.clone(), column, drive, *state, *depth));
+        }
+    }
+    // The longest runs first, so that none is left over for the end.
+    jobs.reverse();
+    let points = jobs
+        .into_par_iter()
+        .map(|(row, column, drive, state, depth)| {
+            write_point(options, row, column, &drive, (state, depth))
+        });
+    let mut points: Vec<Point> = points.collect::<Result<_>>()?;
+    points.reverse();
+    Ok(Experiment {
+        name: "mechanisms",
+        figure: None,
+        title: format!(
+            "random writes of {} on {}",
+            bytes_exact(options.write_bytes),
+            options.preset
+        ),
+        points,
+        columns: MECHANISMS.map(|(name, ..)| name.to_owned()).to_vec(),
+        rows: rows.into_iter().map(|(row, ..)| row).collect(),
+    })
+}
+
+fn write_point(
+    options: &PolicyOptions,
+    row: String,
+    column: &str,
+    drive: &DriveConfig,
+    (state, depth): (State, u32),
+) -> Result<Point> {
+    let sectors = u32::try_from(options.write_bytes / SECTOR_BYTES).unwrap_or(0);
+    if sectors == 0 || !options.write_bytes.is_multiple_of(SECTOR_BYTES) {
+        return Err(Error::usage(
+            "compare policies",
+            format!(
+                "writes of {} B are no whole sectors of 512 B",
+                options.write_bytes
+            ),
+        ));
+    }
+    let requests = match state {
+        State::Sustained => options.requests.max(SUSTAINED),
+        // Few requests in flight take long and vary little.
+        _ => options.requests.min(u64::from(depth) * 500).max(2_000),
+    };
+    let flow = FlowConfig {
+        name: "writes".to_owned(),
+        queue: QueueConfig {
+            caching: options.caching(),
+            occupancy: 1.0,
+            ..QueueConfig::default()
+        },
+        origin: Origin::Synthetic(Synthetic {
+            working_set: 1.0,
+            pace: Pace::Depth(depth),
+            read_ratio: 0.0,
+            addresses: Addresses::Uniform,
+            align_sectors: sectors,
+            sizes: Sizes::Fixed(sectors),
+            seed: (options.seed % 100_000) as i32,
+            stop_at: 0,
+            requests,
+        }),
+    };
+    let run_options = RunOptions {
+        warm_up: match state {
+            State::Sustained => requests / 2,
+            // A burst lasts from the first request served to the last: collection goes on after it.
+            _ => 1,
+        },
+        ..RunOptions::default()
+    };
+    let summary = run_flows(drive, &[flow], &run_options)?.summary;
+    Ok(Point {
+        row,
+        column: column.to_owned(),
+        requests: summary.total.requests,
+        iops: summary.total.iops,
+        response_us: summary.total.mean_response_ns / 1e3,
+        p99_us: summary.total.p99_response_ns as f64 / 1e3,
+        end_ms: summary.total.sim_end_ns as f64 / 1e6,
+        write_amplification: summary.write_amplification,
+        digest: summary.digest,
+        sample: None,
+    })
+}
+
+impl Experiment {
+    /// The run of `row` under `column`.
+    pub fn point(&self, row: &str, column: &str) -> Option<&Point> {
+        let mut points = self.points.iter();
+        points.find(|point| point.row == row && point.column == column)
+    }
+}

@@ -1,0 +1,206 @@
+//! Experiments as Markdown tables, CSV and charts in SVG.
+//!
+//! Contract: pure; equal experiments give equal text. A chart has bars in groups of a row, a colour a column,
+//! the value above each bar where there is room. Where values differ by more than [`LOG_RATIO`] the axis is
+//! logarithmic and says so, and dots stand for bars, whose length would mean nothing there.
+
+use std::fmt::Write;
+
+use outcore::error::{Error, Result};
+use outcore_chart::{Axis, Chart, Scale, Series, Shape};
+
+use super::{Experiment, Metric, Point};
+
+/// Largest over smallest value from which on an axis is logarithmic.
+const LOG_RATIO: f64 = 20.0;
+/// One Markdown table a metric.
+pub fn to_table(experiment: &Experiment, metric: Metric) -> String {
+    let mut text = String::new();
+    let _ = write!(text, "| {} |", metric.label());
+    for column in &experiment.columns {
+        let _ = write!(text, " {column} |");
+    }
+    text.push_str("\n|---|");
+    for _ in &experiment.columns {
+        text.push_str("---|");
+    }
+    for row in &experiment.rows {
+        let _ = write!(text, "\n| {row} |");
+        for column in &experiment.columns {
+            match experiment.point(row, column) {
+                Some(point) => {
+                    let _ = write!(text, " {} |", metric.unit().show(metric.of(point)));
+                }
+                None => text.push_str("  |"),
+            }
+        }
+    }
+    text.push('\n');
+    text
+}
+
+/// How many kernels of every point were simulated, and how far off that is where it is known; `None`
+/// where nothing was sampled.
+pub fn sampling_table(experiment: &Experiment) -> Option<String> {
+    let mut text = String::from("| kernels simulated");
+    if experiment.points.iter().all(|point| point.sample.is_none()) {
+        return None;
+    }
+    let has_error = |point: &Point| point.sample.is_some_and(|s| s.end_error.is_some());
+    if experiment.points.iter().any(has_error) {
+        text.push_str(", error of the end time");
+    }
+    text.push_str(" |");
+    for column in &experiment.columns {
+        let _ = write!(text, " {column} |");
+    }
+    text.push_str("\n|---|");
+    text.push_str(&"---|".repeat(experiment.columns.len()));
+    for row in &experiment.rows {
+        let _ = write!(text, "\n| {row} |");
+        for column in &experiment.columns {
+            let point = experiment.point(row, column);
+            if let Some(sample) = point.and_then(|point| point.sample) {
+                let _ = write!(text, " {} of {}", sample.simulated, sample.kernels);
+                if let Some(error) = sample.end_error {
+                    let _ = write!(text, ", {:+.1} %", error * 100.0);
+                }
+            }
+            text.push_str(" |");
+        }
+    }
+    text.push('\n');
+    Some(text)
+}
+
+/// All points of all experiments, with a header.
+pub fn to_csv(experiments: &[Experiment]) -> String {
+    let mut text = String::from(
+        "experiment,row,column,requests,iops,response_us,p99_us,end_ms,write_amplification,digest\n",
+    );
+    for experiment in experiments {
+        for p in &experiment.points {
+            let _ = writeln!(
+                text,
+                "{},\"{}\",\"{}\",{},{:.1},{:.3},{:.3},{:.6},{:.4},{}",
+                experiment.name,
+                p.row,
+                p.column,
+                p.requests,
+                p.iops,
+                p.response_us,
+                p.p99_us,
+                p.end_ms,
+                p.write_amplification,
+                p.digest
+            );
+        }
+    }
+    text
+}
+
+/// A chart of one metric: rows side by side, a colour a column.
+///
+/// # Errors
+/// No value is positive.
+pub fn to_svg(experiment: &Experiment, metric: Metric) -> Result<String> {
+    let label = metric.label();
+    let values = || experiment.points.iter().map(|point| metric.of(point));
+    let (low, high) = (
+        values().fold(f64::INFINITY, f64::min),
+        values().fold(0.0, f64::max),
+    );
+    if !(high > 0.0 && high.is_finite()) {
+        return Err(Error::usage("draw chart", "there is no positive value"));
+    }
+    let is_log = low > 0.0 && high / low > LOG_RATIO;
+    let (axis, scale, shape) = if is_log {
+        (format!("{label}, logarithmic"), Scale::Log10, Shape::Dots)
+    } else {
+        (label.to_owned(), Scale::Linear, Shape::Bars)
+    };
+    let series = |column: &String| {
+        let rows = experiment.rows.iter().enumerate();
+        let points = rows.filter_map(|(place, row)| {
+            let point = experiment.point(row, column)?;
+            Some((place as f64, metric.of(point)))
+        });
+        Series::new(column, points.collect())
+    };
+    let figure = experiment.figure.map(|first| {
+        let at = Metric::ALL.iter().position(|m| *m == metric).unwrap_or(0);
+        format!("Fig. {}: ", first + at as u32)
+    });
+    Chart {
+        id: format!("{}-{}", experiment.name, metric.name()),
+        title: format!(
+            "{}{label}, {}",
+            figure.unwrap_or_default(),
+            experiment.title
+        ),
+        x: Axis::of_names("", experiment.rows.clone()),
+        y: Axis::new(axis, metric.unit()).on(scale),
+        shape,
+        series: experiment.columns.iter().map(series).collect(),
+    }
+    .svg()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn experiment(values: [f64; 4]) -> Experiment {
+        let at = |row: &str, column: &str, iops| Point {
+            row: row.to_owned(),
+            column: column.to_owned(),
+            requests: 1,
+            iops,
+            response_us: 1.0,
+            p99_us: 2.0,
+            end_ms: 3.0,
+            write_amplification: 1.0,
+            digest: "0".to_owned(),
+            sample: None,
+        };
+        Experiment {
+            name: "networks",
+            figure: Some(4),
+            title: "test".to_owned(),
+            columns: vec!["a".to_owned(), "b".to_owned()],
+            rows: vec!["x".to_owned(), "y".to_owned()],
+            points: vec![
+                at("x", "a", values[0]),
+                at("x", "b", values[1]),
+                at("y", "a", values[2]),
+                at("y", "b", values[3]),
+            ],
+        }
+    }
+
+    #[test]
+    fn tables_and_csv_have_every_point() {
+        let e = experiment([1500.0, 2e6, 3.25, 40_000.0]);
+        let table = to_table(&e, Metric::Iops);
+        assert!(table.contains("| x | 1500 | 2 M |"), "{table}");
+        assert!(table.contains("| y | 3.25 | 40 k |"), "{table}");
+        assert_eq!(to_csv(&[e]).lines().count(), 5);
+    }
+
+    #[test]
+    fn charts_turn_logarithmic_when_values_lie_far_apart() {
+        let near = to_svg(&experiment([10.0, 20.0, 30.0, 40.0]), Metric::Iops).unwrap();
+        assert!(near.contains("Fig. 4") && !near.contains("logarithmic"));
+        let far = to_svg(&experiment([10.0, 20.0, 30.0, 4000.0]), Metric::Iops).unwrap();
+        assert!(far.contains("logarithmic"));
+        assert_eq!(near.matches("<rect class=\"m\"").count(), 4);
+        assert_eq!(far.matches("<rect class=\"m\"").count(), 0);
+        assert_eq!(far.matches("<circle class=\"m\"").count(), 4);
+        assert!(far.contains("<title>b: y, 4000</title>"), "{far}");
+    }
+
+    #[test]
+    fn a_chart_without_values_is_an_error() {
+        assert!(to_svg(&experiment([0.0; 4]), Metric::Iops).is_err());
+    }
+}

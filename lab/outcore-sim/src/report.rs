@@ -1,0 +1,307 @@
+//! Results: latency by flow, totals, and the summary that is printed or written as JSON.
+//!
+//! Contract: sums and the longest response are exact; percentiles come from an HDR histogram of
+//! nanoseconds with three significant digits, and never exceed the longest. Rates count what was completed
+//! over the time until the last of it was: what the drive does for itself afterwards, such as writing its
+//! cache to flash, makes no rate smaller. With `compat = "mqsim"` they count over the whole simulated time,
+//! as MQSim's do. A run in which nothing was completed has zeros, never infinities.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::drive::stats::{DriveStats, Wear};
+use crate::drive::{Done, Drive, Op};
+use crate::quantities::{NS, Ps, SECOND};
+
+/// What one flow experienced.
+#[derive(Debug, Clone)]
+pub struct FlowStats {
+    /// Name of the flow.
+    pub name: String,
+    /// Requests generated.
+    pub generated: u64,
+    /// Requests completed.
+    pub serviced: u64,
+    /// Reads among them.
+    pub reads: u64,
+    /// Bytes read and written.
+    pub bytes: u64,
+    response_ps: u128,
+    end_to_end_ps: u128,
+    histogram: Histogram<u64>,
+    longest_ps: Ps,
+    /// When the last request was completed.
+    last_ps: Ps,
+    /// Order-sensitive digest of all completions.
+    pub digest: u64,
+}
+
+fn histogram() -> Histogram<u64> {
+    // Three digits up to 2^62 ns are always representable; the fallback cannot be reached.
+    Histogram::new_with_bounds(1, 1 << 62, 3)
+        .unwrap_or_else(|_| Histogram::new(1).unwrap_or_else(|_| unreachable_histogram()))
+}
+
+fn unreachable_histogram() -> Histogram<u64> {
+    unreachable!("a histogram of one digit always exists")
+}
+
+impl FlowStats {
+    pub(crate) fn new(name: &str) -> Self {
+        FlowStats {
+            name: name.to_owned(),
+            generated: 0,
+            serviced: 0,
+            reads: 0,
+            bytes: 0,
+            response_ps: 0,
+            end_to_end_ps: 0,
+            histogram: histogram(),
+            longest_ps: 0,
+            last_ps: 0,
+            digest: 0xcbf2_9ce4_8422_2325,
+        }
+    }
+
+    pub(crate) fn record(&mut self, done: &Done) {
+        let response = done.completed - done.enqueued;
+        self.serviced += 1;
+        self.reads += u64::from(done.op == Op::Read);
+        // A trim moves no data.
+        if done.op != Op::Trim {
+            self.bytes += u64::from(done.sectors) * 512;
+        }
+        self.response_ps += u128::from(response);
+        self.end_to_end_ps += u128::from(done.completed - done.arrival);
+        self.histogram.saturating_record((response / NS).max(1));
+        self.longest_ps = self.longest_ps.max(response);
+        self.last_ps = self.last_ps.max(done.completed);
+        for word in [done.completed, done.lba, u64::from(done.sectors)] {
+            self.digest = (self.digest ^ word)
+                .wrapping_mul(0x0000_0100_0000_01b3)
+                .rotate_left(23);
+        }
+    }
+
+    /// Mean response in nanoseconds; 0 when nothing was completed.
+    pub fn mean_response_ns(&self) -> f64 {
+        self.response_ps as f64 / self.serviced.max(1) as f64 / NS as f64
+    }
+
+    pub(crate) fn absorb(&mut self, other: &FlowStats) {
+        self.generated += other.generated;
+        self.serviced += other.serviced;
+        self.reads += other.reads;
+        self.bytes += other.bytes;
+        self.response_ps += other.response_ps;
+        self.end_to_end_ps += other.end_to_end_ps;
+        // Equal bounds: the addition cannot fail.
+        let _ = self.histogram.add(&other.histogram);
+        self.longest_ps = self.longest_ps.max(other.longest_ps);
+        self.last_ps = self.last_ps.max(other.last_ps);
+        self.digest = self.digest.rotate_left(7) ^ other.digest;
+    }
+
+    /// Latency below which `share` (0 to 1) of the requests stay, in nanoseconds.
+    pub fn percentile_ns(&self, share: f64) -> u64 {
+        if self.serviced == 0 {
+            0
+        } else {
+            // What a bucket stands for may be longer than anything that was in it.
+            let bucket = self.histogram.value_at_quantile(share);
+            bucket.min((self.longest_ps / NS).max(1))
+        }
+    }
+
+    /// The longest response in nanoseconds, exactly (to the nanosecond); 0 when nothing was completed.
+    pub fn longest_ns(&self) -> u64 {
+        self.longest_ps / NS
+    }
+
+    /// When the last request was completed; 0 when none was.
+    pub(crate) fn last_ps(&self) -> Ps {
+        self.last_ps
+    }
+
+    fn summary(&self, times: Times) -> FlowSummary {
+        let mean = |sum: u128| {
+            if self.serviced == 0 {
+                0.0
+            } else {
+                sum as f64 / self.serviced as f64 / NS as f64
+            }
+        };
+        let rate = |count: u64| {
+            if times.rates_ps == 0 {
+                0.0
+            } else {
+                count as f64 / (times.rates_ps as f64 / SECOND as f64)
+            }
+        };
+        FlowSummary {
+            name: self.name.clone(),
+            requests: self.serviced,
+            generated: self.generated,
+            iops: rate(self.serviced),
+            bytes_per_s: rate(self.bytes),
+            mean_response_ns: mean(self.response_ps),
+            mean_end_to_end_ns: mean(self.end_to_end_ps),
+            p50_response_ns: self.percentile_ns(0.50),
+            p95_response_ns: self.percentile_ns(0.95),
+            p99_response_ns: self.percentile_ns(0.99),
+            p999_response_ns: self.percentile_ns(0.999),
+            p9999_response_ns: self.percentile_ns(0.9999),
+            max_response_ns: self.longest_ns(),
+            rates_over_ns: times.rates_ps / NS,
+            sim_end_ns: times.end_ps / NS,
+        }
+    }
+}
+
+/// The times that a summary is about, from where the counting began.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    /// Until the last request of any flow was completed.
+    rates_ps: Ps,
+    /// Until the last event.
+    end_ps: Ps,
+}
+
+/// The figures of one flow, or of all together.
+#[derive(Debug, Clone, Serialize)]
+pub struct FlowSummary {
+    /// Name of the flow; `total` for all.
+    pub name: String,
+    /// Requests completed.
+    pub requests: u64,
+    /// Requests generated.
+    pub generated: u64,
+    /// Completed requests a second, over `rates_over_ns`.
+    pub iops: f64,
+    /// Bytes of completed requests a second, over `rates_over_ns`.
+    pub bytes_per_s: f64,
+    /// From the submission queue to the completion, mean.
+    pub mean_response_ns: f64,
+    /// From the wish to the completion, mean.
+    pub mean_end_to_end_ns: f64,
+    /// Percentiles of the response time.
+    pub p50_response_ns: u64,
+    /// 95 %.
+    pub p95_response_ns: u64,
+    /// 99 %.
+    pub p99_response_ns: u64,
+    /// 99.9 %.
+    pub p999_response_ns: u64,
+    /// 99.99 %.
+    pub p9999_response_ns: u64,
+    /// Longest, exactly.
+    pub max_response_ns: u64,
+    /// What the rates are counted over: from the start, or the end of the warm-up, until the last request of
+    /// any flow was completed (`compat = "mqsim"`: until the last event).
+    pub rates_over_ns: u64,
+    /// Time of the last event, such as the last write of the drive's cache to flash; after a warm-up that of
+    /// the last request.
+    pub sim_end_ns: u64,
+}
+
+/// Where the time went, means in nanoseconds: the link a request, the rest a flash operation of the
+/// host.
+#[derive(Debug, Clone, Serialize)]
+pub struct Breakdown {
+    /// Using the link, both directions together, a request.
+    pub link_ns: f64,
+    /// Queued for the die.
+    pub wait_die_ns: f64,
+    /// Waiting for the bus, or suspended, once the die had begun.
+    pub wait_bus_ns: f64,
+    /// Using the bus.
+    pub bus_ns: f64,
+    /// In the flash array.
+    pub array_ns: f64,
+    /// From the beginning of the command to its end: the last three together.
+    pub flash_ns: f64,
+    /// Share of the dies' time that went to garbage collection and wear levelling.
+    pub collection_share: f64,
+    /// Share of time by resource.
+    pub utilisation: Vec<(&'static str, f64)>,
+}
+
+impl Breakdown {
+    fn of(drive: &Drive, end_ps: Ps) -> Self {
+        let counters = drive.stats();
+        let an_operation = |ps: Ps| ps as f64 / NS as f64 / counters.flash_operations.max(1) as f64;
+        let link_ps = counters.link_to_host_ps + counters.link_to_drive_ps;
+        let used_ps = counters.user_bus_ps + counters.user_array_ps;
+        Breakdown {
+            link_ns: link_ps as f64 / NS as f64 / counters.completed.max(1) as f64,
+            wait_die_ns: an_operation(counters.wait_die_ps),
+            wait_bus_ns: an_operation(counters.service_ps.saturating_sub(used_ps)),
+            bus_ns: an_operation(counters.user_bus_ps),
+            array_ns: an_operation(counters.user_array_ps),
+            flash_ns: an_operation(counters.service_ps),
+            collection_share: counters.collection_share(end_ps),
+            utilisation: drive.utilisation(end_ps),
+        }
+    }
+}
+
+/// Everything that a run of one drive tells.
+#[derive(Debug, Clone, Serialize)]
+pub struct Summary {
+    /// The drive.
+    pub drive: String,
+    /// By flow.
+    pub flows: Vec<FlowSummary>,
+    /// All flows together.
+    pub total: FlowSummary,
+    /// Requests that MQSim would have dropped (compat only).
+    pub lost_requests: u64,
+    /// Counters.
+    pub counters: DriveStats,
+    /// Slots programmed for every unit that the host wrote.
+    pub write_amplification: f64,
+    /// Energy of the run.
+    pub energy_joules: f64,
+    /// Erases of the blocks.
+    pub wear: Wear,
+    /// Time.
+    pub breakdown: Breakdown,
+    /// Digest of all completions: equal runs have equal digests on every machine.
+    pub digest: String,
+    /// What the user should know about the run.
+    pub warnings: Vec<String>,
+}
+
+impl Summary {
+    /// The figures as they stand, counted since `from`; the run adds what was lost and its warnings.
+    pub(crate) fn new<'a>(
+        name: &str,
+        from: Ps,
+        flows: impl Iterator<Item = &'a FlowStats> + Clone,
+        drive: &Drive,
+    ) -> Self {
+        let mut total = FlowStats::new("total");
+        flows.clone().for_each(|flow| total.absorb(flow));
+        let end_ps = drive.now() - from;
+        let rates_ps = match drive.p.compat {
+            true => end_ps,
+            false => total.last_ps().saturating_sub(from),
+        };
+        let times = Times { rates_ps, end_ps };
+        let summaries = flows.map(|flow| flow.summary(times)).collect();
+        let counters = drive.stats();
+        Summary {
+            drive: name.to_owned(),
+            flows: summaries,
+            total: total.summary(times),
+            lost_requests: 0,
+            write_amplification: counters.write_amplification(),
+            energy_joules: counters.energy_joules(end_ps),
+            wear: drive.wear(),
+            breakdown: Breakdown::of(drive, end_ps),
+            counters: counters.clone(),
+            digest: format!("{:016x}", total.digest),
+            warnings: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! Any parameter over values: one run of the simulator a combination, on all cores.
+//!
+//! Contract: points come in the order of the axes, the last one fastest, whatever core ran them,
+//! and each equals the run of its settings alone. An error names the settings it belongs to.
+//! Memory: one drive a core at a time.
+
+use outcore::error::{Error, Result};
+use outcore::units::{self, Unit};
+use outcore_chart::{Axis as ChartAxis, Chart, Scale, Series};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::config::DriveConfig;
+use crate::report::Summary;
+use crate::run::{RunOptions, run};
+use crate::workload_file::WorkloadFile;
+
+const OPERATION: &str = "sweep parameters";
+/// Most combinations of one sweep.
+const POINTS_MAX: usize = 100_000;
+
+/// A parameter and its values: `flash.channels=4,8,16`, or `flow.depth=1,16,64` of the workload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Axis {
+    /// The key, as in the drive's TOML; `flow.` and a key for the workload's.
+    pub key: String,
+    /// The values.
+    pub values: Vec<String>,
+}
+
+impl std::str::FromStr for Axis {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (key, values) = crate::config::split_setting(text)?;
+        let values: Vec<String> = values.split(',').map(|v| v.trim().to_owned()).collect();
+        if values.iter().any(String::is_empty) {
+            return Err(
+                Error::usage(OPERATION, format!("`{text}` has an empty value"))
+                    .hint("write it as flash.channels=4,8,16"),
+            );
+        }
+        Ok(Axis {
+            key: key.to_owned(),
+            values,
+        })
+    }
+}
+
+/// One combination and its outcome.
+#[derive(Debug, Clone, Serialize)]
+pub struct Point {
+    /// Key and value of every axis.
+    pub settings: Vec<(String, String)>,
+    /// What came out.
+    pub summary: Summary,
+}
+
+/// What of a run is shown and drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Requests a second.
+    #[default]
+    Iops,
+    /// Bytes a second.
+    BytesPerS,
+    /// Mean response in nanoseconds.
+    MeanNs,
+    /// 99th percentile of the response.
+    P99Ns,
+    /// Simulated time.
+    EndNs,
+    /// Write amplification.
+    WriteAmplification,
+}
+
+impl Metric {
+    /// All, by name.
+    pub const ALL: [(&'static str, Metric); 6] = [
+        ("iops", Metric::Iops),
+        ("bytes_per_s", Metric::BytesPerS),
+        ("mean_ns", Metric::MeanNs),
+        ("p99_ns", Metric::P99Ns),
+        ("end_ns", Metric::EndNs),
+        ("write_amplification", Metric::WriteAmplification),
+    ];
+
+    /// Its value in a run.
+    pub fn of(self, summary: &Summary) -> f64 {
+        let total = &summary.total;
+        match self {
+            Metric::Iops => total.iops,
+            Metric::BytesPerS => total.bytes_per_s,
+            Metric::MeanNs => total.mean_response_ns,
+            Metric::P99Ns => total.p99_response_ns as f64,
+            Metric::EndNs => total.sim_end_ns as f64,
+            Metric::WriteAmplification => summary.write_amplification,
+        }
+    }
+
+    /// What it is in a chart: its label, the unit of the axis, and how many of that unit one is.
+    fn shown(self) -> (&'static str, Unit, f64) {
+        match self {
+            Metric::Iops => ("requests a second", Unit::Iops, 1.0),
+            Metric::BytesPerS => ("bytes a second", Unit::BytesPerS, 1.0),
+            Metric::MeanNs => ("mean response", Unit::Seconds, 1e-9),
+            Metric::P99Ns => ("99th percentile of the response", Unit::Seconds, 1e-9),
+            Metric::EndNs => ("simulated time", Unit::Seconds, 1e-9),
+            Metric::WriteAmplification => ("write amplification", Unit::Count, 1.0),
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Metric::ALL
+            .iter()
+            .find(|(_, metric)| *metric == self)
+            .map_or("", |(name, _)| name)
+    }
+}
+
+impl std::str::FromStr for Metric {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let found = Metric::ALL.iter().find(|(name, _)| *name == text);
+        found.map(|(_, metric)| *metric).ok_or_else(|| {
+            let names = Metric::ALL.map(|(name, _)| name);
+            Error::usage(OPERATION, format!("`{text}` is no metric"))
+                .hint(format!("known are {}", names.join(", ")))
+        })
+    }
+}
+
+/// Runs every combination of the axes' values, each after a warm-up of `warm_up` requests
+/// ([`RunOptions::warm_up`]).
+///
+/// # Errors
+/// No axis, too many combinations, or the first error of a run with its settings.
+pub fn sweep(
+    drive: &DriveConfig,
+    workload: &WorkloadFile,
+    axes: &[Axis],
+    warm_up: u64,
+) -> Result<Vec<Point>> {
+    let count = axes
+        .iter()
+        .try_fold(1usize, |product, axis| {
+            product.checked_mul(axis.values.len())
+        })
+        .filter(|count| *count <= POINTS_MAX && !axes.is_empty())
+        .ok_or_else(|| {
+            Error::usage(
+                OPERATION,
+                format!("1 to {POINTS_MAX} combinations are possible"),
+            )
+        })?;
+    let points: Vec<Vec<(String, String)>> = (0..count).map(|at| combination(axes, at)).collect();
+    let outcomes: Vec<Result<Point>> = points
+        .into_par_iter()
+        .map(|settings| point(drive, workload, settings, warm_up))
+        .collect();
+    outcomes.into_iter().collect()
+}
+
+fn combination(axes: &[Axis], at: usize) -> Vec<(String, String)> {
+    let mut rest = at;
+    let mut settings: Vec<(String, String)> = axes
+        .iter()
+        .rev()
+        .map(|axis| {
+            let value = axis.values[rest % axis.values.len()].clone();
+            rest /= axis.values.len();
+            (axis.key.clone(), value)
+        })
+        .collect();
+    settings.reverse();
+    settings
+}
+
+fn point(
+    drive: &DriveConfig,
+    workload: &WorkloadFile,
+    settings: Vec<(String, String)>,
+    warm_up: u64,
+) -> Result<Point> {
+    let mut drive = drive.clone();
+    let mut workload = workload.clone();
+    for (key, value) in &settings {
+        match key.strip_prefix("flow.") {
+            Some(key) => workload = workload.set(key, value)?,
+            None => drive = drive.set(key, value)?,
+        }
+    }
+    let options = RunOptions {
+        warm_up,
+        ..RunOptions::default()
+    };
+    let outcome = run(&drive, &workload.flows()?, &options).map_err(|error| {
+        let at: Vec<String> = settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        let hint = format!("at {}", at.join(" "));
+        error.hint(hint)
+    })?;
+    Ok(Point {
+        settings,
+        summary: outcome.summary,
+    })
+}
+
+/// The points as CSV, one a line.
+pub fn to_csv(points: &[Point]) -> String {
+    let mut text = String::new();
+    let quoted = |value: &str| {
+        if value.contains([',', '"']) {
+            format!("\"{}\"", value.replace('"', "\"\""))
+        } else {
+            value.to_owned()
+        }
+    };
+    let Some(first) = points.first() else {
+        return text;
+    };
+    let keys: Vec<String> = first.settings.iter().map(|(key, _)| quoted(key)).collect();
+    text.push_str(&keys.join(","));
+    text.push_str(
+        ",requests,iops,bytes_per_s,mean_response_ns,p50_response_ns,p99_response_ns,p999_response_ns,p9999_response_ns,sim_end_ns,write_amplification,energy_joules,digest\n",
+    );
+    for point in points {
+        for (_, value) in &point.settings {
+            text.push_str(&quoted(value));
+            text.push(',');
+        }
+        let total = &point.summary.total;
+        text.push_str(&format!(
+            "{},{},{},{},{},{},{},{},{},{},{},{}\n",
+            total.requests,
+            total.iops,
+            total.bytes_per_s,
+            total.mean_response_ns,
+            total.p50_response_ns,
+            total.p99_response_ns,
+            total.p999_response_ns,
+            total.p9999_response_ns,
+            total.sim_end_ns,
+            point.summary.write_amplification,
+            point.summary.energy_joules,
+            point.summary.digest
+        ));
+    }
+    text
+}
+
+/// A chart of `metric` over the first axis, one line for each combination of the others.
+///
+/// # Errors
+/// There are no points.
+pub fn to_svg(points: &[Point], metric: Metric) -> Result<String> {
+    let (label, unit, factor) = metric.shown();
+    let mut names: Vec<String> = Vec::new();
+    let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+    let numbers: Vec<Option<f64>> = points.iter().map(value_of).collect();
+    let are_numbers = numbers.iter().all(Option::is_some);
+    for (point, number) in points.iter().zip(&numbers) {
+        let Some(((_, value), others)) = point.settings.split_first() else {
+            continue;
+        };
+        let others: Vec<String> = others.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        let name = others.join(" ");
+        let x = match number {
+            Some(number) if are_numbers => *number,
+            _ => {
+                let at = names.iter().position(|known| known == value);
+                at.unwrap_or_else(|| {
+                    names.push(value.clone());
+                    names.len() - 1
+                }) as f64
+            }
+        };
+        let place = (x, metric.of(&point.summary) * factor);
+        match lines.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, line)) => line.push(place),
+            None => lines.push((name, vec![place])),
+        }
+    }
+    let xs = || lines.iter().flat_map(|(_, line)| line.iter().map(|p| p.0));
+    let least = xs().fold(f64::MAX, f64::min);
+    let is_logarithmic = are_numbers && least > 0.0 && xs().fold(0.0, f64::max) / least > 16.0;
+    let key = points.first().and_then(|point| point.settings.first());
+    let key = key.map(|(key, _)| key.clone()).unwrap_or_default();
+    let doubles = xs().all(|x| (x / least).log2().fract() == 0.0);
+    let scale = match (is_logarithmic, doubles) {
+        (true, true) => Scale::Log2,
+        (true, false) => Scale::Log10,
+        (false, _) => Scale::Linear,
+    };
+    Chart {
+        title: format!("{label} over {key}"),
+        x: ChartAxis {
+            label: key,
+            scale,
+            names,
+            ..ChartAxis::default()
+        },
+        y: ChartAxis::new(label, unit),
+        series: lines
+            .into_iter()
+            .map(|(name, points)| Series::new(name, points))
+            .collect(),
+        ..Chart::default()
+    }
+    .svg()
+}
+
+/// The first setting as a number: `16`, or a quantity whose unit is dropped by its parser.
+fn value_of(point: &Point) -> Option<f64> {
+    let (_, value) = point.settings.first()?;
+    value.parse().ok().or_else(|| {
+        let parsed = units::parse_bytes(value)
+            .or_else(|_| units::parse_rate(value))
+            .or_else(|_| crate::quantities::parse_time(value).map(|ps| ps / 1_000));
+        parsed.ok().map(|value| value as f64)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drive() -> DriveConfig {
+        let mut drive = DriveConfig {
+            precondition: true,
+            ..DriveConfig::default()
+        };
+        drive.flash.blocks = 64;
+        drive.flash.pages = 32;
+        drive.flash.over_provisioning = 0.2;
+        drive
+    }
+
+    fn axes(texts: &[&str]) -> Vec<Axis> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn points_come_in_order_and_equal_their_runs_alone() {
+        let workload = WorkloadFile::one().set("requests", "2000").unwrap();
+        let axes = axes(&["flash.channels=2,4", "flow.depth=1,8,32"]);
+        let points = sweep(&drive(), &workload, &axes, 0).unwrap();
+        assert_eq!(points.len(), 6);
+        let seen: Vec<&str> = points.iter().map(|p| p.settings[1].1.as_str()).collect();
+        assert_eq!(seen, ["1", "8", "32", "1", "8", "32"]);
+        let alone = drive().set("flash.channels", "4").unwrap();
+        let flows = workload.set("depth", "8").unwrap().flows().unwrap();
+        let alone = run(&alone, &flows, &RunOptions::default()).unwrap();
+        assert_eq!(points[4].summary.digest, alone.summary.digest);
+        assert!(points[5].summary.total.iops > points[3].summary.total.iops);
+        let csv = to_csv(&points);
+        assert_eq!(csv.lines().count(), 7);
+        assert!(csv.starts_with("flash.channels,flow.depth,requests,iops"));
+        let svg = to_svg(&points, Metric::Iops).unwrap();
+        assert!(
+            svg.contains("flow.depth=32") && svg.contains("requests a second over flash.channels")
+        );
+        let svg = to_svg(&points, Metric::MeanNs).unwrap();
+        assert!(
+            svg.contains("mean response over") && svg.contains(" us<"),
+            "{svg}"
+        );
+    }
+
+    #[test]
+    fn every_point_of_a_sweep_is_warmed_up_as_its_run_alone() {
+        let workload = WorkloadFile::one()
+            .set("requests", "3000")
+            .and_then(|file| file.set("read", "0"))
+            .unwrap();
+        let points = sweep(&drive(), &workload, &axes(&["flow.depth=4,16"]), 1000).unwrap();
+        let options = RunOptions {
+            warm_up: 1000,
+            ..RunOptions::default()
+        };
+        for (point, depth) in points.iter().zip(["4", "16"]) {
+            let flows = workload.set("depth", depth).unwrap().flows().unwrap();
+            let alone = run(&drive(), &flows, &options).unwrap().summary;
+            assert_eq!(point.summary.digest, alone.digest);
+            assert_eq!(point.summary.total.iops, alone.total.iops);
+            assert!(point.summary.total.requests <= 2000);
+        }
+        let error = sweep(&drive(), &workload, &axes(&["flow.depth=4"]), 4000).unwrap_err();
+        assert!(error.to_string().contains("within the warm-up"), "{error}");
+    }
+
+    #[test]
+    fn a_sweep_that_makes_no_sense_says_where() {
+        let workload = WorkloadFile::one();
+        assert!(sweep(&drive(), &workload, &[], 0).is_err());
+        let error = sweep(&drive(), &workload, &axes(&["flash.chanels=2"]), 0).unwrap_err();
+        assert!(error.to_string().contains("did you mean"), "{error}");
+        assert!("flash.channels=".parse::<Axis>().is_err());
+        assert!("flash.channels=1,,2".parse::<Axis>().is_err());
+        assert!("latency".parse::<Metric>().is_err());
+    }
+}
