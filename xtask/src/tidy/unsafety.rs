@@ -27,11 +27,11 @@ const PLACES: [(&str, &str); 13] = [
         "records as bytes and back",
     ),
     (
-        "crates/outcore/src/algo/kernel.rs",
+        "crates/outcore/src/algo/partition/kernel.rs",
         "hot loops that measurements demanded",
     ),
     (
-        "crates/outcore/src/algo/kernel/",
+        "crates/outcore/src/algo/partition/kernel/",
         "hot loops that measurements demanded",
     ),
     (
@@ -183,6 +183,9 @@ mod tests {
                     b(unsafe { h() });\n unsafe { g() } // SAFETY: as before\n}\n\
                     // SAFETY: owned\nunsafe impl Send for S {}\n/// # Safety\n/// Call once.\n\
                     #[inline]\npub unsafe fn k() {}\n";
-        assert_eq!(found("crates/outcore/src/algo/kernel.rs", text), [0; 0]);
+        assert_eq!(
+            found("crates/outcore/src/algo/partition/kernel.rs", text),
+            [0; 0]
+        );
     }
 }
