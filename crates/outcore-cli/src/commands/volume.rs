@@ -59,16 +59,16 @@ pub(crate) fn run(context: &Context, command: &VolumeCommand) -> Result<u8> {
         VolumeCommand::Status => status(context, &open(context, &device)?, started),
         VolumeCommand::Scrub {
             names,
-            remove_strays,
+            remove_orphans,
         } => {
             let volume = open(context, &device)?;
             let names: Result<Vec<String>> = names
                 .iter()
                 .map(|name| volumes::named(name).map(|named| named.dataset))
                 .collect();
-            if *remove_strays {
+            if *remove_orphans {
                 let freed_bytes = volume.remove_strays()?;
-                let text = format!("{} of strays freed", units::bytes(freed_bytes));
+                let text = format!("{} of orphans freed", units::bytes(freed_bytes));
                 context.reporter.human(&text);
             }
             scrub(context, &volume, &names?, started)
