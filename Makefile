@@ -9,12 +9,13 @@ COMMAND = $(TARGET_DIR)/release/outcore
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint wheel install uninstall fuzz mutations random-drives test-parquet clean
+.PHONY: help build demo test lint deny wheel install uninstall fuzz mutations sanitize random-drives test-parquet clean
 
 help:
 	@echo 'make demo      generate 1 GiB, sort it in 256 MiB of memory, verify it, say how fast'
 	@echo 'make test      everything that must hold: style, Rust, Python (N passed, N failed, N skipped)'
 	@echo 'make lint      style only: rustfmt, clippy, the house rules'
+	@echo 'make deny      licences, advisories and versions of all dependencies, and those that nobody uses (installs cargo-deny, cargo-machete)'
 	@echo 'make build     the command: $(COMMAND)'
 	@echo 'make install   the command, its man pages and completions, below PREFIX=$(PREFIX)'
 	@echo 'make wheel     the Python package, into dist/'
@@ -43,6 +44,9 @@ lint:
 	@scripts/setup.sh
 	@.venv/bin/python scripts/test.py lint
 
+deny:
+	@scripts/deny.sh
+
 wheel:
 	@scripts/setup.sh
 	VIRTUAL_ENV='$(CURDIR)/.venv' .venv/bin/maturin build --release --manifest-path python/Cargo.toml --out dist
@@ -59,11 +63,11 @@ fuzz:
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
 mutations:
-	OUTCORE_MUTATIONS=30000 cargo test --release --package outcore-sim --test mutations
+	OUTCORE_MUTATIONS=30000 cargo test --release --package outcore-sim --test sim mutations::
 
 random-drives:
 	OUTCORE_RANDOM_DRIVES=$(RANDOM_DRIVES) OUTCORE_RANDOM_SEED=$(RANDOM_SEED) \
-		cargo test --release --package outcore-sim --test random_drives
+		cargo test --release --package outcore-sim --test sim random_drives::
 
 test-parquet:
 	cargo test --package outcore-sim --features parquet --lib requests

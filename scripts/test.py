@@ -98,7 +98,7 @@ def skipped(what: str, reason: str) -> Tally:
 
 
 def lint() -> Tally:
-    """Format, clippy, the house rules."""
+    """Format, clippy, the house rules; licences and dependencies where their tools are."""
     tally = Tally()
     add = "it is not installed; try `rustup component add"
     if is_there("cargo", "fmt", "--version"):
@@ -111,6 +111,17 @@ def lint() -> Tally:
     else:
         tally.add(skipped("cargo clippy", f"{add} clippy`"))
     tally.add(step("cargo xtask tidy", ["cargo", "xtask", "tidy"]))
+    # Minutes to compile, so only where they are already: `make deny` installs both.
+    if is_there("cargo", "deny", "--version"):
+        # Advisories need the network, and a new one is no fault of the change: `make deny` asks for them.
+        deny = ["cargo", "deny", "--all-features", "check", "licenses", "bans", "sources"]
+        tally.add(step("cargo deny", deny))
+    else:
+        tally.add(skipped("cargo deny", "it is not installed; try `make deny`"))
+    if is_there("cargo", "machete", "--version"):
+        tally.add(step("cargo machete", ["cargo", "machete"]))
+    else:
+        tally.add(skipped("cargo machete", "it is not installed; try `make deny`"))
     return tally
 
 

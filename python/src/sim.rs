@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use outcore::job::Control;
-use outcore::{Error, Result};
+use outcore::{Error, Result, units};
 use outcore_formats::record_cost;
 use outcore_sim::array::block::{BlockOptions, Loop, load_list};
 use outcore_sim::array::file::{FileOptions, replay_file};
@@ -21,7 +21,6 @@ use outcore_sim::plan::{SortJob, plan_sort};
 use outcore_sim::plot::run_svg;
 use outcore_sim::presets::{PRESETS, preset};
 use outcore_sim::run::{RunOptions, Watch};
-use outcore_sim::units::{parse_rate, parse_size};
 use outcore_sim::workload::{FlowConfig, Origin};
 use outcore_sim::workload_file::WorkloadFile;
 use pyo3::prelude::*;
@@ -33,7 +32,6 @@ use crate::run::Run;
 /// Bytes of a request: three times in nanoseconds (f64), LBA (u64), sectors (u32), flow (u16),
 /// operation (u8: read, write, trim), one unused.
 const ROW_BYTES: usize = 40;
-const OPERATION: &str = "read options";
 
 /// Which drive.
 #[derive(Debug, FromPyObject)]
@@ -183,12 +181,11 @@ fn is_toml(path: &std::path::Path) -> bool {
 }
 
 fn size(text: &str) -> Result<u64> {
-    parse_size(text).map_err(|cause| Error::usage(OPERATION, cause))
+    units::parse_bytes(text)
 }
 
 fn shared(text: Option<&String>) -> Result<u64> {
-    text.map_or(Ok(0), |text| parse_rate(text))
-        .map_err(|cause| Error::usage(OPERATION, cause))
+    text.map_or(Ok(0), |text| units::parse_rate(text))
 }
 
 fn json<T: serde::Serialize>(value: &T) -> Result<String> {

@@ -1,4 +1,5 @@
-//! Units in text: sizes, rates and durations, parsed and printed; nearest-word suggestions.
+//! Units in text: sizes, rates and durations, parsed and printed; nearest-word suggestions. The only place
+//! in the workspace that turns numbers with units into text or back.
 //!
 //! Contract: pure functions over text and numbers, no state. Parsing is strict, so that no setting
 //! is off by 7 % in silence: `GiB` is 2^30 and `GB` is 10^9, while `G`, `g` and `gb` are refused
@@ -8,6 +9,10 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+
+mod show;
+
+pub use show::Unit;
 
 /// Units of size, largest first, so printing takes the first that fits.
 const BYTE_UNITS: [(&str, u64); 12] = [
@@ -100,6 +105,35 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
     })?;
     let ns = scale(number, *unit_ns).map_err(|why| wrong("duration", text, &why, HINT))?;
     Ok(Duration::from_nanos(ns))
+}
+
+/// Reads a number in one of `units`, for quantities that only their reader knows: `1200MT/s`. `what` and
+/// `forms`, how it may be written, go into the error. Fractions of the smallest unit are cut off.
+///
+/// Errors (usage): no number, no unit or an unknown one, more than 2^64 - 1 of the smallest unit.
+pub fn parse_in(units: &[(&str, u64)], what: &str, text: &str, forms: &str) -> Result<u64> {
+    let hint = format!("write it as {forms}");
+    let (number, unit) = split(text);
+    let unit = find(units, unit).ok_or_else(|| {
+        let why = match unit {
+            "" => format!("a {what} needs its unit"),
+            _ => format!("unknown unit `{unit}`"),
+        };
+        wrong(what, text, &why, &hint)
+    })?;
+    scale(number, *unit).map_err(|why| wrong(what, text, &why, &hint))
+}
+
+/// A number that [`parse_in`] reads back to the very number, in the first of `units` that divides it.
+pub fn exact_in(units: &[(&str, u64)], value: u64) -> String {
+    let unit = units
+        .iter()
+        .find(|(_, unit)| value >= *unit && value.is_multiple_of(*unit))
+        .or(units.last());
+    match unit {
+        Some((name, unit)) => format!("{}{name}", value / unit),
+        None => value.to_string(),
+    }
 }
 
 /// Cuts text into the number and the unit behind it.
@@ -207,14 +241,18 @@ fn human(value: f64, units: &[(&str, u64)], suffix: &str) -> String {
     if !value.is_finite() || value < 0.0 {
         return format!("? B{suffix}");
     }
-    // 1023.9 MiB would print as 1024 MiB, so a value that rounds up to a unit takes it.
-    let unit = units
-        .iter()
-        .find(|(_, unit)| value >= *unit as f64 * 0.9995);
-    match unit {
-        Some((name, unit)) => format!("{} {name}{suffix}", three_digits(value / *unit as f64)),
+    match in_unit(value, units) {
+        Some((value, name)) => format!("{} {name}{suffix}", three_digits(value)),
         None => format!("{value:.0} B{suffix}"),
     }
+}
+
+/// A value in the largest unit that it reaches when it is rounded to three digits, so that 1023.9 MiB is
+/// 1.00 GiB and not 1024 MiB; none if it is below the smallest.
+fn in_unit<'a>(value: f64, units: &[(&'a str, u64)]) -> Option<(f64, &'a str)> {
+    let is_reached = |unit: u64| value.abs() >= unit as f64 * 0.9995;
+    let (name, unit) = units.iter().find(|(_, unit)| is_reached(*unit))?;
+    Some((value / *unit as f64, name))
 }
 
 fn three_digits(value: f64) -> String {
@@ -250,13 +288,9 @@ pub fn seconds(time_s: f64) -> String {
 
 /// A duration that [`parse_duration`] reads back to the very number of nanoseconds: `5min`.
 pub fn duration_exact(duration: Duration) -> String {
-    let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    let unit = TIME_UNITS
-        .iter()
-        .find(|(_, unit)| ns >= *unit && ns.is_multiple_of(*unit));
-    match unit {
-        Some((name, unit)) => format!("{}{name}", ns / unit),
-        None => "0s".to_string(),
+    match u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) {
+        0 => "0s".to_string(),
+        ns => exact_in(&TIME_UNITS, ns),
     }
 }
 

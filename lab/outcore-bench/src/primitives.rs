@@ -16,8 +16,8 @@ use outcore::algo::shuffle::{ShuffleOptions, Unit as ShuffleUnit, shuffle};
 use outcore::config::IoMode;
 use outcore::data::Distribution;
 use outcore::error::{Error, Result};
-use outcore::units;
-use outcore_chart::{Axis, Chart, Scale, Series, Unit};
+use outcore::units::{self, Unit};
+use outcore_chart::{Axis, Chart, Scale, Series};
 
 use crate::Watch;
 use crate::homes::{HomeOptions, Homes, RECORD_BYTES, TYPE};

@@ -24,8 +24,8 @@ use outcore::config::IoMode;
 use outcore::data::Distribution;
 use outcore::error::{Error, Kind, Result};
 use outcore::threads::spawn_scoped;
-use outcore::units;
-use outcore_chart::{Axis, Chart, Scale, Series, Shape, Unit};
+use outcore::units::{self, Unit};
+use outcore_chart::{Axis, Chart, Scale, Series, Shape};
 use voracious_radix_sort::RadixSort;
 
 use crate::Watch;

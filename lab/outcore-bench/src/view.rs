@@ -29,8 +29,8 @@ use outcore::drive::os::OsDevice;
 use outcore::drive::{Device, PrivateDir};
 use outcore::error::{Error, Result};
 use outcore::job::{Job, JobOptions, ScratchDrive};
-use outcore::units;
-use outcore_chart::{Axis, Chart, Series, Shape, Unit};
+use outcore::units::{self, Unit};
+use outcore_chart::{Axis, Chart, Series, Shape};
 use rustix::fs::{Advice, fadvise};
 
 use crate::Watch;

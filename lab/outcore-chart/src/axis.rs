@@ -6,7 +6,9 @@
 
 use libm::{ceil, exp2, floor, log2, log10, pow};
 
-use crate::{Axis, Scale, Unit};
+use outcore::units::Unit;
+
+use crate::{Axis, Scale};
 
 /// Ticks that an axis has at most, about.
 const TICKS_MAX: f64 = 9.0;

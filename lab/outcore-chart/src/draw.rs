@@ -431,7 +431,8 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Axis, Scale, Unit};
+    use crate::{Axis, Scale};
+    use outcore::units::Unit;
 
     fn chart() -> Chart {
         Chart {

@@ -1,4 +1,4 @@
-//! Charts of measured and simulated values as SVG, and the [`Unit`]s of what they show.
+//! Charts of measured and simulated values as SVG.
 //!
 //! Contract: pure; the same values give the same text, byte for byte. One SVG is at home on a page
 //! of its own and inside HTML, on light and on dark ground: its colours are variables that
@@ -11,20 +11,18 @@
 //! | module | what it has |
 //! |---|---|
 //! | (root) | [`Chart`]: what is shown |
-//! | [`unit`] | numbers with their unit, as short as they can be said |
 //! | `axis` | scales and their ticks |
 //! | `draw` | the SVG |
 #![forbid(unsafe_code)]
 
 mod axis;
 mod draw;
-pub mod unit;
 
 use outcore::error::Result;
+use outcore::units::Unit;
 use serde::Serialize;
 
 pub use draw::STYLE;
-pub use unit::Unit;
 
 /// How equal distances on an axis relate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::config::DriveConfig;
 use crate::presets::{Figure, depth_curve, measure};
-use crate::units::{NS, SECOND};
+use crate::quantities::{NS, SECOND};
 
 const OPERATION: &str = "calibrate drive";
 const ROUNDS: u32 = 6;
@@ -112,7 +112,7 @@ fn from_toml(text: &str) -> Result<Vec<Targets>> {
     let mut found = Vec::new();
     for table in file.drive.iter().chain(&file.drives) {
         let rate = |key: &str| match table.get(key) {
-            Some(toml::Value::String(text)) => crate::units::parse_rate(text)
+            Some(toml::Value::String(text)) => outcore::units::parse_rate(text)
                 .map(|rate| rate as f64)
                 .map_err(|cause| Error::usage(OPERATION, format!("{key}: {cause}"))),
             Some(toml::Value::Integer(rate)) => Ok(*rate as f64),
@@ -163,7 +163,7 @@ fn from_json(text: &str) -> Result<Vec<Targets>> {
             continue;
         };
         let rate = |key: &str| match &drive["spec"][key] {
-            Value::String(text) => crate::units::parse_rate(text).unwrap_or(0) as f64,
+            Value::String(text) => outcore::units::parse_rate(text).unwrap_or(0) as f64,
             other => other.as_f64().unwrap_or(0.0),
         };
         let curve = drive["iops_by_depth"].as_array();

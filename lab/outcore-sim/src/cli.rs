@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use outcore::error::{Error, Result};
+use outcore::units::{parse_bytes, parse_rate};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::config::{Compat, DriveConfig};
@@ -19,7 +20,6 @@ use crate::mqsim::import_drive;
 use crate::plan::cpu::{CpuCost, recorded};
 use crate::plan::{SortJob, plan_sort};
 use crate::presets::preset;
-use crate::units::{parse_rate, parse_size};
 
 /// Of each thread: as much as the first one of a process has.
 const STACK_BYTES: usize = 8 << 20;
@@ -88,7 +88,7 @@ impl DriveArgs {
         let config = match &self.ssd {
             Some(path) => drive(path, compat, warnings)?,
             None => {
-                let bytes = parse_size(&self.drive_size).map_err(usage("read options"))?;
+                let bytes = parse_bytes(&self.drive_size)?;
                 if bytes == 0 {
                     let cause = "--drive-size 0 leaves no room";
                     return Err(Error::usage("read options", cause).hint("leave it out for 16GiB"));
@@ -152,10 +152,6 @@ pub struct PlanArgs {
     pub json: bool,
 }
 
-fn usage(operation: &'static str) -> impl Fn(String) -> Error {
-    move |cause| Error::usage(operation, cause)
-}
-
 /// What a record of so many bytes costs on this machine. The simulator does not reach above the
 /// drives, so whoever has the engine's sort brings it.
 pub type MeasureCpu<'a> = &'a (dyn Fn(u64) -> Result<CpuCost> + Sync);
@@ -165,7 +161,7 @@ fn shared(text: Option<&String>) -> Result<u64> {
     let Some(text) = text else {
         return Ok(0);
     };
-    match parse_rate(text).map_err(usage("read options"))? {
+    match parse_rate(text)? {
         0 => Err(
             Error::usage("read options", format!("a rate of {text} moves nothing"))
                 .hint("leave the option out for no limit"),
@@ -200,11 +196,10 @@ fn cpu_cost(args: &PlanArgs, measure: Option<MeasureCpu<'_>>) -> Result<CpuCost>
 }
 
 fn plan_command(args: &PlanArgs, measure: Option<MeasureCpu<'_>>) -> Result<u8> {
-    let size = |text: &str| parse_size(text).map_err(usage("read options"));
     let job = SortJob {
-        size_bytes: size(&args.size)?,
+        size_bytes: parse_bytes(&args.size)?,
         record_bytes: args.record_bytes,
-        memory_bytes: size(&args.memory)?,
+        memory_bytes: parse_bytes(&args.memory)?,
         cores: args.cores,
         cpu: cpu_cost(args, measure)?,
         memory_bytes_per_s: shared(args.memory_rate.as_ref())?,

@@ -11,7 +11,7 @@ mod keys;
 use outcore::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::units::{MS, NS, Rate, Size, Time, Transfers, US};
+use crate::quantities::{MS, NS, Rate, Size, Time, Transfers, US};
 
 pub(crate) use keys::{split_setting, toml_error};
 

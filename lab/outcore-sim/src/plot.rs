@@ -6,10 +6,11 @@
 use std::str::FromStr;
 
 use outcore::error::{Error, Result};
-use outcore_chart::{Axis, Chart, Scale, Series, Unit};
+use outcore::units::Unit;
+use outcore_chart::{Axis, Chart, Scale, Series};
 
 use crate::drive::Done;
-use crate::units::{Ps, SECOND};
+use crate::quantities::{Ps, SECOND};
 
 /// Most points of a line over time.
 const POINTS_MAX: usize = 200;
@@ -147,7 +148,7 @@ fn rates(completions: impl Iterator<Item = Ps>, end: Ps) -> Vec<(f64, f64)> {
 mod tests {
     use super::*;
     use crate::drive::Op;
-    use crate::units::NS;
+    use crate::quantities::NS;
 
     fn done(at: u64) -> Done {
         Done {

@@ -6,13 +6,13 @@
 //! are chosen so that the published figures come out, and say so.
 
 use outcore::error::{Error, Result};
+use outcore::units::nearest;
 
 use crate::config::DriveConfig;
 use crate::drive::{Caching, QueueConfig};
 use crate::mqsim::mqsim_defaults;
 use crate::report::Summary;
 use crate::run::{RunOptions, run};
-use crate::units::nearest;
 use crate::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
 
 /// Where a value is from.
@@ -203,7 +203,7 @@ pub fn preset(name: &str) -> Result<&'static Preset> {
         "find preset",
         format!("`{name}` is not one of {}", names.join(", ")),
     );
-    Err(match nearest(name, names) {
+    Err(match nearest(name, &names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error,
     })

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::drive::stats::{DriveStats, Wear};
 use crate::drive::{Done, Drive, Op};
-use crate::units::{NS, Ps, SECOND};
+use crate::quantities::{NS, Ps, SECOND};
 
 /// What one flow experienced.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use outcore::drive::NewFile;
 use outcore::error::{Error, Result};
 
 use crate::drive::{Done, Op};
-use crate::units::NS;
+use crate::quantities::NS;
 
 #[cfg(feature = "parquet")]
 mod columnar;

@@ -5,7 +5,8 @@
 //! Memory: one drive a core at a time.
 
 use outcore::error::{Error, Result};
-use outcore_chart::{Axis as ChartAxis, Chart, Scale, Series, Unit};
+use outcore::units::{self, Unit};
+use outcore_chart::{Axis as ChartAxis, Chart, Scale, Series};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -315,10 +316,9 @@ pub fn to_svg(points: &[Point], metric: Metric) -> Result<String> {
 fn value_of(point: &Point) -> Option<f64> {
     let (_, value) = point.settings.first()?;
     value.parse().ok().or_else(|| {
-        use crate::units::{parse_rate, parse_size, parse_time};
-        let parsed = parse_size(value)
-            .or_else(|_| parse_rate(value))
-            .or_else(|_| parse_time(value).map(|ps| ps / 1_000));
+        let parsed = units::parse_bytes(value)
+            .or_else(|_| units::parse_rate(value))
+            .or_else(|_| crate::quantities::parse_time(value).map(|ps| ps / 1_000));
         parsed.ok().map(|value| value as f64)
     })
 }

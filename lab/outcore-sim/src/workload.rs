@@ -9,9 +9,9 @@
 
 use crate::drive::params::Params;
 use crate::drive::{Done, Drive, Host, Op, QueueConfig};
+use crate::quantities::{NS, Ps};
 use crate::report::FlowStats;
 use crate::rng::Rng;
-use crate::units::{NS, Ps};
 
 /// How addresses are drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]

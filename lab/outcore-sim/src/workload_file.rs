@@ -5,11 +5,12 @@
 //! [`FlowFile`]: random reads of 4 KiB, 64 in flight, on a full drive.
 
 use outcore::error::{Error, Result};
+use outcore::units::nearest;
 use serde::{Deserialize, Serialize};
 
 use crate::config::toml_error;
 use crate::drive::{Caching, QueueConfig};
-use crate::units::{NS, SECOND, Size, Time, nearest, show_time};
+use crate::quantities::{NS, SECOND, Size, Time, show_time};
 use crate::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
 
 const OPERATION: &str = "read workload";
@@ -199,10 +200,12 @@ fn set_flow(flow: &FlowFile, key: &str, value: &str) -> Result<FlowFile> {
     let known: Vec<String> = table.keys().cloned().collect();
     let Some(old) = table.get_mut(key) else {
         let error = wrong(format!("unknown key `{key}` of a flow"));
-        return Err(match nearest(key, known.iter().map(String::as_str)) {
-            Some(near) => error.hint(format!("did you mean `{near}`?")),
-            None => error.hint(format!("known are {}", known.join(", "))),
-        });
+        return Err(
+            match nearest(key, &known.iter().map(String::as_str).collect::<Vec<_>>()) {
+                Some(near) => error.hint(format!("did you mean `{near}`?")),
+                None => error.hint(format!("known are {}", known.join(", "))),
+            },
+        );
     };
     let mut new = toml::from_str::<toml::Table>(&format!("v = {value}"))
         .ok()
@@ -381,7 +384,7 @@ mod tests {
         for (key, value, says) in [
             ("dept", "7", "did you mean `depth`?"),
             ("2.depth", "7", "only 2 flows"),
-            ("size", "nothing", "4KiB"),
+            ("size", "nothing", "4GiB"),
             ("read", "2", "share"),
         ] {
             let error = two.set(key, value).unwrap_err().to_string();

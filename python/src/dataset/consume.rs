@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use outcore::algo::sequence::batch::Yield;
 use outcore::algo::sequence::table::{BatchStep, Numbers};
 use outcore::algo::sequence::tables::Histogram;
 use outcore::algo::sequence::{BucketFiles, Reduction, Scalar, fold};
@@ -487,7 +488,12 @@ pub(crate) fn fold_batches(
         };
         let u64s = RecordFormat::parse_type("u64")?;
         let table = opened.execution.table()?;
-        let table = table.own(Arc::new(step), &u64s, Schema::of_format(&u64s), true)?;
+        let table = table.own(
+            Arc::new(step),
+            &u64s,
+            Schema::of_format(&u64s),
+            Yield::AtMostOne,
+        )?;
         // What is raised stops the job at its next look, and is raised instead of its result.
         let combine = |a: Option<u64>, b: Option<u64>| match (a, b) {
             (Some(a), Some(b)) => Python::attach(|py| {

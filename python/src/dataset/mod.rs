@@ -77,6 +77,16 @@ pub(crate) enum Step {
     Unique(UniqueStep),
     #[pyo3(transparent)]
     Scan(ScanStep),
+    #[pyo3(transparent)]
+    FlatMap(FlatMapStep),
+    #[pyo3(transparent)]
+    Enumerate(EnumerateStep),
+    #[pyo3(transparent)]
+    Windows(WindowsStep),
+    #[pyo3(transparent)]
+    Reverse(ReverseStep),
+    #[pyo3(transparent)]
+    Merge(MergeStep),
 }
 
 impl Step {
@@ -110,6 +120,46 @@ pub(crate) struct CallStep {
     function: Py<PyAny>,
     records: request::Records,
     filters: bool,
+    /// Whether it may make any number of items.
+    expands: bool,
+}
+
+/// Makes several numbers of each item.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct FlatMapStep {
+    expressions: Vec<String>,
+}
+
+/// Items behind their positions.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct EnumerateStep {
+    numbered: request::Records,
+}
+
+/// Items with those behind them.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct WindowsStep {
+    window: usize,
+}
+
+/// The last item first.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ReverseStep {
+    /// Tells the step apart; always true.
+    is_reversed: bool,
+}
+
+/// Files that are each in order, in one order; another than their own with `merge_by`.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct MergeStep {
+    merge_by: Option<request::Records>,
+    descending: bool,
+    stable: bool,
 }
 
 /// Records in order; of another order than their own with `records`.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use outcore::algo::lines::{LineSortOptions, OnNoKey};
 use outcore::algo::sequence::Inclusion;
+use outcore::algo::sequence::batch::Yield;
 use outcore::algo::sequence::tables::ScanOp;
 use outcore::algo::sort::SortOptions;
 use outcore::dataset::Step;
@@ -18,7 +19,9 @@ use outcore_formats::text::gnu::{GnuOrder, GnuSort, Key, Ordering, Place};
 use outcore_formats::text::json::JsonFields;
 use outcore_formats::text::output::Dress;
 
-use super::{Call, CallStep, CsvRows, Raised, ScanStep, SortLinesStep, SortStep, UniqueStep};
+use super::{
+    Call, CallStep, CsvRows, MergeStep, Raised, ScanStep, SortLinesStep, SortStep, UniqueStep,
+};
 use crate::request;
 
 /// Makes the engine's steps.
@@ -51,6 +54,16 @@ impl Maker<'_> {
             }
             super::Step::Unique(step) => unique(&step)?,
             super::Step::Scan(step) => scan(&step)?,
+            super::Step::FlatMap(step) => Step::FlatMap(step.expressions),
+            super::Step::Enumerate(step) => Step::Enumerate {
+                made: named(&step.numbered, "no type of numbered items")?,
+            },
+            super::Step::Windows(step) => Step::Windows(step.window),
+            super::Step::Reverse(step) if !step.is_reversed => {
+                return Err(wrong_step("reverse, but not reversed"));
+            }
+            super::Step::Reverse(_) => Step::Reverse,
+            super::Step::Merge(step) => merge(&step)?,
         })
     }
 
@@ -63,7 +76,11 @@ impl Maker<'_> {
         Ok(Step::Call {
             step: Arc::new(call),
             made,
-            filters: step.filters,
+            yields: match (step.expands, step.filters) {
+                (true, _) => Yield::Any,
+                (false, true) => Yield::AtMostOne,
+                (false, false) => Yield::One,
+            },
         })
     }
 
@@ -117,6 +134,18 @@ fn sort(step: &SortStep) -> Result<Step> {
             unique: step.unique,
             replace: false,
             delete_input: false,
+        },
+    })
+}
+
+fn merge(step: &MergeStep) -> Result<Step> {
+    let by = step.merge_by.as_ref();
+    Ok(Step::Merge {
+        by: by.map(|by| named(by, "no key is named")).transpose()?,
+        options: SortOptions {
+            descending: step.descending,
+            stable: step.stable,
+            ..SortOptions::default()
         },
     })
 }

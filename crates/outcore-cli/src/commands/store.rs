@@ -18,7 +18,7 @@ use outcore_formats::output::Target;
 use outcore_formats::volumes::{self, Moved};
 use serde_json::json;
 
-use super::volume::{open, tell_absent, tell_strays};
+use super::volume::{open, tell_absent, tell_orphans};
 use crate::cli::RecordArgs;
 use crate::cli::store::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
 use crate::context::Context;
@@ -243,6 +243,6 @@ pub(crate) fn remove(context: &Context, args: &RmArgs) -> Result<u8> {
     context.reporter.summary(&summary);
     let text = format!("{} freed", units::bytes(freed_bytes));
     context.reporter.human(&text);
-    tell_strays(context, &volume.strays()?);
+    tell_orphans(context, &volume.orphans()?);
     Ok(0)
 }

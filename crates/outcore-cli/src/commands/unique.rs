@@ -49,7 +49,8 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
         &args.drives,
         args.scratch.limit_bytes,
         means::SEED,
-    )?;
+    )?
+    .measuring(args.explain);
     let request = LineRequest {
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),

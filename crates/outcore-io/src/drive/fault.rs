@@ -17,7 +17,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::{Access, Completion, Device, FileFacts, FileId, Op};
+use super::{Access, Completion, Device, FileFacts, FileId, FileSystem, Op};
 use super::{PrivateDir, Queue, QueueLimits, Request, Waker};
 use crate::error::{Error, Result};
 
@@ -154,7 +154,7 @@ impl FaultDevice {
     }
 }
 
-impl Device for FaultDevice {
+impl FileSystem for FaultDevice {
     fn open(&self, path: &Path, access: Access) -> Result<FileId> {
         match access {
             Access::Create => self
@@ -179,10 +179,6 @@ impl Device for FaultDevice {
 
     fn facts(&self, file: FileId) -> Result<FileFacts> {
         self.inner.facts(file)
-    }
-
-    fn limits(&self, file: FileId) -> QueueLimits {
-        self.inner.limits(file)
     }
 
     fn set_len(&self, file: FileId, len_bytes: u64) -> Result<()> {
@@ -245,6 +241,12 @@ impl Device for FaultDevice {
 
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         self.inner.sweep_private_dirs(parent)
+    }
+}
+
+impl Device for FaultDevice {
+    fn limits(&self, file: FileId) -> QueueLimits {
+        self.inner.limits(file)
     }
 
     fn explain(&self, file: FileId, offset_bytes: u64) -> Option<Error> {

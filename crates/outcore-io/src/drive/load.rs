@@ -325,8 +325,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::drive::Access;
     use crate::drive::ram::{RamDevice, RamOptions};
+    use crate::drive::{Access, FileSystem};
 
     /// Counts what it is shown, by place and direction.
     #[derive(Default)]

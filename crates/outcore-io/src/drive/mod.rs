@@ -116,10 +116,10 @@ pub struct FileFacts {
     pub is_in_memory: bool,
 }
 
-/// The seam under the engine: names files, opens queues. All methods may block.
+/// The names of files: opened, measured, renamed, removed. All methods may block.
 ///
 /// Paths are those of the operating system; an in-memory device uses them as plain names.
-pub trait Device: Send + Sync {
+pub trait FileSystem: Send + Sync {
     /// Opens or makes a file.
     fn open(&self, path: &Path, access: Access) -> Result<FileId>;
     /// Forgets a file; requests in flight on it must have completed.
@@ -132,10 +132,6 @@ pub trait Device: Send + Sync {
     fn allocate(&self, file: FileId, len_bytes: u64) -> Result<()>;
     /// Gives the blocks of a range back to the file system, keeping the length.
     fn punch(&self, file: FileId, offset_bytes: u64, len_bytes: u64) -> Result<()>;
-    /// What the drive's queue in the kernel takes.
-    fn limits(&self, _file: FileId) -> QueueLimits {
-        QueueLimits::default()
-    }
     /// Makes data and length durable.
     fn sync(&self, file: FileId) -> Result<()>;
     /// Publishes a private file under its final name: gives it the mode of the file that it
@@ -157,10 +153,12 @@ pub trait Device: Send + Sync {
     }
     /// Removes private directories in `parent` whose owners are gone; returns their paths.
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>>;
-    /// What is known of a failed transfer at this place beyond its error number: which drive below, say.
-    fn explain(&self, _file: FileId, _offset_bytes: u64) -> Option<Error> {
-        None
-    }
+}
+
+/// The seam under the engine: files, and queues for what is read from and written to them.
+pub trait Device: FileSystem {
+    /// A queue for the calling thread with room for `depth_max` requests in flight.
+    fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>>;
     /// Fills `into` from the beginning of a file, in one blocking call and through the page cache where there
     /// is one: for many small files, each of which would cost more to open than to read. Gives the bytes
     /// read; fewer than asked for mean the end of the file. A link in the file's place is not followed where
@@ -172,8 +170,14 @@ pub trait Device: Send + Sync {
         self.close(file);
         found.map_err(|error| error.path(path))
     }
-    /// A queue for the calling thread with room for `depth_max` requests in flight.
-    fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>>;
+    /// What the drive's queue in the kernel takes.
+    fn limits(&self, _file: FileId) -> QueueLimits {
+        QueueLimits::default()
+    }
+    /// What is known of a failed transfer at this place beyond its error number: which drive below, say.
+    fn explain(&self, _file: FileId, _offset_bytes: u64) -> Option<Error> {
+        None
+    }
     /// Nanoseconds on the device's clock: monotonic, or virtual for an in-memory device.
     fn now_ns(&self) -> u64;
     /// Nanoseconds that the calling thread has run, where the clock is the system's.

@@ -10,7 +10,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::Device;
+use super::FileSystem;
 use super::os::{Engine, OsDevice};
 use super::places::parent_of;
 use crate::config::IoMode;

@@ -48,7 +48,7 @@ pub(crate) struct OpenFile {
     /// Whether the kernel may know already that a write takes no privileges away from the file.
     pub(super) is_settled: AtomicBool,
     /// Writes that were not to wait and did not, and those that the kernel refused.
-    hasty: AtomicU32,
+    nowait: AtomicU32,
     refused: AtomicU32,
     pub(super) path: PathBuf,
     /// Which file it is, where it may be closed and opened again by its name.
@@ -85,7 +85,7 @@ impl OpenFile {
             is_in_memory,
             writing: Mutex::new(()),
             is_settled: AtomicBool::new(is_device || !is_direct || access != Access::Update),
-            hasty: AtomicU32::new(0),
+            nowait: AtomicU32::new(0),
             refused: AtomicU32::new(0),
             // The process may change its directory.
             path: std::path::absolute(path).unwrap_or_else(|_| path.into()),
@@ -112,9 +112,9 @@ impl OpenFile {
     /// Whether the kernel is to refuse a write that would have to wait for a lock, rather than hand it to a
     /// worker thread: as long as that is rare. Where it is the rule (copying on write, say) workers serve.
     pub(crate) fn is_hasty(&self) -> bool {
-        let hasty = self.hasty.load(Ordering::Relaxed);
+        let nowait = self.nowait.load(Ordering::Relaxed);
         self.is_direct
-            && self.refused.load(Ordering::Relaxed) <= REFUSED_FREE + hasty / REFUSED_ONE_IN
+            && self.refused.load(Ordering::Relaxed) <= REFUSED_FREE + nowait / REFUSED_ONE_IN
     }
 
     /// Counts what became of a write that was not to wait.
@@ -122,7 +122,7 @@ impl OpenFile {
         let counter = if is_refused {
             &self.refused
         } else {
-            &self.hasty
+            &self.nowait
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }

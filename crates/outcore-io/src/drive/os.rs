@@ -21,7 +21,7 @@ use super::places::{self, Places};
 use super::private_dir::{self, PrivateDir};
 use super::psync::PsyncQueue;
 use super::uring::{self, UringQueue};
-use super::{Access, BLOCK_BYTES, Device, FileFacts, FileId, Queue, QueueLimits};
+use super::{Access, BLOCK_BYTES, Device, FileFacts, FileId, FileSystem, Queue, QueueLimits};
 use crate::config::IoMode;
 use crate::error::{Error, Result};
 use crate::memory::Buf;
@@ -116,7 +116,7 @@ fn takes_direct_reads(fd: &OwnedFd) -> bool {
     block.is_some_and(|mut block| rustix::io::pread(fd, &mut block[..], 0) != Err(Errno::INVAL))
 }
 
-impl Device for OsDevice {
+impl FileSystem for OsDevice {
     fn open(&self, path: &Path, access: Access) -> Result<FileId> {
         let (flags, operation) = match access {
             Access::Read => (OFlags::RDONLY, "open input"),
@@ -191,15 +191,6 @@ impl Device for OsDevice {
         })
     }
 
-    fn limits(&self, file: FileId) -> QueueLimits {
-        let facts = self.file(file).map(|file| rustix::fs::fstat(&file.fd));
-        let Ok(Ok(stat)) = facts else {
-            return QueueLimits::default();
-        };
-        let device = device_of(&stat);
-        QueueLimits::of_device(rustix::fs::major(device), rustix::fs::minor(device))
-    }
-
     fn set_len(&self, file: FileId, len_bytes: u64) -> Result<()> {
         let file = self.file(file)?;
         rustix::fs::ftruncate(&file.fd, len_bytes).map_err(at("set file length", &file.path))
@@ -265,23 +256,6 @@ impl Device for OsDevice {
             .map_err(at("remove file", path))
     }
 
-    fn read_head(&self, path: &Path, into: &mut [u8]) -> Result<usize> {
-        // What was listed as a file may have been replaced by a link or a pipe since.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let open = || rustix::fs::open(path, flags, Mode::empty());
-        let fd = self.files.open(open).map_err(at("open input", path))?;
-        let mut found = 0;
-        while found < into.len() {
-            match rustix::io::read(&fd, &mut into[found..]) {
-                Ok(0) => break,
-                Ok(bytes) => found += bytes,
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(at("read file", path)(errno)),
-            }
-        }
-        Ok(found)
-    }
-
     fn free_bytes(&self, dir: &Path) -> Result<u64> {
         let stat = rustix::fs::statvfs(dir).map_err(at("look at free space", dir))?;
         Ok(match stat.f_blocks {
@@ -307,6 +281,34 @@ impl Device for OsDevice {
 
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         private_dir::sweep_in(&self.places, parent)
+    }
+}
+
+impl Device for OsDevice {
+    fn read_head(&self, path: &Path, into: &mut [u8]) -> Result<usize> {
+        // What was listed as a file may have been replaced by a link or a pipe since.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let open = || rustix::fs::open(path, flags, Mode::empty());
+        let fd = self.files.open(open).map_err(at("open input", path))?;
+        let mut found = 0;
+        while found < into.len() {
+            match rustix::io::read(&fd, &mut into[found..]) {
+                Ok(0) => break,
+                Ok(bytes) => found += bytes,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(at("read file", path)(errno)),
+            }
+        }
+        Ok(found)
+    }
+
+    fn limits(&self, file: FileId) -> QueueLimits {
+        let facts = self.file(file).map(|file| rustix::fs::fstat(&file.fd));
+        let Ok(Ok(stat)) = facts else {
+            return QueueLimits::default();
+        };
+        let device = device_of(&stat);
+        QueueLimits::of_device(rustix::fs::major(device), rustix::fs::minor(device))
     }
 
     fn explain(&self, file: FileId, _offset_bytes: u64) -> Option<Error> {

@@ -19,7 +19,8 @@ use rustix::io::Errno;
 use super::private_dir::{Names, name_of};
 use super::progress::Progress;
 use super::{
-    Access, BLOCK_BYTES, Completion, Device, FileFacts, FileId, Op, PrivateDir, Queue, Request,
+    Access, BLOCK_BYTES, Completion, Device, FileFacts, FileId, FileSystem, Op, PrivateDir, Queue,
+    Request,
 };
 use crate::error::{Error, Result};
 
@@ -261,7 +262,7 @@ impl Names for RamDevice {
     }
 }
 
-impl Device for RamDevice {
+impl FileSystem for RamDevice {
     fn open(&self, path: &Path, access: Access) -> Result<FileId> {
         let mut state = self.state();
         let index = match (access, state.names.get(path).copied()) {
@@ -403,7 +404,9 @@ impl Device for RamDevice {
     fn sweep_private_dirs(&self, _parent: &Path) -> Result<Vec<PathBuf>> {
         Ok(Vec::new())
     }
+}
 
+impl Device for RamDevice {
     fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>> {
         Ok(Box::new(RamQueue {
             device: self.clone(),

@@ -30,7 +30,7 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use super::private_dir::create_new;
-use super::{Access, Completion, Device, FileFacts, FileId, Op};
+use super::{Access, Completion, Device, FileFacts, FileId, FileSystem, Op};
 use super::{PrivateDir, Queue, QueueLimits, Request, Waker};
 use crate::error::{Error, Result};
 
@@ -179,7 +179,7 @@ impl RecordDevice {
     }
 }
 
-impl Device for RecordDevice {
+impl FileSystem for RecordDevice {
     fn open(&self, path: &Path, access: Access) -> Result<FileId> {
         let id = self.0.inner.open(path, access)?;
         let facts = self.0.inner.facts(id);
@@ -197,10 +197,6 @@ impl Device for RecordDevice {
 
     fn facts(&self, file: FileId) -> Result<FileFacts> {
         self.0.inner.facts(file)
-    }
-
-    fn limits(&self, file: FileId) -> QueueLimits {
-        self.0.inner.limits(file)
     }
 
     fn set_len(&self, file: FileId, len_bytes: u64) -> Result<()> {
@@ -257,6 +253,12 @@ impl Device for RecordDevice {
 
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         self.0.inner.sweep_private_dirs(parent)
+    }
+}
+
+impl Device for RecordDevice {
+    fn limits(&self, file: FileId) -> QueueLimits {
+        self.0.inner.limits(file)
     }
 
     fn explain(&self, file: FileId, offset_bytes: u64) -> Option<Error> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use outcore_io::Result;
 use outcore_io::drive::{
-    Access, Completion, Device, FileFacts, FileId, PrivateDir, Queue, Request,
+    Access, Completion, Device, FileFacts, FileId, FileSystem, PrivateDir, Queue, Request,
 };
 
 /// Looks at, and may change, a finished transfer of the file of that name.
@@ -67,7 +67,7 @@ impl HookDevice {
     }
 }
 
-impl Device for HookDevice {
+impl FileSystem for HookDevice {
     fn open(&self, path: &Path, access: Access) -> Result<FileId> {
         let file = self.inner.open(path, access)?;
         self.names.lock().unwrap().insert(file, path.to_path_buf());
@@ -123,7 +123,9 @@ impl Device for HookDevice {
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         self.inner.sweep_private_dirs(parent)
     }
+}
 
+impl Device for HookDevice {
     fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>> {
         Ok(Box::new(HookQueue {
             inner: self.inner.queue(depth_max)?,

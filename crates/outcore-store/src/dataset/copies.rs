@@ -216,7 +216,7 @@ impl DatasetVolume {
 
     /// Removes a dataset, a damaged one too, by one commit: its manifests, then its data. Gives the bytes
     /// that its files had. If its manifests are so damaged that its files cannot be told, they stay as
-    /// orphans ([`DatasetVolume::strays`]).
+    /// orphans ([`DatasetVolume::orphans`]).
     ///
     /// # Errors
     /// There is none of that name; a drive is missing; I/O.

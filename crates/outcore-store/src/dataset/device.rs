@@ -27,7 +27,9 @@ use super::open::{FIRST_FILE, Growing, Open, Sealed, State, Table, lock};
 use super::queue::DatasetQueue;
 use super::writer::NewDataset;
 use outcore_io::checksum::bytes_checksum;
-use outcore_io::drive::{Access, Device, FileFacts, FileId, PrivateDir, Queue, QueueLimits};
+use outcore_io::drive::{
+    Access, Device, FileFacts, FileId, FileSystem, PrivateDir, Queue, QueueLimits,
+};
 use outcore_io::error::{Error, Result};
 use outcore_io::memory::Budget;
 use outcore_io::output::{STAGED_PREFIX, parent_of};
@@ -135,7 +137,7 @@ impl DatasetDevice {
     }
 }
 
-impl Device for DatasetDevice {
+impl FileSystem for DatasetDevice {
     fn open(&self, path: &Path, access: Access) -> Result<FileId> {
         if let Some(name) = self.input_at(path) {
             return match access {
@@ -209,13 +211,6 @@ impl Device for DatasetDevice {
         })
     }
 
-    fn limits(&self, file: FileId) -> QueueLimits {
-        match self.table.get(file) {
-            None => self.below.limits(file),
-            Some(_) => QueueLimits::default(),
-        }
-    }
-
     fn sync(&self, file: FileId) -> Result<()> {
         // Sealing syncs.
         self.growing(file, || self.below.sync(file), |_| Ok(()))
@@ -269,6 +264,15 @@ impl Device for DatasetDevice {
 
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         self.below.sweep_private_dirs(parent)
+    }
+}
+
+impl Device for DatasetDevice {
+    fn limits(&self, file: FileId) -> QueueLimits {
+        match self.table.get(file) {
+            None => self.below.limits(file),
+            Some(_) => QueueLimits::default(),
+        }
     }
 
     fn explain(&self, file: FileId, offset_bytes: u64) -> Option<Error> {

@@ -21,10 +21,10 @@ pub mod directory;
 mod label;
 pub mod manifest;
 mod open;
+pub mod orphans;
 pub mod pack;
 mod queue;
 pub mod reader;
-pub mod stray;
 pub mod transfer;
 pub mod writer;
 

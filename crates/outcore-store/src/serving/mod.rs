@@ -4,7 +4,7 @@
 //! [`Route::poll`] of the same submitter, whoever served it. The rules:
 //! - Up to the volume's low mark (requests in flight and in the batch, before splitting) the submitter
 //!   serves by itself, through its own ring: no thread is woken for it. Above, server threads serve if
-//!   [`Servers`] says so; with `Auto`, only while the submitter is the bound and cores idle (`pilot`).
+//!   [`Servers`] says so; with `Auto`, only while the submitter is the bound and cores idle (`controller`).
 //! - A submitter's pieces are all with its own thread or all with servers, never with both. Where that is
 //!   to change, pieces are held back until everything that is out has come back: so of two requests
 //!   over the same bytes, one a write, the first is over before the second starts, as ever.
@@ -16,14 +16,14 @@
 //! `service` is the work itself, the same in either place; `servers` the threads and their letter boxes.
 //! Model: Falcon (Kumar and Huang, ATC 2017, section 3.3). Decision: docs/decisions/0010.
 
-mod pilot;
+mod controller;
 mod servers;
 mod service;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilot::{CoreTicks, Instruments, Pilot};
+use controller::{Controller, CoreTicks, Instruments};
 use servers::{Link, Served};
 use service::Service;
 
@@ -45,7 +45,7 @@ pub(super) struct Route {
     own: Service,
     link: Option<Link>,
     shared: Arc<Shared>,
-    pilot: Pilot,
+    controller: Controller,
     servers: Servers,
     low_mark: usize,
     /// Who has what is out, and who is to have what comes.
@@ -63,7 +63,7 @@ impl Route {
         Ok(Route {
             own: Service::new(device, &shared.drives, shared.options.is_merging, depth)?,
             link: None,
-            pilot: Pilot::new(),
+            controller: Controller::new(),
             servers: shared.options.servers,
             shared,
             low_mark,
@@ -85,7 +85,7 @@ impl Route {
             && match self.servers {
                 Servers::Never => false,
                 Servers::Always(_) => true,
-                Servers::Auto => self.pilot.is_worth_it(&Instruments {
+                Servers::Auto => self.controller.is_worth_it(&Instruments {
                     now_ns,
                     requests: requests_done,
                     thread_cpu_ns: &|| self.shared.device.thread_cpu_ns(),
@@ -184,7 +184,7 @@ impl Route {
         }
         let count = match self.servers {
             Servers::Never => return false,
-            Servers::Auto => self.pilot.idle_cores().min(AUTO_SERVERS_MAX),
+            Servers::Auto => self.controller.idle_cores().min(AUTO_SERVERS_MAX),
             Servers::Always(count) => count,
         };
         let served = Served {

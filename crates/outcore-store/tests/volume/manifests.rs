@@ -72,23 +72,23 @@ fn files_that_no_manifest_names_are_found_and_removed_when_they_are_surely_nobod
     for name in ["kept", "lost", "vague"] {
         place.put(&volume, name, &bytes(200_000, 3)).unwrap();
     }
-    assert_eq!(volume.strays().unwrap(), []);
+    assert_eq!(volume.orphans().unwrap(), []);
     let lost = volume.manifest("lost").unwrap();
     let vague = volume.manifest("vague").unwrap();
     let manifests = |name: &str| [0, 1].map(|index| volume.manifest_path(name, index));
     for path in manifests("lost") {
         fs::remove_file(path).unwrap();
     }
-    let strays = volume.strays().unwrap();
-    let paths: Vec<_> = strays.iter().map(|stray| stray.path.clone()).collect();
+    let orphans = volume.orphans().unwrap();
+    let paths: Vec<_> = orphans.iter().map(|orphan| orphan.path.clone()).collect();
     let expected = [0, 1].map(|index| volume.share_path(&lost.id, index));
     assert_eq!(paths, expected);
-    assert_eq!(strays[1].drive, volume.drives()[1].name);
+    assert_eq!(orphans[1].drive, volume.drives()[1].name);
     // A manifest that does not say which files are its: they could be these.
     for path in manifests("vague") {
         overwrite(&path, b"garbage");
     }
-    let error = volume.remove_strays().unwrap_err();
+    let error = volume.remove_orphans().unwrap_err();
     assert!(error.to_string().contains("outcore rm @vague"), "{error}");
     assert!(volume.share_path(&vague.id, 0).exists());
     assert_eq!(volume.remove("vague").unwrap(), 0);
@@ -97,14 +97,14 @@ fn files_that_no_manifest_names_are_found_and_removed_when_they_are_surely_nobod
         .device()
         .make_private_dir(&place.path("d1/outcore-volume"))
         .unwrap();
-    assert_eq!(volume.remove_strays().unwrap_err().kind(), Kind::Usage);
+    assert_eq!(volume.remove_orphans().unwrap_err().kind(), Kind::Usage);
     drop(writing);
     let length = |manifest: &Manifest| manifest.shares.iter().map(|s| s.len_bytes).sum::<u64>();
     assert_eq!(
-        volume.remove_strays().unwrap(),
+        volume.remove_orphans().unwrap(),
         length(&lost) + length(&vague)
     );
-    assert_eq!(volume.strays().unwrap(), []);
+    assert_eq!(volume.orphans().unwrap(), []);
     assert_eq!(place.get(&volume, "kept").unwrap(), bytes(200_000, 3));
     volume.remove("kept").unwrap();
     assert_eq!(place.files(), files);

@@ -271,8 +271,8 @@ fn with_a_drive_missing_what_does_not_lie_on_it_is_read_and_nothing_is_written()
         assert!(parts.count() > 0 || drive == drive_of_sums(&volume));
         is_missing(&place.put(&volume, "new", b"x").unwrap_err(), drive);
         is_missing(&volume.remove("small0").unwrap_err(), drive);
-        is_missing(&volume.remove_strays().unwrap_err(), drive);
-        assert_eq!(volume.strays().unwrap(), []);
+        is_missing(&volume.remove_orphans().unwrap_err(), drive);
+        assert_eq!(volume.orphans().unwrap(), []);
         let scrubbed = volume.scrub(&[], &place.budget, Watch::NOBODY);
         is_missing(&scrubbed.unwrap_err(), drive);
         bring_back(&place, drive);

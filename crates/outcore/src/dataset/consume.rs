@@ -3,7 +3,8 @@
 //! Contract: each function takes all steps and then makes one pass, or what its function in
 //! [`crate::algo::sequence`] says; a summary is of all passes together.
 
-use super::execution::{Execution, Summary};
+use super::execution::Execution;
+use super::summary::Summary;
 use crate::algo::sequence::table::BatchStep;
 use crate::algo::sequence::tables::{
     Histogram, distribute_by, distribute_table, find_table, histogram_table, top_table,
@@ -28,6 +29,7 @@ impl Execution {
     /// As [`top_table`].
     pub fn top(&mut self, count: usize, smallest: bool) -> Result<(Vec<Scalar>, Summary)> {
         self.take_all_steps()?;
+        self.refine_many()?;
         let (found, done) = top_table(&self.job()?, self.table()?, count, smallest)?;
         Ok((found, self.done(done)))
     }
@@ -52,6 +54,7 @@ impl Execution {
     /// As [`find_table`].
     pub fn find(&mut self, condition: &str) -> Result<(Option<u64>, Summary)> {
         self.take_all_steps()?;
+        self.refine_many()?;
         let (found, done) = find_table(&self.job()?, self.table()?, condition)?;
         Ok((found, self.done(done)))
     }

@@ -12,25 +12,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::resources::Resources;
+use super::scratch::{Place, Scratch};
 use super::step::{ItemType, Step, late_is_last};
+use super::summary::Summary;
 use super::{Dataset, Items, Records};
-use crate::algo::lines::{LineSortOptions, LineSummary, merge_lines, sort_lines};
+use crate::algo::lines::{LineSortOptions, merge_lines, sort_lines};
 use crate::algo::plan::SortPlan;
+use crate::algo::sequence::batch::{LEAVES_MAX, Yield};
 use crate::algo::sequence::group::group;
+use crate::algo::sequence::producer::Producer;
 use crate::algo::sequence::sources::data_bytes_of;
 use crate::algo::sequence::tables::scan_table;
+use crate::algo::sequence::turned::{merge, reverse_items, shifted};
 use crate::algo::sequence::write::produce;
-use crate::algo::sequence::{Grouping, PassSummary, Table};
-use crate::algo::shuffle::{
-    ShuffleOptions, ShufflePlan, ShuffleSize, ShuffleSummary, Unit, plan_shuffle, shuffle,
-};
-use crate::algo::sort::{self, SortInput, SortOptions, SortOutput, SortSummary, sort};
+use crate::algo::sequence::{Grouping, Table};
+use crate::algo::shuffle::{ShuffleOptions, ShufflePlan, ShuffleSize, Unit, plan_shuffle, shuffle};
+use crate::algo::sort::{self, SortInput, SortOptions, SortOutput, sort};
 use crate::data::RecordFormat;
 use crate::data::expr::Schema;
-use crate::drive::PrivateDir;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::volume::output::{MANIFEST_SUFFIX, parent_of};
+use crate::volume::output::parent_of;
 
 /// Whether steps that need all items are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,102 +45,6 @@ pub enum Mode {
     Run,
 }
 
-/// What the passes of a dataset did.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Summary {
-    /// Positions or items that the first pass read, where it was counted.
-    pub records_in: u64,
-    /// Items of the result.
-    pub records: u64,
-    /// Passes over the data.
-    pub passes: u32,
-    /// Seconds of all passes.
-    pub seconds: f64,
-    /// (name, bytes read, bytes written) of each drive.
-    pub drives: Vec<(String, u64, u64)>,
-    /// Lines without a key that were left out.
-    pub skipped: u64,
-}
-
-impl Summary {
-    /// This and what a later pass did: the result of that one, and what both moved.
-    #[must_use]
-    pub fn and(mut self, later: Summary) -> Self {
-        for (name, read_bytes, written_bytes) in later.drives {
-            match self.drives.iter_mut().find(|drive| drive.0 == name) {
-                Some((_, read, written)) => {
-                    *read += read_bytes;
-                    *written += written_bytes;
-                }
-                None => self.drives.push((name, read_bytes, written_bytes)),
-            }
-        }
-        Summary {
-            records_in: match self.passes {
-                0 => later.records_in,
-                _ => self.records_in,
-            },
-            records: later.records,
-            passes: self.passes + later.passes,
-            seconds: self.seconds + later.seconds,
-            drives: self.drives,
-            skipped: self.skipped + later.skipped,
-        }
-    }
-}
-
-impl From<PassSummary> for Summary {
-    fn from(done: PassSummary) -> Self {
-        Summary {
-            records_in: done.records_in,
-            records: done.records,
-            passes: done.passes,
-            seconds: done.seconds,
-            drives: done.drives,
-            skipped: 0,
-        }
-    }
-}
-
-impl From<SortSummary> for Summary {
-    fn from(done: SortSummary) -> Self {
-        Summary {
-            records_in: done.records,
-            records: done.records,
-            passes: done.passes,
-            seconds: done.seconds,
-            drives: done.drives,
-            skipped: 0,
-        }
-    }
-}
-
-impl From<ShuffleSummary> for Summary {
-    fn from(done: ShuffleSummary) -> Self {
-        Summary {
-            records_in: done.records,
-            records: done.records,
-            passes: 1 + done.plan.distributions,
-            seconds: done.seconds,
-            drives: done.drives,
-            skipped: 0,
-        }
-    }
-}
-
-impl From<LineSummary> for Summary {
-    fn from(done: LineSummary) -> Self {
-        Summary {
-            records_in: done.lines_in,
-            records: done.lines_out,
-            passes: done.passes,
-            seconds: done.seconds,
-            drives: done.drives,
-            skipped: done.skipped,
-        }
-    }
-}
-
 /// See the module.
 pub struct Execution {
     pub(super) resources: Arc<dyn Resources>,
@@ -148,9 +54,7 @@ pub struct Execution {
     steps: VecDeque<Step>,
     /// Where the result goes, if it is written.
     beside: PathBuf,
-    /// One on each drive that was named, or one.
-    scratch: Vec<PrivateDir>,
-    scratch_files: u32,
+    scratch: Scratch,
     /// The passes of earlier endings, for people.
     pub(super) passes: Vec<String>,
     /// What earlier passes did.
@@ -167,8 +71,7 @@ impl Dataset {
             ending: None,
             steps: self.steps.into(),
             beside: PathBuf::from("."),
-            scratch: Vec::new(),
-            scratch_files: 0,
+            scratch: Scratch::default(),
             passes: Vec::new(),
             done_before: Summary::default(),
         }
@@ -234,21 +137,84 @@ impl Execution {
                 records.table = records.table.map(&expression)?;
                 (records.header, records.is_refined) = (None, true);
             }
-            Step::Call {
-                step,
-                made,
-                filters,
-            } => {
-                let schema = match &made.header {
-                    Some(header) => Schema::of_npy(header, &made.format),
-                    None => Schema::of_format(&made.format),
-                };
-                records.table = records.table.own(step, &made.format, schema, filters)?;
+            Step::Call { step, made, yields } => {
+                let schema = made.schema();
+                records.table = records.table.own(step, &made.format, schema, yields)?;
                 (records.header, records.is_refined) = (made.header, true);
             }
+            Step::FlatMap(expressions) => {
+                records.table = records.table.flat_map(&expressions)?;
+                (records.header, records.is_refined) = (None, true);
+            }
+            Step::Enumerate { made } => {
+                if !records.table.schema().has_index {
+                    self.refine_now()?;
+                }
+                let records = self.records_mut()?;
+                records.table = records.table.enumerate(&made.format, made.schema())?;
+                (records.header, records.is_refined) = (made.header, true);
+            }
+            Step::Windows(count) => self.take_windows(count)?,
             step => self.ending = Some(step.of_records(&records.item())?),
         }
         Ok(())
+    }
+
+    /// Windows are files read side by side, each shifted by a record.
+    fn take_windows(&mut self, count: usize) -> Result<()> {
+        if !(2..=LEAVES_MAX).contains(&count) {
+            let cause = format!("windows of {count} records");
+            return Err(Error::usage("windows", cause).hint("give a length from 2 to 8"));
+        }
+        self.refine_now()?;
+        let (job, mode) = (self.job()?, self.mode);
+        let records = self.records_mut()?;
+        let item = records.item();
+        let record_bytes = item.format.record_bytes();
+        let shifted = match mode {
+            // What earlier passes make is not there.
+            Mode::Types | Mode::Plans if records.files.is_empty() => vec![Vec::new(); count],
+            Mode::Types => vec![records.files.clone(); count],
+            Mode::Plans | Mode::Run => shifted(&job, &records.files, (record_bytes, count))?,
+        };
+        let tables = shifted.iter().map(|files| item.table(files));
+        let tables: Vec<Table> = tables.collect();
+        records.table = Table::zip(&tables)?;
+        (records.header, records.is_refined) = (None, true);
+        Ok(())
+    }
+
+    fn records_mut(&mut self) -> Result<&mut Records> {
+        match &mut self.items {
+            Items::Records(records) => Ok(records),
+            Items::Lines { .. } => Err(Error::usage("take step", "it is a step of records")),
+        }
+    }
+
+    /// Makes the files hold what the table holds, or, where nothing is run, says that they would.
+    fn refine_now(&mut self) -> Result<()> {
+        if self.mode == Mode::Run {
+            return self.refine_files();
+        }
+        let text = Producer::steps(self.table()?);
+        let records = self.records_mut()?;
+        if !records.is_refined {
+            return Ok(());
+        }
+        let format = records.table.format().clone();
+        records.files.clear();
+        records.read(&format, None);
+        self.passes.push(text);
+        Ok(())
+    }
+
+    /// Adds a step and takes it.
+    ///
+    /// # Errors
+    /// As [`Execution::take_steps`].
+    pub fn then(&mut self, step: Step) -> Result<()> {
+        self.steps.push_back(step);
+        self.take_steps()
     }
 
     /// Does what is left to do, into scratch.
@@ -364,6 +330,9 @@ impl Execution {
         if ending.reads_files() {
             self.refine_files()?;
         }
+        if matches!(ending, Step::Scan(..)) {
+            self.refine_many()?;
+        }
         match ending {
             Step::Sort { by, options } => {
                 let format = match by {
@@ -376,6 +345,21 @@ impl Execution {
                 };
                 let (job, _) = self.settle_sort(Some(&output), &format, options)?;
                 sort(&job, &self.files(), output, &format, options).map(Summary::from)
+            }
+            Step::Merge { by, options } => {
+                let format = match by {
+                    Some(by) => by.format.clone(),
+                    None => self.records()?.table.format().clone(),
+                };
+                let options = SortOptions {
+                    replace,
+                    ..*options
+                };
+                Ok(merge(&self.job()?, &self.files(), &format, options, &output)?.into())
+            }
+            Step::Reverse => {
+                let table = &self.records()?.table;
+                Ok(reverse_items(&self.job()?, table, (&output, replace))?.into())
             }
             Step::Shuffle { seed, epoch } => {
                 let unit = self.unit();
@@ -423,9 +407,12 @@ impl Execution {
                 Ok(scan_table(&self.job()?, table, *op, *inclusion, to)?.into())
             }
             Step::Late(_) => Err(late_is_last()),
-            Step::Filter(_) | Step::Map(_) | Step::Call { .. } => {
-                Err(Error::usage("take step", "it goes item by item"))
-            }
+            Step::Filter(_)
+            | Step::Map(_)
+            | Step::FlatMap(_)
+            | Step::Enumerate { .. }
+            | Step::Windows(_)
+            | Step::Call { .. } => Err(Error::usage("take step", "it goes item by item")),
         }
     }
 
@@ -469,6 +456,7 @@ impl Execution {
             held_bytes: job.budget.used_bytes(),
             threads: job.options.threads,
             drive_count: self.count_drives(&job, output),
+            rates: job.options.rates,
         })?;
         job.options.drives = self
             .resources
@@ -521,12 +509,20 @@ impl Execution {
         Ok(())
     }
 
+    /// The same where a position may have become many items, for what needs to know how many there are.
+    pub(super) fn refine_many(&mut self) -> Result<()> {
+        match &self.items {
+            Items::Records(records) if records.table.yields() == Yield::Any => self.refine_files(),
+            _ => Ok(()),
+        }
+    }
+
     /// The next passes read what was written to `place`.
     fn turn_to(&mut self, place: &Place, done: Summary) -> Result<()> {
         match &mut self.items {
             Items::Lines { source, .. } => source.replace(&place.paths)?,
             Items::Records(records) => {
-                records.files = place.paths.iter().map(SortInput::raw).collect();
+                records.files = place.files();
             }
         }
         self.done_before = self.done(done);
@@ -535,23 +531,9 @@ impl Execution {
 
     /// A new place on scratch: a file, or a shard on each drive.
     fn scratch_place(&mut self, is_sharded: bool) -> Result<Place> {
-        let job = self.job()?;
-        job.control.check()?;
-        if self.scratch.is_empty() {
-            for parent in self.resources.scratch_dirs(&self.beside)? {
-                job.device.sweep_private_dirs(&parent)?;
-                self.scratch.push(job.device.make_private_dir(&parent)?);
-            }
-        }
-        let name = format!("items-{}", self.scratch_files);
-        self.scratch_files += 1;
-        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
-        let paths = self.scratch.iter().map(|dir| dir.path().join(&name));
-        let mut paths: Vec<PathBuf> = paths.map(absolute).collect();
-        if !is_sharded {
-            paths.truncate(1);
-        }
-        Ok(Place { paths })
+        let resources = Arc::clone(&self.resources);
+        self.scratch
+            .place(resources.as_ref(), &self.beside, is_sharded)
     }
 
     /// What was unpacked counts as scratch.
@@ -577,26 +559,6 @@ impl Execution {
 
     pub(super) fn beside(&self) -> &Path {
         &self.beside
-    }
-}
-
-/// Where a pass between two others writes.
-struct Place {
-    paths: Vec<PathBuf>,
-}
-
-impl Place {
-    fn output(&self) -> SortOutput {
-        match &self.paths[..] {
-            [path] => SortOutput::File {
-                path: path.clone(),
-                header: None,
-            },
-            paths => SortOutput::Shards {
-                paths: paths.to_vec(),
-                manifest: paths[0].with_extension(MANIFEST_SUFFIX.trim_start_matches('.')),
-            },
-        }
     }
 }
 

@@ -96,6 +96,9 @@ impl Execution {
                 let what = how_of(ending);
                 return Ok(plan_group(&self.job()?, self.table()?, what)?.to_string());
             }
+            Step::Reverse => {
+                return Ok(plan_of(&self.job()?, self.table()?, "reverse")?.to_string());
+            }
             Step::Scan(..) => return Ok(plan_scan(&self.job()?, self.table()?, 1)?.to_string()),
             // Its columns are known when all files have been looked at.
             _ => return Ok(text),
@@ -130,5 +133,10 @@ fn how_of(ending: &Step) -> &'static str {
         Step::Filter(_) => "filter",
         Step::Map(_) => "map",
         Step::Call { .. } => "function",
+        Step::FlatMap(_) => "flat_map",
+        Step::Enumerate { .. } => "enumerate",
+        Step::Windows(_) => "windows",
+        Step::Reverse => "reverse",
+        Step::Merge { .. } => "merge",
     }
 }

@@ -6,8 +6,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::execution::{Execution, Summary};
+use super::execution::Execution;
 use super::step::Step;
+use super::summary::Summary;
 use super::{Items, Mode};
 use crate::algo::lines::{Disorder, check_lines};
 use crate::algo::sequence::sources::data_bytes_of;

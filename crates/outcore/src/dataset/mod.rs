@@ -17,21 +17,43 @@
 //! | [`step`] | the steps, and what items are after each |
 //! | [`resources`] | what a dataset may use: memory, drives, places for scratch |
 //! | [`execution`] | a dataset on its way through its steps |
+//! | [`context`], [`typed`], [`text`] | the same for programs in Rust: [`Context`], values of a type, lines |
+//! | [`buckets`] | items distributed, and a function on each bucket |
+//! | [`field`](mod@field) | orders of lines by fields |
+//! | [`summary`] | what the passes did |
 //! | `explain` | the passes as text, with the plan of the first |
 //! | `consume` | reductions, selections, files by bucket |
 //! | [`lines`] | what a dataset of lines reads, and what is asked of lines alone |
 
+pub mod buckets;
 mod consume;
+pub mod context;
 pub mod execution;
 mod explain;
+pub mod field;
 pub mod lines;
+mod names;
 pub mod resources;
+mod scratch;
+pub mod stages;
 pub mod step;
+mod stream;
+pub mod summary;
+pub mod text;
+pub mod typed;
+pub mod whole;
 
-pub use execution::{Execution, Mode, Summary};
+pub use buckets::Buckets;
+pub use context::{Context, ContextBuilder};
+pub use execution::{Execution, Mode};
+pub use field::{Field, field};
 pub use lines::{LineSource, PlainLines};
 pub use resources::Resources;
+pub use stages::Sortable;
 pub use step::{ItemType, LateStep, Settled, Step};
+pub use summary::Summary;
+pub use text::Lines;
+pub use typed::TypedDataset;
 
 use crate::algo::sequence::Table;
 use crate::algo::sort::SortInput;
@@ -155,12 +177,16 @@ impl Dataset {
 impl ItemType {
     /// The records of `files`, with their own names.
     pub(crate) fn table(&self, files: &[SortInput]) -> Table {
-        let schema = match &self.header {
+        Table::read(files, &self.format, self.schema())
+    }
+
+    /// The names of its numbers.
+    pub(crate) fn schema(&self) -> Schema {
+        match &self.header {
             Some(header) if header.format.record_bytes() == self.format.record_bytes() => {
                 Schema::of_npy(header, &self.format)
             }
             _ => Schema::of_format(&self.format),
-        };
-        Table::read(files, &self.format, schema)
+        }
     }
 }

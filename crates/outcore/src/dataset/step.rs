@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use crate::algo::lines::LineSortOptions;
 use crate::algo::sequence::Inclusion;
+use crate::algo::sequence::batch::Yield;
 use crate::algo::sequence::table::BatchStep;
 use crate::algo::sequence::tables::ScanOp;
 use crate::algo::sort::SortOptions;
 use crate::data::lines::LineOrder;
-use crate::data::{NpyHeader, RecordFormat};
+use crate::data::{KeyField, NpyHeader, RecordFormat};
 use crate::error::{Error, Result};
 use crate::job::Job;
 
@@ -33,6 +34,23 @@ impl From<RecordFormat> for ItemType {
     }
 }
 
+impl ItemType {
+    /// Records of a position (`u64`) and an item of this type, in the order of both.
+    ///
+    /// # Errors
+    /// Records that are too long.
+    pub fn numbered(&self) -> Result<Self> {
+        const POSITION_BYTES: usize = 8;
+        let mut keys = vec![RecordFormat::parse_type("u64")?.keys()[0]];
+        keys.extend(self.format.keys().iter().map(|key| KeyField {
+            offset_bytes: key.offset_bytes + POSITION_BYTES,
+            ..*key
+        }));
+        let record_bytes = self.format.record_bytes() + POSITION_BYTES;
+        Ok(RecordFormat::new(record_bytes, keys)?.into())
+    }
+}
+
 /// An order of lines that several threads and steps share.
 pub type SharedOrder = Arc<dyn LineOrder + Send + Sync>;
 
@@ -49,8 +67,26 @@ pub enum Step {
         step: Arc<dyn BatchStep>,
         /// What it makes.
         made: ItemType,
-        /// Whether it may make fewer items than it is given.
-        filters: bool,
+        /// How many items it makes of one.
+        yields: Yield,
+    },
+    /// All that some expressions make of each record, one after another.
+    FlatMap(Vec<String>),
+    /// Each record behind its position, from 0.
+    Enumerate {
+        /// What records of a position and an item are.
+        made: ItemType,
+    },
+    /// Each record with those behind it, side by side: so many in all, 2 to 8.
+    Windows(usize),
+    /// The last record first.
+    Reverse,
+    /// The records of files that are each in order already, in one order; as [`Step::Sort`].
+    Merge {
+        /// Other keys than their own.
+        by: Option<ItemType>,
+        /// Direction and ties.
+        options: SortOptions,
     },
     /// Records in order: in their own, or by other keys of records as long.
     Sort {
@@ -111,14 +147,25 @@ pub struct Settled {
 impl Step {
     /// Whether it goes item by item, so that it fuses with its neighbours.
     pub fn is_fused(&self) -> bool {
-        matches!(self, Step::Filter(_) | Step::Map(_) | Step::Call { .. })
+        matches!(
+            self,
+            Step::Filter(_)
+                | Step::Map(_)
+                | Step::FlatMap(_)
+                | Step::Enumerate { .. }
+                | Step::Call { .. }
+        )
     }
 
     /// Whether it reads files as they are, and not what a table makes of them.
     pub(super) fn reads_files(&self) -> bool {
         matches!(
             self,
-            Step::Sort { .. } | Step::SortLines { .. } | Step::Shuffle { .. } | Step::Late(_)
+            Step::Sort { .. }
+                | Step::Merge { .. }
+                | Step::SortLines { .. }
+                | Step::Shuffle { .. }
+                | Step::Late(_)
         )
     }
 
@@ -126,7 +173,7 @@ impl Step {
     pub(super) fn can_be_sharded(&self) -> bool {
         match self {
             Step::Sort { options, .. } => !options.unique,
-            Step::Shuffle { .. } | Step::Scan(..) => true,
+            Step::Shuffle { .. } | Step::Scan(..) | Step::Reverse => true,
             _ => false,
         }
     }
@@ -134,7 +181,7 @@ impl Step {
     /// The step as it is taken with records of type `now`.
     pub(super) fn of_records(self, now: &ItemType) -> Result<Step> {
         match &self {
-            Step::Sort { by: Some(by), .. } => {
+            Step::Sort { by: Some(by), .. } | Step::Merge { by: Some(by), .. } => {
                 let (bytes, item_bytes) = (by.format.record_bytes(), now.format.record_bytes());
                 match bytes == item_bytes {
                     true => Ok(self),

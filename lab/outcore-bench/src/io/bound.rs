@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use outcore::error::Result;
 use outcore::threads::spawn_scoped;
-use outcore_chart::Unit;
+use outcore::units::Unit;
 
 use super::field::{Field, Measured};
 use super::sweeps::{SMALL_BYTES, plural};

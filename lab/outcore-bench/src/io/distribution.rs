@@ -21,7 +21,8 @@ use outcore::drive::load::{Place, next_random};
 use outcore::drive::{Completion, Device, Op, Queue, Request};
 use outcore::error::{Error, Result};
 use outcore::memory::{Budget, Buf, Pool};
-use outcore_chart::{Axis, Chart, Scale, Series, Unit};
+use outcore::units::Unit;
+use outcore_chart::{Axis, Chart, Scale, Series};
 
 use super::IoOptions;
 use super::field::Field;

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use outcore::drive::Device;
 use outcore::drive::queue::Latencies;
 use outcore::error::Result;
+use outcore::units::Unit;
 use outcore::volume::batch::DriveMeter;
-use outcore_chart::{Axis, Chart, Series, Shape, Unit};
+use outcore_chart::{Axis, Chart, Series, Shape};
 
 use super::field::Field;
 use super::striped::{open_wide, reads, volume_over};

@@ -19,10 +19,11 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use outcore::config::IoMode;
 use outcore::drive::os::OsDevice;
-use outcore::drive::{Access, Completion, Device, FileId, Op, Queue, Request};
+use outcore::drive::{Access, Completion, Device, FileId, FileSystem, Op, Queue, Request};
 use outcore::error::{Error, Result};
 use outcore::memory::{Budget, Pool};
-use outcore_chart::{Axis, Chart, Series, Shape, Unit};
+use outcore::units::Unit;
+use outcore_chart::{Axis, Chart, Series, Shape};
 
 use super::IoOptions;
 use super::field::Field;

@@ -13,7 +13,8 @@ use outcore::drive::load::Place;
 use outcore::drive::os::OsDevice;
 use outcore::drive::{Device, Op};
 use outcore::error::Result;
-use outcore_chart::{Axis, Chart, Series, Shape, Unit};
+use outcore::units::Unit;
+use outcore_chart::{Axis, Chart, Series, Shape};
 
 use super::field::{Field, Measured, Shot};
 use super::sweeps::{LARGE_BYTES, SMALL_BYTES};

@@ -34,8 +34,7 @@ use outcore::config::IoMode;
 use outcore::drive::os::{Engine, OsDevice};
 use outcore::drive::{Device, Op};
 use outcore::error::{Error, Result};
-use outcore::units;
-use outcore_chart::Unit;
+use outcore::units::{self, Unit};
 
 pub use field::{Measured, Shot};
 

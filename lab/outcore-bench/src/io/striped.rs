@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use outcore::drive::{Device, Op};
 use outcore::error::Result;
+use outcore::units::Unit;
 use outcore::volume::batch::DriveMeter;
 use outcore::volume::load::{VolumeLoad, VolumeMoved, run};
 use outcore::volume::striped::{BackPressure, Member, StripeOptions, StripedVolume};
-use outcore_chart::{Axis, Chart, Scale, Series, Unit};
+use outcore_chart::{Axis, Chart, Scale, Series};
 
 use super::IoOptions;
 use super::field::Field;

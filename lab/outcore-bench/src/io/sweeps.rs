@@ -8,7 +8,8 @@ use std::cell::RefCell;
 
 use outcore::drive::Op;
 use outcore::error::Result;
-use outcore_chart::{Axis, Chart, Scale, Series, Unit};
+use outcore::units::Unit;
+use outcore_chart::{Axis, Chart, Scale, Series};
 
 use super::field::{Field, Measured, Shot};
 use super::{IoOptions, target::Target};

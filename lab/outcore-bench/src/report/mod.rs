@@ -13,7 +13,8 @@ mod machine;
 mod save;
 mod text;
 
-use outcore_chart::{Chart, Unit};
+use outcore::units::Unit;
+use outcore_chart::Chart;
 use serde::Serialize;
 
 pub use save::Saver;

@@ -3,7 +3,8 @@
 //! Contract: one table after the other on standard output, or one JSON object with `--json`.
 
 use clap::Args;
-use outcore::error::{Error, Result};
+use outcore::error::Result;
+use outcore::units::{parse_bytes, parse_rate};
 use serde_json::json;
 
 use super::MergeDrive;
@@ -13,7 +14,6 @@ use super::sort::{
     modern_cores, modern_dma, paper_job, sort, table_1, table_2,
 };
 use crate::presets::preset;
-use crate::units::{parse_rate, parse_size};
 
 /// `sim activesort`.
 #[derive(Debug, Args)]
@@ -209,17 +209,15 @@ fn memory_sweep(drive: &MergeDrive) -> Result<Vec<Sweep>> {
 }
 
 fn modern_rows(args: &ActiveSortArgs) -> Result<Vec<(String, u32, SortReport)>> {
-    let usage = |cause| Error::usage("read options", cause);
-    let size = |text: &str| parse_size(text).map_err(usage);
     let job = SortJob {
-        data_bytes: size(&args.size)?,
-        record_bytes: size(&args.record)?,
-        memory_bytes: size(&args.memory)?,
+        data_bytes: parse_bytes(&args.size)?,
+        record_bytes: parse_bytes(&args.record)?,
+        memory_bytes: parse_bytes(&args.memory)?,
         order: Order::Random,
     };
     let config = preset(&args.preset)?.config()?;
-    let shared = args.shared.as_ref().map_or(Ok(0), |text| parse_rate(text));
-    let shared_bytes_per_s = shared.map_err(usage)?;
+    let shared = args.shared.as_ref().map(|text| parse_rate(text));
+    let shared_bytes_per_s = shared.transpose()?.unwrap_or(0);
     let mut rows = Vec::new();
     for drives in [1, args.drives] {
         let array = Array {

@@ -23,7 +23,7 @@ use rand::{RngExt, SeedableRng};
 use serde::Serialize;
 
 use super::{MergeDrive, OPERATION};
-use crate::units::{Ps, SECOND};
+use crate::quantities::{Ps, SECOND};
 
 /// How the input of the sort was ordered, which decides how the merge jumps between runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

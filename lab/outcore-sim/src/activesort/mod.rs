@@ -25,7 +25,7 @@ use serde::Serialize;
 
 use crate::config::DriveConfig;
 use crate::drive::params::Params;
-use crate::units::{NS, Ps, SECOND};
+use crate::quantities::{NS, Ps, SECOND};
 
 const OPERATION: &str = "simulate merging drive";
 

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::merge::{MergeJob, MergeReport, Order, merge};
 use super::{Embedded, MergeDrive, OPERATION};
-use crate::units::SECOND;
+use crate::quantities::SECOND;
 
 /// Records after which a merge's rate is steady; longer ones are not simulated to the end.
 pub const RECORDS_MAX: u64 = 500_000;

@@ -19,7 +19,7 @@ use outcore_traces::{Format, Op as TraceOp, ReadOptions, Request, Summary, Trace
 use super::{Array, ArrayConfig, ArrayRequest, Between, Finished, OPERATION, ReplayReport};
 use crate::drive::Op;
 use crate::fit::Fit;
-use crate::units::{NS, Ps};
+use crate::quantities::{NS, Ps};
 use crate::workload::{List, ListItem};
 
 /// Bytes of one request at most: what is longer is split.

@@ -4,7 +4,7 @@
 //! request was completed, the share of the time in which drives had requests, and when the last request came.
 
 use super::DriveReport;
-use crate::units::Ps;
+use crate::quantities::Ps;
 
 /// Share of a replay that may come after its last request was due, without the drives being what it
 /// waited for.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::{Array, ArrayConfig, ArrayRequest, Between, Finished, OPERATION, ReplayReport};
 use crate::drive::Op;
 use crate::fit::Fit;
-use crate::units::{NS, Ps};
+use crate::quantities::{NS, Ps};
 
 /// Read or write, in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -28,9 +28,9 @@ use serde::Serialize;
 use crate::config::DriveConfig;
 use crate::drive::{Caching, Done, Drive, Host, Op, QueueConfig, TIME_MAX, too_long};
 use crate::fit::{Fit, Scale, name_of};
+use crate::quantities::{Ps, SECOND};
 use crate::report::FlowStats;
 use crate::run::{WATCH_EVENTS, Watch};
-use crate::units::{Ps, SECOND};
 
 pub(crate) use bound::Between;
 use bound::bottleneck;

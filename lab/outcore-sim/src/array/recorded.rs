@@ -19,7 +19,7 @@ use outcore_traces::replay_plan::DependentLoop;
 use super::{Array, ArrayConfig, ArrayRequest, Between, Finished, OPERATION, ReplayReport};
 use crate::drive::Op;
 use crate::fit::Fit;
-use crate::units::{NS, Ps};
+use crate::quantities::{NS, Ps};
 
 /// How a recorded job is changed.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use outcore::error::{Error, Result};
+use outcore::units::parse_bytes;
 use outcore_traces::Format;
 
-use super::{DriveArgs, json, shared, usage};
+use super::{DriveArgs, json, shared};
 use crate::array::ReplayReport;
 use crate::array::block::{BlockOptions, Loop};
 use crate::array::file::{FileOptions, replay_file};
 use crate::fit::Fit;
-use crate::units::parse_size;
 
 /// `sim replay`.
 #[derive(Debug, Args)]
@@ -81,11 +81,11 @@ pub(super) fn run(args: &ReplayArgs) -> Result<u8> {
                 .hint("use auto, or a number of 1 and more")
         })?),
     };
-    let stripe = args.stripe.as_ref().map(|text| parse_size(text));
+    let stripe = args.stripe.as_ref().map(|text| parse_bytes(text));
     let options = FileOptions {
         drives: args.drives,
         shared_bytes_per_s: shared(args.shared.as_ref())?,
-        stripe_bytes: stripe.transpose().map_err(usage("read options"))?,
+        stripe_bytes: stripe.transpose()?,
         fill: args.fill,
         fit: args.fit,
         window_scale,

@@ -9,9 +9,10 @@
 //! is (`gc.threshold`, `gc.hard_threshold`: one block; `mapping.cache`: one entry).
 
 use outcore::error::{Error, Result};
+use outcore::units::rate_exact;
 
 use super::{Compat, DriveConfig, Interface, parse_order};
-use crate::units::{Rate, SECOND, Time, show_rate, show_time};
+use crate::quantities::{Rate, SECOND, Time, show_time};
 
 /// The most pages, and the most mapping entries, that a drive may have.
 const ENTRIES_MAX: u64 = u32::MAX as u64 - 2;
@@ -164,8 +165,8 @@ impl DriveConfig {
             if rate < least && !is_unlimited {
                 return wrong(format!(
                     "{key} is {}; it must be at least {}",
-                    show_rate(rate.0),
-                    show_rate(least.0)
+                    rate_exact(rate.0),
+                    rate_exact(least.0)
                 ));
             }
         }

@@ -4,9 +4,9 @@
 //! checked as if it had been written in the file.
 
 use outcore::error::{Error, Result};
+use outcore::units::nearest;
 
 use super::DriveConfig;
-use crate::units::nearest;
 
 const OPERATION: &str = "set drive parameter";
 
@@ -93,7 +93,7 @@ fn first(table: &toml::Value) -> String {
 
 fn unknown(key: &str, part: &str, known: &[String]) -> Error {
     let error = Error::usage(OPERATION, format!("unknown key `{part}` in `{key}`"));
-    match nearest(part, known.iter().map(String::as_str)) {
+    match nearest(part, &known.iter().map(String::as_str).collect::<Vec<_>>()) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error.hint(format!("known are {}", known.join(", "))),
     }
@@ -112,7 +112,7 @@ pub(crate) fn toml_error(operation: &str, text: &str, error: &toml::de::Error) -
     let hint = if message.starts_with("unknown field") || message.starts_with("unknown variant") {
         quoted.next().and_then(|word| {
             let known: Vec<&str> = quoted.collect();
-            nearest(word, known).map(|known| format!("did you mean `{known}`?"))
+            nearest(word, &known).map(|known| format!("did you mean `{known}`?"))
         })
     } else {
         None
@@ -140,7 +140,7 @@ mod tests {
             ])
             .unwrap();
         assert_eq!(set.flash.channels, 16);
-        assert_eq!(set.flash.read, [crate::units::Time(45_000_000)]);
+        assert_eq!(set.flash.read, [crate::quantities::Time(45_000_000)]);
         assert_eq!((set.gc.threshold, set.name.as_str()), (0.0, "x"));
         let list = config.set("flash.read", "[\"1us\", \"2us\"]").unwrap();
         assert_eq!(list.flash.read.len(), 2);

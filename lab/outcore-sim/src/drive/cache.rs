@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use super::params::{Params, SECTOR_BYTES};
 use super::types::{IntMap, IntSet, Kind, NONE, Op, Pool, Req, Source, Tr};
 use super::{Caching, Drive, QueueConfig, event_kind, sectors};
-use crate::units::{Ps, SECOND};
+use crate::quantities::{Ps, SECOND};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use super::params::{Params, SECTOR_BYTES};
 use super::types::{Kind, NONE, Op, Req, Source, Tr};
 use super::{Done, Drive, Host, QueueConfig, event_kind};
-use crate::units::Ps;
+use crate::quantities::Ps;
 
 const DOORBELL_BYTES: u64 = 2;
 const SUBMISSION_BYTES: u64 = 72;

@@ -38,7 +38,7 @@ use outcore::error::{Error, Kind as ErrorKind, Result};
 
 use crate::config::{DriveConfig, parse_order};
 use crate::event::EventQueue;
-use crate::units::Ps;
+use crate::quantities::Ps;
 use params::Params;
 use stats::DriveStats;
 pub use types::Op;

@@ -17,7 +17,7 @@ use super::params::{Params, SECTOR_BYTES};
 use super::types::{IntMap, Kind, List, NONE, Op, Source, Tr};
 use super::{Drive, event_kind, sectors};
 use crate::config::{Allocation, GcPolicy};
-use crate::units::Ps;
+use crate::quantities::Ps;
 
 /// A page under construction.
 #[derive(Debug, Clone, Copy)]

@@ -13,7 +13,7 @@ use super::blocks::Frontier;
 use crate::config::{
     Allocation, Cell, Compat, DriveConfig, GcPolicy, Interface, MqsimNormal, Policy, Suspension,
 };
-use crate::units::{NS, Ps, SECOND};
+use crate::quantities::{NS, Ps, SECOND};
 
 /// Bytes of a sector.
 pub(crate) const SECTOR_BYTES: u32 = 512;
@@ -201,7 +201,7 @@ pub(crate) struct Params {
     pub(crate) over_provisioning: f64,
 }
 
-fn spread(times: &[crate::units::Time]) -> [Ps; 4] {
+fn spread(times: &[crate::quantities::Time]) -> [Ps; 4] {
     let mut out = [0; 4];
     for (at, slot) in out.iter_mut().enumerate() {
         *slot = times.get(at).or(times.last()).map_or(0, |time| time.0);

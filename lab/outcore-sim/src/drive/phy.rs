@@ -15,7 +15,7 @@
 use super::params::Params;
 use super::types::{Kind, List, NONE, Source, Tr};
 use super::{Drive, event_kind};
-use crate::units::Ps;
+use crate::quantities::Ps;
 
 /// What a unit does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@
 
 use super::link::{Flight, Message};
 use super::{Drive, Host, event_kind};
-use crate::units::Ps;
+use crate::quantities::Ps;
 
 impl Drive {
     /// The host sends a command; it goes into the drive at once.

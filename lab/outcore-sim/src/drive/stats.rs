@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::Drive;
 use super::params::Params;
 use crate::config::{DriveConfig, EnergyConfig};
-use crate::units::{Ps, SECOND};
+use crate::quantities::{Ps, SECOND};
 
 /// Counters of one drive; all times in picoseconds.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -12,7 +12,7 @@
 
 use super::TIME_MAX;
 use crate::config::ThrottleConfig;
-use crate::units::{Ps, SECOND};
+use crate::quantities::{Ps, SECOND};
 
 /// One direction's bucket.
 #[derive(Debug, Clone)]
@@ -145,7 +145,7 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{MS, Rate, Size, Time};
+    use crate::quantities::{MS, Rate, Size, Time};
     use proptest::prelude::*;
 
     fn bucket(rate: u64) -> Bucket {

@@ -6,7 +6,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use crate::units::Ps;
+use crate::quantities::Ps;
 
 /// No entry.
 pub(crate) const NONE: u32 = u32::MAX;

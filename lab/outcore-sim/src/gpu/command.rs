@@ -7,6 +7,7 @@ use std::path::{Path as FilePath, PathBuf};
 
 use clap::Args;
 use outcore::error::{Error, Result};
+use outcore::units::{nearest, parse_bytes};
 use outcore_traces::gpu::{GpuOptions, load_kernels};
 use serde_json::json;
 
@@ -19,7 +20,7 @@ use super::{
 use crate::config::Allocation;
 use crate::drive::Caching;
 use crate::presets::preset;
-use crate::units::{Size, nearest, parse_size};
+use crate::quantities::Size;
 
 /// `sim gpu`.
 #[derive(Debug, Args)]
@@ -113,7 +114,7 @@ pub fn run(args: &GpuArgs) -> Result<u8> {
     match args.unit.as_deref() {
         None => {}
         Some("page") => drive.mapping.unit = Size(0),
-        Some(unit) => drive.mapping.unit = Size(parse_size(unit).map_err(usage)?),
+        Some(unit) => drive.mapping.unit = Size(parse_bytes(unit)?),
     }
     let mut gpu = GpuConfig::named(&args.gpu)?;
     gpu.cores = args.cores.unwrap_or(gpu.cores);
@@ -173,7 +174,7 @@ fn named(name: &str, requests_max: u64) -> Result<Workload> {
     }
     let names = Network::ALL.map(Network::name);
     let error = usage(format!("`{name}` is not one of {}", names.join(", ")));
-    Err(match nearest(name, names) {
+    Err(match nearest(name, &names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error.hint("a file's name ends in .json"),
     })

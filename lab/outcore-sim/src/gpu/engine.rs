@@ -19,8 +19,8 @@ use super::pattern::{AccessOp, PageAccess, Sectors};
 use super::report::{GpuReport, flow_report};
 use super::{HostIo, KernelSpec, Need, OPERATION, Path, Setup, Workload, block_of};
 use crate::drive::{Done, Drive, Host, Op, QueueConfig};
+use crate::quantities::{NS, Ps, SECOND};
 use crate::report::FlowStats;
-use crate::units::{NS, Ps, SECOND};
 use crate::workload::{FlowConfig, List, Origin};
 
 /// Timer tokens: two bits say what happens, the rest which slot or request.

@@ -39,7 +39,7 @@ pub use pattern::{Access, AccessOp, PageAccess, Pattern};
 pub use report::{FlowReport, GpuReport};
 
 use crate::config::DriveConfig;
-use crate::units::{NS, Ps, US};
+use crate::quantities::{NS, Ps, US};
 
 const OPERATION: &str = "simulate GPU";
 

@@ -9,7 +9,7 @@
 use outcore::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::units::Size;
+use crate::quantities::Size;
 
 const SECTOR_BYTES: u64 = 512;
 /// Offsets, lengths and distances at most: 256 TiB, more than any drive here.
@@ -281,7 +281,7 @@ pub fn parse_access(text: &str) -> Result<Access> {
     let (4 | 5, [op, pattern, bytes, count, region @ ..]) = (parts.len(), parts.as_slice()) else {
         return Err(wrong());
     };
-    let size = |text: &str| crate::units::parse_size(text).map_err(|_| wrong());
+    let size = |text: &str| outcore::units::parse_bytes(text).map_err(|_| wrong());
     let bytes = u32::try_from(size(bytes)?).map_err(|_| wrong())?;
     let count: u32 = count.parse().map_err(|_| wrong())?;
     let op = match *op {

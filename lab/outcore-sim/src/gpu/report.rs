@@ -5,8 +5,8 @@
 
 use serde::Serialize;
 
+use crate::quantities::{NS, Ps, SECOND};
 use crate::report::FlowStats;
-use crate::units::{NS, Ps, SECOND};
 
 /// What one workload experienced, or all together.
 #[derive(Debug, Clone, Serialize)]

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::workloads::requests_of;
 use super::{GpuReport, Workload};
 use crate::allegro::{AllegroOptions, Profile};
-use crate::units::SECOND;
+use crate::quantities::SECOND;
 
 /// The launches that were drawn.
 #[derive(Debug, Clone)]

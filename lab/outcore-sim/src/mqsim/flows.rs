@@ -10,7 +10,7 @@ use roxmltree::Node;
 use super::{Import, parse, read};
 use crate::config::Compat;
 use crate::drive::{Caching, Op, QueueConfig};
-use crate::units::NS;
+use crate::quantities::NS;
 use crate::workload::{Addresses, FlowConfig, List, ListItem, Origin, Pace, Sizes, Synthetic};
 
 const FLOW_KEYS: [&str; 27] = [

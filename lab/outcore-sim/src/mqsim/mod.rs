@@ -12,12 +12,13 @@ mod flows;
 use std::path::Path;
 
 use outcore::error::{Error, Result};
+use outcore::units::nearest;
 use roxmltree::{Document, Node};
 
 use crate::config::{Cell, Compat, DriveConfig, GcPolicy, Interface, Policy, Sharing, Suspension};
 pub use flows::{ascii_trace_from_text, import_workload, read_ascii_trace, workload_from_text};
 
-use crate::units::{NS, Rate, Size, Time, Transfers, nearest};
+use crate::quantities::{NS, Rate, Size, Time, Transfers};
 
 const OPERATION: &str = "read MQSim input";
 
@@ -162,7 +163,7 @@ impl<'a> Import<'a> {
             return Ok(());
         }
         let error = self.wrong(node, format!("`{key}` is not a key of MQSim"));
-        Err(match nearest(key, known.iter().copied()) {
+        Err(match nearest(key, known) {
             Some(near) => error.hint(format!("did you mean `{near}`?")),
             None => error,
         })
@@ -226,7 +227,7 @@ impl<'a> Import<'a> {
                 names.join(", ")
             ),
         );
-        Err(match nearest(text, names) {
+        Err(match nearest(text, &names) {
             Some(near) => error.hint(format!("did you mean `{near}`?")),
             None => error,
         })

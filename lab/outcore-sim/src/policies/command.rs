@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use outcore::drive::NewFile;
 use outcore::error::{Error, Result};
+use outcore::units::parse_bytes;
 use serde_json::json;
 
 use super::{
     Experiment, Metric, PolicyOptions, mechanisms, networks, sampling_table, schedules, to_csv,
     to_svg, to_table,
 };
-use crate::units::parse_size;
 
 /// Which comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -96,11 +96,10 @@ pub fn run(args: &PolicyArgs) -> Result<u8> {
     if let Some(folder) = &args.out {
         make_folder(folder, args.force, &asked)?;
     }
-    let size = |text: &str| parse_size(text).map_err(|cause| Error::usage("read options", cause));
     let options = PolicyOptions {
         preset: args.preset.clone(),
-        fine_bytes: size(&args.fine)?,
-        write_bytes: size(&args.write)?,
+        fine_bytes: parse_bytes(&args.fine)?,
+        write_bytes: parse_bytes(&args.write)?,
         requests: args.requests,
         stride: args.stride,
         cached: args.cached,

@@ -15,7 +15,7 @@ pub mod command;
 mod show;
 
 use outcore::error::{Error, Result};
-use outcore::units::bytes_exact;
+use outcore::units::{Unit, bytes_exact};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -26,8 +26,8 @@ use crate::gpu::sampled::sample;
 use crate::gpu::workloads::Network;
 use crate::gpu::{GpuConfig, GpuReport, Path, Scheduling, Setup, run as run_gpu};
 use crate::presets::preset;
+use crate::quantities::Size;
 use crate::run::{RunOptions, run as run_flows};
-use crate::units::Size;
 use crate::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
 
 pub use show::{sampling_table, to_csv, to_svg, to_table};
@@ -63,6 +63,14 @@ impl Metric {
             Metric::Iops => "IOPS",
             Metric::Response => "device response, us",
             Metric::End => "end time, ms",
+        }
+    }
+
+    /// What a value counts; of times the label says in what.
+    const fn unit(self) -> Unit {
+        match self {
+            Metric::Iops => Unit::Iops,
+            Metric::Response | Metric::End => Unit::Count,
         }
     }
 

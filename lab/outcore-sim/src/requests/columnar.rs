@@ -17,7 +17,7 @@ use parquet::schema::parser::parse_message_type;
 
 use super::{OPERATION, op_name};
 use crate::drive::Done;
-use crate::units::{NS, Ps};
+use crate::quantities::{NS, Ps};
 
 const GROUP_ROWS: usize = 128 << 10;
 

@@ -184,7 +184,7 @@ fn what_is_kept_for_a_file_stays_until_its_marker_is_gone() {
 fn a_job_goes_on_in_its_own_directory_when_another_has_taken_its_name() {
     use crate::config::IoMode;
     use crate::drive::os::OsDevice;
-    use crate::drive::{Access, Device};
+    use crate::drive::{Access, FileSystem};
     let [parent, elsewhere] = ["taken", "taken-victim"].map(parent);
     let victim = elsewhere.join("victim");
     leave(&victim, &["output-0", "scratch-0"]);

@@ -1,0 +1,555 @@
+//! Block traces from file to requests: every format's fixture, detection, packing, merging, writers.
+//!
+//! The fixtures were written for these tests; each has sound lines, malformed ones and binary
+//! garbage.
+mod blktrace;
+
+use std::fs;
+use std::io::{Cursor, Write};
+use std::path::{Path, PathBuf};
+
+use outcore::error::Kind;
+use outcore_traces::write::{FioWriter, MqsimWriter};
+use outcore_traces::{
+    Format, OnError, Op, ReadOptions, Reason, Request, Summary, TraceReader, detect,
+};
+use proptest::prelude::*;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(name)
+}
+
+/// A folder of its own for a test, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("outcore-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn request(time_ns: u64, device: u32, op: Op, offset_bytes: u64, len_bytes: u64) -> Request {
+    Request {
+        time_ns,
+        device,
+        op,
+        offset_bytes,
+        len_bytes,
+    }
+}
+
+struct Expected {
+    file: &'static str,
+    format: Format,
+    requests: Vec<Request>,
+    /// Line and reason of every bad line.
+    bad: Vec<(u64, Reason)>,
+    ignored: u64,
+}
+
+fn expected() -> Vec<Expected> {
+    [storage_traces(), other_traces(), tool_traces()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn storage_traces() -> Vec<Expected> {
+    use Op::{Read, Write};
+    let ticks = 128_166_372_003_061_629_u64 * 100;
+    let s = 1_000_000_000_u64;
+    vec![
+        Expected {
+            file: "small.spc",
+            format: Format::Spc,
+            requests: vec![
+                request(0, 0, Write, 303_567 * 512, 3584),
+                request(0, 1, Write, 55_590 * 512, 3072),
+                request(26_214_000, 0, Read, 240_840 * 512, 3072),
+                request(26_682_000, 0, Write, 303_574 * 512, 0),
+                request(78_125_000, 0, Read, 1_209_856 * 512, 4096),
+                request(s + s / 2, 0, Read, 999 * 512, 16_715_776),
+            ],
+            bad: vec![
+                (5, Reason::Fields),
+                (7, Reason::Operation),
+                (8, Reason::Number),
+                (9, Reason::Fields),
+                (10, Reason::Range),
+                (11, Reason::Time),
+            ],
+            ignored: 1,
+        },
+        Expected {
+            file: "small.fiu",
+            format: Format::Fiu,
+            requests: vec![
+                request(898_771, 6 << 20, Write, 904_265_560 * 512, 4096),
+                request(898_772, 6 << 20, Read, 8 * 512, 8192),
+                request(898_100, 6 << 20, Write, 16 * 512, 4096),
+                request(899_000, (8 << 20) | 1, Write, 24 * 512, 512),
+            ],
+            bad: vec![
+                (4, Reason::Operation),
+                (5, Reason::Fields),
+                (7, Reason::Operation),
+            ],
+            ignored: 0,
+        },
+        Expected {
+            file: "small.msr.csv",
+            format: Format::Msr,
+            requests: vec![
+                request(ticks, 0, Read, 383_496_192, 32_768),
+                request(ticks + 1_332_052_600, 1, Write, 2_822_144, 4096),
+                request(ticks + 1_332_047_100, 0, Write, 2_822_144, 4096),
+                request(ticks + 2_332_061_600, 2, Read, 0, 512),
+            ],
+            bad: vec![
+                (6, Reason::Fields),
+                (7, Reason::Fields),
+                (8, Reason::Time),
+                (9, Reason::Operation),
+            ],
+            ignored: 1,
+        },
+    ]
+}
+
+fn tool_traces() -> Vec<Expected> {
+    use Op::{Flush, Read, Trim, Write};
+    vec![
+        Expected {
+            file: "v2.iolog",
+            format: Format::Fio,
+            requests: vec![
+                request(0, 0, Read, 0, 4096),
+                request(1_500_000, 0, Write, 4096, 8192),
+                request(1_500_000, 0, Flush, 0, 0),
+                request(2_000_000, 0, Trim, 0, 1 << 20),
+            ],
+            bad: vec![
+                (10, Reason::Number),
+                (11, Reason::Operation),
+                (12, Reason::Fields),
+            ],
+            ignored: 6,
+        },
+        Expected {
+            file: "v3.iolog",
+            format: Format::Fio,
+            requests: vec![
+                request(10_000, 0, Write, 0, 4096),
+                request(12_000, 1, Read, 8192, 512),
+                request(11_000, 1, Flush, 0, 0),
+                request(20_000, 0, Trim, 4096, 1 << 31),
+            ],
+            bad: vec![
+                (10, Reason::Fields),
+                (11, Reason::Time),
+                (12, Reason::Fields),
+            ],
+            ignored: 7,
+        },
+    ]
+}
+
+fn other_traces() -> Vec<Expected> {
+    use Op::{Flush, Read, Write};
+    let s = 1_000_000_000_u64;
+    vec![
+        Expected {
+            file: "small.alibaba.csv",
+            format: Format::Alibaba,
+            requests: vec![
+                request(1_577_808_000_000_044_000, 419, Write, 8_792_731_648, 16_384),
+                request(1_577_808_000_000_044_000, 419, Read, 0, 4096),
+                request(1_577_808_000_000_100_000, 7, Read, 512, 512),
+            ],
+            bad: vec![
+                (5, Reason::Operation),
+                (6, Reason::Fields),
+                (7, Reason::Range),
+                (8, Reason::Fields),
+            ],
+            ignored: 1,
+        },
+        Expected {
+            file: "small.tencent.csv",
+            format: Format::Tencent,
+            requests: vec![
+                request(1_538_323_200 * s, 1063, Read, 12_910_952 * 512, 65_536),
+                request(1_538_323_200 * s, 1323, Write, 4096, 4096),
+                request(1_538_323_201 * s, 1063, Write, 0, 512),
+            ],
+            bad: vec![
+                (4, Reason::Operation),
+                (5, Reason::Fields),
+                (6, Reason::Operation),
+            ],
+            ignored: 0,
+        },
+        Expected {
+            file: "small.vscsi.csv",
+            format: Format::Vscsi,
+            requests: vec![
+                request(100 * s, 0, Write, 42_932_745 * 512, 512),
+                request(100 * s, 0, Read, 8192, 65_536),
+                request(101 * s, 0, Flush, 0, 0),
+                request(102 * s, 0, Write, 4096, 4096),
+            ],
+            bad: vec![
+                (6, Reason::Operation),
+                (7, Reason::Number),
+                (9, Reason::Fields),
+            ],
+            ignored: 2,
+        },
+        Expected {
+            file: "small.mqsim",
+            format: Format::Mqsim,
+            requests: vec![
+                request(0, 0, Read, 5120, 4096),
+                request(100, 0, Write, 9216, 4096),
+                request(100, 1, Read, 512, 512),
+                request(200, 0, Write, 0, 1 << 20),
+            ],
+            bad: vec![
+                (4, Reason::Operation),
+                (5, Reason::Fields),
+                (6, Reason::Fields),
+            ],
+            ignored: 0,
+        },
+    ]
+}
+
+fn read_all(reader: &mut TraceReader) -> Vec<Request> {
+    reader.by_ref().map(Result::unwrap).collect()
+}
+
+#[test]
+fn every_fixture_gives_its_requests_and_the_place_of_every_bad_line() {
+    for want in expected() {
+        for format in [None, Some(want.format)] {
+            let options = ReadOptions {
+                format,
+                ..ReadOptions::default()
+            };
+            let mut reader = TraceReader::open(fixture(want.file), &options).unwrap();
+            assert_eq!(reader.format(), want.format, "{}", want.file);
+            assert_eq!(read_all(&mut reader), want.requests, "{}", want.file);
+            let places: Vec<(u64, Reason)> = reader
+                .skips()
+                .places()
+                .iter()
+                .map(|place| (place.line, place.reason))
+                .collect();
+            assert_eq!(places, want.bad, "{}", want.file);
+            assert_eq!(reader.skips().total(), want.bad.len() as u64);
+            assert_eq!(reader.ignored(), want.ignored, "{}", want.file);
+            let bytes = fs::read(fixture(want.file)).unwrap();
+            assert_eq!(reader.bytes(), bytes.len() as u64);
+            // The recorded offset is where the line begins.
+            for place in reader.skips().places() {
+                let at = usize::try_from(place.offset_bytes).unwrap();
+                assert!(at == 0 || bytes[at - 1] == b'\n', "{}: {place}", want.file);
+                let line = bytes[..at].iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+                assert_eq!(line, place.line);
+            }
+        }
+    }
+}
+
+#[test]
+fn on_error_fail_names_file_line_place_and_cause() {
+    for want in expected() {
+        let options = ReadOptions {
+            on_error: OnError::Fail,
+            ..ReadOptions::default()
+        };
+        let mut reader = TraceReader::open(fixture(want.file), &options).unwrap();
+        let error = reader.find_map(Result::err).unwrap();
+        assert!(
+            reader.next().is_none(),
+            "a reader that failed is at its end"
+        );
+        let (line, reason) = want.bad[0];
+        assert_eq!(error.kind(), Kind::Corrupt);
+        assert!(
+            error.cause().starts_with(&format!("line {line} as ")),
+            "{error}"
+        );
+        assert!(error.cause().contains(reason.text()), "{error}");
+        assert_eq!(error.file_path(), Some(fixture(want.file).as_path()));
+        assert!(error.offset_bytes().is_some() && error.next_step().is_some());
+    }
+}
+
+#[test]
+fn a_summary_counts_what_was_read_and_what_was_not() {
+    let mut reader = TraceReader::open(fixture("small.spc"), &ReadOptions::default()).unwrap();
+    let summary = Summary::of(&mut reader).unwrap();
+    assert_eq!((summary.requests, summary.reads, summary.writes), (6, 3, 3));
+    assert_eq!(
+        (summary.size_min_bytes, summary.size_max_bytes),
+        (3072, 16_715_776)
+    );
+    assert_eq!(
+        (summary.devices, summary.empty, summary.skipped.total()),
+        (2, 1, 6)
+    );
+    assert_eq!(
+        summary.table2_row("x"),
+        "| x | 50.00 | 3KB - 16324KB | 0.02 |"
+    );
+    let text = summary.to_string();
+    assert!(
+        text.contains("6 lines skipped: 2 wrong number of fields, 1 bad number"),
+        "{text}"
+    );
+    assert!(
+        text.contains("small.spc:7: unknown operation: `2,12,512,X,0.1`"),
+        "{text}"
+    );
+    let json = serde_json::to_string(&summary).unwrap();
+    assert!(
+        json.contains(r#""by_reason":{"fields":2,"number":1"#),
+        "{json}"
+    );
+    assert_eq!(serde_json::from_str::<Summary>(&json).unwrap(), summary);
+}
+
+#[test]
+fn packed_traces_are_read_like_plain_ones() {
+    let folder = Folder::new("packed");
+    let plain = fs::read(fixture("v3.iolog")).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(&plain).unwrap();
+    let packed = [
+        ("t.gz", gzip.finish().unwrap()),
+        ("t.zst", zstd::encode_all(&plain[..], 1).unwrap()),
+        // The content decides, not the name.
+        ("plain.gz", plain),
+    ];
+    let options = ReadOptions::default();
+    let want = read_all(&mut TraceReader::open(fixture("v3.iolog"), &options).unwrap());
+    for (name, bytes) in packed {
+        let path = folder.0.join(name);
+        fs::write(&path, bytes).unwrap();
+        let mut reader = TraceReader::open(&path, &options).unwrap();
+        assert_eq!(read_all(&mut reader), want, "{name}");
+        assert_eq!(reader.device_name(1), Some("/data/b"));
+    }
+}
+
+#[test]
+fn an_unknown_missing_or_empty_file_is_an_error_with_a_next_step() {
+    let folder = Folder::new("unknown");
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.0.join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    };
+    let open = |path: &Path, options: &ReadOptions| TraceReader::open(path, options).err();
+    let options = ReadOptions::default();
+    let error = open(&write("text", b"hello world\nhow are you\n"), &options).unwrap();
+    assert_eq!(error.kind(), Kind::Usage);
+    assert!(error.cause().contains("hello world"), "{error}");
+    assert!(
+        error.next_step().unwrap().contains("spc, fiu, msr"),
+        "{error}"
+    );
+    assert!(
+        open(&write("empty", b""), &options)
+            .unwrap()
+            .cause()
+            .contains("empty")
+    );
+    assert_eq!(
+        open(&folder.0.join("none"), &options).unwrap().kind(),
+        Kind::Io
+    );
+    assert_eq!(open(&folder.0, &options).unwrap().kind(), Kind::Usage);
+    let newer = write("newer", &(0x6561_7408_u32).to_le_bytes().repeat(12));
+    assert!(
+        open(&newer, &options)
+            .unwrap()
+            .cause()
+            .contains("version 8")
+    );
+    // A wrong `--format` reads nothing: that is an error at the end, with the first bad line.
+    let wrong = ReadOptions {
+        format: Some(Format::Msr),
+        ..options
+    };
+    let mut reader = TraceReader::open(fixture("small.mqsim"), &wrong).unwrap();
+    let error = reader.next().unwrap().unwrap_err();
+    assert!(error.cause().contains("none of 7 lines"), "{error}");
+    assert!(error.next_step().unwrap().contains("0 0 10 8 1"), "{error}");
+}
+
+#[test]
+fn another_time_unit_may_be_given() {
+    let options = ReadOptions {
+        time_unit_ns: Some(1_000_000),
+        ..ReadOptions::default()
+    };
+    let mut reader = TraceReader::open(fixture("v3.iolog"), &options).unwrap();
+    assert_eq!(reader.next().unwrap().unwrap().time_ns, 10_000_000);
+}
+
+#[test]
+fn very_long_lines_are_skipped_in_constant_memory() {
+    let mut text = b"0,1,512,R,0\n".to_vec();
+    text.extend(std::iter::repeat_n(b'7', 5 << 20));
+    text.extend(b"\n0,2,512,R,1\n");
+    let mut reader =
+        TraceReader::from_stream(Cursor::new(text), "long", &ReadOptions::default()).unwrap();
+    assert_eq!(read_all(&mut reader).len(), 2);
+    assert_eq!(reader.skips().count(Reason::LineTooLong), 1);
+}
+
+#[test]
+fn parts_of_different_formats_are_refused() {
+    let parts = [fixture("small.spc"), fixture("small.mqsim")];
+    let error = TraceReader::open_many(&parts, &ReadOptions::default())
+        .err()
+        .unwrap();
+    assert!(error.cause().contains("different formats"), "{error}");
+    let same = [fixture("small.spc"), fixture("small.spc")];
+    let mut reader = TraceReader::open_many(&same, &ReadOptions::default()).unwrap();
+    let times: Vec<u64> = read_all(&mut reader)
+        .iter()
+        .map(|request| request.time_ns)
+        .collect();
+    assert_eq!(times.len(), 12);
+    assert!(times.is_sorted());
+}
+
+fn write_fio(requests: &[Request]) -> Vec<u8> {
+    let mut writer = FioWriter::new(Vec::new(), |device| format!("/dev/disk {device}")).unwrap();
+    for request in requests {
+        writer.request(request).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn any_requests() -> impl Strategy<Value = Vec<Request>> {
+    let op = prop::sample::select(vec![Op::Read, Op::Write, Op::Trim, Op::Flush]);
+    let one = (any::<u64>(), 0_u32..5, op, any::<u64>(), any::<u64>()).prop_map(
+        |(time_ns, device, op, offset, len)| match op {
+            Op::Flush => request(time_ns, device, op, 0, 0),
+            _ => request(time_ns, device, op, offset, len.min(u64::MAX - offset)),
+        },
+    );
+    prop::collection::vec(one, 1..30)
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_as_a_fio_log_is_read_back(requests in any_requests()) {
+        let text = write_fio(&requests);
+        let options = ReadOptions { on_error: OnError::Fail, ..ReadOptions::default() };
+        let mut reader = TraceReader::from_stream(Cursor::new(text), "w", &options).unwrap();
+        let got: Vec<Request> = reader.by_ref().map(Result::unwrap).collect();
+        prop_assert_eq!(got.len(), requests.len());
+        for (got, want) in got.iter().zip(&requests) {
+            // Whole microseconds; devices are numbered by appearance, their names tell them apart.
+            let name = format!("/dev/disk_{}", want.device);
+            prop_assert_eq!(reader.device_name(got.device), Some(&*name));
+            let want = Request { time_ns: want.time_ns / 1000 * 1000, device: got.device, ..*want };
+            prop_assert_eq!(*got, want);
+        }
+    }
+
+    #[test]
+    fn what_is_written_for_mqsim_is_read_back_in_whole_sectors(requests in any_requests()) {
+        let mut writer = MqsimWriter::new(Vec::new());
+        for request in &requests {
+            writer.request(request).unwrap();
+        }
+        let kept: Vec<&Request> =
+            requests.iter().filter(|r| r.op.moves_data() && r.len_bytes > 0).collect();
+        prop_assert_eq!(writer.dropped() as usize, requests.len() - kept.len());
+        let text = writer.finish().unwrap();
+        prop_assume!(!text.is_empty());
+        let options = ReadOptions { format: Some(Format::Mqsim), ..ReadOptions::default() };
+        let mut reader = TraceReader::from_stream(Cursor::new(text), "w", &options).unwrap();
+        // The last sector of the 64-bit space cannot be widened into: such lines are refused.
+        let fits = |r: &Request| r.end_bytes().checked_next_multiple_of(512).is_some();
+        let want: Vec<&Request> = kept.into_iter().filter(|r| fits(r)).collect();
+        let got: Vec<Request> = reader.by_ref().filter_map(Result::ok).collect();
+        prop_assert_eq!(got.len(), want.len());
+        for (got, want) in got.iter().zip(want) {
+            prop_assert_eq!((got.time_ns, got.device, got.op), (want.time_ns, want.device, want.op));
+            prop_assert_eq!(got.offset_bytes, want.offset_bytes / 512 * 512);
+            prop_assert_eq!(got.end_bytes(), want.end_bytes().next_multiple_of(512));
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_a_reader_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..2000), format in 0_usize..11)
+    {
+        let format = Format::ALL.get(format).copied();
+        let _ = detect(&bytes, true);
+        let options = ReadOptions { format, ..ReadOptions::default() };
+        if let Ok(reader) = TraceReader::from_stream(Cursor::new(bytes), "x", &options) {
+            for request in reader.flatten() {
+                prop_assert!(request.offset_bytes.checked_add(request.len_bytes).is_some());
+            }
+        }
+    }
+
+    #[test]
+    fn no_nearly_sound_text_makes_a_reader_panic(
+        file in 0_usize..9, edits in prop::collection::vec((any::<usize>(), any::<u8>()), 0..30),
+        cut in any::<usize>(), format in 0_usize..11)
+    {
+        let mut bytes = fs::read(fixture(expected()[file].file)).unwrap();
+        for (at, byte) in edits {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+        }
+        bytes.truncate(cut % (bytes.len() + 1));
+        let options =
+            ReadOptions { format: Format::ALL.get(format).copied(), ..ReadOptions::default() };
+        if let Ok(reader) = TraceReader::from_stream(Cursor::new(bytes), "x", &options) {
+            for request in reader.flatten() {
+                prop_assert!(request.offset_bytes.checked_add(request.len_bytes).is_some());
+            }
+        }
+    }
+
+    #[test]
+    fn merged_parts_are_ordered_by_time_if_each_part_is(
+        parts in prop::collection::vec(prop::collection::vec(0_u64..1000, 1..20), 1..6))
+    {
+        let folder = Folder::new("parts");
+        let mut all = Vec::new();
+        let mut paths = Vec::new();
+        for (index, mut times) in parts.into_iter().enumerate() {
+            times.sort_unstable();
+            let text: String = times.iter().map(|time| format!("{time} 0 8 8 1\n")).collect();
+            let path = folder.0.join(format!("part{index}"));
+            fs::write(&path, text).unwrap();
+            paths.push(path);
+            all.extend(times);
+        }
+        all.sort_unstable();
+        let reader = TraceReader::open_many(&paths, &ReadOptions::default()).unwrap();
+        let got: Vec<u64> = reader.map(|request| request.unwrap().time_ns).collect();
+        prop_assert_eq!(got, all);
+    }
+}
