@@ -36,7 +36,7 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
     let settings = means::load(
         &args.means,
         &args.drives,
-        args.scratch_limit_bytes,
+        args.scratch.limit_bytes,
         args.seed,
     )?
     .measuring(args.explain);

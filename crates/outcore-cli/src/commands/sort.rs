@@ -106,7 +106,7 @@ fn load_means(args: &SortArgs, is_gnu: bool) -> Result<Means> {
     means::load(
         &flags,
         &drives,
-        args.scratch_limit_bytes,
+        args.scratch.limit_bytes,
         args.seed.unwrap_or(means::SEED),
     )
 }

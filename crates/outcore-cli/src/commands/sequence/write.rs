@@ -123,7 +123,7 @@ pub(super) fn scan(context: &Context, args: &ScanArgs) -> Result<u8> {
         true => Inclusion::Exclusive,
         false => Inclusion::Inclusive,
     };
-    let refine = |table: &Table| match &args.map {
+    let refine = |table: &Table| match &args.step.map {
         Some(map) => table.map(map),
         None => Ok(table.numbers()?.0),
     };
