@@ -44,7 +44,7 @@ bench-selftest:
 # memory. BENCH_ARGS=--quick: does everything run?
 .PHONY: bench-volume
 bench-volume: build
-	cargo build --release --package outcore --example volume_load --example volume_slow --example volume_depth1
+	cargo build --release --package outcore-store --example volume_load --example volume_slow --example volume_depth1
 	$(BENCH_PYTHON) benches/volume/bench_volume.py --outcore $(COMMAND) $(BENCH_ARGS)
 
 # `outcore bench io` beside fio on one file, five rounds in turn: about five minutes. BENCH_DIR is where; fio 3 is needed

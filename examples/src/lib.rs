@@ -34,7 +34,7 @@ use outcore::drive::PrivateDir;
 use outcore::job::Job;
 use outcore::{Error, Result};
 use outcore_formats::content::Recognition;
-use outcore_formats::inputs::{Streams, find};
+use outcore_formats::inputs::{FilesOnly, Streams, find};
 use outcore_formats::text::reader::{Frame, RecordReader};
 
 /// One file, without a header.
@@ -56,7 +56,7 @@ fn private_dir(job: &Job, path: &Path) -> Result<PrivateDir> {
 
 /// The lines of a text as they come.
 fn lines<'a>(job: &'a Job, of: &Path) -> Result<RecordReader<'a>> {
-    let sources = find(&[of.to_path_buf()], Streams::Refused)?;
+    let sources = find(&[of.to_path_buf()], Streams::Refused, &FilesOnly)?;
     let frame = Frame::Terminator(b'\n');
     let text = Recognition::default();
     Ok(RecordReader::new(job, sources, frame, text))

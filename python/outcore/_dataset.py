@@ -5,7 +5,7 @@
     >>> keys.filter(outcore.x % 2 == 0).map(outcore.x * 3).sum()
 
 Steps that go item by item fuse into one pass that writes nothing in between. `sort`, `shuffle`,
-`unique`, `count_by` and `scan` need all items: what they make goes straight to the output where they
+`unique`, `count_by`, `reverse`, `merge` and `scan` need all items: what they make goes straight to the output where they
 come last, else to private scratch that is gone when the question is answered.
 
 Steps in text or over `outcore.x` and `outcore.col` stay in Rust at full speed. A function gets a
@@ -37,11 +37,16 @@ from ._units import whole
 from ._wire import (
     CallStep,
     DatasetRequest,
+    EnumerateStep,
+    FlatMapStep,
     MapStep,
+    MergeStep,
+    ReverseStep,
     ScanStep,
     SortStep,
     UniqueStep,
     WhereStep,
+    WindowsStep,
     WriteParts,
     Zipped,
 )
@@ -55,6 +60,8 @@ if TYPE_CHECKING:
 
 Expression = Union[str, Column]
 Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
+#: What items side by side are called.
+_NAMES = ("x", "y", "z", "w", "x4", "x5", "x6", "x7")
 #: Numbers of the engine's that are letters and bits to NumPy too.
 _KINDS = "uif"
 #: Bytes that a header of a file hardly has more of.
@@ -231,12 +238,7 @@ class Dataset(Lazy):
         import numpy
 
         before, function = self._dtype, f
-        after: numpy.dtype[Any]
-        if dtype is None:
-            made = numpy.asarray(function(numpy.frombuffer(b"", before)))
-            after = numpy.dtype((made.dtype, made.shape[1:]))
-        else:
-            after = numpy.dtype(dtype)
+        after = self._dtype_made(function, dtype)
 
         def apply(data: bytes) -> bytes:
             items = numpy.frombuffer(data, before)
@@ -245,7 +247,49 @@ class Dataset(Lazy):
                 raise ValueError(f"a batch of {len(items)} items became {len(made)}: use filter")
             return made.tobytes()
 
-        return self._call(apply, after, filters=False)
+        return self._call(apply, after)
+
+    def flat_map(
+        self,
+        f: Expression | Sequence[Expression] | _BatchFunction,
+        dtype: npt.DTypeLike | None = None,
+    ) -> Dataset:
+        """All that `f` makes of each item, one after another: one or several expressions of one type,
+        or a function from a batch to an array of any length. A function may be called twice for a
+        batch, so its effects should be idempotent; its `dtype` is as in `map`."""
+        if isinstance(f, (str, Column)):
+            f = [f]
+        if not callable(f):
+            step = FlatMapStep(expressions=[str(expression) for expression in f])
+            return Dataset(self._with(step), None)
+        import numpy
+
+        before, function = self._dtype, f
+        after = self._dtype_made(function, dtype)
+
+        def apply(data: bytes) -> bytes:
+            made = numpy.asarray(function(numpy.frombuffer(data, before)))
+            return made.astype(after.base, copy=False).tobytes()
+
+        return self._call(apply, after, expands=True)
+
+    def enumerate(self) -> Dataset:
+        """Each item behind its position, from 0: the fields `position` and `value`."""
+        import numpy
+
+        dtype = numpy.dtype([("position", "<u8"), ("value", self._dtype)])
+        step = EnumerateStep(numbered=records(dtype, None, None))
+        return Dataset(self._with(step), dtype)
+
+    def windows(self, length: SupportsIndex) -> Dataset:
+        """Each item with those behind it, side by side as `zip` has them: `length` in all, 2 to 8.
+        The items are read so many times, side by side."""
+        step = WindowsStep(window=whole("length", length))
+        return Dataset(self._with(step), self._side_by_side([self._dtype] * whole("length", length)))
+
+    def reverse(self) -> Dataset:
+        """The last item first."""
+        return Dataset(self._with(ReverseStep(is_reversed=True)), self)
 
     def zip(self, *others: Dataset) -> Dataset:
         """The items of several datasets side by side, which must have as many; before any step.
@@ -253,8 +297,6 @@ class Dataset(Lazy):
         Plain numbers are `x`, `y`, `z` in expressions, fields of records `x.name`, `y.name`. To
         NumPy an item is a row where all have one dtype, else it has the fields `x`, `y`, `z`.
         """
-        import numpy
-
         zipped = [
             Zipped(inputs=other._request["inputs"], records=other._request["records"])
             for other in others
@@ -264,12 +306,21 @@ class Dataset(Lazy):
             for one in (self, *others)
         ):
             raise usage("zip", "not files as they are", "zip first, then map; or write it first")
-        dtypes = [self._dtype, *(other._dtype for other in others)]
-        if all(dtype == dtypes[0] and dtype.kind in _KINDS for dtype in dtypes):
-            dtype = numpy.dtype((dtypes[0], (len(dtypes),)))
-        else:
-            dtype = numpy.dtype([("xyzw"[i], dtype) for i, dtype in enumerate(dtypes[:4])])
+        dtype = self._side_by_side([self._dtype, *(other._dtype for other in others)])
         return Dataset(DatasetRequest({**self._request, "zipped": zipped}), dtype)
+
+    def merge(
+        self, *, key: api.Keys | None = None, descending: bool = False, stable: bool = False
+    ) -> Dataset:
+        """The items of files that are each in order already, in one order: one pass, where a sort
+        takes two. Options mean what they mean in `sort`; files that are not in order give a result
+        that is not."""
+        step = MergeStep(
+            merge_by=None if key is None else records(self._dtype, None, key),
+            descending=bool(descending),
+            stable=bool(stable),
+        )
+        return Dataset(self._with(step), self)
 
     def sort(
         self,
@@ -444,6 +495,26 @@ class Dataset(Lazy):
         with telling(progress, ("distribute",)) as tell:
             return _outcore.partition(self._request, bucket, to, tell)
 
+    def _dtype_made(
+        self, function: _BatchFunction, dtype: npt.DTypeLike | None
+    ) -> np.dtype[Any]:
+        """The dtype of what a function makes, told from an empty batch unless it is given."""
+        import numpy
+
+        if dtype is not None:
+            return numpy.dtype(dtype)
+        made = numpy.asarray(function(numpy.frombuffer(b"", self._dtype)))
+        return numpy.dtype((made.dtype, made.shape[1:]))
+
+    @staticmethod
+    def _side_by_side(dtypes: list[np.dtype[Any]]) -> np.dtype[Any]:
+        """Items of several datasets: a row where all have one dtype, else fields."""
+        import numpy
+
+        if all(dtype == dtypes[0] and dtype.kind in _KINDS for dtype in dtypes):
+            return numpy.dtype((dtypes[0], (len(dtypes),)))
+        return numpy.dtype(list(zip(_NAMES, dtypes)))
+
     def _numbering(self, function: _BatchFunction) -> Callable[[bytes], bytes]:
         """The function from the bytes of a batch to a number of 64 bits for each item."""
         if not callable(function):
@@ -554,9 +625,15 @@ class Dataset(Lazy):
             yield numpy.concatenate(held)
 
     def _call(
-        self, function: Callable[[bytes], bytes], dtype: np.dtype[Any], filters: bool
+        self,
+        function: Callable[[bytes], bytes],
+        dtype: np.dtype[Any],
+        *,
+        filters: bool = False,
+        expands: bool = False,
     ) -> Dataset:
-        step = CallStep(function=function, records=records(dtype, None, None), filters=filters)
+        made = records(dtype, None, None)
+        step = CallStep(function=function, records=made, filters=filters, expands=expands)
         return Dataset(self._with(step), dtype)
 
     def _dtype_of_engine(self) -> np.dtype[Any]:

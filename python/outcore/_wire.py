@@ -177,11 +177,44 @@ class MapStep(TypedDict):
 
 
 class CallStep(TypedDict):
-    """Makes other items with a function from the bytes of a batch, or keeps some."""
+    """Makes other items with a function from the bytes of a batch, keeps some, or makes any number."""
 
     function: Callable[[bytes], bytes]
     records: RecordsRequest
     filters: bool
+    expands: bool
+
+
+class FlatMapStep(TypedDict):
+    """Makes several numbers of each item."""
+
+    expressions: list[str]
+
+
+class EnumerateStep(TypedDict):
+    """Items behind their positions."""
+
+    numbered: RecordsRequest
+
+
+class WindowsStep(TypedDict):
+    """Items with those behind them."""
+
+    window: int
+
+
+class ReverseStep(TypedDict):
+    """The last item first."""
+
+    is_reversed: bool
+
+
+class MergeStep(TypedDict):
+    """Files that are each in order, in one order."""
+
+    merge_by: RecordsRequest | None
+    descending: bool
+    stable: bool
 
 
 class SortStep(TypedDict):
@@ -233,7 +266,19 @@ class ScanStep(TypedDict):
 
 
 StepRequest = Union[
-    WhereStep, MapStep, CallStep, SortStep, SortLinesStep, ShuffleStep, UniqueStep, ScanStep
+    WhereStep,
+    MapStep,
+    CallStep,
+    SortStep,
+    SortLinesStep,
+    ShuffleStep,
+    UniqueStep,
+    ScanStep,
+    FlatMapStep,
+    EnumerateStep,
+    WindowsStep,
+    ReverseStep,
+    MergeStep,
 ]
 
 

@@ -1,16 +1,16 @@
 //! `@name` where a function takes a file.
 //!
 //! Contract: with a volume (`volume=`, or `OUTCORE_VOLUME`), the files of a request whose names begin with
-//! `@` are replaced by files that stand for them ([`outcore_formats::staging`]); what is written is a sealed
+//! `@` are datasets ([`outcore_formats::staging`]): read where they lie, or copied; what is written is a sealed
 //! dataset when the job has succeeded, and absent otherwise. Errors and replies have the names that were
 //! given ([`Run::name_of`]). Without a volume a dataset is an error, unless there is a file of that name.
 
 use std::path::{Path, PathBuf};
 
+use outcore::Result;
 use outcore::volume::dataset::{Named, Watch};
-use outcore::{Error, Result};
 use outcore_formats::means::Means;
-use outcore_formats::staging::{self, Reads, Staging, Work};
+use outcore_formats::staging::{self, Reads, Staging, Work, sealed_error};
 use outcore_formats::volumes::VOLUME_VARIABLE;
 
 use crate::reply::NamesFiles;
@@ -70,9 +70,8 @@ impl Datasets {
         let read: Vec<&mut PathBuf> = read.into_iter().collect();
         for path in read.iter().filter(|_| how.is_in_place) {
             if datasets.begin(means, path, run)?.is_some() {
-                let cause = format!("{}: a dataset is sealed", path.display());
-                return Err(Error::usage("change input", cause)
-                    .hint("write another dataset; with --force one is replaced"));
+                let hint = "write another dataset; with --force one is replaced";
+                return Err(sealed_error(path).hint(hint));
             }
         }
         for path in written {
@@ -144,7 +143,7 @@ impl Datasets {
             None => means.load(&run.environment),
             Some(staging) => {
                 let files = staging.files(lends_drives);
-                files.means(&mut means.to_request()?, &run.environment)
+                files.means(&means.to_request()?, &run.environment)
             }
         }
     }

@@ -101,7 +101,7 @@ pub(crate) fn plan(mut request: request::Sort, run: &Run) -> Result<reply::Plan>
 }
 
 fn prepare(request: request::Sort, means: Means, run: &Run) -> Result<Prepared> {
-    let sources = inputs::find(&request.inputs, Streams::Refused)?;
+    let sources = inputs::find(&request.inputs, Streams::Refused, means.names())?;
     let consent = Consent {
         force: request.force,
         replace: request.replace,
@@ -194,7 +194,7 @@ pub(crate) fn shuffle(mut request: request::Shuffle, run: &Run) -> Result<reply:
 
 fn shuffle_files(request: request::Shuffle, means: Means, run: &Run) -> Result<reply::Shuffled> {
     let cost = reply::Cost::start();
-    let sources = inputs::find(&request.inputs, Streams::Refused)?;
+    let sources = inputs::find(&request.inputs, Streams::Refused, means.names())?;
     let consent = Consent {
         force: request.force,
         replace: request.replace,
@@ -288,7 +288,7 @@ fn order_of_files(
     means: &Means,
     run: &Run,
 ) -> Result<(Shuffled, Option<Vec<u8>>)> {
-    let inputs = inputs::open_files(&request.inputs)?;
+    let inputs = inputs::open_files(&request.inputs, means.names())?;
     let decided = records::decide(&request.records.to_request_without_keys()?, &inputs)?;
     let header = match &decided.header {
         Some(header) => Some(header.clone()),
@@ -371,10 +371,10 @@ pub(crate) fn verify(mut request: request::Verify, run: &Run) -> Result<reply::V
 
 fn verify_files(request: &request::Verify, means: Means, run: &Run) -> Result<reply::Verified> {
     let cost = reply::Cost::start();
-    let checked = inputs::open_files(&request.inputs)?;
+    let checked = inputs::open_files(&request.inputs, means.names())?;
     let against = match request.against.is_empty() {
         true => Vec::new(),
-        false => inputs::open_files(&request.against)?,
+        false => inputs::open_files(&request.against, means.names())?,
     };
     let all: Vec<Input> = checked.iter().chain(&against).cloned().collect();
     let format = records::decide(&request.records.to_request()?, &all)?.format;

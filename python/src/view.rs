@@ -194,7 +194,7 @@ fn find(
     spool: &mut Option<Spool>,
 ) -> Result<Found> {
     let Some(lines) = &request.lines else {
-        let looked = inputs::open_files(&request.inputs)?;
+        let looked = inputs::open_files(&request.inputs, means.names())?;
         let decided = records::decide(&request.records.to_request()?, &looked)?;
         return Ok(Found {
             what: ViewType::Records(decided.format),
@@ -218,7 +218,7 @@ fn find(
         false => Some(spec.to_lines(lines.terminator)?),
     };
     let recognition = recognition(lines.insists, lines.terminator, lines.separator);
-    let looked = inputs::find(&request.inputs, Streams::Refused)?
+    let looked = inputs::find(&request.inputs, Streams::Refused, means.names())?
         .into_iter()
         .map(|source| inputs::look_at_lines(source, recognition));
     let looked = (looked.collect::<Result<Vec<Input>>>()?, recognition);

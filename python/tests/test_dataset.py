@@ -324,3 +324,59 @@ def test_a_histogram_may_be_wider_than_a_number(here: Path) -> None:
     counts, borders = outcore.open("wide", dtype="f64").histogram(4)
     assert counts.tolist() == [1, 1, 2, 1]
     assert borders[0] == -most and borders[-1] == most and np.isfinite(borders).all()
+
+
+def test_items_are_numbered_turned_round_and_read_in_windows(
+    keys: outcore.Dataset, here: Path
+) -> None:
+    assert np.array_equal(all_of(keys.reverse()), ITEMS[::-1])
+    odd = ITEMS[ITEMS % 2 == 1]
+    numbered = all_of(keys.enumerate())
+    assert np.array_equal(numbered["value"], ITEMS)
+    assert np.array_equal(numbered["position"], np.arange(len(ITEMS)))
+    filtered = all_of(keys.filter("x % 2 == 1").enumerate())
+    assert np.array_equal(filtered["value"], odd)
+    assert np.array_equal(filtered["position"], np.arange(len(odd)))
+    found = all_of(keys.enumerate().filter("value % 2 == 1").map("position"))
+    assert np.array_equal(found, np.flatnonzero(ITEMS % 2 == 1))
+    expected = np.lib.stride_tricks.sliding_window_view(ITEMS, 3)
+    assert np.array_equal(all_of(keys.windows(3)), expected)
+    steps = keys.sort().windows(2).map("y - x")
+    assert steps.max() == int(np.diff(np.sort(ITEMS)).max())
+    odd_windows = all_of(keys.filter("x % 2 == 1").windows(2))
+    assert np.array_equal(odd_windows, np.lib.stride_tricks.sliding_window_view(odd, 2))
+    keys.reverse().write("reversed.npy")
+    assert np.array_equal(np.load("reversed.npy"), ITEMS[::-1])
+    assert "reverse" in repr(keys.reverse().map("x")) and "windows" not in repr(keys)
+    for wrong in (1, 9):
+        with pytest.raises(outcore.UsageError, match="2 to 8"):
+            keys.windows(wrong)
+
+
+def test_one_item_becomes_any_number_of_items(keys: outcore.Dataset) -> None:
+    x = outcore.x
+    both = np.stack([ITEMS, ITEMS + np.uint64(1)], axis=1).reshape(-1)
+    twice = keys.flat_map([x, x + 1])
+    assert np.array_equal(all_of(twice), both)
+    assert twice.count() == len(both) and twice.sum() == int(both.astype(object).sum())
+    assert np.array_equal(twice.top(3), np.sort(both)[::-1][:3])
+    sums = np.cumsum(both % np.uint64(7), dtype=np.uint64)
+    assert np.array_equal(all_of(twice.map("x % 7").scan()), sums)
+    assert np.array_equal(all_of(twice.sort()), np.sort(both))
+    assert np.array_equal(all_of(keys.flat_map(lambda a: np.repeat(a, 5))), np.repeat(ITEMS, 5))
+    values, counts = np.unique(np.repeat(ITEMS % 100, 3), return_counts=True)
+    found = all_of(keys.map("x % 100").flat_map(["x", "x", "x"]).count_by())
+    assert np.array_equal(found["value"], values) and np.array_equal(found["count"], counts)
+    with pytest.raises(outcore.UsageError, match="one type"):
+        keys.flat_map(["x", "x / 2"])
+
+
+def test_files_in_order_are_merged_in_one_pass(here: Path) -> None:
+    runs = [np.sort(ITEMS[start::3]) for start in range(3)]
+    for number, run in enumerate(runs):
+        run.tofile(f"run-{number}.bin")
+    merged = outcore.open("run-*.bin", dtype="u64", memory="64MiB").merge()
+    done = merged.write("merged.bin")
+    assert done.passes == 1
+    assert np.array_equal(np.fromfile("merged.bin", "u8"), np.sort(ITEMS))
+    assert np.array_equal(all_of(merged.map("x // 2")), np.sort(ITEMS) // 2)

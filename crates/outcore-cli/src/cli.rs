@@ -7,7 +7,10 @@
 pub(crate) mod commands;
 pub(crate) mod gnu;
 pub(crate) mod lines;
+pub(crate) mod sequence;
+pub(crate) mod store;
 pub(crate) mod view;
+pub(crate) mod volume;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,11 +23,11 @@ use outcore_bench::args::{BenchCommand, ReplayArgs};
 use outcore_formats::records::TypeRequest;
 use outcore_sim::cli::SimCommand;
 
-use crate::commands::sequence::SequenceCommand;
-use crate::commands::store::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
-use crate::commands::volume::VolumeCommand;
 use commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
 use lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OnError, OrderArgs};
+use sequence::SequenceCommand;
+use store::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
+use volume::VolumeCommand;
 
 const AFTER_HELP: &str = "\
 First steps:

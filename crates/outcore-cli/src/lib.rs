@@ -23,6 +23,7 @@
 
 mod cli;
 mod commands;
+mod context;
 mod datasets;
 mod floor;
 mod lines;
@@ -38,13 +39,14 @@ mod usage;
 
 use std::ffi::OsString;
 
-use clap::{ArgMatches, CommandFactory, FromArgMatches};
-use outcore::{Error, Result};
+use clap::{CommandFactory, FromArgMatches};
+use outcore::Result;
 use outcore_formats::inputs::is_stdout;
 
 use cli::gnu::Read;
 use cli::{Cli, ColorWhen, Command, Common};
-use commands::Context;
+use context::Context;
+use datasets::Files;
 use report::Reporter;
 use signals::Interrupt;
 
@@ -54,9 +56,6 @@ const SORT_VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\nTakes the options of GNU sort, and gives its output under LC_ALL=C.\n"
 );
-
-/// Exit code if the reader of a pipe went away, as for a process that SIGPIPE ended.
-pub(crate) const CLOSED_PIPE: u8 = 141;
 
 /// The definition of all flags, for man pages and completions.
 pub fn definition() -> clap::Command {
@@ -71,16 +70,21 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let reporter = || Reporter::new("outcore", &common).called_sort(is_gnu);
     let mut root = Cli::command();
     root.build();
-    let arguments = match cli::gnu::read(arguments, &root) {
-        Ok(Read::Words(arguments)) => arguments,
+    let (arguments, old_keys) = match cli::gnu::read(arguments, &root) {
+        Ok(Read::Words(arguments, old_keys)) => (arguments, old_keys),
         Ok(Read::Version) => return print(&reporter(), SORT_VERSION),
         Err(wrong) => return finish(&reporter(), Err(wrong)),
     };
     let parsed = root
         .try_get_matches_from_mut(&arguments)
-        .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+        .and_then(|matches| Cli::from_arg_matches(&matches));
     match parsed {
-        Ok((cli, matches)) => run_with_datasets(&cli, (&root, &matches), (&arguments, is_gnu)),
+        Ok(mut cli) => {
+            if let Command::Sort(args) = &mut cli.command {
+                args.gnu.old_keys = old_keys;
+            }
+            dispatch(&cli, is_gnu)
+        }
         Err(error) => match usage::read(&error) {
             usage::Parsed::Text(text) => print(&reporter(), &text),
             usage::Parsed::Wrong(wrong) => finish(&reporter(), Err(wrong)),
@@ -92,49 +96,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 fn print(reporter: &Reporter, text: &str) -> u8 {
     reporter.stdout().write(text.as_bytes());
     finish(reporter, Ok(0))
-}
-
-/// Runs a command whose arguments may name datasets.
-fn run_with_datasets(
-    cli: &Cli,
-    parsed: (&clap::Command, &ArgMatches),
-    (arguments, is_gnu): (&[OsString], bool),
-) -> u8 {
-    signals::survive_file_limit();
-    let interrupt = match cli.command {
-        // It has nothing to clean up, and nobody who would look at a flag.
-        Command::Sim(_) => Interrupt::default(),
-        _ => Interrupt::install(),
-    };
-    let reporter = Reporter::new("outcore", &cli.common).called_sort(is_gnu);
-    let staged = match datasets::stage(cli, parsed, (&reporter, &interrupt)) {
-        Ok(Some(staged)) => staged,
-        Ok(None) => return dispatch(cli, interrupt, is_gnu),
-        Err(error) => return finish(&reporter, Err(error)),
-    };
-    let resolved = staged.in_command(Cli::command());
-    let resolved = resolved
-        .try_get_matches_from(arguments)
-        .and_then(|matches| Cli::from_arg_matches(&matches));
-    let code = match resolved {
-        Ok(cli) => {
-            // One command a process: nobody has set it before.
-            let _ = means::DATASETS.set(staged.files());
-            let _ = report::NAMES.set(staged.names());
-            dispatch(&cli, interrupt.clone(), is_gnu)
-        }
-        Err(error) => {
-            let wrong = Error::usage("read arguments", error.to_string());
-            return finish(&reporter, Err(wrong));
-        }
-    };
-    match code {
-        0 => finish(
-            &reporter,
-            staged.finish((&reporter, &interrupt)).map(|()| 0),
-        ),
-        code => code,
-    }
 }
 
 /// The flags that matter for an error about arguments that could not be read.
@@ -163,7 +124,13 @@ fn allow_open_files() {
     );
 }
 
-fn dispatch(cli: &Cli, interrupt: Interrupt, is_gnu: bool) -> u8 {
+fn dispatch(cli: &Cli, is_gnu: bool) -> u8 {
+    signals::survive_file_limit();
+    let interrupt = match cli.command {
+        // It has nothing to clean up, and nobody who would look at a flag.
+        Command::Sim(_) => Interrupt::default(),
+        _ => Interrupt::install(),
+    };
     allow_open_files();
     let (name, is_stdout_taken) = match &cli.command {
         Command::Sort(args) => {
@@ -196,11 +163,16 @@ fn dispatch(cli: &Cli, interrupt: Interrupt, is_gnu: bool) -> u8 {
         Command::Completions { .. } => ("completions", true),
         Command::Man { dir, .. } => ("man", dir.is_none()),
     };
+    let reporter = Reporter::new(name, &cli.common)
+        .with_stdout_taken(is_stdout_taken)
+        .called_sort(is_gnu);
+    // A view lays its runs on the drives that it is given: they would not be in the dataset.
+    let lends_drives = !matches!(cli.command, Command::View(_));
+    let volume = cli.common.volume.clone();
     let context = Context {
-        reporter: Reporter::new(name, &cli.common)
-            .with_stdout_taken(is_stdout_taken)
-            .called_sort(is_gnu),
-        volume: cli.common.volume.clone(),
+        files: Files::new(volume.clone(), lends_drives, (&reporter, &interrupt)),
+        reporter,
+        volume,
         interrupt,
     };
     let result = match &cli.command {
@@ -231,7 +203,14 @@ fn dispatch(cli: &Cli, interrupt: Interrupt, is_gnu: bool) -> u8 {
         Command::Man { dir, force } => commands::docs::man(&context, dir.as_deref(), *force),
     };
     let reporter = &context.reporter;
-    let result = result.and_then(|code| reporter.recorder().close(reporter).map(|()| code));
+    let result = result.and_then(|code| {
+        let recorded = reporter.recorder().close()?;
+        recorded.iter().for_each(|text| reporter.human(text));
+        match code {
+            0 => context.files.finish().map(|()| code),
+            code => Ok(code),
+        }
+    });
     finish(reporter, result)
 }
 

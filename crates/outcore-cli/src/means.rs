@@ -4,17 +4,11 @@
 //! (`eio@12`, `kill@9`, see [`outcore::drive::fault`]) puts a fault into the device, for tests;
 //! this is the only place that reads it.
 
-use std::sync::OnceLock;
-
 use outcore::config::{Environment, Flags};
 use outcore::{Error, Result};
 use outcore_formats::means::{FAULT_VARIABLE, Means, MeansRequest};
-use outcore_formats::volumes::DatasetFiles;
 
 use crate::cli::{DriveArgs, MeansArgs};
-
-/// The datasets of this process's command, once its arguments have been read.
-pub(crate) static DATASETS: OnceLock<DatasetFiles> = OnceLock::new();
 
 /// Merges flags, environment, file and defaults. The seed never changes the output.
 pub(crate) fn load(
@@ -41,12 +35,8 @@ pub(crate) fn load(
         drives,
         scratch_limit_bytes,
     };
-    let mut request = MeansRequest { flags, seed };
-    let environment = Environment::of_process();
-    let means = match DATASETS.get() {
-        Some(files) => files.means(&mut request, &environment)?,
-        None => Means::load(&request, &environment)?,
-    };
+    let request = MeansRequest { flags, seed };
+    let means = Means::load(&request, &Environment::of_process())?;
     match std::env::var(FAULT_VARIABLE) {
         Ok(text) if !text.is_empty() => Ok(means.with_fault(text.parse()?)),
         _ => Ok(means),

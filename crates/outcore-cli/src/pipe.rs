@@ -20,6 +20,9 @@ use rustix::io::Errno;
 
 use outcore_formats::inputs::is_ready;
 
+/// Exit code if the reader of a pipe went away, as for a process that SIGPIPE ended.
+pub(crate) const CLOSED_PIPE: u8 = 141;
+
 /// The longest wait before the next look for a cancellation.
 const WAIT: Timespec = Timespec {
     tv_sec: 0,

@@ -6,7 +6,7 @@
 //! is, behind all else, or gives the error that kept it from appearing: the run is done then, and its
 //! summary has been told. A command that fails, or whose reader went away, leaves no trace.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outcore::{Error, Result, units};
@@ -15,9 +15,6 @@ use outcore_formats::means::Means;
 use outcore_formats::output::Target;
 use outcore_formats::record::{RecordRequest, Recording};
 use serde_json::{Value, json};
-
-use crate::cli::RecordArgs;
-use crate::report::Reporter;
 
 /// Says in the trace who made it.
 const PROGRAM: &str = concat!("outcore ", env!("CARGO_PKG_VERSION"));
@@ -54,12 +51,12 @@ impl Recorder {
     }
 
     /// Begins to record, if that is wanted: gives the same means on a device that records.
-    pub(crate) fn start(&self, means: Means, flags: &RecordArgs, kept: Kept<'_>) -> Result<Means> {
+    pub(crate) fn start(&self, means: Means, path: Option<&Path>, kept: Kept<'_>) -> Result<Means> {
         let words: Vec<String> = std::env::args_os()
             .map(|word| word.to_string_lossy().into_owned())
             .collect();
         let request = RecordRequest {
-            path: flags.path(),
+            path,
             force: kept.force,
             sources: kept.sources,
             target: kept.target,
@@ -94,22 +91,21 @@ impl Recorder {
         }
     }
 
-    /// Says where the trace is, if there is one.
+    /// What to say of the trace, if there is one.
     ///
     /// # Errors
     /// Why there is none.
-    pub(crate) fn close(&self, reporter: &Reporter) -> Result<()> {
+    pub(crate) fn close(&self) -> Result<Option<String>> {
         match std::mem::take(&mut *self.lock()) {
-            State::Nothing | State::Running(_) => Ok(()),
+            State::Nothing | State::Running(_) => Ok(None),
             State::Failed(error) => Err(error),
             State::Finished(trace) => {
                 let path = trace["path"].as_str().unwrap_or_default();
                 let requests = trace["requests"].as_u64().unwrap_or_default();
-                reporter.human(&format!(
-                    "  I/O recorded in {path}: {} requests",
-                    units::count(requests)
-                ));
-                Ok(())
+                let requests = units::count(requests);
+                Ok(Some(format!(
+                    "  I/O recorded in {path}: {requests} requests"
+                )))
             }
         }
     }

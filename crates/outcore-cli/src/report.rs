@@ -11,7 +11,8 @@
 //! read_bytes, written_bytes, cpu_seconds, peak_rss_bytes, passes, bandwidth_fraction), `error`.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::OnceLock;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use outcore::{Error, Kind};
 use serde_json::{Value, json};
@@ -23,17 +24,6 @@ use crate::stdout::Stdout;
 
 /// Version of the events.
 const VERSION: u32 = 1;
-
-/// Files that stand for datasets, and the names by which the user knows them.
-pub(crate) static NAMES: OnceLock<Vec<(String, String)>> = OnceLock::new();
-
-/// A text about files, with the names that the user gave.
-fn named(text: String) -> String {
-    let names = NAMES.get().map_or(&[][..], Vec::as_slice);
-    names
-        .iter()
-        .fold(text, |text, (path, name)| text.replace(path, name))
-}
 
 /// How the command talks.
 #[derive(Debug, Clone)]
@@ -49,6 +39,8 @@ pub(crate) struct Reporter {
     is_gnu: bool,
     stdout: Stdout,
     recorder: Recorder,
+    /// Paths of files, and what the user calls them.
+    names: Arc<Mutex<Vec<(String, String)>>>,
 }
 
 impl Reporter {
@@ -72,7 +64,25 @@ impl Reporter {
             is_gnu: false,
             stdout: Stdout::default(),
             recorder: Recorder::default(),
+            names: Arc::default(),
         }
+    }
+
+    /// Calls the file `path` what the user calls it, `name`, from now on.
+    pub(crate) fn call(&self, path: &Path, name: &Path) {
+        let pair = (path.display().to_string(), name.display().to_string());
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if !names.contains(&pair) {
+            names.push(pair);
+        }
+    }
+
+    /// A text about files, with the names that the user gave.
+    fn named(&self, text: String) -> String {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names
+            .iter()
+            .fold(text, |text, (path, name)| text.replace(path, name))
     }
 
     /// The same, while standard output carries data.
@@ -141,7 +151,7 @@ impl Reporter {
             Some("}") | None => format!("{head}}}\n"),
             Some(rest) => format!("{head},{rest}\n"),
         };
-        let text = named(text);
+        let text = self.named(text);
         if self.is_stdout_taken {
             say(&mut io::stderr(), &text);
         } else {
@@ -152,7 +162,7 @@ impl Reporter {
     /// A line for people on standard error.
     pub(crate) fn human(&self, line: &str) {
         if !self.is_json && !self.is_quiet {
-            say(&mut io::stderr(), &named(format!("{line}\n")));
+            say(&mut io::stderr(), &self.named(format!("{line}\n")));
         }
     }
 
@@ -233,7 +243,7 @@ impl Reporter {
         if let Some(hint) = error.next_step().filter(|_| !(self.is_gnu && is_disorder)) {
             text.push_str(&format!("{} {hint}\n", self.paint("hint:", "36")));
         }
-        say(&mut io::stderr(), &named(text));
+        say(&mut io::stderr(), &self.named(text));
     }
 
     fn paint(&self, text: &str, code: &str) -> String {

@@ -8,8 +8,8 @@
 
 use std::path::Path;
 
-use outcore::data::NpyHeader;
-use outcore::{Error, Result};
+use outcore::data::{NpyHeader, RecordFormat};
+use outcore::{Error, Result, units};
 
 use crate::text::compress::Compression;
 
@@ -398,6 +398,19 @@ impl Recognition {
         }
         self.check_lines(name, content, is_file)
     }
+}
+
+/// Types to suggest by the size of a file.
+const SUGGESTED: [&str; 4] = ["u32", "u64", "u128", "gensort"];
+
+/// The types of records of which a file of `data_bytes` would hold a whole number.
+pub(crate) fn fitting_types(data_bytes: u64) -> Vec<String> {
+    let fits = SUGGESTED.iter().filter_map(|name| {
+        let format = RecordFormat::parse_type(name).ok()?;
+        let records = format.records_in(data_bytes).ok()?;
+        Some(format!("{name} ({})", units::counted(records, "record")))
+    });
+    fits.collect()
 }
 
 #[cfg(test)]

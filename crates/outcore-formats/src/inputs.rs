@@ -15,8 +15,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::content::{Content, HEAD_BYTES, Recognition};
-use crate::records;
+use crate::content::{Content, HEAD_BYTES, Recognition, fitting_types};
+use crate::volumes::Sealed;
 use outcore::algo::sort::SortInput;
 use outcore::data::NpyHeader;
 use outcore::job::Control;
@@ -71,12 +71,98 @@ pub struct Source {
     pub start_bytes: u64,
     /// The manifest that lists it.
     pub manifest: Option<PathBuf>,
+    /// The dataset that it is, where it is no file of the system: only the device of the job opens `path`.
+    pub sealed: Option<Sealed>,
+}
+
+/// What names mean that are no files of the system.
+pub trait Names {
+    /// The input that `name` means; nothing if it is the name of a file.
+    ///
+    /// # Errors
+    /// It names a dataset, and there is none or it cannot be read.
+    fn input(&self, name: &Path) -> Result<Option<Source>>;
+}
+
+/// Every name is that of a file.
+#[derive(Debug, Clone, Copy)]
+pub struct FilesOnly;
+
+impl Names for FilesOnly {
+    fn input(&self, _: &Path) -> Result<Option<Source>> {
+        Ok(None)
+    }
 }
 
 impl Source {
     /// Whether it must be copied to scratch before it can be sorted.
     pub fn is_stream(&self) -> bool {
         self.key.is_none()
+    }
+
+    /// The dataset `sealed`, under the name that it was given.
+    pub fn of_dataset(name: &Path, sealed: Sealed) -> Self {
+        Source {
+            name: name.to_path_buf(),
+            path: name.to_path_buf(),
+            key: Some(sealed.key()),
+            start_bytes: 0,
+            manifest: None,
+            sealed: Some(sealed),
+        }
+    }
+
+    /// The file `path`, under the name by which the user knows it.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn of_copy(name: &Path, path: &Path) -> Result<Self> {
+        let source = named(path, None, Streams::Refused)?;
+        Ok(Source {
+            name: name.to_path_buf(),
+            ..source
+        })
+    }
+
+    /// Its bytes from the beginning, which is not where the input begins.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(&self) -> Result<Box<dyn Read>> {
+        match &self.sealed {
+            Some(sealed) => Ok(Box::new(sealed.open()?)),
+            None => match File::open(&self.path) {
+                Ok(file) => Ok(Box::new(file)),
+                Err(error) => Err(cannot_open(&self.name, &error)),
+            },
+        }
+    }
+
+    /// All of its bytes, those before the input's beginning too.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn len_bytes(&self) -> Result<u64> {
+        match &self.sealed {
+            Some(sealed) => Ok(sealed.len_bytes()),
+            None => match fs::metadata(&self.path) {
+                Ok(facts) => Ok(facts.len()),
+                Err(error) => Err(cannot_open(&self.name, &error)),
+            },
+        }
+    }
+
+    /// As much as there is of `len_bytes` bytes from where the input begins.
+    fn head(&self, len_bytes: usize) -> Result<Vec<u8>> {
+        if let Some(sealed) = &self.sealed {
+            return sealed.read(self.start_bytes, len_bytes);
+        }
+        let file = File::open(&self.path).map_err(|error| cannot_open(&self.path, &error))?;
+        let mut head = vec![0; len_bytes];
+        let got = read_at(&file, &mut head, self.start_bytes)
+            .map_err(|error| Error::io("read input", &error).path(&self.name))?;
+        head.truncate(got);
+        Ok(head)
     }
 
     /// Whether its name says that it is an array of NumPy.
@@ -118,20 +204,20 @@ impl Input {
 /// # Errors
 /// No name, a missing file, a directory or device, a stream where none is taken, standard input
 /// named twice, a broken manifest, a file of which `--delete-input` has freed parts.
-pub fn find(names: &[PathBuf], streams: Streams) -> Result<Vec<Source>> {
-    find_in(names, streams, is_manifest)
+pub fn find(names: &[PathBuf], streams: Streams, known: &dyn Names) -> Result<Vec<Source>> {
+    find_in((names, known), streams, is_manifest)
 }
 
 /// The same where a name means the file itself and nothing that it lists, as to GNU sort.
 ///
 /// # Errors
 /// As [`find`], but for manifests.
-pub fn find_as_named(names: &[PathBuf]) -> Result<Vec<Source>> {
-    find_in(names, Streams::Taken, |_| false)
+pub fn find_as_named(names: &[PathBuf], known: &dyn Names) -> Result<Vec<Source>> {
+    find_in((names, known), Streams::Taken, |_| false)
 }
 
 fn find_in(
-    names: &[PathBuf],
+    (names, known): (&[PathBuf], &dyn Names),
     streams: Streams,
     is_list: impl Fn(&Path) -> bool,
 ) -> Result<Vec<Source>> {
@@ -149,6 +235,8 @@ fn find_in(
     for name in names {
         if is_stdio(name) {
             sources.push(standard_input()?);
+        } else if let Some(source) = known.input(name)? {
+            sources.push(source);
         } else if is_list(name) {
             sources.extend(shards_of(name, streams)?);
         } else {
@@ -178,8 +266,8 @@ pub fn refuse_streams<'a>(
 ///
 /// # Errors
 /// Those of [`find`] and [`look`].
-pub fn open_files(names: &[PathBuf]) -> Result<Vec<Input>> {
-    let sources = find(names, Streams::Refused)?;
+pub fn open_files(names: &[PathBuf], known: &dyn Names) -> Result<Vec<Input>> {
+    let sources = find(names, Streams::Refused, known)?;
     sources.into_iter().map(look).collect()
 }
 
@@ -226,6 +314,7 @@ fn named(path: &Path, manifest: Option<&Path>, streams: Streams) -> Result<Sourc
         key: kind.is_file().then(|| key_of(&facts)),
         start_bytes: 0,
         manifest: manifest.map(Path::to_path_buf),
+        sealed: None,
     })
 }
 
@@ -263,6 +352,7 @@ fn standard_input() -> Result<Source> {
             key: None,
             start_bytes: 0,
             manifest: None,
+            sealed: None,
         });
     }
     let at = rustix::fs::seek(stdin, rustix::fs::SeekFrom::Current(0));
@@ -281,6 +371,7 @@ fn standard_input() -> Result<Source> {
         key: Some(key_of(&facts)),
         start_bytes,
         manifest: None,
+        sealed: None,
     })
 }
 
@@ -324,13 +415,13 @@ fn cannot_open(path: &Path, error: &std::io::Error) -> Error {
 /// # Errors
 /// A file that cannot be read; a broken header; a file shorter or longer than its header says.
 pub fn look(source: Source) -> Result<Input> {
-    let (input, file, head) = look_at_bytes(source)?;
+    let (input, head) = look_at_bytes(source)?;
     let is_npy = input.content == Content::Array || input.source.is_named_npy();
     if !is_npy {
         return Ok(input);
     }
     let (source, behind_bytes) = (input.source, input.data_bytes);
-    let header = read_header(&file, &head, source.start_bytes)
+    let header = read_header(&source, &head)
         .and_then(|header| header.check_file_bytes(behind_bytes).map(|()| header))
         .map_err(|error| error.path(&source.name))?;
     Ok(Input {
@@ -347,10 +438,10 @@ pub fn look(source: Source) -> Result<Input> {
 /// # Errors
 /// A file that cannot be read, or that `recognition` does not take for lines.
 pub fn look_at_lines(source: Source, recognition: Recognition) -> Result<Input> {
-    let (input, ..) = look_at_bytes(source)?;
+    let (input, _) = look_at_bytes(source)?;
     let name = &input.source.name;
     let checked = recognition.check_lines(name, input.content, true);
-    let fitting = records::fitting(input.data_bytes);
+    let fitting = fitting_types(input.data_bytes);
     match checked {
         Err(error) if input.content.is_plain() && !fitting.is_empty() => Err(error.hint(format!(
             "say what its records are: its size would suit --type {}; with --lines its bytes are lines as \
@@ -362,28 +453,20 @@ pub fn look_at_lines(source: Source, recognition: Recognition) -> Result<Input> 
 }
 
 /// All of a file as data, what it holds, and its first bytes.
-fn look_at_bytes(source: Source) -> Result<(Input, File, Vec<u8>)> {
-    let file = File::open(&source.path).map_err(|error| cannot_open(&source.path, &error))?;
-    let read = |error: std::io::Error| Error::io("read input", &error).path(&source.name);
-    let file_bytes = file.metadata().map_err(read)?.len();
-    let mut head = vec![0; HEAD_BYTES];
-    let got = read_at(&file, &mut head, source.start_bytes).map_err(read)?;
-    head.truncate(got);
+fn look_at_bytes(source: Source) -> Result<(Input, Vec<u8>)> {
+    let head = source.head(HEAD_BYTES)?;
     let input = Input {
         header_bytes: source.start_bytes,
-        data_bytes: file_bytes.saturating_sub(source.start_bytes),
+        data_bytes: source.len_bytes()?.saturating_sub(source.start_bytes),
         npy: None,
         content: Content::of(&head),
         source,
     };
-    Ok((input, file, head))
+    Ok((input, head))
 }
 
-fn read_header(file: &File, prefix: &[u8], start_bytes: u64) -> Result<NpyHeader> {
-    let mut bytes = vec![0; NpyHeader::len_bytes(prefix)?];
-    let got = read_at(file, &mut bytes, start_bytes)
-        .map_err(|error| Error::io("read .npy header", &error))?;
-    NpyHeader::parse(&bytes[..got])
+fn read_header(source: &Source, prefix: &[u8]) -> Result<NpyHeader> {
+    NpyHeader::parse(&source.head(NpyHeader::len_bytes(prefix)?)?)
 }
 
 /// Reads as much as there is, up to the length of `bytes`.
@@ -487,14 +570,14 @@ mod tests {
 
     #[test]
     fn a_dash_is_a_name_to_those_who_take_no_streams() {
-        let error = open_files(&[PathBuf::from(STDIO)]).unwrap_err();
+        let error = open_files(&[PathBuf::from(STDIO)], &FilesOnly).unwrap_err();
         assert_eq!(error.file_path(), Some(Path::new(STDIO)));
         assert_eq!(error.kind(), Kind::Io);
-        let error = find(&[PathBuf::from("/dev/null")], Streams::Refused).unwrap_err();
+        let error = find(&[PathBuf::from("/dev/null")], Streams::Refused, &FilesOnly).unwrap_err();
         assert_eq!(error.cause(), "it is a stream");
-        let sources = find(&[PathBuf::from("/dev/null")], Streams::Taken).unwrap();
+        let sources = find(&[PathBuf::from("/dev/null")], Streams::Taken, &FilesOnly).unwrap();
         assert!(sources[0].is_stream());
-        assert!(find(&[], Streams::Taken).is_err());
+        assert!(find(&[], Streams::Taken, &FilesOnly).is_err());
     }
 
     #[test]
@@ -502,14 +585,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let raw = dir.path().join("raw.npy");
         fs::write(&raw, [0; 64]).unwrap();
-        assert!(open_files(std::slice::from_ref(&raw)).is_err());
+        assert!(open_files(std::slice::from_ref(&raw), &FilesOnly).is_err());
         let format = outcore::data::RecordFormat::parse_type("u64").unwrap();
         let mut bytes = NpyHeader::of_format(&format, 2).unwrap().encode(2);
         let header_bytes = bytes.len() as u64;
         bytes.extend([7; 16]);
         let hidden = dir.path().join("hidden.bin");
         fs::write(&hidden, &bytes).unwrap();
-        let input = open_files(&[hidden]).unwrap().remove(0);
+        let input = open_files(&[hidden], &FilesOnly).unwrap().remove(0);
         assert_eq!((input.header_bytes, input.data_bytes), (header_bytes, 16));
         assert_eq!(input.npy.unwrap().format, format);
     }

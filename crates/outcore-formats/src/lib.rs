@@ -16,6 +16,7 @@
 //! | [`content`] | what files hold, by their first bytes; what may be taken for lines or records |
 //! | [`records`] | what the records are: from the caller, from headers, or a question |
 //! | [`output`] | where a result goes, what may be overwritten, whether there is room |
+//! | [`dataset`] | what users name of a lazy dataset: files, lines that are compressed or CSV, drives |
 //! | [`means`] | memory, threads, drives, device |
 //! | [`job`] | a sort settled: its job and its plan; the generator of a `gen`; what a check found |
 //! | [`blocks`] | bytes in order into a new file |
@@ -33,6 +34,7 @@
 pub mod blocks;
 pub mod content;
 pub mod cost;
+pub mod dataset;
 pub mod inputs;
 pub mod job;
 pub mod means;

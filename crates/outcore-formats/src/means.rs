@@ -15,8 +15,12 @@ use outcore::config::{Config, Defaults, DriveSpec, Environment, Flags};
 use outcore::drive::Device;
 use outcore::drive::fault::{FaultDevice, FaultPlan};
 use outcore::drive::os::OsDevice;
+use outcore::drive::probe::ProbeOptions;
+use outcore::drive::rates::{DriveRates, RatesCache};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::{Error, Result};
+
+use crate::inputs::{FilesOnly, Names};
 
 /// A variable that the command reads itself, for tests: known everywhere, so that it is no error.
 pub const FAULT_VARIABLE: &str = "OUTCORE_FAULT";
@@ -41,14 +45,24 @@ pub struct MeansRequest {
 pub struct Means {
     /// All of them, with their sources.
     pub config: Config,
+    /// What they were merged from.
+    request: MeansRequest,
+    environment: Environment,
+    /// Without the fault.
+    below: Arc<dyn Device>,
+    fault: Option<FaultPlan>,
     device: Arc<dyn Device>,
-    seed: u64,
+    known: Arc<dyn Names + Send + Sync>,
+    /// Whether drives of which nothing is known are measured before a plan is made.
+    measures: bool,
 }
 
 impl fmt::Debug for Means {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = f.debug_struct("Means");
-        let text = text.field("config", &self.config).field("seed", &self.seed);
+        let text = text
+            .field("config", &self.config)
+            .field("seed", &self.request.seed);
         text.finish_non_exhaustive()
     }
 }
@@ -61,24 +75,71 @@ impl Means {
     pub fn load(request: &MeansRequest, environment: &Environment) -> Result<Self> {
         let defaults = Defaults::of_machine();
         let config = Config::load(&request.flags, environment, &defaults, &KNOWN_VARIABLES)?;
-        let device = Arc::new(OsDevice::new(config.io.value));
+        let below: Arc<dyn Device> = Arc::new(OsDevice::new(config.io.value));
         Ok(Means {
             config,
-            device,
-            seed: request.seed,
+            request: request.clone(),
+            environment: environment.clone(),
+            device: Arc::clone(&below),
+            below,
+            fault: None,
+            known: Arc::new(FilesOnly),
+            measures: false,
         })
+    }
+
+    /// The same with the drives of a drives file.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn with_drives_of(mut self, drives_file: &Path) -> Result<Self> {
+        self.request.flags.drives = vec![drives_file.to_path_buf()];
+        self.config = Means::load(&self.request, &self.environment)?.config;
+        Ok(self)
     }
 
     /// The same with a fault in the device, for tests.
     #[must_use]
-    pub fn with_fault(self, plan: FaultPlan) -> Self {
-        let device = FaultDevice::new(self.device(), plan);
-        self.on(Arc::new(device))
+    pub fn with_fault(mut self, plan: FaultPlan) -> Self {
+        self.fault = Some(plan);
+        self.put_fault()
+    }
+
+    fn put_fault(mut self) -> Self {
+        self.device = match self.fault {
+            Some(plan) => Arc::new(FaultDevice::new(Arc::clone(&self.below), plan)),
+            None => Arc::clone(&self.below),
+        };
+        self
     }
 
     /// The device of all jobs.
     pub fn device(&self) -> Arc<dyn Device> {
         Arc::clone(&self.device)
+    }
+
+    /// What names mean to them, beside files.
+    pub fn names(&self) -> &dyn Names {
+        self.known.as_ref()
+    }
+
+    /// The same, which knows the names of more than files.
+    #[must_use]
+    pub fn knowing(mut self, known: Arc<dyn Names + Send + Sync>) -> Self {
+        self.known = known;
+        self
+    }
+
+    /// The same on the device that `make` makes of what lies below the fault, if there is one.
+    ///
+    /// # Errors
+    /// What `make` fails with.
+    pub fn on_below(
+        mut self,
+        make: impl FnOnce(&Arc<dyn Device>) -> Result<Arc<dyn Device>>,
+    ) -> Result<Self> {
+        self.below = make(&self.below)?;
+        Ok(self.put_fault())
     }
 
     /// The same on another device.
@@ -98,14 +159,49 @@ impl Means {
         self.config.scratch_limit_bytes.value.unwrap_or(u64::MAX)
     }
 
+    /// The same; if `measures`, drives of which nothing is known are measured before a plan is made, half a
+    /// second each, and remembered.
+    #[must_use]
+    pub fn measuring(mut self, measures: bool) -> Self {
+        self.measures = measures;
+        self
+    }
+
+    /// How fast the drives of a job are: those named, or the one that holds `beside`.
+    fn rates(&self, beside: Option<&Path>) -> DriveRates {
+        let cache = self.environment.cache_dir();
+        let cache = RatesCache::new(cache.map(|dir| dir.join("rates.toml")));
+        let own = beside.filter(|dir| !dir.as_os_str().is_empty() && !is_in_memory(dir));
+        let own = own.map(DriveSpec::from_dir);
+        let specs = match self.specs() {
+            [] => own.as_slice(),
+            named => named,
+        };
+        let probe = self.measures.then(|| ProbeOptions {
+            io: self.config.io.value,
+            ..ProbeOptions::default()
+        });
+        DriveRates::mean(&cache.assess(&self.below, specs, probe))
+    }
+
     /// A job with scratch on `drives`.
     pub fn job(&self, drives: Vec<ScratchDrive>) -> Job {
+        self.job_with(drives, DriveRates::ASSUMED)
+    }
+
+    /// The same for a job that is planned, with scratch beside an output in `beside` where no drive is named.
+    pub fn planned_job(&self, drives: Vec<ScratchDrive>, beside: &Path) -> Job {
+        self.job_with(drives, self.rates(Some(beside)))
+    }
+
+    fn job_with(&self, drives: Vec<ScratchDrive>, rates: DriveRates) -> Job {
         let options = JobOptions {
             memory_bytes: self.config.memory_bytes.value,
             threads: self.config.threads.value,
             drives,
             scratch_limit_bytes: self.scratch_limit_bytes(),
-            seed: self.seed,
+            seed: self.request.seed,
+            rates,
         };
         Job::on(options, self.device())
     }

@@ -12,13 +12,12 @@ use std::path::Path;
 use outcore::data::{KeyField, NpyHeader, RecordFormat};
 use outcore::{Error, Result, units};
 
+use crate::content::fitting_types;
 use crate::inputs::Input;
 
 /// What errors about the type of records say was being done.
 pub const CHOOSE: &str = "choose type";
 const READ_DTYPE: &str = "read dtype";
-/// Types to suggest by the size of a file.
-const SUGGESTED: [&str; 4] = ["u32", "u64", "u128", "gensort"];
 
 /// What the caller says about the records; at most one of the first three.
 #[derive(Debug, Clone, Default)]
@@ -33,23 +32,7 @@ pub struct TypeRequest {
     pub keys: Vec<String>,
 }
 
-/// What the records are, and the header that a `.npy` file of them has.
-#[derive(Debug, Clone)]
-pub struct Decided {
-    /// Size and keys.
-    pub format: RecordFormat,
-    /// The header of the first input that has one, or of the dtype that was given.
-    pub header: Option<NpyHeader>,
-}
-
-impl From<RecordFormat> for Decided {
-    fn from(format: RecordFormat) -> Self {
-        Decided {
-            format,
-            header: None,
-        }
-    }
-}
+pub use outcore::dataset::ItemType as Decided;
 
 /// The format that the caller names without help from a file, if it does.
 ///
@@ -193,7 +176,7 @@ fn unknown(inputs: &[Input]) -> Error {
     let Some(input) = inputs.first() else {
         return error;
     };
-    let fitting = fitting(input.data_bytes);
+    let fitting = fitting_types(input.data_bytes);
     let size = units::count(input.data_bytes);
     let hint = match fitting.as_slice() {
         _ if input.data_bytes == 0 => {
@@ -209,16 +192,6 @@ fn unknown(inputs: &[Input]) -> Error {
         ),
     };
     error.path(&input.source.name).hint(hint)
-}
-
-/// The types of records of which a file of `data_bytes` would hold a whole number.
-pub(crate) fn fitting(data_bytes: u64) -> Vec<String> {
-    let fits = SUGGESTED.iter().filter_map(|name| {
-        let format = RecordFormat::parse_type(name).ok()?;
-        let records = format.records_in(data_bytes).ok()?;
-        Some(format!("{name} ({})", units::counted(records, "record")))
-    });
-    fits.collect()
 }
 
 /// The error for streams: their size suggests nothing.
@@ -243,6 +216,7 @@ mod tests {
                 key: None,
                 start_bytes: 0,
                 manifest: None,
+                sealed: None,
             },
             header_bytes: 0,
             data_bytes,

@@ -6,9 +6,8 @@
 //! scratch (an error), or within 50 ms of a cancellation, even while the stream is silent. What a stream
 //! holds, or a compressed file, is looked at before it is copied ([`crate::content`]).
 
-use std::fs::File;
 use std::io::{Cursor, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use outcore::drive::PrivateDir;
 use outcore::job::Job;
@@ -17,7 +16,8 @@ use outcore::{Error, Result};
 use crate::blocks::BlockWriter;
 use crate::content::{Content, HEAD_BYTES, Recognition};
 use crate::inputs::{Input, Source, StreamReader, key_of};
-use crate::means::{Means, default_scratch_dir};
+use crate::means::{Means, default_scratch_dir, free_bytes};
+use crate::output::Target;
 use crate::records;
 use crate::text::compress::{Compression, Decoder};
 
@@ -118,10 +118,7 @@ impl Spool {
         how: (Compression, Recognition),
     ) -> Result<Source> {
         self.fill(job, source, |writer| {
-            let opened = File::open(&source.path);
-            let file =
-                opened.map_err(|error| Error::io("open input", &error).path(&source.name))?;
-            unpack(job, source, how, file, writer)
+            unpack(job, source, how, source.open()?, writer)
         })
     }
 
@@ -152,6 +149,7 @@ impl Spool {
             key: Some(key_of(&facts)),
             path,
             start_bytes: 0,
+            sealed: None,
             ..source.clone()
         })
     }
@@ -245,5 +243,23 @@ fn unpack(
         }
         writer.check()?;
         writer.advance(got_bytes)?;
+    }
+}
+
+/// The drive with the most room, or the place for scratch where none is named.
+///
+/// # Errors
+/// A drive whose free space cannot be asked for; no place for scratch.
+pub fn dir_for(means: &Means, target: &Target) -> Result<PathBuf> {
+    let mut roomiest: Option<(u64, &Path)> = None;
+    for drive in means.specs() {
+        let free_bytes = free_bytes(&drive.dir)?;
+        if roomiest.is_none_or(|(most_bytes, _)| free_bytes > most_bytes) {
+            roomiest = Some((free_bytes, &drive.dir));
+        }
+    }
+    match roomiest {
+        Some((_, dir)) => Ok(dir.to_path_buf()),
+        None => default_scratch_dir(&target.dir()),
     }
 }

@@ -1,43 +1,43 @@
-//! Files that stand for datasets, for the time of one job.
+//! Datasets among the files of one job: read where they lie, written beside it, copied where they must be.
 //!
-//! Contract: a [`Staging`] makes a private directory on the first drive of a volume that is there and gives a path in it
-//! for each dataset that a job reads or writes; the directory is removed with it, or swept by the next run.
-//! What the engine alone reads is a stand-in (see [`volumes::stand_in`]), the rest a copy; so are
-//! compressed text, by name or content, which is unpacked where it lies, and files inside of one. What the engine publishes is a sealed dataset as it is
-//! published ([`DatasetFiles::means`]); what a job makes otherwise (compressed text, say) is a file, that
-//! [`Staging::finish`] puts. A volume is needed only where a dataset is named.
+//! Contract: a [`Staging`] is one job's view of a volume. A dataset of one file is read where it lies: its
+//! [`Source`] has its length, its head and its bytes, and the device of the job opens it by its name
+//! ([`Datasets::mount`]). A file packed in a dataset, and what programs must read as a file, is copied into a
+//! private directory on the first drive that is there; that directory is removed with the staging, or swept
+//! by the next run. An output gets a path in that directory: what the engine publishes there is a sealed
+//! dataset as it is published; what a job makes otherwise (compressed text, say) is a file, which
+//! [`Staging::finish`] puts.
 //!
 //! Bounds: room for copies on the first drive.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outcore::config::Environment;
 use outcore::drive::{Device, PrivateDir};
 use outcore::memory::Budget;
+use outcore::volume::dataset::device::DatasetDevice;
 use outcore::volume::dataset::transfer;
 use outcore::volume::dataset::{DatasetVolume, Named, Watch};
 use outcore::{Error, Result};
 
-use crate::content::{Content, HEAD_BYTES, Recognition};
+use crate::inputs::{Names, Source};
 use crate::means::{Means, MeansRequest};
-use crate::volumes::{self, DatasetFiles};
+use crate::volumes::{self, Sealed};
 
 /// A copy to be made, watched as it is told.
 pub type Work<'a> = dyn Fn(Watch<'_>) -> Result<()> + 'a;
 /// How a copy of so many bytes is made: watched, shown, stopped.
 pub type Copy<'a> = dyn Fn(u64, &Work<'_>) -> Result<()> + 'a;
 
-/// What a job reads of a dataset.
+/// How a job reads a dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reads {
     /// Its head at most.
     Head,
-    /// All of it, through the engine, but for its head.
+    /// Through the engine, but for its head.
     ByEngine,
-    /// All of it, as a file of the system.
+    /// As a file of the system.
     Otherwise,
 }
 
@@ -49,9 +49,10 @@ pub struct Staging {
     dir: PrivateDir,
     drives_file: PathBuf,
     replace: bool,
-    inputs: Vec<(PathBuf, String)>,
+    /// What has been read, by the names that were given.
+    inputs: Vec<(PathBuf, Source)>,
     outputs: Vec<(PathBuf, Named)>,
-    /// All files that stand for datasets, and what they were named.
+    /// Files in the private directory, and what they were named.
     names: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -69,6 +70,13 @@ pub fn refuse_without_volume(name: &Path) -> Result<()> {
     Err(Error::usage("open volume", cause).hint(format!(
         "use --volume drives.toml, or set OUTCORE_VOLUME; a file of that name is ./{name}"
     )))
+}
+
+/// The error for a dataset that would be changed in its place.
+pub fn sealed_error(name: &Path) -> Error {
+    let cause = format!("{}: a dataset is sealed", name.display());
+    Error::usage("change input", cause)
+        .hint("write another dataset: -o @OTHER; -o with --force replaces one")
 }
 
 impl Staging {
@@ -109,22 +117,40 @@ impl Staging {
         Ok(path)
     }
 
-    /// The file in the place of a dataset that is read.
+    /// What `name` means: the dataset itself, or a copy of the file packed in one.
     ///
     /// # Errors
     /// There is no such dataset, it is a whole directory, damage, no room for a copy.
+    pub fn source(&mut self, name: &Path, copy: &Copy<'_>) -> Result<Source> {
+        if let Some((_, known)) = self.inputs.iter().find(|(known, _)| known == name) {
+            return Ok(known.clone());
+        }
+        let source = match Sealed::of(&self.volume, &volumes::named(name)?)? {
+            Some(sealed) => Source::of_dataset(name, sealed),
+            None => Source::of_copy(name, &self.copied(name, copy)?)?,
+        };
+        self.inputs.push((name.to_path_buf(), source.clone()));
+        Ok(source)
+    }
+
+    /// The path by which a job reads `name`: the name itself, where only the device of the job opens it.
+    ///
+    /// # Errors
+    /// As [`Staging::source`].
     pub fn input(&mut self, name: &Path, reads: Reads, copy: &Copy<'_>) -> Result<PathBuf> {
+        match reads {
+            Reads::Otherwise => self.copied(name, copy),
+            Reads::Head | Reads::ByEngine => Ok(self.source(name, copy)?.path),
+        }
+    }
+
+    /// A copy of a dataset, of a directory packed in one or of a file in that.
+    ///
+    /// # Errors
+    /// There is no such dataset, damage, no room for a copy.
+    pub fn copied(&mut self, name: &Path, copy: &Copy<'_>) -> Result<PathBuf> {
         let named = volumes::named(name)?;
         let path = self.path_for(name, &named)?;
-        if reads != Reads::Otherwise && volumes::is_one_file(&self.volume, &named)? {
-            volumes::stand_in(&self.volume, &named, &path, &self.budget)?;
-            if reads == Reads::Head || !is_packed(&path)? {
-                self.inputs.push((path.clone(), named.dataset));
-                return Ok(path);
-            }
-            std::fs::remove_file(&path)
-                .map_err(|error| Error::io("remove stand-in", &error).path(&path))?;
-        }
         copy(volumes::bytes_of(&self.volume, name), &|watch| {
             let means = self.transfer(watch);
             volumes::get(&self.volume, &named, &path, false, means).map(|_| ())
@@ -132,7 +158,7 @@ impl Staging {
         Ok(path)
     }
 
-    /// The file in the place of a dataset that is written, and with `replace` may be there already.
+    /// The path at which a job writes a dataset, which with `replace` may be there already.
     ///
     /// # Errors
     /// The name is taken, and must not be; a drive of the volume is missing.
@@ -158,22 +184,20 @@ impl Staging {
         }
     }
 
-    /// The files that stand for datasets, and what these were named.
+    /// The files in the place of datasets, and what these were named.
     pub fn names(&self) -> &[(PathBuf, PathBuf)] {
         &self.names
     }
 
-    /// The datasets that the engine reads and writes as files; with `lends_drives`, scratch goes to the
-    /// volume's drives where no others are named.
-    pub fn files(&self, lends_drives: bool) -> DatasetFiles {
+    /// The datasets that have been named so far; with `lends_drives`, scratch goes to the volume's drives
+    /// where no others are named.
+    pub fn files(&self, lends_drives: bool) -> Datasets {
         let outputs = self.outputs.iter();
         let whole = outputs.filter(|(_, name)| name.inside.is_none());
-        DatasetFiles {
+        Datasets {
             drives_file: self.drives_file.clone(),
             inputs: self.inputs.clone(),
-            outputs: whole
-                .map(|(path, name)| (path.clone(), name.dataset.clone()))
-                .collect(),
+            outputs: whole.cloned().collect(),
             replace: self.replace,
             // A mount point without its drive is no place for scratch.
             lends_drives: lends_drives && self.volume.absent().next().is_none(),
@@ -195,29 +219,58 @@ impl Staging {
     }
 }
 
-/// Whether the file at `path`, or its stand-in, would be unpacked before its lines are read.
-fn is_packed(path: &Path) -> Result<bool> {
-    let mut head = Vec::new();
-    let file = File::open(path);
-    let read = file.and_then(|file| file.take(HEAD_BYTES as u64).read_to_end(&mut head));
-    read.map_err(|error| Error::io("look at stand-in", &error).path(path))?;
-    let packed = Recognition::default().packed(path, Content::of(&head));
-    Ok(packed.is_some())
+/// The datasets that a job has named.
+#[derive(Debug, Clone)]
+pub struct Datasets {
+    drives_file: PathBuf,
+    inputs: Vec<(PathBuf, Source)>,
+    outputs: Vec<(PathBuf, Named)>,
+    replace: bool,
+    lends_drives: bool,
 }
 
-impl DatasetFiles {
+impl Datasets {
     /// What a job of `request` may use, with the datasets among its files.
     ///
     /// # Errors
     /// As [`Means::load`] and [`volumes::open`].
-    pub fn means(&self, request: &mut MeansRequest, environment: &Environment) -> Result<Means> {
-        let mut means = Means::load(request, environment)?;
-        if self.lends_drives && means.specs().is_empty() {
+    pub fn means(&self, request: &MeansRequest, environment: &Environment) -> Result<Means> {
+        self.add_to(Means::load(request, environment)?)
+    }
+
+    /// The same means with the datasets among its files.
+    ///
+    /// # Errors
+    /// The volume cannot be opened.
+    pub fn add_to(&self, means: Means) -> Result<Means> {
+        let means = match self.lends_drives && means.specs().is_empty() {
             // Where the data are, scratch goes too.
-            request.flags.drives = vec![self.drives_file.clone()];
-            means = Means::load(request, environment)?;
+            true => means.with_drives_of(&self.drives_file)?,
+            false => means,
+        };
+        let known: Arc<dyn Names + Send + Sync> = Arc::new(self.clone());
+        Ok(means.on_below(|below| self.mount(below))?.knowing(known))
+    }
+
+    /// The device of a job: `below`, with the datasets.
+    fn mount(&self, below: &Arc<dyn Device>) -> Result<Arc<dyn Device>> {
+        let volume = volumes::open(below, &self.drives_file)?;
+        let mut device = DatasetDevice::new(Arc::clone(below), volume, volumes::budget());
+        for (_, source) in &self.inputs {
+            if let Some(sealed) = &source.sealed {
+                device = device.with_input(&source.path, sealed.name());
+            }
         }
-        let device = self.mount(&means.device())?;
-        Ok(means.on(device))
+        for (path, name) in &self.outputs {
+            device = device.with_output(path, volumes::new_dataset(name, self.replace)?);
+        }
+        Ok(Arc::new(device))
+    }
+}
+
+impl Names for Datasets {
+    fn input(&self, name: &Path) -> Result<Option<Source>> {
+        let found = self.inputs.iter().find(|(known, _)| known == name);
+        Ok(found.map(|(_, source)| source.clone()))
     }
 }

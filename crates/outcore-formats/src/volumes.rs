@@ -4,21 +4,23 @@
 //! volume is named by the drives file that it was made with. The rules of [`outcore::volume::dataset`]
 //! hold: whole or not at all, nothing overwritten unasked, every granule checked when it is read.
 
+use std::fmt;
 use std::fs::{self, File, FileType, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use outcore::checksum::bytes_checksum;
 use outcore::config::DriveSet;
-use outcore::drive::{Device, Op, private_dir};
-use outcore::memory::Budget;
+use outcore::drive::{Device, Op};
+use outcore::memory::{Budget, Buf};
 use outcore::volume::consumed;
-use outcore::volume::dataset::device::DatasetDevice;
 use outcore::volume::dataset::directory::{self, LeftOut};
 use outcore::volume::dataset::manifest::{Contents, Manifest};
+use outcore::volume::dataset::reader::DatasetReader;
 use outcore::volume::dataset::transfer::{self, Means};
 use outcore::volume::dataset::writer::NewDataset;
 use outcore::volume::dataset::{DatasetVolume, Named, drives_of};
@@ -36,9 +38,6 @@ pub const MEMORY_BYTES: u64 = 2 * transfer::MEMORY_BYTES_MIN;
 pub fn budget() -> Budget {
     Budget::new(MEMORY_BYTES + (1 << 30))
 }
-
-/// The beginning of a dataset that its stand-in has: more than any header.
-pub const HEAD_BYTES: u64 = 1 << 20;
 
 /// A number that no other run has: identities of volumes and datasets are made of it.
 pub fn fresh_seed() -> u64 {
@@ -86,7 +85,7 @@ impl From<&Manifest> for Moved {
     }
 }
 
-fn new_dataset(name: &Named, replace: bool) -> Result<NewDataset> {
+pub(crate) fn new_dataset(name: &Named, replace: bool) -> Result<NewDataset> {
     if let Some(inside) = &name.inside {
         let cause = format!("@{}/{inside}: a dataset is sealed", name.dataset);
         return Err(Error::usage("put", cause).hint("put the whole directory again, with --force"));
@@ -260,67 +259,107 @@ pub fn get(
     Ok(Moved::file(bytes))
 }
 
-/// Whether a dataset is one file, which may be read where it lies.
-///
-/// # Errors
-/// There is none of that name.
-pub fn is_one_file(volume: &DatasetVolume, name: &Named) -> Result<bool> {
-    let manifest = volume.manifest(&name.dataset)?;
-    Ok(name.inside.is_none() && manifest.contents == Contents::File)
+/// A dataset of one file, as a job reads it: a value that needs no file of the system.
+#[derive(Clone)]
+pub struct Sealed {
+    volume: DatasetVolume,
+    manifest: Arc<Manifest>,
 }
 
-/// Makes a file that stands for a dataset: as long, with the same first [`HEAD_BYTES`], and nothing behind
-/// them. What asks the system for a length, an identity or a header finds it there; all else must read
-/// through the device of [`DatasetFiles::mount`].
-///
-/// # Errors
-/// As those of a read, and of making the file.
-pub fn stand_in(volume: &DatasetVolume, name: &Named, path: &Path, budget: &Budget) -> Result<()> {
-    let manifest = volume.manifest(&name.dataset)?;
-    let head_bytes = manifest.len_bytes.min(HEAD_BYTES);
-    let mut reader = volume.range_reader(&manifest, 0, head_bytes, budget)?;
-    let failed = |error: io::Error| Error::io("make stand-in", &error).path(path);
-    let mut file = private_dir::create_new(path).map_err(failed)?;
-    while let Some(part) = reader.next_chunk()? {
-        file.write_all(&part).map_err(failed)?;
+impl fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}", self.manifest.name)
     }
-    file.set_len(manifest.len_bytes).map_err(failed)
 }
 
-/// Datasets that a command knows as files.
-#[derive(Debug, Clone)]
-pub struct DatasetFiles {
-    /// The volume.
-    pub drives_file: PathBuf,
-    /// Stand-ins, and the datasets that they stand for.
-    pub inputs: Vec<(PathBuf, String)>,
-    /// Files that are to become datasets, each in a directory of its own.
-    pub outputs: Vec<(PathBuf, String)>,
-    /// Whether datasets that are there may be replaced.
-    pub replace: bool,
-    /// Whether scratch goes to the volume's drives where no others are named.
-    pub lends_drives: bool,
-}
-
-impl DatasetFiles {
-    /// The device of a command: `below`, with the datasets.
+impl Sealed {
+    /// The dataset `name`, if it is one file that may be read where it lies; else it must be copied.
     ///
     /// # Errors
-    /// As [`open`].
-    pub fn mount(&self, below: &Arc<dyn Device>) -> Result<Arc<dyn Device>> {
-        let volume = open(below, &self.drives_file)?;
-        let mut device = DatasetDevice::new(Arc::clone(below), volume, budget());
-        for (path, name) in &self.inputs {
-            device = device.with_input(path, name);
+    /// There is none of that name.
+    pub fn of(volume: &DatasetVolume, name: &Named) -> Result<Option<Self>> {
+        let manifest = volume.manifest(&name.dataset)?;
+        let is_file = name.inside.is_none() && manifest.contents == Contents::File;
+        Ok(is_file.then(|| Sealed {
+            volume: volume.clone(),
+            manifest: Arc::new(manifest),
+        }))
+    }
+
+    /// Its name, without `@`.
+    pub fn name(&self) -> &str {
+        &self.manifest.name
+    }
+
+    /// Its length.
+    pub fn len_bytes(&self) -> u64 {
+        self.manifest.len_bytes
+    }
+
+    /// What tells it from all files and from other datasets.
+    pub fn key(&self) -> (u64, u64) {
+        // No device number of the system is as large.
+        let volume = bytes_checksum(self.volume.id().as_bytes()) | 1 << 63;
+        (volume, bytes_checksum(self.manifest.id.as_bytes()))
+    }
+
+    /// So many bytes from `from_bytes` on, or as many as there are.
+    ///
+    /// # Errors
+    /// A read that fails; damage.
+    pub fn read(&self, from_bytes: u64, len_bytes: usize) -> Result<Vec<u8>> {
+        let left_bytes = self.len_bytes().saturating_sub(from_bytes);
+        let len_bytes = left_bytes.min(len_bytes as u64);
+        let mut bytes = Vec::with_capacity(len_bytes as usize);
+        let from_bytes = from_bytes.min(self.len_bytes());
+        let mut reader =
+            self.volume
+                .range_reader(&self.manifest, from_bytes, len_bytes, &budget())?;
+        while let Some(part) = reader.next_chunk()? {
+            bytes.extend_from_slice(&part);
         }
-        for (path, dataset) in &self.outputs {
-            let name = Named {
-                dataset: dataset.clone(),
-                inside: None,
-            };
-            device = device.with_output(path, new_dataset(&name, self.replace)?);
+        Ok(bytes)
+    }
+
+    /// All of it, in order.
+    ///
+    /// # Errors
+    /// As [`Sealed::read`].
+    pub fn open(&self) -> Result<SealedReader> {
+        Ok(SealedReader {
+            reader: self.volume.reader(&self.manifest, &budget())?,
+            part: None,
+            at: 0,
+        })
+    }
+}
+
+/// Reads a dataset from its beginning.
+pub struct SealedReader {
+    reader: DatasetReader,
+    part: Option<Buf>,
+    at: usize,
+}
+
+impl io::Read for SealedReader {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let left = self
+                .part
+                .as_deref()
+                .map_or(&[][..], |part| &part[self.at..]);
+            if !left.is_empty() || bytes.is_empty() {
+                let got = left.len().min(bytes.len());
+                bytes[..got].copy_from_slice(&left[..got]);
+                self.at += got;
+                return Ok(got);
+            }
+            self.at = 0;
+            self.part = self.reader.next_chunk().map_err(io::Error::other)?;
+            if self.part.is_none() {
+                return Ok(0);
+            }
         }
-        Ok(Arc::new(device))
     }
 }
 

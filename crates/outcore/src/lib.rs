@@ -48,17 +48,11 @@
 //! a block through all of them.
 
 pub mod algo;
-pub mod checksum;
-pub mod config;
 pub mod data;
-pub mod drive;
-pub mod error;
+pub mod dataset;
 pub mod job;
-pub mod memory;
-pub mod metadata;
 pub mod stream;
-pub mod threads;
-pub mod units;
 pub mod volume;
 
-pub use error::{Error, Kind, Result};
+pub use outcore_io::{Error, Kind, Result};
+pub use outcore_io::{checksum, config, drive, error, memory, metadata, threads, units};

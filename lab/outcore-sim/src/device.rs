@@ -22,7 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outcore::drive::{
-    Access, Completion, Device, FileFacts, FileId, Op as FileOp, PrivateDir, Queue, Request,
+    Access, Completion, Device, FileFacts, FileId, FileSystem, Op as FileOp, PrivateDir, Queue,
+    Request,
 };
 use outcore::error::{Error, Result};
 
@@ -165,7 +166,7 @@ impl SimDevice {
     }
 }
 
-impl Device for SimDevice {
+impl FileSystem for SimDevice {
     fn open(&self, path: &Path, access: Access) -> Result<FileId> {
         let file = self.0.inner.open(path, access)?;
         let facts = self.0.inner.facts(file)?;
@@ -242,7 +243,9 @@ impl Device for SimDevice {
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         self.0.inner.sweep_private_dirs(parent)
     }
+}
 
+impl Device for SimDevice {
     fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>> {
         Ok(Box::new(SimQueue {
             shared: Arc::clone(&self.0),

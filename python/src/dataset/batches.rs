@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use outcore::algo::sort::SortOutput;
+use outcore::dataset::Mode;
 use outcore::job::Control;
 use outcore::threads::spawn;
 use outcore::{Error, Result};
@@ -23,7 +24,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::consume::line_reader;
-use super::stage::{Items, Mode, Stage};
+use super::open::Opened;
 use super::{Dataset, Raised};
 use crate::errors;
 use crate::fork::Here;
@@ -60,23 +61,24 @@ fn send_all(
     run: &Run,
     (to, skipped): (&SyncSender<Message>, &AtomicU64),
 ) -> Result<()> {
-    let mut stage = Stage::begin(request, raised, Mode::Run, run)?;
-    stage.take_steps(Mode::Run, run)?;
-    if !stage.has_ending() && matches!(stage.items(), Items::Lines) {
-        skipped.store(stage.skipped(), Ordering::Relaxed);
-        return send_lines(&stage, run, to);
+    let mut opened = Opened::begin(request, raised, Mode::Run, run)?;
+    opened.execution.take_steps()?;
+    let is_of_lines = opened.execution.is_of_lines();
+    if !opened.execution.has_ending() && is_of_lines {
+        skipped.store(opened.execution.so_far().skipped, Ordering::Relaxed);
+        return send_lines(&opened, to);
     }
     let pipe: Sink = Box::new(ToChannel(to.clone()));
-    let done = match stage.items() {
-        Items::Records(_) => {
+    let done = match is_of_lines {
+        false => {
             let output = SortOutput::Pipe(Mutex::new(pipe));
-            stage.write(None, output, false, run)
+            opened.execution.write(output, false)
         }
-        Items::Lines => {
-            let dress = stage.dress(run)?;
-            let job = run.job(&stage.means, Vec::new());
+        true => {
+            let dress = opened.dress()?;
+            let job = run.job(&opened.means, Vec::new());
             let (output, pending) = open(&job, &Target::Pipe(None), false, &dress, |_| Ok(pipe))?;
-            pending.finish(stage.write(None, output, false, run))
+            pending.finish(opened.execution.write(output, false))
         }
     };
     skipped.store(done?.skipped, Ordering::Relaxed);
@@ -84,14 +86,14 @@ fn send_all(
 }
 
 /// Sends the lines of files, each with its end.
-fn send_lines(stage: &Stage, run: &Run, to: &SyncSender<Message>) -> Result<()> {
-    let job = stage.job(run)?;
-    let mut reader = line_reader(stage, &job, None)?;
+fn send_lines(opened: &Opened, to: &SyncSender<Message>) -> Result<()> {
+    let job = opened.execution.job()?;
+    let mut reader = line_reader(opened, &job, None)?;
     let mut lines = Vec::with_capacity(LINES_BYTES);
     while let Some(piece) = reader.next_piece()? {
         lines.extend_from_slice(piece.bytes);
         if piece.is_last {
-            lines.push(stage.terminator);
+            lines.push(opened.terminator);
         }
         if lines.len() >= LINES_BYTES {
             // Nobody listens only if the iterator is gone.

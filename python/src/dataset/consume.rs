@@ -10,21 +10,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outcore::algo::sequence::table::{BatchStep, Numbers, Table};
-use outcore::algo::sequence::tables::{
-    Histogram, distribute_by, distribute_table, find_table, histogram_table, top_table,
-};
-use outcore::algo::sequence::{
-    BucketFiles, Reduction, Scalar, fold, gather as run_gather, read, reduce_table,
-};
-use outcore::algo::sort::SortInput;
+use outcore::algo::sequence::batch::Yield;
+use outcore::algo::sequence::table::{BatchStep, Numbers};
+use outcore::algo::sequence::tables::Histogram;
+use outcore::algo::sequence::{BucketFiles, Reduction, Scalar, fold};
 use outcore::data::RecordFormat;
 use outcore::data::expr::Schema;
+use outcore::dataset::lines::count_lines as count_lines_of;
+use outcore::dataset::{Execution, Mode};
 use outcore::job::Job;
 use outcore::volume::dataset::Named;
 use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
-use outcore_formats::blocks::BlockReader;
+use outcore_formats::dataset::LineFiles;
 use outcore_formats::inputs::{Source, Streams};
 use outcore_formats::output::{self, Holds, Target};
 use outcore_formats::split::{Cut, SplitRequest, split};
@@ -35,11 +33,10 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes};
 
-use super::stage::{Items, Mode, Stage};
+use super::open::Opened;
 use super::{Call, CsvRows, Dataset, Raised, watched};
 use crate::jobs::{no_pipe, open_lines};
 use crate::reply;
-use crate::run::Run;
 
 /// Where a result goes.
 #[derive(Debug, FromPyObject)]
@@ -71,23 +68,15 @@ fn numbers(py: Python<'_>, scalars: Vec<Scalar>) -> PyResult<Vec<Py<PyAny>>> {
     scalars.into_iter().map(|value| number(py, value)).collect()
 }
 
-/// Takes all steps, those that need all items too.
-fn settled(stage: &mut Stage, run: &Run) -> Result<()> {
-    stage.take_steps(Mode::Run, run)?;
-    stage.settle(Mode::Run, run)
-}
-
 /// What a question about all items, after all steps, is answered with.
 fn asked<T: Send + 'static>(
     py: Python<'_>,
     request: Dataset,
     tell: Option<&Bound<'_, PyAny>>,
-    ask: impl FnOnce(&Job, &Table) -> Result<T> + Send + 'static,
+    ask: impl FnOnce(&mut Execution) -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    watched(py, (request, Mode::Run), tell, move |mut stage, run| {
-        settled(&mut stage, run)?;
-        let table = &stage.records()?.table;
-        ask(&stage.job(run)?, table)
+    watched(py, (request, Mode::Run), tell, move |mut opened, _| {
+        ask(&mut opened.execution)
     })
 }
 
@@ -99,8 +88,8 @@ pub(crate) fn reduce(
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Vec<Py<PyAny>>> {
     let reductions: Vec<Reduction> = how.iter().map(|how| Reduction::parse(how)).collect();
-    let found = asked(py, request, tell, move |job, table| {
-        reduce_table(job, table, &reductions).map(|(found, _)| found)
+    let found = asked(py, request, tell, move |dataset| {
+        dataset.reduce(&reductions).map(|(found, _)| found)
     })?;
     numbers(py, found)
 }
@@ -113,8 +102,8 @@ pub(crate) fn top(
     smallest: bool,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Vec<Py<PyAny>>> {
-    let found = asked(py, request, tell, move |job, table| {
-        top_table(job, table, count, smallest).map(|(found, _)| found)
+    let found = asked(py, request, tell, move |dataset| {
+        dataset.top(count, smallest).map(|(found, _)| found)
     })?;
     numbers(py, found)
 }
@@ -127,8 +116,8 @@ pub(crate) fn histogram(
     range: Option<(f64, f64)>,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<((f64, f64), Vec<u64>)> {
-    asked(py, request, tell, move |job, table| {
-        let (found, _) = histogram_table(job, table, bins, range)?;
+    asked(py, request, tell, move |dataset| {
+        let (found, _) = dataset.histogram(bins, range)?;
         let Histogram { range, counts } = found;
         Ok((range, counts))
     })
@@ -141,8 +130,8 @@ pub(crate) fn find(
     condition: String,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Option<u64>> {
-    asked(py, request, tell, move |job, table| {
-        find_table(job, table, &condition).map(|(found, _)| found)
+    asked(py, request, tell, move |dataset| {
+        dataset.find(&condition).map(|(found, _)| found)
     })
 }
 
@@ -153,14 +142,10 @@ pub(crate) fn gather<'py>(
     positions: PyBackedBytes,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Bound<'py, PyByteArray>> {
-    let bytes = watched(py, (request, Mode::Run), tell, move |mut stage, run| {
+    let bytes = asked(py, request, tell, move |dataset| {
         let (positions, _) = positions.as_chunks::<8>();
         let positions: Vec<u64> = positions.iter().map(|at| u64::from_ne_bytes(*at)).collect();
-        settled(&mut stage, run)?;
-        stage.refine_files(run)?;
-        let item_bytes = stage.records()?.table.format().record_bytes();
-        let job = stage.job(run)?;
-        run_gather(&job, &stage.files(), item_bytes, &positions).map(|(bytes, _)| bytes)
+        dataset.gather(&positions).map(|(bytes, _)| bytes)
     })?;
     Ok(PyByteArray::new(py, &bytes))
 }
@@ -173,7 +158,7 @@ pub(crate) fn partition(
     to: ToParts,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Vec<u64>> {
-    watched(py, (request, Mode::Run), tell, move |mut stage, run| {
+    watched(py, (request, Mode::Run), tell, move |mut opened, _| {
         if let Some(path) = to.outputs.iter().find(|path| Named::is_mark(path)) {
             return Err(
                 Error::usage("create output", "parts are files, not datasets")
@@ -188,13 +173,14 @@ pub(crate) fn partition(
             paths: to.outputs.clone(),
             manifest: to.manifest.clone(),
         };
-        let sources: Vec<Source> = stage.inputs.iter().map(|i| i.source.clone()).collect();
-        output::check_new(&target, &sources, to.force, Holds::Records)?;
-        stage.beside = target.dir();
-        settled(&mut stage, run)?;
+        output::check_new(&target, &opened.sources, to.force, Holds::Records)?;
+        let raised = opened.raised();
+        let dataset = &mut opened.execution;
+        dataset.set_beside(target.dir());
+        dataset.take_all_steps()?;
         let header = match to.outputs.first() {
             Some(path) => {
-                let decided = stage.records()?.decided();
+                let decided = dataset.item()?;
                 output::header_for(&Target::File(path.clone()), &[], &decided)?
             }
             None => None,
@@ -205,13 +191,10 @@ pub(crate) fn partition(
             replace: to.force,
             header,
         };
-        let table = &stage.records()?.table;
-        let job = stage.job(run)?;
         let (counts, _) = match bucket {
-            Bucket::Expression(text) => distribute_table(&job, table, &text, &files)?,
+            Bucket::Expression(text) => dataset.distribute(&text, &files)?,
             Bucket::Function(function) => {
-                let raised = stage.raised();
-                distribute_by(&job, table, &Call { function, raised }, &files)?
+                dataset.distribute_by(&Call { function, raised }, &files)?
             }
         };
         Ok(counts)
@@ -235,42 +218,38 @@ pub(crate) fn write(
     mut to: To,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<reply::Wrote> {
-    watched(py, (request, Mode::Run), tell, move |mut stage, run| {
+    watched(py, (request, Mode::Run), tell, move |mut opened, run| {
         let cost = reply::Cost::start();
-        stage.stage_output(&mut to.output, to.force, run)?;
-        let sources: Vec<Source> = stage.inputs.iter().map(|i| i.source.clone()).collect();
-        let (name, specs) = (Some(to.output.as_path()), stage.means.specs());
-        let holds = match stage.items() {
-            Items::Records(_) => Holds::Records,
-            Items::Lines => Holds::Lines,
+        opened.stage_output(&mut to.output, to.force, run)?;
+        let (name, specs) = (Some(to.output.as_path()), opened.means.specs());
+        let holds = match opened.execution.is_of_lines() {
+            false => Holds::Records,
+            true => Holds::Lines,
         };
         let how = (Streams::Refused, holds);
-        let target = output::choose_new(name, &sources, specs, to.force, how)?;
-        stage.beside = target.dir();
-        stage.take_steps(Mode::Run, run)?;
-        let header = match stage.written()? {
-            Some(decided) => output::header_for(&target, &[], &decided)?,
-            None => None,
-        };
-        let done = match stage.items() {
-            Items::Records(_) => {
+        let target = output::choose_new(name, &opened.sources, specs, to.force, how)?;
+        opened.execution.set_beside(target.dir());
+        opened.execution.take_steps()?;
+        let done = match opened.execution.written()? {
+            Some(item) => {
+                let header = output::header_for(&target, &[], &item)?;
                 let output = target.to_sort(header, no_pipe)?;
-                stage.write(Some(&target), output, to.force, run)?
+                opened.execution.write(output, to.force)?
             }
-            Items::Lines => {
-                let dress = stage.dress(run)?;
-                let job = run.job(&stage.means, Vec::new());
+            None => {
+                let dress = opened.dress()?;
+                let job = run.job(&opened.means, Vec::new());
                 let (output, pending) = open_lines(&job, &target, to.force, &dress)?;
-                pending.finish(stage.write(Some(&target), output, to.force, run))?
+                pending.finish(opened.execution.write(output, to.force))?
             }
         };
-        let set = &stage.means.config.drives.value;
+        let set = &opened.means.config.drives.value;
         let wrote = reply::Wrote {
             used: cost.used((done.records, done.passes), &done.drives, set, None),
             output: target.name().as_os_str().to_owned(),
             skipped: done.skipped,
         };
-        std::mem::take(&mut stage.datasets).finish(wrote, run)
+        std::mem::take(&mut opened.datasets).finish(wrote, run)
     })
 }
 
@@ -280,30 +259,28 @@ pub(crate) fn count_lines(
     request: Dataset,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(u64, u64)> {
-    watched(py, (request, Mode::Run), tell, move |mut stage, run| {
-        settled(&mut stage, run)?;
+    watched(py, (request, Mode::Run), tell, move |mut opened, _| {
+        opened.execution.take_all_steps()?;
+        let (inputs, recognition) = lines_of(&opened)?.inputs();
+        let job = opened.execution.job()?;
         let mut lines = 0;
         let mut plain = Vec::new();
-        for (input, file) in stage.inputs.iter().zip(stage.files()) {
-            if stage.packed(input).is_some() {
-                let sources = vec![input.source.clone()];
-                let job = stage.job(run)?;
-                let frame = Frame::Terminator(stage.terminator);
-                let mut reader = RecordReader::new(&job, sources, frame, stage.recognition);
-                while let Some(piece) = reader.next_piece()? {
-                    lines += u64::from(piece.is_last);
-                }
+        for input in inputs {
+            if recognition
+                .packed(&input.source.name, input.content)
+                .is_none()
+            {
+                plain.push(input.to_sort());
                 continue;
             }
-            lines += u64::from(!ends_its_last_line(
-                &stage.job(run)?,
-                &input.source.path,
-                stage.terminator,
-            )?);
-            plain.push(file);
+            let frame = Frame::Terminator(opened.terminator);
+            let mut reader = RecordReader::new(&job, vec![input.source], frame, recognition);
+            while let Some(piece) = reader.next_piece()? {
+                lines += u64::from(piece.is_last);
+            }
         }
-        let lines = lines + count_ends(&stage.job(run)?, &plain, stage.terminator)?;
-        Ok((lines, stage.skipped()))
+        lines += count_lines_of(&job, &plain, opened.terminator)?;
+        Ok((lines, opened.execution.so_far().skipped))
     })
 }
 
@@ -315,10 +292,10 @@ pub(crate) fn head_lines<'py>(
     csv: Option<CsvRows>,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-    let lines = watched(py, (request, Mode::Run), tell, move |mut stage, run| {
-        settled(&mut stage, run)?;
-        let job = stage.job(run)?;
-        let mut reader = line_reader(&stage, &job, csv)?;
+    let lines = watched(py, (request, Mode::Run), tell, move |mut opened, _| {
+        opened.execution.take_all_steps()?;
+        let job = opened.execution.job()?;
+        let mut reader = line_reader(&opened, &job, csv)?;
         let mut lines = header_line(&mut reader)?;
         let mut left = count;
         while left > 0
@@ -351,16 +328,16 @@ pub(crate) fn sample_lines<'py>(
     csv: Option<CsvRows>,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(Vec<Bound<'py, PyBytes>>, u64)> {
-    let (kept, skipped) = watched(py, (request, Mode::Run), tell, move |mut stage, run| {
-        settled(&mut stage, run)?;
-        let limit_bytes = stage.means.config.memory_bytes.value;
-        let job = stage.job(run)?;
-        let mut reader = line_reader(&stage, &job, csv)?;
+    let (kept, skipped) = watched(py, (request, Mode::Run), tell, move |mut opened, _| {
+        opened.execution.take_all_steps()?;
+        let limit_bytes = opened.means.config.memory_bytes.value;
+        let job = opened.execution.job()?;
+        let mut reader = line_reader(&opened, &job, csv)?;
         let mut lines = header_line(&mut reader)?;
         let kept = choose(&mut reader, count, seed, limit_bytes)?;
         lines.extend(kept.into_iter().map(|(_, line)| line));
         drop(reader);
-        Ok((lines, stage.skipped()))
+        Ok((lines, opened.execution.so_far().skipped))
     })?;
     let lines = kept.iter().map(|line| PyBytes::new(py, line));
     Ok((lines.collect(), skipped))
@@ -372,9 +349,8 @@ pub(crate) fn check_lines<'py>(
     request: Dataset,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Option<(PathBuf, u64, Bound<'py, PyBytes>)>> {
-    let found = watched(py, (request, Mode::Run), tell, move |mut stage, run| {
-        stage.take_steps(Mode::Run, run)?;
-        stage.disorder(run)
+    let found = watched(py, (request, Mode::Run), tell, move |mut opened, _| {
+        opened.execution.disorder()
     })?;
     Ok(found.map(|found| {
         let line = PyBytes::new(py, &found.line);
@@ -391,71 +367,61 @@ pub(crate) fn split_lines(
     csv: Option<CsvRows>,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(Vec<PathBuf>, u64)> {
-    watched(py, (request, Mode::Run), tell, move |mut stage, run| {
+    watched(py, (request, Mode::Run), tell, move |mut opened, _| {
         let what = SplitRequest {
             pattern: &pattern,
             cut,
             replace: force,
-            inputs: stage.inputs.iter().filter_map(|i| i.source.key).collect(),
+            inputs: opened
+                .sources
+                .iter()
+                .filter_map(|source| source.key)
+                .collect(),
             header: None,
         };
         what.check(Holds::Lines)?;
-        stage.beside = parent_of(Path::new(&pattern)).to_path_buf();
-        settled(&mut stage, run)?;
+        let beside = parent_of(Path::new(&pattern)).to_path_buf();
+        opened.execution.set_beside(beside);
+        opened.execution.take_all_steps()?;
         if matches!(cut, Cut::Parts(_)) {
             // Where parts end is told by the length of all.
-            stage.unpack_files(run)?;
+            opened.execution.unpack_files()?;
         }
-        let job = stage.job(run)?;
-        let mut reader = line_reader(&stage, &job, csv)?;
-        let data_bytes = stage.inputs.iter().map(|input| input.data_bytes).sum();
-        let of = (stage.inputs.len(), data_bytes);
+        let job = opened.execution.job()?;
+        let mut reader = line_reader(&opened, &job, csv)?;
+        let (inputs, _) = lines_of(&opened)?.inputs();
+        let data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
+        let of = (inputs.len(), data_bytes);
         let (_, names) = split(&job, &mut reader, of, what)?;
         drop(reader);
-        Ok((names, stage.skipped()))
+        Ok((names, opened.execution.so_far().skipped))
     })
 }
 
-/// The lines of a stage as they come, or the records of CSV.
+/// The files of a dataset of lines.
+fn lines_of(opened: &Opened) -> Result<&LineFiles> {
+    let lines = opened.lines.as_ref();
+    lines.ok_or_else(|| {
+        Error::usage("read dataset", "it has records, not lines").hint("open it with lines=True")
+    })
+}
+
+/// The lines of a dataset as they come, or the records of CSV.
 pub(super) fn line_reader<'a>(
-    stage: &Stage,
+    opened: &Opened,
     job: &'a Job,
     csv: Option<CsvRows>,
 ) -> Result<RecordReader<'a>> {
-    match stage.items() {
-        Items::Lines => {
-            let sources = stage.inputs.iter().map(|input| input.source.clone());
-            let sources: Vec<Source> = sources.collect();
-            let frame = match csv {
-                None => Frame::Terminator(stage.terminator),
-                Some((separator, has_header)) => Frame::Csv {
-                    separator: separator_of(separator, &sources),
-                    has_header,
-                },
-            };
-            Ok(RecordReader::new(job, sources, frame, stage.recognition))
-        }
-        Items::Records(_) => Err(Error::usage("read dataset", "it has records, not lines")
-            .hint("open it with lines=True")),
-    }
-}
-
-/// Ends of lines in files.
-pub(super) fn count_ends(job: &Job, files: &[SortInput], terminator: u8) -> Result<u64> {
-    let step = |count, byte| count + u64::from(byte == terminator);
-    fold(job, &read::<u8>(files), 0, step, |a, b| a + b)
-}
-
-/// Whether a file is empty or its last byte ends a line.
-pub(super) fn ends_its_last_line(job: &Job, path: &Path, terminator: u8) -> Result<bool> {
-    let facts =
-        std::fs::metadata(path).map_err(|error| Error::io("read input", &error).path(path))?;
-    let Some(last_bytes) = facts.len().checked_sub(1) else {
-        return Ok(true);
+    let (inputs, recognition) = lines_of(opened)?.inputs();
+    let sources: Vec<Source> = inputs.into_iter().map(|input| input.source).collect();
+    let frame = match csv {
+        None => Frame::Terminator(opened.terminator),
+        Some((separator, has_header)) => Frame::Csv {
+            separator: separator_of(separator, &sources),
+            has_header,
+        },
     };
-    let mut byte = [0];
-    let got = BlockReader::open(job, path, last_bytes)?.take(&mut byte)?;
-    Ok(got == 0 || byte == [terminator])
+    Ok(RecordReader::new(job, sources, frame, recognition))
 }
 
 /// Values of Python that wait to be folded, by number.
@@ -512,17 +478,22 @@ pub(crate) fn fold_batches(
 ) -> PyResult<Py<PyAny>> {
     let values = Arc::new(Values::default());
     let kept = Arc::clone(&values);
-    let found = watched(py, (request, Mode::Run), tell, move |mut stage, run| {
-        settled(&mut stage, run)?;
-        let raised = stage.raised();
+    let found = watched(py, (request, Mode::Run), tell, move |mut opened, run| {
+        opened.execution.take_all_steps()?;
+        let raised = opened.raised();
         let step = FoldBatch {
             function: of_batch,
             values: Arc::clone(&kept),
             raised: raised.clone(),
         };
         let u64s = RecordFormat::parse_type("u64")?;
-        let table = &stage.records()?.table;
-        let table = table.own(Arc::new(step), &u64s, Schema::of_format(&u64s), true)?;
+        let table = opened.execution.table()?;
+        let table = table.own(
+            Arc::new(step),
+            &u64s,
+            Schema::of_format(&u64s),
+            Yield::AtMostOne,
+        )?;
         // What is raised stops the job at its next look, and is raised instead of its result.
         let combine = |a: Option<u64>, b: Option<u64>| match (a, b) {
             (Some(a), Some(b)) => Python::attach(|py| {
@@ -541,7 +512,7 @@ pub(crate) fn fold_batches(
         };
         let step = |so_far, number| combine(so_far, Some(number));
         let found = fold(
-            &stage.job(run)?,
+            &opened.execution.job()?,
             &Numbers::<u64>::of(&table),
             None,
             step,

@@ -2,36 +2,34 @@
 //!
 //! Contract: a dataset is a request (files, what their records are, steps) that the Python half
 //! builds; every consumer here runs it on a thread of its own. Steps that go item by item fuse into
-//! one pass; one that needs all items first (a sort, a shuffle, ...) writes what it makes to private
-//! scratch, or, where it comes last, straight to where the result goes ([`stage`]). Expressions stay
+//! one pass; how they are planned and run is the engine's ([`outcore::dataset`]). Expressions stay
 //! in Rust. A function of the caller's gets the bytes of a batch, from the job's threads with the
 //! interpreter held for the call; what it raises stops the job and is raised again as it is.
 //!
 //! | file | does |
 //! |---|---|
-//! | [`stage`] | opens files, takes steps, runs those that need all items; its `lines`: what lines alone need |
-//! | [`ending`] | the steps that need all items |
+//! | [`open`] | opens files |
+//! | [`steps`] | the engine's steps, of what Python says |
 //! | [`consume`] | folds, writes, selects |
 //! | [`batches`] | iteration |
 
 mod batches;
 pub(crate) mod consume;
-mod ending;
-mod stage;
+mod open;
+mod steps;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use outcore::algo::sequence::producer::Producer;
 use outcore::algo::sequence::table::BatchStep;
-use outcore::algo::sequence::write::plan_of;
+use outcore::dataset::Mode;
 use outcore::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 pub(crate) use self::batches::Batches;
-pub(crate) use self::ending::csv_rows;
-use self::stage::{Items, Mode, Stage};
+use self::open::Opened;
+pub(crate) use self::steps::csv_rows;
 use crate::request;
 use crate::run::{self, Run};
 
@@ -79,6 +77,16 @@ pub(crate) enum Step {
     Unique(UniqueStep),
     #[pyo3(transparent)]
     Scan(ScanStep),
+    #[pyo3(transparent)]
+    FlatMap(FlatMapStep),
+    #[pyo3(transparent)]
+    Enumerate(EnumerateStep),
+    #[pyo3(transparent)]
+    Windows(WindowsStep),
+    #[pyo3(transparent)]
+    Reverse(ReverseStep),
+    #[pyo3(transparent)]
+    Merge(MergeStep),
 }
 
 impl Step {
@@ -112,6 +120,46 @@ pub(crate) struct CallStep {
     function: Py<PyAny>,
     records: request::Records,
     filters: bool,
+    /// Whether it may make any number of items.
+    expands: bool,
+}
+
+/// Makes several numbers of each item.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct FlatMapStep {
+    expressions: Vec<String>,
+}
+
+/// Items behind their positions.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct EnumerateStep {
+    numbered: request::Records,
+}
+
+/// Items with those behind them.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct WindowsStep {
+    window: usize,
+}
+
+/// The last item first.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ReverseStep {
+    /// Tells the step apart; always true.
+    is_reversed: bool,
+}
+
+/// Files that are each in order, in one order; another than their own with `merge_by`.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct MergeStep {
+    merge_by: Option<request::Records>,
+    descending: bool,
+    stable: bool,
 }
 
 /// Records in order; of another order than their own with `records`.
@@ -220,12 +268,12 @@ fn watched<T: Send + 'static>(
     py: Python<'_>,
     (request, mode): (Dataset, Mode),
     tell: Option<&Bound<'_, PyAny>>,
-    work: impl FnOnce(Stage, &Run) -> Result<T> + Send + 'static,
+    work: impl FnOnce(Opened, &Run) -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
     let raised = Raised::default();
     let kept = raised.clone();
     let result = run::watch(py, tell, move |run| {
-        work(Stage::begin(request, kept, mode, run)?, run)
+        work(Opened::begin(request, kept, mode, run)?, run)
     });
     match (result, raised.take()) {
         (Err(_), Some(exception)) => Err(exception),
@@ -235,40 +283,15 @@ fn watched<T: Send + 'static>(
 
 /// What items are after all steps (the type's name and size, nothing for lines), and the steps.
 pub(crate) fn describe(py: Python<'_>, request: Dataset) -> PyResult<(String, usize, String)> {
-    watched(py, (request, Mode::Types), None, |mut stage, run| {
-        stage.take_steps(Mode::Types, run)?;
-        stage.settle(Mode::Types, run)?;
-        let steps = stage.steps();
-        Ok(match stage.items() {
-            Items::Records(records) => {
-                let format = records.table.format();
-                (format.to_string(), format.record_bytes(), steps)
-            }
-            Items::Lines => ("lines".to_string(), 0, steps),
-        })
+    watched(py, (request, Mode::Types), None, |mut opened, _| {
+        opened.execution.describe()
     })
 }
 
 /// The passes of a consumer, as text, with the plan of the first. Nothing is read but headers and a
 /// sample.
 pub(crate) fn explain(py: Python<'_>, request: Dataset, consumer: String) -> PyResult<String> {
-    watched(py, (request, Mode::Plans), None, move |mut stage, run| {
-        stage.take_steps(Mode::Plans, run)?;
-        let before = stage.passes().join("\n");
-        let last = match (stage.ending_plan(run)?, stage.items()) {
-            (Some(text), _) => text,
-            (None, Items::Lines) => format!("read lines -> {consumer}"),
-            // What earlier passes make is not there to be planned for.
-            (None, Items::Records(records)) if !before.is_empty() => {
-                format!("{} -> {consumer}", Producer::steps(&records.table))
-            }
-            (None, Items::Records(records)) => {
-                plan_of(&stage.job(run)?, &records.table, &consumer)?.to_string()
-            }
-        };
-        Ok(match before.is_empty() {
-            true => last,
-            false => format!("{before}\n{last}"),
-        })
+    watched(py, (request, Mode::Plans), None, move |mut opened, _| {
+        opened.execution.explain(&consumer)
     })
 }

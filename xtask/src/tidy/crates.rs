@@ -10,12 +10,13 @@ use super::tree::Tree;
 use super::{Finding, Severity};
 
 /// Each package, by its folder, and the packages of ours that it may use.
-const PACKAGES: [(&str, &[&str]); 12] = [
-    ("crates/outcore", &[]),
+const PACKAGES: [(&str, &[&str]); 13] = [
+    ("crates/outcore-io", &[]),
+    ("crates/outcore-store", &["outcore-io"]),
+    ("crates/outcore", &["outcore-io", "outcore-store"]),
     ("lab/outcore-chart", &["outcore"]),
     ("crates/outcore-formats", &["outcore"]),
     ("lab/outcore-traces", &["outcore"]),
-    ("crates/outcore-apps", &["outcore"]),
     ("crates/outcore-mount", &["outcore", "outcore-formats"]),
     (
         "lab/outcore-sim",
@@ -32,7 +33,6 @@ const BELOW_BENCH: &[&str] = &[
     "outcore-chart",
     "outcore-formats",
     "outcore-traces",
-    "outcore-apps",
     "outcore-mount",
     "outcore-sim",
 ];
@@ -41,7 +41,6 @@ const BELOW_CLI: &[&str] = &[
     "outcore-chart",
     "outcore-formats",
     "outcore-traces",
-    "outcore-apps",
     "outcore-mount",
     "outcore-sim",
     "outcore-bench",
@@ -49,7 +48,7 @@ const BELOW_CLI: &[&str] = &[
 ];
 const FUZZ: &str = "fuzz";
 const KINDS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
-const WHY: &str = "engine < formats, apps, mount < lab < cli, python; drive::Device < sim: each \
+const WHY: &str = "engine < formats, mount < lab < cli, python; drive::Device < sim: each \
                    crate must make sense to a reader of those below it alone";
 
 /// Checks every package manifest.
@@ -98,6 +97,42 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// A package of ours and the packages that it needs.
+#[derive(Debug)]
+pub(super) struct Package {
+    /// Its name.
+    pub name: String,
+    /// Where it says so.
+    pub manifest: String,
+    /// The packages that it depends on in any way.
+    pub needs: Vec<String>,
+}
+
+/// All packages of the tree whose manifests can be read.
+pub(super) fn packages(tree: &Tree) -> Vec<Package> {
+    let mut packages = Vec::new();
+    for file in tree.files().iter().filter(|file| !file.is_fixture()) {
+        if file.path != "Cargo.toml" && !file.path.ends_with("/Cargo.toml") {
+            continue;
+        }
+        let Ok(manifest) = file.text.parse::<Table>() else {
+            continue;
+        };
+        let name = manifest
+            .get("package")
+            .and_then(|package| package.get("name"));
+        if let Some(name) = name.and_then(Value::as_str) {
+            let needs = dependencies(&manifest).into_iter();
+            packages.push(Package {
+                name: name.to_owned(),
+                manifest: file.path.clone(),
+                needs: needs.map(|(_, package)| package).collect(),
+            });
+        }
+    }
+    packages
 }
 
 /// Every dependency as `(name in the manifest, name of the package)`.
@@ -175,7 +210,7 @@ mod tests {
         assert_eq!(found("crates/outcore", bad[1]), [4]);
         assert_eq!(
             found(
-                "crates/outcore-apps",
+                "lab/outcore-traces",
                 "[dependencies]\noutcore-formats = '1'"
             ),
             [4]
@@ -189,7 +224,7 @@ mod tests {
     #[test]
     fn dependencies_downwards_pass() {
         let below = "[dependencies]\noutcore.workspace = true\nserde = '1'";
-        for folder in ["crates/outcore-apps", "lab/outcore-sim", "python"] {
+        for folder in ["crates/outcore-mount", "lab/outcore-sim", "python"] {
             assert_eq!(found(folder, below), [0; 0], "{folder}");
         }
         assert_eq!(

@@ -13,7 +13,7 @@ use toml::{Table, Value};
 
 use super::links;
 use super::rust::{ModuleFile, Sources};
-use super::tree::{TextFile, Tree};
+use super::tree::{TextFile, Tree, joined};
 use super::{Finding, Severity};
 
 /// Which sources are compiled, and which of them for tests alone.
@@ -202,21 +202,6 @@ fn places_of(path: &str, is_root: bool, module: &ModuleFile) -> Vec<String> {
 
 fn folder_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
-}
-
-/// `path` as seen from `folder`, with `.` and `..` taken out.
-pub(super) fn joined(folder: &str, path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in folder.split('/').chain(path.split('/')) {
-        match part {
-            "" | "." => {}
-            ".." if parts.last().is_some_and(|last| *last != "..") => {
-                parts.pop();
-            }
-            part => parts.push(part),
-        }
-    }
-    parts.join("/")
 }
 
 /// Pages, examples and scripts: what a reader must be able to find.

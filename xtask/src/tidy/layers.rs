@@ -1,58 +1,104 @@
 //! Who may import whom inside the engine, and what other crates may see of it.
 //!
-//! Contract: a module of `crates/outcore/src` names only modules of its own layer or of layers
+//! Contract: a module of one of the crates in [`ROOMS`] names only modules of its own layer or of layers
 //! before it, however it writes the path (`crate::`, `super::`, a name re-exported by `lib.rs`,
 //! inside macros, in unit tests too: a test that needs a higher layer belongs in `tests/`).
-//! `lib.rs` is the facade and may name all. The engine never names the simulator; the simulator
-//! sees the engine up to its drives; applications see nothing private.
+//! `lib.rs` is the facade and may name all. No such crate names the simulator; the simulator sees of
+//! the engine what it re-exports of the drives.
 
 use super::dead::Modules;
 use super::rust::{Source, Sources};
 use super::tokens::PathUse;
 use super::{Finding, Severity};
 
-const ENGINE: &str = "crates/outcore/src/";
 const SIMULATOR: &str = "lab/outcore-sim/src/";
-const APPLICATIONS: &str = "crates/outcore-apps/";
 
-/// The layers, from the ground up; modules of one entry may name each other.
-const LAYERS: [&[&str]; 8] = [
-    &[
-        "error", "units", "config", "checksum", "metadata", "threads",
-    ],
-    &["memory"],
-    &["drive"],
-    &["volume"],
-    &["data"],
-    &["stream"],
-    &["job"],
-    &["algo"],
+/// The crates whose modules stand in layers, by folder, each from the ground up; modules of one entry
+/// may name each other.
+const ROOMS: [(&str, &[&[&str]]); 3] = [
+    (
+        "crates/outcore-io/",
+        &[
+            &[
+                "error", "units", "config", "checksum", "metadata", "threads",
+            ],
+            &["memory"],
+            &["drive"],
+            &["port"],
+            &["output", "scratch", "consumed"],
+        ],
+    ),
+    (
+        "crates/outcore-store/",
+        &[
+            &["mapping", "slab"],
+            &["stripe", "shared", "serving", "batch", "striped"],
+            &["dataset", "load"],
+        ],
+    ),
+    (
+        "crates/outcore/",
+        &[
+            &["volume"],
+            &["data"],
+            &["stream"],
+            &["job"],
+            &["algo"],
+            &["dataset"],
+        ],
+    ),
 ];
-const ORDER: &str = "error units config checksum metadata threads < memory < drive < volume < data < stream < job < algo";
+const ENGINE: &str = "crates/outcore/";
 const WHY: &str = "requests flow down and buffers flow up; an arrow the other way ties two layers \
                    into one";
 
-fn layer_of(module: &str) -> Option<usize> {
-    LAYERS.iter().position(|layer| layer.contains(&module))
+/// A crate whose modules stand in layers.
+#[derive(Clone, Copy)]
+struct Room<'a> {
+    layers: &'a [&'a [&'a str]],
+    root: Option<&'a Source>,
+}
+
+impl Room<'_> {
+    fn layer_of(&self, module: &str) -> Option<usize> {
+        self.layers.iter().position(|layer| layer.contains(&module))
+    }
+
+    /// The layers as a reader writes them.
+    fn order(&self) -> String {
+        let layers: Vec<String> = self.layers.iter().map(|layer| layer.join(" ")).collect();
+        layers.join(" < ")
+    }
+}
+
+/// The layers of the crate in `folder`.
+fn room_of<'a>(sources: &'a Sources, folder: &str) -> Option<Room<'a>> {
+    let (_, layers) = ROOMS.iter().find(|(known, _)| *known == folder)?;
+    let root = sources.get(&format!("{folder}src/lib.rs"));
+    Some(Room { layers, root })
 }
 
 /// Checks every path in the sources.
 pub(super) fn check(sources: &Sources, modules: &Modules) -> Vec<Finding> {
-    let root = sources.get("crates/outcore/src/lib.rs");
     let mut findings = Vec::new();
     for source in sources.all() {
-        if source.path.starts_with(ENGINE) {
-            check_engine(source, root, &mut findings);
-        } else if source.path.starts_with(SIMULATOR) && !modules.is_test_file(&source.path) {
-            check_simulator(source, root, &mut findings);
-        } else if source.path.starts_with(APPLICATIONS) {
-            check_application(source, &mut findings);
+        let folder = ROOMS.iter().map(|(folder, _)| *folder).find(|folder| {
+            let inside = source.path.strip_prefix(folder);
+            inside.is_some_and(|inside| inside.starts_with("src/"))
+        });
+        if let Some(room) = folder.and_then(|folder| room_of(sources, folder)) {
+            check_room(source, room, &mut findings);
+        } else if source.path.starts_with(SIMULATOR)
+            && !modules.is_test_file(&source.path)
+            && let Some(engine) = room_of(sources, ENGINE)
+        {
+            check_simulator(source, engine, &mut findings);
         }
     }
     findings
 }
 
-fn check_engine(source: &Source, root: Option<&Source>, findings: &mut Vec<Finding>) {
+fn check_room(source: &Source, room: Room<'_>, findings: &mut Vec<Finding>) {
     let Some(module) = source.module_path() else {
         return;
     };
@@ -68,7 +114,7 @@ fn check_engine(source: &Source, root: Option<&Source>, findings: &mut Vec<Findi
         }
     }
     let Some(own) = module.first() else { return };
-    let Some(layer) = layer_of(own) else {
+    let Some(layer) = room.layer_of(own) else {
         findings.push(Finding {
             path: source.path.clone(),
             line: 1,
@@ -76,7 +122,10 @@ fn check_engine(source: &Source, root: Option<&Source>, findings: &mut Vec<Findi
             item: own.clone(),
             what: format!("`{own}` belongs to no layer"),
             why: WHY,
-            fix: format!("move it into a layer ({ORDER}) or extend xtask/src/tidy/layers.rs"),
+            fix: format!(
+                "move it into a layer ({}) or extend xtask/src/tidy/layers.rs",
+                room.order()
+            ),
             severity: Severity::Error,
         });
         return;
@@ -85,14 +134,15 @@ fn check_engine(source: &Source, root: Option<&Source>, findings: &mut Vec<Findi
         let Some(target) = target_of(&module, path) else {
             continue;
         };
-        let Some(named) = resolve(&target, root) else {
+        let Some(named) = resolve(&target, room) else {
             let what = format!("`crate::{target}` hides the layer that it comes from");
             findings.push(finding(source, path, what, "write `crate::<layer>::...`"));
             continue;
         };
-        if layer_of(&named).is_some_and(|named| named > layer) {
+        if room.layer_of(&named).is_some_and(|named| named > layer) {
             let what = format!("`{own}` imports `{named}`, which stands above it");
-            findings.push(finding(source, path, what, &format!("keep to {ORDER}")));
+            let fix = format!("keep to {}", room.order());
+            findings.push(finding(source, path, what, &fix));
         }
     }
 }
@@ -122,51 +172,26 @@ fn target_of(module: &[String], path: &PathUse) -> Option<String> {
 }
 
 /// The layer's module behind a name of the crate's root.
-fn resolve(name: &str, root: Option<&Source>) -> Option<String> {
-    if layer_of(name).is_some() || name == "*" {
+fn resolve(name: &str, room: Room<'_>) -> Option<String> {
+    if room.layer_of(name).is_some() || name == "*" {
         return Some(name.to_owned());
     }
-    let exports = &root?.exports;
+    let exports = &room.root?.exports;
     exports
         .iter()
         .find(|(export, _)| export == name)
         .map(|(_, module)| module.clone())
 }
 
-fn check_simulator(source: &Source, root: Option<&Source>, findings: &mut Vec<Finding>) {
-    let highest = layer_of("drive").unwrap_or_default();
+fn check_simulator(source: &Source, engine: Room<'_>, findings: &mut Vec<Finding>) {
     for path in &source.tokens.paths {
         if path.segments[0] != "outcore" || source.is_test_line(path.line) {
             continue;
         }
-        let named = resolve(&path.segments[1], root);
-        if named
-            .as_deref()
-            .and_then(layer_of)
-            .is_some_and(|named| named > highest)
-        {
+        let named = resolve(&path.segments[1], engine);
+        if named.is_some_and(|named| engine.layer_of(&named).is_some()) {
             let what = format!("the simulator imports `outcore::{}`", path.segments[1]);
-            findings.push(finding(
-                source,
-                path,
-                what,
-                "keep to `outcore::drive` and below",
-            ));
-        }
-    }
-}
-
-fn check_application(source: &Source, findings: &mut Vec<Finding>) {
-    for path in &source.tokens.paths {
-        if path.segments[0] == "outcore" && path.segments.iter().any(|name| name.starts_with("__"))
-        {
-            let what = format!("`{}` is not of the public API", path.segments.join("::"));
-            findings.push(finding(
-                source,
-                path,
-                what,
-                "make the engine's public API sufficient",
-            ));
+            findings.push(finding(source, path, what, "keep to what outcore-io has"));
         }
     }
 }
@@ -201,9 +226,18 @@ mod tests {
     }
 
     fn engine(file: &str, text: &str) -> Vec<usize> {
-        let lib = "pub mod drive;\npub use error::Error;\npub use algo::{sort, plan as outline};";
-        let path = format!("crates/outcore/src/{file}");
-        found(&[("crates/outcore/src/lib.rs", lib), (&path, text)])
+        let lib = "pub use outcore_io::Error;\npub use algo::{sort, plan as outline};";
+        inside("crates/outcore/src", lib, file, text)
+    }
+
+    fn drives(file: &str, text: &str) -> Vec<usize> {
+        let lib = "pub use error::Error;\npub use output::{stage as outline};";
+        inside("crates/outcore-io/src", lib, file, text)
+    }
+
+    fn inside(folder: &str, lib: &str, file: &str, text: &str) -> Vec<usize> {
+        let (root, path) = (format!("{folder}/lib.rs"), format!("{folder}/{file}"));
+        found(&[(&root, lib), (&path, text)])
             .into_iter()
             .map(|(_, line)| line)
             .collect()
@@ -212,21 +246,22 @@ mod tests {
     #[test]
     fn an_import_from_above_is_found_however_it_is_written() {
         let bad = [
-            "use crate::volume::Volume;",
-            "use crate::{error::Error, volume};",
-            "use super::super::stream::Reader;",
-            "fn f() { crate::algo::sort(); }",
-            "fn f() { vec![crate::job::Job::new()]; }",
-            "use crate::sort;",
+            "use crate::port::Port;",
+            "use crate::{error::Error, output};",
+            "use super::super::scratch::Scratch;",
+            "fn f() { crate::output::stage(); }",
+            "fn f() { vec![crate::consumed::Consumed::new()]; }",
             "use crate::outline;",
-            "macro_rules! m { () => { $crate::data::Record } }",
-            "mod tests { use super::super::super::volume::Volume; }",
+            "macro_rules! m { () => { $crate::output::Output } }",
+            "mod tests { use super::super::super::port::Port; }",
         ];
         for text in bad {
-            assert_eq!(engine("drive/queue.rs", text), [1], "{text}");
+            assert_eq!(drives("drive/queue.rs", text), [1], "{text}");
         }
-        assert_eq!(engine("memory.rs", "use super::drive::Device;"), [1]);
-        assert_eq!(engine("drive/mod.rs", "use super::volume::Volume;"), [1]);
+        assert_eq!(drives("memory.rs", "use super::drive::Device;"), [1]);
+        assert_eq!(drives("drive/mod.rs", "use super::port::Port;"), [1]);
+        assert_eq!(engine("data/order.rs", "use crate::sort;"), [1]);
+        assert_eq!(engine("stream/source.rs", "use crate::job::Job;"), [1]);
     }
 
     #[test]
@@ -240,25 +275,23 @@ mod tests {
             "use std::sync::Arc; use rustix::io;",
         ];
         for text in good {
-            assert_eq!(engine("drive/queue.rs", text), [0; 0], "{text}");
+            assert_eq!(drives("drive/queue.rs", text), [0; 0], "{text}");
         }
-        assert_eq!(engine("error.rs", "use crate::units::Bytes;"), [0; 0]);
-        assert_eq!(
-            engine("algo/sort.rs", "use crate::job::Job; use super::plan;"),
-            [0; 0]
-        );
+        assert_eq!(drives("error.rs", "use crate::units::Bytes;"), [0; 0]);
+        let text = "use crate::job::Job; use super::plan; use crate::Error;";
+        assert_eq!(engine("algo/sort.rs", text), [0; 0]);
     }
 
     #[test]
     fn a_module_of_no_layer_and_a_name_of_no_module_are_found() {
         assert_eq!(engine("helpers.rs", "fn f() {}"), [1]);
-        assert_eq!(engine("drive/queue.rs", "use crate::Mystery;"), [1]);
+        assert_eq!(drives("drive/queue.rs", "use crate::Mystery;"), [1]);
     }
 
     #[test]
     fn the_engine_never_names_the_simulator() {
         assert_eq!(
-            engine("drive/mod.rs", "fn f() {\n outcore_sim::Ssd::new(); }"),
+            drives("drive/mod.rs", "fn f() {\n outcore_sim::Ssd::new(); }"),
             [2]
         );
         assert_eq!(engine("lib.rs", "pub use outcore_sim::Ssd;"), [1]);
@@ -279,12 +312,5 @@ mod tests {
             seen("#[cfg(test)] mod tests { use outcore::volume::Volume; }"),
             0
         );
-    }
-
-    #[test]
-    fn applications_use_nothing_private() {
-        let path = "crates/outcore-apps/src/lib.rs";
-        assert_eq!(found(&[(path, "use outcore::__private::Queue;")]).len(), 1);
-        assert_eq!(found(&[(path, "use outcore::algo::sort;")]).len(), 0);
     }
 }

@@ -4,8 +4,7 @@
 //! a scheme are left alone (tests must not need the network). A link may lead to a file or folder
 //! that git keeps, never out of the repository. Headings get anchors the way GitHub makes them.
 
-use super::dead::joined;
-use super::tree::Tree;
+use super::tree::{Tree, joined};
 use super::{Finding, Severity};
 
 /// One link of a page.

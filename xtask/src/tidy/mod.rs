@@ -9,16 +9,18 @@
 //! | check | rule | module |
 //! |---|---|---|
 //! | `layers` | who may import whom, in the engine and between crates | [`layers`], [`crates`] |
-//! | `file-length`, `function-length` | files of 700 lines, at most 900; bodies of 100 | [`lengths`] |
+//! | `circles` | no files, and no packages, that need each other | [`circles`] |
+//! | `file-length`, `function-length` | files of 700 lines, at most 900; Python bodies of 100 | [`lengths`] |
 //! | `units` | a size or a time says its unit, last in its name | [`units`] |
-//! | `unsafe` | `unsafe` only in listed files, each with its SAFETY argument | [`unsafety`] |
+//! | `unsafe` | `unsafe` only in listed files | [`unsafety`] |
 //! | `contract` | a file opens with what it promises | [`contracts`] |
 //! | `dead-file` | every source is compiled, every page and example is found from another | [`dead`] |
-//! | `words` | nothing unfinished, nothing that panics by habit | [`words`] |
+//! | `words` | nothing unfinished | [`words`] |
 //! | `links` | links between our own pages resolve | [`links`] |
 //! | `paths` | no path of one machine | [`words`] |
 
 mod allow;
+mod circles;
 mod contracts;
 mod crates;
 mod dead;
@@ -104,12 +106,13 @@ pub fn check(tree: &Tree) -> Result<Report, String> {
     let mut findings = sources.unreadable();
     findings.extend(layers::check(&sources, &modules));
     findings.extend(crates::check(tree));
-    findings.extend(lengths::check(tree, &sources));
+    findings.extend(circles::check(tree, &sources, &modules));
+    findings.extend(lengths::check(tree));
     findings.extend(units::check(tree, &sources, &modules));
     findings.extend(unsafety::check(&sources));
     findings.extend(contracts::check(tree));
     findings.extend(dead::check(tree, &sources, &modules));
-    findings.extend(words::check(tree, &sources, &modules));
+    findings.extend(words::check(tree, &sources));
     findings.extend(links::check(tree));
     let mut findings = allowances.apply(findings);
     findings.sort_by(|a, b| (&a.path, a.line, a.check).cmp(&(&b.path, b.line, b.check)));

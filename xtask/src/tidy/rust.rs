@@ -14,17 +14,6 @@ use super::tokens::TokenFacts;
 use super::tree::Tree;
 use super::{Finding, Severity};
 
-/// A function that has a body.
-#[derive(Debug, Clone)]
-pub(super) struct Function {
-    /// `name` or `Type::name`.
-    pub name: String,
-    /// Line of its name.
-    pub line: usize,
-    /// Lines between the braces.
-    pub body_lines: usize,
-}
-
 /// A named value with a type: field, parameter, constant.
 #[derive(Debug, Clone)]
 pub(super) struct Value {
@@ -51,6 +40,21 @@ pub(super) struct ModuleFile {
     pub is_test: bool,
 }
 
+/// A name that a `use` brings into scope.
+#[derive(Debug, Clone)]
+pub(super) struct Import {
+    /// The path as written, with `crate`, `self` and `super`; of a glob, the path before `*`.
+    pub path: Vec<String>,
+    /// What it is called here; `None` for a glob.
+    pub name: Option<String>,
+    /// Whether others may import it from here.
+    pub is_public: bool,
+    /// Line of the `use`.
+    pub line: usize,
+    /// Modules of the same file around it.
+    pub inside: Vec<String>,
+}
+
 /// One source.
 #[derive(Debug)]
 pub(super) struct Source {
@@ -58,14 +62,14 @@ pub(super) struct Source {
     pub path: String,
     /// What its tokens say.
     pub tokens: TokenFacts,
-    /// Functions with a body.
-    pub functions: Vec<Function>,
     /// Fields, parameters and constants.
     pub values: Vec<Value>,
     /// Modules in files of their own.
     pub modules: Vec<ModuleFile>,
     /// Names that `pub use` brings up, with the first name of their path.
     pub exports: Vec<(String, String)>,
+    /// Every name that a `use` brings into scope, wherever it stands.
+    pub imports: Vec<Import>,
     /// The text by lines.
     pub lines: Vec<String>,
     test_lines: Vec<RangeInclusive<usize>>,
@@ -93,10 +97,10 @@ impl Source {
         Ok(Source {
             path: path.to_owned(),
             tokens: TokenFacts::of(stream),
-            functions: reader.functions,
             values: reader.values,
             modules: reader.modules,
             exports: exports(&file),
+            imports: reader.imports,
             lines: text.lines().map(str::to_owned).collect(),
             test_lines: reader.test_lines,
         })
@@ -181,9 +185,9 @@ impl Sources {
 /// Reads the syntax tree of one file.
 #[derive(Debug, Default)]
 struct Reader {
-    functions: Vec<Function>,
     values: Vec<Value>,
     modules: Vec<ModuleFile>,
+    imports: Vec<Import>,
     test_lines: Vec<RangeInclusive<usize>>,
     inside: Vec<String>,
     test_depth: usize,
@@ -194,24 +198,15 @@ struct Reader {
 }
 
 impl Reader {
-    fn function(&mut self, signature: &syn::Signature, block: Option<&syn::Block>) {
+    fn function(&mut self, signature: &syn::Signature) {
+        if self.is_dictated {
+            return;
+        }
         let own = signature.ident.to_string();
         let name = self
             .owner
             .as_ref()
             .map_or(own.clone(), |owner| format!("{owner}::{own}"));
-        if let Some(block) = block {
-            let braces = block.brace_token.span;
-            let body_lines = braces.close().start().line - braces.open().start().line;
-            self.functions.push(Function {
-                name: name.clone(),
-                line: signature.ident.span().start().line,
-                body_lines: body_lines.saturating_sub(1),
-            });
-        }
-        if self.is_dictated {
-            return;
-        }
         for input in &signature.inputs {
             if let syn::FnArg::Typed(input) = input
                 && let syn::Pat::Ident(parameter) = &*input.pat
@@ -279,7 +274,7 @@ impl<'ast> Visit<'ast> for Reader {
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
         let (owner, is_dictated) = (self.owner.take(), self.is_dictated);
         self.is_dictated = false;
-        self.function(&item.sig, Some(&item.block));
+        self.function(&item.sig);
         visit::visit_item_fn(self, item);
         (self.owner, self.is_dictated) = (owner, is_dictated);
     }
@@ -296,7 +291,7 @@ impl<'ast> Visit<'ast> for Reader {
             self.test_lines
                 .push(item.span().start().line..=item.span().end().line);
         }
-        self.function(&item.sig, Some(&item.block));
+        self.function(&item.sig);
         visit::visit_impl_item_fn(self, item);
     }
 
@@ -307,8 +302,19 @@ impl<'ast> Visit<'ast> for Reader {
     }
 
     fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
-        self.function(&item.sig, item.default.as_ref());
+        self.function(&item.sig);
         visit::visit_trait_item_fn(self, item);
+    }
+
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        let is_public = !matches!(item.vis, syn::Visibility::Inherited);
+        let line = item.span().start().line;
+        let first = self.imports.len();
+        imported(&item.tree, &mut Vec::new(), &mut self.imports);
+        for import in &mut self.imports[first..] {
+            (import.is_public, import.line) = (is_public, line);
+            import.inside.clone_from(&self.inside);
+        }
     }
 
     fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
@@ -479,23 +485,48 @@ fn exported(tree: &syn::UseTree, first: Option<&str>, found: &mut Vec<(String, S
     }
 }
 
+/// Every name that one `use` brings into scope, by its path as written.
+fn imported(tree: &syn::UseTree, path: &mut Vec<String>, found: &mut Vec<Import>) {
+    let depth = path.len();
+    let mut add = |path: &[String], name: Option<String>| {
+        found.push(Import {
+            path: path.to_vec(),
+            name,
+            is_public: false,
+            line: 0,
+            inside: Vec::new(),
+        });
+    };
+    match tree {
+        syn::UseTree::Path(inner) => {
+            path.push(inner.ident.to_string());
+            imported(&inner.tree, path, found);
+        }
+        syn::UseTree::Group(group) => {
+            for tree in &group.items {
+                imported(tree, path, found);
+            }
+        }
+        syn::UseTree::Name(name) if name.ident == "self" => add(path, path.last().cloned()),
+        syn::UseTree::Name(name) => {
+            path.push(name.ident.to_string());
+            add(path, path.last().cloned());
+        }
+        syn::UseTree::Rename(rename) => {
+            path.push(rename.ident.to_string());
+            add(path, Some(rename.rename.to_string()));
+        }
+        syn::UseTree::Glob(_) => add(path, None),
+    }
+    path.truncate(depth);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn source(text: &str) -> Source {
         Source::of("crates/outcore/src/drive/queue.rs", text).unwrap()
-    }
-
-    #[test]
-    fn a_body_is_counted_between_its_braces() {
-        let source =
-            source("struct S;\nimpl S {\n  fn f(\n    &self,\n  ) {\n    1;\n    2;\n  }\n}\n");
-        let function = &source.functions[0];
-        assert_eq!(
-            (function.name.as_str(), function.line, function.body_lines),
-            ("S::f", 3, 2)
-        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a Rust source says in its tokens: paths it names, `unsafe`, calls that panic, macros.
+//! What a Rust source says in its tokens: paths it names, `unsafe`, includes, ignored tests.
 //!
 //! Contract: works on tokens rather than on the syntax tree, so that the bodies of macros are
 //! seen too; comments and the text of strings never are. Modules written inside the file are
@@ -17,28 +17,15 @@ pub(super) struct PathUse {
     pub inside: Vec<String>,
 }
 
-/// What follows an `unsafe`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum UnsafeKind {
-    /// `unsafe { }`, `unsafe impl`, `unsafe extern`, `#[unsafe(...)]`.
-    Claim,
-    /// `unsafe fn`, `unsafe trait`: a duty handed to the caller.
-    Duty,
-}
-
 /// Everything that the walk collects.
 #[derive(Debug, Default)]
 pub(super) struct TokenFacts {
     /// Paths of at least two names.
     pub paths: Vec<PathUse>,
     /// Lines with `unsafe`.
-    pub unsafes: Vec<(usize, UnsafeKind)>,
+    pub unsafes: Vec<usize>,
     /// Lines that let unsafe code in by attribute.
     pub unsafe_permits: Vec<usize>,
-    /// Calls of `.unwrap()` and `.expect(...)`.
-    pub panics: Vec<(usize, String)>,
-    /// Macros called, without the `!`.
-    pub macros: Vec<(usize, String)>,
     /// Files named by `include!`.
     pub includes: Vec<String>,
     /// Lines of `#[ignore]`.
@@ -79,21 +66,18 @@ impl TokenFacts {
         let line = word.span().start().line;
         let next = tokens.get(index + 1);
         match name.as_str() {
-            "unsafe" => self.unsafes.push((line, unsafe_kind(next))),
+            "unsafe" => self.unsafes.push(line),
             "allow" | "expect" | "warn" if names(next, "unsafe_code") => {
                 self.unsafe_permits.push(line);
-            }
-            "unwrap" | "expect" if is_method_call(tokens, index) => {
-                self.panics.push((line, name.clone()));
             }
             "ignore" if is_attribute(tokens, index) => self.ignores.push(line),
             _ => {}
         }
-        if is_punct(next, '!') && matches!(tokens.get(index + 2), Some(TokenTree::Group(_))) {
-            if name == "include" {
-                self.includes.extend(literal_in(&tokens[index + 2]));
-            }
-            self.macros.push((line, name));
+        if name == "include"
+            && is_punct(next, '!')
+            && let Some(group @ TokenTree::Group(_)) = tokens.get(index + 2)
+        {
+            self.includes.extend(literal_in(group));
         }
         if starts_path(tokens, index) && is_double_colon(tokens, index + 1) {
             collect_paths(
@@ -116,13 +100,6 @@ fn inline_module(tokens: &[TokenTree], index: usize) -> Option<String> {
     (keyword == "mod").then(|| name.to_string())
 }
 
-fn unsafe_kind(next: Option<&TokenTree>) -> UnsafeKind {
-    match next {
-        Some(TokenTree::Ident(word)) if word == "fn" || word == "trait" => UnsafeKind::Duty,
-        _ => UnsafeKind::Claim,
-    }
-}
-
 fn names(group: Option<&TokenTree>, lint: &str) -> bool {
     let Some(TokenTree::Group(group)) = group else {
         return false;
@@ -131,12 +108,6 @@ fn names(group: Option<&TokenTree>, lint: &str) -> bool {
         .stream()
         .into_iter()
         .any(|t| matches!(&t, TokenTree::Ident(word) if word == lint))
-}
-
-fn is_method_call(tokens: &[TokenTree], index: usize) -> bool {
-    let is_call = matches!(tokens.get(index + 1),
-        Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis);
-    is_call && index > 0 && is_punct(tokens.get(index - 1), '.')
 }
 
 /// A word that stands first or after a comma in brackets: `#[ignore]`, `cfg_attr(x, ignore)`.
@@ -263,16 +234,7 @@ mod tests {
                     unsafe impl Send for S {}\n#![allow(unsafe_code)]";
         let facts = facts(text);
         assert_eq!(facts.unsafes.len(), 4);
-        assert_eq!(facts.unsafes[1].1, UnsafeKind::Duty);
         assert_eq!(facts.unsafe_permits, [3]);
-    }
-
-    #[test]
-    fn panicking_calls_are_seen_in_macros_too_and_lookalikes_are_not() {
-        let text = "fn f() {\na.unwrap();\nformat!(\"{}\", b.expect(\"x\"));\na.unwrap_or(1); }\n\
-                    #[expect(dead_code)] fn unwrap() {}";
-        let lines: Vec<_> = facts(text).panics.iter().map(|panic| panic.0).collect();
-        assert_eq!(lines, [2, 3]);
     }
 
     #[test]

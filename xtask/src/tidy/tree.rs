@@ -208,6 +208,21 @@ fn machine_places(root: &Path) -> Vec<String> {
         .collect()
 }
 
+/// `path` as seen from `folder`, with `.` and `..` taken out.
+pub(super) fn joined(folder: &str, path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in folder.split('/').chain(path.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|last| *last != "..") => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

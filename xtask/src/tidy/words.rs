@@ -1,17 +1,14 @@
 //! Words that have no place in finished code, and paths that exist on one machine only.
 //!
-//! Contract: unfinished code (macros that stand for it, marks in comments, ignored tests) is found
-//! in sources, scripts and build files, tests included; calls that panic by habit only in shipped
-//! Rust (`src/`, outside tests); paths of this machine in every text but fixtures. The words are
-//! put together below, so that this file does not find itself.
+//! Contract: unfinished code (marks in comments, ignored tests) is found in sources, scripts and build
+//! files, tests included; paths of this machine in every text but fixtures. The words are put together
+//! below, so that this file does not find itself. Macros for unfinished code and calls that panic are
+//! clippy's to find (`[workspace.lints]`).
 
-use super::dead::Modules;
 use super::rust::{Source, Sources};
 use super::tree::{TextFile, Tree};
 use super::{Finding, Severity};
 
-/// Macros that stand for code to come, or for a look that was meant to be short.
-const MACROS: [&str; 3] = ["todo", "unimplemented", "dbg"];
 /// Marks of work left undone.
 const MARKS: [&str; 3] = [
     concat!("FIX", "ME"),
@@ -28,17 +25,13 @@ const PLACES: [&str; 3] = [
 ];
 
 const WHY_UNFINISHED: &str = "what is committed is finished; a user meets the gap first";
-const WHY_PANIC: &str = "errors are values here, with cause, place and next step";
 const WHY_PLACE: &str = "nobody else has this path";
 
 /// Checks sources, scripts and pages.
-pub(super) fn check(tree: &Tree, sources: &Sources, modules: &Modules) -> Vec<Finding> {
+pub(super) fn check(tree: &Tree, sources: &Sources) -> Vec<Finding> {
     let mut findings = Vec::new();
     for source in sources.all() {
-        unfinished(source, &mut findings);
-        if is_shipped(source, modules) {
-            panicking(source, &mut findings);
-        }
+        ignored(source, &mut findings);
     }
     for file in tree.files().iter().filter(|file| !file.is_fixture()) {
         if is_program(file) {
@@ -58,24 +51,7 @@ fn is_program(file: &TextFile) -> bool {
         )
 }
 
-fn is_shipped(source: &Source, modules: &Modules) -> bool {
-    source.path.contains("/src/") && !modules.is_test_file(&source.path)
-}
-
-fn unfinished(source: &Source, findings: &mut Vec<Finding>) {
-    for (line, name) in &source.tokens.macros {
-        if MACROS.contains(&name.as_str()) {
-            let what = format!("`{name}!`");
-            findings.push(finding(
-                &source.path,
-                *line,
-                name,
-                what,
-                WHY_UNFINISHED,
-                "finish it",
-            ));
-        }
-    }
+fn ignored(source: &Source, findings: &mut Vec<Finding>) {
     for line in &source.tokens.ignores {
         let fix = "run it, or let it skip by itself and print `SKIP: reason`";
         let what = "an ignored test".to_owned();
@@ -87,16 +63,6 @@ fn unfinished(source: &Source, findings: &mut Vec<Finding>) {
             WHY_UNFINISHED,
             fix,
         ));
-    }
-}
-
-fn panicking(source: &Source, findings: &mut Vec<Finding>) {
-    for (line, name) in &source.tokens.panics {
-        if !source.is_test_line(*line) {
-            let what = format!("`.{name}()` outside tests");
-            let fix = "return an error, or let the types rule the case out";
-            findings.push(finding(&source.path, *line, name, what, WHY_PANIC, fix));
-        }
     }
 }
 
@@ -182,23 +148,16 @@ mod tests {
 
     fn found(path: &str, text: &str) -> Vec<(&'static str, usize)> {
         let tree = Tree::of(&[("crates/a/Cargo.toml", "[package]\nname='a'"), (path, text)]);
-        let sources = Sources::of(&tree);
-        let modules = Modules::of(&tree, &sources);
-        check(&tree, &sources, &modules)
+        check(&tree, &Sources::of(&tree))
             .into_iter()
             .map(|f| (f.check, f.line))
             .collect()
     }
 
     #[test]
-    fn unfinished_code_is_found_in_tests_too() {
-        let text = "fn f() { todo!() }\nfn g() { unimplemented!(\"x\") }\n#[test]\n#[ignore]\n\
-                    fn h() { dbg!(1); }\n";
-        let lines: Vec<_> = found("crates/a/tests/t.rs", text)
-            .into_iter()
-            .map(|f| f.1)
-            .collect();
-        assert_eq!(lines, [1, 2, 5, 4]);
+    fn ignored_tests_are_found() {
+        let text = "#[test]\n#[ignore]\nfn h() {}\n";
+        assert_eq!(found("crates/a/tests/t.rs", text), [("words", 2)]);
     }
 
     #[test]
@@ -218,18 +177,6 @@ mod tests {
         assert_eq!(found("python/outcore/x.py", &raise), [("words", 2)]);
         let template = format!("mktemp -d t.{0}{0}", MARKS[1]);
         assert_eq!(found("scripts/x.sh", &template), []);
-    }
-
-    #[test]
-    fn panics_by_habit_are_found_outside_tests_only() {
-        let text = "fn f() { a().unwrap(); }\nfn g() { b.expect(\"so\"); }\n\
-                    #[cfg(test)]\nmod tests { fn h() { a().unwrap(); } }\n";
-        assert_eq!(
-            found("crates/a/src/lib.rs", text),
-            [("words", 1), ("words", 2)]
-        );
-        assert_eq!(found("crates/a/tests/t.rs", text), []);
-        assert_eq!(found("crates/a/examples/e.rs", text), []);
     }
 
     #[test]

@@ -32,8 +32,9 @@ const NEW_KEYS_ONLY: std::ops::Range<u32> = 200_112..200_809;
 /// What a command line comes to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// Words for the definition of the flags.
-    Words(Vec<OsString>),
+    /// Words for the definition of the flags, and which of the keys among them, counted from 0, were given
+    /// as `+POS1 [-POS2]`.
+    Words(Vec<OsString>, Vec<usize>),
     /// The version of `sort` is asked for.
     Version,
 }
@@ -54,11 +55,11 @@ pub(crate) fn read(words: Vec<OsString>, root: &clap::Command) -> Result<Read> {
         true => 1,
         false => match position_of_command(&words, root) {
             Some(at) if words[at] == NAME => at + 1,
-            _ => return Ok(Read::Words(words)),
+            _ => return Ok(Read::Words(words, Vec::new())),
         },
     };
     let Some(sort) = root.find_subcommand(NAME) else {
-        return Ok(Read::Words(words));
+        return Ok(Read::Words(words, Vec::new()));
     };
     let mut front = words;
     let rest = front.split_off(at);
@@ -70,8 +71,9 @@ pub(crate) fn read(words: Vec<OsString>, root: &clap::Command) -> Result<Read> {
         return Ok(Read::Version);
     }
     line.settle()?;
+    let old_keys = std::mem::take(&mut line.old_keys);
     front.extend(line.into_words());
-    Ok(Read::Words(front))
+    Ok(Read::Words(front, old_keys))
 }
 
 /// Where the subcommand stands, behind the flags of every command.
@@ -126,6 +128,8 @@ struct Line<'a> {
     operands: Vec<OsString>,
     /// `c` or `C`.
     check: Option<char>,
+    /// Keys in the old form, by their places among all keys.
+    old_keys: Vec<usize>,
 }
 
 fn wrong(cause: impl Into<String>) -> Error {
@@ -140,6 +144,7 @@ impl<'a> Line<'a> {
             items: Vec::new(),
             operands: Vec::new(),
             check: None,
+            old_keys: Vec::new(),
         }
     }
 
@@ -268,6 +273,9 @@ impl<'a> Line<'a> {
                     // A size for some other system's sort: digits behind it belong to it.
                     let is_number =
                         |next: &OsString| next.as_bytes().iter().all(u8::is_ascii_digit);
+                    if rest.is_empty() && words.peek().is_none() {
+                        return Err(wrong("option requires an argument -- 'y'"));
+                    }
                     if rest.is_empty() {
                         words.next_if(is_number);
                     }
@@ -322,6 +330,9 @@ impl<'a> Line<'a> {
             .flatten()
         {
             Some(key) => {
+                let keys = self.items.iter();
+                let keys = keys.filter(|item| matches!(item, Item::Key(..)));
+                self.old_keys.push(keys.count());
                 self.items.push(Item::Key(key.into(), KeyForm::Short));
                 if end.is_some() {
                     words.next();
@@ -510,8 +521,9 @@ mod tests {
 
     #[track_caller]
     fn check(words: &[&str], wanted: &[&str]) {
-        let wanted = wanted.iter().map(OsString::from).collect();
-        assert_eq!(read_line(words).unwrap(), Read::Words(wanted), "{words:?}");
+        let wanted: Vec<OsString> = wanted.iter().map(OsString::from).collect();
+        let is_it = matches!(read_line(words).unwrap(), Read::Words(got, _) if got == wanted);
+        assert!(is_it, "{words:?}");
     }
 
     #[test]

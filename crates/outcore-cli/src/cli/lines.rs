@@ -275,6 +275,9 @@ pub(crate) struct GnuArgs {
     /// Accepted; scratch is not compressed
     #[arg(long = "compress-program", value_name = "PROG")]
     pub(crate) compress_program: Option<OsString>,
+    /// Which of the keys were given as +POS1 [-POS2].
+    #[arg(skip)]
+    pub(crate) old_keys: Vec<usize>,
 }
 
 impl GnuArgs {

@@ -5,6 +5,7 @@
 //! files that could not be written are refused before anything is measured. Ctrl-C stops a
 //! measurement within a step, and nothing of it stays on the drives.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use indicatif::ProgressBar;
@@ -14,7 +15,7 @@ use outcore_bench::args::{BenchCommand, ReportArgs};
 use outcore_bench::report::{Report, Saver};
 use serde_json::json;
 
-use super::Context;
+use crate::context::Context;
 use crate::measure::{Summary, moved_bytes};
 
 /// Runs the subcommand.
@@ -43,7 +44,10 @@ pub(crate) fn report(
 ) -> Result<u8> {
     let started = Instant::now();
     let reporter = &context.reporter;
-    let saver = Saver::new(&args.outputs, args.charts_dir.as_deref(), args.force)?;
+    let outputs = args.outputs.iter();
+    let outputs = outputs.map(|name| Ok(context.files.output(name, args.force)?.into_owned()));
+    let outputs: Vec<PathBuf> = outputs.collect::<Result<_>>()?;
+    let saver = Saver::new(&outputs, args.charts_dir.as_deref(), args.force)?;
     let spinner = reporter.shows_progress().then(ProgressBar::new_spinner);
     let say = |what: &str| {
         reporter.event("progress", json!({"phase": what}));

@@ -7,8 +7,8 @@ use std::time::Instant;
 use outcore::Result;
 use serde_json::json;
 
-use super::Context;
 use crate::cli::ConfigCommand;
+use crate::context::Context;
 use crate::means;
 use crate::measure::Summary;
 

@@ -17,8 +17,8 @@ use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_formats::means::{Means, check_dir, free_bytes};
 use serde_json::json;
 
-use super::Context;
 use crate::cli::{DemoArgs, DriveArgs, MeansArgs};
+use crate::context::Context;
 use crate::floor::{self, Floor};
 use crate::means;
 use crate::measure::{Summary, rate_text};

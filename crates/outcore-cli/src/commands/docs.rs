@@ -13,10 +13,10 @@ use clap_mangen::Man;
 use outcore::{Error, Result};
 use serde_json::json;
 
-use super::Context;
-use crate::CLOSED_PIPE;
 use crate::cli::Cli;
+use crate::context::Context;
 use crate::measure::Summary;
+use crate::pipe::CLOSED_PIPE;
 
 /// Prints the completion script of a shell.
 pub(crate) fn completions(context: &Context, shell: Shell) -> Result<u8> {

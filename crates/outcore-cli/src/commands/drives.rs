@@ -16,8 +16,8 @@ use outcore::{Error, Result};
 use outcore_formats::means::{Means, check_dir};
 use serde_json::json;
 
-use super::Context;
 use crate::cli::{DriveArgs, DrivesCommand, MeansArgs, ProbeArgs};
+use crate::context::Context;
 use crate::means;
 use crate::measure::{Summary, moved_bytes};
 

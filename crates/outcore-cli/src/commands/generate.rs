@@ -14,12 +14,13 @@ use outcore_formats::means::Means;
 use outcore_formats::output::{self, Consent, Holds, Target};
 use serde_json::json;
 
-use super::Context;
 use crate::cli::GenArgs;
+use crate::context::Context;
 use crate::measure::{Summary, drives_json, rate_text};
+use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
 use crate::recorder::Kept;
-use crate::{CLOSED_PIPE, means, pipe};
+use crate::{means, pipe};
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
@@ -29,9 +30,10 @@ pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
         force: args.force,
         replace: false,
     };
-    let name = Some(args.output.as_path());
+    let name = context.files.output(&args.output, args.force)?;
     let how = (Streams::Taken, Holds::Records);
-    let target = output::choose(name, &[], means.specs(), consent, how)?;
+    let target = output::choose(Some(&name), &[], means.specs(), consent, how)?;
+    let means = context.files.add_to(means)?;
     output::check_room_for(
         means.device().as_ref(),
         &target,
@@ -43,8 +45,7 @@ pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
         force: args.force,
         ..Kept::default()
     };
-    let recorder = context.reporter.recorder();
-    let means = recorder.start(means, &args.record_io, kept)?;
+    let means = context.start(means, &args.record_io, kept)?;
     let job = means.job(Vec::new());
     context.reporter.event(
         "begin",

@@ -16,14 +16,15 @@ use outcore_formats::text::reader::RecordReader;
 use outcore_formats::text::sample::choose;
 use serde_json::json;
 
-use super::Context;
 use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs};
 use crate::cli::lines::{LineArgs, Rows};
 use crate::cli::{DriveArgs, MeansArgs, RecordArgs, TypeArgs};
+use crate::context::Context;
 use crate::lines::{LineRequest, Overwrite, Stream, note_csv};
 use crate::measure::Summary;
+use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
-use crate::{CLOSED_PIPE, means, pipe};
+use crate::{means, pipe};
 
 /// Runs `outcore head`.
 pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {

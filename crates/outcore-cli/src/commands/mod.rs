@@ -22,21 +22,5 @@ pub(crate) mod split;
 pub(crate) mod store;
 pub(crate) mod unique;
 pub(crate) mod verify;
-pub(crate) mod volume;
-
-use std::path::PathBuf;
 pub(crate) mod view;
-
-use crate::report::Reporter;
-use crate::signals::Interrupt;
-
-/// What every subcommand gets.
-#[derive(Debug, Clone)]
-pub(crate) struct Context {
-    /// Drives file of the volume, if one is named.
-    pub(crate) volume: Option<PathBuf>,
-    /// How it talks.
-    pub(crate) reporter: Reporter,
-    /// Whether the user asked to stop.
-    pub(crate) interrupt: Interrupt,
-}
+pub(crate) mod volume;

@@ -9,13 +9,14 @@ use outcore::Result;
 use outcore_bench::args::ReplayArgs;
 use serde_json::json;
 
-use super::Context;
 use super::bench::report;
+use crate::context::Context;
 use crate::measure::Summary;
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &ReplayArgs) -> Result<u8> {
-    let options = args.options();
+    let mut options = args.options();
+    options.trace = context.files.copied(&args.trace)?.into_owned();
     if !args.summary {
         return report(context, &args.report, |watch| {
             outcore_bench::replay::run(&options, watch)

@@ -13,8 +13,8 @@ use outcore::{Error, Result, units};
 use outcore_formats::means::{Means, check_dir};
 use serde_json::json;
 
-use super::Context;
 use crate::cli::ScratchCommand;
+use crate::context::Context;
 use crate::means;
 use crate::measure::Summary;
 

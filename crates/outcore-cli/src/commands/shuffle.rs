@@ -15,11 +15,12 @@ use outcore_formats::records;
 use outcore_formats::text::output::{Dress, Pending};
 use serde_json::{Value, json};
 
-use super::Context;
 use crate::cli::commands::ShuffleArgs;
 use crate::cli::lines::Rows;
+use crate::context::Context;
 use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_beside, note_csv};
-use crate::{CLOSED_PIPE, means, pipe};
+use crate::pipe::CLOSED_PIPE;
+use crate::{means, pipe};
 
 /// What is shuffled, from where to where.
 struct Prepared {
@@ -37,10 +38,11 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
         &args.drives,
         args.scratch_limit_bytes,
         args.seed,
-    )?;
+    )?
+    .measuring(args.explain);
     let (rows, types) = (args.rows.to_rows()?, args.record.to_request());
     let recognition = args.lines.recognition(rows.separator());
-    let sources = find(&args.files.inputs)?;
+    let sources = find(context, &args.files.inputs)?;
     let has_type = format_beside(&rows, &types, &sources, recognition)?.is_some();
     let request = LineRequest {
         inputs: &args.files.inputs,
@@ -148,6 +150,7 @@ fn size_of(job: &LineJob, unit: Unit) -> ShuffleSize {
         held_bytes: job.job.budget.used_bytes(),
         threads: job.job.options.threads,
         drive_count: job.job.options.drives.len().max(1),
+        rates: job.job.options.rates,
     }
 }
 

@@ -7,7 +7,7 @@ use outcore_formats::record_cost;
 use outcore_sim::cli::SimCommand;
 use outcore_sim::plan::cpu::CpuCost;
 
-use super::Context;
+use crate::context::Context;
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, command: &SimCommand) -> Result<u8> {

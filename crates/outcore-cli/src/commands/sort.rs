@@ -5,7 +5,7 @@
 //! the sort. Up to the sort nothing but a copy of streams is made, and on any failure nothing is
 //! left behind. `--delete-input` removes the inputs only after the output is in place.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use outcore::algo::plan::SortPlan;
@@ -16,19 +16,22 @@ use outcore::{Error, Result, units};
 use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_formats::inputs::{self, Input, Source, Streams};
 use outcore_formats::job::settle_sort;
-use outcore_formats::means::{Means, default_scratch_dir, free_bytes};
+use outcore_formats::means::Means;
 use outcore_formats::output::{self, Consent, Holds, Target};
 use outcore_formats::records::{self, Decided, TypeRequest};
-use outcore_formats::spool::Spool;
+use outcore_formats::spool::{self, Spool};
+use outcore_formats::staging::sealed_error;
 use serde_json::{Value, json};
 
 use super::consumed::{self, Consumed};
-use super::{Context, sort_lines, verify};
+use super::{sort_lines, verify};
 use crate::cli::SortArgs;
+use crate::context::Context;
 use crate::measure::{Summary, drives_json, rate_text};
+use crate::pipe::CLOSED_PIPE;
 use crate::progress::{Weight, watch};
 use crate::recorder::Kept;
-use crate::{CLOSED_PIPE, means, pipe};
+use crate::{means, pipe};
 
 /// The phases of a sort and their shares of the time.
 const WEIGHTS: [Weight; 2] = [("distribute", 1.0), ("sort", 1.0)];
@@ -51,8 +54,8 @@ struct Prepared {
 pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
     let started = Instant::now();
     let is_gnu = context.reporter.is_gnu();
-    let means = load_means(args, is_gnu)?;
-    if is_lines(args, is_gnu)? {
+    let means = load_means(args, is_gnu)?.measuring(args.explain || args.dry_run);
+    if is_lines(context, args)? {
         return sort_lines::run(context, args, means);
     }
     check_for_records(args)?;
@@ -110,7 +113,8 @@ fn load_means(args: &SortArgs, is_gnu: bool) -> Result<Means> {
 
 /// Whether the input is lines: everything that neither flags, nor names, nor what a file begins with
 /// say to be records; as GNU sort, everything that the flags do not.
-fn is_lines(args: &SortArgs, is_gnu: bool) -> Result<bool> {
+fn is_lines(context: &Context, args: &SortArgs) -> Result<bool> {
+    let is_gnu = context.reporter.is_gnu();
     let is_of_array = |name: &Path| name.extension().is_some_and(|end| end == "npy");
     let has_type = args.record.format.is_some() || args.record.record_bytes.is_some();
     if args.lines.is_lines {
@@ -142,7 +146,7 @@ fn is_lines(args: &SortArgs, is_gnu: bool) -> Result<bool> {
     if args.inputs.is_empty() {
         return Ok(true);
     }
-    for source in inputs::find(&args.inputs, Streams::Taken)? {
+    for source in inputs::find(&args.inputs, Streams::Taken, &context.files)? {
         if !source.is_stream() && inputs::look(source)?.npy.is_some() {
             return Ok(false);
         }
@@ -162,9 +166,13 @@ fn check_for_records(args: &SortArgs) -> Result<()> {
 }
 
 fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared> {
-    let sources = inputs::find(&args.inputs, Streams::Taken)?;
+    let sources = inputs::find(&args.inputs, Streams::Taken, &context.files)?;
     if args.delete_input {
         consumed::check(&sources)?;
+    }
+    let sealed = sources.iter().find(|source| source.sealed.is_some());
+    if let Some(source) = sealed.filter(|_| args.delete_input || args.replace) {
+        return Err(sealed_error(&source.name));
     }
     let consent = Consent {
         force: args.force,
@@ -175,8 +183,10 @@ fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared>
         (None, true) => Target::Pipe(None),
         (name, _) => {
             let name = name.as_deref();
+            let name = name.map(|name| context.files.output(name, consent.force));
+            let name = name.transpose()?;
             let how = (Streams::Taken, Holds::Records);
-            output::choose(name, &sources, means.specs(), consent, how)?
+            output::choose(name.as_deref(), &sources, means.specs(), consent, how)?
         }
     };
     // Wrong drives are told before a stream is waited for.
@@ -190,8 +200,7 @@ fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared>
         force: args.force,
         ..Kept::default()
     };
-    let recorder = context.reporter.recorder();
-    let means = recorder.start(means, &args.record_io, kept)?;
+    let means = context.start(means, &args.record_io, kept)?;
     let request = args.record.to_request();
     let (inputs, spool) = open_all(context, &request, &means, sources, &target)?;
     let decided = records::decide(&request, &inputs)?;
@@ -207,7 +216,7 @@ fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared>
         delete_input: args.delete_input,
     };
     let (mut job, plan) = settle_sort(&means, &inputs, Some(&target), &decided.format, options)?;
-    note_scratch(context, &means, &target, &job);
+    context.note_scratch(&means, &target, &job);
     let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
     job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);
     Ok(Prepared {
@@ -249,7 +258,7 @@ pub(crate) fn open_all(
     }
     let job = means.job(Vec::new());
     let limit_bytes = means.scratch_limit_bytes();
-    let mut spool = Spool::make(&job, &spool_dir(means, target)?, limit_bytes)?;
+    let mut spool = Spool::make(&job, &spool::dir_for(means, target)?, limit_bytes)?;
     let (interrupt, control) = (&context.interrupt, &job.control);
     let mut inputs = Vec::with_capacity(sources.len());
     for (source, input) in sources.iter().zip(looked) {
@@ -265,32 +274,6 @@ pub(crate) fn open_all(
         inputs.push(input);
     }
     Ok((inputs, Some(spool)))
-}
-
-/// The drive with the most room, or the place for scratch where none is named.
-pub(crate) fn spool_dir(means: &Means, target: &Target) -> Result<PathBuf> {
-    let mut roomiest: Option<(u64, &Path)> = None;
-    for drive in means.specs() {
-        let free_bytes = free_bytes(&drive.dir)?;
-        if roomiest.is_none_or(|(most_bytes, _)| free_bytes > most_bytes) {
-            roomiest = Some((free_bytes, &drive.dir));
-        }
-    }
-    match roomiest {
-        Some((_, dir)) => Ok(dir.to_path_buf()),
-        None => default_scratch_dir(&target.dir()),
-    }
-}
-
-/// Says where scratch goes if that is neither a drive that was named nor beside the output.
-pub(crate) fn note_scratch(context: &Context, means: &Means, target: &Target, job: &Job) {
-    if let ([], [drive]) = (means.specs(), job.options.drives.as_slice()) {
-        context.reporter.note(&format!(
-            "scratch goes to {}, since {} is in memory; name another place with --drive",
-            drive.dir.display(),
-            target.dir().display()
-        ));
-    }
 }
 
 fn run_sort(context: &Context, prepared: &Prepared) -> Result<SortSummary> {

@@ -5,7 +5,7 @@
 //! order is settled by [`GnuOrder`], the work done by the engine.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -18,6 +18,7 @@ use outcore::algo::lines::{
 use outcore::data::lines::LineOrder;
 use outcore::{Error, Kind, Result, units};
 use outcore_formats::content::Recognition;
+use outcore_formats::inputs::Names;
 use outcore_formats::means::Means;
 use outcore_formats::output::Sink;
 use outcore_formats::text::csv_files::CsvSort;
@@ -28,11 +29,11 @@ use outcore_formats::text::output::Dress;
 use outcore_formats::volumes::fresh_seed;
 use serde_json::json;
 
-use super::Context;
 use crate::cli::SortArgs;
 use crate::cli::lines::{CheckHow, OnError};
+use crate::context::Context;
 use crate::lines::{Done, LineJob, LineRequest, Overwrite};
-use crate::{CLOSED_PIPE, pipe};
+use crate::pipe::{self, CLOSED_PIPE};
 
 /// Bytes of a line that a message shows.
 const SHOWN_BYTES: usize = 4096;
@@ -43,8 +44,8 @@ const READ_NAMES: &str = "read names of inputs";
 pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8> {
     refuse_others(args)?;
     // Told before anything is read.
-    let order = order_of(args)?;
-    let inputs = input_names(args)?;
+    let order = order_of(context, args)?;
+    let inputs = input_names(context, args)?;
     refuse_several(args, &inputs)?;
     note_locale(context);
     if args.gnu.compress_program.is_some() {
@@ -79,7 +80,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
     };
     let (order, dress, options): (Box<dyn LineOrder>, _, _) = match args.text.csv {
         true => {
-            let csv = lines.settle_csv(context, &csv_of(args)?)?;
+            let csv = lines.settle_csv(context, &csv_of(context, args)?)?;
             let options = csv.options(options);
             (Box::new(csv.order), csv.dress, options)
         }
@@ -190,7 +191,7 @@ fn refuse_several(args: &SortArgs, inputs: &[PathBuf]) -> Result<()> {
 }
 
 /// The order of lines; that of CSV is only known with its header.
-fn order_of(args: &SortArgs) -> Result<Box<dyn LineOrder>> {
+fn order_of(context: &Context, args: &SortArgs) -> Result<Box<dyn LineOrder>> {
     args.text.check(&args.order, args.lines)?;
     if args.text.jsonl {
         if args.order.is_given() {
@@ -203,27 +204,35 @@ fn order_of(args: &SortArgs) -> Result<Box<dyn LineOrder>> {
         let order = JsonFields::new(&args.text.by, args.descending, is_stable)?;
         return Ok(Box::new(order));
     }
-    Ok(Box::new(GnuOrder::new(&gnu_sort(args)?)?))
+    Ok(Box::new(GnuOrder::new(&gnu_sort(
+        args,
+        random_seed(context, args)?,
+    )?)?))
 }
 
 /// The options of GNU sort.
-fn gnu_sort(args: &SortArgs) -> Result<GnuSort> {
+fn gnu_sort(args: &SortArgs, seed: u64) -> Result<GnuSort> {
     let mut sort = args.order.to_sort(args.descending)?;
     if !args.record.keys.is_empty() {
         // Those of lines have been put into the one order of all.
         let keys: Result<Vec<Key>> = args.record.keys.iter().map(|key| Key::parse(key)).collect();
         sort.keys.extend(keys?);
     }
+    for key in &args.gnu.old_keys {
+        if let Some(key) = sort.keys.get_mut(*key) {
+            *key = key.of_old_form();
+        }
+    }
     sort.stable = args.stable;
     sort.unique = args.unique;
-    sort.seed = random_seed(args)?;
+    sort.seed = seed;
     Ok(sort)
 }
 
 /// What chooses the order of `-R`: as GNU sort has it, another in each run if nothing is said.
-fn random_seed(args: &SortArgs) -> Result<u64> {
+fn random_seed(context: &Context, args: &SortArgs) -> Result<u64> {
     match (&args.gnu.random_source, args.seed) {
-        (Some(path), _) => seed_of(path),
+        (Some(path), _) => seed_of(context, path),
         (None, Some(seed)) => Ok(seed),
         (None, None) => Ok(fresh_seed()),
     }
@@ -249,7 +258,7 @@ fn debug_of(context: &Context, args: &SortArgs) -> Result<Option<Arc<Debug>>> {
     if !args.gnu.debug {
         return Ok(None);
     }
-    let debug = Debug::new(&gnu_sort(args)?);
+    let debug = Debug::new(&gnu_sort(args, 0)?);
     for warning in debug.warnings() {
         context.reporter.human(&format!("sort: {warning}"));
     }
@@ -299,35 +308,41 @@ impl Write for Underlined {
 }
 
 /// How CSV is sorted.
-fn csv_of(args: &SortArgs) -> Result<CsvSort> {
+fn csv_of(context: &Context, args: &SortArgs) -> Result<CsvSort> {
     Ok(CsvSort {
         by: args.text.by.clone(),
         separator: args.order.separator()?,
         has_header: !args.text.no_header,
         global: args.order.global(args.descending),
         stable: args.stable || args.unique,
-        seed: random_seed(args)?,
+        seed: random_seed(context, args)?,
     })
 }
 
 /// A number from the first bytes of a file.
-fn seed_of(path: &Path) -> Result<u64> {
+fn seed_of(context: &Context, path: &Path) -> Result<u64> {
     use std::hash::{DefaultHasher, Hasher};
     const BYTES_MAX: u64 = 1 << 20;
     let mut bytes = Vec::new();
-    let read = fs::File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes));
-    read.map_err(|error| {
+    let failed = |error| {
         Error::io("read random source", &error)
             .path(path)
             .hint("check the path")
-    })?;
+    };
+    let file: Box<dyn Read> = match context.files.input(path)? {
+        Some(dataset) => dataset.open()?,
+        None => Box::new(File::open(path).map_err(failed)?),
+    };
+    file.take(BYTES_MAX)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
     let mut hasher = DefaultHasher::new();
     hasher.write(&bytes);
     Ok(hasher.finish())
 }
 
 /// The names of the inputs, from arguments or a file of names.
-fn input_names(args: &SortArgs) -> Result<Vec<PathBuf>> {
+fn input_names(context: &Context, args: &SortArgs) -> Result<Vec<PathBuf>> {
     let Some(list) = &args.gnu.files0_from else {
         return match (args.replace, args.output.is_some()) {
             (true, false) => Err(Error::usage(READ, "--replace without -o")
@@ -336,20 +351,22 @@ fn input_names(args: &SortArgs) -> Result<Vec<PathBuf>> {
         };
     };
     let is_stdin = list.as_os_str() == "-";
-    let read = |mut file: File| {
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map(|_| bytes)
-    };
-    // Not the library's stream, which takes a closed one for an empty one.
-    let opened = match is_stdin {
-        true => io::stdin().as_fd().try_clone_to_owned().map(File::from),
-        false => File::open(list),
-    };
-    let bytes = opened.and_then(read).map_err(|error| {
+    let failed = |error| {
         Error::io(READ_NAMES, &error)
             .path(list)
             .hint("check the path")
-    })?;
+    };
+    let mut file: Box<dyn Read> = match (is_stdin, context.files.input(list)?) {
+        // Not the library's stream, which takes a closed one for an empty one.
+        (true, _) => {
+            let stdin = io::stdin().as_fd().try_clone_to_owned();
+            Box::new(File::from(stdin.map_err(failed)?))
+        }
+        (false, Some(dataset)) => dataset.open()?,
+        (false, None) => Box::new(File::open(list).map_err(failed)?),
+    };
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(failed)?;
     let wrong = |cause: String, hint: &str| Err(Error::usage(READ_NAMES, cause).hint(hint));
     let end = "write names with a NUL behind each, as find -print0 does";
     if bytes.is_empty() {

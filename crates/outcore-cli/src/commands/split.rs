@@ -16,8 +16,8 @@ use outcore_formats::split::{Cut, PLACEHOLDER, SplitRequest, split};
 use outcore_formats::text::reader::{Frame, RecordReader};
 use serde_json::json;
 
-use super::Context;
 use crate::cli::commands::SplitArgs;
+use crate::context::Context;
 use crate::lines::{LineJob, LineRequest, Overwrite, find, format_beside, frame_of, note_csv};
 use crate::means;
 use crate::measure::Summary;
@@ -37,7 +37,7 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     };
     let (rows, types) = (args.rows.to_rows()?, args.record.to_request());
     let recognition = args.lines.recognition(rows.separator());
-    let sources = find(&args.inputs)?;
+    let sources = find(context, &args.inputs)?;
     let format = format_beside(&rows, &types, &sources, recognition)?;
     let (frame, holds) = match &format {
         Some(format) => (Frame::Bytes(format.record_bytes()), Holds::Records),

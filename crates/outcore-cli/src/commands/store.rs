@@ -3,11 +3,10 @@
 //! Contract: what a name means stands in [`outcore_formats::volumes`]. A dataset appears whole or not at
 //! all and is checked when it is read. Names go to standard output, one a line with tabs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use clap::{Args, ValueHint};
 use outcore::job::Control;
 use outcore::volume::dataset::manifest::Contents;
 use outcore::volume::dataset::pack::{self, EntryKind};
@@ -19,97 +18,15 @@ use outcore_formats::output::Target;
 use outcore_formats::volumes::{self, Moved};
 use serde_json::json;
 
-use super::Context;
-use super::volume::{open, tell_absent, tell_strays};
+use super::volume::{open, tell_absent, tell_orphans};
 use crate::cli::RecordArgs;
+use crate::cli::store::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
+use crate::context::Context;
 use crate::measure::{Summary, rate_text};
+use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
 use crate::recorder::Kept;
-use crate::{CLOSED_PIPE, means, pipe};
-
-const PUT_EXAMPLES: &str = "\
-Examples:
-  outcore put keys.bin @keys --volume drives.toml
-  outcore put images/ @images --volume drives.toml
-  producer | outcore put - @log --volume drives.toml";
-
-const GET_EXAMPLES: &str = "\
-Examples:
-  outcore get @keys keys.bin --volume drives.toml
-  outcore get @images images --volume drives.toml
-  outcore get @images/cat/0001.png - --volume drives.toml | display";
-
-/// Put a file, a directory or standard input on a volume
-///
-/// The dataset is striped over all drives, checksummed and sealed. A directory is packed with an index,
-/// so that its files can be read by their names; symbolic links are kept as links, and sockets, pipes
-/// and devices are left out and counted. Permissions and times are kept.
-#[derive(Debug, Args)]
-#[command(after_long_help = PUT_EXAMPLES)]
-pub(crate) struct PutArgs {
-    /// A file, a directory, or - for standard input
-    #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath)]
-    source: PathBuf,
-    /// The dataset
-    #[arg(value_name = "@NAME")]
-    name: PathBuf,
-    /// Replace a dataset of that name
-    #[arg(long)]
-    force: bool,
-    #[command(flatten)]
-    record_io: RecordArgs,
-}
-
-/// Get a dataset from a volume, or one file of a packed directory
-#[derive(Debug, Args)]
-#[command(after_long_help = GET_EXAMPLES)]
-pub(crate) struct GetArgs {
-    /// The dataset, or @NAME/FILE for a file packed in it
-    #[arg(value_name = "@NAME")]
-    name: PathBuf,
-    /// The file to write, the directory to make, or - for standard output
-    #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath)]
-    pub(crate) target: PathBuf,
-    /// Replace a file that exists
-    #[arg(long)]
-    force: bool,
-    #[command(flatten)]
-    record_io: RecordArgs,
-}
-
-/// List the datasets of a volume, or the files packed in one
-///
-/// A dataset that needs a drive that is missing says so.
-#[derive(Debug, Args)]
-pub(crate) struct LsArgs {
-    /// A packed directory to look into
-    #[arg(value_name = "@NAME")]
-    name: Option<PathBuf>,
-}
-
-/// Remove datasets from a volume
-#[derive(Debug, Args)]
-pub(crate) struct RmArgs {
-    /// The datasets
-    #[arg(required = true, value_name = "@NAME")]
-    names: Vec<PathBuf>,
-}
-
-/// Copy between files and datasets, or from one dataset to another
-#[derive(Debug, Args)]
-pub(crate) struct CpArgs {
-    /// A file, or @NAME
-    #[arg(value_name = "FROM", value_hint = ValueHint::AnyPath)]
-    from: PathBuf,
-    /// A file, or @NAME
-    #[arg(value_name = "TO", value_hint = ValueHint::AnyPath)]
-    to: PathBuf,
-    /// Replace what exists
-    #[arg(long)]
-    force: bool,
-    #[command(flatten)]
-    record_io: RecordArgs,
-}
+use crate::{means, pipe};
 
 /// Runs `put`.
 pub(crate) fn put(context: &Context, args: &PutArgs) -> Result<u8> {
@@ -178,8 +95,7 @@ fn run_transfer(
         force,
         ..Kept::default()
     };
-    let recorder = context.reporter.recorder();
-    let means = recorder.start(means::without_flags()?, record_io, kept)?;
+    let means = context.start(means::without_flags()?, record_io, kept)?;
     let device = means.device();
     let volume = open(context, &device)?;
     let control = Arc::new(Control::default());
@@ -327,6 +243,6 @@ pub(crate) fn remove(context: &Context, args: &RmArgs) -> Result<u8> {
     context.reporter.summary(&summary);
     let text = format!("{} freed", units::bytes(freed_bytes));
     context.reporter.human(&text);
-    tell_strays(context, &volume.strays()?);
+    tell_orphans(context, &volume.orphans()?);
     Ok(0)
 }

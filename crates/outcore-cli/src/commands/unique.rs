@@ -17,14 +17,16 @@ use outcore_formats::text::json::JsonFields;
 use outcore_formats::text::output::Dress;
 use serde_json::json;
 
-use super::sequence::args::InputArgs;
 use super::sequence::group::{self, GroupRequest};
-use super::{Context, sort};
+use super::sort;
 use crate::cli::SortArgs;
 use crate::cli::commands::UniqueArgs;
 use crate::cli::lines::{OnError, Rows};
+use crate::cli::sequence::InputArgs;
+use crate::context::Context;
 use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_of, note_csv};
-use crate::{CLOSED_PIPE, means, pipe};
+use crate::pipe::CLOSED_PIPE;
+use crate::{means, pipe};
 
 /// Standard input and output.
 const STDIO: &str = "-";
@@ -33,7 +35,7 @@ const STDIO: &str = "-";
 pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
     let is_ordered = args.order.is_given() || args.text.is_given() || args.lines.zero_terminated;
     let recognition = args.lines.recognition(args.order.separator()?);
-    let sources = find(&args.files.inputs)?;
+    let sources = find(context, &args.files.inputs)?;
     if let Some(format) = format_of(&args.record.to_request(), &sources, recognition)? {
         if is_ordered {
             let cause = "a type of records beside options for lines";
@@ -47,7 +49,8 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
         &args.drives,
         args.scratch_limit_bytes,
         means::SEED,
-    )?;
+    )?
+    .measuring(args.explain);
     let request = LineRequest {
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),

@@ -25,8 +25,8 @@ use outcore_formats::means::Means;
 use outcore_formats::records::{self, TypeRequest};
 use serde_json::json;
 
-use super::Context;
 use crate::cli::{DriveArgs, SortArgs, VerifyArgs};
+use crate::context::Context;
 use crate::means;
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::watch;
@@ -52,10 +52,10 @@ pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
     let started = Instant::now();
     let means = means::load(&args.means, &DriveArgs::default(), None, means::SEED)?;
     let control = means.job(Vec::new()).control;
-    let checked = open(&control, &args.files)?;
+    let checked = open(context, &control, &args.files)?;
     let against = match args.against.is_empty() {
         true => None,
-        false => Some(open(&control, &args.against)?),
+        false => Some(open(context, &control, &args.against)?),
     };
     let format = decide(&args.record.to_request(), &checked, against.as_ref())?;
     let sources = sources_of([Some(&checked), against.as_ref()]);
@@ -64,8 +64,7 @@ pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
         force: args.trace.force,
         ..Kept::default()
     };
-    let recorder = context.reporter.recorder();
-    let means = recorder.start(means, &args.trace.record_io, kept)?;
+    let means = context.start(means, &args.trace.record_io, kept)?;
     let job = means.job(Vec::new());
     let options = CheckOptions {
         descending: args.descending,
@@ -111,7 +110,7 @@ pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
 pub(crate) fn check_only(context: &Context, args: &SortArgs, means: Means) -> Result<u8> {
     let started = Instant::now();
     let control = means.job(Vec::new()).control;
-    let checked = open(&control, &args.inputs)?;
+    let checked = open(context, &control, &args.inputs)?;
     let format = decide(&args.record.to_request(), &checked, None)?;
     let sources = sources_of([Some(&checked), None]);
     let kept = Kept {
@@ -119,8 +118,7 @@ pub(crate) fn check_only(context: &Context, args: &SortArgs, means: Means) -> Re
         force: args.force,
         ..Kept::default()
     };
-    let recorder = context.reporter.recorder();
-    let means = recorder.start(means, &args.record_io, kept)?;
+    let means = context.start(means, &args.record_io, kept)?;
     let job = means.job(Vec::new());
     let options = CheckOptions {
         descending: args.descending,
@@ -173,8 +171,8 @@ fn unordered(first: u64, places: &[Input], format: &RecordFormat) -> Error {
 }
 
 /// Finds and opens what is to be checked.
-fn open(control: &Arc<Control>, names: &[PathBuf]) -> Result<Checked> {
-    let mut sources = inputs::find(names, Streams::Taken)?;
+fn open(context: &Context, control: &Arc<Control>, names: &[PathBuf]) -> Result<Checked> {
+    let mut sources = inputs::find(names, Streams::Taken, &context.files)?;
     let has_stream = sources.iter().any(Source::is_stream);
     if !has_stream {
         let files: Result<Vec<Input>> = sources.into_iter().map(inputs::look).collect();

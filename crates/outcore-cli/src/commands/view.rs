@@ -28,16 +28,17 @@ use outcore_formats::view::{self, NewDir, key_of, range};
 use outcore_mount::{ServeOptions, serve};
 use serde_json::{Value, json};
 
-use super::Context;
 use crate::cli::view::{
     ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewCommand, ViewMaterializeArgs, ViewMountArgs,
     ViewVerifyArgs,
 };
 use crate::cli::{DriveArgs, MeansArgs, RecordArgs, TraceArgs};
+use crate::context::Context;
 use crate::measure::{Summary, drives_json, rate_text};
+use crate::pipe::CLOSED_PIPE;
 use crate::progress::{Weight, watch};
 use crate::recorder::Kept;
-use crate::{CLOSED_PIPE, means, pipe};
+use crate::{means, pipe};
 
 mod found;
 
@@ -84,7 +85,7 @@ fn recorded(
     kept: Kept<'_>,
 ) -> Result<Means> {
     if flags.path().is_none() {
-        return Ok(means);
+        return context.files.add_to(means);
     }
     let view = view::open(&means.job(Vec::new()), dir)?;
     let runs = view.info().runs.into_iter().map(|(path, ..)| path);
@@ -95,7 +96,7 @@ fn recorded(
         files: &files,
         ..kept
     };
-    context.reporter.recorder().start(means, flags, kept)
+    context.start(means, flags, kept)
 }
 
 /// The view in `dir` with what the flags allow.
@@ -110,8 +111,9 @@ fn open(
         ..Kept::default()
     };
     let means = load(args, &DriveArgs::default())?;
-    let means = recorded(context, means, (&trace.record_io, dir), kept)?;
-    let view = view::open(&means.job(Vec::new()), dir)?;
+    let dir = context.files.copied(dir)?;
+    let means = recorded(context, means, (&trace.record_io, &dir), kept)?;
+    let view = view::open(&means.job(Vec::new()), &dir)?;
     Ok((means, view))
 }
 
@@ -138,20 +140,20 @@ fn type_name(what: &ViewType) -> String {
 fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
     let started = Instant::now();
     let means = load(&args.means, &args.drives)?;
-    let sources = inputs::find(&args.inputs, Streams::Taken)?;
+    let sources = inputs::find(&args.inputs, Streams::Taken, &context.files)?;
     if args.dry_run {
         inputs::refuse_streams(&sources, "plan view")?;
     }
-    let output = Target::File(args.output.clone());
+    let place = context.files.output(&args.output, args.force)?;
+    let output = Target::File(place.to_path_buf());
     let kept = Kept {
         sources: &sources,
         target: Some(&output),
         force: args.force,
         ..Kept::default()
     };
-    let recorder = context.reporter.recorder();
-    let means = recorder.start(means, &args.record_io, kept)?;
-    let found = Found::of(context, args, &means, sources)?;
+    let means = context.start(means, &args.record_io, kept)?;
+    let found = Found::of(context, (args, &output), &means, sources)?;
     if args.cat {
         refuse_terminal(&found.what)?;
     }
@@ -186,8 +188,8 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
     if let Some(plan) = &plan {
         context.reporter.human(&plan.to_string());
     }
-    let home = NewDir::make(&args.output)?;
-    let dir = std::path::absolute(&args.output).unwrap_or_else(|_| args.output.clone());
+    let home = NewDir::make(&place)?;
+    let dir = std::path::absolute(&place).unwrap_or_else(|_| place.to_path_buf());
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (view, mut built) = watch(reporter, interrupt, &job.control, &BUILD, || {
         let built = build(&job, &found.files, &dir, found.what.clone(), options);
@@ -205,9 +207,10 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
 
 fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
     let started = Instant::now();
+    context.files.refuse_change(&args.dir)?;
     check_dir("open view", &args.dir)?;
     let means = load(&args.means, &args.drives)?;
-    let sources = inputs::find(&args.inputs, Streams::Taken)?;
+    let sources = inputs::find(&args.inputs, Streams::Taken, &context.files)?;
     let kept = Kept {
         sources: &sources,
         force: args.trace.force,
@@ -507,21 +510,22 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
         force: args.force,
         replace: false,
     };
-    let name = Some(args.output.as_path());
-    let holds = match view::open(&means.job(Vec::new()), &args.dir)?.format() {
+    let name = context.files.output(&args.output, args.force)?;
+    let dir = context.files.copied(&args.dir)?;
+    let holds = match view::open(&means.job(Vec::new()), &dir)?.format() {
         Some(_) => Holds::Records,
         None => Holds::Lines,
     };
     let how = (Streams::Refused, holds);
-    let target = output::choose(name, &[], means.specs(), consent, how)?;
+    let target = output::choose(Some(&name), &[], means.specs(), consent, how)?;
     let kept = Kept {
         target: Some(&target),
         force: args.force,
         ..Kept::default()
     };
-    let means = recorded(context, means, (&args.record_io, &args.dir), kept)?;
+    let means = recorded(context, means, (&args.record_io, &dir), kept)?;
     let job = means.job(means.named_drives(0)?);
-    let view = view::open(&job, &args.dir)?;
+    let view = view::open(&job, &dir)?;
     let open = |path: Option<&Path>| pipe::open(path, &job.control);
     let (output, pending) = match view.format() {
         Some(format) => {

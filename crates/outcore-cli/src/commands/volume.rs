@@ -4,21 +4,21 @@
 //! reads everything and names what is not what was written or belongs to nothing (exit code 4 if there is any); see
 //! [`outcore::volume::dataset`].
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use clap::Subcommand;
 use outcore::config::DriveSet;
 use outcore::drive::Device;
 use outcore::job::Control;
-use outcore::volume::dataset::stray::Stray;
+use outcore::volume::dataset::orphans::Orphan;
 use outcore::volume::dataset::{DatasetVolume, Watch, drives_of};
 use outcore::{Error, Kind, Result, units};
 use outcore_formats::volumes;
 use serde_json::json;
 
-use super::Context;
+use crate::cli::volume::VolumeCommand;
+use crate::context::Context;
 use crate::means;
 use crate::measure::Summary;
 use crate::progress::watch;
@@ -34,35 +34,6 @@ fn drives_file(context: &Context) -> Result<&Path> {
 /// Opens it on `device`.
 pub(crate) fn open(context: &Context, device: &Arc<dyn Device>) -> Result<DatasetVolume> {
     volumes::open(device, drives_file(context)?)
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum VolumeCommand {
-    /// Make an empty volume over the directories of a drives file
-    ///
-    /// A folder `outcore-volume` is made in each directory. For example:
-    /// outcore drives probe /mnt/nvme0 /mnt/nvme1 -o drives.toml;
-    /// outcore volume create --volume drives.toml
-    Create {
-        /// Bytes of a stripe: a power of two from 4KiB to 4MiB
-        #[arg(long = "stripe", value_name = "SIZE", default_value = "1MiB", value_parser = units::parse_bytes)]
-        stripe_bytes: u64,
-    },
-    /// Show the drives of a volume, their room and what is on them, and which are missing
-    Status,
-    /// Read every dataset, or those named, and name what is not what was written
-    ///
-    /// Exits with 4 if something is damaged: drive, file and offset are on standard output. So are the
-    /// files that belong to no dataset, if no datasets are named. Labels and copies of manifests that are
-    /// damaged or lost are written anew from those on other drives.
-    Scrub {
-        /// Datasets; all if none is named
-        #[arg(value_name = "@NAME")]
-        names: Vec<PathBuf>,
-        /// Remove the files that belong to no dataset
-        #[arg(long, conflicts_with = "names")]
-        remove_strays: bool,
-    },
 }
 
 /// Runs the subcommand.
@@ -88,16 +59,16 @@ pub(crate) fn run(context: &Context, command: &VolumeCommand) -> Result<u8> {
         VolumeCommand::Status => status(context, &open(context, &device)?, started),
         VolumeCommand::Scrub {
             names,
-            remove_strays,
+            remove_orphans,
         } => {
             let volume = open(context, &device)?;
             let names: Result<Vec<String>> = names
                 .iter()
                 .map(|name| volumes::named(name).map(|named| named.dataset))
                 .collect();
-            if *remove_strays {
-                let freed_bytes = volume.remove_strays()?;
-                let text = format!("{} of strays freed", units::bytes(freed_bytes));
+            if *remove_orphans {
+                let freed_bytes = volume.remove_orphans()?;
+                let text = format!("{} of orphans freed", units::bytes(freed_bytes));
                 context.reporter.human(&text);
             }
             scrub(context, &volume, &names?, started)
@@ -129,13 +100,13 @@ fn status(context: &Context, volume: &DatasetVolume, started: Instant) -> Result
     let found = manifests.iter().flatten();
     let unreachable = found.filter(|found| !volume.absent_of(found).is_empty());
     let unreachable = unreachable.count();
-    let strays = volume.strays()?;
+    let orphans = volume.orphans()?;
     let summary = Summary::since(started)
         .with("volume", json!(volume.id()))
         .with("datasets", json!(datasets))
         .with("damaged", json!(damaged))
         .with("unreachable", json!(unreachable))
-        .with("strays", json!(strays.len()));
+        .with("orphans", json!(orphans.len()));
     context.reporter.summary(&summary);
     context.reporter.human(&format!(
         "volume {}: {datasets} dataset{}, stripes of {}",
@@ -153,7 +124,7 @@ fn status(context: &Context, volume: &DatasetVolume, started: Instant) -> Result
             "{damaged} of them cannot be read: `outcore volume scrub` says which"
         ));
     }
-    tell_strays(context, &strays);
+    tell_orphans(context, &orphans);
     Ok(0)
 }
 
@@ -175,17 +146,17 @@ pub(super) fn tell_absent(context: &Context, volume: &DatasetVolume) {
 }
 
 /// Says that there are files that no dataset has.
-pub(super) fn tell_strays(context: &Context, strays: &[Stray]) {
-    if let Some(text) = about_strays(strays) {
+pub(super) fn tell_orphans(context: &Context, orphans: &[Orphan]) {
+    if let Some(text) = about_orphans(orphans) {
         context.reporter.human(&format!(
-            "{text}: `outcore volume scrub --remove-strays` frees their room"
+            "{text}: `outcore volume scrub --remove-orphans` frees their room"
         ));
     }
 }
 
-fn about_strays(strays: &[Stray]) -> Option<String> {
-    let bytes = units::bytes(strays.iter().map(|stray| stray.len_bytes).sum());
-    match strays.len() {
+fn about_orphans(orphans: &[Orphan]) -> Option<String> {
+    let bytes = units::bytes(orphans.iter().map(|orphan| orphan.len_bytes).sum());
+    match orphans.len() {
         0 => None,
         1 => Some(format!("a file of {bytes} belongs to no dataset")),
         count => {
@@ -239,17 +210,17 @@ fn scrub(
             damage.drive, damage.path, damage.offset_bytes, damage.len_bytes
         ));
     }
-    let strays = match names {
-        [] => volume.strays()?,
+    let orphans = match names {
+        [] => volume.orphans()?,
         _ => Vec::new(),
     };
-    for stray in &strays {
-        context.reporter.event("stray", json!(stray));
+    for orphan in &orphans {
+        context.reporter.event("orphan", json!(orphan));
         context.reporter.data(&format!(
             "-\tdrive {}\t{}\tno dataset's, {} bytes\n",
-            stray.drive,
-            stray.path.display(),
-            stray.len_bytes
+            orphan.drive,
+            orphan.path.display(),
+            orphan.len_bytes
         ));
     }
     let summary = Summary {
@@ -260,7 +231,7 @@ fn scrub(
     context.reporter.summary(
         &summary
             .with("damages", json!(damages.len()))
-            .with("strays", json!(strays.len())),
+            .with("orphans", json!(orphans.len())),
     );
     let is_left = damages.iter().any(|damage| !damage.is_repaired);
     match damages.len() {
@@ -279,12 +250,12 @@ fn scrub(
             false => "all of it was written anew from copies on other drives; a drive that is named again \
                       should be replaced",
         })),
-        0 if !strays.is_empty() => Err(Error::corrupt(
+        0 if !orphans.is_empty() => Err(Error::corrupt(
             "scrub volume",
-            about_strays(&strays).unwrap_or_default(),
+            about_orphans(&orphans).unwrap_or_default(),
         )
         .hint(
-            "a manifest was lost: put that dataset again; `outcore volume scrub --remove-strays` frees \
+            "a manifest was lost: put that dataset again; `outcore volume scrub --remove-orphans` frees \
              the room",
         )),
         0 => {

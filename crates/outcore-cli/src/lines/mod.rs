@@ -20,7 +20,7 @@ use outcore_formats::inputs::{self, Source, Streams, key_of};
 use outcore_formats::means::{Means, default_scratch_dir};
 use outcore_formats::output::{self as targets, Consent, Holds, Sink, Target};
 use outcore_formats::records::{self, TypeRequest};
-use outcore_formats::spool::Spool;
+use outcore_formats::spool::{self, Spool};
 use outcore_formats::text::csv_files::{CsvSort, SortedCsv, bytes_of, separator_of};
 use outcore_formats::text::output::{self as text_output, Dress, Pending, not_one_file};
 use outcore_formats::text::reader::Frame;
@@ -28,8 +28,7 @@ use serde_json::{Value, json};
 
 use crate::cli::RecordArgs;
 use crate::cli::lines::Rows;
-use crate::commands::Context;
-use crate::commands::sort::{note_scratch, spool_dir};
+use crate::context::Context;
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::pipe;
 use crate::progress::watch;
@@ -68,11 +67,12 @@ impl LineRequest<'_> {
     }
 
     /// The inputs. To GNU sort a manifest is a file like any other.
-    fn find(&self) -> Result<Vec<Source>> {
+    fn find(&self, context: &Context) -> Result<Vec<Source>> {
+        let known = &context.files;
         match (self.holds(), self.inputs) {
-            (Holds::Bytes, []) => inputs::find_as_named(&[PathBuf::from("-")]),
-            (Holds::Bytes, names) => inputs::find_as_named(names),
-            (_, names) => find(names),
+            (Holds::Bytes, []) => inputs::find_as_named(&[PathBuf::from("-")], known),
+            (Holds::Bytes, names) => inputs::find_as_named(names, known),
+            (_, names) => find(context, names),
         }
     }
 
@@ -89,8 +89,7 @@ impl LineRequest<'_> {
             force: self.force,
             ..Kept::default()
         };
-        let recorder = context.reporter.recorder();
-        recorder.start(means, self.record_io, kept)
+        context.start(means, self.record_io, kept)
     }
 }
 
@@ -140,15 +139,16 @@ impl LineJob {
         request: &LineRequest<'_>,
     ) -> Result<Self> {
         let started = Instant::now();
-        let sources = request.find()?;
-        let target = choose_target(request, &sources, &means, request.holds())?;
+        let sources = request.find(context)?;
+        let target = choose_target(context, request, (&sources, &means), request.holds())?;
         // Wrong drives are told before a stream is waited for.
         means.named_drives(0)?;
         let means = request.start_recording(context, means, (&sources, &target))?;
         let (files, spool) = to_files(context, &means, &sources, &target, request.lines())?;
         let data_bytes = bytes_of(&files)?;
-        let mut job = means.job(scratch_drives(&means, &target, data_bytes)?);
-        note_scratch(context, &means, &target, &job);
+        let drives = scratch_drives(&means, &target, data_bytes)?;
+        let mut job = means.planned_job(drives, &target.dir());
+        context.note_scratch(&means, &target, &job);
         let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
         job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);
         Ok(LineJob {
@@ -193,7 +193,7 @@ impl LineJob {
     pub(crate) fn settle_csv(&mut self, context: &Context, csv: &CsvSort) -> Result<SortedCsv> {
         let (mut files, mut spool) = (self.files.clone(), self.spool.take());
         let make = || {
-            let dir = spool_dir(&self.means, &self.target)?;
+            let dir = spool::dir_for(&self.means, &self.target)?;
             Spool::make(&self.job, &dir, self.job.options.scratch_limit_bytes)
         };
         let settled = self.watch(context, || {
@@ -321,13 +321,13 @@ impl Stream {
         request: &LineRequest<'_>,
         (types, terminator, rows): (&TypeRequest, u8, &Rows),
     ) -> Result<Self> {
-        let sources = find(request.inputs)?;
+        let sources = find(context, request.inputs)?;
         let format = format_beside(rows, types, &sources, request.recognition)?;
         let holds = match &format {
             Some(_) => Holds::Records,
             None => Holds::Lines,
         };
-        let target = choose_target(request, &sources, &means, holds)?;
+        let target = choose_target(context, request, (&sources, &means), holds)?;
         let (frame, what) = match &format {
             Some(format) => (Frame::Bytes(format.record_bytes()), format.to_string()),
             None => (frame_of(rows, terminator, &sources), "lines".to_string()),
@@ -356,11 +356,12 @@ impl Stream {
 }
 
 /// The sources that names mean: standard input without any.
-pub(crate) fn find(names: &[PathBuf]) -> Result<Vec<Source>> {
+pub(crate) fn find(context: &Context, names: &[PathBuf]) -> Result<Vec<Source>> {
     let stdin = [PathBuf::from("-")];
     inputs::find(
         if names.is_empty() { &stdin } else { names },
         Streams::Taken,
+        &context.files,
     )
 }
 
@@ -490,9 +491,9 @@ impl Done {
 }
 
 fn choose_target(
+    context: &Context,
     request: &LineRequest<'_>,
-    sources: &[Source],
-    means: &Means,
+    (sources, means): (&[Source], &Means),
     holds: Holds,
 ) -> Result<Target> {
     let Some(name) = request.output else {
@@ -500,7 +501,8 @@ fn choose_target(
         targets::check_terminal(&target, holds, Consent::default())?;
         return Ok(target);
     };
-    let key = std::fs::metadata(name)
+    let name = context.files.output(name, request.force)?;
+    let key = std::fs::metadata(&name)
         .ok()
         .filter(std::fs::Metadata::is_file)
         .map(|facts| key_of(&facts));
@@ -510,7 +512,7 @@ fn choose_target(
         replace: is_input && request.overwrite == Overwrite::Anything,
     };
     let how = (Streams::Taken, holds);
-    let target = targets::choose(Some(name), sources, means.specs(), consent, how)?;
+    let target = targets::choose(Some(&name), sources, means.specs(), consent, how)?;
     match &target {
         Target::Shards { .. } if !request.takes_records => Err(not_one_file(&target)),
         _ => Ok(target),
@@ -562,7 +564,7 @@ pub(crate) fn to_files(
     let job = means.job(Vec::new());
     let mut spool = Spool::make(
         &job,
-        &spool_dir(means, target)?,
+        &spool::dir_for(means, target)?,
         means.scratch_limit_bytes(),
     )?;
     let mut files = Vec::with_capacity(sources.len());

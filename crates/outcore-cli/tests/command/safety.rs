@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use outcore::config::IoMode;
-use outcore::drive::Device;
+use outcore::drive::FileSystem;
 use outcore::drive::os::OsDevice;
 use outcore::drive::private_dir::LOCK_TEXT;
 

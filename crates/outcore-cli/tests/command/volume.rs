@@ -525,10 +525,10 @@ fn a_dataset_is_the_value_of_the_flag_that_it_was_given_to() {
 }
 
 #[test]
-fn what_a_command_reads_itself_is_a_copy_and_not_a_stand_in() {
+fn what_a_command_reads_itself_is_all_of_the_dataset() {
     let place = place();
     place.write("in", b"b\na\n");
-    // More than a stand-in has of the dataset.
+    // More than a look at its head would give.
     let name = format!("{}in\0", "./".repeat(2000));
     place.write("names", name.repeat(300).as_bytes());
     run(&place, &["put", "names", "@list"]).ok();
@@ -546,4 +546,39 @@ fn what_a_command_reads_itself_is_a_copy_and_not_a_stand_in() {
         run(&place, &sort).ok().stdout
     };
     assert!(chosen("@list") == chosen("names"));
+}
+
+#[test]
+fn names_in_a_list_are_datasets_as_those_on_the_command_line_are() {
+    let place = place();
+    place.write("in", b"d\nb\n");
+    place.write("zipped", b"c\na\n");
+    run(&place, &["put", "in", "@in"]).ok();
+    run(&place, &["sort", "zipped", "-r", "-o", "@z.gz"]).ok();
+    place.write("names", b"@in\0@z.gz\0in\0");
+    let sort = ["sort", "-u", "--files0-from", "names"];
+    assert_eq!(run(&place, &sort).ok().stdout, b"a\nb\nc\nd\n");
+    place.write("names", b"@none\0");
+    run(&place, &sort).fails(2, &["@none"], "ls");
+    let answer = place.run(&sort);
+    answer.fails(2, &["@none names a dataset", "no volume"], "./@none");
+}
+
+#[test]
+fn a_dataset_needs_no_room_beside_it_to_be_read() {
+    let place = place();
+    let bytes = random_u64(300_000, 5);
+    place.write("in", &bytes);
+    run(&place, &["put", "in", "@in"]).ok();
+    // What is read in place leaves nothing behind, and makes no file that is as long.
+    run(&place, &["head", "-n", "1", "@in", "--type", "u64"]).ok();
+    run(
+        &place,
+        &["view", "build", "@in", "-o", "in.view", "--type", "u64"],
+    )
+    .ok();
+    run(&place, &["sort", "in", "-o", "sorted", "--type", "u64"]).ok();
+    let cat = run(&place, &["view", "cat", "in.view"]).ok();
+    assert!(cat.stdout == place.read("sorted"));
+    assert_eq!(names_in(&place.path("d0")), ["outcore-volume"]);
 }

@@ -150,8 +150,8 @@ fn a_lost_manifest_is_told_by_status_and_scrub() {
         scrubbed.text().contains("d1/outcore-volume/data/"),
         "{scrubbed:?}"
     );
-    scrubbed.fails(4, &["belong to no dataset"], "--remove-strays");
-    run(&place, &["volume", "scrub", "--remove-strays"]).ok();
+    scrubbed.fails(4, &["belong to no dataset"], "--remove-orphans");
+    run(&place, &["volume", "scrub", "--remove-orphans"]).ok();
     run(&place, &["volume", "scrub"]).ok();
     assert!(names_in(&place.path("d1/outcore-volume/data")).is_empty());
 }
@@ -184,9 +184,10 @@ fn one_damaged_dataset_hides_no_other() {
         "{status:?}"
     );
     // Nothing tells which files are its own.
-    run(&place, &["volume", "scrub", "--remove-strays"]).fails(2, &["@b"], "outcore rm @b");
+    run(&place, &["volume", "scrub", "--remove-orphans"]).fails(2, &["@b"], "outcore rm @b");
     let removed = run(&place, &["rm", "@b"]).ok();
-    assert!(removed.stderr.contains("--remove-strays"), "{removed:?}");
+    assert!(removed.stderr.contains("--remove-orphans"), "{removed:?}");
+    // Under its old name, which scripts may know.
     run(&place, &["volume", "scrub", "--remove-strays"]).ok();
     run(&place, &["put", "in", "@b"]).ok();
     run(&place, &["volume", "scrub"]).ok();

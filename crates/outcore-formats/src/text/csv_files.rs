@@ -234,9 +234,7 @@ pub fn settle_further(
 pub fn bytes_of(files: &[Source]) -> Result<u64> {
     let mut data_bytes = 0;
     for file in files {
-        let facts = std::fs::metadata(&file.path)
-            .map_err(|error| Error::io("open input", &error).path(&file.name))?;
-        data_bytes += facts.len().saturating_sub(file.start_bytes);
+        data_bytes += file.len_bytes()?.saturating_sub(file.start_bytes);
     }
     Ok(data_bytes)
 }

@@ -10,7 +10,7 @@
 //! 16 MiB. A cancellation is noticed within 50 ms.
 
 use std::fmt;
-use std::fs::File;
+
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 
@@ -378,13 +378,11 @@ fn open<'a>(
     if !is_lines {
         input.content.check_records(&source.name, true)?;
     }
-    let failed = |error: std::io::Error| Error::io("open input", &error).path(&source.name);
-    let open = || File::open(&source.path).map_err(failed);
     if let (true, Some(compression)) = (is_lines, recognition.packed(&source.name, input.content)) {
-        return unpacked(job, source, (compression, recognition), Box::new(open()?));
+        return unpacked(job, source, (compression, recognition), source.open()?);
     }
     if input.header_bytes + input.data_bytes == 0 {
-        return Ok(Stream::Endless(Box::new(open()?)));
+        return Ok(Stream::Endless(source.open()?));
     }
     let reader = BlockReader::open(job, &source.path, input.header_bytes)?;
     Ok(Stream::File(Box::new(reader)))

@@ -402,10 +402,14 @@ macro_rules! vectorised {
             fn plain($($argument: $t),*) -> $result $body
             #[cfg(target_arch = "x86_64")]
             {
+                /// # Safety
+                /// The machine has AVX-512 with these extensions.
                 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
                 fn avx512($($argument: $t),*) -> $result {
                     plain($($argument),*)
                 }
+                /// # Safety
+                /// The machine has AVX2.
                 #[target_feature(enable = "avx2")]
                 fn avx2($($argument: $t),*) -> $result {
                     plain($($argument),*)

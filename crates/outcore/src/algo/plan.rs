@@ -23,6 +23,7 @@
 use std::fmt;
 
 use super::ends::{EDGES, EDGES_BYTES};
+use crate::drive::rates::DriveRates;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
 use crate::stream::sample::SAMPLE;
@@ -53,9 +54,6 @@ pub(crate) const INPUT: &str = "input blocks";
 pub(crate) const SPLIT_SAMPLE: &str = "a sample of a bucket";
 pub(crate) const SPLIT_SEGMENTS: &str = "segments to split";
 pub(crate) const SORTING: &str = "buckets that are sorted, and their output";
-/// Assumed where no measurement of the drives is at hand: bytes and requests a second a drive.
-const DRIVE_BYTES_PER_SECOND: f64 = 1.5e9;
-const DRIVE_REQUESTS_PER_SECOND: f64 = 60e3;
 
 /// What a sort is about, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -74,6 +72,8 @@ pub struct SortSize {
     pub threads: usize,
     /// Drives that data go to.
     pub drive_count: usize,
+    /// How fast one of them is.
+    pub rates: DriveRates,
 }
 
 /// How a sort will be done.
@@ -539,7 +539,6 @@ fn predict(plan: &mut SortPlan) {
         (plan.sample_reads * plan.sample_read_bytes.next_multiple_of(BLOCK_BYTES)) as f64;
     let read_bytes = data_bytes + scratch_bytes + sample_bytes;
     let written_bytes = data_bytes + scratch_bytes;
-    let drives = size.drive_count as f64;
     let run = if plan.levels == 1 {
         plan.extent_segments
     } else {
@@ -550,8 +549,8 @@ fn predict(plan: &mut SortPlan) {
         + data_bytes / plan.leaf_bytes_max as f64
         + plan.sample_reads as f64;
     // Reads and writes of a phase overlap, so the larger of the two counts.
-    let seconds = read_bytes.max(written_bytes) / (DRIVE_BYTES_PER_SECOND * drives)
-        + requests / (DRIVE_REQUESTS_PER_SECOND * drives);
+    let moved_bytes = (read_bytes, written_bytes);
+    let seconds = size.rates.seconds(moved_bytes, requests, size.drive_count);
     // A nudge towards leaves that sort in cache, where the drives do not care.
     let oversize = plan.leaf_bytes_max as f64 / (2 * leaf_bytes_best(size.is_bare)) as f64;
     let sort_penalty = 1.0 + 0.02 * oversize.log2().abs();
@@ -618,12 +617,12 @@ impl fmt::Display for SortPlan {
         )?;
         writeln!(
             f,
-            "  predicted: reads {}, writes {}, scratch {}, {:.1} s at {} a drive",
+            "  predicted: reads {}, writes {}, scratch {}, {:.1} s at {}",
             units::bytes(self.predicted_read_bytes),
             units::bytes(self.predicted_written_bytes),
             units::bytes(self.scratch_bytes),
             self.predicted_seconds,
-            units::rate(DRIVE_BYTES_PER_SECOND),
+            self.size.rates,
         )?;
         write!(f, "{}", self.ledger())
     }

@@ -200,6 +200,7 @@ pub fn plan(
         memory_bytes: job.budget.free_bytes(),
         threads: job.options.threads,
         drive_count: drive_count.max(1),
+        rates: job.options.rates,
     })
 }
 
@@ -278,6 +279,7 @@ where
         memory_bytes: job.budget.free_bytes(),
         threads: job.options.threads,
         drive_count: volume.drives().len(),
+        rates: job.options.rates,
     })?;
     let job = &job.under(&plan.ledger())?;
     let scratch = LazyScratch::new(|| make_scratch(job, &volume, &drives, plan.scratch_bytes));

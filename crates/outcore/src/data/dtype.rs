@@ -5,11 +5,33 @@
 //! for overflow, unknown codes are errors.
 
 use super::literal::Literal;
-use super::npy::{NpyField, corrupt, refused};
 use super::record::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
 use crate::error::{Error, Result};
 
+const READ: &str = "read .npy header";
+
 const WRITE: &str = "write .npy header";
+
+/// A named field of a structured dtype.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NpyField {
+    /// Its name; fields of inner structs are `outer.inner`.
+    pub name: String,
+    /// Place in the record.
+    pub offset_bytes: usize,
+    /// Length in the record.
+    pub len_bytes: usize,
+    /// What it holds; `None` if it cannot be ordered (void).
+    pub kind: Option<KeyKind>,
+}
+
+pub(super) fn corrupt(cause: impl Into<String>) -> Error {
+    Error::corrupt(READ, cause)
+}
+
+pub(super) fn refused(cause: impl Into<String>, hint: &str) -> Error {
+    Error::usage(READ, cause).hint(hint)
+}
 
 /// The sizes of a tuple.
 pub(super) fn shape(literal: &Literal) -> Result<Vec<u64>> {

@@ -9,9 +9,9 @@
 //! that was read and has one length for every number of rows, so it can be written last.
 //! Source: numpy/lib/format.py's specification of the format ("NEP 1").
 
-use super::dtype::{Element, describe, shape};
+use super::dtype::{Element, NpyField, corrupt, describe, refused, shape};
 use super::literal::{self, Entry, Literal};
-use super::record::{KeyField, KeyKind, RecordFormat};
+use super::record::{KeyField, RecordFormat};
 use crate::error::{Error, Result};
 use crate::units::nearest;
 
@@ -29,21 +29,6 @@ const ALIGNMENT_BYTES: usize = 64;
 
 /// Places kept free for the number of rows: the digits of 2^64.
 const ROWS_DIGITS: usize = 20;
-
-const READ: &str = "read .npy header";
-
-/// A named field of a structured dtype.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NpyField {
-    /// Its name; fields of inner structs are `outer.inner`.
-    pub name: String,
-    /// Place in the record.
-    pub offset_bytes: usize,
-    /// Length in the record.
-    pub len_bytes: usize,
-    /// What it holds; `None` if it cannot be ordered (void).
-    pub kind: Option<KeyKind>,
-}
 
 /// The header of a `.npy` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -244,14 +229,6 @@ impl NpyHeader {
     pub fn encode(&self, rows: u64) -> Vec<u8> {
         encode(&self.descr, self.columns, rows)
     }
-}
-
-pub(super) fn corrupt(cause: impl Into<String>) -> Error {
-    Error::corrupt(READ, cause)
-}
-
-pub(super) fn refused(cause: impl Into<String>, hint: &str) -> Error {
-    Error::usage(READ, cause).hint(hint)
 }
 
 fn entry<'a>(entries: &'a [Entry], key: &str) -> Result<&'a Entry> {

@@ -4,8 +4,10 @@
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
+mod arranged;
 mod conformance;
 mod consumers;
+mod dataset;
 mod drives;
 mod faults;
 mod files;

@@ -12,7 +12,7 @@ use outcore::algo::sort::SortOptions;
 use outcore::data::RecordFormat;
 use outcore::drive::fault::{FaultDevice, FaultPlan};
 use outcore::drive::ram::RamDevice;
-use outcore::drive::{Access, Completion, Device, Op};
+use outcore::drive::{Access, Completion, Device, FileSystem, Op};
 use outcore::job::Control;
 use outcore::memory::BLOCK_BYTES;
 

@@ -13,7 +13,7 @@ use outcore::config::IoMode;
 use outcore::data::RecordFormat;
 use outcore::drive::fault::{FaultDevice, FaultPlan};
 use outcore::drive::os::{Engine, OsDevice};
-use outcore::drive::{Access, Device};
+use outcore::drive::{Access, Device, FileSystem};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::volume::output::Manifest;
 use outcore::{Kind, Result};
@@ -298,7 +298,7 @@ struct Stuck {
     name: &'static str,
 }
 
-impl Device for Stuck {
+impl FileSystem for Stuck {
     fn rename(&self, from: &Path, to: &Path, replace: bool) -> Result<()> {
         if to.ends_with(self.name) {
             return Err(outcore::Error::errno("publish output", 5).path(to));
@@ -353,7 +353,9 @@ impl Device for Stuck {
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         self.inner.sweep_private_dirs(parent)
     }
+}
 
+impl Device for Stuck {
     fn queue(&self, depth_max: usize) -> Result<Box<dyn outcore::drive::Queue>> {
         self.inner.queue(depth_max)
     }

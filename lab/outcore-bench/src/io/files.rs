@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use outcore::config::IoMode;
 use outcore::drive::os::OsDevice;
-use outcore::drive::{Access, Completion, Device, FileId, Op, Queue, Request};
+use outcore::drive::{Access, Completion, Device, FileId, FileSystem, Op, Queue, Request};
 use outcore::error::{Error, Result};
 use outcore::memory::{Budget, Pool};
 use outcore::units::Unit;

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use outcore::drive::{Access, Completion, Device, FileFacts, FileId, PrivateDir, Queue, Request};
+use outcore::drive::{
+    Access, Completion, Device, FileFacts, FileId, FileSystem, PrivateDir, Queue, Request,
+};
 use outcore::error::{Error, Result};
 use outcore::units::Unit;
 use outcore::volume::striped::{BackPressure, Member, Servers, StripeOptions, StripedVolume};
@@ -44,7 +46,7 @@ impl Default for NullDevice {
     }
 }
 
-impl Device for NullDevice {
+impl FileSystem for NullDevice {
     fn open(&self, path: &Path, _access: Access) -> Result<FileId> {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let next = FileId(files.len() as u32);
@@ -103,7 +105,9 @@ impl Device for NullDevice {
     fn sweep_private_dirs(&self, _parent: &Path) -> Result<Vec<PathBuf>> {
         Ok(Vec::new())
     }
+}
 
+impl Device for NullDevice {
     fn queue(&self, _depth_max: usize) -> Result<Box<dyn Queue>> {
         Ok(Box::new(NullQueue(Vec::new())))
     }

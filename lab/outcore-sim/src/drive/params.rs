@@ -211,6 +211,7 @@ fn spread(times: &[crate::quantities::Time]) -> [Ps; 4] {
 
 impl Params {
     /// Works out the numbers of `config` for a drive with `queues` queue pairs.
+    #[allow(clippy::too_many_lines, reason = "one literal with a line a number")]
     pub(crate) fn new(config: &DriveConfig, queues: u32) -> Self {
         let f = &config.flash;
         let compat = config.compat == Compat::Mqsim;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use outcore::algo::sort::{SortInput, SortOptions, SortOutput, sort};
 use outcore::data::record::RecordFormat;
-use outcore::drive::Device;
 use outcore::drive::ram::{RamDevice, RamOptions};
+use outcore::drive::{Device, FileSystem};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore_sim::array::{ArrayConfig, ReplayReport};
 use outcore_sim::device::SimDevice;

@@ -21,13 +21,14 @@ use outcore_formats::output::{self, Consent, Holds, Sink, Target};
 use outcore_formats::records::{self, Decided};
 use serde_json::{Value, json};
 
-use super::args::{CountByArgs, InputArgs};
 use super::input::{self, Prepared};
 use super::{begin, finish, plan_json, scalar_json};
-use crate::commands::Context;
+use crate::cli::sequence::{CountByArgs, InputArgs};
+use crate::context::Context;
 use crate::measure::{Summary, rate_text};
+use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
-use crate::{CLOSED_PIPE, means, pipe};
+use crate::{means, pipe};
 
 /// Bytes of a count.
 const COUNT_BYTES: usize = 8;
@@ -76,7 +77,7 @@ fn run(
         request.scratch_limit_bytes,
         means::SEED,
     )?;
-    let target = target_of(request, &means, is_text)?;
+    let target = target_of(context, request, &means, is_text)?;
     let mut prepared = input::prepare(context, input, means, Some(&target))?;
     if let Some(by) = by {
         prepared.table = prepared.table.map(by)?;
@@ -131,7 +132,12 @@ fn run(
     )
 }
 
-fn target_of(request: &GroupRequest<'_>, means: &Means, is_text: bool) -> Result<Target> {
+fn target_of(
+    context: &Context,
+    request: &GroupRequest<'_>,
+    means: &Means,
+    is_text: bool,
+) -> Result<Target> {
     let force = request.input.force;
     let Some(name) = request.output else {
         let target = Target::Pipe(None);
@@ -144,9 +150,10 @@ fn target_of(request: &GroupRequest<'_>, means: &Means, is_text: bool) -> Result
         }
         return Ok(target);
     };
-    let sources = input::sources(request.input)?;
+    let sources = input::sources(context, request.input)?;
+    let name = context.files.output(name, force)?;
     let how = (Streams::Taken, Holds::Records);
-    let target = output::choose_new(Some(name), &sources, means.specs(), force, how)?;
+    let target = output::choose_new(Some(&name), &sources, means.specs(), force, how)?;
     match &target {
         Target::Shards { manifest, .. } => Err(Error::usage(
             "create output",

@@ -17,8 +17,8 @@ use outcore_formats::output::Target;
 use outcore_formats::records::{self, Decided};
 use outcore_formats::spool::Spool;
 
-use super::args::InputArgs;
-use crate::commands::Context;
+use crate::cli::sequence::InputArgs;
+use crate::context::Context;
 use crate::progress::watch;
 use crate::recorder::Kept;
 
@@ -34,13 +34,13 @@ pub(super) struct Prepared {
 }
 
 /// Where the input comes from, by name.
-pub(super) fn sources(args: &InputArgs) -> Result<Vec<Source>> {
+pub(super) fn sources(context: &Context, args: &InputArgs) -> Result<Vec<Source>> {
     if args.count.is_some() {
         return Ok(Vec::new());
     }
-    let mut sources = inputs::find(&args.inputs, Streams::Taken)?;
+    let mut sources = inputs::find(&args.inputs, Streams::Taken, &context.files)?;
     if !args.zip.is_empty() {
-        sources.extend(inputs::find(&args.zip, Streams::Taken)?);
+        sources.extend(inputs::find(&args.zip, Streams::Taken, &context.files)?);
     }
     Ok(sources)
 }
@@ -52,15 +52,14 @@ pub(super) fn prepare(
     means: Means,
     target: Option<&Target>,
 ) -> Result<Prepared> {
-    let all = sources(args)?;
+    let all = sources(context, args)?;
     let kept = Kept {
         sources: &all,
         target,
         force: args.force,
         ..Kept::default()
     };
-    let recorder = context.reporter.recorder();
-    let means = recorder.start(means, &args.record_io, kept)?;
+    let means = context.start(means, &args.record_io, kept)?;
     let job = means.job(means.named_drives(0)?);
     if let Some(count) = args.count {
         return Ok(Prepared {
@@ -74,7 +73,7 @@ pub(super) fn prepare(
     }
     let mut spool = None;
     let mut look = |names: &[PathBuf]| -> Result<Vec<Input>> {
-        let sources = inputs::find(names, Streams::Taken)?;
+        let sources = inputs::find(names, Streams::Taken, &context.files)?;
         let looked = sources.into_iter().map(|source| {
             let source = match source.is_stream() {
                 false => source,

@@ -4,7 +4,6 @@
 //! (and `--map`) on the way. Outputs follow the rules of `sort`. Results that are numbers go to
 //! standard output, one a line.
 
-pub(crate) mod args;
 pub(crate) mod group;
 mod input;
 mod write;
@@ -18,11 +17,12 @@ use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_formats::output::Target;
 use serde_json::{Value, json};
 
-pub(crate) use args::SequenceCommand;
-use args::{FindArgs, HistogramArgs, InputArgs, ReduceArgs, TopArgs};
+use crate::cli::sequence::{
+    FindArgs, HistogramArgs, InputArgs, ReduceArgs, SequenceCommand, TopArgs,
+};
 use input::Prepared;
 
-use super::Context;
+use crate::context::Context;
 use crate::means;
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::watch;

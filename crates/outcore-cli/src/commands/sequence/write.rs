@@ -21,13 +21,14 @@ use outcore_formats::output::{self, Holds, Target};
 use outcore_formats::records::{self, Decided, TypeRequest};
 use serde_json::json;
 
-use super::args::{GatherArgs, InputArgs, OutputArgs, PartitionArgs, ScanArgs, ScanOpArg};
 use super::input::{self, Prepared};
 use super::{begin, explain, finish, show};
-use crate::commands::Context;
+use crate::cli::sequence::{GatherArgs, InputArgs, OutputArgs, PartitionArgs, ScanArgs, ScanOpArg};
+use crate::context::Context;
 use crate::measure::rate_text;
+use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
-use crate::{CLOSED_PIPE, means, pipe};
+use crate::{means, pipe};
 
 /// What stands for the number of a file in the name of a partition's output.
 const PART: &str = "{part}";
@@ -42,10 +43,10 @@ pub(super) fn write(
     consume: impl Fn(&Prepared, &Job, &SortOutput) -> Result<PassSummary>,
 ) -> Result<u8> {
     let means = means::load(&input.means, &input.drives, None, means::SEED)?;
-    let sources = input::sources(input)?;
-    let name = Some(to.output.as_path());
+    let sources = input::sources(context, input)?;
+    let name = context.files.output(&to.output, input.force)?;
     let how = (Streams::Taken, Holds::Records);
-    let target = output::choose_new(name, &sources, means.specs(), input.force, how)?;
+    let target = output::choose_new(Some(&name), &sources, means.specs(), input.force, how)?;
     let mut prepared = input::prepare(context, input, means, Some(&target))?;
     prepared.table = refine(&prepared.table)?;
     let is_shown = match &target {
@@ -146,11 +147,14 @@ pub(super) fn gather_at(context: &Context, args: &GatherArgs) -> Result<u8> {
         let cause = "gather takes records where they are: no --where, --zip or --count";
         return Err(Error::usage("gather", cause).hint("gather first, then filter"));
     }
+    // The positions are among the files of the device, too.
+    let positions = std::slice::from_ref(&args.positions);
+    let positions = inputs::open_files(positions, &context.files)?;
     let refine = |table: &Table| Ok(table.clone());
     let force = args.input.force;
     let consume = |prepared: &Prepared, job: &Job, output: &SortOutput| {
         let item_bytes = prepared.table.format().record_bytes();
-        let positions = positions_of(job, &args.positions, item_bytes)?;
+        let positions = positions_of(job, &args.positions, &positions, item_bytes)?;
         let files: Vec<SortInput> = prepared.inputs.iter().map(Input::to_sort).collect();
         let (bytes, done) = gather(job, &files, item_bytes, &positions)?;
         let result = InMemory {
@@ -175,13 +179,12 @@ pub(super) fn gather_at(context: &Context, args: &GatherArgs) -> Result<u8> {
 
 /// The positions in a file, refused before they are read where they and their records of `item_bytes` exceed
 /// the memory.
-fn positions_of(job: &Job, path: &Path, item_bytes: usize) -> Result<Vec<u64>> {
-    let inputs = inputs::open_files(std::slice::from_ref(&path.to_path_buf()))?;
+fn positions_of(job: &Job, path: &Path, inputs: &[Input], item_bytes: usize) -> Result<Vec<u64>> {
     let request = TypeRequest {
         format: Some(RecordFormat::parse_type("u64")?),
         ..TypeRequest::default()
     };
-    records::decide(&request, &inputs)?;
+    records::decide(&request, inputs)?;
     let count = inputs.iter().map(|input| input.data_bytes).sum::<u64>() / 8;
     let needed_bytes = count.saturating_mul(8 + item_bytes as u64);
     let free_bytes = job.budget.free_bytes();
@@ -228,7 +231,7 @@ pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
     };
     output::check_new(
         &target,
-        &input::sources(input)?,
+        &input::sources(context, input)?,
         input.force,
         Holds::Records,
     )?;

@@ -19,8 +19,8 @@ use outcore_formats::text::csv_files::{bytes_of, settle_further, settle_view};
 use outcore_formats::text::order::OrderSpec;
 
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs};
-use crate::commands::Context;
 use crate::commands::sort::open_all;
+use crate::context::Context;
 use crate::lines::{self, text_input};
 use crate::progress::watch;
 
@@ -49,11 +49,10 @@ impl Found {
     /// Those of a view that is to be built.
     pub(super) fn of(
         context: &Context,
-        args: &ViewBuildArgs,
+        (args, beside): (&ViewBuildArgs, &Target),
         means: &Means,
         sources: Vec<Source>,
     ) -> Result<Self> {
-        let beside = Target::File(args.output.clone());
         if args.unique {
             return Err(Error::usage(
                 "build view",
@@ -76,7 +75,7 @@ impl Found {
             }
             let recognition = args.lines.recognition(args.order.separator()?);
             let (terminator, has_header) = (args.lines.terminator(), !args.text.no_header);
-            let from = (&sources[..], &beside, recognition);
+            let from = (&sources[..], beside, recognition);
             return Found::lines(context, means, from, |job, files, spool| {
                 let make = || Spool::beside(job, means, &beside.dir());
                 match args.text.csv {
@@ -87,7 +86,7 @@ impl Found {
         }
         let request = args.record.to_request();
         let open = || {
-            let (looked, spool) = open_all(context, &request, means, sources, &beside)?;
+            let (looked, spool) = open_all(context, &request, means, sources, beside)?;
             let decided = records::decide(&request, &looked)?;
             Ok(Found::records(decided.format, &looked, spool))
         };

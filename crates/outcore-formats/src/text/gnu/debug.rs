@@ -79,6 +79,20 @@ impl Debug {
             has_number |= is_number;
             let start = key.span.start.unwrap_or_default();
             let end = key.span.end;
+            if key.is_of_old_form {
+                let (mut old, mut new) = (
+                    format!("+{}", start.fields),
+                    format!("-k {}", start.fields.saturating_add(1)),
+                );
+                if let Some(end) = end {
+                    let fields = end.fields.saturating_add(1);
+                    old.push_str(&format!(" -{fields}"));
+                    new.push_str(&format!(",{fields}"));
+                }
+                said.push(format!(
+                    "obsolescent key '{old}' used; consider '{new}' instead"
+                ));
+            }
             let is_empty =
                 key.span.start.is_some() && end.is_some_and(|end| end.fields < start.fields);
             if is_empty {

@@ -148,6 +148,8 @@ impl Ordering {
 pub struct Key {
     span: Span,
     ordering: Ordering,
+    /// Whether it was written as `+POS1 [-POS2]`.
+    is_of_old_form: bool,
 }
 
 /// The options of `sort` that decide about order.

@@ -19,6 +19,16 @@ impl Key {
                 ..Span::default()
             },
             ordering,
+            is_of_old_form: false,
+        }
+    }
+
+    /// The same key, which was written as `+POS1 [-POS2]` (see [`of_old_form`]).
+    #[must_use]
+    pub fn of_old_form(self) -> Self {
+        Key {
+            is_of_old_form: true,
+            ..self
         }
     }
 
@@ -70,6 +80,7 @@ impl Key {
                 skips_blanks_at_end: ordering.blanks_at_end,
             },
             ordering,
+            is_of_old_form: false,
         })
     }
 }

@@ -17,6 +17,7 @@ use std::ops::RangeInclusive;
 
 use super::bucket::Space;
 use crate::algo::ends::{EDGES, EDGES_BYTES};
+use crate::drive::rates::DriveRates;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Ledger, Pool};
 use crate::stream::regions::{LINE_BYTES_LIMIT, RegionSizes};
@@ -56,9 +57,6 @@ pub(super) const SPLIT_SAMPLE: &str = "a sample of a bucket";
 pub(super) const LONG_KEYS: &str = "a sample of long keys";
 pub(super) const SPLIT_SEGMENTS: &str = "segments to split";
 pub(super) const SORTING: &str = "buckets that are sorted, and their output";
-/// Assumed where no measurement of the drives is at hand: bytes and requests a second a drive.
-const DRIVE_BYTES_PER_SECOND: f64 = 1.5e9;
-const DRIVE_REQUESTS_PER_SECOND: f64 = 60e3;
 /// Bytes of a table a distinct line, besides the line itself.
 pub(super) const TABLE_ENTRY_BYTES: f64 = 40.0;
 
@@ -85,6 +83,8 @@ pub struct LineSize {
     pub threads: usize,
     /// Drives that data go to.
     pub drive_count: usize,
+    /// How fast one of them is.
+    pub rates: DriveRates,
 }
 
 /// How lines will be sorted.
@@ -546,13 +546,12 @@ fn predict(plan: &mut LinePlan) {
     let split_bytes = f64::from(plan.levels.saturating_sub(1)) * scratch_bytes;
     let read_bytes = data_bytes + scratch_bytes + split_bytes;
     let written_bytes = kept + scratch_bytes + split_bytes;
-    let drives = size.drive_count as f64;
     let requests = data_bytes / plan.read_block_bytes as f64
         + (scratch_bytes + split_bytes) / plan.segment_bytes as f64
             * (1.0 + 1.0 / plan.extent_segments as f64)
         + data_bytes / plan.leaf_bytes_max as f64;
-    let seconds = read_bytes.max(written_bytes) / (DRIVE_BYTES_PER_SECOND * drives)
-        + requests / (DRIVE_REQUESTS_PER_SECOND * drives);
+    let moved_bytes = (read_bytes, written_bytes);
+    let seconds = size.rates.seconds(moved_bytes, requests, size.drive_count);
     // A nudge towards leaves that sort in cache, where the drives do not care.
     let leaf_bytes = plan.leaf_bytes_max as f64 * (1.0 + size.overhead());
     let oversize = leaf_bytes / (1.5 * LEAF_BYTES_BEST as f64);
@@ -621,12 +620,12 @@ impl fmt::Display for LinePlan {
         )?;
         writeln!(
             f,
-            "  predicted: reads {}, writes {}, scratch {}, {:.1} s at {} a drive",
+            "  predicted: reads {}, writes {}, scratch {}, {:.1} s at {}",
             units::bytes(self.predicted_read_bytes),
             units::bytes(self.predicted_written_bytes),
             units::bytes(self.scratch_bytes),
             self.predicted_seconds,
-            units::rate(DRIVE_BYTES_PER_SECOND),
+            self.size.rates,
         )?;
         write!(f, "{}", self.ledger())
     }
@@ -648,6 +647,7 @@ mod tests {
             held_bytes: 0,
             threads: 2,
             drive_count: 1,
+            rates: DriveRates::ASSUMED,
         }
     }
 

@@ -5,7 +5,8 @@
 //! nothing is read before a consumer runs, and whatever stands between source and consumer is one
 //! loop over a batch, compiled together, without an intermediate array. Functions are called from
 //! several threads, so they are `Fn + Sync`; they may be called twice for an item (a `flat_map`
-//! whose results overflow their buffer), so they should have no effects.
+//! whose results overflow their buffer). Effects that are idempotent are allowed, such as setting a bit of
+//! an atomic bitmap or storing the same value again; counting is not.
 //!
 //! Bounds: no memory of its own and no I/O.
 
@@ -139,6 +140,18 @@ pub trait Sequence: Sync + Sized {
             );
         }
         Zip { a: self, b: other }
+    }
+
+    /// Pairs of an item and its position, from 0. Only for sequences that have not been filtered: that
+    /// is known when it is compiled.
+    fn enumerate(self) -> Enumerate<Self> {
+        const {
+            assert!(
+                matches!(Self::YIELD, Yield::One),
+                "only sequences with an item at each position can be enumerated"
+            );
+        }
+        Enumerate { inner: self }
     }
 }
 
@@ -320,5 +333,28 @@ impl<A: Sequence, B: Sequence> Sequence for Zip<A, B> {
     fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = Self::Item> {
         let behind = batch.skip_leaves(self.a.leaf_count());
         self.a.iter(batch).zip(self.b.iter(behind))
+    }
+}
+
+/// See [`Sequence::enumerate`].
+#[derive(Debug, Clone)]
+pub struct Enumerate<S> {
+    inner: S,
+}
+
+impl<S: Sequence> Sequence for Enumerate<S> {
+    type Item = (u64, S::Item);
+    const YIELD: Yield = S::YIELD;
+
+    fn leaves(&self, into: &mut Vec<Leaf>) {
+        self.inner.leaves(into);
+    }
+
+    fn leaf_count(&self) -> usize {
+        self.inner.leaf_count()
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = Self::Item> {
+        (batch.first..).zip(self.inner.iter(batch))
     }
 }

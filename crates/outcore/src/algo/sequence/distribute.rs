@@ -67,6 +67,36 @@ where
     distribute_bytes(job, &Typed(sequence), &bucket, files)
 }
 
+/// As [`distribute`] by the position of an item too, from 0. Only for sequences with an item at each
+/// position, which have not been filtered: that is known when it is compiled.
+///
+/// # Errors
+/// As [`distribute`].
+pub fn distribute_indexed<S>(
+    job: &Job,
+    sequence: &S,
+    bucket: impl Fn(u64, &S::Item) -> usize + Sync,
+    files: &BucketFiles,
+) -> Result<(Vec<u64>, PassSummary)>
+where
+    S: Sequence,
+    S::Item: Pod,
+{
+    const {
+        assert!(
+            matches!(S::YIELD, Yield::One),
+            "positions are known of sequences with an item at each"
+        );
+    }
+    let buckets = |first: u64, items: &[u8], into: &mut Vec<u32>| {
+        let items: &[S::Item] = bytemuck::cast_slice(items);
+        let bucket = |(index, item)| bucket(index, item).min(u32::MAX as usize) as u32;
+        into.extend((first..).zip(items).map(bucket));
+        Ok(())
+    };
+    distribute_bytes(job, &Typed(sequence), &buckets, files)
+}
+
 /// Items for which `is_first` is true to the first file, the others to the second.
 ///
 /// # Errors

@@ -72,20 +72,32 @@ pub fn map_files<R: Send>(
     inputs: &[SortInput],
     f: impl Fn(LoadedFile<'_>) -> Result<R> + Sync,
 ) -> Result<(Vec<R>, PassSummary)> {
-    let started = Instant::now();
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
-    let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
+    each_file(job, &volume, inputs, || Ok(()), |(), file| f(file))
+}
+
+/// What `f` makes of each of `inputs`, with what `state` makes for the thread.
+pub(super) fn each_file<T, R: Send>(
+    job: &Job,
+    volume: &Volume,
+    inputs: &[SortInput],
+    state: impl Fn() -> Result<T> + Sync,
+    f: impl Fn(&mut T, LoadedFile<'_>) -> Result<R> + Sync,
+) -> Result<(Vec<R>, PassSummary)> {
+    let started = Instant::now();
+    let parts = open_inputs(volume, inputs, 1, Access::Read)?;
     let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
     job.control.begin_phase("map files", data_bytes);
     let files = Files {
         job,
-        volume: &volume,
+        volume,
         parts: &parts,
         crew: Crew::new(job, parts.len() as u64),
         left: Mutex::new(Left::of(&parts)),
         changed: Condvar::new(),
     };
     let results = files.crew.run_for_all(|_| {
+        let mut state = state()?;
         let mut reader = FileReader::new(&files)?;
         let mut results = Vec::new();
         while let Some(file) = reader.next()? {
@@ -95,7 +107,7 @@ pub fn map_files<R: Send>(
                 path: &part.file.path,
                 bytes: file.bytes(),
             };
-            let result = shield(|| f(loaded)).map_err(|error| {
+            let result = shield(|| f(&mut state, loaded)).map_err(|error| {
                 let has_path = error.file_path().is_some();
                 if has_path {
                     error
@@ -105,13 +117,13 @@ pub fn map_files<R: Send>(
             })?;
             results.push((file.index, result));
             job.control.advance(part.data_len_bytes);
-            job.control.watch(&volume);
+            job.control.watch(volume);
             drop(file);
             files.give_back();
         }
         Ok(results)
     })?;
-    check_unchanged(&volume, &parts, false)?;
+    check_unchanged(volume, &parts, false)?;
     let mut results: Vec<(usize, R)> = results.into_iter().flatten().collect();
     results.sort_by_key(|(index, _)| *index);
     let (read_bytes, written_bytes) = volume.traffic_bytes();
@@ -122,7 +134,7 @@ pub fn map_files<R: Send>(
         read_bytes,
         written_bytes,
         passes: 1,
-        drives: traffic_by_drive(&volume),
+        drives: traffic_by_drive(volume),
     };
     let results = results.into_iter().map(|(_, result)| result).collect();
     Ok((results, summary))

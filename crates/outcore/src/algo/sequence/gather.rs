@@ -7,6 +7,7 @@
 //! Bounds: I/O is at most a block a position; memory is the result, some 80 bytes a position of a
 //! chunk and the reads in flight.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::batch::{Batch, Leaf, Sequence, Yield};
@@ -73,6 +74,33 @@ pub fn gather(
         drives: traffic_by_drive(&volume),
     };
     Ok((result, summary))
+}
+
+/// The elements of `element_bytes` at `ranges` of positions of `inputs`, range after range in the order
+/// asked. Ranges may overlap; a block that several need is read once for those that the memory holds
+/// together.
+///
+/// # Errors
+/// As [`gather`]; [`Kind::Usage`] for a range that ends before it starts.
+pub fn gather_ranges(
+    job: &Job,
+    inputs: &[SortInput],
+    element_bytes: usize,
+    ranges: &[Range<u64>],
+) -> Result<(Vec<u8>, PassSummary)> {
+    if let Some(range) = ranges.iter().find(|range| range.end < range.start) {
+        let cause = format!(
+            "the range {} to {} ends before it starts",
+            range.start, range.end
+        );
+        return Err(Error::usage("gather", cause).hint("give where each starts and ends"));
+    }
+    let count: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+    // Positions are what a plan is made of.
+    let list_bytes = count.saturating_mul(size_of::<u64>() as u64);
+    let _positions = job.budget.reserve("positions of ranges", list_bytes)?;
+    let positions: Vec<u64> = ranges.iter().cloned().flatten().collect();
+    gather(job, inputs, element_bytes, &positions)
 }
 
 fn gather_chunk(
@@ -188,5 +216,53 @@ impl Producer for InMemory<'_> {
 
     fn steps(&self) -> String {
         "memory".to_string()
+    }
+}
+
+/// The items of a file as they are.
+pub(crate) struct FileItems {
+    pub(crate) input: SortInput,
+    /// Bytes of one.
+    pub(crate) item_bytes: usize,
+}
+
+impl Producer for FileItems {
+    type Space = ();
+
+    fn leaves(&self) -> Vec<Leaf> {
+        vec![Leaf {
+            inputs: vec![self.input.clone()],
+            element_bytes: self.item_bytes,
+            align_bytes: 1,
+            count: 0,
+        }]
+    }
+
+    fn yields(&self) -> Yield {
+        Yield::One
+    }
+
+    fn item_bytes(&self) -> usize {
+        self.item_bytes
+    }
+
+    fn align_bytes(&self) -> usize {
+        1
+    }
+
+    fn space(&self) {}
+
+    fn produce(&self, _space: &mut (), batch: Batch<'_>, out: &mut Emit<'_>) -> Result<Produced> {
+        let items = batch.bytes(0);
+        if !out.reserve(items.len())? {
+            return Ok(Produced::Overflow);
+        }
+        out.free()[..items.len()].copy_from_slice(items);
+        out.filled(items.len());
+        Ok(Produced::All)
+    }
+
+    fn steps(&self) -> String {
+        "read".to_string()
     }
 }

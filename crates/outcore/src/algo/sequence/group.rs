@@ -12,7 +12,6 @@
 //!
 //! Bounds: the sample is [`SAMPLE_PIECES`] reads; by hash, half of the memory; by sort, what [`sort`](mod@crate::algo::sort) takes.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -20,14 +19,13 @@ use std::sync::{Mutex, PoisonError};
 use bytemuck::Pod;
 use twox_hash::XxHash3_64;
 
-use super::append::Appender;
-use super::batch::{Leaf, Sequence, Yield};
-use super::gather::InMemory;
-use super::pass::{BESIDE, Demand, Loaded, Pass, PassPlan, PassSummary, RESULTS, shield};
+use super::batch::{Sequence, Yield};
+use super::gather::{FileItems, InMemory};
+use super::ordered::{InOrder, append_in_order};
+use super::pass::{BESIDE, Demand, Pass, PassPlan, PassSummary, RESULTS, shield};
 use super::pieces::Lanes;
 use super::producer::{Emit, Producer, Typed};
-use super::write::{chunk_bytes, header_of, plan_of, produce};
-use crate::algo::ends::stage_output;
+use super::write::{plan_of, produce};
 use crate::algo::sort::{SortInput, SortOptions, SortOutput, sort};
 use crate::data::order::{Order, OrderOptions, TieBreak};
 use crate::data::record::RecordFormat;
@@ -37,7 +35,7 @@ use crate::job::Job;
 use crate::memory::{Budget, Pool};
 use crate::stream::sample::distinct;
 use crate::units;
-use crate::volume::output::{Room, parent_of};
+use crate::volume::output::parent_of;
 
 /// Bytes of a count.
 const COUNT_BYTES: usize = 8;
@@ -497,7 +495,7 @@ pub(super) fn make_dir(job: &Job, output: &SortOutput) -> Result<PrivateDir> {
 }
 
 /// The same job for a next step, its memory unused.
-fn again(job: &Job) -> Job {
+pub(super) fn again(job: &Job) -> Job {
     Job {
         budget: Budget::new(job.budget.free_bytes()),
         ..job.clone()
@@ -558,78 +556,57 @@ fn by_sort<P: Producer>(
     Ok(before.and(counted))
 }
 
-/// Runs of equal items of a file, each once with its length; on one thread, since runs cross pieces.
+/// Runs of equal items of a file, each once with its length.
 fn count_runs(
     job: &Job,
     sorted: &SortInput,
     item_bytes: usize,
     grouping: Grouping,
-    (output, replace): (&SortOutput, bool),
+    to: (&SortOutput, bool),
 ) -> Result<PassSummary> {
-    let mut job = job.clone();
-    job.options.threads = 1;
-    let job = &job;
-    let leaf = Leaf {
-        inputs: vec![sorted.clone()],
-        element_bytes: item_bytes,
-        align_bytes: 1,
-        count: 0,
-    };
     let result_bytes = match grouping {
         Grouping::Unique => item_bytes,
         Grouping::Counted => item_bytes + COUNT_BYTES,
     };
-    let demand = Demand {
-        thread_bytes: Appender::memory_bytes(1, 1, chunk_bytes(job, 1)),
-        ..Demand::default()
+    let mut runs = Runs {
+        item_bytes,
+        grouping,
+        current: None,
     };
-    let pass = Pass::open(job, &[leaf], Lanes::Stretches(1), demand)?;
-    let staged = stage_output(&pass.volume, output, replace, Room::AtMost, 0, result_bytes)?;
-    job.control
-        .begin_phase("count runs", pass.pieces.sources.data_bytes());
-    let appender = match (&staged, output) {
-        (Some(staged), _) => Appender::to_files(&pass, staged, chunk_bytes(job, 1))?,
-        (None, SortOutput::Pipe(pipe)) => Appender::to_pipe(&pass, pipe),
-        (None, _) => return Ok(pass.summary(0, 0)),
+    let items = FileItems {
+        input: sorted.clone(),
+        item_bytes,
     };
-    let mut reader = pass.reader()?;
-    let mut waiting: BTreeMap<u64, Loaded> = BTreeMap::new();
-    let mut current: Option<(Vec<u8>, u64)> = None;
-    let mut results = Vec::new();
-    let mut next = 0;
-    while let Some(loaded) = reader.next()? {
-        waiting.insert(loaded.piece.order, loaded);
-        while let Some(loaded) = waiting.remove(&next) {
-            for item in loaded.batch().bytes(0).chunks_exact(item_bytes) {
-                match &mut current {
-                    Some((last, count)) if last == item => *count += 1,
-                    Some((last, count)) => {
-                        put(&mut results, last, *count, grouping);
-                        last.copy_from_slice(item);
-                        *count = 1;
-                    }
-                    None => current = Some((item.to_vec(), 1)),
+    append_in_order(job, &items, to, ("count runs", result_bytes), &mut runs)
+}
+
+/// Counts runs of equal items.
+struct Runs {
+    item_bytes: usize,
+    grouping: Grouping,
+    current: Option<(Vec<u8>, u64)>,
+}
+
+impl InOrder for Runs {
+    fn visit(&mut self, items: &[u8], results: &mut Vec<u8>) -> Result<()> {
+        for item in items.chunks_exact(self.item_bytes) {
+            match &mut self.current {
+                Some((last, count)) if last == item => *count += 1,
+                Some((last, count)) => {
+                    put(results, last, *count, self.grouping);
+                    last.copy_from_slice(item);
+                    *count = 1;
                 }
+                None => self.current = Some((item.to_vec(), 1)),
             }
-            appender.append(&mut reader, 0, &results)?;
-            results.clear();
-            reader.done(&loaded);
-            next += 1;
         }
+        Ok(())
     }
-    if let Some((last, count)) = current {
-        put(&mut results, &last, count, grouping);
-        appender.append(&mut reader, 0, &results)?;
-    }
-    reader.drain()?;
-    drop(reader);
-    let lens = appender.finish(&pass.volume, header_of(output), result_bytes)?;
-    let len_bytes: u64 = lens.iter().sum();
-    match staged {
-        Some(staged) => {
-            staged.publish_each(&pass.volume, &lens)?;
-            Ok(pass.summary(len_bytes / result_bytes as u64, 0))
+
+    fn end(&mut self, results: &mut Vec<u8>) -> Result<()> {
+        if let Some((last, count)) = self.current.take() {
+            put(results, &last, count, self.grouping);
         }
-        None => Ok(pass.summary(len_bytes / result_bytes as u64, len_bytes)),
+        Ok(())
     }
 }

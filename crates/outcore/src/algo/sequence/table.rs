@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytemuck::Pod;
 
 use super::batch::{Batch, LEAVES_MAX, Leaf, Sequence, Yield};
+use super::expand::{Numbered, expand};
 use super::producer::{Emit, Produced, Producer};
 use crate::algo::sort::SortInput;
 use crate::data::expr::{BATCH_ROWS, Expr, Program, Rows, Schema, Space};
@@ -28,7 +29,7 @@ const STEPS_MAX: usize = 1000;
 pub trait BatchStep: Send + Sync {
     /// What it makes of `count` items in `items`; `first` is the position of the first in the
     /// input, where nothing was filtered before. The answer has whole items of the step's type: as
-    /// many as came in unless the step was said to filter.
+    /// many as came in, no more, or any number, as the step was said to yield.
     ///
     /// # Errors
     /// What the caller's code fails with; the job fails with it.
@@ -40,6 +41,8 @@ enum Step {
     Where(Program),
     Map(Program),
     Own(Arc<dyn BatchStep>, usize),
+    /// A number from each program, one after another.
+    Expand(Vec<Program>),
 }
 
 /// Records, lazily refined; see the module.
@@ -195,8 +198,56 @@ impl Table {
         Ok(table)
     }
 
-    /// What `step` makes of whole batches; items are of `format` then, and as many as before unless
-    /// it `filters`.
+    /// All that `expressions` make of each record, one after another: numbers of one type, called `x` from
+    /// here on.
+    ///
+    /// # Errors
+    /// As [`Table::filter`]; [`crate::Kind::Usage`] for types that differ, and for no expression.
+    pub fn flat_map(&self, expressions: &[String]) -> Result<Self> {
+        let compile = |text: &String| Program::compile(&text.parse()?, &self.schema);
+        let programs: Result<Vec<Program>> = expressions.iter().map(compile).collect();
+        let programs = programs?;
+        let kinds: Vec<NumberType> = programs.iter().map(|p| p.kind().number()).collect();
+        let Some((first, rest)) = kinds.split_first() else {
+            return Err(Error::usage("flat_map", "no expression is given")
+                .hint("give one or more, separated by commas"));
+        };
+        if let Some(other) = rest.iter().find(|other| *other != first) {
+            let cause = format!("expressions of {first:?} and of {other:?}");
+            return Err(
+                Error::usage("flat_map", cause).hint("cast them to one type, for example u64(x)")
+            );
+        }
+        let text = format!("flat_map {}", expressions.join(", "));
+        let mut table = self.then(Step::Expand(programs), text)?;
+        table.yields = Yield::Any;
+        table.schema.has_index = false;
+        table.become_numbers(*first, 1)?;
+        Ok(table)
+    }
+
+    /// Each record behind its position, from 0, as records of `format` with the names of `schema`.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] where records were left out before, so that positions are not known.
+    pub fn enumerate(&self, format: &RecordFormat, schema: Schema) -> Result<Self> {
+        if !self.schema.has_index {
+            let cause = "records were left out before, so that positions are not known";
+            return Err(
+                Error::usage("enumerate", cause).hint("write what is left, and number that")
+            );
+        }
+        let step = Numbered {
+            item_bytes: self.format.record_bytes(),
+        };
+        let mut table = self.own(Arc::new(step), format, schema, Yield::One)?;
+        if let Some(text) = table.texts.last_mut() {
+            *text = "enumerate".to_string();
+        }
+        Ok(table)
+    }
+
+    /// What `step` makes of whole batches: items of `format`, as many as `yields` says.
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] for too many steps.
@@ -205,19 +256,17 @@ impl Table {
         step: Arc<dyn BatchStep>,
         format: &RecordFormat,
         schema: Schema,
-        filters: bool,
+        yields: Yield,
     ) -> Result<Self> {
         let step = Step::Own(step, format.record_bytes());
         let mut table = self.then(step, "function".to_string())?;
-        let has_index = self.schema.has_index && !filters;
+        let has_index = self.schema.has_index && yields == Yield::One;
         table.format = format.clone();
         table.schema = Schema {
             has_index,
             ..schema
         };
-        if filters {
-            table.yields = table.yields.max(Yield::AtMostOne);
-        }
+        table.yields = table.yields.max(yields);
         Ok(table)
     }
 
@@ -314,10 +363,17 @@ impl Table {
         let steps = self.steps.iter().map(|step| match step {
             Step::Where(program) | Step::Map(program) => StepSpace {
                 program: Some(program.space()),
+                more: Vec::new(),
                 kept: vec![Vec::new(); self.leaves.len()],
+            },
+            Step::Expand(programs) => StepSpace {
+                program: None,
+                more: programs.iter().map(Program::space).collect(),
+                kept: vec![Vec::new()],
             },
             Step::Own(..) => StepSpace {
                 program: None,
+                more: Vec::new(),
                 kept: vec![Vec::new()],
             },
         });
@@ -334,6 +390,11 @@ impl Table {
             Step::Map(program) => {
                 item_bytes = program.kind().bytes() * program.width();
                 program.space_bytes()
+            }
+            Step::Expand(programs) => {
+                item_bytes = programs.first().map_or(8, |program| program.kind().bytes());
+                let spaces: usize = programs.iter().map(Program::space_bytes).sum();
+                spaces + BATCH_ROWS * item_bytes
             }
             Step::Own(_, made_bytes) => {
                 let taken_bytes = std::mem::replace(&mut item_bytes, *made_bytes);
@@ -355,6 +416,8 @@ pub struct TableSpace {
 
 struct StepSpace {
     program: Option<Space>,
+    /// Of further programs.
+    more: Vec<Space>,
     /// Rows that a filter keeps, of each input.
     kept: Vec<Vec<u8>>,
 }
@@ -414,6 +477,12 @@ fn run_steps(
                 inputs: &inputs[..rows.inputs.len()],
             };
             run_steps(later, spaces, &kept, sink)
+        }
+        (Step::Expand(programs), _) => {
+            let (spaces_of, made) = (&mut space.more, &mut space.kept[0]);
+            expand((programs, spaces_of), made, rows, &mut |rows| {
+                run_steps(later, spaces, rows, sink)
+            })
         }
         (Step::Own(own, item_bytes), _) => {
             let joined = match rows.inputs {
@@ -539,13 +608,19 @@ impl Producer for Table {
                     &joined[..]
                 }
             };
-            let len = rows.count * item_bytes;
-            if !out.reserve(len)? {
-                produced = Produced::Overflow;
-                return Ok(());
+            // A function may make more of a batch than an area holds.
+            let mut left = &bytes[..rows.count * item_bytes];
+            while !left.is_empty() {
+                if !out.reserve(left.len())? && !out.reserve(item_bytes)? {
+                    produced = Produced::Overflow;
+                    return Ok(());
+                }
+                let room = out.free().len() / item_bytes * item_bytes;
+                let (front, behind) = left.split_at(room.min(left.len()));
+                out.free()[..front.len()].copy_from_slice(front);
+                out.filled(front.len());
+                left = behind;
             }
-            out.free()[..len].copy_from_slice(&bytes[..len]);
-            out.filled(len);
             Ok(())
         })?;
         Ok(produced)

@@ -57,7 +57,7 @@ pub fn produce<P: Producer>(
 ) -> Result<PassSummary> {
     let is_placed = producer.yields() == Yield::One && !matches!(output, SortOutput::Pipe(_));
     match is_placed {
-        true => write_placed(job, producer, output, replace),
+        true => write_placed(job, producer, (output, replace), Direction::Forward),
         false => write_appended(job, producer, output, replace),
     }
 }
@@ -108,11 +108,22 @@ pub(crate) fn chunk_bytes(job: &Job, outs: usize) -> usize {
     1 << bytes.ilog2()
 }
 
-fn write_placed<P: Producer>(
+/// In which order items are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// The first one first.
+    Forward,
+    /// The last one first.
+    Backward,
+}
+
+/// Writes items at their final place, by any thread; only of producers with one at each position, and to
+/// files.
+pub(crate) fn write_placed<P: Producer>(
     job: &Job,
     producer: &P,
-    output: &SortOutput,
-    replace: bool,
+    (output, replace): (&SortOutput, bool),
+    direction: Direction,
 ) -> Result<PassSummary> {
     let demand = Demand {
         out_bytes: producer.item_bytes(),
@@ -149,8 +160,13 @@ fn write_placed<P: Producer>(
         state,
         |(pool, space), reader, loaded| {
             let mut area = reader.area(pool)?;
-            let at_bytes = loaded.piece.first * item_bytes as u64;
             let len = loaded.piece.count * item_bytes;
+            let at_bytes = match direction {
+                Direction::Forward => loaded.piece.first * item_bytes as u64,
+                Direction::Backward => {
+                    data_bytes - loaded.piece.first * item_bytes as u64 - len as u64
+                }
+            };
             let phase = writer.phase(at_bytes);
             // Where a header leaves items unaligned, they are made aligned and moved.
             let start = match phase.is_multiple_of(align_bytes) {
@@ -159,6 +175,9 @@ fn write_placed<P: Producer>(
             };
             let mut emit = Emit::bounded(&mut area[start..]);
             shield(|| producer.produce(space, loaded.batch(), &mut emit))?;
+            if direction == Direction::Backward {
+                turn_round(&mut area[start..start + len], item_bytes);
+            }
             if start != phase {
                 area.copy_within(start..start + len, phase);
             }
@@ -174,6 +193,16 @@ fn write_placed<P: Producer>(
     job.control.begin_phase("publish", 0);
     staged.publish(&pass.volume, data_bytes)?;
     Ok(pass.summary(count, 0))
+}
+
+/// Puts the last of `items` first.
+fn turn_round(items: &mut [u8], item_bytes: usize) {
+    let count = items.len() / item_bytes;
+    let (front, behind) = items.split_at_mut(count.div_ceil(2) * item_bytes);
+    let pairs = front.chunks_exact_mut(item_bytes);
+    for (a, b) in pairs.zip(behind.chunks_exact_mut(item_bytes).rev()) {
+        a.swap_with_slice(b);
+    }
 }
 
 /// Writes the header of a file that has one.

@@ -249,6 +249,7 @@ fn run<R: Records>(
         held_bytes: job.budget.used_bytes(),
         threads: job.options.threads,
         drive_count: volume.drives().len(),
+        rates: job.options.rates,
     })?;
     let job = &job.under(&plan.ledger())?;
     let scratch = LazyScratch::new(|| make_scratch(job, &volume, &drives, plan.scratch_bytes));

@@ -14,6 +14,7 @@ use std::fmt;
 
 use super::tree::{Tree, fan_out};
 use crate::algo::ends::{EDGES, EDGES_BYTES};
+use crate::drive::rates::DriveRates;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Ledger, Pool};
 use crate::stream::regions::RegionSizes;
@@ -41,9 +42,6 @@ const SEGMENT_META_BYTES: u64 = 80;
 const PIECE_BYTES: u64 = 16;
 /// Largest bucket: offsets in it have 32 bits.
 const BUCKET_BYTES_MAX: u64 = (u32::MAX / 2) as u64;
-/// Assumed where no measurement of the drives is at hand: bytes and requests a second a drive.
-const DRIVE_BYTES_PER_SECOND: f64 = 1.5e9;
-const DRIVE_REQUESTS_PER_SECOND: f64 = 60e3;
 
 /// What is kept of a record of a bucket while it is permuted: itself if it is a small number, else
 /// where it is, of lines with the length; and which leaf it goes to.
@@ -56,7 +54,7 @@ pub(super) fn place_bytes(record_bytes: Option<usize>) -> u64 {
 }
 
 /// What a shuffle is about, in numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ShuffleSize {
     /// Bytes of all input data.
     pub data_bytes: u64,
@@ -70,6 +68,8 @@ pub struct ShuffleSize {
     pub threads: usize,
     /// Drives that data go to.
     pub drive_count: usize,
+    /// How fast one of them is.
+    pub rates: DriveRates,
 }
 
 impl ShuffleSize {
@@ -421,7 +421,6 @@ fn predict(plan: &mut ShufflePlan) {
     };
     let moved_bytes = 2.0 * (data_bytes + away_bytes);
     let requests = 2.0 * away_bytes / plan.segment_bytes as f64;
-    let drives = plan.size.drive_count as f64;
     plan.scratch_bytes = match plan.distributions {
         0 => 0,
         _ => {
@@ -433,9 +432,11 @@ fn predict(plan: &mut ShufflePlan) {
     plan.predicted_written_bytes = plan.predicted_read_bytes;
     // In a small bucket the processor's caches hold what is permuted.
     let misses = (plan.bucket_bytes_max as f64 / (4 << 20) as f64).max(1.0);
-    plan.predicted_seconds = (moved_bytes / DRIVE_BYTES_PER_SECOND / drives
-        + requests / DRIVE_REQUESTS_PER_SECOND / drives)
-        * (1.0 + 0.05 * misses.log2());
+    let size = &plan.size;
+    let seconds = size
+        .rates
+        .seconds((moved_bytes, moved_bytes), requests, size.drive_count);
+    plan.predicted_seconds = seconds * (1.0 + 0.05 * misses.log2());
 }
 
 impl fmt::Display for ShufflePlan {
@@ -482,12 +483,12 @@ impl fmt::Display for ShufflePlan {
         )?;
         writeln!(
             f,
-            "  predicted: reads {}, writes {}, scratch {}, {:.1} s at {} a drive",
+            "  predicted: reads {}, writes {}, scratch {}, {:.1} s at {}",
             units::bytes(self.predicted_read_bytes),
             units::bytes(self.predicted_written_bytes),
             units::bytes(self.scratch_bytes),
             self.predicted_seconds,
-            units::rate(DRIVE_BYTES_PER_SECOND),
+            self.size.rates,
         )?;
         write!(f, "{}", self.ledger())
     }
@@ -517,6 +518,7 @@ mod tests {
                 held_bytes: 0,
                 threads,
                 drive_count,
+                rates: DriveRates::ASSUMED,
             };
             match plan_shuffle(size) {
                 Ok(plan) => {
@@ -543,6 +545,7 @@ mod tests {
             held_bytes: 0,
             threads: 2,
             drive_count: 1,
+            rates: DriveRates::ASSUMED,
         };
         let plan = plan_shuffle(size).unwrap();
         assert_eq!(plan.distributions, 1);
@@ -565,6 +568,7 @@ mod tests {
                 held_bytes: 0,
                 threads: 2,
                 drive_count: 1,
+                rates: DriveRates::ASSUMED,
             };
             let plan = plan_shuffle(size).unwrap();
             assert!(plan.distributions <= 2, "{plan}");

@@ -18,14 +18,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::SortedView;
-use super::level::{Generation, Level, Places};
+use super::cuts::cut_runs;
+use super::level::{Generation, Level, Places, now_seed};
 use super::manifest::{self, Manifest, NAME};
 use super::output::merge_groups;
-use super::plan::{INPUT_PIECES_MAX, LineMeans, ViewPlan, ViewSize, plan_in_blocks, plan_view};
-use super::runs::Shape;
+use super::plan::{LineMeans, ViewPlan, ViewSize, plan_in_blocks, plan_view};
+use super::shape::Shape;
 use super::sort_lines::{RunSizes, cut_lines};
 use super::sorting::sort_runs;
-use super::types::{FRONT_BYTES_MAX, LineOrders, SharedLineOrder, ViewOrder, ViewType, own_orders};
+use super::types::{
+    BuildOptions, FRONT_BYTES_MAX, LineOrders, SharedLineOrder, ViewType, own_orders,
+};
 use crate::algo::ends::{check_unchanged, open_inputs, traffic_by_drive};
 use crate::algo::lines::sample_lengths;
 use crate::algo::sort::{Phase, SortInput};
@@ -36,20 +39,6 @@ use crate::memory::Buf;
 use crate::stream::sample::random;
 use crate::stream::source::InputPart;
 use crate::volume::Volume;
-
-/// How a view is built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct BuildOptions {
-    /// The order of records; lines bring theirs.
-    pub order: ViewOrder,
-    /// Replace a view that is there.
-    pub replace: bool,
-    /// Keep in memory what is there at the end, so that a first read need not read it again. The
-    /// memory is the job's until the view is dropped. Of lines nothing is kept.
-    pub keeps_runs: bool,
-    /// Runs of that size, instead of the largest that fit the memory.
-    pub run_bytes: Option<u64>,
-}
 
 /// What building a view did.
 #[derive(Debug, Clone)]
@@ -393,63 +382,9 @@ fn check_front(what: &ViewType) -> Result<()> {
     Err(Error::usage("build view", cause).hint("a view holds 1 MiB of them: shorten the header"))
 }
 
-/// Another number for each view ever made.
-pub(super) fn now_seed() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(1, |now| now.as_nanos() as u64)
-}
-
 /// Merges groups of runs of a level into those of the next.
 fn merge_level(job: &Job, level: Level, next: Level, group: usize) -> Result<Level> {
     merge_groups(job, &level, &next, group)?;
     level.close();
     Ok(next)
-}
-
-/// A run to be: where its records come from.
-#[derive(Debug, Default)]
-pub(super) struct CutRun {
-    /// Records, or bytes of lines.
-    pub(super) units: u64,
-    pub(super) pieces: Vec<Piece>,
-}
-
-/// A part of an input file.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Piece {
-    /// Which part of the input.
-    pub(super) part: usize,
-    /// Where it begins in the part's file.
-    pub(super) at_bytes: u64,
-    pub(super) len_bytes: u64,
-    /// Whether its last line has no terminator.
-    pub(super) is_unended: bool,
-}
-
-/// Cuts the input into runs of consecutive records.
-fn cut_runs(parts: &[InputPart], run_records: u64, record_bytes: u64) -> Vec<CutRun> {
-    let mut cuts: Vec<CutRun> = Vec::new();
-    let mut current = CutRun::default();
-    for (index, part) in parts.iter().enumerate() {
-        let mut at_bytes = 0;
-        while at_bytes < part.data_len_bytes {
-            let room = (run_records - current.units) * record_bytes;
-            let len_bytes = room.min(part.data_len_bytes - at_bytes);
-            current.pieces.push(Piece {
-                part: index,
-                at_bytes: part.data_at_bytes + at_bytes,
-                len_bytes,
-                is_unended: false,
-            });
-            current.units += len_bytes / record_bytes;
-            at_bytes += len_bytes;
-            if current.units == run_records || current.pieces.len() == INPUT_PIECES_MAX {
-                cuts.push(std::mem::take(&mut current));
-            }
-        }
-    }
-    if current.units > 0 || cuts.is_empty() {
-        cuts.push(current);
-    }
-    cuts
 }

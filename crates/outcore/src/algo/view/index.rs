@@ -15,20 +15,9 @@ use std::hash::Hasher;
 
 use twox_hash::XxHash3_64;
 
-use super::runs::{PREFIX_WORDS, Prefix, Rule, Shape};
+use super::line_rule::{PREFIX_WORDS, Prefix};
+use super::shape::{Rule, Shape, entry_bytes};
 use crate::checksum::{block_checksum, bytes_checksum};
-
-/// Bytes of an entry beside its prefix, and what lines add.
-const CHECKSUM_BYTES: usize = 8;
-const PLACE_BYTES: usize = 16;
-
-/// Bytes of an index entry whose prefix has so many words.
-pub(super) const fn entry_bytes(words: usize) -> usize {
-    match words {
-        1 => 16 + CHECKSUM_BYTES,
-        words => 16 * words + CHECKSUM_BYTES + PLACE_BYTES,
-    }
-}
 
 /// What is kept of each block of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -314,5 +303,72 @@ impl<'a> Indexer<'a> {
             self.index.push_prefix(&[u128::MAX; PREFIX_WORDS]);
         }
         self.index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shape::block_units;
+    use super::super::types::{LineType, ViewOrder};
+    use super::*;
+    use crate::data::record::RecordFormat;
+
+    #[test]
+    fn blocks_begin_at_borders_where_records_allow_it_and_are_few() {
+        assert_eq!(block_units(8, 1 << 20) * 8, 16 << 10);
+        assert_eq!(block_units(8, 1 << 40) * 8, 1 << 20);
+        assert_eq!(block_units(100, 1 << 20), 1024);
+        assert_eq!(block_units(4096, 1 << 20), 4);
+        assert_eq!(block_units(9001, 1 << 20), 1);
+        assert_eq!(block_units(1 << 20, 1 << 30), 1);
+    }
+
+    fn written_and_read(shape: &Shape, run: &[u8], step: usize) -> Index {
+        let mut indexer = Indexer::new(shape, 3);
+        run.chunks(step).for_each(|bytes| indexer.add(bytes));
+        let index = indexer.finish();
+        let blocks = shape.blocks_of((run.len() / shape.unit_bytes) as u64);
+        assert_eq!(index.blocks() as u64, blocks);
+        let len = shape.index_bytes(blocks) as usize;
+        let mut bytes = vec![1; len.next_multiple_of(4096)];
+        index.write_to(&mut bytes);
+        let mut again = Index::new(shape);
+        again.read_from(&bytes[..len]);
+        again.lines = index.lines;
+        assert_eq!(again, index);
+        index
+    }
+
+    #[test]
+    fn an_index_is_read_back_as_it_was_written() {
+        let format = RecordFormat::gensort();
+        let shape = Shape::new(&(&format).into(), ViewOrder::default(), 2, 7);
+        let records: Vec<u8> = (0..500).map(|byte| byte as u8).collect();
+        assert_eq!(written_and_read(&shape, &records, 200).blocks(), 3);
+        assert_eq!(shape.stored_bytes(5), 8192);
+    }
+
+    #[test]
+    fn an_index_of_lines_is_the_same_however_they_come_and_knows_where_blocks_begin() {
+        let what = LineType::of_bytes(b'\n').into();
+        let shape = Shape::new(&what, ViewOrder::default(), 8, 7);
+        // Lines at 0, 2, 5, 6, 26, 29: block 0 has four, blocks 1 and 2 none, block 3 two.
+        let run = b"a\nbb\n\nccccccccccccccccccc\ndd\neeeeeeeeeeee\n";
+        let whole = written_and_read(&shape, run, run.len());
+        for step in 1..run.len() {
+            assert_eq!(written_and_read(&shape, run, step), whole, "{step}");
+        }
+        let starts: Vec<u64> = (0..6).filter_map(|block| whole.start(block)).collect();
+        assert_eq!(starts, [0, 26, 26, 26, 42, 42]);
+        let ranks: Vec<u64> = (0..6).filter_map(|block| whole.rank(block)).collect();
+        assert_eq!(ranks, [0, 4, 4, 4, 6, 6]);
+        assert_eq!(whole.lines, 6);
+        assert_eq!(whole.prefix(1), shape.prefix(b"dd"));
+        assert_eq!(whole.longest_bytes(42), 26);
+        assert!(whole.is_sound(8, 42, 6) && !whole.is_sound(8, 41, 6));
+        // Of blocks of another size it is no index.
+        for block_bytes in [4, 9, 16] {
+            assert!(!whole.is_sound(block_bytes, 42, 6), "{block_bytes}");
+        }
     }
 }

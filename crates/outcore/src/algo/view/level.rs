@@ -11,10 +11,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::build::now_seed;
 use super::index::Index;
 use super::manifest::{Manifest, ManifestRun, NAME, RUN, Replaced};
-use super::runs::{Run, RunSet, Shape};
+use super::runs::{Run, RunSet};
+use super::shape::Shape;
 use crate::error::Result;
 use crate::job::ScratchDrive;
 use crate::stream::sample::random;
@@ -231,4 +231,10 @@ impl Level {
             self.volume.close(&shard.file);
         }
     }
+}
+
+/// Another number for each view ever made.
+pub(super) fn now_seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(1, |now| now.as_nanos() as u64)
 }

@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 
 use super::home::Home;
 use super::index::Index;
-use super::runs::{Rule, Run, RunSet, Shape};
+use super::runs::{Run, RunSet};
+use super::shape::{Rule, Shape};
 use super::types::{FRONT_BYTES_MAX, LineOrders, LineType, ViewOrder, ViewType};
 use crate::data::record::RecordFormat;
 use crate::drive::{Access, Op};

@@ -19,17 +19,20 @@
 
 mod build;
 mod copy;
+mod cuts;
 mod device;
 mod fetch;
 mod home;
 mod index;
 mod level;
+mod line_rule;
 mod manifest;
 mod output;
 mod plan;
 mod reader;
 mod runs;
 mod select;
+mod shape;
 mod sort_lines;
 mod sort_run;
 mod sorting;
@@ -40,14 +43,16 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use build::{BuildOptions, BuildSummary, append, append_with, build};
+pub use build::{BuildSummary, append, append_with, build};
 pub use device::{HostMerge, MergeDevice, MergeStream, RunPlace, RunsAbout};
 pub use output::WriteSummary;
 pub use plan::{LineMeans, ViewPlan, ViewSize, plan_view, size_of_lines};
-pub use types::{FRONT_BYTES_MAX, LineOrders, LineType, SharedLineOrder, ViewOrder, ViewType};
+pub use types::{
+    BuildOptions, FRONT_BYTES_MAX, LineOrders, LineType, SharedLineOrder, ViewOrder, ViewType,
+};
 pub use verify::ViewReport;
 
-pub(crate) use runs::LineRule;
+pub(crate) use line_rule::LineRule;
 
 use fetch::{Fetcher, LONG_BLOCKS, PIECES, slot_bytes};
 use manifest::{Manifest, open_runs};

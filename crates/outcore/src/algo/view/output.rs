@@ -18,7 +18,7 @@ use super::fetch::PIECES;
 use super::index::Indexer;
 use super::level::{Level, LevelRun};
 use super::plan::INDEX;
-use super::runs::Shape;
+use super::shape::Shape;
 use super::{SortedView, ViewReader};
 use crate::algo::crew::Crew;
 use crate::algo::ends::{EDGES, EDGES_BYTES, edge_pool, stage_output, traffic_by_drive};

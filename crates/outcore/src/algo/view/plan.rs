@@ -16,10 +16,11 @@ use std::fmt;
 
 use std::sync::Arc;
 
+use super::SPARE_SLOTS;
 use super::fetch::slack_bytes;
-use super::index::entry_bytes;
-use super::runs::{BLOCKS_WANTED, PREFIX_WORDS, block_units};
-use super::{BuildOptions, LineType, SPARE_SLOTS};
+use super::line_rule::PREFIX_WORDS;
+use super::shape::{BLOCKS_WANTED, block_units, entry_bytes};
+use super::types::{BuildOptions, LineType};
 use crate::algo::ends::open_inputs;
 use crate::algo::lines::{LineSize, REF_BYTES, sample_lengths};
 use crate::algo::sort::SortInput;

@@ -15,7 +15,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::fetch::{Fetcher, Piece};
-use super::runs::{Prefix, RunSet};
+use super::line_rule::Prefix;
+use super::runs::RunSet;
 use crate::algo::merge::{Merge, Pieces};
 use crate::error::{Error, Kind, Result};
 

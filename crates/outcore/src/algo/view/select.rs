@@ -17,7 +17,9 @@
 use std::sync::Arc;
 
 use super::fetch::{Fetcher, Piece};
-use super::runs::{Prefix, RunSet, Shape};
+use super::line_rule::Prefix;
+use super::runs::RunSet;
+use super::shape::Shape;
 use crate::error::{Error, Kind, Result};
 
 /// What a rank counts.

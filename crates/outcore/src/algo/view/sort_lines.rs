@@ -12,10 +12,10 @@
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::build::{CutRun, Piece};
+use super::cuts::{CutRun, Piece};
+use super::line_rule::LineRule;
 use super::manifest::read_range;
 use super::plan::INPUT_PIECES_MAX;
-use super::runs::LineRule;
 use crate::algo::lines::{AnyTie, Ref, key_ref, sort_keys, sort_refs, to_line};
 use crate::data::lines::NoKey;
 use crate::error::{Error, Result};

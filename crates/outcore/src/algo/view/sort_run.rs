@@ -11,7 +11,7 @@ use crate::algo::in_memory::{Entry, SortKeys, each_tie, sort_entries};
 use crate::data::bare::BareClass;
 use crate::error::{Error, Result};
 
-use super::runs::{Rule, Shape};
+use super::shape::{Rule, Shape};
 
 /// Records whose keys are made at once.
 const BATCH: usize = 512;

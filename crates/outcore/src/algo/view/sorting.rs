@@ -12,12 +12,13 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::build::CutRun;
+use super::cuts::CutRun;
 use super::index::Indexer;
 use super::level::Level;
+use super::line_rule::LineRule;
 use super::output::{RunWriter, chunk_bytes};
 use super::plan::{INDEX, LINE_BUFFERS, LINES, RUNS, SPACE, ViewPlan};
-use super::runs::{LineRule, Shape};
+use super::shape::Shape;
 use super::sort_lines::{LineSpace, Passes, SpaceSizes};
 use super::sort_run::sort_run;
 use crate::algo::crew::Crew;

@@ -151,3 +151,17 @@ pub(super) fn own_orders(name: &str) -> Result<SharedLineOrder> {
         ),
     }
 }
+
+/// How a view is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BuildOptions {
+    /// The order of records; lines bring theirs.
+    pub order: ViewOrder,
+    /// Replace a view that is there.
+    pub replace: bool,
+    /// Keep in memory what is there at the end, so that a first read need not read it again. The
+    /// memory is the job's until the view is dropped. Of lines nothing is kept.
+    pub keeps_runs: bool,
+    /// Runs of that size, instead of the largest that fit the memory.
+    pub run_bytes: Option<u64>,
+}

@@ -6,6 +6,7 @@
 //! are chosen outside of it.
 
 use super::divide::{Divisor, divide};
+use super::registers::{map1, map2, view, view_mut};
 use super::{Binary, ColumnType, Unary};
 use crate::data::record::{Endian, Number, NumberType};
 
@@ -358,26 +359,6 @@ fn mixed(bits: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
-}
-
-pub(super) fn view<T: bytemuck::Pod>(register: &[u64], count: usize) -> &[T] {
-    &bytemuck::cast_slice(register)[..count]
-}
-
-pub(super) fn view_mut<T: bytemuck::Pod>(register: &mut [u64], count: usize) -> &mut [T] {
-    &mut bytemuck::cast_slice_mut(register)[..count]
-}
-
-pub(super) fn map1<A: Copy, T>(to: &mut [T], a: &[A], f: impl Fn(A) -> T) {
-    for (to, a) in to.iter_mut().zip(a) {
-        *to = f(*a);
-    }
-}
-
-fn map2<A: Copy, T>(to: &mut [T], a: &[A], b: &[A], f: impl Fn(A, A) -> T) {
-    for ((to, a), b) in to.iter_mut().zip(a).zip(b) {
-        *to = f(*a, *b);
-    }
 }
 
 impl Step {

@@ -12,7 +12,7 @@
 //! bits where 64 by 64 are enough.
 
 use super::Binary;
-use super::column::{map1, view, view_mut};
+use super::registers::{map1, view, view_mut};
 use crate::data::record::NumberType;
 
 /// A divisor, and the constants that stand in for it.

@@ -29,6 +29,7 @@ mod column;
 mod divide;
 mod parse;
 mod program;
+mod registers;
 #[cfg(test)]
 mod tests;
 mod types;

@@ -1,0 +1,406 @@
+//! Flags of the primitives: `map`, `filter`, `reduce` and their like.
+//!
+//! Contract: pure definitions. What is read, what it is and what may be used is said in the same
+//! words as for `sort`; `--where` and `--map` refine the input of any of them in the same pass.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueHint};
+use outcore::units;
+use outcore_formats::inputs::is_stdout;
+
+use super::{DriveArgs, MeansArgs, RecordArgs, TypeArgs, parse_count};
+
+const MAP_EXAMPLES: &str = "\
+Examples:
+  outcore map 'x * 2 + 1' keys.bin -o out.bin --type u64
+  outcore map 'f32(key1) / 100' log.bin -o seconds.bin --record 16 --key 0:8:u64 --key 8:8:u64
+  outcore map 'x * y' a.npy --zip b.npy -o products.npy
+  outcore map 'hash(index) % 100' --count 1e9 -o random.bin
+
+Expressions mean what they mean in Python with NumPy: + - * / // % ** & | ^ ~ << >>, comparisons, \
+and, or, not; abs, min, max, sqrt, exp, log, log2, floor, ceil, round, isnan, where, hash; casts \
+u8(x) to f64(x). A plain number is x, keys of other records are key0, key1, fields of .npy have \
+their names; index is the position. Integers wrap around.
+
+Elements of a vector are x[0], x[1]. In `map`, x alone means all of them: x * 2 of rows of 16 numbers \
+makes rows of 16. Where one value is wanted, as by `filter`, name an element.";
+
+const FILTER_EXAMPLES: &str = "\
+Examples:
+  outcore filter 'x > 10 and x % 2 == 0' keys.bin -o even.bin --type u64
+  outcore filter 'key0 >= 1700000000' log.bin -o recent.bin --record 64 --key 0:8:u64";
+
+const REDUCE_EXAMPLES: &str = "\
+Examples:
+  outcore reduce sum,min,max,mean keys.bin --type u64
+  outcore reduce count keys.bin --type u64 --where 'x % 2 == 0'
+  outcore reduce 'a ^ b' keys.bin --type u64
+  outcore reduce sum keys.bin --type u64 --map 'x * x'
+  producer | outcore reduce mean - --type f64";
+
+const PARTITION_EXAMPLES: &str = "\
+Examples:
+  outcore partition 'x >= 100' keys.bin -o 'part-{part}.bin' --type u64
+  outcore partition 'hash(x) % 8' keys.bin -o 'part-{part}.bin' --parts 8 --type u64
+  outcore partition 'index % 10 == 0' log.bin -o '{part}.bin' --record 64 --key 0:8:u64
+
+Expressions are those of `outcore map --help`; with --where there is no index.";
+
+const COUNT_BY_EXAMPLES: &str = "\
+Examples:
+  outcore count-by 'x % 10' keys.bin --type u64
+  outcore count-by key0 log.bin --record 16 --key 0:4:u32 | sort -k2,2nr | head
+  outcore count-by x keys.bin --type u64 -o counts.npy
+  outcore sort counts.npy --key count:desc -o by-frequency.npy
+
+Whole records of any kind are counted by `outcore unique --count`, lines too.";
+
+/// The primitives.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SequenceCommand {
+    Map(Box<MapArgs>),
+    Filter(Box<FilterArgs>),
+    Zip(Box<ZipArgs>),
+    Reduce(Box<ReduceArgs>),
+    Scan(Box<ScanArgs>),
+    Histogram(Box<HistogramArgs>),
+    #[command(alias = "count_by")]
+    CountBy(Box<CountByArgs>),
+    Top(Box<TopArgs>),
+    Find(Box<FindArgs>),
+    Partition(Box<PartitionArgs>),
+    Gather(Box<GatherArgs>),
+}
+
+impl SequenceCommand {
+    /// Its name.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            SequenceCommand::Map(_) => "map",
+            SequenceCommand::Filter(_) => "filter",
+            SequenceCommand::Zip(_) => "zip",
+            SequenceCommand::Reduce(_) => "reduce",
+            SequenceCommand::Scan(_) => "scan",
+            SequenceCommand::Histogram(_) => "histogram",
+            SequenceCommand::CountBy(_) => "count-by",
+            SequenceCommand::Top(_) => "top",
+            SequenceCommand::Find(_) => "find",
+            SequenceCommand::Partition(_) => "partition",
+            SequenceCommand::Gather(_) => "gather",
+        }
+    }
+
+    /// Whether standard output carries data.
+    pub(crate) fn takes_stdout(&self) -> bool {
+        let to_stdout = |output: &Path, input: &InputArgs| is_stdout(output) && !input.dry_run;
+        match self {
+            SequenceCommand::Map(args) => to_stdout(&args.output.output, &args.input),
+            SequenceCommand::Filter(args) => to_stdout(&args.output.output, &args.input),
+            SequenceCommand::Zip(args) => to_stdout(&args.output.output, &args.input),
+            SequenceCommand::Scan(args) => to_stdout(&args.output.output, &args.input),
+            SequenceCommand::Gather(args) => to_stdout(&args.output.output, &args.input),
+            SequenceCommand::CountBy(args) => {
+                let output = args.output.as_deref();
+                output.is_some_and(|output| to_stdout(output, &args.input))
+            }
+            SequenceCommand::Reduce(_)
+            | SequenceCommand::Histogram(_)
+            | SequenceCommand::Top(_)
+            | SequenceCommand::Find(_)
+            | SequenceCommand::Partition(_) => false,
+        }
+    }
+}
+
+/// What is read, and how it is refined on the way.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct InputArgs {
+    /// Files to read, in order, as if they were one: raw records, .npy, a manifest (.outcore.json)
+    /// of shards, or - for standard input
+    #[arg(value_name = "IN", value_hint = ValueHint::FilePath, required_unless_present = "count")]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Read another file side by side with IN: its numbers are y, those of a third z; fields of
+    /// records are x.key0, y.key0. All must have as many records
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) zip: Vec<PathBuf>,
+    /// Read nothing: the numbers 0 to N - 1, as x
+    #[arg(long, value_name = "N", value_parser = parse_count, conflicts_with_all = ["inputs", "zip", "format"])]
+    pub(crate) count: Option<u64>,
+    /// Only records for which this is true; repeat to ask for more
+    #[arg(
+        long = "where",
+        value_name = "EXPR",
+        help_heading = "Steps",
+        allow_hyphen_values = true
+    )]
+    pub(crate) conditions: Vec<String>,
+    #[command(flatten)]
+    pub(crate) record: TypeArgs,
+    #[command(flatten)]
+    pub(crate) means: MeansArgs,
+    #[command(flatten)]
+    pub(crate) drives: DriveArgs,
+    /// Print the passes, then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
+    /// Print the passes and stop
+    #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
+    /// Replace files that exist
+    #[arg(long, help_heading = "Files")]
+    pub(crate) force: bool,
+}
+
+/// Where the result goes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct OutputArgs {
+    /// Where the result goes: a file (.npy gets a header), - for standard output, or one shard a
+    /// drive where the name has {drive} in it
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+}
+
+/// Compute a number from each record
+///
+/// The output has a number for each record of the input, in the same order; it appears whole or not
+/// at all.
+#[derive(Debug, Args)]
+#[command(after_long_help = MAP_EXAMPLES)]
+pub(crate) struct MapArgs {
+    /// What to compute
+    #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
+    pub(crate) expression: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Keep the records for which an expression is true
+///
+/// The output has whole records, in the order of the input; it appears whole or not at all.
+#[derive(Debug, Args)]
+#[command(after_long_help = FILTER_EXAMPLES)]
+pub(crate) struct FilterArgs {
+    /// The condition
+    #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
+    pub(crate) expression: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Write the records of several files side by side
+///
+/// Record i of the output is record i of IN and of each file that --zip names, one after another.
+#[derive(Debug, Args)]
+pub(crate) struct ZipArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Fold all records to one number
+///
+/// Sums of integers are exact, whatever their size. Sums of floats depend on the input alone, never
+/// on threads or memory. What is folded are the numbers of the input, or with --map, as a map_reduce,
+/// what that makes of each record.
+#[derive(Debug, Args)]
+#[command(after_long_help = REDUCE_EXAMPLES)]
+pub(crate) struct ReduceArgs {
+    /// What to compute: sum, count, min, max, mean, several with commas between, or an associative
+    /// expression of a and b
+    #[arg(value_name = "HOW")]
+    pub(crate) how: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Fold what this makes of each record
+    #[arg(
+        long,
+        value_name = "EXPR",
+        help_heading = "Steps",
+        allow_hyphen_values = true
+    )]
+    pub(crate) map: Option<String>,
+}
+
+/// Write running sums, products, minima or maxima
+///
+/// Number i of the output is the fold of the numbers up to i, in their own type: integers wrap
+/// around, so that small ones want a cast: --map 'u64(x)'.
+#[derive(Debug, Args)]
+pub(crate) struct ScanArgs {
+    /// What to fold with
+    #[arg(value_name = "OP", value_enum)]
+    pub(crate) op: ScanOpArg,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Scan what this makes of each record
+    #[arg(
+        long,
+        value_name = "EXPR",
+        help_heading = "Steps",
+        allow_hyphen_values = true
+    )]
+    pub(crate) map: Option<String>,
+    /// Start with the identity, and leave each number out of its own fold
+    #[arg(long)]
+    pub(crate) exclusive: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// What prefixes are taken of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ScanOpArg {
+    /// Running sums
+    Sum,
+    /// Running products
+    Product,
+    /// The smallest so far
+    Min,
+    /// The largest so far
+    Max,
+}
+
+/// Count numbers in equal bins
+///
+/// Prints the borders of each bin and its count, one bin a line. Without a range the input is read
+/// twice.
+#[derive(Debug, Args)]
+pub(crate) struct HistogramArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Count what this makes of each record
+    #[arg(
+        long,
+        value_name = "EXPR",
+        help_heading = "Steps",
+        allow_hyphen_values = true
+    )]
+    pub(crate) map: Option<String>,
+    /// How many bins
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) bins: u32,
+    /// From where to where, as LOW:HIGH; what lies outside is not counted
+    #[arg(long, value_name = "LOW:HIGH", value_parser = parse_range, allow_hyphen_values = true)]
+    pub(crate) range: Option<(f64, f64)>,
+}
+
+/// An expression may begin with a minus; what looks like a flag is a flag that there is not.
+fn parse_expression(text: &str) -> outcore::Result<String> {
+    let is_flag = text.strip_prefix("--").is_some_and(|rest| {
+        rest.starts_with(|c: char| c.is_ascii_lowercase()) && !rest.contains(['(', ' '])
+    });
+    match is_flag {
+        false => Ok(text.to_string()),
+        true => Err(outcore::Error::usage(
+            "read arguments",
+            format!("unexpected argument '{text}'"),
+        )
+        .hint("see --help; as an expression, put it into parentheses")),
+    }
+}
+
+fn parse_range(text: &str) -> outcore::Result<(f64, f64)> {
+    let numbers = text.split_once(':');
+    let numbers = numbers.and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
+    numbers.ok_or_else(|| {
+        outcore::Error::usage("read range", format!("`{text}` is no range")).hint("write 0:100")
+    })
+}
+
+/// Count how often each value occurs
+///
+/// Prints each value and its count, in the order of the values; with -o writes them as records: the
+/// value, and a count of 8 bytes. They are counted in memory, or through a sort where there are too
+/// many different ones; --explain says which.
+#[derive(Debug, Args)]
+#[command(after_long_help = COUNT_BY_EXAMPLES)]
+pub(crate) struct CountByArgs {
+    /// The value: x for that of a plain number
+    #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
+    pub(crate) expression: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// The most scratch space on all drives together. By default whatever is free
+    #[arg(long = "scratch-limit", value_name = "SIZE", help_heading = "Resources", value_parser = units::parse_bytes)]
+    pub(crate) scratch_limit_bytes: Option<u64>,
+    /// Where records of value and count go: a file (.npy gets the fields value and count), or - for
+    /// standard output
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Print the largest numbers, largest first
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// How many
+    #[arg(value_name = "K")]
+    pub(crate) k: usize,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Compare what this makes of each record
+    #[arg(
+        long,
+        value_name = "EXPR",
+        help_heading = "Steps",
+        allow_hyphen_values = true
+    )]
+    pub(crate) map: Option<String>,
+    /// The smallest, smallest first
+    #[arg(long)]
+    pub(crate) smallest: bool,
+}
+
+/// Print the position of the first record for which an expression is true
+///
+/// Stops reading there; exits with 1 if there is none.
+#[derive(Debug, Args)]
+pub(crate) struct FindArgs {
+    /// The condition
+    #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
+    pub(crate) expression: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+}
+
+/// Write each record to one of several files
+///
+/// The expression gives the number of the file, from 0; a condition gives 1 where it is true. Files
+/// keep the order of the input, and appear together. Their names have {part} for the number, with as
+/// many digits as the last one has; those that end in .npy get a header.
+#[derive(Debug, Args)]
+#[command(after_long_help = PARTITION_EXAMPLES)]
+pub(crate) struct PartitionArgs {
+    /// The number of the file
+    #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
+    pub(crate) expression: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// How many files
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) parts: u32,
+    /// The names of the files: {part} in it stands for the number
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+}
+
+/// Write the records at given positions, in the order asked
+///
+/// Positions are read sorted, each block once, at the drives' full queue depth.
+#[derive(Debug, Args)]
+pub(crate) struct GatherArgs {
+    /// Positions, counted from 0: a file of u64, or .npy
+    #[arg(long = "at", visible_alias = "index", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) positions: PathBuf,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}

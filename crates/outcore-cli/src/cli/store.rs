@@ -1,0 +1,93 @@
+//! The flags of `put`, `get`, `ls`, `rm` and `cp`: datasets on a volume.
+//!
+//! Contract: definitions only. What a name means stands in [`outcore_formats::volumes`].
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::RecordArgs;
+
+const PUT_EXAMPLES: &str = "\
+Examples:
+  outcore put keys.bin @keys --volume drives.toml
+  outcore put images/ @images --volume drives.toml
+  producer | outcore put - @log --volume drives.toml";
+
+const GET_EXAMPLES: &str = "\
+Examples:
+  outcore get @keys keys.bin --volume drives.toml
+  outcore get @images images --volume drives.toml
+  outcore get @images/cat/0001.png - --volume drives.toml | display";
+
+/// Put a file, a directory or standard input on a volume
+///
+/// The dataset is striped over all drives, checksummed and sealed. A directory is packed with an index,
+/// so that its files can be read by their names; symbolic links are kept as links, and sockets, pipes
+/// and devices are left out and counted. Permissions and times are kept.
+#[derive(Debug, Args)]
+#[command(after_long_help = PUT_EXAMPLES)]
+pub(crate) struct PutArgs {
+    /// A file, a directory, or - for standard input
+    #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath)]
+    pub(crate) source: PathBuf,
+    /// The dataset
+    #[arg(value_name = "@NAME")]
+    pub(crate) name: PathBuf,
+    /// Replace a dataset of that name
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
+}
+
+/// Get a dataset from a volume, or one file of a packed directory
+#[derive(Debug, Args)]
+#[command(after_long_help = GET_EXAMPLES)]
+pub(crate) struct GetArgs {
+    /// The dataset, or @NAME/FILE for a file packed in it
+    #[arg(value_name = "@NAME")]
+    pub(crate) name: PathBuf,
+    /// The file to write, the directory to make, or - for standard output
+    #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath)]
+    pub(crate) target: PathBuf,
+    /// Replace a file that exists
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
+}
+
+/// List the datasets of a volume, or the files packed in one
+///
+/// A dataset that needs a drive that is missing says so.
+#[derive(Debug, Args)]
+pub(crate) struct LsArgs {
+    /// A packed directory to look into
+    #[arg(value_name = "@NAME")]
+    pub(crate) name: Option<PathBuf>,
+}
+
+/// Remove datasets from a volume
+#[derive(Debug, Args)]
+pub(crate) struct RmArgs {
+    /// The datasets
+    #[arg(required = true, value_name = "@NAME")]
+    pub(crate) names: Vec<PathBuf>,
+}
+
+/// Copy between files and datasets, or from one dataset to another
+#[derive(Debug, Args)]
+pub(crate) struct CpArgs {
+    /// A file, or @NAME
+    #[arg(value_name = "FROM", value_hint = ValueHint::AnyPath)]
+    pub(crate) from: PathBuf,
+    /// A file, or @NAME
+    #[arg(value_name = "TO", value_hint = ValueHint::AnyPath)]
+    pub(crate) to: PathBuf,
+    /// Replace what exists
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
+}

@@ -1,0 +1,63 @@
+//! What every subcommand gets from its caller.
+//!
+//! Contract: made once from the flags, and passed down; nothing here is global.
+
+use std::path::PathBuf;
+
+use outcore::Result;
+use outcore::job::Job;
+use outcore_formats::means::Means;
+use outcore_formats::output::Target;
+
+use crate::cli::RecordArgs;
+use crate::datasets::Files;
+use crate::recorder::Kept;
+use crate::report::Reporter;
+use crate::signals::Interrupt;
+
+/// What every subcommand gets.
+#[derive(Clone)]
+pub(crate) struct Context {
+    /// Drives file of the volume, if one is named.
+    pub(crate) volume: Option<PathBuf>,
+    /// What names of files mean.
+    pub(crate) files: Files,
+    /// How it talks.
+    pub(crate) reporter: Reporter,
+    /// Whether the user asked to stop.
+    pub(crate) interrupt: Interrupt,
+}
+
+impl Context {
+    /// What the run works with, once it has said all that it reads and writes: datasets are among the files
+    /// of the device, and its I/O is recorded if that is wanted.
+    ///
+    /// # Errors
+    /// The volume cannot be opened; a trace that must not be written.
+    pub(crate) fn start(
+        &self,
+        means: Means,
+        record_io: &RecordArgs,
+        kept: Kept<'_>,
+    ) -> Result<Means> {
+        let means = self.files.add_to(means)?;
+        let trace = record_io
+            .path()
+            .map(|name| self.files.output(name, kept.force));
+        let trace = trace.transpose()?;
+        self.reporter
+            .recorder()
+            .start(means, trace.as_deref(), kept)
+    }
+
+    /// Says where scratch goes if that is neither a drive that was named nor beside the output.
+    pub(crate) fn note_scratch(&self, means: &Means, target: &Target, job: &Job) {
+        if let ([], [drive]) = (means.specs(), job.options.drives.as_slice()) {
+            self.reporter.note(&format!(
+                "scratch goes to {}, since {} is in memory; name another place with --drive",
+                drive.dir.display(),
+                target.dir().display()
+            ));
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! ONE drive at a time: the seam [`Device`] and what stands behind it.
+//!
+//! Contract: a [`Device`] names files and gives each thread a [`Queue`]. A queue takes owned
+//! [`Request`]s and returns each exactly once as a [`Completion`] with its buffer, in any order;
+//! short transfers are resumed inside, so fewer bytes than asked for mean the end of the file.
+//! An error belongs to its request alone. Queues are not shared: what a thread submits, the same
+//! thread completes, so no thread is woken for another's I/O. Who serves others ([`crate::port`]) can
+//! be called out of a wait by a [`Waker`].
+//!
+//! Alignment: with direct I/O, address, offset and length of a request are multiples of 4 KiB
+//! ([`BLOCK_BYTES`]); callers keep that everywhere, so that either mode runs the same code.
+//!
+//! Backends: [`os::OsDevice`] (io_uring, or pread/pwrite threads where the kernel or container
+//! forbids it), [`ram::RamDevice`] (in memory, seeded completion order, virtual clock), and the
+//! wrappers [`fault::FaultDevice`] (seeded faults) and [`record::RecordDevice`] (I/O trace).
+//! [`probe`] measures what stands behind one, with loads as [`load`] makes them.
+//!
+//! In front of a queue, [`queue::DriveQueue`] decides what goes to one drive next: sorted, merged with
+//! its neighbours, as many at once as the drive has slots.
+
+pub mod fault;
+mod io_buf;
+pub mod load;
+mod new_file;
+mod open_files;
+pub mod os;
+mod places;
+pub mod private_dir;
+pub mod probe;
+mod progress;
+mod psync;
+pub mod queue;
+pub mod ram;
+pub mod rates;
+pub mod record;
+mod uring;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::memory::{Budget, Pool, block_ceil};
+
+pub use crate::memory::BLOCK_BYTES;
+pub use io_buf::IoBuf;
+pub use new_file::NewFile;
+pub use private_dir::PrivateDir;
+pub use queue::QueueLimits;
+
+/// A file that a [`Device`] has open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId(pub u32);
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// For reading; must exist.
+    Read,
+    /// For reading and writing; must exist (freeing input blocks needs it).
+    Update,
+    /// For reading and writing; made anew with mode 0600, must not exist.
+    Create,
+}
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Fill the buffer from the file.
+    Read,
+    /// Write the buffer to the file.
+    Write,
+}
+
+/// One transfer between a buffer and a file.
+#[derive(Debug)]
+pub struct Request {
+    /// Handed back untouched in the completion.
+    pub token: u64,
+    /// Direction.
+    pub op: Op,
+    /// The file, as its device named it.
+    pub file: FileId,
+    /// Which drive serves it (index in the volume): chooses the lane it waits in.
+    pub drive_index: usize,
+    /// Where in the file.
+    pub offset_bytes: u64,
+    /// The memory, in one piece or several; its length is the length of the transfer.
+    pub buf: IoBuf,
+}
+
+/// What became of a [`Request`].
+#[derive(Debug)]
+pub struct Completion {
+    /// The request, with its buffer.
+    pub request: Request,
+    /// Bytes transferred (less than the buffer only at the end of the file), or the error number.
+    pub result: std::result::Result<usize, i32>,
+}
+
+/// What a file is, as far as planning needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileFacts {
+    /// Length in bytes.
+    pub len_bytes: u64,
+    /// Identity of the file system it lies on.
+    pub file_system: u64,
+    /// Identity of the file inside that file system.
+    pub inode: u64,
+    /// When it was last written to, in nanoseconds since 1970; 0 where that is not known.
+    pub modified_ns: i128,
+    /// Whether transfers bypass the page cache.
+    pub is_direct: bool,
+    /// Whether its blocks are memory (tmpfs), so that giving them back early is worth a call.
+    pub is_in_memory: bool,
+}
+
+/// The names of files: opened, measured, renamed, removed. All methods may block.
+///
+/// Paths are those of the operating system; an in-memory device uses them as plain names.
+pub trait FileSystem: Send + Sync {
+    /// Opens or makes a file.
+    fn open(&self, path: &Path, access: Access) -> Result<FileId>;
+    /// Forgets a file; requests in flight on it must have completed.
+    fn close(&self, file: FileId);
+    /// Length and identity.
+    fn facts(&self, file: FileId) -> Result<FileFacts>;
+    /// Sets the length: cuts, or extends with zeros.
+    fn set_len(&self, file: FileId, len_bytes: u64) -> Result<()>;
+    /// Reserves room for `len_bytes` where the file system can; [`crate::Kind::NoSpace`] if there is none.
+    fn allocate(&self, file: FileId, len_bytes: u64) -> Result<()>;
+    /// Gives the blocks of a range back to the file system, keeping the length.
+    fn punch(&self, file: FileId, offset_bytes: u64, len_bytes: u64) -> Result<()>;
+    /// Makes data and length durable.
+    fn sync(&self, file: FileId) -> Result<()>;
+    /// Publishes a private file under its final name: gives it the mode of the file that it
+    /// replaces, or that of a new file, and renames it. Refuses an existing target unless
+    /// `replace`. Durable on return.
+    fn rename(&self, from: &Path, to: &Path, replace: bool) -> Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> Result<()>;
+    /// Free bytes on the file system that holds `dir`.
+    fn free_bytes(&self, dir: &Path) -> Result<u64>;
+    /// Identity of the file system that holds `dir`, as in [`FileFacts::file_system`].
+    fn file_system(&self, dir: &Path) -> Result<u64>;
+    /// Makes a directory that only this process uses (mode 0700, locked) inside `parent`.
+    fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir>;
+    /// The same for the directory that stands for the set of files called `set` in `parent`: fails, as
+    /// [`crate::Kind::Usage`], as long as another job has it. Devices without directories have one job.
+    fn claim_private_dir(&self, parent: &Path, _set: &OsStr) -> Result<PrivateDir> {
+        self.make_private_dir(parent)
+    }
+    /// Removes private directories in `parent` whose owners are gone; returns their paths.
+    fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>>;
+}
+
+/// The seam under the engine: files, and queues for what is read from and written to them.
+pub trait Device: FileSystem {
+    /// A queue for the calling thread with room for `depth_max` requests in flight.
+    fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>>;
+    /// Fills `into` from the beginning of a file, in one blocking call and through the page cache where there
+    /// is one: for many small files, each of which would cost more to open than to read. Gives the bytes
+    /// read; fewer than asked for mean the end of the file. A link in the file's place is not followed where
+    /// there are links.
+    fn read_head(&self, path: &Path, into: &mut [u8]) -> Result<usize> {
+        let mut queue = self.queue(1)?;
+        let file = self.open(path, Access::Read)?;
+        let found = queued_read_head(&mut *queue, file, into);
+        self.close(file);
+        found.map_err(|error| error.path(path))
+    }
+    /// What the drive's queue in the kernel takes.
+    fn limits(&self, _file: FileId) -> QueueLimits {
+        QueueLimits::default()
+    }
+    /// What is known of a failed transfer at this place beyond its error number: which drive below, say.
+    fn explain(&self, _file: FileId, _offset_bytes: u64) -> Option<Error> {
+        None
+    }
+    /// Nanoseconds on the device's clock: monotonic, or virtual for an in-memory device.
+    fn now_ns(&self) -> u64;
+    /// Nanoseconds that the calling thread has run, where the clock is the system's.
+    fn thread_cpu_ns(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// [`Device::read_head`] by one request, into memory of its own.
+fn queued_read_head(queue: &mut dyn Queue, file: FileId, into: &mut [u8]) -> Result<usize> {
+    const READ: &str = "read file";
+    if into.is_empty() {
+        return Ok(0);
+    }
+    let len_bytes = block_ceil(into.len() as u64);
+    let pool = Pool::new(&Budget::new(len_bytes), READ, len_bytes as usize, 1)?;
+    let Some(buf) = pool.take() else {
+        unreachable!("nobody else takes from this pool");
+    };
+    queue.submit(Request {
+        token: 0,
+        op: Op::Read,
+        file,
+        drive_index: 0,
+        offset_bytes: 0,
+        buf: IoBuf::from(buf),
+    });
+    let mut done = Vec::new();
+    while done.is_empty() {
+        queue.complete(Some(Duration::from_secs(1)), &mut done)?;
+    }
+    let mut found_bytes = 0;
+    for completion in done {
+        let bytes = completion
+            .result
+            .map_err(|errno| Error::errno(READ, errno))?;
+        found_bytes = bytes.min(into.len());
+        let mut filled = 0;
+        for slice in completion.request.buf.slices() {
+            let now = slice.len().min(found_bytes - filled);
+            into[filled..filled + now].copy_from_slice(&slice[..now]);
+            filled += now;
+        }
+    }
+    Ok(found_bytes)
+}
+
+/// Ends a wait in [`Queue::complete`] from another thread; one that comes before the wait ends it too.
+#[derive(Clone)]
+pub struct Waker(Arc<dyn Fn() + Send + Sync>);
+
+impl Waker {
+    /// One that calls `wake`.
+    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Waker(Arc::new(wake))
+    }
+
+    /// Ends the wait.
+    pub fn wake(&self) {
+        (self.0)();
+    }
+}
+
+/// A thread's own lane to a [`Device`].
+pub trait Queue {
+    /// Takes a request; it starts now or at the next [`Queue::complete`].
+    ///
+    /// # Panics
+    /// When more than `depth_max` requests are in flight.
+    fn submit(&mut self, request: Request);
+
+    /// Moves what has finished to `done`. With `wait`, blocks until something has finished or
+    /// the time is over; returns at once when nothing is in flight.
+    fn complete(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> Result<()>;
+
+    /// Requests taken and not yet returned.
+    fn in_flight(&self) -> usize;
+
+    /// Says that buffers of `pool` will be handed in over and over: the queue may fix all of the pool in
+    /// memory once rather than each buffer for each request. A hint that changes nothing else.
+    fn keep(&mut self, _pool: &Pool) {}
+
+    /// What ends a wait from another thread; nothing where a wait cannot be ended, or never lasts.
+    fn waker(&mut self) -> Option<Waker> {
+        None
+    }
+}

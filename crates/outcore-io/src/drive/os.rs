@@ -1,0 +1,462 @@
+//! Files of the operating system as a [`Device`]: io_uring where it may be used, pread/pwrite
+//! threads elsewhere; direct I/O where the file system takes it, buffered elsewhere.
+//!
+//! Contract: the choice of engine is made once, at run time, by making a ring. The choice of
+//! direct or buffered is made for each file: in mode `auto` a file is opened with `O_DIRECT`
+//! and read once; a file system that refuses either gets buffered I/O. Renames are durable on
+//! return (the directory is synced). There may be more files than descriptors ([`super::open_files`]).
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::open_files::{FileTable, OpenFile, is_block_device};
+use super::places::{self, Places};
+use super::private_dir::{self, PrivateDir};
+use super::psync::PsyncQueue;
+use super::uring::{self, UringQueue};
+use super::{Access, BLOCK_BYTES, Device, FileFacts, FileId, FileSystem, Queue, QueueLimits};
+use crate::config::IoMode;
+use crate::error::{Error, Result};
+use crate::memory::Buf;
+
+/// Which system interface moves the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// io_uring.
+    Uring,
+    /// Blocking pread/pwrite in a few threads.
+    Psync,
+}
+
+/// The operating system's files.
+#[derive(Debug)]
+pub struct OsDevice {
+    mode: IoMode,
+    engine: Engine,
+    files: FileTable,
+    start: Instant,
+    umask: u32,
+    places: Places,
+}
+
+impl OsDevice {
+    /// Files in `mode`, with io_uring where a ring can be made.
+    pub fn new(mode: IoMode) -> Self {
+        let engine = if uring::is_available() {
+            Engine::Uring
+        } else {
+            Engine::Psync
+        };
+        Self::with_engine(mode, engine)
+    }
+
+    /// Files in `mode` with the given engine.
+    pub fn with_engine(mode: IoMode, engine: Engine) -> Self {
+        OsDevice {
+            mode,
+            engine,
+            files: FileTable::default(),
+            start: Instant::now(),
+            umask: places::umask(),
+            places: Places::default(),
+        }
+    }
+
+    /// The engine in use.
+    pub fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    fn file(&self, file: FileId) -> Result<Arc<OpenFile>> {
+        self.files.wait_for(file).map_err(|errno| {
+            let lost = self.files.lost(file);
+            lost.unwrap_or_else(|| Error::errno("use file", errno.raw_os_error()))
+        })
+    }
+}
+
+fn at<'a>(operation: &'a str, path: &'a Path) -> impl Fn(Errno) -> Error + 'a {
+    move |errno| {
+        let error = Error::errno(operation, errno.raw_os_error()).path(path);
+        match errno {
+            Errno::NOENT => error.hint("check the path"),
+            Errno::ACCESS | Errno::PERM => error.hint("check the permissions"),
+            Errno::EXIST => error.hint("allow overwriting with --force"),
+            Errno::BUSY => error.hint("it is mounted or in use; name another, or unmount it"),
+            Errno::MFILE => {
+                error.hint("raise the limit of open files (ulimit -n), or give fewer files")
+            }
+            Errno::NOSPC | Errno::DQUOT => error.hint("free some space there or add a --drive"),
+            _ => error,
+        }
+    }
+}
+
+/// The block device that a file lies on, or is.
+fn device_of(stat: &rustix::fs::Stat) -> u64 {
+    match is_block_device(stat) {
+        true => stat.st_rdev,
+        false => stat.st_dev,
+    }
+}
+
+/// Whether a direct read of the first block is taken; empty files count as taken.
+fn takes_direct_reads(fd: &OwnedFd) -> bool {
+    let budget = crate::memory::Budget::new(BLOCK_BYTES as u64);
+    let block: Option<Buf> = crate::memory::Pool::new(&budget, "probe", BLOCK_BYTES, 1)
+        .ok()
+        .and_then(|pool| pool.take());
+    block.is_some_and(|mut block| rustix::io::pread(fd, &mut block[..], 0) != Err(Errno::INVAL))
+}
+
+impl FileSystem for OsDevice {
+    fn open(&self, path: &Path, access: Access) -> Result<FileId> {
+        let (flags, operation) = match access {
+            Access::Read => (OFlags::RDONLY, "open input"),
+            Access::Update => (OFlags::RDWR, "open input for writing"),
+            Access::Create => (OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, "create file"),
+        };
+        let is_device = access == Access::Update
+            && rustix::fs::stat(path).is_ok_and(|stat| is_block_device(&stat));
+        // The kernel refuses a device that is mounted or belongs to somebody else.
+        let exclusive = if is_device {
+            OFlags::EXCL
+        } else {
+            OFlags::empty()
+        };
+        let found = self.places.at(path).map_err(at(operation, path))?;
+        let mut flags = flags | exclusive | OFlags::CLOEXEC;
+        if found.is_held() {
+            flags |= OFlags::NOFOLLOW;
+            debug_assert!(
+                access != Access::Create || private_dir::is_swept(path),
+                "a sweep would not remove {}",
+                path.display()
+            );
+        }
+        let mode = Mode::RUSR | Mode::WUSR;
+        let open = |flags| {
+            let open = || rustix::fs::openat(found.dir(), &found.name, flags, mode);
+            self.files.open(open)
+        };
+        if self.mode != IoMode::Buffered {
+            match open(flags | OFlags::DIRECT) {
+                Ok(fd) if self.mode == IoMode::Direct || takes_direct_reads(&fd) => {
+                    return Ok(self.files.add(OpenFile::new(fd, true, access, path)));
+                }
+                Err(Errno::INVAL) if self.mode == IoMode::Direct => {
+                    return Err(Error::errno(operation, Errno::INVAL.raw_os_error())
+                        .path(path)
+                        .hint("this file system has no direct I/O; use --io auto or buffered"));
+                }
+                // O_CREAT may have made the file before O_DIRECT was refused.
+                Err(Errno::INVAL) | Ok(_) if access == Access::Create => {
+                    let _ = rustix::fs::unlinkat(found.dir(), &found.name, AtFlags::empty());
+                }
+                Err(Errno::INVAL) | Ok(_) => {}
+                Err(errno) => return Err(at(operation, path)(errno)),
+            }
+        }
+        let fd = open(flags).map_err(at(operation, path))?;
+        Ok(self.files.add(OpenFile::new(fd, false, access, path)))
+    }
+
+    fn close(&self, file: FileId) {
+        self.files.forget(file);
+    }
+
+    fn facts(&self, file: FileId) -> Result<FileFacts> {
+        let file = self.file(file)?;
+        let stat = rustix::fs::fstat(&file.fd).map_err(at("look at file", &file.path))?;
+        let len_bytes = match is_block_device(&stat) {
+            // A device has no length of its own, but an end.
+            true => rustix::fs::seek(&file.fd, rustix::fs::SeekFrom::End(0))
+                .map_err(at("look at device", &file.path))?,
+            false => stat.st_size as u64,
+        };
+        Ok(FileFacts {
+            len_bytes,
+            file_system: device_of(&stat),
+            inode: stat.st_ino,
+            modified_ns: i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec),
+            is_direct: file.is_direct,
+            is_in_memory: file.is_in_memory,
+        })
+    }
+
+    fn set_len(&self, file: FileId, len_bytes: u64) -> Result<()> {
+        let file = self.file(file)?;
+        rustix::fs::ftruncate(&file.fd, len_bytes).map_err(at("set file length", &file.path))
+    }
+
+    fn allocate(&self, file: FileId, len_bytes: u64) -> Result<()> {
+        let file = self.file(file)?;
+        if file.is_in_memory {
+            // Reserving would fill the pages with zeros, on one thread, before they are written.
+            return match rustix::fs::fstat(&file.fd).map(|stat| stat.st_size as u64) {
+                Ok(now) if now < len_bytes => rustix::fs::ftruncate(&file.fd, len_bytes),
+                other => other.map(|_| ()),
+            }
+            .map_err(at("set file length", &file.path));
+        }
+        match rustix::fs::fallocate(&file.fd, FallocateFlags::empty(), 0, len_bytes) {
+            Ok(()) => {
+                file.is_settled.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(errno) => Err(at("reserve space", &file.path)(errno)),
+        }
+    }
+
+    fn punch(&self, file: FileId, offset_bytes: u64, len_bytes: u64) -> Result<()> {
+        let file = self.file(file)?;
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&file.fd, flags, offset_bytes, len_bytes)
+            .map_err(at("free blocks", &file.path))
+    }
+
+    fn sync(&self, file: FileId) -> Result<()> {
+        let file = self.file(file)?;
+        rustix::fs::fsync(&file.fd).map_err(at("sync file", &file.path))
+    }
+
+    fn rename(&self, from: &Path, to: &Path, replace: bool) -> Result<()> {
+        let old = self.places.at(from).map_err(at("publish output", from))?;
+        let new = self
+            .places
+            .beside(from, to)
+            .map_err(at("publish output", to))?;
+        let replaced = new.stat().ok().filter(|_| replace);
+        places::give_mode(&old, replaced.as_ref(), self.umask)
+            .map_err(at("publish output", from))?;
+        let done = match replace {
+            true => rustix::fs::renameat(old.dir(), &old.name, new.dir(), &new.name),
+            false => places::rename_new(&old, &new),
+        };
+        done.map_err(|errno| match errno {
+            Errno::EXIST => Error::usage("publish output", "a file of its name has appeared")
+                .path(to)
+                .hint("allow overwriting with --force, or name another"),
+            errno => at("publish output", to)(errno),
+        })?;
+        rustix::fs::fsync(new.dir()).map_err(at("sync directory", to))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        let found = self.places.at(path).map_err(at("remove file", path))?;
+        rustix::fs::unlinkat(found.dir(), &found.name, AtFlags::empty())
+            .map_err(at("remove file", path))
+    }
+
+    fn free_bytes(&self, dir: &Path) -> Result<u64> {
+        let stat = rustix::fs::statvfs(dir).map_err(at("look at free space", dir))?;
+        Ok(match stat.f_blocks {
+            // It has no notion of size.
+            0 => u64::MAX,
+            _ => stat.f_bavail * stat.f_frsize,
+        })
+    }
+
+    fn file_system(&self, dir: &Path) -> Result<u64> {
+        Ok(rustix::fs::stat(dir)
+            .map_err(at("look at directory", dir))?
+            .st_dev)
+    }
+
+    fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir> {
+        PrivateDir::make(&self.places, parent)
+    }
+
+    fn claim_private_dir(&self, parent: &Path, set: &OsStr) -> Result<PrivateDir> {
+        PrivateDir::claim(&self.places, parent, set)
+    }
+
+    fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
+        private_dir::sweep_in(&self.places, parent)
+    }
+}
+
+impl Device for OsDevice {
+    fn read_head(&self, path: &Path, into: &mut [u8]) -> Result<usize> {
+        // What was listed as a file may have been replaced by a link or a pipe since.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let open = || rustix::fs::open(path, flags, Mode::empty());
+        let fd = self.files.open(open).map_err(at("open input", path))?;
+        let mut found = 0;
+        while found < into.len() {
+            match rustix::io::read(&fd, &mut into[found..]) {
+                Ok(0) => break,
+                Ok(bytes) => found += bytes,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(at("read file", path)(errno)),
+            }
+        }
+        Ok(found)
+    }
+
+    fn limits(&self, file: FileId) -> QueueLimits {
+        let facts = self.file(file).map(|file| rustix::fs::fstat(&file.fd));
+        let Ok(Ok(stat)) = facts else {
+            return QueueLimits::default();
+        };
+        let device = device_of(&stat);
+        QueueLimits::of_device(rustix::fs::major(device), rustix::fs::minor(device))
+    }
+
+    fn explain(&self, file: FileId, _offset_bytes: u64) -> Option<Error> {
+        self.files.lost(file)
+    }
+
+    fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>> {
+        match self.engine {
+            Engine::Uring => match UringQueue::new(self.files.clone(), depth_max) {
+                Ok(queue) => Ok(Box::new(queue)),
+                // The first ring could be made and this one not: no more descriptors or locked memory.
+                Err(_) => Ok(Box::new(PsyncQueue::new(self.files.clone(), depth_max))),
+            },
+            Engine::Psync => Ok(Box::new(PsyncQueue::new(self.files.clone(), depth_max))),
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    fn thread_cpu_ns(&self) -> Option<u64> {
+        let ran = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Some(ran.tv_sec as u64 * 1_000_000_000 + ran.tv_nsec as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Write;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::drive::{Op, Request};
+    use crate::memory::{Budget, Pool};
+
+    /// A pipe, open on a device with rings.
+    fn pipe_in(dir: &Path) -> (OsDevice, FileId, PathBuf) {
+        let path = dir.join("pipe");
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let device = OsDevice::with_engine(IoMode::Buffered, Engine::Uring);
+        let file = device.open(&path, Access::Update).unwrap();
+        (device, file, path)
+    }
+
+    #[test]
+    fn a_ring_begins_with_a_portion_before_the_rest_is_handed_in() {
+        if !uring::is_available() {
+            println!("SKIP: no io_uring here");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (device, file, path) = pipe_in(dir.path());
+        let requests = uring::PORTION + 1;
+        let mut queue = device.queue(requests).unwrap();
+        let budget = Budget::new(1 << 20);
+        let pool = Pool::new(&budget, "test", BLOCK_BYTES, requests).unwrap();
+        let mut pipe = File::options().write(true).open(&path).unwrap();
+        pipe.write_all(&vec![7; requests * BLOCK_BYTES]).unwrap();
+        let mut left_blocks = Vec::new();
+        for token in 0..requests as u64 {
+            queue.submit(Request {
+                token,
+                op: Op::Read,
+                file,
+                drive_index: 0,
+                offset_bytes: 0,
+                buf: pool.take().unwrap().into(),
+            });
+            left_blocks.push(rustix::io::ioctl_fionread(&pipe).unwrap() as usize / BLOCK_BYTES);
+        }
+        let mut wanted = vec![requests; uring::PORTION - 1];
+        wanted.extend([1, 1]);
+        assert_eq!(left_blocks, wanted);
+        let mut done = Vec::new();
+        while done.len() < requests {
+            queue
+                .complete(Some(Duration::from_secs(60)), &mut done)
+                .unwrap();
+        }
+        assert!(done.iter().all(|done| done.result == Ok(BLOCK_BYTES)));
+    }
+
+    #[test]
+    fn a_rings_waker_ends_a_wait_for_what_does_not_come() {
+        if !uring::is_available() {
+            println!("SKIP: no io_uring here");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (device, file, path) = pipe_in(dir.path());
+        let mut queue = device.queue(4).unwrap();
+        let waker = queue.waker().unwrap();
+        let pool = Pool::new(&Budget::new(1 << 20), "test", BLOCK_BYTES, 1).unwrap();
+        queue.submit(Request {
+            token: 1,
+            op: Op::Read,
+            file,
+            drive_index: 0,
+            offset_bytes: 0,
+            buf: pool.take().unwrap().into(),
+        });
+        let mut pipe = File::options().write(true).open(&path).unwrap();
+        let mut done = Vec::new();
+        for _ in 0..3 {
+            let (returned, has_returned) = channel();
+            std::thread::scope(|scope| {
+                let (waker, pipe) = (waker.clone(), &mut pipe);
+                scope.spawn(move || {
+                    waker.wake();
+                    // A wait that goes on all the same is ended by what it waits for.
+                    if has_returned.recv_timeout(Duration::from_secs(10)).is_err() {
+                        pipe.write_all(&[7; BLOCK_BYTES]).unwrap();
+                    }
+                });
+                let wait = Some(Duration::from_secs(60));
+                queue.complete(wait, &mut done).unwrap();
+                // The other thread is gone already if it had to write.
+                returned.send(()).unwrap_or_default();
+            });
+            assert_eq!((done.len(), queue.in_flight()), (0, 1));
+        }
+        pipe.write_all(&[7; BLOCK_BYTES]).unwrap();
+        while done.is_empty() {
+            let wait = Some(Duration::from_secs(60));
+            queue.complete(wait, &mut done).unwrap();
+        }
+        assert_eq!(done[0].result, Ok(BLOCK_BYTES));
+    }
+
+    #[test]
+    fn a_published_file_has_the_mode_of_a_new_one_or_of_the_one_it_replaces() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let device = OsDevice::new(IoMode::Auto);
+        let (from, to) = (dir.path().join("staged"), dir.path().join("final"));
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        device.close(device.open(&from, Access::Create).unwrap());
+        assert_eq!(mode(&from), 0o600);
+        device.rename(&from, &to, false).unwrap();
+        assert_eq!(mode(&to), 0o666 & !places::umask());
+        std::fs::set_permissions(&to, PermissionsExt::from_mode(0o640)).unwrap();
+        device.close(device.open(&from, Access::Create).unwrap());
+        assert!(device.rename(&from, &to, false).is_err());
+        device.rename(&from, &to, true).unwrap();
+        assert_eq!(mode(&to), 0o640);
+    }
+}

@@ -1,0 +1,417 @@
+//! Tests of private directories: what is removed, what never is, and how sets appear.
+//!
+//! Contract: each works in directories of its own, as the user that runs it; what needs root is skipped
+//! without.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+
+use super::*;
+
+const NAMES: [&str; 3] = [
+    ".outcore-0123456789ab",
+    ".outcore-112233445566",
+    ".outcore-aabbccddeeff",
+];
+
+fn parent(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("outcore-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir(&path).unwrap();
+    path
+}
+
+fn make(parent: &Path) -> PrivateDir {
+    PrivateDir::make(&Places::default(), parent).unwrap()
+}
+
+fn make_private(path: &Path) {
+    fs::DirBuilder::new().mode(0o700).create(path).unwrap();
+}
+
+/// What a dead owner leaves.
+fn leave(path: &Path, files: &[&str]) {
+    make_private(path);
+    fs::write(path.join(LOCK), LOCK_TEXT).unwrap();
+    for file in files {
+        fs::write(path.join(file), b"data").unwrap();
+    }
+}
+
+#[test]
+fn a_private_directory_goes_with_its_owner_and_is_not_swept_before() {
+    let parent = parent("private");
+    let dir = make(&parent);
+    fs::write(dir.path().join("output"), b"x").unwrap();
+    assert_eq!(fs::metadata(dir.path()).unwrap().mode() & 0o777, 0o700);
+    assert_eq!(sweep(&parent).unwrap(), Vec::<PathBuf>::new());
+    assert_eq!(list(&parent).unwrap(), [(dir.path().into(), State::InUse)]);
+    let path = dir.path().to_path_buf();
+    drop(dir);
+    assert!(!path.exists());
+    fs::remove_dir_all(parent).unwrap();
+}
+
+#[test]
+fn what_a_dead_owner_left_is_swept() {
+    let parent = parent("sweep");
+    let left = parent.join(NAMES[0]);
+    leave(&left, &["scratch-0", "record.part"]);
+    fs::create_dir_all(left.join("tree/inner")).unwrap();
+    fs::write(left.join("tree/inner/anything"), b"data").unwrap();
+    fs::set_permissions(left.join("tree/inner"), PermissionsExt::from_mode(0o500)).unwrap();
+    fs::create_dir(left.join("0")).unwrap();
+    fs::write(left.join("0/name of a dataset"), b"data").unwrap();
+    leave(&left.join(NAMES[1]), &["output-0"]);
+    // Killed while it was made.
+    make_private(&parent.join(NAMES[1]));
+    make_private(&parent.join(NAMES[2]));
+    fs::write(parent.join(NAMES[2]).join(LOCK), b"").unwrap();
+    fs::create_dir(parent.join("unrelated")).unwrap();
+    assert_eq!(sweep(&parent).unwrap().len(), 3);
+    assert_eq!(fs::read_dir(&parent).unwrap().count(), 1);
+    fs::remove_dir_all(parent).unwrap();
+}
+
+#[test]
+fn only_what_is_certainly_ours_is_ever_removed() {
+    let parent = parent("ours");
+    // Another name, of the user's own; and ours with a file that is none of ours.
+    leave(&parent.join(".outcore-results"), &["f"]);
+    leave(&parent.join(".outcore-00112233"), &["scratch-0"]);
+    leave(&parent.join(".outcore-0123456789AB"), &["scratch-0"]);
+    leave(&parent.join(NAMES[0]), &["scratch-0", "work"]);
+    // No lock file of ours.
+    let unlocked = parent.join(NAMES[1]);
+    make_private(&unlocked);
+    fs::write(unlocked.join("scratch-0"), b"data").unwrap();
+    let odd = parent.join(NAMES[2]);
+    make_private(&odd);
+    fs::write(odd.join(LOCK), b"my own lock").unwrap();
+    fs::write(odd.join("scratch-0"), b"data").unwrap();
+    assert_eq!(sweep(&parent).unwrap(), Vec::<PathBuf>::new());
+    let all = fs::read_dir(&parent)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let files = all.map(|dir| fs::read_dir(dir).unwrap().count());
+    assert_eq!(files.sum::<usize>(), 2 + 2 + 2 + 3 + 1 + 2);
+    let listed = list(&parent).unwrap();
+    assert_eq!(listed.len(), 3);
+    let unknown = |(_, state): &(PathBuf, State)| matches!(state, State::Unknown(_));
+    assert!(listed.iter().all(unknown), "{listed:?}");
+    fs::remove_dir_all(parent).unwrap();
+}
+
+#[test]
+fn a_link_in_the_place_of_a_private_directory_leads_nobody_to_other_files() {
+    let parent = parent("swapped");
+    let victim = parent.join("victim");
+    leave(&victim, &["scratch-0", "output"]);
+    let places = Places::default();
+    let dir = PrivateDir::make(&places, &parent).unwrap();
+    let inside = dir.path().join("scratch-1");
+    fs::write(&inside, b"ours").unwrap();
+    fs::rename(dir.path(), parent.join("hidden")).unwrap();
+    symlink(&victim, dir.path()).unwrap();
+    // Names in it are those of the directory that was made; without its handle there are none.
+    assert!(places.at(&inside).unwrap().stat().is_ok());
+    assert_eq!(Places::default().at(&inside).unwrap_err(), Errno::NOTDIR);
+    dir.write_file("keep", b"x").unwrap();
+    assert!(parent.join("hidden/keep").exists());
+    assert!(sweep(&parent).unwrap().is_empty());
+    drop(dir);
+    assert_eq!(fs::read_dir(&victim).unwrap().count(), 3);
+    assert_eq!(fs::read_dir(parent.join("hidden")).unwrap().count(), 0);
+    fs::remove_dir_all(parent).unwrap();
+}
+
+#[test]
+fn a_set_is_written_by_one_job_at_a_time_and_a_dead_one_is_no_hindrance() {
+    let parent = parent("claim");
+    let places = Places::default();
+    let claim = |set: &str| PrivateDir::claim(&places, &parent, set.as_ref());
+    let first = claim("a.json").unwrap();
+    let other = claim("b.json").unwrap();
+    let error = claim("a.json").unwrap_err();
+    assert_eq!(error.kind(), Kind::Usage);
+    assert!(error.to_string().contains("another job"), "{error}");
+    assert!(error.to_string().contains("a.json"), "{error}");
+    first.write_file("output-0", b"x").unwrap();
+    first.leave();
+    let second = claim("a.json").unwrap();
+    assert!(!second.path().join("output-0").exists());
+    drop((second, other));
+    assert_eq!(fs::read_dir(&parent).unwrap().count(), 0);
+    fs::remove_dir_all(parent).unwrap();
+}
+
+#[test]
+fn what_is_kept_for_a_file_stays_until_its_marker_is_gone() {
+    let [parent, away] = ["keep", "keep-input"].map(parent);
+    let marker = away.join(".in.marker");
+    fs::write(&marker, b"data").unwrap();
+    let dir = make(&parent);
+    let path = dir.path().to_path_buf();
+    fs::write(path.join("scratch-0"), b"the rest").unwrap();
+    let file = away.join("in");
+    fs::write(&file, b"holes").unwrap();
+    let pairs = [(file.clone(), marker.clone())];
+    dir.keep_for(&pairs).unwrap();
+    drop(dir);
+    let listed = list(&parent).unwrap();
+    assert_eq!(listed, [(path.clone(), State::Kept(file))]);
+    assert!(sweep(&parent).unwrap().is_empty());
+    // Its drive is not mounted.
+    let unmounted = away.with_extension("unmounted");
+    fs::rename(&away, &unmounted).unwrap();
+    assert!(sweep(&parent).unwrap().is_empty());
+    fs::rename(&unmounted, &away).unwrap();
+    fs::remove_file(&marker).unwrap();
+    assert_eq!(sweep(&parent).unwrap(), [path]);
+    // What is elsewhere now needs no keeping.
+    fs::write(&marker, b"data").unwrap();
+    let dir = make(&parent);
+    dir.keep_for(&pairs).unwrap();
+    dir.release();
+    drop(dir);
+    assert_eq!(fs::read_dir(&parent).unwrap().count(), 0);
+    for dir in [parent, away] {
+        fs::remove_dir_all(dir).unwrap();
+    }
+}
+
+#[test]
+fn a_job_goes_on_in_its_own_directory_when_another_has_taken_its_name() {
+    use crate::config::IoMode;
+    use crate::drive::os::OsDevice;
+    use crate::drive::{Access, FileSystem};
+    let [parent, elsewhere] = ["taken", "taken-victim"].map(parent);
+    let victim = elsewhere.join("victim");
+    leave(&victim, &["output-0", "scratch-0"]);
+    let device = OsDevice::new(IoMode::Buffered);
+    let dir = device.make_private_dir(&parent).unwrap();
+    let staged = dir.path().join("output-0");
+    device.close(device.open(&staged, Access::Create).unwrap());
+    // Ours goes, a link to the victim's takes its place, and one to elsewhere that of the parent.
+    fs::rename(dir.path(), parent.join("hidden")).unwrap();
+    symlink(&victim, dir.path()).unwrap();
+    let away = parent.with_extension("away");
+    fs::rename(&parent, &away).unwrap();
+    symlink(&elsewhere, &parent).unwrap();
+    symlink(&victim, elsewhere.join(dir.path().file_name().unwrap())).unwrap();
+    let other = dir.path().join("scratch-0");
+    device.close(device.open(&other, Access::Create).unwrap());
+    device.remove(&other).unwrap();
+    device.rename(&staged, &parent.join("out"), true).unwrap();
+    device.sweep_private_dirs(&parent).unwrap();
+    drop(dir);
+    assert!(away.join("out").exists() && !elsewhere.join("out").exists());
+    assert_eq!(fs::read_dir(away.join("hidden")).unwrap().count(), 0);
+    for file in ["lock", "output-0", "scratch-0"] {
+        assert!(victim.join(file).exists(), "{file}");
+    }
+    fs::remove_file(&parent).unwrap();
+    for dir in [away, elsewhere] {
+        fs::remove_dir_all(dir).unwrap();
+    }
+}
+
+/// What a job leaves that died before or after its commit: the coordinator's directory below
+/// `first`, another with a staged file below `second`.
+fn leave_set(first: &Path, second: &Path, is_committed: bool) -> (PathBuf, PathBuf) {
+    let dirs = [first, second].map(make);
+    let [home, other] = [0, 1].map(|index: usize| dirs[index].path().to_path_buf());
+    fs::write(other.join("output-1"), b"data").unwrap();
+    let renames = [(other.join("output-1"), second.join("shard"))];
+    PrivateDir::commit(&dirs, &renames, true).unwrap();
+    if !is_committed {
+        fs::remove_file(home.join("commit")).unwrap();
+    }
+    dirs.into_iter().for_each(PrivateDir::leave);
+    (home, other)
+}
+
+#[test]
+fn a_committed_set_is_finished_from_any_of_its_directories() {
+    for from_first in [false, true] {
+        let [first, second] = ["commit-a", "commit-b"].map(parent);
+        let (home, other) = leave_set(&first, &second, true);
+        if from_first {
+            assert_eq!(sweep(&first).unwrap(), [home]);
+            assert_eq!(fs::read(second.join("shard")).unwrap(), b"data");
+            assert_eq!(sweep(&second).unwrap(), std::slice::from_ref(&other));
+        } else {
+            assert_eq!(sweep(&second).unwrap(), std::slice::from_ref(&other));
+            assert_eq!(sweep(&first).unwrap(), [home]);
+        }
+        assert_eq!(fs::read(second.join("shard")).unwrap(), b"data");
+        let mode = fs::metadata(second.join("shard")).unwrap().mode() & 0o777;
+        assert_eq!(mode, 0o666 & !super::super::places::umask());
+        for dir in [first, second] {
+            fs::remove_dir_all(dir).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_set_without_a_record_is_removed_once_its_coordinator_has_been_seen() {
+    let [first, second] = ["abort-a", "abort-b"].map(parent);
+    let (home, other) = leave_set(&first, &second, false);
+    assert_eq!(sweep(&first).unwrap(), [home]);
+    assert_eq!(sweep(&second).unwrap(), [other]);
+    assert!(!second.join("shard").exists());
+    for dir in [first, second] {
+        fs::remove_dir_all(dir).unwrap();
+    }
+}
+
+#[test]
+fn shards_wait_for_a_drive_that_is_not_mounted_or_a_record_that_cannot_be_read() {
+    let [first, second] = ["away-a", "away-b"].map(parent);
+    let (home, other) = leave_set(&first, &second, true);
+    let away = first.with_extension("away");
+    fs::rename(&first, &away).unwrap();
+    assert!(sweep(&second).unwrap().is_empty());
+    // The empty mount point.
+    fs::create_dir(&first).unwrap();
+    assert!(sweep(&second).unwrap().is_empty());
+    fs::remove_dir(&first).unwrap();
+    fs::rename(&away, &first).unwrap();
+    // A record that is there and is no file.
+    let commit = home.join("commit");
+    fs::rename(&commit, home.join("kept")).unwrap();
+    fs::create_dir(&commit).unwrap();
+    assert!(sweep(&second).unwrap().is_empty());
+    fs::remove_dir(&commit).unwrap();
+    fs::rename(home.join("kept"), &commit).unwrap();
+    // The coordinator waits for its members too.
+    let away = second.with_extension("away");
+    fs::rename(&second, &away).unwrap();
+    assert!(sweep(&first).unwrap().is_empty());
+    fs::rename(&away, &second).unwrap();
+    assert_eq!(sweep(&second).unwrap(), [other]);
+    assert_eq!(fs::read(second.join("shard")).unwrap(), b"data");
+    for dir in [first, second] {
+        fs::remove_dir_all(dir).unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_a_job_did_not_know_is_not_overwritten_by_whoever_finishes_it() {
+    // One appears; one that was to be replaced is written to; one stays as it was, and is replaced.
+    for (before, after, is_replaced) in [
+        (None, Some("the user's own"), false),
+        (Some("old"), Some("the user's own"), false),
+        (Some("old"), None, true),
+    ] {
+        let parent = parent("unknown");
+        let shard = parent.join("shard");
+        if let Some(before) = before {
+            fs::write(&shard, before).unwrap();
+        }
+        leave_set(&parent, &parent, true);
+        if let Some(after) = after {
+            fs::write(&shard, after).unwrap();
+        }
+        match after {
+            Some(after) => {
+                let error = sweep(&parent).unwrap_err();
+                let aside = parent.join("shard.outcore-unpublished");
+                assert_eq!(error.file_path(), Some(aside.as_path()));
+                assert_eq!(fs::read(aside).unwrap(), b"data");
+                assert_eq!(fs::read(&shard).unwrap(), after.as_bytes());
+            }
+            None => assert_eq!(sweep(&parent).unwrap().len(), 2),
+        }
+        assert_eq!(fs::read(&shard).unwrap() == b"data", is_replaced);
+        assert!(list(&parent).unwrap().is_empty());
+        // It is told once.
+        assert!(sweep(&parent).unwrap().is_empty());
+        fs::remove_dir_all(parent).unwrap();
+    }
+}
+
+#[test]
+fn a_commit_without_leave_to_replace_refuses_what_is_there() {
+    let parent = parent("refused");
+    let dirs = [make(&parent)];
+    fs::write(parent.join("shard"), b"own").unwrap();
+    let renames = [(dirs[0].path().join("output"), parent.join("shard"))];
+    let error = PrivateDir::commit(&dirs, &renames, false).unwrap_err();
+    assert!(error.to_string().contains("--force"), "{error}");
+    // Nor does a record name files of other directories.
+    let renames = [(dirs[0].path().join("output"), parent.join("other/shard"))];
+    assert!(PrivateDir::commit(&dirs, &renames, true).is_err());
+    let renames = [(parent.join("a"), parent.join("b"))];
+    assert!(PrivateDir::commit(&dirs, &renames, true).is_err());
+    drop(dirs);
+    fs::remove_dir_all(parent).unwrap();
+}
+
+#[test]
+fn a_record_works_only_in_the_directory_that_it_was_written_for() {
+    let [first, second] = ["moved-a", "moved-b"].map(parent);
+    leave_set(&first, &first, true);
+    // On a stick of somebody else's, and copied by hand.
+    for entry in fs::read_dir(&first).unwrap() {
+        let from = entry.unwrap().path();
+        let to = second.join(from.file_name().unwrap());
+        make_private(&to);
+        for file in fs::read_dir(&from).unwrap() {
+            let file = file.unwrap().path();
+            fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
+        }
+    }
+    assert!(sweep(&second).unwrap().is_empty());
+    assert_eq!(fs::read_dir(&second).unwrap().count(), 2);
+    assert!(!second.join("shard").exists());
+    for dir in [first, second] {
+        fs::remove_dir_all(dir).unwrap();
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_a_record_is_found_and_nothing_is_removed() {
+    for name in ["record", "commit"] {
+        let parent = parent("flipped");
+        let dirs = [make(&parent)];
+        let home = dirs[0].path().to_path_buf();
+        fs::write(home.join("output-1"), b"data").unwrap();
+        let renames = [(home.join("output-1"), parent.join("shard"))];
+        PrivateDir::commit(&dirs, &renames, true).unwrap();
+        dirs.into_iter().for_each(PrivateDir::leave);
+        let whole = fs::read(home.join(name)).unwrap();
+        for at in 0..whole.len() {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << (at % 8);
+            fs::write(home.join(name), flipped).unwrap();
+            assert!(sweep(&parent).unwrap().is_empty(), "{name} {at}");
+            assert!(home.join("output-1").exists() && !parent.join("shard").exists());
+        }
+        fs::write(home.join(name), whole).unwrap();
+        assert_eq!(sweep(&parent).unwrap(), [home]);
+        assert_eq!(fs::read(parent.join("shard")).unwrap(), b"data");
+        fs::remove_dir_all(parent).unwrap();
+    }
+}
+
+#[test]
+fn what_others_could_have_made_is_not_looked_into() {
+    let parent = parent("planted");
+    let planted = parent.join(NAMES[0]);
+    leave(&planted, &["scratch-0"]);
+    // Open to others, or a link to something closed.
+    fs::set_permissions(&planted, PermissionsExt::from_mode(0o777)).unwrap();
+    symlink(&planted, parent.join(NAMES[1])).unwrap();
+    assert!(sweep(&parent).unwrap().is_empty());
+    assert!(list(&parent).unwrap().is_empty());
+    fs::set_permissions(&planted, PermissionsExt::from_mode(0o700)).unwrap();
+    let other = rustix::process::geteuid().as_raw() + 1;
+    if std::os::unix::fs::chown(&planted, Some(other), None).is_ok() {
+        assert!(sweep(&parent).unwrap().is_empty());
+    } else {
+        eprintln!("skipped: giving a directory to another user needs root");
+    }
+    assert!(planted.join("scratch-0").exists());
+    fs::remove_dir_all(parent).unwrap();
+}

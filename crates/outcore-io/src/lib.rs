@@ -1,0 +1,30 @@
+//! ONE machine's drives, knowing nothing of records.
+//!
+//! Everything that outcore reads or writes goes through here: memory under a cap, drives behind one
+//! seam ([`drive::Device`]), a thread's access to all of them ([`port`]), scratch, and outputs that are
+//! absent or complete. Only this crate submits requests to the system and polls for them.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`error`], [`units`], [`config`], [`checksum`], [`metadata`], [`threads`] | failures as values, sizes as text, settings and where they came from, block checksums, small files that describe large ones, threads that may be refused |
+//! | [`memory`] | one cap for a job, the ledger of what a plan reserves, aligned buffers that are moved and never copied |
+//! | [`drive`] | one drive: names and queues, io_uring, threads with pread and pwrite, faults, records of I/O, the probe |
+//! | [`port`] | the drives of a job, and one thread's access to all of them |
+//! | [`scratch`], [`output`], [`consumed`] | space for what does not fit in memory, files that appear complete, inputs that are given back while they are read |
+//!
+//! A module imports only from its own row and from those above it.
+
+pub mod checksum;
+pub mod config;
+pub mod consumed;
+pub mod drive;
+pub mod error;
+pub mod memory;
+pub mod metadata;
+pub mod output;
+pub mod port;
+pub mod scratch;
+pub mod threads;
+pub mod units;
+
+pub use error::{Error, Kind, Result};

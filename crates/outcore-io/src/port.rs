@@ -1,0 +1,460 @@
+//! MANY drives as one volume: which drive serves a file, a lane a drive, faults with their place.
+//!
+//! Model: Falcon (Kumar and Huang, ATC 2017): requests are batched over the volume and served per
+//! drive. A [`Port`] is one thread's access to all drives: a waiting lane for each drive in front
+//! of one queue, so a drive that is slow or full holds up only its own lane.
+//!
+//! Invariants: at most `lane_depth` requests of a port are in flight on one drive; what finds no
+//! slot waits in that drive's lane, in order. Every completion is counted to its drive. Failed
+//! and short writes become errors that name drive, file and offset.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use crate::drive::private_dir;
+use crate::drive::queue::{Class, DriveQueue, Policy, Span, TagPool};
+use crate::drive::{Access, Completion, Device, FileFacts, FileId, Op, Queue, Request};
+use crate::error::{Error, Kind, Result};
+use crate::memory::Buf;
+
+/// Requests in flight on one drive from one port.
+pub const LANE_DEPTH: usize = 32;
+/// The longest a port waits before its owner looks for cancellation again.
+pub const WAIT_MAX: Duration = Duration::from_millis(50);
+
+/// A directory that scratch may go to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScratchDrive {
+    /// For messages.
+    pub name: String,
+    /// The directory.
+    pub dir: PathBuf,
+    /// Its share relative to the others (a bandwidth, or 1 for each).
+    pub weight: f64,
+    /// The most scratch on it.
+    pub limit_bytes: u64,
+}
+
+impl ScratchDrive {
+    /// A directory called by its path, with an equal share and no limit.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        let dir = dir.into();
+        ScratchDrive {
+            name: dir.display().to_string(),
+            dir,
+            weight: 1.0,
+            limit_bytes: u64::MAX,
+        }
+    }
+}
+
+/// One drive: a directory on a file system of its own, or a file system that a job touches.
+#[derive(Debug)]
+pub struct Drive {
+    /// For messages and reports.
+    pub name: String,
+    /// Where scratch goes, for a drive that was named for it.
+    pub dir: Option<PathBuf>,
+    /// Share of the scratch that it gets, relative to the others.
+    pub weight: f64,
+    /// The most scratch on it.
+    pub limit_bytes: u64,
+    file_system: u64,
+    traffic: Traffic,
+    /// Requests handed in and not yet returned, of all ports.
+    pending: AtomicUsize,
+    is_full: AtomicBool,
+}
+
+/// Bytes and requests that a drive has served.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// Bytes read.
+    pub read_bytes: AtomicU64,
+    /// Bytes written.
+    pub written_bytes: AtomicU64,
+    /// Read requests.
+    pub reads: AtomicU64,
+    /// Write requests.
+    pub writes: AtomicU64,
+}
+
+/// An open file of a volume.
+#[derive(Debug, Clone)]
+pub struct VolumeFile {
+    /// Its name for the device.
+    pub id: FileId,
+    /// The drive that serves it.
+    pub drive_index: usize,
+    /// Where it is.
+    pub path: Arc<Path>,
+    /// As it was when opened.
+    pub facts: FileFacts,
+}
+
+/// The drives of a job and the device behind them.
+pub struct Volume {
+    device: Arc<dyn Device>,
+    drives: Mutex<Vec<Arc<Drive>>>,
+    files: Mutex<Vec<VolumeFile>>,
+}
+
+impl Volume {
+    /// A volume on `device`; scratch may go to `scratch_drives`.
+    pub fn new(device: Arc<dyn Device>, scratch_drives: &[ScratchDrive]) -> Result<Self> {
+        let mut drives = Vec::new();
+        for scratch in scratch_drives {
+            drives.push(Arc::new(Drive {
+                name: scratch.name.clone(),
+                dir: Some(scratch.dir.clone()),
+                weight: scratch.weight,
+                limit_bytes: scratch.limit_bytes,
+                file_system: device.file_system(&scratch.dir)?,
+                traffic: Traffic::default(),
+                pending: AtomicUsize::new(0),
+                is_full: AtomicBool::new(false),
+            }));
+        }
+        Ok(Volume {
+            device,
+            drives: Mutex::new(drives),
+            files: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// The device below.
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// All drives known so far: those named for scratch first, in their order.
+    pub fn drives(&self) -> Vec<Arc<Drive>> {
+        self.drives
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Index of the drive that holds `file_system`, which becomes a drive if it is none yet.
+    fn drive_of(&self, file_system: u64, path: &Path) -> usize {
+        let mut drives = self.drives.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = drives
+            .iter()
+            .position(|drive| drive.file_system == file_system)
+        {
+            return index;
+        }
+        let dir = private_dir::public_parent(path);
+        drives.push(Arc::new(Drive {
+            name: dir.display().to_string(),
+            dir: None,
+            weight: 1.0,
+            limit_bytes: u64::MAX,
+            file_system,
+            traffic: Traffic::default(),
+            pending: AtomicUsize::new(0),
+            is_full: AtomicBool::new(false),
+        }));
+        drives.len() - 1
+    }
+
+    /// Opens a file on whichever drive holds it.
+    pub fn open(&self, path: &Path, access: Access) -> Result<VolumeFile> {
+        let id = self.device.open(path, access)?;
+        let facts = self.device.facts(id)?;
+        let drive_index = self.drive_of(facts.file_system, path);
+        let file = VolumeFile {
+            id,
+            drive_index,
+            path: path.into(),
+            facts,
+        };
+        self.files
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(file.clone());
+        Ok(file)
+    }
+
+    /// Closes a file; nothing may be in flight on it.
+    pub fn close(&self, file: &VolumeFile) {
+        self.device.close(file.id);
+        self.files
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|f| f.id != file.id);
+    }
+
+    /// A port for the calling thread.
+    pub fn port(&self) -> Result<Port> {
+        let drives = self.drives();
+        let lanes = drives.into_iter().map(Lane::new).collect::<Vec<_>>();
+        let queue = self.device.queue(LANE_DEPTH * lanes.len().max(1))?;
+        Ok(Port {
+            queue,
+            lanes,
+            done: Vec::new(),
+        })
+    }
+
+    /// Sums of bytes over all drives: read, written.
+    pub fn traffic_bytes(&self) -> (u64, u64) {
+        let drives = self.drives.lock().unwrap_or_else(PoisonError::into_inner);
+        drives.iter().fold((0, 0), |(read, written), drive| {
+            (
+                read + drive.traffic.read_bytes.load(Ordering::Relaxed),
+                written + drive.traffic.written_bytes.load(Ordering::Relaxed),
+            )
+        })
+    }
+
+    /// Turns a failed transfer into an error with its place.
+    pub fn explain(&self, fault: &TransferFault) -> Error {
+        if let Some(error) = self.device.explain(fault.file, fault.offset_bytes) {
+            return error;
+        }
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = files
+            .iter()
+            .find(|f| f.id == fault.file)
+            .map(|f| Arc::clone(&f.path));
+        drop(files);
+        let drives = self.drives();
+        let drive = drives.get(fault.drive_index);
+        explain_transfer(
+            fault,
+            drive.map(|drive| drive.name.as_str()),
+            path.as_deref(),
+        )
+    }
+}
+
+/// A failed transfer as an error with its place, as far as it is known.
+pub fn explain_transfer(fault: &TransferFault, drive: Option<&str>, path: Option<&Path>) -> Error {
+    let operation = match fault.op {
+        Op::Read => "read",
+        Op::Write => "write",
+    };
+    let mut error = Error::errno(operation, fault.errno).offset(fault.offset_bytes);
+    if let Some(drive) = drive {
+        error = error.drive(drive);
+    }
+    if let Some(path) = path {
+        error = error.path(path);
+    }
+    match error.kind() {
+        Kind::NoSpace => error.hint("free some space there, or spread over more with --drive"),
+        _ => error.hint("look at the kernel's log (dmesg) and at the drive's health"),
+    }
+}
+
+impl Drive {
+    /// What it has served.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    /// Requests that it has been given and has not served yet.
+    pub fn pending(&self) -> usize {
+        self.pending.load(Ordering::Relaxed)
+    }
+
+    /// Whether a write to it has failed for want of space.
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    /// Remembers that it has no room left.
+    pub fn set_full(&self) {
+        self.is_full.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What failed, before it has a name.
+#[derive(Debug, Clone, Copy)]
+pub struct TransferFault {
+    /// Direction.
+    pub op: Op,
+    /// File.
+    pub file: FileId,
+    /// Drive.
+    pub drive_index: usize,
+    /// Where in the file.
+    pub offset_bytes: u64,
+    /// The system's error number.
+    pub errno: i32,
+}
+
+struct Lane {
+    drive: Arc<Drive>,
+    queue: DriveQueue<(Buf, u64)>,
+}
+
+impl Lane {
+    fn new(drive: Arc<Drive>) -> Self {
+        // N.B. the requests of streams are as long as the drive takes them, and in order: sorting and
+        // merging them would cost and bring nothing.
+        let tags = Arc::new(TagPool::new(LANE_DEPTH));
+        Lane {
+            drive,
+            queue: DriveQueue::new(Policy::AS_IT_COMES, tags, None),
+        }
+    }
+}
+
+/// A finished transfer: the buffer comes back with how many bytes are in it.
+#[derive(Debug)]
+pub struct Transfer {
+    /// What the submitter wrote on it.
+    pub token: u64,
+    /// Direction.
+    pub op: Op,
+    /// The memory.
+    pub buf: Buf,
+    /// Bytes moved; fewer than the buffer holds only at the end of a file that is read.
+    pub len_bytes: usize,
+    /// What failed, if something did; the buffer is intact for another try.
+    pub fault: Option<TransferFault>,
+}
+
+/// One thread's access to all drives of a volume.
+pub struct Port {
+    queue: Box<dyn Queue>,
+    lanes: Vec<Lane>,
+    done: Vec<Completion>,
+}
+
+impl Port {
+    /// Hands in a transfer of the whole of `buf`; it waits in its drive's lane for a slot.
+    pub fn submit(&mut self, file: &VolumeFile, op: Op, offset_bytes: u64, buf: Buf, token: u64) {
+        let span = Span {
+            op,
+            class: Class::Foreground,
+            file: file.id,
+            offset_bytes,
+            len_bytes: buf.len(),
+        };
+        let lane = &mut self.lanes[file.drive_index];
+        lane.drive.pending.fetch_add(1, Ordering::Relaxed);
+        lane.queue.submit(span, (buf, token));
+        self.start(file.drive_index);
+    }
+
+    /// Starts what is handed in and moves what has finished to `finished`. With `wait`, blocks up to
+    /// 50 ms for the first.
+    pub fn poll(&mut self, wait: bool, finished: &mut Vec<Transfer>) -> Result<()> {
+        let before = finished.len();
+        let wait = wait && self.done.is_empty();
+        self.queue
+            .complete(wait.then_some(WAIT_MAX), &mut self.done)?;
+        for completion in self.done.drain(..) {
+            let Completion { request, result } = completion;
+            let lane = &mut self.lanes[request.drive_index];
+            lane.queue.finish(&Span {
+                op: request.op,
+                class: Class::Foreground,
+                file: request.file,
+                offset_bytes: request.offset_bytes,
+                len_bytes: request.buf.len(),
+            });
+            lane.drive.pending.fetch_sub(1, Ordering::Relaxed);
+            finished.push(settle(&lane.drive, request, result));
+        }
+        if finished.len() > before && self.waiting() > 0 {
+            for index in 0..self.lanes.len() {
+                self.start(index);
+            }
+            // Start them now rather than at the next visit.
+            self.queue.complete(None, &mut self.done)?;
+        }
+        Ok(())
+    }
+
+    /// Hands what has a slot to the queue.
+    fn start(&mut self, drive_index: usize) {
+        let lane = &mut self.lanes[drive_index];
+        let mut cargo = None;
+        while let Some(span) = lane.queue.poll(|one| cargo = Some(one)) {
+            // Nothing is merged here.
+            if let Some((buf, token)) = cargo.take() {
+                self.queue.submit(Request {
+                    token,
+                    op: span.op,
+                    file: span.file,
+                    drive_index,
+                    offset_bytes: span.offset_bytes,
+                    buf: buf.into(),
+                });
+            }
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.queue.waiting()).sum()
+    }
+
+    /// Transfers handed in and not yet returned.
+    pub fn in_flight(&self) -> usize {
+        self.queue.in_flight() + self.waiting() + self.done.len()
+    }
+
+    /// Transfers of one drive that are not over.
+    pub fn backlog(&self, drive_index: usize) -> usize {
+        self.lanes
+            .get(drive_index)
+            .map_or(0, |lane| lane.queue.waiting() + lane.queue.in_flight())
+    }
+}
+
+fn settle(drive: &Drive, request: Request, result: std::result::Result<usize, i32>) -> Transfer {
+    let traffic = &drive.traffic;
+    let fault = |errno: i32| {
+        Some(TransferFault {
+            op: request.op,
+            file: request.file,
+            drive_index: request.drive_index,
+            offset_bytes: request.offset_bytes,
+            errno,
+        })
+    };
+    let (len_bytes, fault) = match (request.op, result) {
+        (_, Err(errno)) => (0, fault(errno)),
+        (Op::Read, Ok(bytes)) => {
+            traffic
+                .read_bytes
+                .fetch_add(bytes as u64, Ordering::Relaxed);
+            traffic.reads.fetch_add(1, Ordering::Relaxed);
+            (bytes, None)
+        }
+        (Op::Write, Ok(bytes)) => {
+            traffic
+                .written_bytes
+                .fetch_add(bytes as u64, Ordering::Relaxed);
+            traffic.writes.fetch_add(1, Ordering::Relaxed);
+            // A write that stops short without an error number has met the end of the medium.
+            let short = bytes < request.buf.len();
+            (
+                bytes,
+                if short {
+                    fault(Errno::NOSPC.raw_os_error())
+                } else {
+                    None
+                },
+            )
+        }
+    };
+    if fault.is_some_and(|f| f.errno == Errno::NOSPC.raw_os_error()) {
+        drive.set_full();
+    }
+    Transfer {
+        token: request.token,
+        op: request.op,
+        buf: request.buf.into_whole(),
+        len_bytes,
+        fault,
+    }
+}

@@ -1,0 +1,435 @@
+//! Scratch space over many drives: a few logs a drive, extents handed out by weight.
+//!
+//! Contract: each scratch drive has a private file a *band* (see [`crate::drive::private_dir`]) that
+//! grows like a log. What is read at about the same time belongs in one band: once nothing more is
+//! written ([`Scratch::seal`]), a log goes as soon as all of it has been read, while others are
+//! still needed; freeing all at the end would take a tenth of the time of a sort.
+//! [`Scratch::allocate`] gives the next extent on the drive that has had the
+//! least for its weight, starting at a seeded one, passing over drives that are full or whose
+//! lane of the asking port is long. Freed extents are used again before a log grows. The sum of
+//! live extents stays under the limit. Nothing here touches data; writers do.
+//!
+//! PALID (SPAA 2025) section 3 spreads buckets over drives by a random cycle; weights and the
+//! log keep that balance for unequal drives and make writes sequential on each.
+//!
+//! Memory: one word pair a freed extent.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::drive::{Access, Device, PrivateDir};
+use crate::error::{Error, Kind, Result};
+use crate::memory::block_ceil;
+use crate::port::{Drive, Port, ScratchDrive, Volume, VolumeFile};
+
+/// Bands at most, files at most on all drives, and bytes of a log that are worth one.
+const BANDS_MAX: u64 = 8;
+const FILES_MAX: u64 = 128;
+const BAND_BYTES: u64 = 32 << 20;
+/// A lane with this many requests is passed over while another drive has fewer.
+const BACKLOG_HIGH: usize = 48;
+
+/// Room is reserved in steps of at least so much once there is as much: each step waits for the
+/// writes in flight on the file.
+const STEP_BYTES: u64 = 64 << 20;
+
+/// A piece of a scratch log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Which log.
+    pub log: u16,
+    /// Where in it.
+    pub offset_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Log {
+    file: VolumeFile,
+    drive: Arc<Drive>,
+    end_bytes: u64,
+    reserved_bytes: u64,
+    live_bytes: u64,
+    free: Vec<(u64, u64)>,
+}
+
+#[derive(Debug)]
+struct Logs {
+    logs: Vec<Log>,
+    /// Bytes in extents on each drive, and the most that may be.
+    drive_bytes: Vec<u64>,
+    drive_limits_bytes: Vec<u64>,
+    live_bytes: u64,
+    peak_bytes: u64,
+    next: usize,
+}
+
+/// What is in a log that has not been read yet.
+#[derive(Debug)]
+struct LogFile {
+    file: VolumeFile,
+    unread: AtomicU64,
+    is_gone: AtomicBool,
+}
+
+/// The scratch of one job. Dropping it removes the files' names at once, and leaves it to the device
+/// when their space is free; [`Scratch::remove`] waits for that.
+pub struct Scratch {
+    logs: Mutex<Logs>,
+    /// Of each drive all bands, then of the next.
+    files: Vec<LogFile>,
+    bands: usize,
+    is_sealed: AtomicBool,
+    limit_bytes: u64,
+    /// What one log is expected to hold.
+    expected_bytes: u64,
+    device: Arc<dyn Device>,
+    dirs: Vec<PrivateDir>,
+}
+
+impl Scratch {
+    /// Makes logs on each of `drives` after sweeping what dead jobs left there.
+    ///
+    /// `expected_bytes` is what the job will put on all of them, about; it only sets how far ahead
+    /// room is reserved, and the number of bands.
+    pub fn create(
+        volume: &Volume,
+        drives: &[ScratchDrive],
+        limit_bytes: u64,
+        expected_bytes: u64,
+        seed: u64,
+    ) -> Result<Self> {
+        let mut private_dirs = Vec::new();
+        let mut logs = Vec::new();
+        let drive_bytes = expected_bytes / drives.len().max(1) as u64;
+        let bands_max = (FILES_MAX / drives.len().max(1) as u64).clamp(1, BANDS_MAX);
+        let bands = (drive_bytes / BAND_BYTES).clamp(1, bands_max) as usize;
+        for dir in drives.iter().map(|drive| &drive.dir) {
+            volume.device().sweep_private_dirs(dir)?;
+            let private_dir = volume.device().make_private_dir(dir)?;
+            for band in 0..bands {
+                let path = private_dir.path().join(format!("scratch-{band}"));
+                let file = volume.open(&path, Access::Create)?;
+                let drive = Arc::clone(&volume.drives()[file.drive_index]);
+                logs.push(Log {
+                    file,
+                    drive,
+                    end_bytes: 0,
+                    reserved_bytes: 0,
+                    live_bytes: 0,
+                    free: Vec::new(),
+                });
+            }
+            private_dirs.push(private_dir);
+        }
+        let files = logs.iter().map(|log| LogFile {
+            file: log.file.clone(),
+            unread: AtomicU64::new(0),
+            is_gone: AtomicBool::new(false),
+        });
+        let files = files.collect();
+        let next = (seed % drives.len().max(1) as u64) as usize;
+        let logs = Mutex::new(Logs {
+            logs,
+            drive_bytes: vec![0; drives.len()],
+            drive_limits_bytes: drives.iter().map(|drive| drive.limit_bytes).collect(),
+            live_bytes: 0,
+            peak_bytes: 0,
+            next,
+        });
+        Ok(Scratch {
+            logs,
+            files,
+            bands,
+            is_sealed: AtomicBool::new(false),
+            limit_bytes,
+            expected_bytes: block_ceil(drive_bytes / bands as u64),
+            device: Arc::clone(volume.device()),
+            dirs: private_dirs,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Logs> {
+        self.logs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file of a log.
+    pub fn file(&self, place: Place) -> &VolumeFile {
+        &self.files[usize::from(place.log)].file
+    }
+
+    /// Name of the drive of a log, for messages.
+    pub fn drive_name(&self, place: Place) -> String {
+        self.lock().logs[usize::from(place.log)].drive.name.clone()
+    }
+
+    /// The most bytes that were live at once.
+    pub fn peak_bytes(&self) -> u64 {
+        self.lock().peak_bytes
+    }
+
+    /// Bands that allocations may name: `0..bands()`.
+    pub fn bands(&self) -> usize {
+        self.bands
+    }
+
+    /// Notes that a place will be written and read once.
+    pub fn expect_read(&self, place: Place) {
+        self.files[usize::from(place.log)]
+            .unread
+            .fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that what was expected at a place has been read, or will not be.
+    pub fn forget(&self, place: Place) {
+        let log = &self.files[usize::from(place.log)];
+        if log.unread.fetch_sub(1, Ordering::AcqRel) == 1 && self.is_sealed.load(Ordering::Acquire)
+        {
+            self.remove_log(log);
+        }
+    }
+
+    /// Nothing will be written from now on: logs go as soon as they have been read. No thread may be
+    /// writing.
+    pub fn seal(&self) {
+        self.is_sealed.store(true, Ordering::Release);
+        for log in &self.files {
+            if log.unread.load(Ordering::Acquire) == 0 {
+                self.remove_log(log);
+            }
+        }
+    }
+
+    fn remove_log(&self, log: &LogFile) {
+        if !log.is_gone.swap(true, Ordering::AcqRel) {
+            // What cannot be removed now goes with the directory.
+            let _ = self.device.remove(&log.file.path);
+            self.device.close(log.file.id);
+        }
+    }
+
+    /// An extent of `len_bytes` (a multiple of 4 KiB) in a band, on the drive whose turn it is.
+    pub fn allocate(&self, len_bytes: u64, band: usize, port: &Port) -> Result<Place> {
+        let mut state = self.lock();
+        if state.live_bytes + len_bytes > self.limit_bytes {
+            return Err(Error::new(
+                Kind::NoSpace,
+                "allocate scratch",
+                format!("the limit of {} bytes is reached", self.limit_bytes),
+            )
+            .hint("raise --scratch-limit or --memory"));
+        }
+        loop {
+            let Some(drive) = self.choose(&state, port, len_bytes, band) else {
+                return Err(self.no_space(&state, len_bytes));
+            };
+            let index = drive * self.bands + band;
+            if let Some(offset_bytes) = self.take(&mut state.logs[index], len_bytes)? {
+                state.next = (drive + 1) % self.drive_count();
+                state.live_bytes += len_bytes;
+                state.drive_bytes[drive] += len_bytes;
+                state.peak_bytes = state.peak_bytes.max(state.live_bytes);
+                return Ok(Place {
+                    log: index as u16,
+                    offset_bytes,
+                });
+            }
+        }
+    }
+
+    /// Takes an extent from a log, a freed one if there is one of that size; nothing, and the
+    /// drive counts as full from now on, if there is no room for more.
+    fn take(&self, log: &mut Log, len_bytes: u64) -> Result<Option<u64>> {
+        let fitting = log
+            .free
+            .iter()
+            .rposition(|&(_, free_bytes)| free_bytes == len_bytes);
+        if let Some(entry) = fitting {
+            log.live_bytes += len_bytes;
+            return Ok(Some(log.free.swap_remove(entry).0));
+        }
+        let end_bytes = log.end_bytes + len_bytes;
+        if end_bytes > log.reserved_bytes && !self.reserve(log, end_bytes)? {
+            log.drive.set_full();
+            return Ok(None);
+        }
+        log.end_bytes = end_bytes;
+        log.live_bytes += len_bytes;
+        Ok(Some(end_bytes - len_bytes))
+    }
+
+    /// Reserves room in a log: what the job is expected to put there, and in small steps beyond
+    /// that; false if there is not even room up to `end_bytes`. Writes into reserved room need no
+    /// exclusive lock of the file (ext4, XFS).
+    fn reserve(&self, log: &mut Log, end_bytes: u64) -> Result<bool> {
+        let step_bytes = block_ceil(self.expected_bytes / 32).max(end_bytes.min(STEP_BYTES));
+        for wanted_bytes in [self.expected_bytes.max(end_bytes + step_bytes), end_bytes] {
+            match self.device.allocate(log.file.id, wanted_bytes) {
+                Ok(()) => {
+                    log.reserved_bytes = wanted_bytes;
+                    return Ok(true);
+                }
+                Err(error) if error.kind() == Kind::NoSpace => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gives an extent back.
+    pub fn free(&self, place: Place, len_bytes: u64) {
+        let mut state = self.lock();
+        state.live_bytes -= len_bytes;
+        state.drive_bytes[usize::from(place.log) / self.bands] -= len_bytes;
+        let log = &mut state.logs[usize::from(place.log)];
+        log.live_bytes -= len_bytes;
+        log.free.push((place.offset_bytes, len_bytes));
+    }
+
+    /// Its directories.
+    pub fn dirs(&self) -> impl Iterator<Item = &PrivateDir> {
+        self.dirs.iter()
+    }
+
+    /// Removes the files; their space is free on return.
+    pub fn remove(mut self) {
+        self.dirs.iter().for_each(PrivateDir::release);
+        self.close_files();
+        self.dirs.clear();
+    }
+
+    fn close_files(&mut self) {
+        for log in self.files.drain(..) {
+            if !log.is_gone.into_inner() {
+                self.device.close(log.file.id);
+            }
+        }
+    }
+
+    fn drive_count(&self) -> usize {
+        self.files.len() / self.bands
+    }
+
+    /// The drive whose turn it is: not full (or with a freed extent of that size) nor at its limit,
+    /// not busy, with the least in this band for its weight.
+    fn choose(&self, state: &Logs, port: &Port, len_bytes: u64, band: usize) -> Option<usize> {
+        let count = self.drive_count();
+        let mut best: Option<(bool, f64, usize)> = None;
+        for step in 0..count {
+            let drive = (state.next + step) % count;
+            let log = &state.logs[drive * self.bands + band];
+            if log.drive.is_full() && !log.free.iter().any(|&(_, free)| free == len_bytes) {
+                continue;
+            }
+            if state.drive_bytes[drive] + len_bytes > state.drive_limits_bytes[drive] {
+                continue;
+            }
+            let is_busy = port.backlog(log.file.drive_index) >= BACKLOG_HIGH;
+            let share = log.live_bytes as f64 / log.drive.weight.max(f64::MIN_POSITIVE);
+            if best.is_none_or(|(busy, least, _)| (is_busy, share) < (busy, least)) {
+                best = Some((is_busy, share, drive));
+            }
+        }
+        best.map(|(_, _, drive)| drive)
+    }
+
+    fn no_space(&self, state: &Logs, len_bytes: u64) -> Error {
+        let drives: Vec<String> = state
+            .logs
+            .chunks(self.bands)
+            .zip(state.drive_bytes.iter().zip(&state.drive_limits_bytes))
+            .map(|(logs, (live_bytes, limit_bytes))| {
+                let limit = match *limit_bytes {
+                    u64::MAX => String::new(),
+                    limit_bytes => format!(" of {limit_bytes} allowed"),
+                };
+                format!("{} holds {live_bytes} bytes{limit}", logs[0].drive.name)
+            })
+            .collect();
+        Error::new(
+            Kind::NoSpace,
+            "allocate scratch",
+            format!(
+                "{len_bytes} bytes more needed and every drive is full or at its limit: {}",
+                drives.join(", ")
+            ),
+        )
+        .hint("free some space or add a --drive")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Of an open file only the name goes, which takes no time whatever its length.
+        self.dirs.clear();
+        self.close_files();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::Device;
+    use crate::drive::os::OsDevice;
+
+    fn scratch(dir: &std::path::Path, expected_bytes: u64) -> (Volume, Scratch) {
+        let device: Arc<dyn Device> = Arc::new(OsDevice::new(crate::config::IoMode::Auto));
+        let drives = [ScratchDrive {
+            limit_bytes: 16384,
+            ..ScratchDrive::new(dir)
+        }];
+        let volume = Volume::new(device, &drives).unwrap();
+        let scratch = Scratch::create(&volume, &drives, u64::MAX, expected_bytes, 1).unwrap();
+        (volume, scratch)
+    }
+
+    #[test]
+    fn a_drive_gets_no_more_than_its_limit_over_all_bands() {
+        let dir = tempfile::tempdir().unwrap();
+        let (volume, scratch) = scratch(dir.path(), 2 * BAND_BYTES);
+        let port = volume.port().unwrap();
+        let first = scratch.allocate(8192, 0, &port).unwrap();
+        scratch.allocate(8192, 1, &port).unwrap();
+        let refused = scratch.allocate(4096, 1, &port).unwrap_err();
+        assert_eq!(refused.kind(), Kind::NoSpace);
+        assert!(refused.to_string().contains("16384 allowed"), "{refused}");
+        scratch.free(first, 8192);
+        scratch.allocate(4096, 1, &port).unwrap();
+    }
+
+    fn logs(dir: &std::path::Path) -> usize {
+        let private = std::fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        let files = private.flat_map(|dir| std::fs::read_dir(dir).unwrap());
+        files
+            .filter(|file| file.as_ref().unwrap().file_name() != "lock")
+            .count()
+    }
+
+    #[test]
+    fn a_log_goes_once_all_of_it_has_been_read_and_not_before_all_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let (volume, scratch) = scratch(dir.path(), 3 * BAND_BYTES);
+        let port = volume.port().unwrap();
+        assert_eq!((scratch.bands(), logs(dir.path())), (3, 3));
+        let place = |band| {
+            let place = scratch.allocate(4096, band, &port).unwrap();
+            scratch.expect_read(place);
+            place
+        };
+        let (first, second, other) = (place(0), place(0), place(2));
+        scratch.forget(first);
+        scratch.forget(second);
+        assert_eq!(logs(dir.path()), 3, "more may be written");
+        let late = place(0);
+        scratch.seal();
+        assert_eq!(logs(dir.path()), 2, "an empty log is of no use");
+        scratch.forget(other);
+        assert_eq!(logs(dir.path()), 1);
+        scratch.forget(late);
+        assert_eq!(logs(dir.path()), 0);
+        drop(port);
+        scratch.remove();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,336 @@
+//! The manifests of a volume's datasets: a copy on every drive.
+//!
+//! Contract: each drive has, in the folder `datasets`, a file for each dataset, which says the same on all
+//! of them. Who reads a manifest takes the newest copy that is what was written: a flipped bit, a lost
+//! copy, or a missing drive hides no dataset. All copies appear and go by the same commit as the data do, so
+//! they differ only where something happened to one of them; a scrub writes it anew
+//! ([`DatasetVolume::repair_copies`]).
+//!
+//! Names are given and taken by one at a time, under a lock on the first drive.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use super::manifest::Manifest;
+use super::{DATA, DATASETS, DatasetVolume, check_name, place_of};
+use outcore_io::drive::{PrivateDir, private_dir};
+use outcore_io::error::{Error, Kind, Result};
+
+const READ: &str = "read dataset";
+const REMOVE: &str = "remove dataset";
+const SUFFIX: &str = ".json";
+/// Where in a private directory a copy is until it appears, or goes.
+const STAGED: &str = "manifest";
+
+/// A copy that is not what the newest one says.
+#[derive(Debug)]
+pub(super) struct BadCopy {
+    pub(super) drive_index: usize,
+    pub(super) path: PathBuf,
+    pub(super) len_bytes: u64,
+    /// Whether it has been written anew.
+    pub(super) is_repaired: bool,
+}
+
+/// Whether all that lies on a drive is that of this drive of the volume.
+pub(super) fn are_of(volume: &DatasetVolume, index: usize) -> bool {
+    let Ok(names) = volume.names_on(index) else {
+        return false;
+    };
+    let is_empty = || {
+        let mut data = fs::read_dir(volume.folder(index).join(DATA)).into_iter();
+        data.all(|mut entries| entries.next().is_none())
+    };
+    match names.is_empty() {
+        true => is_empty(),
+        false => names.iter().any(|name| volume.copy(name, index).is_ok()),
+    }
+}
+
+fn is_missing(error: &Error) -> bool {
+    error.raw_errno() == Some(Errno::NOENT.raw_os_error())
+}
+
+/// The newest of the copies that can be read.
+fn newest(copies: &[(usize, Result<Manifest>)]) -> Option<&Manifest> {
+    let readable = copies.iter().filter_map(|(_, copy)| copy.as_ref().ok());
+    // Of equal ones the first.
+    readable.rev().max_by_key(|manifest| manifest.generation)
+}
+
+impl DatasetVolume {
+    /// The file of a dataset's manifest on a drive.
+    pub fn manifest_path(&self, name: &str, index: usize) -> PathBuf {
+        let dir = self.folder(index).join(DATASETS);
+        dir.join(format!("{name}{SUFFIX}"))
+    }
+
+    /// The place that metadata on a drive belong to.
+    pub(super) fn place(&self, index: usize) -> String {
+        place_of(&self.id, &self.drives[index].name)
+    }
+
+    /// The copy on a drive.
+    fn copy(&self, name: &str, index: usize) -> Result<Manifest> {
+        let path = self.manifest_path(name, index);
+        let drive = &self.drives[index].name;
+        Manifest::read(&path, name, &self.place(index)).map_err(|error| error.drive(drive))
+    }
+
+    /// The copies on all drives that are there.
+    fn copies(&self, name: &str) -> Vec<(usize, Result<Manifest>)> {
+        let copies = self.present().map(|index| (index, self.copy(name, index)));
+        copies.collect()
+    }
+
+    /// All datasets, by name.
+    ///
+    /// # Errors
+    /// A manifest that cannot be read.
+    pub fn list(&self) -> Result<Vec<Manifest>> {
+        self.names()?
+            .iter()
+            .map(|name| self.manifest(name))
+            .collect()
+    }
+
+    /// The names of all datasets, in order, whether or not they can be read.
+    ///
+    /// # Errors
+    /// A drive that cannot be looked into.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for index in self.present() {
+            names.extend(self.names_on(index)?);
+        }
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    fn names_on(&self, index: usize) -> Result<Vec<String>> {
+        let dir = self.folder(index).join(DATASETS);
+        let failed = |error: io::Error| {
+            Error::io("list datasets", &error)
+                .drive(&self.drives[index].name)
+                .path(&dir)
+        };
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&dir).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            let name = name.to_string_lossy();
+            let name = name.strip_suffix(SUFFIX).map(str::to_string);
+            names.extend(name.filter(|name| check_name(name).is_ok()));
+        }
+        Ok(names)
+    }
+
+    /// The manifest of a dataset: the newest copy that is what was written.
+    ///
+    /// # Errors
+    /// Usage if there is none of that name; corrupt if no copy is what was written.
+    pub fn manifest(&self, name: &str) -> Result<Manifest> {
+        check_name(name)?;
+        let copies = self.copies(name);
+        if let Some(manifest) = newest(&copies) {
+            return Ok(manifest.clone());
+        }
+        let mut errors = copies.into_iter().filter_map(|(_, copy)| copy.err());
+        Err(errors.find(|error| !is_missing(error)).unwrap_or_else(|| {
+            Error::usage(READ, format!("dataset @{name} not found"))
+                .hint("`outcore ls --volume FILE` lists what there is")
+        }))
+    }
+
+    /// Whether there is a dataset of that name.
+    pub fn contains(&self, name: &str) -> bool {
+        let mut present = self.present();
+        present.any(|index| self.manifest_path(name, index).exists())
+    }
+
+    /// The generation of the dataset that has a name; 0 if there is none.
+    pub(super) fn generation_of(&self, name: &str) -> u64 {
+        newest(&self.copies(name)).map_or(0, |manifest| manifest.generation)
+    }
+
+    /// What the files of the dataset `name` are called, its manifest damaged or not; nothing if that cannot
+    /// be told, or another dataset says the same of itself.
+    pub(super) fn id_of(&self, name: &str) -> Option<String> {
+        let copies = self.copies(name);
+        if let Some(manifest) = newest(&copies) {
+            return Some(manifest.id.clone());
+        }
+        let (own, others) = (self.ids_said_of(name), self.names().ok()?);
+        let [id] = &own[..] else { return None };
+        let mut others = others.iter().filter(|other| *other != name);
+        let is_free = |other: &String| {
+            let theirs = self.ids_said_of(other);
+            !theirs.is_empty() && !theirs.contains(id)
+        };
+        others.all(is_free).then(|| id.clone())
+    }
+
+    /// What the copies of a manifest, damaged ones too, say that the dataset's files are called.
+    pub(super) fn ids_said_of(&self, name: &str) -> Vec<String> {
+        let said = self.present().filter_map(|index| {
+            let text = fs::read(self.manifest_path(name, index)).ok()?;
+            Manifest::id_in(&text)
+        });
+        let mut ids: Vec<String> = said.collect();
+        ids.sort();
+        ids.dedup();
+        ids
+    }
+
+    /// Keeps all others from giving and taking names while the lock is held; waits for it.
+    pub(super) fn lock_names(&self) -> Result<fs::File> {
+        let dir = self.folder(0).join(DATASETS);
+        let locked = fs::File::open(&dir).and_then(|file| {
+            rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
+            Ok(file)
+        });
+        locked.map_err(|error| {
+            Error::io("lock volume", &error)
+                .drive(&self.drives[0].name)
+                .path(&dir)
+        })
+    }
+
+    /// Stages the copies of a manifest in private directories, one a drive; the renames that make them
+    /// appear.
+    pub(super) fn stage_copies(
+        &self,
+        manifest: &Manifest,
+        dirs: &[PrivateDir],
+    ) -> Result<Vec<(PathBuf, PathBuf)>> {
+        let staged = dirs.iter().enumerate().map(|(index, dir)| {
+            dir.write_file(STAGED, &manifest.seal(&self.place(index))?)?;
+            let to = self.manifest_path(&manifest.name, index);
+            Ok((dir.path().join(STAGED), to))
+        });
+        staged.collect()
+    }
+
+    /// Removes a dataset, a damaged one too, by one commit: its manifests, then its data. Gives the bytes
+    /// that its files had. If its manifests are so damaged that its files cannot be told, they stay as
+    /// orphans ([`DatasetVolume::orphans`]).
+    ///
+    /// # Errors
+    /// There is none of that name; a drive is missing; I/O.
+    pub fn remove(&self, name: &str) -> Result<u64> {
+        check_name(name)?;
+        self.check_complete(REMOVE)?;
+        let dirs = self.stage()?;
+        let _lock = self.lock_names()?;
+        if !self.contains(name) {
+            // Says so.
+            return self.manifest(name).map(|_| 0);
+        }
+        let id = self.id_of(name);
+        let away = |index: usize, path: PathBuf, name: &str| {
+            let to = dirs[index].path().join(name);
+            path.exists().then_some((path, to))
+        };
+        let mut renames = Vec::with_capacity(2 * dirs.len());
+        for index in 0..dirs.len() {
+            renames.extend(away(index, self.manifest_path(name, index), STAGED));
+        }
+        let mut freed_bytes = 0;
+        for (index, id) in (0..dirs.len()).filter_map(|index| Some((index, id.as_ref()?))) {
+            let path = self.share_path(id, index);
+            freed_bytes += fs::metadata(&path).map_or(0, |facts| facts.len());
+            renames.extend(away(index, path, "share"));
+        }
+        PrivateDir::commit(&dirs, &renames, true)?;
+        // From here on it is removed: whoever finds the record finishes the renames.
+        let failed = |(from, to): &(PathBuf, PathBuf)| self.device.rename(from, to, true).err();
+        let failures: Vec<Error> = renames.iter().filter_map(failed).collect();
+        if let Some(error) = failures.into_iter().next() {
+            dirs.into_iter().for_each(PrivateDir::leave);
+            return Err(error.hint("the next command on this volume removes the rest of it"));
+        }
+        Ok(freed_bytes)
+    }
+
+    /// Writes the copies of a manifest anew that are damaged, lost or older than the newest one; gives
+    /// them. All drives are there. A dataset of which no copy can be read has none; one whose removal
+    /// may be under way, or whose data are gone, is left as it is.
+    pub(super) fn repair_copies(&self, name: &str) -> Result<Vec<BadCopy>> {
+        let is_bad =
+            |newest: &Manifest, copy: &Result<Manifest>| copy.as_ref().ok() != Some(newest);
+        let bad = |copies: &[(usize, Result<Manifest>)]| {
+            let newest = newest(copies);
+            newest.is_some_and(|newest| copies.iter().any(|(_, copy)| is_bad(newest, copy)))
+        };
+        if !bad(&self.copies(name)) {
+            return Ok(Vec::new());
+        }
+        let _lock = self.lock_names()?;
+        // It may have been replaced or removed meanwhile.
+        let copies = self.copies(name);
+        let Some(newest) = newest(&copies) else {
+            return Ok(Vec::new());
+        };
+        // Who may read the copies was decided when the dataset was put.
+        let readable = copies.iter().find(|(_, copy)| !is_bad(newest, copy));
+        let mode = readable.and_then(|(index, _)| {
+            let facts = fs::metadata(self.manifest_path(name, *index)).ok()?;
+            Some(facts.permissions())
+        });
+        let is_whole = self.has_all_shares(newest) && !self.is_being_changed()?;
+        let mut found = Vec::new();
+        for (index, copy) in copies.iter().filter(|(_, copy)| is_bad(newest, copy)) {
+            if copy
+                .as_ref()
+                .is_err_and(|error| error.kind() == Kind::Usage)
+            {
+                // Of a newer version, say: not ours to judge.
+                continue;
+            }
+            let path = self.manifest_path(name, *index);
+            let len_bytes = fs::metadata(&path).map_or(0, |facts| facts.len());
+            if is_whole {
+                self.write_copy(newest, *index, &path)?;
+                if let Some(mode) = &mode {
+                    // As far as this user may say so.
+                    let _ = fs::set_permissions(&path, mode.clone());
+                }
+            }
+            found.push(BadCopy {
+                drive_index: *index,
+                path,
+                len_bytes,
+                is_repaired: is_whole,
+            });
+        }
+        Ok(found)
+    }
+
+    fn has_all_shares(&self, manifest: &Manifest) -> bool {
+        let mut shares = manifest.shares.iter().enumerate();
+        shares.all(|(index, _)| self.share_path(&manifest.id, index).exists())
+    }
+
+    /// Whether a drive has a private directory, whose owner may have committed more than it has done yet.
+    pub(super) fn is_being_changed(&self) -> Result<bool> {
+        for (index, drive) in self.drives.iter().enumerate() {
+            let found = private_dir::has_any(&self.folder(index));
+            if found.map_err(|error| error.drive(&drive.name))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn write_copy(&self, manifest: &Manifest, index: usize, path: &Path) -> Result<()> {
+        let named = |error: Error| error.drive(&self.drives[index].name);
+        let dir = self.device.make_private_dir(&self.folder(index));
+        let dir = dir.map_err(named)?;
+        dir.write_file(STAGED, &manifest.seal(&self.place(index))?)?;
+        let renamed = self.device.rename(&dir.path().join(STAGED), path, true);
+        renamed.map_err(named)
+    }
+}

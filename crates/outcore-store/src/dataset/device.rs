@@ -1,0 +1,303 @@
+//! Datasets as files of a device: read and written in place, on all drives at once.
+//!
+//! Contract: a [`DatasetDevice`] is the device below it with a few more files, under paths that the caller
+//! chooses. One that stands for a sealed dataset ([`DatasetDevice::with_input`]) is opened for reading:
+//! every granule that a read touches is checked, and one that is not what was written fails the read with
+//! the drive, the file there and the offset in it. One that is to become a dataset
+//! ([`DatasetDevice::with_output`]) is made inside a private directory of that path's directory, as an
+//! [`Output`](outcore_io::output::Output) does, and sealed by the rename to it: absent or whole, as by a
+//! [`DatasetWriter`](super::writer::DatasetWriter). Its bytes may be written in any order, each of them once,
+//! from any thread; they are checksummed as they come. All other files are those below.
+//!
+//! To the engine the datasets of a volume are two drives, one that is read and one that is written.
+//!
+//! Bounds: 8 bytes a granule of checksums, out of the budget given; beside it, at most 4 MiB a queue for
+//! granules that a read needs a part of, and the granules whose other part is still to be written.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use rustix::io::Errno;
+
+use super::DatasetVolume;
+use super::manifest::Contents;
+use super::open::{FIRST_FILE, Growing, Open, Sealed, State, Table, lock};
+use super::queue::DatasetQueue;
+use super::writer::NewDataset;
+use outcore_io::checksum::bytes_checksum;
+use outcore_io::drive::{
+    Access, Device, FileFacts, FileId, FileSystem, PrivateDir, Queue, QueueLimits,
+};
+use outcore_io::error::{Error, Result};
+use outcore_io::memory::Budget;
+use outcore_io::output::{STAGED_PREFIX, parent_of};
+
+const OPEN: &str = "open dataset";
+const WRITE: &str = "write dataset";
+
+/// A device with datasets among its files.
+pub struct DatasetDevice {
+    below: Arc<dyn Device>,
+    volume: DatasetVolume,
+    budget: Budget,
+    inputs: Vec<(PathBuf, String)>,
+    outputs: Vec<(PathBuf, NewDataset)>,
+    table: Arc<Table>,
+}
+
+impl DatasetDevice {
+    /// `below`, with datasets of `volume`, which is on the same device. `budget` pays for checksums.
+    pub fn new(below: Arc<dyn Device>, volume: DatasetVolume, budget: Budget) -> Self {
+        DatasetDevice {
+            below,
+            volume,
+            budget,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            table: Arc::default(),
+        }
+    }
+
+    /// The dataset `name` is the file `path`.
+    #[must_use]
+    pub fn with_input(mut self, path: impl Into<PathBuf>, name: &str) -> Self {
+        self.inputs.push((path.into(), name.to_string()));
+        self
+    }
+
+    /// What is published as `path` becomes the dataset `new`; no other output goes to its directory.
+    #[must_use]
+    pub fn with_output(mut self, path: impl Into<PathBuf>, new: NewDataset) -> Self {
+        self.outputs.push((path.into(), new));
+        self
+    }
+
+    fn input_at(&self, path: &Path) -> Option<&str> {
+        let found = self.inputs.iter().find(|(known, _)| known == path);
+        found.map(|(_, name)| name.as_str())
+    }
+
+    /// The output whose directory `path` is, or lies in.
+    fn output_below(&self, path: &Path) -> Option<&(PathBuf, NewDataset)> {
+        let mut outputs = self.outputs.iter();
+        outputs.find(|(output, _)| path.starts_with(parent_of(output)))
+    }
+
+    /// The output that the file at `path` will be.
+    fn output_at(&self, path: &Path) -> Option<&(PathBuf, NewDataset)> {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let is_staged = name.is_some_and(|name| name.starts_with(STAGED_PREFIX));
+        self.output_below(path).filter(|_| is_staged)
+    }
+
+    fn open_input(&self, path: &Path, name: &str) -> Result<FileId> {
+        let manifest = self.volume.manifest(name)?;
+        if manifest.contents != Contents::File {
+            let error = Error::usage(OPEN, format!("@{name} holds many files"));
+            return Err(error.hint(format!("name one of them: @{name}/FILE")));
+        }
+        let (striped, sums, credit) = self.volume.open_with_sums(&manifest, &self.budget)?;
+        Ok(self.table.add(Open {
+            path: path.to_path_buf(),
+            state: State::Sealed(Box::new(Sealed {
+                manifest,
+                striped,
+                sums,
+                _credit: credit,
+            })),
+            troubles: Mutex::default(),
+        }))
+    }
+
+    fn growing<T>(
+        &self,
+        file: FileId,
+        below: impl FnOnce() -> Result<T>,
+        here: impl FnOnce(&Growing) -> Result<T>,
+    ) -> Result<T> {
+        match self.table.get(file).as_deref() {
+            None => below(),
+            Some(Open {
+                state: State::Growing(growing),
+                ..
+            }) => here(growing),
+            Some(Open { path, .. }) => {
+                let error = Error::usage("change dataset", "it is sealed").path(path);
+                Err(error.hint("write another one; the old one goes with `outcore rm`"))
+            }
+        }
+    }
+
+    /// The number of the drive that all datasets are on, for reading or for writing.
+    fn file_system_of(&self, is_written: bool) -> u64 {
+        // No device number of the system is as large.
+        bytes_checksum(self.volume.id.as_bytes()) | 1 << 63 | u64::from(is_written)
+    }
+}
+
+impl FileSystem for DatasetDevice {
+    fn open(&self, path: &Path, access: Access) -> Result<FileId> {
+        if let Some(name) = self.input_at(path) {
+            return match access {
+                Access::Read => self.open_input(path, name),
+                _ => Err(Error::usage(OPEN, format!("@{name} is sealed"))
+                    .hint("write another one; the old one goes with `outcore rm`")),
+            };
+        }
+        match self.output_at(path) {
+            Some((_, new)) if access == Access::Create => Ok(self.table.add(Open {
+                path: path.to_path_buf(),
+                state: State::Growing(Box::new(Growing {
+                    new: new.clone(),
+                    begun: OnceLock::new(),
+                    unsealed: Mutex::new(None),
+                    len_bytes: AtomicU64::new(0),
+                })),
+                troubles: Mutex::default(),
+            })),
+            _ => self.below.open(path, access),
+        }
+    }
+
+    fn close(&self, file: FileId) {
+        match file.0 < FIRST_FILE {
+            true => self.below.close(file),
+            false => self.table.remove(file),
+        }
+    }
+
+    fn facts(&self, file: FileId) -> Result<FileFacts> {
+        let Some(open) = self.table.get(file) else {
+            return self.below.facts(file);
+        };
+        let (len_bytes, is_written) = match &open.state {
+            State::Sealed(sealed) => (sealed.manifest.len_bytes, false),
+            State::Growing(growing) => (growing.len_bytes.load(Ordering::Relaxed), true),
+        };
+        Ok(FileFacts {
+            len_bytes,
+            file_system: self.file_system_of(is_written),
+            inode: u64::from(file.0),
+            modified_ns: 0,
+            is_direct: true,
+            is_in_memory: false,
+        })
+    }
+
+    fn set_len(&self, file: FileId, len_bytes: u64) -> Result<()> {
+        let below = || self.below.set_len(file, len_bytes);
+        self.growing(file, below, |growing| {
+            growing.begin(&self.volume, &self.budget, len_bytes, false)?;
+            growing.len_bytes.store(len_bytes, Ordering::Relaxed);
+            Ok(())
+        })
+    }
+
+    fn allocate(&self, file: FileId, len_bytes: u64) -> Result<()> {
+        let below = || self.below.allocate(file, len_bytes);
+        self.growing(file, below, |growing| {
+            growing.begin(&self.volume, &self.budget, len_bytes, true)?;
+            growing.len_bytes.store(len_bytes, Ordering::Relaxed);
+            Ok(())
+        })
+    }
+
+    fn punch(&self, file: FileId, offset_bytes: u64, len_bytes: u64) -> Result<()> {
+        let below = || self.below.punch(file, offset_bytes, len_bytes);
+        self.growing(file, below, |_| {
+            Err(Error::errno(WRITE, Errno::OPNOTSUPP.raw_os_error()))
+        })
+    }
+
+    fn sync(&self, file: FileId) -> Result<()> {
+        // Sealing syncs.
+        self.growing(file, || self.below.sync(file), |_| Ok(()))
+    }
+
+    fn rename(&self, from: &Path, to: &Path, replace: bool) -> Result<()> {
+        match self.table.at(from).as_deref() {
+            Some(Open {
+                state: State::Growing(growing),
+                ..
+            }) => {
+                let sealed = growing.seal(&self.volume, &self.budget);
+                sealed.map(|_| ())
+            }
+            _ => self.below.rename(from, to, replace),
+        }
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        match self.table.at(path) {
+            // What is not sealed is gone when it is closed.
+            Some(_) => Ok(()),
+            None => self.below.remove(path),
+        }
+    }
+
+    fn free_bytes(&self, dir: &Path) -> Result<u64> {
+        if self.output_below(dir).is_none() {
+            return self.below.free_bytes(dir);
+        }
+        let drives = self.volume.drives().iter();
+        drives
+            .map(|drive| Ok(self.below.free_bytes(&drive.dir)?.min(drive.limit_bytes)))
+            .sum()
+    }
+
+    fn file_system(&self, dir: &Path) -> Result<u64> {
+        match self.input_at(dir) {
+            Some(_) => Ok(self.file_system_of(false)),
+            None => self.below.file_system(dir),
+        }
+    }
+
+    fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir> {
+        self.below.make_private_dir(parent)
+    }
+
+    fn claim_private_dir(&self, parent: &Path, set: &OsStr) -> Result<PrivateDir> {
+        self.below.claim_private_dir(parent, set)
+    }
+
+    fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
+        self.below.sweep_private_dirs(parent)
+    }
+}
+
+impl Device for DatasetDevice {
+    fn limits(&self, file: FileId) -> QueueLimits {
+        match self.table.get(file) {
+            None => self.below.limits(file),
+            Some(_) => QueueLimits::default(),
+        }
+    }
+
+    fn explain(&self, file: FileId, offset_bytes: u64) -> Option<Error> {
+        match self.table.get(file) {
+            Some(open) => lock(&open.troubles).get(&offset_bytes).cloned(),
+            None => self.below.explain(file, offset_bytes),
+        }
+    }
+
+    fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>> {
+        let drives = self.volume.drives().len();
+        // What one request becomes is spread over the drives.
+        let depth_below = depth_max + outcore_io::port::LANE_DEPTH * drives;
+        Ok(Box::new(DatasetQueue::new(
+            self.below.queue(depth_below)?,
+            depth_below,
+            Arc::clone(&self.table),
+        )?))
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.below.now_ns()
+    }
+
+    fn thread_cpu_ns(&self) -> Option<u64> {
+        self.below.thread_cpu_ns()
+    }
+}

@@ -1,0 +1,338 @@
+//! Labels: whose drive a directory is, and which of a volume's drives are there.
+//!
+//! Contract: every drive of a volume has the label `volume.json` in its folder, [metadata](outcore_io::metadata)
+//! that names the volume, the drive, and all of its drives in order. A volume is opened by the labels of
+//! the drives that are there: one that is missing, or whose label cannot be read, is *absent*. What does
+//! not lie on it can be read; nothing is written, removed or swept until it is back. A drive of another
+//! volume, in another's place, or that the drives file does not name is an error. Labels appear together,
+//! or not at all.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    DATA, DATASETS, DatasetVolume, FOLDER, VolumeDrive, copies, place_of,
+    refuse_what_is_no_directory,
+};
+use crate::mapping::{STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, StripeMap, StripeMember};
+use outcore_io::drive::{Device, PrivateDir};
+use outcore_io::error::{Error, Kind, Result};
+use outcore_io::metadata::{Form, Owner};
+
+const LABEL: &str = "volume.json";
+const OPEN: &str = "open volume";
+const CREATE: &str = "create volume";
+const FORM: Form = Form {
+    kind: "volume label",
+    version: 2,
+    operation: OPEN,
+    len_bytes_max: 4 << 20,
+    remedy: "`outcore volume scrub` writes a damaged label anew, where it is certain whose drive it is",
+    upgrade: "get its datasets with the outcore that made it, and put them into a new volume",
+};
+
+/// Whose drive a directory is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Label {
+    volume: String,
+    drive: String,
+    drives: Vec<String>,
+    stripe_bytes: u64,
+}
+
+impl Label {
+    fn place(&self) -> String {
+        place_of(&self.volume, &self.drive)
+    }
+}
+
+fn path_of(drive: &VolumeDrive) -> PathBuf {
+    drive.dir.join(FOLDER).join(LABEL)
+}
+
+/// Removes what killed runs have left in the folders of `drives`, and finishes what they had committed;
+/// not while a drive is missing: what it holds of them would be taken for done.
+pub(super) fn sweep(device: &Arc<dyn Device>, drives: &[VolumeDrive]) -> Result<()> {
+    let folders: Vec<PathBuf> = drives.iter().map(|drive| drive.dir.join(FOLDER)).collect();
+    if folders.iter().any(|folder| !folder.is_dir()) {
+        return Ok(());
+    }
+    for (drive, folder) in drives.iter().zip(&folders) {
+        device
+            .sweep_private_dirs(folder)
+            .map_err(|error| error.drive(&drive.name))?;
+    }
+    Ok(())
+}
+
+impl DatasetVolume {
+    /// Makes an empty volume over `drives`, with stripes of `stripe_bytes`; `seed` makes its identity.
+    ///
+    /// # Errors
+    /// Usage: no drives, a stripe that cannot be, a directory that belongs to a volume already. I/O.
+    pub fn create(
+        device: Arc<dyn Device>,
+        drives: Vec<VolumeDrive>,
+        stripe_bytes: u64,
+        seed: u64,
+    ) -> Result<Self> {
+        let is_size = stripe_bytes.is_power_of_two()
+            && (STRIPE_BYTES_MIN..=STRIPE_BYTES_MAX).contains(&stripe_bytes);
+        if !is_size {
+            return Err(
+                Error::usage(CREATE, format!("stripes of {stripe_bytes} bytes"))
+                    .hint("stripes are powers of two from 4KiB to 4MiB"),
+            );
+        }
+        // Nothing is stored yet: what the map refuses is refused here.
+        let member = |drive: &VolumeDrive| StripeMember {
+            capacity_bytes: stripe_bytes,
+            weight: drive.weight,
+        };
+        StripeMap::new(
+            &drives.iter().map(member).collect::<Vec<_>>(),
+            stripe_bytes,
+            0,
+        )?;
+        sweep(&device, &drives)?;
+        for drive in &drives {
+            refuse_what_is_no_directory(CREATE, drive)?;
+            if path_of(drive).exists() {
+                return Err(Error::usage(CREATE, "it belongs to a volume already")
+                    .drive(&drive.name)
+                    .path(path_of(drive))
+                    .hint("name another directory; `outcore volume status` shows that volume"));
+            }
+        }
+        let volume = DatasetVolume {
+            id: format!(
+                "{:016x}",
+                outcore_io::checksum::bytes_checksum(&seed.to_le_bytes())
+            ),
+            absent: vec![None; drives.len()].into(),
+            device,
+            stripe_bytes,
+            drives,
+        };
+        for (index, drive) in volume.drives.iter().enumerate() {
+            let folder = volume.folder(index);
+            for inner in [DATA, DATASETS] {
+                std::fs::create_dir_all(folder.join(inner))
+                    .map_err(|error| Error::io(CREATE, &error).drive(&drive.name).path(&folder))?;
+            }
+        }
+        volume.write_labels(&(0..volume.drives.len()).collect::<Vec<_>>())?;
+        Ok(volume)
+    }
+
+    /// Opens the volume that `drives` hold, in their order. Drives that are missing are noted
+    /// ([`DatasetVolume::absent`]).
+    ///
+    /// # Errors
+    /// No drive of it is there; one is of another volume, or another drive of it, by name; more or fewer
+    /// are named than there were.
+    pub fn open(device: Arc<dyn Device>, drives: Vec<VolumeDrive>) -> Result<Self> {
+        // One drive without a label is missing; of drives without any, none has been a volume's.
+        let is_new = |drive: &VolumeDrive| drive.dir.is_dir() && !drive.dir.join(FOLDER).exists();
+        if !drives.is_empty() && drives.iter().all(is_new) {
+            return Err(no_volume(&drives[0]));
+        }
+        // What a kill left between the record of a commit and its end; who may not write sees it as it is.
+        let _ = sweep(&device, &drives);
+        let labels: Vec<Result<Label>> = drives.iter().map(read_label).collect();
+        let is_absence = |error: &Error| matches!(error.kind(), Kind::Io | Kind::Corrupt);
+        for error in labels.iter().filter_map(|label| label.as_ref().err()) {
+            if !is_absence(error) {
+                return Err(error.clone());
+            }
+        }
+        let Some(known) = labels.iter().flatten().next().cloned() else {
+            return Err(match labels.into_iter().next() {
+                Some(Ok(_)) | None => {
+                    Error::usage(OPEN, "no drives are named").hint("use --volume drives.toml")
+                }
+                Some(Err(error)) if error.kind() == Kind::Io => {
+                    error.hint("none of the volume's drives is there: mount them")
+                }
+                Some(Err(error)) => error
+                    .hint("no label of the volume can be read: restore one of them from a backup"),
+            });
+        };
+        let found = drives.iter().zip(&labels);
+        for (drive, label) in found.filter_map(|(drive, label)| Some((drive, label.as_ref().ok()?)))
+        {
+            check_label(drive, label, &known)?;
+        }
+        let named: Vec<&str> = drives.iter().map(|drive| drive.name.as_str()).collect();
+        if known.drives != named {
+            let missing = known
+                .drives
+                .iter()
+                .find(|name| !named.contains(&name.as_str()));
+            let cause = match missing {
+                Some(name) => format!("drive {name} is missing"),
+                None => "its drives are named in another order, or twice".to_string(),
+            };
+            return Err(Error::corrupt(OPEN, cause).hint(format!(
+                "name all drives of the volume, in this order: {}",
+                known.drives.join(", ")
+            )));
+        }
+        Ok(DatasetVolume {
+            absent: labels.into_iter().map(Result::err).collect(),
+            device,
+            drives,
+            id: known.volume,
+            stripe_bytes: known.stripe_bytes,
+        })
+    }
+
+    /// Makes the labels of some of the drives; all of them, or none.
+    pub(super) fn write_labels(&self, indexes: &[usize]) -> Result<()> {
+        let mut dirs = Vec::with_capacity(indexes.len());
+        let mut renames = Vec::with_capacity(indexes.len());
+        for &index in indexes {
+            let label = Label {
+                volume: self.id.clone(),
+                drive: self.drives[index].name.clone(),
+                drives: self.drives.iter().map(|drive| drive.name.clone()).collect(),
+                stripe_bytes: self.stripe_bytes,
+            };
+            let owner = Owner {
+                name: LABEL,
+                place: Some(&label.place()),
+            };
+            let staged = self.device.make_private_dir(&self.folder(index))?;
+            staged.write_file(LABEL, &FORM.seal(owner, &label)?)?;
+            renames.push((staged.path().join(LABEL), path_of(&self.drives[index])));
+            dirs.push(staged);
+        }
+        PrivateDir::commit(&dirs, &renames, true)?;
+        for (at, (from, to)) in renames.iter().enumerate() {
+            if let Err(error) = self.device.rename(from, to, true) {
+                dirs.into_iter().for_each(PrivateDir::leave);
+                let drive = &self.drives[indexes[at]].name;
+                return Err(error
+                    .drive(drive)
+                    .hint("the next command on this volume puts the rest of its labels in place"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The drives that are not there, and why: the volume is read without them, and not written.
+    pub fn absent(&self) -> impl Iterator<Item = (&VolumeDrive, &Error)> {
+        let drives = self.drives.iter().zip(self.absent.iter());
+        drives.filter_map(|(drive, error)| Some((drive, error.as_ref()?)))
+    }
+
+    /// The drives that are there.
+    pub fn present_drives(&self) -> impl Iterator<Item = &VolumeDrive> {
+        self.present().map(|index| &self.drives[index])
+    }
+
+    /// The drives that are there, by number.
+    pub(super) fn present(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.drives.len()).filter(|index| self.absent[*index].is_none())
+    }
+
+    /// Fails while a drive is absent, for who needs all of them.
+    ///
+    /// # Errors
+    /// That of the first one, with its name.
+    pub fn check_complete(&self, operation: &str) -> Result<()> {
+        let absent = self.absent().next();
+        absent.map_or(Ok(()), |(drive, error)| {
+            Err(refusal(operation, drive, error))
+        })
+    }
+
+    /// Writes the labels of drives that are there and whose labels are damaged, where what else lies on
+    /// such a drive says whose it is; gives the files. To be called with no drive missing.
+    pub(super) fn repair_labels(&self) -> Result<Vec<(usize, PathBuf)>> {
+        let mut repaired = Vec::new();
+        for (index, absence) in self.absent.iter().enumerate() {
+            let Some(error) = absence else { continue };
+            if error.kind() != Kind::Corrupt || !copies::are_of(self, index) {
+                return Err(refusal("scrub volume", &self.drives[index], error));
+            }
+            self.write_labels(&[index])?;
+            repaired.push((index, path_of(&self.drives[index])));
+        }
+        Ok(repaired)
+    }
+}
+
+/// The error for drives that were never made a volume.
+fn no_volume(first: &VolumeDrive) -> Error {
+    Error::usage(OPEN, "there is no volume on these drives yet")
+        .path(&first.dir)
+        .hint(
+            "make one with `outcore volume create`; if there was one before, its drives are not \
+             mounted",
+        )
+}
+
+/// The error of who needs a drive that is absent.
+pub(super) fn refusal(operation: &str, drive: &VolumeDrive, absence: &Error) -> Error {
+    let (name, why) = (&drive.name, absence.cause());
+    let (cause, hint) = match absence.kind() {
+        Kind::Corrupt => (format!("the label of drive {name} is damaged"), FORM.remedy),
+        _ if absence.raw_errno() == Some(Errno::NOENT.raw_os_error()) => (
+            format!("drive {name} is missing: {why}"),
+            "mount it; what does not lie on it can be read meanwhile (`outcore ls` says what does)",
+        ),
+        _ => (
+            format!("drive {name} cannot be read: {why}"),
+            "check the drive and who may read it; what does not lie on it can be read meanwhile",
+        ),
+    };
+    Error::new(absence.kind(), operation, cause)
+        .drive(&drive.name)
+        .path(path_of(drive))
+        .hint(hint)
+}
+
+fn check_label(drive: &VolumeDrive, label: &Label, known: &Label) -> Result<()> {
+    let wrong = |cause: String| {
+        Err(Error::corrupt(OPEN, cause)
+            .drive(&drive.name)
+            .path(path_of(drive))
+            .hint("has the drive been replaced, or mounted elsewhere? look at the drives file"))
+    };
+    if label.volume != known.volume {
+        return wrong(format!(
+            "it belongs to volume {}, the others to {}",
+            label.volume, known.volume
+        ));
+    }
+    if label.drive != drive.name {
+        return wrong(format!("it was drive {} of its volume", label.drive));
+    }
+    match (&label.drives, label.stripe_bytes) == (&known.drives, known.stripe_bytes) {
+        true => Ok(()),
+        false => wrong("it says something else about the volume than the others do".to_string()),
+    }
+}
+
+/// Reads a drive's label.
+fn read_label(drive: &VolumeDrive) -> Result<Label> {
+    refuse_what_is_no_directory(OPEN, drive)?;
+    let path = path_of(drive);
+    let owner = Owner {
+        name: LABEL,
+        place: None,
+    };
+    let named = |error: Error| error.drive(&drive.name);
+    let opened = FORM.read::<Label>(&path, owner).map_err(named)?;
+    match opened.place == opened.body.place() {
+        true => Ok(opened.body),
+        false => Err(named(
+            FORM.damage("it is that of another drive").path(&path),
+        )),
+    }
+}

@@ -1,0 +1,254 @@
+//! The manifest of a dataset: what it is, where it lies, and how to know that it is whole.
+//!
+//! Contract: [metadata](outcore_io::metadata) with a checksum, so that a flipped bit in it is found too, of a
+//! dataset of its own name on a drive of its own volume. It has all that reading needs: the layout as it was when the dataset was written (a volume's weights may change
+//! later), lengths, and where index and checksums lie. After the data comes the index of a packed
+//! directory, then, from the next granule on, a checksum of 8 bytes for each granule before.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::GRANULE_BYTES_MAX;
+use super::pack::Attributes;
+use crate::mapping::{STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, StripeMap, StripeMember};
+use outcore_io::checksum::{BlockPlace, block_checksum};
+use outcore_io::error::Result;
+use outcore_io::memory::block_ceil;
+use outcore_io::metadata::{Form, Owner};
+
+const FORM: Form = Form {
+    kind: "dataset manifest",
+    version: 2,
+    operation: "read manifest of a dataset",
+    len_bytes_max: 16 << 20,
+    remedy: "put the dataset again; `outcore volume scrub` lists all damage",
+    upgrade: "get the dataset with the outcore that put it, and put it into a new volume",
+};
+/// Lengths beyond it overflow.
+const LEN_BYTES_MAX: u64 = 1 << 56;
+
+/// What a dataset holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Contents {
+    /// The bytes of one file.
+    File,
+    /// Many files, and an index of them.
+    Directory,
+}
+
+/// A dataset's part on one drive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// The drive's name.
+    pub drive: String,
+    /// Its weight in the layout.
+    pub weight: f64,
+    /// Its room in the layout.
+    pub capacity_bytes: u64,
+    /// Length of the file there.
+    pub len_bytes: u64,
+}
+
+/// All about a sealed dataset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// One more than that of the dataset that it replaced: of two copies the newer one counts.
+    pub generation: u64,
+    /// The dataset's name.
+    pub name: String,
+    /// Name of its files on the drives.
+    pub id: String,
+    /// What it holds.
+    pub contents: Contents,
+    /// Bytes of data, without index and checksums.
+    pub len_bytes: u64,
+    /// Packed files; 1 for a file.
+    pub files: u64,
+    /// Bytes of the index behind the data.
+    pub index_bytes: u64,
+    /// Bytes of a stripe.
+    pub stripe_bytes: u64,
+    /// Drive of the first stripe.
+    pub start_drive: usize,
+    /// Checksum of the checksums.
+    pub sums_checksum: u64,
+    /// Its part on each drive, in the volume's order.
+    pub shares: Vec<Share>,
+    /// What the file that it holds was like, where it was one.
+    #[serde(default)]
+    pub attributes: Option<Attributes>,
+}
+
+impl Manifest {
+    /// Reads the copy at `path` of the manifest of the dataset `name`, on the drive that `place` says.
+    ///
+    /// # Errors
+    /// Corrupt: not what was written, or written for another. Usage: another version. I/O.
+    pub(super) fn read(path: &Path, name: &str, place: &str) -> Result<Self> {
+        let owner = Owner {
+            name,
+            place: Some(place),
+        };
+        let manifest = FORM.read::<Manifest>(path, owner)?.body;
+        match manifest.is_sound() && manifest.name == name {
+            true => Ok(manifest),
+            false => Err(FORM.damage("its sizes do not agree").path(path)),
+        }
+    }
+
+    /// The bytes of a copy for the drive that `place` says.
+    ///
+    /// # Errors
+    /// None that is known: numbers and names are always text.
+    pub(super) fn seal(&self, place: &str) -> Result<Vec<u8>> {
+        let owner = Owner {
+            name: &self.name,
+            place: Some(place),
+        };
+        FORM.seal(owner, self)
+    }
+
+    /// Whether no figure lets a computation fail.
+    fn is_sound(&self) -> bool {
+        let is_stripe = self.stripe_bytes.is_power_of_two()
+            && (STRIPE_BYTES_MIN..=STRIPE_BYTES_MAX).contains(&self.stripe_bytes);
+        let is_len = self.len_bytes <= LEN_BYTES_MAX && self.index_bytes <= LEN_BYTES_MAX;
+        is_stripe && is_len && !self.shares.is_empty()
+    }
+
+    /// The name of the files of the dataset whose manifest `text` is, as far as it can be told of one that
+    /// is damaged.
+    pub(super) fn id_in(text: &[u8]) -> Option<String> {
+        let text = String::from_utf8_lossy(text);
+        let (_, rest) = text.split_once("\"id\": \"")?;
+        let (id, _) = rest.split_once('"')?;
+        let is_id = id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_id.then(|| id.to_string())
+    }
+
+    /// Bytes under one checksum.
+    pub fn granule_bytes(&self) -> u64 {
+        self.stripe_bytes.min(GRANULE_BYTES_MAX)
+    }
+
+    /// Data and index.
+    pub fn payload_bytes(&self) -> u64 {
+        self.len_bytes + self.index_bytes
+    }
+
+    /// Granules of data and index.
+    pub fn granules(&self) -> u64 {
+        self.payload_bytes().div_ceil(self.granule_bytes())
+    }
+
+    /// Where the checksums begin.
+    pub fn sums_at_bytes(&self) -> u64 {
+        self.granules() * self.granule_bytes()
+    }
+
+    /// Data, index and checksums: what the shares hold, to the next block.
+    pub fn full_bytes(&self) -> u64 {
+        self.sums_at_bytes() + block_ceil(self.granules() * 8)
+    }
+
+    /// Bytes of a granule that count: the last one ends with the block in which the payload ends.
+    pub fn granule_len(&self, granule: u64) -> usize {
+        let start = granule * self.granule_bytes();
+        let end = block_ceil(self.payload_bytes());
+        end.saturating_sub(start).min(self.granule_bytes()) as usize
+    }
+
+    /// How it lies on the drives.
+    ///
+    /// # Errors
+    /// A layout that cannot be.
+    pub fn map(&self) -> Result<StripeMap> {
+        let member = |share: &Share| StripeMember {
+            capacity_bytes: share.capacity_bytes,
+            weight: share.weight,
+        };
+        let members: Vec<StripeMember> = self.shares.iter().map(member).collect();
+        StripeMap::new(&members, self.stripe_bytes, self.start_drive)
+    }
+
+    /// The seed of its checksums.
+    pub fn run(&self) -> u64 {
+        u64::from_str_radix(&self.id, 16).unwrap_or(0)
+    }
+}
+
+/// Checksum of the granule that lies at `offset_bytes` of the dataset with this run number.
+pub fn granule_checksum(run: u64, offset_bytes: u64, bytes: &[u8]) -> u64 {
+    let place = BlockPlace {
+        drive: 0,
+        address_bytes: offset_bytes,
+        run,
+    };
+    block_checksum(place, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        Manifest {
+            generation: 1,
+            name: "x".into(),
+            id: "00ff".into(),
+            contents: Contents::File,
+            len_bytes: 100_000,
+            files: 1,
+            index_bytes: 0,
+            stripe_bytes: 1 << 20,
+            start_drive: 1,
+            sums_checksum: 5,
+            shares: vec![Share {
+                drive: "a".into(),
+                weight: 1.5,
+                capacity_bytes: 1 << 30,
+                len_bytes: 200_704,
+            }],
+            attributes: None,
+        }
+    }
+
+    #[test]
+    fn a_manifest_is_read_back_and_any_changed_figure_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.json");
+        let text = manifest().seal("here").unwrap();
+        std::fs::write(&path, &text).unwrap();
+        assert_eq!(Manifest::read(&path, "x", "here").unwrap(), manifest());
+        assert_eq!(Manifest::id_in(&text[..text.len() / 2]), None);
+        let changed = String::from_utf8(text).unwrap().replace("100000", "100001");
+        std::fs::write(&path, changed).unwrap();
+        let error = Manifest::read(&path, "x", "here").unwrap_err();
+        assert_eq!(error.kind(), outcore_io::Kind::Corrupt);
+        assert_eq!(error.file_path(), Some(path.as_path()));
+        // Right by its checksum, and no figures that can be.
+        let odd = Manifest {
+            stripe_bytes: 0,
+            ..manifest()
+        };
+        std::fs::write(&path, odd.seal("here").unwrap()).unwrap();
+        assert!(Manifest::read(&path, "x", "here").is_err());
+    }
+
+    #[test]
+    fn the_last_granule_ends_with_the_payloads_last_block() {
+        let manifest = manifest();
+        assert_eq!(manifest.granules(), 2);
+        assert_eq!(manifest.granule_len(0), 65536);
+        assert_eq!(manifest.granule_len(1), 102_400 - 65_536);
+        assert_eq!(
+            (manifest.sums_at_bytes(), manifest.full_bytes()),
+            (131_072, 135_168)
+        );
+        assert_eq!(manifest.run(), 255);
+    }
+}

@@ -1,0 +1,266 @@
+//! The datasets that a device has open: where they lie, what they must be, and what has been written.
+//!
+//! Contract: a [`Table`] gives each a number above those of files below. A sealed one knows the checksum of
+//! each granule; a growing one notes them as they are written, and gets its places once its length, or a
+//! bound of it, is known.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::DatasetVolume;
+use super::manifest::{Manifest, granule_checksum};
+use super::writer::{NewDataset, Unsealed};
+use crate::striped::StripedVolume;
+use outcore_io::drive::FileId;
+use outcore_io::error::{Error, Kind, Result};
+use outcore_io::memory::{Budget, Credit};
+
+/// Files of the device below have smaller numbers.
+pub(super) const FIRST_FILE: u32 = 1 << 31;
+const WRITE: &str = "write dataset";
+
+/// The datasets that are open, by number.
+#[derive(Default)]
+pub(super) struct Table(Mutex<Vec<Option<Arc<Open>>>>);
+
+/// An open dataset.
+pub(super) struct Open {
+    /// The path that it was opened by.
+    pub(super) path: PathBuf,
+    pub(super) state: State,
+    /// What is known of transfers that failed, by their place.
+    pub(super) troubles: Mutex<HashMap<u64, Error>>,
+}
+
+pub(super) enum State {
+    /// To be read.
+    Sealed(Box<Sealed>),
+    /// To be written.
+    Growing(Box<Growing>),
+}
+
+/// Where a sealed dataset lies, and what it must be.
+pub(super) struct Sealed {
+    pub(super) manifest: Manifest,
+    pub(super) striped: StripedVolume,
+    pub(super) sums: Vec<u64>,
+    pub(super) _credit: Credit,
+}
+
+/// A dataset that is being written: it gets its places when its length, or a bound of it, is known.
+pub(super) struct Growing {
+    pub(super) new: NewDataset,
+    pub(super) begun: OnceLock<Begun>,
+    /// Nothing before it has begun, and when it is sealed.
+    pub(super) unsealed: Mutex<Option<Unsealed>>,
+    pub(super) len_bytes: AtomicU64,
+}
+
+/// Where a growing dataset lies, and what is known of its granules.
+pub(super) struct Begun {
+    pub(super) striped: StripedVolume,
+    pub(super) manifest: Manifest,
+    ledger: Mutex<Ledger>,
+    pub(super) _credit: Credit,
+}
+
+#[derive(Default)]
+struct Ledger {
+    sums: Vec<Option<u64>>,
+    /// Granules of which a part has been written: their bytes, and how many there are.
+    parts: HashMap<u64, (Box<[u8]>, usize)>,
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Table {
+    /// The dataset that a file is; nothing for a file below.
+    pub(super) fn get(&self, file: FileId) -> Option<Arc<Open>> {
+        let index = file.0.checked_sub(FIRST_FILE)?;
+        lock(&self.0).get(index as usize)?.clone()
+    }
+
+    pub(super) fn add(&self, open: Open) -> FileId {
+        let mut table = lock(&self.0);
+        table.push(Some(Arc::new(open)));
+        FileId(FIRST_FILE + table.len() as u32 - 1)
+    }
+
+    pub(super) fn remove(&self, file: FileId) {
+        let index = file.0.saturating_sub(FIRST_FILE) as usize;
+        let open = lock(&self.0).get_mut(index).and_then(Option::take);
+        // Its files are closed, and removed if it is not sealed, outside of the lock.
+        drop(open);
+    }
+
+    pub(super) fn at(&self, path: &Path) -> Option<Arc<Open>> {
+        let table = lock(&self.0);
+        table
+            .iter()
+            .flatten()
+            .find(|open| open.path == path)
+            .cloned()
+    }
+}
+
+impl Open {
+    /// Remembers why the transfer at `offset_bytes` failed.
+    pub(super) fn trouble(&self, offset_bytes: u64, error: Error) {
+        lock(&self.troubles).entry(offset_bytes).or_insert(error);
+    }
+}
+
+impl Sealed {
+    /// Checks the granules that begin at `offset_bytes`; the first that is not what was written.
+    pub(super) fn check(&self, offset_bytes: u64, bytes: &[u8]) -> std::result::Result<(), Error> {
+        let granule_bytes = self.manifest.granule_bytes();
+        let mut at_bytes = offset_bytes;
+        for granule in bytes.chunks(granule_bytes as usize) {
+            let wanted = self.sums.get((at_bytes / granule_bytes) as usize);
+            if wanted != Some(&granule_checksum(self.manifest.run(), at_bytes, granule)) {
+                let damage = super::reader::Damage::at(
+                    &self.manifest,
+                    &self.striped,
+                    at_bytes,
+                    granule.len(),
+                );
+                return Err(damage.to_error());
+            }
+            at_bytes += granule.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+impl Growing {
+    /// Gives it places for at most `bound_bytes`, whose room is reserved if `has_room`.
+    pub(super) fn begin(
+        &self,
+        volume: &DatasetVolume,
+        budget: &Budget,
+        bound_bytes: u64,
+        has_room: bool,
+    ) -> Result<()> {
+        if self.begun.get().is_some() {
+            return Ok(());
+        }
+        let unsealed = volume.begin(&NewDataset {
+            payload_bytes: has_room.then_some(bound_bytes),
+            ..self.new.clone()
+        })?;
+        let granules = bound_bytes.div_ceil(unsealed.manifest.granule_bytes());
+        let begun = Begun {
+            striped: unsealed.striped.clone(),
+            manifest: unsealed.manifest.clone(),
+            _credit: budget.reserve("checksums", granules * 16)?,
+            ledger: Mutex::default(),
+        };
+        *lock(&self.unsealed) = Some(unsealed);
+        // Who comes second has the same places: only one thread makes an output.
+        let _ = self.begun.set(begun);
+        Ok(())
+    }
+
+    /// Its places.
+    pub(super) fn begun(&self) -> Option<&Begun> {
+        self.begun.get()
+    }
+
+    pub(super) fn seal(&self, volume: &DatasetVolume, budget: &Budget) -> Result<Manifest> {
+        let len_bytes = self.len_bytes.load(Ordering::Relaxed);
+        self.begin(volume, budget, len_bytes, true)?;
+        let (Some(begun), Some(unsealed)) = (self.begun.get(), lock(&self.unsealed).take()) else {
+            return Err(Error::usage(WRITE, "it is sealed already"));
+        };
+        let sums = begun.sums_of(len_bytes)?;
+        unsealed.seal(len_bytes, sums, budget)
+    }
+}
+
+impl Begun {
+    /// Notes the checksums of what is written at `offset_bytes`.
+    pub(super) fn note(&self, offset_bytes: u64, bytes: &[u8]) {
+        let granule_bytes = self.manifest.granule_bytes();
+        let run = self.manifest.run();
+        let mut at_bytes = offset_bytes;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (number, inside) = (
+                at_bytes / granule_bytes,
+                (at_bytes % granule_bytes) as usize,
+            );
+            let (part, later) = rest.split_at(rest.len().min(granule_bytes as usize - inside));
+            if part.len() == granule_bytes as usize {
+                let sum = granule_checksum(run, at_bytes, part);
+                lock(&self.ledger).set(number, sum);
+            } else {
+                let whole = lock(&self.ledger).add(number, inside, part, granule_bytes as usize);
+                if let Some(whole) = whole {
+                    let sum = granule_checksum(run, number * granule_bytes, &whole);
+                    lock(&self.ledger).set(number, sum);
+                }
+            }
+            at_bytes += part.len() as u64;
+            rest = later;
+        }
+    }
+
+    /// The checksums of the first `len_bytes`.
+    fn sums_of(&self, len_bytes: u64) -> Result<Vec<u64>> {
+        let manifest = Manifest {
+            len_bytes,
+            ..self.manifest.clone()
+        };
+        let Ledger { sums, parts } = &*lock(&self.ledger);
+        (0..manifest.granules())
+            .map(|number| {
+                let known = sums.get(number as usize).copied().flatten();
+                let offset_bytes = number * manifest.granule_bytes();
+                // The last one ends with the data.
+                let part = || {
+                    let (bytes, filled) = parts.get(&number)?;
+                    let bytes = bytes.get(..manifest.granule_len(number))?;
+                    let is_all = *filled >= bytes.len();
+                    is_all.then(|| granule_checksum(manifest.run(), offset_bytes, bytes))
+                };
+                known.or_else(part).ok_or_else(|| {
+                    Error::new(Kind::Io, WRITE, "a part of it was never written")
+                        .offset(offset_bytes)
+                })
+            })
+            .collect()
+    }
+}
+
+impl Ledger {
+    fn set(&mut self, number: u64, sum: u64) {
+        let index = number as usize;
+        if self.sums.len() <= index {
+            self.sums.resize(index + 1, None);
+        }
+        self.sums[index] = Some(sum);
+    }
+
+    /// Adds a part of a granule; gives the granule when that was the last of it.
+    pub(super) fn add(
+        &mut self,
+        number: u64,
+        at: usize,
+        part: &[u8],
+        granule_bytes: usize,
+    ) -> Option<Box<[u8]>> {
+        let entry = self.parts.entry(number);
+        let (bytes, filled) =
+            entry.or_insert_with(|| (vec![0; granule_bytes].into_boxed_slice(), 0));
+        bytes[at..at + part.len()].copy_from_slice(part);
+        *filled += part.len();
+        match *filled >= granule_bytes {
+            true => self.parts.remove(&number).map(|(bytes, _)| bytes),
+            false => None,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Orphans: files of data that belong to no dataset, since the manifest that named them is lost.
+//!
+//! Contract: [`DatasetVolume::orphans`] finds them, [`DatasetVolume::remove_orphans`] removes them where it
+//! is certain that nobody's are among them: every manifest says which files are its, and no private
+//! directory is left whose owner may have committed more than it has named yet.
+//!
+//! Bounds: a directory listing a drive, an identity a dataset in memory.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::{DATA, DatasetVolume};
+use outcore_io::error::{Error, Result};
+
+const LIST: &str = "list files of data";
+const REMOVE: &str = "remove orphans";
+
+/// A file of data that no manifest names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Orphan {
+    /// The drive.
+    pub drive: String,
+    /// The file on it.
+    pub path: PathBuf,
+    /// Its length.
+    pub len_bytes: u64,
+}
+
+impl DatasetVolume {
+    /// The files that belong to no dataset, by drive; those of datasets whose manifests do not say which
+    /// are theirs are among them. While a drive is missing nothing is known of them: there are none then.
+    ///
+    /// # Errors
+    /// A drive that cannot be looked into.
+    pub fn orphans(&self) -> Result<Vec<Orphan>> {
+        if self.absent().next().is_some() {
+            return Ok(Vec::new());
+        }
+        self.sweep()?;
+        let _lock = self.lock_names()?;
+        self.find_strays(&self.ids()?.0)
+    }
+
+    /// Removes those files; gives the bytes that they had.
+    ///
+    /// # Errors
+    /// [`outcore_io::Kind::Usage`] where others' could be among them; a drive is missing; I/O.
+    pub fn remove_orphans(&self) -> Result<u64> {
+        self.check_complete(REMOVE)?;
+        self.sweep()?;
+        let _lock = self.lock_names()?;
+        if self.is_being_changed()? {
+            let cause = "a dataset is being written, or what is left of one cannot be swept";
+            return Err(
+                Error::usage(REMOVE, cause).hint("try again when nobody writes to the volume")
+            );
+        }
+        let (ids, untold) = self.ids()?;
+        if let Some(name) = untold {
+            let cause = format!("@{name} does not say which files are its");
+            return Err(Error::usage(REMOVE, cause)
+                .path(self.manifest_path(&name, 0))
+                .hint(format!("remove it first: `outcore rm @{name}`")));
+        }
+        let mut freed_bytes = 0;
+        for orphan in self.find_strays(&ids)? {
+            let removed = self.device().remove(&orphan.path);
+            removed.map_err(|error| error.drive(&orphan.drive))?;
+            freed_bytes += orphan.len_bytes;
+        }
+        Ok(freed_bytes)
+    }
+
+    /// The identities of all datasets, as any copy of their manifests says, and the name of one whose
+    /// manifests do not tell it.
+    fn ids(&self) -> Result<(HashSet<String>, Option<String>)> {
+        let (mut ids, mut untold) = (HashSet::new(), None);
+        for name in self.names()? {
+            let said = self.ids_said_of(&name);
+            if said.is_empty() {
+                untold = Some(name);
+            }
+            ids.extend(said);
+        }
+        Ok((ids, untold))
+    }
+
+    fn find_strays(&self, ids: &HashSet<String>) -> Result<Vec<Orphan>> {
+        let mut orphans = Vec::new();
+        for (index, drive) in self.drives().iter().enumerate() {
+            for path in self.entries_of(index, DATA)? {
+                let name = path.file_name().and_then(|name| name.to_str());
+                if name.is_some_and(|name| ids.contains(name)) {
+                    continue;
+                }
+                orphans.push(Orphan {
+                    drive: drive.name.clone(),
+                    len_bytes: fs::metadata(&path).map_or(0, |facts| facts.len()),
+                    path,
+                });
+            }
+        }
+        Ok(orphans)
+    }
+
+    /// What lies in a folder of a drive, by name.
+    fn entries_of(&self, index: usize, folder: &str) -> Result<Vec<PathBuf>> {
+        let dir = self.folder(index).join(folder);
+        let list = || -> io::Result<Vec<PathBuf>> {
+            let entries = fs::read_dir(&dir)?.map(|entry| Ok(entry?.path()));
+            let mut paths = entries.collect::<io::Result<Vec<PathBuf>>>()?;
+            paths.sort();
+            Ok(paths)
+        };
+        list().map_err(|error| {
+            let drive = &self.drives()[index].name;
+            Error::io(LIST, &error).drive(drive).path(&dir)
+        })
+    }
+}

@@ -1,0 +1,529 @@
+//! Transfers of datasets, cut into transfers of the drives below and put together again.
+//!
+//! Contract: a [`DatasetQueue`] passes requests for other files on as they are. One for a dataset is split at
+//! its stripes; what lies side by side on a drive goes there in one transfer. It completes when all of its
+//! parts have; each granule is checked as it comes. Of a granule that is wanted in part all is read, beside
+//! the request, and the part copied. Writes are noted before they start.
+//!
+//! Bounds: [`SIDES`] granules beside the requests; requests that find none wait.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use super::GRANULE_BYTES_MAX;
+use super::manifest::Manifest;
+use super::open::{Open, State, Table};
+use crate::slab::Slab;
+use crate::striped::StripedVolume;
+use outcore_io::drive::{Completion, FileId, IoBuf, Op, Queue, Request};
+use outcore_io::error::{Error, Result};
+use outcore_io::memory::{Budget, Loan, Pool, Segment, block_ceil};
+use outcore_io::port::TransferFault;
+
+/// Granules that are read for a part of them, at once.
+const SIDES: usize = 64;
+/// Pieces of a transfer below, at most.
+const SEGMENTS_MAX: usize = 1024;
+
+/// A request for a dataset that is out.
+struct Parent {
+    loan: Loan,
+    open: Arc<Open>,
+    /// The request without its buffer.
+    token: u64,
+    op: Op,
+    file: FileId,
+    drive_index: usize,
+    offset_bytes: u64,
+    /// Bytes that it moves if all goes well.
+    len_bytes: usize,
+    parts_left: u32,
+    errno: Option<i32>,
+}
+
+/// A transfer of the queue below.
+enum Flight {
+    /// Somebody's request, with its token.
+    Other(u64),
+    /// A part of a request, with the place in the dataset of each of its pieces.
+    Part { parent: u32, places: Vec<u64> },
+    /// A granule, of which the bytes from `from` on are copied to `wanted`.
+    Side {
+        parent: u32,
+        place: u64,
+        from: usize,
+        wanted: Segment,
+    },
+}
+
+/// What lies side by side on a drive.
+struct Part {
+    drive_index: usize,
+    offset_bytes: u64,
+    end_bytes: u64,
+    segments: Vec<Segment>,
+    /// In the dataset, of each segment.
+    places: Vec<u64>,
+}
+
+/// A granule that a request wants a part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Granule {
+    place: u64,
+    len_bytes: usize,
+}
+
+/// How a request meets the granules: one that it begins in, one that it ends in, and between them those that
+/// are wanted whole.
+#[derive(Debug, PartialEq, Eq)]
+struct Cut {
+    first: Option<Granule>,
+    body_from: u64,
+    body_to: u64,
+    last: Option<Granule>,
+    /// The end of the last block that has data.
+    end_bytes: u64,
+}
+
+impl Cut {
+    /// Of `len_bytes` of data from `from_bytes` on, where a block begins.
+    fn of(manifest: &Manifest, from_bytes: u64, len_bytes: usize) -> Self {
+        let end_bytes = block_ceil(from_bytes + len_bytes as u64);
+        let granule_at = |place: u64| {
+            let number = place / manifest.granule_bytes();
+            Granule {
+                place: number * manifest.granule_bytes(),
+                len_bytes: manifest.granule_len(number),
+            }
+        };
+        let mut cut = Cut::nowhere(from_bytes, end_bytes);
+        let first = granule_at(from_bytes);
+        if first.place < from_bytes || first.end() > end_bytes {
+            cut.body_from = end_bytes.min(first.end());
+            cut.first = Some(first);
+        }
+        let last = granule_at(end_bytes - 1);
+        if cut.body_from < end_bytes && last.end() > end_bytes {
+            cut.body_to = last.place;
+            cut.last = Some(last);
+        }
+        cut
+    }
+
+    /// All of it straight from or to the request's buffer.
+    fn nowhere(from_bytes: u64, end_bytes: u64) -> Self {
+        Cut {
+            first: None,
+            body_from: from_bytes,
+            body_to: end_bytes,
+            last: None,
+            end_bytes,
+        }
+    }
+
+    fn sides(&self) -> usize {
+        usize::from(self.first.is_some()) + usize::from(self.last.is_some())
+    }
+}
+
+impl Granule {
+    fn end(&self) -> u64 {
+        self.place + self.len_bytes as u64
+    }
+}
+
+/// A queue that knows datasets.
+pub(super) struct DatasetQueue {
+    // Declared first: it is dropped first, and waits for the transfers whose memory the parents hold.
+    below: Box<dyn Queue>,
+    depth_below: usize,
+    table: Arc<Table>,
+    flights: Slab<Flight>,
+    parents: Slab<Parent>,
+    /// Transfers that found no slot below.
+    waiting: VecDeque<Request>,
+    /// Requests that found no room beside them.
+    held: VecDeque<(Request, Arc<Open>)>,
+    sides: Pool,
+    /// Requests for other files that are out.
+    others: usize,
+    ready: Vec<Completion>,
+    // Kept for their capacity.
+    landed: Vec<Completion>,
+    parts: Vec<Part>,
+}
+
+impl DatasetQueue {
+    pub(super) fn new(
+        below: Box<dyn Queue>,
+        depth_below: usize,
+        table: Arc<Table>,
+    ) -> Result<Self> {
+        let budget = Budget::new(u64::MAX);
+        Ok(DatasetQueue {
+            below,
+            depth_below,
+            table,
+            flights: Slab::new(),
+            parents: Slab::new(),
+            waiting: VecDeque::new(),
+            held: VecDeque::new(),
+            sides: Pool::new(&budget, "granules", GRANULE_BYTES_MAX as usize, SIDES)?,
+            others: 0,
+            ready: Vec::new(),
+            landed: Vec::new(),
+            parts: Vec::new(),
+        })
+    }
+
+    /// Hands a transfer below, or keeps it until there is a slot.
+    fn pass_on(&mut self, flight: Flight, request: Request) {
+        let token = u64::from(self.flights.insert(flight));
+        self.waiting.push_back(Request { token, ..request });
+        self.start();
+    }
+
+    fn start(&mut self) {
+        while self.below.in_flight() < self.depth_below
+            && let Some(request) = self.waiting.pop_front()
+        {
+            self.below.submit(request);
+        }
+    }
+
+    fn refuse(&mut self, request: Request, errno: Errno) {
+        self.ready.push(Completion {
+            request,
+            result: Err(errno.raw_os_error()),
+        });
+    }
+
+    /// Starts a request for a dataset; gives it back if there is no room for the granules beside it.
+    fn take(&mut self, request: Request, open: &Arc<Open>) -> Option<Request> {
+        let from_bytes = request.offset_bytes;
+        match (&open.state, request.op) {
+            (State::Sealed(sealed), Op::Read) => {
+                let left_bytes = sealed.manifest.len_bytes.saturating_sub(from_bytes);
+                let len_bytes = left_bytes.min(request.buf.len() as u64) as usize;
+                if len_bytes == 0 {
+                    self.ready.push(Completion {
+                        request,
+                        result: Ok(0),
+                    });
+                    return None;
+                }
+                let cut = Cut::of(&sealed.manifest, from_bytes, len_bytes);
+                if self.sides.free_slots() < cut.sides() {
+                    return Some(request);
+                }
+                self.split(request, open, &sealed.striped, &cut, len_bytes);
+            }
+            (State::Growing(growing), Op::Write) => {
+                let len_bytes = request.buf.len();
+                let end_bytes = from_bytes + len_bytes as u64;
+                match growing.begun() {
+                    Some(begun) if end_bytes <= begun.striped.len_bytes() => {
+                        let mut at_bytes = from_bytes;
+                        for bytes in request.buf.slices() {
+                            begun.note(at_bytes, bytes);
+                            at_bytes += bytes.len() as u64;
+                        }
+                        let cut = Cut::nowhere(from_bytes, end_bytes);
+                        self.split(request, open, &begun.striped, &cut, len_bytes);
+                    }
+                    _ => self.refuse(request, Errno::NOSPC),
+                }
+            }
+            _ => self.refuse(request, Errno::BADF),
+        }
+        None
+    }
+
+    /// Starts the parts of a request that moves `len_bytes`.
+    fn split(
+        &mut self,
+        request: Request,
+        open: &Arc<Open>,
+        striped: &StripedVolume,
+        cut: &Cut,
+        len_bytes: usize,
+    ) {
+        let IoBuf::Whole(buf) = request.buf else {
+            unreachable!("datasets are read and written through ports, in whole buffers");
+        };
+        let (op, from_bytes, full_bytes) = (request.op, request.offset_bytes, buf.len());
+        let parent = self.parents.insert(Parent {
+            loan: Loan::new(buf),
+            open: Arc::clone(open),
+            token: request.token,
+            op,
+            file: request.file,
+            drive_index: request.drive_index,
+            offset_bytes: from_bytes,
+            len_bytes,
+            parts_left: 1,
+            errno: None,
+        });
+        // The buffer is carved from front to back.
+        if let Some(granule) = cut.first {
+            let wanted_bytes = (cut.body_from - from_bytes) as usize;
+            self.start_side(parent, striped, granule, from_bytes, wanted_bytes);
+        }
+        self.start_body(parent, op, striped, cut);
+        if let Some(granule) = cut.last {
+            let wanted_bytes = (cut.end_bytes - cut.body_to) as usize;
+            self.start_side(parent, striped, granule, cut.body_to, wanted_bytes);
+        }
+        let rest_bytes = full_bytes - (cut.end_bytes - from_bytes) as usize;
+        let rest = (rest_bytes > 0).then(|| self.parent(parent).loan.carve(rest_bytes));
+        self.give_back(parent, rest, None);
+    }
+
+    fn parent(&mut self, index: u32) -> &mut Parent {
+        let Some(parent) = self.parents.get_mut(index) else {
+            unreachable!("a request is in the table until its last part is back");
+        };
+        parent
+    }
+
+    /// Reads all of a granule beside the request, of which `wanted_bytes` from `from_bytes` on are wanted.
+    fn start_side(
+        &mut self,
+        parent: u32,
+        striped: &StripedVolume,
+        granule: Granule,
+        from_bytes: u64,
+        wanted_bytes: usize,
+    ) {
+        let mut place = None;
+        let map = striped.map();
+        map.split(granule.place, granule.len_bytes, usize::MAX, |piece| {
+            place = Some(piece);
+        });
+        let (Some(piece), Some(mut side)) = (place, self.sides.take()) else {
+            unreachable!("a granule lies in one stripe, and its room was counted");
+        };
+        let entry = self.parent(parent);
+        entry.parts_left += 1;
+        let flight = Flight::Side {
+            parent,
+            place: granule.place,
+            from: (from_bytes - granule.place) as usize,
+            wanted: entry.loan.carve(wanted_bytes),
+        };
+        let request = Request {
+            token: 0,
+            op: Op::Read,
+            file: striped.drives()[piece.drive_index].file,
+            drive_index: piece.drive_index,
+            offset_bytes: piece.offset_bytes,
+            buf: IoBuf::Whole(side.split_to(granule.len_bytes)),
+        };
+        self.pass_on(flight, request);
+    }
+
+    /// Starts what moves straight from or to the request's buffer.
+    fn start_body(&mut self, parent: u32, op: Op, striped: &StripedVolume, cut: &Cut) {
+        let mut parts = std::mem::take(&mut self.parts);
+        let entry = self.parent(parent);
+        let mut place = cut.body_from;
+        let len_bytes = (cut.body_to - cut.body_from) as usize;
+        let map = striped.map();
+        map.split(cut.body_from, len_bytes, usize::MAX, |piece| {
+            let segment = entry.loan.carve(piece.len_bytes);
+            let mut behind = parts.iter_mut().filter(|part| {
+                part.drive_index == piece.drive_index
+                    && part.end_bytes == piece.offset_bytes
+                    && part.segments.len() < SEGMENTS_MAX
+            });
+            match behind.next() {
+                Some(part) => {
+                    part.end_bytes += piece.len_bytes as u64;
+                    part.segments.push(segment);
+                    part.places.push(place);
+                }
+                None => parts.push(Part {
+                    drive_index: piece.drive_index,
+                    offset_bytes: piece.offset_bytes,
+                    end_bytes: piece.offset_bytes + piece.len_bytes as u64,
+                    segments: vec![segment],
+                    places: vec![place],
+                }),
+            }
+            place += piece.len_bytes as u64;
+        });
+        entry.parts_left += parts.len() as u32;
+        for part in parts.drain(..) {
+            let flight = Flight::Part {
+                parent,
+                places: part.places,
+            };
+            let request = Request {
+                token: 0,
+                op,
+                file: striped.drives()[part.drive_index].file,
+                drive_index: part.drive_index,
+                offset_bytes: part.offset_bytes,
+                buf: IoBuf::Pieces(part.segments),
+            };
+            self.pass_on(flight, request);
+        }
+        self.parts = parts;
+    }
+
+    /// Takes in a transfer of the queue below.
+    fn land(&mut self, completion: Completion) {
+        let Completion { request, result } = completion;
+        let Some(flight) = self.flights.remove(request.token as u32) else {
+            unreachable!("a transfer is in the table until it is over");
+        };
+        match flight {
+            Flight::Other(token) => {
+                self.others -= 1;
+                self.ready.push(Completion {
+                    request: Request { token, ..request },
+                    result,
+                });
+            }
+            Flight::Part { parent, places } => {
+                let open = Arc::clone(&self.parent(parent).open);
+                let error = failure(&open, &request, result).or_else(|| {
+                    let mut pieces = places.iter().zip(request.buf.slices());
+                    pieces.find_map(|(place, bytes)| damage(&open, *place, bytes))
+                });
+                let IoBuf::Pieces(segments) = request.buf else {
+                    unreachable!("parts are in pieces");
+                };
+                let loan = &mut self.parent(parent).loan;
+                for segment in segments {
+                    loan.give_back(segment);
+                }
+                self.give_back(parent, None, error);
+            }
+            Flight::Side {
+                parent,
+                place,
+                from,
+                mut wanted,
+            } => {
+                let open = Arc::clone(&self.parent(parent).open);
+                let error = failure(&open, &request, result);
+                let granule = request.buf.into_whole();
+                let error = error.or_else(|| damage(&open, place, &granule));
+                let len_bytes = wanted.len();
+                wanted.copy_from_slice(&granule[from..from + len_bytes]);
+                self.give_back(parent, Some(wanted), error);
+            }
+        }
+    }
+
+    /// Counts a part of a request as over; completes the request behind the last.
+    fn give_back(&mut self, index: u32, segment: Option<Segment>, error: Option<(i32, Error)>) {
+        let parent = self.parent(index);
+        if let Some(segment) = segment {
+            parent.loan.give_back(segment);
+        }
+        if let Some((errno, error)) = error {
+            parent.open.trouble(parent.offset_bytes, error);
+            parent.errno.get_or_insert(errno);
+        }
+        parent.parts_left -= 1;
+        if parent.parts_left > 0 {
+            return;
+        }
+        if let Some(parent) = self.parents.remove(index) {
+            self.ready.push(Completion {
+                request: Request {
+                    token: parent.token,
+                    op: parent.op,
+                    file: parent.file,
+                    drive_index: parent.drive_index,
+                    offset_bytes: parent.offset_bytes,
+                    buf: IoBuf::Whole(parent.loan.end()),
+                },
+                result: parent.errno.map_or(Ok(parent.len_bytes), Err),
+            });
+        }
+    }
+}
+
+/// Why a transfer below has failed, if it has: a share that ends before its bytes do has been cut.
+fn failure(
+    open: &Open,
+    request: &Request,
+    result: std::result::Result<usize, i32>,
+) -> Option<(i32, Error)> {
+    let errno = match result {
+        Ok(bytes) if bytes >= request.buf.len() => return None,
+        Ok(_) if request.op == Op::Write => Errno::NOSPC.raw_os_error(),
+        Ok(_) => Errno::IO.raw_os_error(),
+        Err(errno) => errno,
+    };
+    let striped = match &open.state {
+        State::Sealed(sealed) => Some(&sealed.striped),
+        State::Growing(growing) => growing.begun().map(|begun| &begun.striped),
+    };
+    let fault = TransferFault {
+        op: request.op,
+        file: request.file,
+        drive_index: request.drive_index,
+        offset_bytes: request.offset_bytes,
+        errno,
+    };
+    striped.map(|striped| (errno, striped.explain(&fault)))
+}
+
+/// Whether what was read of a sealed dataset is not what was written.
+fn damage(open: &Open, place: u64, bytes: &[u8]) -> Option<(i32, Error)> {
+    let State::Sealed(sealed) = &open.state else {
+        return None;
+    };
+    let error = sealed.check(place, bytes).err()?;
+    Some((Errno::BADMSG.raw_os_error(), error))
+}
+
+impl Queue for DatasetQueue {
+    fn submit(&mut self, request: Request) {
+        let Some(open) = self.table.get(request.file) else {
+            self.others += 1;
+            return self.pass_on(Flight::Other(request.token), request);
+        };
+        if let Some(request) = self.take(request, &open) {
+            self.held.push_back((request, open));
+        }
+    }
+
+    fn complete(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> Result<()> {
+        loop {
+            done.append(&mut self.ready);
+            let wait = wait.filter(|_| done.is_empty());
+            let mut landed = std::mem::take(&mut self.landed);
+            let polled = self.below.complete(wait, &mut landed);
+            let is_idle = landed.is_empty();
+            for completion in landed.drain(..) {
+                self.land(completion);
+            }
+            self.landed = landed;
+            polled?;
+            while let Some((request, open)) = self.held.pop_front() {
+                if let Some(request) = self.take(request, &open) {
+                    self.held.push_front((request, open));
+                    break;
+                }
+            }
+            self.start();
+            done.append(&mut self.ready);
+            // Parts have come, but no request is over yet.
+            if wait.is_none() || is_idle || !done.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.others + self.parents.len() + self.held.len() + self.ready.len()
+    }
+}

@@ -1,0 +1,519 @@
+//! Reading a sealed dataset: every granule checked on the way.
+//!
+//! Contract: a [`DatasetReader`] keeps a window of reads in flight on all drives and gives the bytes of
+//! a range in order ([`DatasetReader::next_chunk`]), or as they come ([`DatasetReader::next_arrival`]):
+//! who can use them in any order never waits for a late drive while others have room. A granule that is
+//! not what was written ends the read with an error that names the drive, the file there and the offset
+//! in it; [`DatasetVolume::scrub`] goes on and lists them all, with what cannot be read at all. Of
+//! the checksums those of the range are loaded. All of them are checked against the manifest; of some, one
+//! that is damaged itself is told as damage of its granule.
+//!
+//! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes a granule of the range, out of the caller's budget.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use serde::Serialize;
+
+use super::manifest::{Manifest, granule_checksum};
+use super::writer::{CHUNK_BYTES, WINDOW_BYTES};
+use super::{DatasetVolume, Watch, open_shares};
+use crate::batch::{Submitter, VolumeCompletion, VolumeRequest};
+use crate::mapping::Piece;
+use crate::striped::StripedVolume;
+use outcore_io::checksum::bytes_checksum;
+use outcore_io::drive::Op;
+use outcore_io::drive::queue::Class;
+use outcore_io::error::{Error, Kind, Result};
+use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Credit, Pool, block_ceil};
+use outcore_io::port::WAIT_MAX;
+
+const READ: &str = "read dataset";
+
+/// A granule that is not what was written, or cannot be read; or all of a file from some byte on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Damage {
+    /// The dataset.
+    pub dataset: String,
+    /// The drive.
+    pub drive: String,
+    /// The file on it.
+    pub path: String,
+    /// First byte of the granule in that file.
+    pub offset_bytes: u64,
+    /// Bytes of the granule.
+    pub len_bytes: u64,
+    /// Whether the bytes have been written anew from another drive's copy: only of labels and manifests.
+    pub is_repaired: bool,
+}
+
+impl Damage {
+    /// That of `len_bytes` from `offset_bytes` on of a dataset that lies on `striped`.
+    pub(super) fn at(
+        manifest: &Manifest,
+        striped: &StripedVolume,
+        offset_bytes: u64,
+        len_bytes: usize,
+    ) -> Self {
+        let (index, at_bytes) = place_of(striped, offset_bytes, len_bytes);
+        Damage {
+            dataset: manifest.name.clone(),
+            drive: manifest.shares[index].drive.clone(),
+            path: striped.drives()[index].path.display().to_string(),
+            offset_bytes: at_bytes,
+            len_bytes: len_bytes as u64,
+            is_repaired: false,
+        }
+    }
+
+    /// That of a whole file of metadata.
+    fn of_metadata(dataset: &str, drive: &str, path: &Path, len_bytes: u64) -> Self {
+        Damage {
+            dataset: dataset.to_string(),
+            drive: drive.to_string(),
+            path: path.display().to_string(),
+            offset_bytes: 0,
+            len_bytes,
+            is_repaired: false,
+        }
+    }
+
+    /// As the error of a read.
+    pub fn to_error(&self) -> Error {
+        Error::corrupt(READ, format!("@{} is not what was written", self.dataset))
+            .drive(&self.drive)
+            .path(&self.path)
+            .offset(self.offset_bytes)
+            .hint("`outcore volume scrub` lists all damage; put the dataset again")
+    }
+}
+
+/// The drive on which a range begins, and where in the file there.
+fn place_of(striped: &StripedVolume, offset_bytes: u64, len_bytes: usize) -> (usize, u64) {
+    let mut first: Option<Piece> = None;
+    let map = striped.map();
+    map.split(offset_bytes, len_bytes, usize::MAX, |piece| {
+        first.get_or_insert(piece);
+    });
+    first.map_or((0, 0), |piece| (piece.drive_index, piece.offset_bytes))
+}
+
+/// A range of a dataset, being read.
+pub struct DatasetReader {
+    // Declared first: it is dropped first, and waits for what is in flight.
+    submitter: Submitter,
+    striped: StripedVolume,
+    manifest: Manifest,
+    pool: Pool,
+    /// The checksums of the granules of the range, and the first of these.
+    sums: Vec<u64>,
+    first_granule: u64,
+    sums_credit: Credit,
+    /// First byte of the range.
+    from_bytes: u64,
+    /// Next chunk to ask for, next byte to give, end of the range.
+    ask_bytes: u64,
+    give_bytes: u64,
+    end_bytes: u64,
+    /// Bytes up to which the payload's blocks reach.
+    padded_bytes: u64,
+    batch: Vec<VolumeRequest>,
+    done: Vec<VolumeCompletion>,
+    arrived: BTreeMap<u64, Buf>,
+    damages: Vec<Damage>,
+    /// Whether what cannot be read is noted among the damages instead of ending the read.
+    is_lenient: bool,
+    /// Chunks that could not be read, and the drive to blame.
+    failed: BTreeMap<u64, usize>,
+}
+
+impl DatasetVolume {
+    /// A reader of all data of a dataset.
+    ///
+    /// # Errors
+    /// No such dataset; a share that is missing or cut; checksums that are not what was written.
+    pub fn reader(&self, manifest: &Manifest, budget: &Budget) -> Result<DatasetReader> {
+        self.range_reader(manifest, 0, manifest.len_bytes, budget)
+    }
+
+    /// A reader of `len_bytes` of data and index from `from_bytes` on.
+    ///
+    /// # Errors
+    /// As [`DatasetVolume::reader`]; usage for a range that the dataset does not have.
+    pub fn range_reader(
+        &self,
+        manifest: &Manifest,
+        from_bytes: u64,
+        len_bytes: u64,
+        budget: &Budget,
+    ) -> Result<DatasetReader> {
+        let end_bytes = from_bytes.checked_add(len_bytes);
+        let Some(end_bytes) = end_bytes.filter(|end| *end <= manifest.payload_bytes()) else {
+            return Err(Error::usage(
+                READ,
+                format!("it has {} bytes", manifest.payload_bytes()),
+            ));
+        };
+        let granule_bytes = manifest.granule_bytes();
+        let granules = from_bytes / granule_bytes..end_bytes.div_ceil(granule_bytes);
+        self.reader_with_sums(manifest, from_bytes..end_bytes, granules, budget)
+    }
+
+    /// The same with the checksums of `granules`.
+    fn reader_with_sums(
+        &self,
+        manifest: &Manifest,
+        range: Range<u64>,
+        granules: Range<u64>,
+        budget: &Budget,
+    ) -> Result<DatasetReader> {
+        let (from_bytes, end_bytes) = (range.start, range.end);
+        self.check_reachable(manifest, &granules)?;
+        let striped = open_shares(self, manifest).map_err(|error| {
+            error.hint("is the drive mounted and whole? `outcore volume status`")
+        })?;
+        let slots = ((end_bytes - from_bytes).div_ceil(CHUNK_BYTES as u64) + 1)
+            .min((WINDOW_BYTES / CHUNK_BYTES) as u64);
+        let mut reader = DatasetReader {
+            submitter: striped.submitter()?,
+            striped,
+            pool: Pool::new(budget, READ, CHUNK_BYTES, slots as usize)?,
+            sums: Vec::new(),
+            first_granule: granules.start,
+            sums_credit: budget.reserve("checksums", (granules.end - granules.start) * 8)?,
+            from_bytes,
+            ask_bytes: 0,
+            give_bytes: 0,
+            end_bytes: 0,
+            padded_bytes: 0,
+            batch: Vec::new(),
+            done: Vec::new(),
+            arrived: BTreeMap::new(),
+            damages: Vec::new(),
+            is_lenient: false,
+            failed: BTreeMap::new(),
+            manifest: manifest.clone(),
+        };
+        reader.read_sums(granules)?;
+        let granule_bytes = manifest.granule_bytes();
+        reader.ask_bytes = from_bytes / granule_bytes * granule_bytes;
+        reader.give_bytes = from_bytes;
+        reader.end_bytes = end_bytes;
+        reader.padded_bytes = block_ceil(manifest.payload_bytes());
+        Ok(reader)
+    }
+
+    /// A dataset's shares, open for reading, and the checksums of its granules with their memory.
+    ///
+    /// # Errors
+    /// As [`DatasetVolume::reader`].
+    pub(super) fn open_with_sums(
+        &self,
+        manifest: &Manifest,
+        budget: &Budget,
+    ) -> Result<(StripedVolume, Vec<u64>, Credit)> {
+        let reader = self.reader_with_sums(manifest, 0..0, 0..manifest.granules(), budget)?;
+        Ok((reader.striped, reader.sums, reader.sums_credit))
+    }
+
+    /// Reads all of every dataset in `names`, or of all; what is not what was written or cannot be read,
+    /// manifests, labels and missing files included. Labels and copies of manifests that are damaged, lost
+    /// or old are written anew from those on other drives.
+    ///
+    /// # Errors
+    /// A name that there is not; a drive that is missing or cannot be looked into; memory; a stop.
+    pub fn scrub(
+        &self,
+        names: &[String],
+        budget: &Budget,
+        watch: Watch<'_>,
+    ) -> Result<Vec<Damage>> {
+        let mut damages = Vec::new();
+        for (index, path) in self.repair_labels()? {
+            let len_bytes = std::fs::metadata(&path).map_or(0, |facts| facts.len());
+            let drive = &self.drives[index].name;
+            damages.push(Damage {
+                is_repaired: true,
+                ..Damage::of_metadata("", drive, &path, len_bytes)
+            });
+        }
+        if !damages.is_empty() {
+            let opened = DatasetVolume::open(Arc::clone(&self.device), self.drives.clone())?;
+            opened.check_complete("scrub volume")?;
+            damages.extend(opened.scrub(names, budget, watch)?);
+            return Ok(damages);
+        }
+        self.sweep()?;
+        let all = match names {
+            [] => self.names()?,
+            names => names.to_vec(),
+        };
+        for name in &all {
+            damages.extend(self.repair_copies(name)?.into_iter().map(|bad| {
+                let drive = &self.drives[bad.drive_index].name;
+                Damage {
+                    is_repaired: bad.is_repaired,
+                    ..Damage::of_metadata(name, drive, &bad.path, bad.len_bytes)
+                }
+            }));
+            let manifest = self.manifest(name);
+            let done = match &manifest {
+                Ok(manifest) => self.scrub_one(manifest, (budget, watch), &mut damages),
+                Err(error) => Err(error.clone()),
+            };
+            if let Err(error) = done {
+                damages.push(damage_of(name, manifest.as_ref().ok(), &error).ok_or(error)?);
+            }
+        }
+        Ok(damages)
+    }
+
+    fn scrub_one(
+        &self,
+        manifest: &Manifest,
+        (budget, watch): (&Budget, Watch<'_>),
+        damages: &mut Vec<Damage>,
+    ) -> Result<()> {
+        let mut reader = self.range_reader(manifest, 0, manifest.payload_bytes(), budget)?;
+        reader.is_lenient = true;
+        while let Some(part) = reader.next_part()? {
+            (watch.check)()?;
+            (watch.advance)(part.len() as u64);
+        }
+        damages.append(&mut reader.damages);
+        Ok(())
+    }
+}
+
+/// What a scrub notes in the place of an error that is one of a file's contents: the rest of the file.
+fn damage_of(name: &str, manifest: Option<&Manifest>, error: &Error) -> Option<Damage> {
+    let is_of_contents = match error.raw_errno().map(Errno::from_raw_os_error) {
+        None => error.kind() == Kind::Corrupt,
+        Some(errno) => [Errno::NOENT, Errno::IO].contains(&errno),
+    };
+    let (path, drive) = error.file_path().zip(error.drive_name())?;
+    let found_bytes = std::fs::metadata(path).map_or(0, |facts| facts.len());
+    let mut shares = manifest.into_iter().flat_map(|manifest| &manifest.shares);
+    let share = shares.find(|share| share.drive == drive);
+    let wanted_bytes = share.map_or(found_bytes, |share| share.len_bytes);
+    let from_bytes = if found_bytes < wanted_bytes {
+        found_bytes
+    } else {
+        0
+    };
+    let offset_bytes = error.offset_bytes().unwrap_or(from_bytes);
+    is_of_contents.then(|| Damage {
+        dataset: name.to_string(),
+        drive: drive.to_string(),
+        path: path.display().to_string(),
+        offset_bytes,
+        len_bytes: wanted_bytes.max(found_bytes).saturating_sub(offset_bytes),
+        is_repaired: false,
+    })
+}
+
+impl DatasetReader {
+    /// The dataset's manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The next bytes in order, at most a chunk; nothing at the end.
+    ///
+    /// # Errors
+    /// A read that failed, or a granule that is not what was written: drive, file and offset.
+    pub fn next_chunk(&mut self) -> Result<Option<Buf>> {
+        let part = self.next_part()?;
+        match self.damages.first() {
+            Some(damage) => Err(damage.to_error()),
+            None => Ok(part),
+        }
+    }
+
+    /// Whether the range begins where a granule does, as that of a whole dataset: only then can it be had
+    /// by [`DatasetReader::next_arrival`].
+    pub fn begins_at_granule(&self) -> bool {
+        self.from_bytes
+            .is_multiple_of(self.manifest.granule_bytes())
+    }
+
+    /// The next chunk to arrive, whichever it is, with its place in the range: whole blocks, the last of
+    /// which may reach beyond the range's end. Nothing when all have been given. A reader is asked in this
+    /// way or by [`DatasetReader::next_chunk`], not both.
+    ///
+    /// # Errors
+    /// As [`DatasetReader::next_chunk`].
+    ///
+    /// # Panics
+    /// When the range does not begin at a granule.
+    pub fn next_arrival(&mut self) -> Result<Option<(u64, Buf)>> {
+        assert!(self.begins_at_granule(), "chunks have places in the range");
+        let mut is_waiting = false;
+        loop {
+            self.pump(is_waiting)?;
+            if let Some((at_bytes, mut buf)) = self.arrived.pop_first() {
+                self.verify(at_bytes, &buf);
+                if let Some(damage) = self.damages.first() {
+                    return Err(damage.to_error());
+                }
+                let wanted_bytes = block_ceil(self.end_bytes - at_bytes).min(buf.len() as u64);
+                let part = buf.split_to(wanted_bytes as usize);
+                return Ok(Some((at_bytes - self.from_bytes, part)));
+            }
+            let is_over = self.ask_bytes >= self.last_bytes() && self.batch.is_empty();
+            if is_over && self.submitter.in_flight() == 0 {
+                return Ok(None);
+            }
+            is_waiting = true;
+        }
+    }
+
+    /// As [`DatasetReader::next_chunk`], noting damages instead of failing.
+    fn next_part(&mut self) -> Result<Option<Buf>> {
+        if self.give_bytes >= self.end_bytes {
+            return Ok(None);
+        }
+        let mut is_waiting = false;
+        loop {
+            self.pump(is_waiting)?;
+            let chunk = self.arrived.first_key_value().map(|(at, _)| *at);
+            if let Some(at_bytes) = chunk.filter(|at| *at <= self.give_bytes)
+                && let Some(mut buf) = self.arrived.remove(&at_bytes)
+            {
+                self.verify(at_bytes, &buf);
+                let skip_bytes = (self.give_bytes - at_bytes) as usize;
+                let end_bytes = self.end_bytes.min(at_bytes + buf.len() as u64);
+                drop(buf.split_to(skip_bytes));
+                let part = buf.split_to((end_bytes - self.give_bytes) as usize);
+                self.give_bytes = end_bytes;
+                return Ok(Some(part));
+            }
+            is_waiting = true;
+        }
+    }
+
+    /// Asks for as many chunks as there are buffers, and takes in what has arrived; with `wait`, blocks
+    /// until something may have.
+    fn pump(&mut self, wait: bool) -> Result<()> {
+        self.ask();
+        self.submitter.submit(&mut self.batch);
+        if wait && self.submitter.in_flight() == 0 {
+            // Whoever holds the buffers is at work on them.
+            std::thread::sleep(std::time::Duration::from_micros(200));
+            return Ok(());
+        }
+        let wait = wait.then_some(WAIT_MAX);
+        self.submitter.poll(wait, &mut self.done)?;
+        for completion in self.done.drain(..) {
+            if let Some(fault) = completion.fault {
+                if !self.is_lenient {
+                    return Err(self.striped.explain(&fault));
+                }
+                self.failed
+                    .insert(completion.offset_bytes, fault.drive_index);
+            }
+            self.arrived.insert(completion.offset_bytes, completion.buf);
+        }
+        Ok(())
+    }
+
+    /// Where the last chunk ends.
+    fn last_bytes(&self) -> u64 {
+        self.end_bytes
+            .next_multiple_of(self.manifest.granule_bytes())
+            .min(self.padded_bytes)
+    }
+
+    fn ask(&mut self) {
+        let last_bytes = self.last_bytes();
+        while self.ask_bytes < last_bytes
+            && let Some(mut buf) = self.pool.take()
+        {
+            let len_bytes = (last_bytes - self.ask_bytes).min(CHUNK_BYTES as u64);
+            self.batch.push(VolumeRequest {
+                token: 0,
+                op: Op::Read,
+                class: Class::Foreground,
+                offset_bytes: self.ask_bytes,
+                buf: buf.split_to(len_bytes as usize),
+            });
+            self.ask_bytes += len_bytes;
+        }
+    }
+
+    fn verify(&mut self, at_bytes: u64, bytes: &[u8]) {
+        let granule_bytes = self.manifest.granule_bytes();
+        let failed_drive = self.failed.remove(&at_bytes);
+        let mut offset_bytes = at_bytes;
+        for granule in bytes.chunks(granule_bytes as usize) {
+            let number = offset_bytes / granule_bytes - self.first_granule;
+            let wanted = self.sums.get(number as usize);
+            let found = granule_checksum(self.manifest.run(), offset_bytes, granule);
+            let (drive, _) = place_of(&self.striped, offset_bytes, granule.len());
+            if wanted != Some(&found) || failed_drive == Some(drive) {
+                self.damages.push(self.damage(offset_bytes, granule.len()));
+            }
+            offset_bytes += granule.len() as u64;
+        }
+    }
+
+    fn damage(&self, offset_bytes: u64, len_bytes: usize) -> Damage {
+        Damage::at(&self.manifest, &self.striped, offset_bytes, len_bytes)
+    }
+
+    /// Reads the checksums of `granules`; of all, they are checked by the manifest's.
+    fn read_sums(&mut self, granules: Range<u64>) -> Result<()> {
+        let wanted_bytes = (granules.end - granules.start) as usize * 8;
+        let sums_at_bytes = self.manifest.sums_at_bytes();
+        let front_bytes = granules.start * 8 % BLOCK_BYTES as u64;
+        let start_bytes = sums_at_bytes + granules.start * 8 - front_bytes;
+        let end_bytes = match wanted_bytes {
+            0 => start_bytes,
+            _ => sums_at_bytes + block_ceil(granules.end * 8),
+        };
+        let mut sums: Vec<u8> = Vec::with_capacity((end_bytes - start_bytes) as usize);
+        let mut at_bytes = start_bytes;
+        while at_bytes < end_bytes {
+            let Some(mut buf) = self.pool.take() else {
+                unreachable!("a reader's pool has a slot while nothing is read");
+            };
+            let len_bytes = (end_bytes - at_bytes).min(CHUNK_BYTES as u64);
+            self.batch.push(VolumeRequest {
+                token: 0,
+                op: Op::Read,
+                class: Class::Foreground,
+                offset_bytes: at_bytes,
+                buf: buf.split_to(len_bytes as usize),
+            });
+            self.submitter.submit_all(&mut self.batch, &mut self.done)?;
+            self.submitter.drain(&mut self.done)?;
+            for completion in self.done.drain(..) {
+                if let Some(fault) = completion.fault {
+                    return Err(self.striped.explain(&fault));
+                }
+                sums.extend_from_slice(&completion.buf);
+            }
+            at_bytes += len_bytes;
+        }
+        sums.drain(..(front_bytes as usize).min(sums.len()));
+        sums.truncate(wanted_bytes);
+        let is_all = wanted_bytes as u64 == self.manifest.granules() * 8;
+        if is_all && bytes_checksum(&sums) != self.manifest.sums_checksum {
+            let mut damage = self.damage(start_bytes, (end_bytes - start_bytes).max(1) as usize);
+            damage.dataset.push_str("'s checksums");
+            return Err(damage.to_error());
+        }
+        let words = sums.chunks_exact(8);
+        self.sums = words
+            .map(|word| {
+                u64::from_le_bytes([
+                    word[0], word[1], word[2], word[3], word[4], word[5], word[6], word[7],
+                ])
+            })
+            .collect();
+        Ok(())
+    }
+}

@@ -1,0 +1,494 @@
+//! Files into datasets and out of them: `put`, `get` and `cp`.
+//!
+//! Contract: one thread keeps reads of the source and writes of the target in flight at once, on a ring
+//! each. What is read into is what is written from: the bytes of a single file are not copied on the
+//! way, and a file that is got is written in the order in which the drives deliver. A target appears whole or
+//! not at all, in the volume and outside, with the permissions and the time of its source. Sources are only
+//! read. Directories: [`super::directory`].
+//!
+//! Bounds: two windows of [`super::writer::WINDOW_BYTES`], the index of a packed directory, checksums.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use super::manifest::{Contents, Manifest};
+use super::pack::{Attributes, Index};
+use super::reader::DatasetReader;
+use super::writer::{CHUNK_BYTES, DatasetWriter, NewDataset, WINDOW_BYTES};
+use super::{DatasetVolume, Watch};
+use outcore_io::drive::{Access, Device, Op};
+use outcore_io::error::{Error, Result};
+use outcore_io::memory::{Budget, Buf, block_ceil};
+use outcore_io::output::{Output, Room, ShardPlan, parent_of};
+use outcore_io::port::{Port, ScratchDrive, Transfer, Volume, VolumeFile};
+
+/// Reads of a source in flight.
+const READS_MAX: usize = 16;
+/// Writes of a target in flight: half of the reader's window.
+const WRITES_MAX: usize = WINDOW_BYTES / CHUNK_BYTES / 2;
+
+/// What all transfers need.
+#[derive(Clone, Copy)]
+pub struct Means<'a> {
+    /// The files outside of the volume.
+    pub device: &'a Arc<dyn Device>,
+    /// Memory for buffers and checksums.
+    pub budget: &'a Budget,
+    /// How it is watched and stopped.
+    pub watch: Watch<'a>,
+}
+
+/// Files outside of the volume and one thread's access to them.
+pub(super) struct Outside {
+    pub(super) volume: Volume,
+    pub(super) port: Port,
+    drives: usize,
+}
+
+impl Outside {
+    pub(super) fn new(device: &Arc<dyn Device>) -> Result<Self> {
+        let volume = Volume::new(Arc::clone(device), &[])?;
+        let port = volume.port()?;
+        Ok(Outside {
+            volume,
+            port,
+            drives: 0,
+        })
+    }
+
+    /// Opens a file for reading; nothing may be in flight.
+    pub(super) fn open(&mut self, path: &Path) -> Result<VolumeFile> {
+        let file = self.volume.open(path, Access::Read)?;
+        if file.drive_index >= self.drives {
+            self.drives = self.volume.drives().len();
+            self.port = self.volume.port()?;
+        }
+        Ok(file)
+    }
+}
+
+/// Puts one file; `new.payload_bytes` is filled in.
+///
+/// # Errors
+/// The file cannot be read, or changes its length meanwhile; those of the writer.
+pub fn put_file(
+    volume: &DatasetVolume,
+    path: &Path,
+    new: &NewDataset,
+    means: Means<'_>,
+) -> Result<Manifest> {
+    let mut source = Outside::new(means.device)?;
+    let file = source.open(path)?;
+    let len_bytes = file.facts.len_bytes;
+    let attributes = fs::metadata(path).map(|facts| Attributes::of(&facts));
+    let attributes = attributes.map_err(|error| Error::io("put", &error).path(path))?;
+    let new = NewDataset {
+        contents: Contents::File,
+        payload_bytes: Some(len_bytes),
+        readers: attributes.mode & 0o044,
+        attributes: Some(attributes),
+        ..new.clone()
+    };
+    let mut writer = volume.writer(&new, means.budget)?;
+    push_file(&mut source, &file, &mut writer, means.watch)?;
+    writer.seal(0, 1)
+}
+
+/// Reads a file into the writer's own buffers.
+fn push_file(
+    source: &mut Outside,
+    file: &VolumeFile,
+    writer: &mut DatasetWriter,
+    watch: Watch<'_>,
+) -> Result<()> {
+    let len_bytes = file.facts.len_bytes;
+    let (mut ask_bytes, mut push_bytes) = (0, 0);
+    let mut arrived: BTreeMap<u64, Transfer> = BTreeMap::new();
+    let mut finished = Vec::new();
+    while push_bytes < len_bytes {
+        (watch.check)()?;
+        while ask_bytes < len_bytes
+            && source.port.in_flight() < READS_MAX
+            && let Some(buf) = writer.pool().take()
+        {
+            source
+                .port
+                .submit(file, Op::Read, ask_bytes, buf, ask_bytes);
+            ask_bytes += CHUNK_BYTES as u64;
+        }
+        if source.port.in_flight() == 0 && arrived.is_empty() {
+            // All buffers are being written.
+            writer.poll(true)?;
+            continue;
+        }
+        source.port.poll(true, &mut finished)?;
+        arrived.extend(
+            finished
+                .drain(..)
+                .map(|transfer| (transfer.token, transfer)),
+        );
+        while let Some(transfer) = arrived.remove(&push_bytes) {
+            if let Some(fault) = &transfer.fault {
+                return Err(source.volume.explain(fault));
+            }
+            let wanted_bytes = (len_bytes - push_bytes).min(CHUNK_BYTES as u64) as usize;
+            if transfer.len_bytes < wanted_bytes {
+                return Err(changed(&file.path));
+            }
+            writer.push(transfer.buf, wanted_bytes)?;
+            push_bytes += wanted_bytes as u64;
+            (watch.advance)(wanted_bytes as u64);
+        }
+        writer.poll(false)?;
+    }
+    Ok(())
+}
+
+pub(super) fn changed(path: &Path) -> Error {
+    Error::corrupt("put", "the file became shorter while it was read")
+        .path(path)
+        .hint("put it again when nobody writes to it")
+}
+
+/// Puts all that `source` gives.
+///
+/// # Errors
+/// It cannot be read; those of the writer.
+pub fn put_stream(
+    volume: &DatasetVolume,
+    source: &mut dyn Read,
+    new: &NewDataset,
+    means: Means<'_>,
+) -> Result<Manifest> {
+    let mut writer = volume.writer(new, means.budget)?;
+    loop {
+        (means.watch.check)()?;
+        let mut buf = writer.take_buf()?;
+        let len_bytes = read_full(source, &mut buf)
+            .map_err(|error| Error::io("read standard input", &error))?;
+        if len_bytes > 0 {
+            writer.push(buf, len_bytes)?;
+            (means.watch.advance)(len_bytes as u64);
+        }
+        if len_bytes < CHUNK_BYTES {
+            return writer.seal(0, 1);
+        }
+    }
+}
+
+fn read_full(source: &mut dyn Read, buf: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buf.len() {
+        match source.read(&mut buf[filled..]) {
+            Ok(0) => break,
+            Ok(bytes) => filled += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Fills the writer's buffers from pieces of any length.
+struct Packer {
+    writer: DatasetWriter,
+    buf: Option<Buf>,
+    filled: usize,
+}
+
+impl Packer {
+    fn add(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let mut buf = match self.buf.take() {
+                Some(buf) => buf,
+                None => self.writer.take_buf()?,
+            };
+            let now = bytes.len().min(buf.len() - self.filled);
+            buf[self.filled..self.filled + now].copy_from_slice(&bytes[..now]);
+            self.filled += now;
+            bytes = &bytes[now..];
+            if self.filled == buf.len() {
+                self.writer.push(buf, self.filled)?;
+                self.filled = 0;
+            } else {
+                self.buf = Some(buf);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, index_bytes: u64, files: u64) -> Result<Manifest> {
+        if let Some(buf) = self.buf.take().filter(|_| self.filled > 0) {
+            self.writer.push(buf, self.filled)?;
+        }
+        self.writer.seal(index_bytes, files)
+    }
+}
+
+/// Copies a dataset inside its volume, or to another.
+///
+/// # Errors
+/// Those of the reader and of the writer.
+pub fn copy(
+    from: &DatasetVolume,
+    manifest: &Manifest,
+    to: &DatasetVolume,
+    new: &NewDataset,
+    means: Means<'_>,
+) -> Result<Manifest> {
+    let payload_bytes = manifest.payload_bytes();
+    let new = NewDataset {
+        contents: manifest.contents,
+        payload_bytes: Some(payload_bytes),
+        readers: readers_of(from, manifest),
+        attributes: manifest.attributes,
+        ..new.clone()
+    };
+    let mut reader = from.range_reader(manifest, 0, payload_bytes, means.budget)?;
+    let mut packer = Packer {
+        writer: to.writer(&new, means.budget)?,
+        buf: None,
+        filled: 0,
+    };
+    while let Some(part) = reader.next_chunk()? {
+        (means.watch.check)()?;
+        packer.add(&part)?;
+        (means.watch.advance)(part.len() as u64);
+    }
+    packer.finish(manifest.index_bytes, manifest.files)
+}
+
+/// Who but the owner may read a dataset: the read bits of group and others, as its shares have them.
+fn readers_of(volume: &DatasetVolume, manifest: &Manifest) -> u32 {
+    let share = fs::metadata(volume.share_path(&manifest.id, 0));
+    share.map_or(0, |facts| facts.permissions().mode() & 0o044)
+}
+
+/// What is packed in a dataset.
+///
+/// # Errors
+/// Usage for a dataset that is no directory; those of the reader.
+pub fn index_of(volume: &DatasetVolume, manifest: &Manifest, budget: &Budget) -> Result<Index> {
+    if manifest.contents != Contents::Directory {
+        let cause = format!("@{} is one file and no directory", manifest.name);
+        return Err(Error::usage("look into dataset", cause));
+    }
+    let (at, len) = (manifest.len_bytes, manifest.index_bytes);
+    let mut reader = volume.range_reader(manifest, at, len, budget)?;
+    let mut index = Vec::with_capacity(len as usize);
+    while let Some(part) = reader.next_chunk()? {
+        index.extend_from_slice(&part);
+    }
+    Index::decode(&index)
+}
+
+/// A dataset's data, or one file packed in it, to be read.
+pub struct Source {
+    /// Gives the bytes.
+    pub reader: DatasetReader,
+    /// How many there are.
+    pub len_bytes: u64,
+    /// What the file was like when it was put, where it was one.
+    pub attributes: Option<Attributes>,
+}
+
+/// Opens a dataset's data, or one file packed in it.
+///
+/// # Errors
+/// There is no such file; those of the reader.
+pub fn open(
+    volume: &DatasetVolume,
+    manifest: &Manifest,
+    inside: Option<&str>,
+    budget: &Budget,
+) -> Result<Source> {
+    let Some(name) = inside else {
+        return Ok(Source {
+            reader: volume.reader(manifest, budget)?,
+            len_bytes: manifest.len_bytes,
+            attributes: manifest.attributes,
+        });
+    };
+    let index = index_of(volume, manifest, budget)?;
+    let entry = index.find(name)?;
+    Ok(Source {
+        reader: volume.range_reader(manifest, entry.offset_bytes, entry.len_bytes, budget)?,
+        len_bytes: entry.len_bytes,
+        attributes: Some(entry.attributes),
+    })
+}
+
+/// Writes what a reader gives to a stream.
+///
+/// # Errors
+/// Those of the reader; the stream cannot be written to.
+pub fn get_stream(
+    reader: &mut DatasetReader,
+    target: &mut dyn Write,
+    watch: Watch<'_>,
+) -> Result<()> {
+    let failed = |error: io::Error| Error::io("write output", &error);
+    while let Some(part) = reader.next_chunk()? {
+        (watch.check)()?;
+        target.write_all(&part).map_err(failed)?;
+        (watch.advance)(part.len() as u64);
+    }
+    target.flush().map_err(failed)
+}
+
+/// A file outside of the volume that is being written.
+struct Outgoing<'a> {
+    volume: &'a Volume,
+    port: Port,
+    file: VolumeFile,
+    finished: Vec<Transfer>,
+}
+
+impl Outgoing<'_> {
+    /// Writes whole blocks to a place. Not all buffers of a window are ever held here, so that reads go
+    /// on meanwhile.
+    fn write(&mut self, at_bytes: u64, buf: Buf) -> Result<()> {
+        self.port.submit(&self.file, Op::Write, at_bytes, buf, 0);
+        self.settle(false)?;
+        while self.port.in_flight() >= WRITES_MAX {
+            self.settle(true)?;
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, wait: bool) -> Result<()> {
+        self.port.poll(wait, &mut self.finished)?;
+        let fault = self.finished.drain(..).find_map(|transfer| transfer.fault);
+        fault.map_or(Ok(()), |fault| Err(self.volume.explain(&fault)))
+    }
+
+    fn finish(mut self) -> Result<()> {
+        while self.port.in_flight() > 0 {
+            self.settle(true)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a source to a file, which gets the permissions and the time that the source had.
+///
+/// # Errors
+/// Those of the reader; the file exists and `replace` is not set; it cannot be written.
+pub fn get_file(source: Source, path: &Path, replace: bool, means: Means<'_>) -> Result<()> {
+    let Source {
+        mut reader,
+        len_bytes,
+        attributes,
+    } = source;
+    let scratch = ScratchDrive::new(parent_of(path));
+    let volume = Volume::new(Arc::clone(means.device), &[scratch])?;
+    let plan = ShardPlan {
+        path: path.to_path_buf(),
+        header: Vec::new(),
+        start_bytes: 0,
+        len_bytes,
+    };
+    let output = Output::stage(&volume, vec![plan], None, replace, Room::Exactly)?;
+    let Some(shard) = output.shards().first() else {
+        unreachable!("one shard was planned");
+    };
+    let mut out = Outgoing {
+        volume: &volume,
+        port: volume.port()?,
+        file: shard.file.clone(),
+        finished: Vec::new(),
+    };
+    if reader.begins_at_granule() {
+        write_as_it_comes(&mut reader, len_bytes, &mut out, means)?;
+    } else {
+        write_shifted(&mut reader, &mut out, means)?;
+    }
+    let written = means.device.facts(out.file.id)?;
+    out.finish()?;
+    output.publish(&volume, len_bytes)?;
+    let Some(attributes) = attributes else {
+        return Ok(());
+    };
+    let restore = || -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        // Another file, or a link, can have taken its name by now: that one is left as it is.
+        let found = match rustix::fs::open(path, flags, Mode::empty()) {
+            Err(Errno::LOOP) => return Ok(()),
+            opened => fs::File::from(opened?),
+        };
+        let facts = found.metadata()?;
+        match (facts.dev(), facts.ino()) == (written.file_system, written.inode) {
+            true => attributes.restore(&found),
+            false => Ok(()),
+        }
+    };
+    restore().map_err(|error| Error::io("restore permissions", &error).path(path))
+}
+
+/// Each chunk is written where it belongs when its drive has delivered it, out of the reader's buffer.
+fn write_as_it_comes(
+    reader: &mut DatasetReader,
+    len_bytes: u64,
+    out: &mut Outgoing<'_>,
+    means: Means<'_>,
+) -> Result<()> {
+    while let Some((at_bytes, buf)) = reader.next_arrival()? {
+        (means.watch.check)()?;
+        let chunk_bytes = (len_bytes - at_bytes).min(buf.len() as u64);
+        out.write(at_bytes, buf)?;
+        (means.watch.advance)(chunk_bytes);
+    }
+    Ok(())
+}
+
+/// What a reader gives does not begin where a block does: it is shifted into place, in order.
+fn write_shifted(
+    reader: &mut DatasetReader,
+    out: &mut Outgoing<'_>,
+    means: Means<'_>,
+) -> Result<()> {
+    let pool = outcore_io::memory::Pool::new(means.budget, "output", CHUNK_BYTES, WRITES_MAX)?;
+    let mut at_bytes = 0;
+    let mut pending: Option<(Buf, usize)> = None;
+    while let Some(part) = reader.next_chunk()? {
+        (means.watch.check)()?;
+        let mut rest = &part[..];
+        while !rest.is_empty() {
+            let (mut buf, filled) = match pending.take() {
+                Some(pending) => pending,
+                None => loop {
+                    match pool.take() {
+                        Some(buf) => break (buf, 0),
+                        None => out.settle(true)?,
+                    }
+                },
+            };
+            let now = rest.len().min(buf.len() - filled);
+            buf[filled..filled + now].copy_from_slice(&rest[..now]);
+            rest = &rest[now..];
+            if filled + now == buf.len() {
+                out.write(at_bytes, buf)?;
+                at_bytes += CHUNK_BYTES as u64;
+            } else {
+                pending = Some((buf, filled + now));
+            }
+        }
+        (means.watch.advance)(part.len() as u64);
+    }
+    if let Some((mut buf, filled)) = pending {
+        let padded_bytes = block_ceil(filled as u64) as usize;
+        buf[filled..padded_bytes].fill(0);
+        out.write(at_bytes, buf.split_to(padded_bytes))?;
+    }
+    Ok(())
+}
+
+/// Memory that any of these needs: two windows and what lies between.
+pub const MEMORY_BYTES_MIN: u64 = 3 * WINDOW_BYTES as u64;

@@ -1,0 +1,463 @@
+//! Where a byte of a striped volume lies: stripes dealt to drives in turns, by their weight.
+//!
+//! Contract: a [`StripeMap`] is a bijection between the bytes of a volume and the places `(drive,
+//! offset)` that it uses, computed and never stored. Stripes are powers of two from 4 KiB to 4 MiB;
+//! 1 to 64 drives; the turns begin at a drive of the caller's choice.
+//!
+//! Model: Falcon (ATC 2017, section 3.1) maps a request to O(D) extents; equal drives are its round
+//! robin. Unequal weights (speeds) become a *round* of turns in which each drive has as many as its
+//! share, at most [`TURNS_PER_DRIVE_MAX`], spread evenly. Unequal sizes become *zones* as in Linux's
+//! md raid0: where the smallest drive is full, a new zone begins over the others.
+//!
+//! Bounds: at most `2 D` zones of `16 D` turns; mapping a piece is a few divisions and a table look-up.
+
+use outcore_io::error::{Error, Result};
+
+/// Smallest stripe.
+pub const STRIPE_BYTES_MIN: u64 = 4 << 10;
+/// Largest stripe.
+pub const STRIPE_BYTES_MAX: u64 = 4 << 20;
+/// Most drives of a volume.
+pub const DRIVES_MAX: usize = 64;
+/// Most turns of one drive in a round.
+pub const TURNS_PER_DRIVE_MAX: u32 = 16;
+/// A share may be off by so much if fewer turns do.
+const SHARE_ERROR_MAX: f64 = 0.02;
+
+const MAP: &str = "lay out volume";
+
+/// A drive as the map sees it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StripeMember {
+    /// Room on it.
+    pub capacity_bytes: u64,
+    /// Share of the stripes that it gets while it has room, relative to the others.
+    pub weight: f64,
+}
+
+/// A stretch of a volume that lies in one piece on one drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Index of the drive.
+    pub drive_index: usize,
+    /// Where on the drive.
+    pub offset_bytes: u64,
+    /// How long.
+    pub len_bytes: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Turn {
+    drive_index: u32,
+    /// Turns of the same drive before this one in the round.
+    rank: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Zone {
+    first_stripe: u64,
+    stripes: u64,
+    turns: Vec<Turn>,
+    /// Turns of each drive in a round.
+    counts: Vec<u32>,
+    /// Stripes of each drive before this zone.
+    rows_before: Vec<u64>,
+}
+
+/// How a volume is laid out over its drives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StripeMap {
+    stripe_shift: u32,
+    zones: Vec<Zone>,
+    len_bytes: u64,
+    drives: usize,
+}
+
+impl StripeMap {
+    /// Lays stripes of `stripe_bytes` over `members`, the first on `start_drive` (modulo their number).
+    ///
+    /// # Errors
+    /// Usage: a stripe that is no power of two from 4 KiB to 4 MiB, no drives or more than 64, a weight
+    /// that is no positive number, no room for a single stripe.
+    pub fn new(members: &[StripeMember], stripe_bytes: u64, start_drive: usize) -> Result<Self> {
+        let is_size = stripe_bytes.is_power_of_two()
+            && (STRIPE_BYTES_MIN..=STRIPE_BYTES_MAX).contains(&stripe_bytes);
+        if !is_size {
+            return Err(
+                Error::usage(MAP, format!("stripes of {stripe_bytes} bytes"))
+                    .hint("stripes are powers of two from 4KiB to 4MiB"),
+            );
+        }
+        if !(1..=DRIVES_MAX).contains(&members.len()) {
+            return Err(
+                Error::usage(MAP, format!("{} drives", members.len())).hint("name 1 to 64 drives")
+            );
+        }
+        let is_weight = |weight: f64| weight.is_finite() && weight > 0.0;
+        if !members.iter().all(|member| is_weight(member.weight)) {
+            return Err(Error::usage(MAP, "a drive's weight is no positive number"));
+        }
+        let mut map = StripeMap {
+            stripe_shift: stripe_bytes.trailing_zeros(),
+            zones: Vec::new(),
+            len_bytes: 0,
+            drives: members.len(),
+        };
+        map.add_zones(members, start_drive % members.len());
+        if map.len_bytes == 0 {
+            return Err(Error::new(
+                outcore_io::Kind::NoSpace,
+                MAP,
+                "no drive has room for a stripe",
+            ));
+        }
+        Ok(map)
+    }
+
+    fn add_zones(&mut self, members: &[StripeMember], start_drive: usize) {
+        let rows = |member: &StripeMember| member.capacity_bytes >> self.stripe_shift;
+        let mut left: Vec<u64> = members.iter().map(rows).collect();
+        let mut used = vec![0; members.len()];
+        let mut first_stripe = 0;
+        while left.iter().any(|rows| *rows > 0) {
+            let active = |index: usize| left[index] > 0;
+            let weights: Vec<f64> = (0..members.len())
+                .map(|index| {
+                    if active(index) {
+                        members[index].weight
+                    } else {
+                        0.0
+                    }
+                })
+                .collect();
+            let mut counts = counts_of(&weights);
+            let rounds_of =
+                |index: usize, counts: &[u32]| left[index].checked_div(u64::from(counts[index]));
+            let rounds = (0..members.len())
+                .filter_map(|index| rounds_of(index, &counts))
+                .min()
+                .unwrap_or(0);
+            if rounds == 0 {
+                // Less than a round is left on some drive: one round of what there is.
+                for (count, left) in counts.iter_mut().zip(&left) {
+                    *count = u64::from(*count).min(*left) as u32;
+                }
+            }
+            let rounds = rounds.max(1);
+            let turns = turns_of(&counts, start_drive);
+            let stripes = rounds * turns.len() as u64;
+            let rows_before = used.clone();
+            for (index, count) in counts.iter().enumerate() {
+                left[index] -= rounds * u64::from(*count);
+                used[index] += rounds * u64::from(*count);
+            }
+            self.zones.push(Zone {
+                first_stripe,
+                stripes,
+                turns,
+                counts,
+                rows_before,
+            });
+            first_stripe += stripes;
+        }
+        self.len_bytes = first_stripe << self.stripe_shift;
+    }
+
+    /// Bytes of the volume.
+    pub fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    /// Bytes of a stripe.
+    pub fn stripe_bytes(&self) -> u64 {
+        1 << self.stripe_shift
+    }
+
+    /// Number of drives.
+    pub fn drives(&self) -> usize {
+        self.drives
+    }
+
+    /// Bytes of each drive that the first `len_bytes` of the volume reach.
+    pub fn drive_lens(&self, len_bytes: u64) -> Vec<u64> {
+        let mut lens = vec![0; self.drives];
+        let stripes = len_bytes.min(self.len_bytes).div_ceil(self.stripe_bytes());
+        for zone in &self.zones {
+            let here = stripes.saturating_sub(zone.first_stripe).min(zone.stripes);
+            let (rounds, rest) = (
+                here / zone.turns.len() as u64,
+                here % zone.turns.len() as u64,
+            );
+            for (index, len) in lens.iter_mut().enumerate() {
+                *len += rounds * u64::from(zone.counts[index]);
+            }
+            for turn in &zone.turns[..rest as usize] {
+                lens[turn.drive_index as usize] += 1;
+            }
+        }
+        lens.iter().map(|rows| rows << self.stripe_shift).collect()
+    }
+
+    /// Cuts `len_bytes` of the volume from `offset_bytes` on at stripe borders, and where a piece would
+    /// be longer than `piece_bytes_max`; gives the pieces in order.
+    ///
+    /// # Panics
+    /// When the range reaches beyond the volume.
+    pub fn split(
+        &self,
+        offset_bytes: u64,
+        len_bytes: usize,
+        piece_bytes_max: usize,
+        mut each: impl FnMut(Piece),
+    ) {
+        assert!(
+            offset_bytes + len_bytes as u64 <= self.len_bytes,
+            "a range inside the volume"
+        );
+        let stripe_bytes = self.stripe_bytes();
+        let mut stripe = offset_bytes >> self.stripe_shift;
+        let mut within_bytes = offset_bytes & (stripe_bytes - 1);
+        let mut left_bytes = len_bytes as u64;
+        while left_bytes > 0 {
+            let (drive_index, row) = self.locate(stripe);
+            let base_bytes = row << self.stripe_shift;
+            let end_bytes = stripe_bytes.min(within_bytes + left_bytes);
+            while within_bytes < end_bytes {
+                let piece_bytes = (end_bytes - within_bytes).min(piece_bytes_max as u64);
+                each(Piece {
+                    drive_index,
+                    offset_bytes: base_bytes + within_bytes,
+                    len_bytes: piece_bytes as usize,
+                });
+                within_bytes += piece_bytes;
+                left_bytes -= piece_bytes;
+            }
+            within_bytes = 0;
+            stripe += 1;
+        }
+    }
+
+    /// The drive of a stripe and its number there.
+    fn locate(&self, stripe: u64) -> (usize, u64) {
+        let index = match &self.zones[..] {
+            [_] => 0,
+            zones => zones.partition_point(|zone| zone.first_stripe <= stripe) - 1,
+        };
+        let zone = &self.zones[index];
+        let inside = stripe - zone.first_stripe;
+        let turns = zone.turns.len() as u64;
+        let (round, turn) = (inside / turns, &zone.turns[(inside % turns) as usize]);
+        let drive_index = turn.drive_index as usize;
+        let row = zone.rows_before[drive_index]
+            + round * u64::from(zone.counts[drive_index])
+            + u64::from(turn.rank);
+        (drive_index, row)
+    }
+}
+
+/// Turns of each drive in a round: as few as keep every share within 2 %, else those that come nearest.
+fn counts_of(weights: &[f64]) -> Vec<u32> {
+    let largest = weights.iter().copied().fold(0.0, f64::max);
+    let mut best = (f64::INFINITY, Vec::new());
+    for scale in 1..=TURNS_PER_DRIVE_MAX {
+        let count = |weight: f64| match weight > 0.0 {
+            true => ((weight / largest * f64::from(scale)).round() as u32).max(1),
+            false => 0,
+        };
+        let counts: Vec<u32> = weights.iter().map(|weight| count(*weight)).collect();
+        let off = |(count, weight): (&u32, &f64)| {
+            (f64::from(*count) / f64::from(scale) - weight / largest).abs()
+        };
+        let error = counts.iter().zip(weights).map(off).fold(0.0, f64::max);
+        if error < best.0 {
+            best = (error, counts);
+        }
+        if best.0 <= SHARE_ERROR_MAX {
+            break;
+        }
+    }
+    best.1
+}
+
+/// The turns of a round, each drive's spread evenly; of equals the one nearest behind `start_drive` is
+/// first.
+fn turns_of(counts: &[u32], start_drive: usize) -> Vec<Turn> {
+    let drives = counts.len();
+    let total: i64 = counts.iter().map(|count| i64::from(*count)).sum();
+    let mut credit = vec![0i64; drives];
+    let mut ranks = vec![0; drives];
+    let mut turns = Vec::with_capacity(total as usize);
+    for _ in 0..total {
+        let mut chosen = None;
+        for drive in (0..drives).map(|step| (start_drive + step) % drives) {
+            credit[drive] += i64::from(counts[drive]);
+            let is_better = chosen.is_none_or(|best: usize| credit[drive] > credit[best]);
+            if counts[drive] > 0 && is_better {
+                chosen = Some(drive);
+            }
+        }
+        if let Some(drive) = chosen {
+            credit[drive] -= total;
+            turns.push(Turn {
+                drive_index: drive as u32,
+                rank: ranks[drive],
+            });
+            ranks[drive] += 1;
+        }
+    }
+    turns
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use proptest::prelude::*;
+
+    fn equal(drives: usize, capacity_bytes: u64) -> Vec<StripeMember> {
+        vec![
+            StripeMember {
+                capacity_bytes,
+                weight: 1.0,
+            };
+            drives
+        ]
+    }
+
+    fn pieces(map: &StripeMap, offset_bytes: u64, len_bytes: usize) -> Vec<Piece> {
+        let mut all = Vec::new();
+        map.split(offset_bytes, len_bytes, usize::MAX, |piece| all.push(piece));
+        all
+    }
+
+    #[test]
+    fn equal_drives_take_turns_from_the_start_drive_on() {
+        let map = StripeMap::new(&equal(4, 1 << 20), 4096, 6).unwrap();
+        assert_eq!(map.len_bytes(), 4 << 20);
+        let seen = pieces(&map, 1024, 5 * 4096);
+        let places: Vec<(usize, u64, usize)> = seen
+            .iter()
+            .map(|piece| (piece.drive_index, piece.offset_bytes, piece.len_bytes))
+            .collect();
+        let wanted = [
+            (2, 1024, 3072),
+            (3, 0, 4096),
+            (0, 0, 4096),
+            (1, 0, 4096),
+            (2, 4096, 4096),
+            (3, 4096, 1024),
+        ];
+        assert_eq!(places, wanted);
+    }
+
+    #[test]
+    fn a_faster_drive_gets_its_share_spread_over_the_round() {
+        let mut members = equal(3, 1 << 30);
+        members[1].weight = 2.0;
+        let map = StripeMap::new(&members, 65536, 0).unwrap();
+        let drives: Vec<usize> = pieces(&map, 0, 8 * 65536)
+            .iter()
+            .map(|piece| piece.drive_index)
+            .collect();
+        assert_eq!(drives, [1, 0, 2, 1, 1, 0, 2, 1]);
+    }
+
+    #[test]
+    fn layouts_that_cannot_be_are_refused() {
+        let refused = |members: &[StripeMember], stripe| {
+            StripeMap::new(members, stripe, 0).unwrap_err().kind()
+        };
+        assert_eq!(refused(&equal(2, 1 << 20), 5000), outcore_io::Kind::Usage);
+        assert_eq!(
+            refused(&equal(2, 1 << 20), 8 << 20),
+            outcore_io::Kind::Usage
+        );
+        assert_eq!(refused(&equal(65, 1 << 20), 4096), outcore_io::Kind::Usage);
+        assert_eq!(refused(&[], 4096), outcore_io::Kind::Usage);
+        assert_eq!(refused(&equal(2, 4095), 4096), outcore_io::Kind::NoSpace);
+        let mut members = equal(2, 1 << 20);
+        members[0].weight = f64::NAN;
+        assert_eq!(refused(&members, 4096), outcore_io::Kind::Usage);
+    }
+
+    fn any_members() -> impl Strategy<Value = Vec<StripeMember>> {
+        let member = (0u64..100 << 12, prop_oneof![Just(1.0), 0.05f64..8.0]);
+        let member = member.prop_map(|(capacity_bytes, weight)| StripeMember {
+            capacity_bytes: capacity_bytes + 4096,
+            weight,
+        });
+        proptest::collection::vec(member, 1..=DRIVES_MAX)
+    }
+
+    proptest! {
+        /// Every stripe has a place of its own, within its drive, dense from the front; nothing that
+        /// would hold a stripe is left.
+        #[test]
+        fn every_byte_has_its_own_place_and_no_room_is_wasted(
+            members in any_members(), shift in 12u32..=22, start: usize,
+        ) {
+            let stripe_bytes = 1u64 << shift;
+            let members: Vec<StripeMember> = members
+                .iter()
+                .map(|member| StripeMember {
+                    capacity_bytes: member.capacity_bytes << (shift - 12),
+                    ..*member
+                })
+                .collect();
+            let map = StripeMap::new(&members, stripe_bytes, start).unwrap();
+            let rows: Vec<u64> =
+                members.iter().map(|member| member.capacity_bytes / stripe_bytes).collect();
+            prop_assert_eq!(map.len_bytes(), rows.iter().sum::<u64>() * stripe_bytes);
+            let mut seen = HashSet::new();
+            for stripe in 0..map.len_bytes() / stripe_bytes {
+                let (drive, row) = map.locate(stripe);
+                prop_assert!(row < rows[drive]);
+                prop_assert!(seen.insert((drive, row)));
+            }
+        }
+
+        /// A range is cut into neighbouring pieces that a byte-wise look-up agrees with.
+        #[test]
+        fn pieces_cover_a_range_once_and_in_order(
+            members in any_members(), shift in 12u32..=15, start: usize, from: u64, len: u64,
+            cap in 1usize..10,
+        ) {
+            let map = StripeMap::new(&members, 1 << shift, start);
+            prop_assume!(map.is_ok());
+            let map = map.unwrap();
+            let sectors = map.len_bytes() / 512;
+            let from = from % sectors;
+            let len = len % (sectors - from).min(400) * 512;
+            let piece_max = cap * 4096;
+            let mut at = from * 512;
+            let mut last: Option<Piece> = None;
+            map.split(from * 512, len as usize, piece_max, |piece| {
+                let (drive, row) = map.locate(at >> shift);
+                assert_eq!(piece.drive_index, drive);
+                assert_eq!(piece.offset_bytes, (row << shift) + at % (1 << shift));
+                assert!(piece.len_bytes > 0 && piece.len_bytes <= piece_max);
+                assert!(at % (1 << shift) + piece.len_bytes as u64 <= 1 << shift);
+                at += piece.len_bytes as u64;
+                last = Some(piece);
+            });
+            prop_assert_eq!(at, from * 512 + len);
+            prop_assert_eq!(last.is_none(), len == 0);
+        }
+
+        /// Room used up to any length, counted stripe by stripe.
+        #[test]
+        fn the_length_on_each_drive_is_what_its_stripes_need(
+            members in any_members(), start: usize, part in 0.0f64..1.0,
+        ) {
+            let map = StripeMap::new(&members, 4096, start).unwrap();
+            let len_bytes = (map.len_bytes() as f64 * part) as u64;
+            let mut lens = vec![0; members.len()];
+            for stripe in 0..len_bytes.div_ceil(4096) {
+                let (drive, row) = map.locate(stripe);
+                lens[drive] = lens[drive].max((row + 1) * 4096);
+            }
+            prop_assert_eq!(map.drive_lens(len_bytes), lens);
+        }
+    }
+}

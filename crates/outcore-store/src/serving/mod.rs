@@ -1,0 +1,205 @@
+//! Who serves the drives: the submitting thread, or server threads where they bring something.
+//!
+//! Contract: a [`Route`] takes pieces of one submitter's requests and gives each back once, from
+//! [`Route::poll`] of the same submitter, whoever served it. The rules:
+//! - Up to the volume's low mark (requests in flight and in the batch, before splitting) the submitter
+//!   serves by itself, through its own ring: no thread is woken for it. Above, server threads serve if
+//!   [`Servers`] says so; with `Auto`, only while the submitter is the bound and cores idle (`controller`).
+//! - A submitter's pieces are all with its own thread or all with servers, never with both. Where that is
+//!   to change, pieces are held back until everything that is out has come back: so of two requests
+//!   over the same bytes, one a write, the first is over before the second starts, as ever.
+//! - A transfer carries pieces of several submitters only in a server, which always reaps. One that a
+//!   submitter carried for another would wait for a thread that may be busy with something else.
+//! - Threads start with the first piece for them, sleep when there is nothing to do, and end with the
+//!   volume. A submitter that is dropped takes back what has not started, and waits for what has.
+//!
+//! `service` is the work itself, the same in either place; `servers` the threads and their letter boxes.
+//! Model: Falcon (Kumar and Huang, ATC 2017, section 3.3). Decision: docs/decisions/0010.
+
+mod controller;
+mod servers;
+mod service;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller::{Controller, CoreTicks, Instruments};
+use servers::{Link, Served};
+use service::Service;
+
+use crate::shared::Shared;
+use crate::stripe::Servers;
+use outcore_io::error::Result;
+use outcore_io::memory::Pool;
+
+pub(super) use servers::ServerThreads;
+pub(super) use service::{Piece, Returned, Ticket};
+
+/// Server threads that `Auto` starts at most: a hand-over takes a submitter about an eighth of the time
+/// that serving takes.
+const AUTO_SERVERS_MAX: usize = 8;
+
+/// See the head of this file.
+pub(super) struct Route {
+    // Declared first: it is dropped first, and waits for the transfers in flight.
+    own: Service,
+    link: Option<Link>,
+    shared: Arc<Shared>,
+    controller: Controller,
+    servers: Servers,
+    low_mark: usize,
+    /// Who has what is out, and who is to have what comes.
+    is_served: bool,
+    is_to_be_served: bool,
+    /// Pieces held back until the two agree.
+    held: Vec<Piece>,
+    pieces_out: usize,
+}
+
+impl Route {
+    pub(super) fn new(shared: Arc<Shared>, low_mark: usize) -> Result<Self> {
+        let depth = shared.drives.iter().map(|drive| drive.tags.limit()).sum();
+        let device = Arc::clone(&shared.device);
+        Ok(Route {
+            own: Service::new(device, &shared.drives, shared.options.is_merging, depth)?,
+            link: None,
+            controller: Controller::new(),
+            servers: shared.options.servers,
+            shared,
+            low_mark,
+            is_served: false,
+            is_to_be_served: false,
+            held: Vec::new(),
+            pieces_out: 0,
+        })
+    }
+
+    /// Lets the submitter's own ring keep the pool. A server's would keep it as long as the volume lives.
+    pub(super) fn keep(&mut self, pool: &Pool) {
+        self.own.keep(pool);
+    }
+
+    /// Chooses who is to serve a batch, with which `requests` are in flight; `requests_done` are back.
+    pub(super) fn choose(&mut self, requests: usize, requests_done: u64, now_ns: u64) {
+        self.is_to_be_served = requests > self.low_mark
+            && match self.servers {
+                Servers::Never => false,
+                Servers::Always(_) => true,
+                Servers::Auto => self.controller.is_worth_it(&Instruments {
+                    now_ns,
+                    requests: requests_done,
+                    thread_cpu_ns: &|| self.shared.device.thread_cpu_ns(),
+                    core_ticks: &CoreTicks::read,
+                }),
+            }
+            && self.is_connected();
+        self.turn();
+    }
+
+    /// Takes a piece; it is on its way with the next [`Route::send`].
+    pub(super) fn submit(&mut self, piece: Piece) {
+        if self.is_served != self.is_to_be_served {
+            self.held.push(piece);
+            return;
+        }
+        self.pieces_out += 1;
+        match &mut self.link {
+            Some(link) if self.is_served => link.add(piece),
+            _ => self.own.submit(piece),
+        }
+    }
+
+    /// Starts what was submitted, or hands it over: a list a server.
+    pub(super) fn send(&mut self) {
+        match &mut self.link {
+            Some(link) if self.is_served => link.send(),
+            _ => self.own.start_now(),
+        }
+    }
+
+    /// Moves what is over to `returned` and starts what has waited for it. With `wait`, blocks until
+    /// something is over or the time is; returns at once when nothing is out.
+    ///
+    /// # Errors
+    /// The queue itself fails, or a server's does; faults of transfers are those of their pieces.
+    pub(super) fn poll(
+        &mut self,
+        wait: Option<Duration>,
+        returned: &mut Vec<Returned>,
+    ) -> Result<()> {
+        let before = returned.len();
+        let polled = match &mut self.link {
+            Some(link) if self.is_served => {
+                link.poll(wait.filter(|_| self.pieces_out > 0), returned)
+            }
+            _ => self.own.poll(wait, returned),
+        };
+        self.pieces_out -= returned.len() - before;
+        if self.pieces_out == 0 && self.is_served != self.is_to_be_served {
+            self.turn();
+            self.send();
+        }
+        polled
+    }
+
+    /// Takes back what has not started, and waits for what has.
+    ///
+    /// # Errors
+    /// As [`Route::poll`]; then some pieces are still out.
+    pub(super) fn withdraw(&mut self, returned: &mut Vec<Returned>) -> Result<Vec<Piece>> {
+        while self.pieces_out > 0 {
+            let before = returned.len();
+            match &mut self.link {
+                Some(link) if self.is_served => link.withdraw(),
+                _ => self.own.withdraw(|_| true, returned),
+            }
+            self.pieces_out -= returned.len() - before;
+            self.is_to_be_served = self.is_served;
+            self.poll(Some(outcore_io::port::WAIT_MAX), returned)?;
+        }
+        Ok(std::mem::take(&mut self.held))
+    }
+
+    /// Pieces that servers were handed so far.
+    pub(super) fn handed_over(&self) -> u64 {
+        self.link.as_ref().map_or(0, Link::handed_over)
+    }
+
+    /// Lets who is to serve do so, once nothing is with the other.
+    fn turn(&mut self) {
+        if self.pieces_out == 0 {
+            self.is_served = self.is_to_be_served;
+        }
+        if self.is_served == self.is_to_be_served {
+            for piece in std::mem::take(&mut self.held) {
+                self.submit(piece);
+            }
+        }
+    }
+
+    /// Whether there are servers to hand something to; they are started if need be.
+    fn is_connected(&mut self) -> bool {
+        if self.link.is_some() {
+            return true;
+        }
+        let count = match self.servers {
+            Servers::Never => return false,
+            Servers::Auto => self.controller.idle_cores().min(AUTO_SERVERS_MAX),
+            Servers::Always(count) => count,
+        };
+        let served = Served {
+            device: &self.shared.device,
+            drives: &self.shared.drives,
+            is_merging: self.shared.options.is_merging,
+        };
+        match self.shared.servers.start(served, count) {
+            Ok(running) => self.link = Some(Link::new(running)),
+            // It goes on without: what threads would bring is speed.
+            Err(_) => {
+                self.servers = Servers::Never;
+                return false;
+            }
+        }
+        true
+    }
+}

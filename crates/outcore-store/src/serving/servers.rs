@@ -1,0 +1,541 @@
+//! Server threads: each serves some drives for all submitters of a volume.
+//!
+//! Contract: [`ServerThreads::start`] starts them once; they sleep while they have nothing to do and end
+//! with the volume, joined. A [`Link`] is a submitter's connection: it hands lists of pieces over, one a
+//! server and batch, and takes back what is over. Pieces of all submitters wait in one sorted queue a
+//! drive, so neighbours are merged whoever asked for them. A thread's sleep is ended once a batch, and
+//! only if it sleeps: by a condition variable while it has nothing in flight, else by its queue's [`Waker`].
+//!
+//! Each drive has one server. Servers are dealt to the NUMA nodes of the drives by their number of drives;
+//! one whose drives sit in one node runs on that node's processors, if the machine has several nodes.
+//!
+//! Failure: what a transfer meets is its piece's error. Where a server's queue itself fails, or its thread
+//! panics, every [`Link::poll`] of the volume fails from then on, and memory that is out is leaked rather
+//! than given back too early.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::service::{Piece, Returned, Service};
+use crate::stripe::StripedDrive;
+use outcore_io::drive::{Device, Waker};
+use outcore_io::error::{Error, Kind, Result};
+use outcore_io::port::WAIT_MAX;
+use outcore_io::threads::spawn;
+
+/// The longest wait that nobody can end: for slots of other threads, or in a queue without a waker.
+const DEAF_WAIT_MAX: Duration = Duration::from_millis(1);
+/// Where the system tells of its NUMA nodes.
+const NODES: &str = "/sys/devices/system/node";
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What ends a server's wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sleep {
+    /// It looks at its inbox before it waits.
+    Awake,
+    /// It has nothing in flight.
+    Idle,
+    /// It waits for its transfers.
+    InQueue,
+}
+
+/// Where submitters put what a server is to do.
+struct Inbox {
+    letters: Mutex<Letters>,
+    came: Condvar,
+}
+
+struct Letters {
+    pieces: Vec<Piece>,
+    /// Clients that want back what has not started.
+    leaving: Vec<u32>,
+    sleep: Sleep,
+    is_stopping: bool,
+}
+
+impl Inbox {
+    fn new() -> Self {
+        Inbox {
+            letters: Mutex::new(Letters {
+                pieces: Vec::new(),
+                leaving: Vec::new(),
+                sleep: Sleep::Awake,
+                is_stopping: false,
+            }),
+            came: Condvar::new(),
+        }
+    }
+
+    /// Puts something in, and ends the server's wait.
+    fn put(&self, waker: Option<&Waker>, write: impl FnOnce(&mut Letters)) {
+        let mut letters = lock(&self.letters);
+        write(&mut letters);
+        let sleep = std::mem::replace(&mut letters.sleep, Sleep::Awake);
+        drop(letters);
+        match sleep {
+            Sleep::Awake => {}
+            Sleep::Idle => self.came.notify_one(),
+            Sleep::InQueue => waker.into_iter().for_each(Waker::wake),
+        }
+    }
+
+    /// Takes all that has come, which may be nothing unless the server `is_idle`; false at the end.
+    fn take(&self, is_idle: bool, pieces: &mut Vec<Piece>, leaving: &mut Vec<u32>) -> bool {
+        let mut letters = lock(&self.letters);
+        let is_empty = |letters: &Letters| letters.pieces.is_empty() && letters.leaving.is_empty();
+        while is_idle && is_empty(&letters) && !letters.is_stopping {
+            letters.sleep = Sleep::Idle;
+            letters = self
+                .came
+                .wait(letters)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        letters.sleep = match is_empty(&letters) {
+            true => Sleep::InQueue,
+            false => Sleep::Awake,
+        };
+        std::mem::swap(pieces, &mut letters.pieces);
+        std::mem::swap(leaving, &mut letters.leaving);
+        !letters.is_stopping
+    }
+}
+
+/// Where a submitter finds what is over.
+#[derive(Default)]
+struct Mailbox {
+    mail: Mutex<Mail>,
+    came: Condvar,
+}
+
+#[derive(Default)]
+struct Mail {
+    returned: Vec<Returned>,
+    is_waited_for: bool,
+}
+
+impl Mailbox {
+    fn put(&self, returned: impl Iterator<Item = Returned>) {
+        let mut mail = lock(&self.mail);
+        mail.returned.extend(returned);
+        let is_waited_for = std::mem::take(&mut mail.is_waited_for);
+        drop(mail);
+        if is_waited_for {
+            self.came.notify_one();
+        }
+    }
+
+    fn take(&self, wait: Option<Duration>, returned: &mut Vec<Returned>) {
+        let mut mail = lock(&self.mail);
+        if let Some(limit) = wait
+            && mail.returned.is_empty()
+        {
+            mail.is_waited_for = true;
+            let came = self
+                .came
+                .wait_timeout_while(mail, limit, |mail| mail.is_waited_for);
+            mail = came.unwrap_or_else(PoisonError::into_inner).0;
+            mail.is_waited_for = false;
+        }
+        returned.append(&mut mail.returned);
+    }
+}
+
+/// The submitters of a volume that have handed something over, by number; and what became of the servers.
+#[derive(Default)]
+struct Clients {
+    mailboxes: Mutex<HashMap<u32, Arc<Mailbox>>>,
+    next: AtomicU32,
+    /// Why there are no servers any more.
+    failure: Mutex<Option<(Kind, String)>>,
+}
+
+impl Clients {
+    /// Sends everybody's own, leaving `returned` empty.
+    fn deliver(&self, returned: &mut Vec<Returned>) {
+        while let Some(last) = returned.last() {
+            let client = last.ticket.client;
+            let others = |returned: &Returned| returned.ticket.client != client;
+            let from = returned.iter().rposition(others).map_or(0, |at| at + 1);
+            let mailbox = lock(&self.mailboxes).get(&client).cloned();
+            match mailbox {
+                Some(mailbox) => mailbox.put(returned.drain(from..)),
+                // It is gone without its memory, after a failure.
+                None => returned.truncate(from),
+            }
+        }
+    }
+
+    fn fail(&self, kind: Kind, why: String) {
+        lock(&self.failure).get_or_insert((kind, why));
+        for mailbox in lock(&self.mailboxes).values() {
+            mailbox.put(std::iter::empty());
+        }
+    }
+}
+
+/// Tells the clients when a server's thread ends in a panic.
+struct Obituary<'a>(&'a Clients);
+
+impl Drop for Obituary<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(Kind::Io, "a server thread panicked".to_owned());
+        }
+    }
+}
+
+struct Server {
+    inbox: Arc<Inbox>,
+    waker: Option<Waker>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The threads, once they run.
+pub(super) struct Running {
+    servers: Vec<Server>,
+    /// Of each drive.
+    server_of: Vec<usize>,
+    clients: Arc<Clients>,
+}
+
+/// What server threads serve.
+#[derive(Clone, Copy)]
+pub(super) struct Served<'a> {
+    pub(super) device: &'a Arc<dyn Device>,
+    pub(super) drives: &'a [StripedDrive],
+    pub(super) is_merging: bool,
+}
+
+/// The server threads of a volume.
+#[derive(Default)]
+pub(crate) struct ServerThreads(Mutex<Option<Arc<Running>>>);
+
+impl ServerThreads {
+    /// Threads that run.
+    pub(crate) fn count(&self) -> usize {
+        let running = lock(&self.0);
+        running.as_ref().map_or(0, |running| running.servers.len())
+    }
+
+    /// Those that run; else `count` of them, at least one and at most one a drive.
+    ///
+    /// # Errors
+    /// No thread or no queue for one can be made; then none runs.
+    pub(super) fn start(&self, served: Served<'_>, count: usize) -> Result<Arc<Running>> {
+        let drives = served.drives;
+        let mut running = lock(&self.0);
+        if let Some(running) = &*running {
+            return Ok(Arc::clone(running));
+        }
+        let nodes: Vec<_> = drives.iter().map(|drive| drive.limits.numa_node).collect();
+        let server_of = deal(&nodes, count.clamp(1, drives.len()));
+        let mut started = Running {
+            servers: Vec::new(),
+            clients: Arc::default(),
+            server_of,
+        };
+        for number in 0..=started.server_of.iter().copied().max().unwrap_or(0) {
+            let own = |drive: usize| started.server_of[drive] == number;
+            let own: Vec<usize> = (0..drives.len()).filter(|drive| own(*drive)).collect();
+            let plan = Plan {
+                device: Arc::clone(served.device),
+                drives: drives.to_vec(),
+                is_merging: served.is_merging,
+                depth: own.iter().map(|drive| drives[*drive].tags.limit()).sum(),
+                node: nodes[own[0]].filter(|node| own.iter().all(|d| nodes[*d] == Some(*node))),
+            };
+            let server = plan.start(number, Arc::clone(&started.clients))?;
+            started.servers.push(server);
+        }
+        Ok(Arc::clone(running.insert(Arc::new(started))))
+    }
+
+    /// Ends the threads and waits for them; nothing may be out.
+    pub(crate) fn stop(&self) {
+        drop(lock(&self.0).take());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for server in &self.servers {
+            let waker = server.waker.as_ref();
+            server
+                .inbox
+                .put(waker, |letters| letters.is_stopping = true);
+        }
+        for thread in self.servers.iter_mut().filter_map(|s| s.thread.take()) {
+            // Whoever had pieces there has been told of a panic.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a thread needs to know to become a server.
+struct Plan {
+    device: Arc<dyn Device>,
+    drives: Vec<StripedDrive>,
+    is_merging: bool,
+    depth: usize,
+    /// Where it is to run.
+    node: Option<usize>,
+}
+
+impl Plan {
+    fn start(self, number: usize, clients: Arc<Clients>) -> Result<Server> {
+        let inbox = Arc::new(Inbox::new());
+        let (ready, is_ready) = sync_channel(1);
+        let theirs = Arc::clone(&inbox);
+        let name = format!("outcore-serve{number}");
+        let thread = spawn(&name, move || self.run(&theirs, &clients, &ready))?;
+        let gone = |_| Err(Error::new(Kind::Io, "start server thread", "it panicked"));
+        let waker = is_ready.recv().unwrap_or_else(gone)?;
+        Ok(Server {
+            inbox,
+            waker,
+            thread: Some(thread),
+        })
+    }
+
+    /// The thread.
+    fn run(self, inbox: &Inbox, clients: &Clients, ready: &SyncSender<Result<Option<Waker>>>) {
+        let _obituary = Obituary(clients);
+        if let Some(node) = self.node {
+            run_on_node(Path::new(NODES), node);
+        }
+        let made = Service::new(self.device, &self.drives, self.is_merging, self.depth);
+        let mut service = match made {
+            Ok(service) => service,
+            Err(error) => return ready.send(Err(error)).unwrap_or_default(),
+        };
+        let waker = service.waker();
+        let can_be_woken = waker.is_some();
+        ready.send(Ok(waker)).unwrap_or_default();
+        if let Err(error) = serve(inbox, clients, &mut service, can_be_woken) {
+            clients.fail(error.kind(), format!("a server thread: {error}"));
+        }
+    }
+}
+
+/// Serves until it is stopped.
+fn serve(
+    inbox: &Inbox,
+    clients: &Clients,
+    service: &mut Service,
+    can_be_woken: bool,
+) -> Result<()> {
+    let (mut pieces, mut leaving, mut returned) = (Vec::new(), Vec::new(), Vec::new());
+    while inbox.take(service.is_idle(), &mut pieces, &mut leaving) {
+        let wait = match (pieces.is_empty() && leaving.is_empty(), can_be_woken) {
+            (false, _) => None,
+            (true, true) if service.is_flying() => Some(WAIT_MAX),
+            (true, _) => Some(DEAF_WAIT_MAX),
+        };
+        pieces.drain(..).for_each(|piece| service.submit(piece));
+        for client in leaving.drain(..) {
+            service.withdraw(|ticket| ticket.client == client, &mut returned);
+        }
+        service.start_now();
+        service.poll(wait, &mut returned)?;
+        clients.deliver(&mut returned);
+    }
+    Ok(())
+}
+
+/// A submitter's connection to the servers.
+pub(super) struct Link {
+    running: Arc<Running>,
+    client: u32,
+    mailbox: Arc<Mailbox>,
+    /// What goes to each server next.
+    lists: Vec<Vec<Piece>>,
+    handed_over: u64,
+}
+
+impl Link {
+    pub(super) fn new(running: Arc<Running>) -> Self {
+        let client = running.clients.next.fetch_add(1, Ordering::Relaxed);
+        let mailbox = Arc::<Mailbox>::default();
+        lock(&running.clients.mailboxes).insert(client, Arc::clone(&mailbox));
+        Link {
+            client,
+            mailbox,
+            lists: running.servers.iter().map(|_| Vec::new()).collect(),
+            handed_over: 0,
+            running,
+        }
+    }
+
+    /// Puts a piece on the list of its drive's server.
+    pub(super) fn add(&mut self, mut piece: Piece) {
+        piece.ticket.client = self.client;
+        self.lists[self.running.server_of[piece.drive_index]].push(piece);
+    }
+
+    /// Hands all lists over.
+    pub(super) fn send(&mut self) {
+        for (server, list) in self.running.servers.iter().zip(&mut self.lists) {
+            if list.is_empty() {
+                continue;
+            }
+            self.handed_over += list.len() as u64;
+            server.inbox.put(server.waker.as_ref(), |letters| {
+                if letters.pieces.is_empty() {
+                    std::mem::swap(&mut letters.pieces, list);
+                } else {
+                    letters.pieces.append(list);
+                }
+            });
+        }
+    }
+
+    /// Pieces handed over so far.
+    pub(super) fn handed_over(&self) -> u64 {
+        self.handed_over
+    }
+
+    /// Moves what is over to `returned`; with `wait`, blocks until something is.
+    ///
+    /// # Errors
+    /// A server is gone.
+    pub(super) fn poll(&self, wait: Option<Duration>, returned: &mut Vec<Returned>) -> Result<()> {
+        self.mailbox.take(wait, returned);
+        if !returned.is_empty() {
+            return Ok(());
+        }
+        match &*lock(&self.running.clients.failure) {
+            Some((kind, why)) => Err(Error::new(*kind, "serve drives", why.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks for what has not started, which comes with `ECANCELED`.
+    pub(super) fn withdraw(&self) {
+        for server in &self.running.servers {
+            server.inbox.put(server.waker.as_ref(), |letters| {
+                letters.leaving.push(self.client);
+            });
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        lock(&self.running.clients.mailboxes).remove(&self.client);
+    }
+}
+
+/// The server of each drive, of `servers` at most: each node gets its share, at least one if there are as
+/// many servers as nodes; drives of one node lie side by side.
+fn deal(nodes: &[Option<usize>], servers: usize) -> Vec<usize> {
+    let mut drives: Vec<usize> = (0..nodes.len()).collect();
+    drives.sort_by_key(|drive| nodes[*drive]);
+    let mut sets: Vec<&[usize]> = drives
+        .chunk_by(|one, other| nodes[*one] == nodes[*other])
+        .collect();
+    if servers < sets.len() {
+        sets = vec![&drives[..]];
+    }
+    let mut shares = vec![1; sets.len()];
+    for _ in sets.len()..servers {
+        // The next one goes where a server has most to do.
+        let load = |set: &usize| sets[*set].len() * 1000 / shares[*set];
+        let busiest = (0..sets.len()).rev().max_by_key(load).unwrap_or(0);
+        shares[busiest] += 1;
+    }
+    let mut server_of = vec![0; nodes.len()];
+    let mut first = 0;
+    for (set, share) in sets.into_iter().zip(shares) {
+        for (at, drive) in set.iter().enumerate() {
+            server_of[*drive] = first + at * share / set.len();
+        }
+        first += share;
+    }
+    server_of
+}
+
+/// Lets the calling thread run on the processors of a NUMA node alone, of those that it may use. Where
+/// there is one node, or none of its processors may be used, nothing changes.
+fn run_on_node(nodes: &Path, node: usize) {
+    let list = |path: &Path| Some(parse_list(&fs::read_to_string(path).ok()?));
+    let is_single = list(&nodes.join("online")).is_none_or(|online| online.len() < 2);
+    let cpus = list(&nodes.join(format!("node{node}/cpulist"))).unwrap_or_default();
+    let Some(allowed) = sched_getaffinity(None).ok().filter(|_| !is_single) else {
+        return;
+    };
+    let mut wanted = CpuSet::new();
+    for cpu in cpus.into_iter().filter(|cpu| *cpu < CpuSet::MAX_CPU) {
+        if allowed.is_set(cpu) {
+            wanted.set(cpu);
+        }
+    }
+    if wanted.count() > 0 {
+        // A wish: the thread serves as well elsewhere.
+        sched_setaffinity(None, &wanted).unwrap_or_default();
+    }
+}
+
+/// Numbers as the kernel lists them: `0-3,8,10-11`.
+fn parse_list(text: &str) -> Vec<usize> {
+    let ranges = text.trim().split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    });
+    ranges.flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drives_are_dealt_to_servers_by_node() {
+        assert_eq!(deal(&[None; 4], 1), [0, 0, 0, 0]);
+        assert_eq!(deal(&[None; 5], 2), [0, 0, 0, 1, 1]);
+        assert_eq!(deal(&[None; 3], 3), [0, 1, 2]);
+        let two = [1, 0, 0, 1, 0, 0].map(Some);
+        assert_eq!(deal(&two, 1), [0; 6]);
+        assert_eq!(deal(&two, 2), [1, 0, 0, 1, 0, 0]);
+        assert_eq!(deal(&two, 3), [2, 0, 0, 2, 1, 1]);
+        assert_eq!(deal(&two, 6), [4, 0, 1, 5, 2, 3]);
+    }
+
+    #[test]
+    fn a_server_keeps_to_its_node_where_there_are_several() {
+        let nodes = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(nodes.path().join(name), text).unwrap();
+        let allowed = sched_getaffinity(None).unwrap();
+        let first = (0..CpuSet::MAX_CPU)
+            .find(|cpu| allowed.is_set(*cpu))
+            .unwrap();
+        fs::create_dir(nodes.path().join("node1")).unwrap();
+        let run = |node| {
+            let run = || {
+                run_on_node(nodes.path(), node);
+                sched_getaffinity(None).unwrap()
+            };
+            std::thread::scope(|scope| scope.spawn(run).join().unwrap())
+        };
+        write("node1/cpulist", &format!("{first},1000-1010\n"));
+        write("online", "0\n");
+        assert_eq!(run(1), allowed, "one node");
+        write("online", "0-1\n");
+        assert_eq!(run(7), allowed, "an unknown node");
+        let kept = run(1);
+        assert!(kept.is_set(first) && kept.count() == 1);
+        assert_eq!(parse_list("0-2,8,10-11\n"), [0, 1, 2, 8, 10, 11]);
+        assert_eq!(parse_list("\n"), Vec::<usize>::new());
+    }
+}

@@ -1,0 +1,223 @@
+//! Items distributed to buckets that lie on scratch, and a function on each bucket.
+//!
+//! Contract (PALID, SPAA 2025, section 4: scatter-gather): [`TypedDataset::distribute`] writes each item to
+//! the bucket that a function gives it, in the order of the sequence. [`Buckets::update`] and
+//! [`Buckets::map`] load buckets whole, one a thread, call a function and write what it makes, all threads
+//! side by side. [`Buckets::dataset`] is the items bucket after bucket: a dataset again.
+//!
+//! Bounds: one read and one write to distribute, and one of each for the buckets that a function is called
+//! on; memory is that of the buckets in hand: the largest must fit three times.
+
+use bytemuck::Pod;
+use std::path::Path;
+
+use super::context::Context;
+use super::stages::{Passes, Stages};
+use super::summary::Summary;
+use super::typed::TypedDataset;
+use crate::algo::sequence::batch::Files;
+use crate::algo::sequence::sources::lengths_of;
+use crate::algo::sequence::{self, BucketFiles, map_files_to};
+use crate::algo::sort::SortInput;
+use crate::error::{Error, Kind, Result};
+use crate::job::Job;
+use crate::memory::Credit;
+
+/// Items in buckets; see the module.
+pub struct Buckets<T> {
+    context: Context,
+    passes: Passes,
+    files: Vec<SortInput>,
+    counts: Vec<u64>,
+    item: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<P: Stages> TypedDataset<P>
+where
+    P::Item: Pod,
+{
+    /// Writes each item to the bucket, below `count`, that `bucket` gives it.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`] for a bucket that there is none of; what the passes fail with.
+    pub fn distribute(
+        self,
+        count: usize,
+        bucket: impl Fn(&P::Item) -> usize + Sync,
+    ) -> Result<Buckets<P::Item>> {
+        self.to_buckets(count, |job, last, files| {
+            sequence::distribute(job, last, bucket, files)
+        })
+    }
+
+    /// The same by the position of the item too; the items may not have been filtered since they were last
+    /// read, which is known when it is compiled.
+    ///
+    /// # Errors
+    /// As [`TypedDataset::distribute`].
+    pub fn distribute_indexed(
+        self,
+        count: usize,
+        bucket: impl Fn(u64, &P::Item) -> usize + Sync,
+    ) -> Result<Buckets<P::Item>> {
+        self.to_buckets(count, |job, last, files| {
+            sequence::distribute_indexed(job, last, bucket, files)
+        })
+    }
+
+    fn to_buckets(
+        self,
+        count: usize,
+        pass: impl FnOnce(&Job, &P::Last, &BucketFiles) -> Result<(Vec<u64>, sequence::PassSummary)>,
+    ) -> Result<Buckets<P::Item>> {
+        let (context, stages) = self.into_parts();
+        let mut passes = Passes::new(&context, Path::new("."));
+        let last = stages.settle(&mut passes)?;
+        let to = passes.bucket_files(count)?;
+        let (counts, done) = pass(&passes.job(), &last, &to)?;
+        passes.add(done.into());
+        Ok(Buckets {
+            context,
+            passes,
+            files: to.paths.iter().map(SortInput::raw).collect(),
+            counts,
+            item: std::marker::PhantomData,
+        })
+    }
+}
+
+impl<T: Pod + Send + Sync> Buckets<T> {
+    /// Items in each.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// What has been done so far.
+    pub fn summary(&self) -> &Summary {
+        self.passes.done_so_far()
+    }
+
+    /// Changes the items of each bucket for which `which` is true; the others stay where they are.
+    ///
+    /// # Errors
+    /// [`Kind::Memory`] for a bucket that does not fit; what `f` fails with; what reading and writing fail
+    /// with.
+    pub fn update(
+        mut self,
+        which: impl Fn(usize) -> bool,
+        f: impl Fn(usize, &mut [T]) -> Result<()> + Sync,
+    ) -> Result<Self> {
+        let chosen: Vec<usize> = (0..self.files.len())
+            .filter(|bucket| which(*bucket))
+            .collect();
+        let (files, _) = self.run(&chosen, |bucket, mut items| {
+            f(bucket, &mut items)?;
+            Ok(items)
+        })?;
+        for (bucket, file) in chosen.into_iter().zip(files) {
+            self.files[bucket] = file;
+        }
+        Ok(self)
+    }
+
+    /// What `f` makes of each bucket.
+    ///
+    /// # Errors
+    /// As [`Buckets::update`].
+    pub fn map<U: Pod + Send + Sync>(
+        mut self,
+        f: impl Fn(usize, Vec<T>) -> Result<Vec<U>> + Sync,
+    ) -> Result<Buckets<U>> {
+        let all: Vec<usize> = (0..self.files.len()).collect();
+        let (files, lens) = self.run(&all, f)?;
+        Ok(Buckets {
+            context: self.context,
+            passes: self.passes,
+            files,
+            counts: lens.iter().map(|len| len / size_of::<U>() as u64).collect(),
+            item: std::marker::PhantomData,
+        })
+    }
+
+    /// What a function makes of some buckets, in files of their own, and their bytes.
+    fn run<U: Pod>(
+        &mut self,
+        chosen: &[usize],
+        f: impl Fn(usize, Vec<T>) -> Result<Vec<U>> + Sync,
+    ) -> Result<(Vec<SortInput>, Vec<u64>)> {
+        if chosen.is_empty() {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let inputs: Vec<SortInput> = chosen.iter().map(|b| self.files[*b].clone()).collect();
+        let mut job = self.passes.job();
+        let lens_bytes = lengths_of(&job, &inputs, size_of::<T>())?;
+        let largest_bytes = lens_bytes.into_iter().max().unwrap_or(0);
+        let _held = reserve(&mut job, largest_bytes)?;
+        let to = self.passes.bucket_files(chosen.len())?;
+        let (lens, done) = map_files_to(&job, &inputs, &to, |file| {
+            let items: Vec<T> = bytemuck::pod_collect_to_vec(file.bytes);
+            let made = f(chosen[file.index], items)?;
+            Ok(bytemuck::pod_collect_to_vec(&made))
+        })?;
+        self.passes.add(done.into());
+        Ok((to.paths.iter().map(SortInput::raw).collect(), lens))
+    }
+
+    /// The items, bucket after bucket.
+    pub fn dataset(self) -> TypedDataset<FromBuckets<T>> {
+        let context = self.context.clone();
+        TypedDataset::new(&context, FromBuckets(self))
+    }
+
+    /// Writes the items, bucket after bucket, to a file, which must not be there.
+    ///
+    /// # Errors
+    /// As [`TypedDataset::write`].
+    pub fn write(self, path: impl AsRef<Path>) -> Result<Summary> {
+        self.dataset().write(path)
+    }
+}
+
+/// Memory for the items of a bucket as values and as bytes for each thread, beside the file itself; fewer
+/// threads where there is less.
+fn reserve(job: &mut Job, largest_bytes: u64) -> Result<Credit> {
+    loop {
+        let threads = job.options.threads.max(1) as u64;
+        let beside_bytes = largest_bytes.saturating_mul(2 * threads);
+        let all_bytes = largest_bytes.saturating_mul(3 * threads);
+        if all_bytes <= job.budget.free_bytes() {
+            return job.budget.reserve("items of buckets", beside_bytes);
+        }
+        if threads == 1 {
+            let cause = format!(
+                "a bucket of {} must fit three times into {}",
+                crate::units::bytes(largest_bytes),
+                crate::units::bytes(job.budget.free_bytes())
+            );
+            return Err(Error::new(Kind::Memory, "load a bucket", cause)
+                .hint("distribute to more buckets, or allow more memory"));
+        }
+        job.options.threads /= 2;
+    }
+}
+
+/// See [`Buckets::dataset`].
+pub struct FromBuckets<T>(Buckets<T>);
+
+impl<T: Pod + Send + Sync> Stages for FromBuckets<T> {
+    type Item = T;
+    type Last = Files<T>;
+
+    fn settle(self, passes: &mut Passes) -> Result<Files<T>> {
+        Ok(sequence::read(&self.files(passes)?))
+    }
+
+    fn describe(&self, passes: &mut Vec<String>) {
+        passes.push(format!("read {} buckets", self.0.files.len()));
+    }
+
+    fn files(self, passes: &mut Passes) -> Result<Vec<SortInput>> {
+        passes.take_over(self.0.passes);
+        Ok(self.0.files)
+    }
+}

@@ -1,0 +1,97 @@
+//! What is asked of a dataset of records: reductions, selections, files by bucket.
+//!
+//! Contract: each function takes all steps and then makes one pass, or what its function in
+//! [`crate::algo::sequence`] says; a summary is of all passes together.
+
+use super::execution::Execution;
+use super::summary::Summary;
+use crate::algo::sequence::table::BatchStep;
+use crate::algo::sequence::tables::{
+    Histogram, distribute_by, distribute_table, find_table, histogram_table, top_table,
+};
+use crate::algo::sequence::{BucketFiles, Reduction, Scalar, gather, reduce_table};
+use crate::error::Result;
+
+impl Execution {
+    /// All items reduced by names or by an expression, in one pass.
+    ///
+    /// # Errors
+    /// As [`reduce_table`].
+    pub fn reduce(&mut self, reductions: &[Reduction]) -> Result<(Vec<Scalar>, Summary)> {
+        self.take_all_steps()?;
+        let (found, done) = reduce_table(&self.job()?, self.table()?, reductions)?;
+        Ok((found, self.done(done)))
+    }
+
+    /// The `count` largest numbers, largest first, or the smallest.
+    ///
+    /// # Errors
+    /// As [`top_table`].
+    pub fn top(&mut self, count: usize, smallest: bool) -> Result<(Vec<Scalar>, Summary)> {
+        self.take_all_steps()?;
+        self.refine_many()?;
+        let (found, done) = top_table(&self.job()?, self.table()?, count, smallest)?;
+        Ok((found, self.done(done)))
+    }
+
+    /// Counts of numbers in equal bins.
+    ///
+    /// # Errors
+    /// As [`histogram_table`].
+    pub fn histogram(
+        &mut self,
+        bins: usize,
+        range: Option<(f64, f64)>,
+    ) -> Result<(Histogram, Summary)> {
+        self.take_all_steps()?;
+        let (found, done) = histogram_table(&self.job()?, self.table()?, bins, range)?;
+        Ok((found, self.done(done)))
+    }
+
+    /// The position of the first item for which an expression is true.
+    ///
+    /// # Errors
+    /// As [`find_table`].
+    pub fn find(&mut self, condition: &str) -> Result<(Option<u64>, Summary)> {
+        self.take_all_steps()?;
+        self.refine_many()?;
+        let (found, done) = find_table(&self.job()?, self.table()?, condition)?;
+        Ok((found, self.done(done)))
+    }
+
+    /// The items at `positions`, one after another as bytes.
+    ///
+    /// # Errors
+    /// As [`gather`].
+    pub fn gather(&mut self, positions: &[u64]) -> Result<(Vec<u8>, Summary)> {
+        self.take_all_steps()?;
+        self.refine_files()?;
+        let item_bytes = self.table()?.format().record_bytes();
+        let (bytes, done) = gather(&self.job()?, &self.files(), item_bytes, positions)?;
+        Ok((bytes, self.done(done)))
+    }
+
+    /// Writes each item to the file whose number an expression gives; gives the items of each.
+    ///
+    /// # Errors
+    /// As [`distribute_table`].
+    pub fn distribute(&mut self, bucket: &str, files: &BucketFiles) -> Result<(Vec<u64>, Summary)> {
+        self.take_all_steps()?;
+        let (counts, done) = distribute_table(&self.job()?, self.table()?, bucket, files)?;
+        Ok((counts, self.done(done)))
+    }
+
+    /// The same with a function that makes a number (`i64`) for each item of a batch.
+    ///
+    /// # Errors
+    /// As [`distribute_by`].
+    pub fn distribute_by(
+        &mut self,
+        bucket: &dyn BatchStep,
+        files: &BucketFiles,
+    ) -> Result<(Vec<u64>, Summary)> {
+        self.take_all_steps()?;
+        let (counts, done) = distribute_by(&self.job()?, self.table()?, bucket, files)?;
+        Ok((counts, self.done(done)))
+    }
+}

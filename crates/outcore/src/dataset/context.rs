@@ -1,0 +1,243 @@
+//! What programs in Rust begin with: memory, threads, drives and a device, and what is read with them.
+//!
+//! Contract: a [`Context`] is a small value, cheap to clone; nothing is global. All that datasets of one
+//! context reserve comes out of its one memory cap, so that two that run at once share it.
+//!
+//! ```
+//! use outcore::dataset::Context;
+//!
+//! # fn main() -> outcore::Result<()> {
+//! # let dir = tempfile::tempdir().map_err(|e| outcore::Error::io("make a directory", &e))?;
+//! # let here = |name: &str| dir.path().join(name);
+//! # for (name, keys) in [("keys-0.bin", [6_u64, 3]), ("keys-1.bin", [2, 8])] {
+//! #     std::fs::write(here(name), keys.map(u64::to_le_bytes).concat())
+//! #         .map_err(|e| outcore::Error::io("write", &e))?;
+//! # }
+//! let ctx = Context::builder().memory("64MiB").threads(2).build()?;
+//! ctx.read::<u64>(here("keys-*.bin"))?
+//!     .filter(|x| x % 2 == 0)
+//!     .sort()
+//!     .write(here("even.bin"))?;
+//! assert_eq!(ctx.read::<u64>(here("even.bin"))?.collect()?, [2, 6, 8]);
+//! # Ok(())
+//! # }
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::names::{inputs_of, paths_of};
+use super::resources::Resources;
+use super::stages::{FromFiles, FromSequence};
+use super::text::Lines;
+use super::typed::TypedDataset;
+use super::{Dataset, ItemType};
+use crate::algo::sequence::batch::Tabulate;
+use crate::algo::sequence::{Sequence, tabulate};
+use crate::algo::sort::SortInput;
+use crate::config::IoMode;
+use crate::data::RecordFormat;
+use crate::drive::Device;
+use crate::drive::os::OsDevice;
+use crate::error::Result;
+use crate::job::{Control, Job, JobOptions};
+use crate::memory::Budget;
+use crate::units;
+use crate::volume::ScratchDrive;
+
+/// What datasets are read and run with; see the module.
+#[derive(Clone)]
+pub struct Context {
+    options: JobOptions,
+    device: Arc<dyn Device>,
+    budget: Budget,
+    control: Arc<Control>,
+}
+
+/// Settings of a [`Context`] to be.
+#[derive(Clone, Default)]
+#[must_use]
+pub struct ContextBuilder {
+    options: JobOptions,
+    memory: Option<String>,
+    io: Option<IoMode>,
+    device: Option<Arc<dyn Device>>,
+    control: Arc<Control>,
+}
+
+impl ContextBuilder {
+    /// The cap on buffers and working memory, as people write sizes: `512MiB`, `4GB`. 2 GiB by default.
+    pub fn memory(mut self, size: &str) -> Self {
+        self.memory = Some(size.to_string());
+        self
+    }
+
+    /// The same in bytes.
+    pub fn memory_bytes(mut self, bytes: u64) -> Self {
+        (self.options.memory_bytes, self.memory) = (bytes, None);
+        self
+    }
+
+    /// Threads that compute and do their own I/O; as many as there are processors by default.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.options.threads = threads;
+        self
+    }
+
+    /// A directory, on a drive of its own, for what lies between passes and within a sort; repeat for
+    /// more. Without any, scratch lies beside the output.
+    pub fn drive(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.options.drives.push(ScratchDrive::new(dir));
+        self
+    }
+
+    /// The most scratch on all drives together.
+    pub fn scratch_limit_bytes(mut self, bytes: u64) -> Self {
+        self.options.scratch_limit_bytes = bytes;
+        self
+    }
+
+    /// Chooses samples and the first drive, never the output.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.options.seed = seed;
+        self
+    }
+
+    /// Whether files are read past the page cache; by default where that can be.
+    pub fn io(mut self, io: IoMode) -> Self {
+        self.io = Some(io);
+        self
+    }
+
+    /// Another device than the files of the operating system.
+    pub fn device(mut self, device: Arc<dyn Device>) -> Self {
+        self.device = Some(device);
+        self
+    }
+
+    /// How jobs are watched and stopped.
+    pub fn control(mut self, control: Arc<Control>) -> Self {
+        self.control = control;
+        self
+    }
+
+    /// The context.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for a size that is none.
+    pub fn build(mut self) -> Result<Context> {
+        if let Some(size) = &self.memory {
+            self.options.memory_bytes = units::parse_bytes(size)?;
+        }
+        let io = self.io.unwrap_or(IoMode::Auto);
+        Ok(Context {
+            budget: Budget::new(self.options.memory_bytes),
+            device: self.device.unwrap_or_else(|| Arc::new(OsDevice::new(io))),
+            options: self.options,
+            control: self.control,
+        })
+    }
+}
+
+impl Context {
+    /// Settings, of which all have defaults.
+    pub fn builder() -> ContextBuilder {
+        ContextBuilder::default()
+    }
+
+    /// The context that a job runs in, for steps between functions of [`crate::algo`] and datasets.
+    pub fn of_job(job: &Job) -> Self {
+        Context {
+            options: job.options.clone(),
+            device: Arc::clone(&job.device),
+            budget: job.budget.clone(),
+            control: Arc::clone(&job.control),
+        }
+    }
+
+    /// A job of this context.
+    pub fn job(&self) -> Job {
+        Job {
+            options: self.options.clone(),
+            device: Arc::clone(&self.device),
+            budget: self.budget.clone(),
+            control: Arc::clone(&self.control),
+        }
+    }
+
+    /// The values of type `T` in the files of a name, in order: raw values, little endian, or arrays of
+    /// NumPy (`.npy`) of values as long. `*` and `?` in the last part of the name stand for any
+    /// characters, for one; the files come in the order of their names.
+    ///
+    /// # Errors
+    /// No such file; a `.npy` file of other values.
+    pub fn read<T: bytemuck::Pod + Send + Sync>(
+        &self,
+        name: impl AsRef<Path>,
+    ) -> Result<TypedDataset<FromFiles<T>>> {
+        let paths = paths_of(name.as_ref())?;
+        let inputs = inputs_of(&paths, size_of::<T>())?;
+        Ok(self.read_inputs(&inputs))
+    }
+
+    /// The same of files that are known one by one.
+    pub fn read_inputs<T: bytemuck::Pod + Send + Sync>(
+        &self,
+        inputs: &[SortInput],
+    ) -> TypedDataset<FromFiles<T>> {
+        TypedDataset::new(self, FromFiles::new(inputs))
+    }
+
+    /// `f(0)` to `f(count - 1)`, made where they are needed.
+    pub fn tabulate<T: Send, F: Fn(u64) -> T + Sync>(
+        &self,
+        count: u64,
+        f: F,
+    ) -> TypedDataset<FromSequence<Tabulate<F>>> {
+        self.sequence(tabulate(count, f))
+    }
+
+    /// Any sequence.
+    pub fn sequence<S: Sequence>(&self, sequence: S) -> TypedDataset<FromSequence<S>> {
+        TypedDataset::new(self, FromSequence(sequence))
+    }
+
+    /// The lines of the files of a name, as [`Context::read`] has them.
+    ///
+    /// # Errors
+    /// No such file.
+    pub fn lines(&self, name: impl AsRef<Path>) -> Result<Lines> {
+        let paths = paths_of(name.as_ref())?;
+        let inputs = paths.iter().map(SortInput::raw).collect();
+        Ok(Lines::new(self, inputs))
+    }
+
+    /// Records whose size and keys are known when the program runs, for steps that are expressions; as
+    /// [`Context::read`] has the name. [`Dataset::execute`] runs them, with this context as resources.
+    ///
+    /// # Errors
+    /// No such file; a `.npy` file of records of another size.
+    pub fn records(&self, name: impl AsRef<Path>, format: &RecordFormat) -> Result<Dataset> {
+        let paths = paths_of(name.as_ref())?;
+        let inputs = inputs_of(&paths, format.record_bytes())?;
+        Ok(Dataset::records(&inputs, ItemType::from(format.clone())))
+    }
+}
+
+impl Resources for Context {
+    fn job(&self) -> Result<Job> {
+        Ok(Context::job(self))
+    }
+
+    fn scratch_drives(&self, _scratch_bytes: u64, _beside: &Path) -> Result<Vec<ScratchDrive>> {
+        Ok(self.options.drives.clone())
+    }
+
+    fn scratch_dirs(&self, beside: &Path) -> Result<Vec<PathBuf>> {
+        let drives = &self.options.drives;
+        Ok(match drives.is_empty() {
+            true => vec![beside.to_path_buf()],
+            false => drives.iter().map(|drive| drive.dir.clone()).collect(),
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! The passes of a dataset as text, with the plan of the first.
+//!
+//! Contract: nothing is read but headers and a sample; what earlier passes make is not there to be
+//! planned for.
+
+use super::Items;
+use super::execution::Execution;
+use super::step::Step;
+use crate::algo::lines::{plan_lines, sample_lines};
+use crate::algo::sequence::group::plan_group;
+use crate::algo::sequence::plan_scan;
+use crate::algo::sequence::producer::Producer;
+use crate::algo::sequence::write::plan_of;
+use crate::error::Result;
+
+impl Execution {
+    /// What items are after all steps (the type's name and size; nothing for lines), and the steps.
+    ///
+    /// # Errors
+    /// As [`Execution::take_all_steps`].
+    pub fn describe(&mut self) -> Result<(String, usize, String)> {
+        self.take_all_steps()?;
+        let steps = self.steps_text();
+        Ok(match &self.items {
+            Items::Records(records) => {
+                let format = records.table.format();
+                (format.to_string(), format.record_bytes(), steps)
+            }
+            Items::Lines { .. } => ("lines".to_string(), 0, steps),
+        })
+    }
+
+    /// The passes up to `consumer`, as text, with the plan of the first.
+    ///
+    /// # Errors
+    /// As [`Execution::take_steps`]; too little memory.
+    pub fn explain(&mut self, consumer: &str) -> Result<String> {
+        self.take_steps()?;
+        let before = self.passes.join("\n");
+        let last = match (&self.ending, &self.items) {
+            (Some(ending), _) => self.plan_of(ending)?,
+            (None, Items::Lines { .. }) => format!("read lines -> {consumer}"),
+            (None, Items::Records(records)) if !before.is_empty() => {
+                format!("{} -> {consumer}", Producer::steps(&records.table))
+            }
+            (None, Items::Records(records)) => {
+                plan_of(&self.job()?, &records.table, consumer)?.to_string()
+            }
+        };
+        Ok(match before.is_empty() {
+            true => last,
+            false => format!("{before}\n{last}"),
+        })
+    }
+
+    /// Steps as text.
+    fn steps_text(&self) -> String {
+        let mut texts = self.passes.clone();
+        texts.push(self.what());
+        texts.join(", then ")
+    }
+
+    fn what(&self) -> String {
+        match &self.items {
+            Items::Records(records) => Producer::steps(&records.table),
+            Items::Lines { .. } => "read lines".to_string(),
+        }
+    }
+
+    /// How a step would be done; of one that reads what others make, what it does.
+    pub(super) fn plan_of(&self, ending: &Step) -> Result<String> {
+        let text = self.text_of(ending);
+        let is_refined = match &self.items {
+            Items::Records(records) => records.is_refined,
+            Items::Lines { source, .. } => source.is_packed(),
+        };
+        if !self.passes.is_empty() || is_refined && ending.reads_files() {
+            return Ok(text);
+        }
+        let plan = match ending {
+            Step::Sort { by, options } => {
+                let format = match by {
+                    Some(by) => &by.format,
+                    None => self.table()?.format(),
+                };
+                self.settle_sort(None, format, *options)?.1.to_string()
+            }
+            // It is read as it comes.
+            Step::SortLines { merges: true, .. } => return Ok(text),
+            Step::SortLines { order, options, .. } => {
+                let size = sample_lines(&self.job()?, &self.files(), order.as_ref(), *options)?;
+                plan_lines(size)?.to_string()
+            }
+            Step::Shuffle { .. } => self.settle_shuffle(None, self.unit())?.1.to_string(),
+            Step::Unique | Step::Count { .. } => {
+                let what = how_of(ending);
+                return Ok(plan_group(&self.job()?, self.table()?, what)?.to_string());
+            }
+            Step::Reverse => {
+                return Ok(plan_of(&self.job()?, self.table()?, "reverse")?.to_string());
+            }
+            Step::Scan(..) => return Ok(plan_scan(&self.job()?, self.table()?, 1)?.to_string()),
+            // Its columns are known when all files have been looked at.
+            _ => return Ok(text),
+        };
+        Ok(format!("{text}\n{plan}"))
+    }
+
+    pub(super) fn text_of(&self, ending: &Step) -> String {
+        format!("{} -> {}", self.what(), how_of(ending))
+    }
+}
+
+/// A step in a few words.
+fn how_of(ending: &Step) -> &'static str {
+    match ending {
+        Step::Sort { options, .. } if options.unique => "sort, one a key",
+        Step::Sort { .. } => "sort",
+        Step::SortLines {
+            options, merges, ..
+        } => match (merges, options.unique, options.count) {
+            (_, _, true) => "count each",
+            (false, false, _) => "sort",
+            (false, true, _) => "sort, one a key",
+            (true, false, _) => "merge",
+            (true, true, _) => "merge, one a key",
+        },
+        Step::Late(step) => step.text(),
+        Step::Shuffle { .. } => "shuffle",
+        Step::Unique => "unique",
+        Step::Count { .. } => "count each",
+        Step::Scan(..) => "scan",
+        Step::Filter(_) => "filter",
+        Step::Map(_) => "map",
+        Step::Call { .. } => "function",
+        Step::FlatMap(_) => "flat_map",
+        Step::Enumerate { .. } => "enumerate",
+        Step::Windows(_) => "windows",
+        Step::Reverse => "reverse",
+        Step::Merge { .. } => "merge",
+    }
+}

@@ -1,0 +1,210 @@
+//! Orders of lines by fields: `field(2).numeric()`.
+//!
+//! Contract: fields are counted from 1. Without a separator they are what stands between blanks and tabs,
+//! as many as there are; with one, what stands between two of it. A field that is missing is empty. Text
+//! compares by its bytes. Numbers are decimal, of any length, with a sign and a fraction, and compare
+//! exactly; what does not begin with a number counts as 0. Lines whose fields are equal come in the order of
+//! their bytes.
+
+use crate::data::lines::{LineOrder, NoKey};
+
+/// A field of a line, and how it compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    number: usize,
+    separator: Option<u8>,
+    is_numeric: bool,
+    is_descending: bool,
+}
+
+/// Field `number` of a line, from 1.
+///
+/// # Panics
+/// For 0.
+pub fn field(number: usize) -> Field {
+    assert!(number > 0, "fields are counted from 1");
+    Field {
+        number,
+        separator: None,
+        is_numeric: false,
+        is_descending: false,
+    }
+}
+
+impl Field {
+    /// By its value as a number.
+    #[must_use]
+    pub fn numeric(mut self) -> Self {
+        self.is_numeric = true;
+        self
+    }
+
+    /// The largest first.
+    #[must_use]
+    pub fn descending(mut self) -> Self {
+        self.is_descending = true;
+        self
+    }
+
+    /// Of fields with this byte between them.
+    #[must_use]
+    pub fn separated_by(mut self, byte: u8) -> Self {
+        self.separator = Some(byte);
+        self
+    }
+
+    /// By this field, and lines in which it is equal by `next`.
+    #[must_use]
+    pub fn then(self, next: Field) -> Fields {
+        Fields(vec![self, next])
+    }
+
+    fn of<'l>(&self, line: &'l [u8]) -> &'l [u8] {
+        let skipped = self.number - 1;
+        let found = match self.separator {
+            Some(separator) => line.split(|byte| *byte == separator).nth(skipped),
+            None => line
+                .split(|byte| matches!(byte, b' ' | b'\t'))
+                .filter(|field| !field.is_empty())
+                .nth(skipped),
+        };
+        found.unwrap_or_default()
+    }
+
+    /// Appends a key that ends itself: no other begins with it.
+    fn append(&self, line: &[u8], key: &mut Vec<u8>) {
+        let from = key.len();
+        match self.is_numeric {
+            true => append_number(self.of(line), key),
+            false => append_text(self.of(line), key),
+        }
+        if self.is_descending {
+            key[from..].iter_mut().for_each(|byte| *byte = !*byte);
+        }
+    }
+}
+
+/// Several fields, the most significant first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fields(Vec<Field>);
+
+impl Fields {
+    /// Lines in which all of them are equal by `next`.
+    #[must_use]
+    pub fn then(mut self, next: Field) -> Self {
+        self.0.push(next);
+        self
+    }
+}
+
+impl From<Field> for Fields {
+    fn from(field: Field) -> Self {
+        Fields(vec![field])
+    }
+}
+
+impl LineOrder for Fields {
+    fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> Result<(), NoKey> {
+        self.0.iter().for_each(|field| field.append(line, key));
+        Ok(())
+    }
+}
+
+/// Bytes, with zeros told from the end.
+fn append_text(text: &[u8], key: &mut Vec<u8>) {
+    for byte in text {
+        key.push(*byte);
+        if *byte == 0 {
+            key.push(1);
+        }
+    }
+    key.extend_from_slice(&[0, 0]);
+}
+
+/// A sign, how many digits stand before the point, the digits without zeros around them, and an end; of
+/// negative numbers the complement.
+fn append_number(text: &[u8], key: &mut Vec<u8>) {
+    const NEGATIVE: u8 = 0x7f;
+    const ZERO: u8 = 0x80;
+    const POSITIVE: u8 = 0x81;
+    let (is_negative, text) = match text.split_first() {
+        Some((b'-', rest)) => (true, rest),
+        Some((b'+', rest)) => (false, rest),
+        _ => (false, text),
+    };
+    let digits_of = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (whole, rest) = text.split_at(digits_of(text));
+    let fraction = rest.strip_prefix(b".").unwrap_or_default();
+    let fraction = &fraction[..digits_of(fraction)];
+    let digits = || whole.iter().chain(fraction);
+    let Some(leading) = digits().position(|digit| *digit != b'0') else {
+        return key.push(ZERO);
+    };
+    let behind = digits().rev().position(|digit| *digit != b'0').unwrap_or(0);
+    let count = whole.len() + fraction.len() - leading - behind;
+    key.push(if is_negative { NEGATIVE } else { POSITIVE });
+    let from = key.len();
+    let places = whole.len() as i64 - leading as i64;
+    key.extend_from_slice(&((places as u64) ^ (1 << 63)).to_be_bytes());
+    // No digit is 0 here, so that the end comes before all.
+    key.extend(
+        digits()
+            .skip(leading)
+            .take(count)
+            .map(|digit| digit - b'0' + 1),
+    );
+    key.push(0);
+    if is_negative {
+        key[from..].iter_mut().for_each(|byte| *byte = !*byte);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(order: &Fields, line: &str) -> Vec<u8> {
+        let mut key = Vec::new();
+        order.append_key(line.as_bytes(), &mut key).unwrap();
+        key
+    }
+
+    #[test]
+    fn numbers_compare_by_their_exact_values() {
+        let order = Fields::from(field(1).numeric());
+        let ascending = [
+            "-123456789012345678901234567891",
+            "-123456789012345678901234567890",
+            "-10",
+            "-9.5",
+            "-0.001",
+            "word",
+            "0.00099",
+            "0.001",
+            "1",
+            "1.5",
+            "9",
+            "10",
+            "10.25",
+            "123456789012345678901234567890",
+        ];
+        for pair in ascending.windows(2) {
+            assert!(key(&order, pair[0]) < key(&order, pair[1]), "{pair:?}");
+        }
+        for (a, b) in [("007", "7"), ("7.0", "+7"), ("-0", "0.00"), ("", "x")] {
+            assert_eq!(key(&order, a), key(&order, b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn fields_are_compared_one_after_another_in_their_own_direction() {
+        let order = field(2).descending().then(field(1).numeric());
+        assert!(key(&order, "2 b") < key(&order, "1 a"));
+        assert!(key(&order, "9  a") < key(&order, "10\ta"));
+        // A field that is the front of another comes first, so last where the order descends.
+        assert!(key(&order, "1 ab") < key(&order, "1 a"));
+        let csv = Fields::from(field(2).separated_by(b','));
+        assert!(key(&csv, "x,,c") < key(&csv, "x,\0,c"));
+        assert!(key(&csv, "x") < key(&csv, "x,a"));
+    }
+}

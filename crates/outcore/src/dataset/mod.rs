@@ -1,0 +1,192 @@
+//! Lazy datasets: steps that fuse into passes, and consumers that run them.
+//!
+//! Contract: a [`Dataset`] is a value that describes what is read and what is done to it; nothing is
+//! read before a consumer asks. Steps that go item by item fuse into one pass. A step that needs all
+//! items first (a sort, a shuffle, ...) writes what it makes to private scratch, or, where it comes last,
+//! straight to where the result goes. What the items are may be known only when the program runs: steps
+//! are expressions, orders that somebody else made, or functions over the bytes of a batch.
+//!
+//! The command and the Python package are thin over this module: a step and its options are defined
+//! here once, and every figure of a summary ([`Summary`]) is the engine's.
+//!
+//! Bounds: memory is that of one pass at a time, under the job's budget; I/O is one read and one write
+//! for each pass, and what a sort or a shuffle needs.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`step`] | the steps, and what items are after each |
+//! | [`resources`] | what a dataset may use: memory, drives, places for scratch |
+//! | [`execution`] | a dataset on its way through its steps |
+//! | [`context`], [`typed`], [`text`] | the same for programs in Rust: [`Context`], values of a type, lines |
+//! | [`buckets`] | items distributed, and a function on each bucket |
+//! | [`field`](mod@field) | orders of lines by fields |
+//! | [`summary`] | what the passes did |
+//! | `explain` | the passes as text, with the plan of the first |
+//! | `consume` | reductions, selections, files by bucket |
+//! | [`lines`] | what a dataset of lines reads, and what is asked of lines alone |
+
+pub mod buckets;
+mod consume;
+pub mod context;
+pub mod execution;
+mod explain;
+pub mod field;
+pub mod lines;
+mod names;
+pub mod resources;
+mod scratch;
+pub mod stages;
+pub mod step;
+mod stream;
+pub mod summary;
+pub mod text;
+pub mod typed;
+pub mod whole;
+
+pub use buckets::Buckets;
+pub use context::{Context, ContextBuilder};
+pub use execution::{Execution, Mode};
+pub use field::{Field, field};
+pub use lines::{LineSource, PlainLines};
+pub use resources::Resources;
+pub use stages::Sortable;
+pub use step::{ItemType, LateStep, Settled, Step};
+pub use summary::Summary;
+pub use text::Lines;
+pub use typed::TypedDataset;
+
+use crate::algo::sequence::Table;
+use crate::algo::sort::SortInput;
+use crate::data::NpyHeader;
+use crate::data::expr::Schema;
+use crate::error::Result;
+
+/// What is read, and the steps that are taken with it; see the module.
+pub struct Dataset {
+    items: Items,
+    steps: Vec<Step>,
+}
+
+/// What the items are.
+pub(crate) enum Items {
+    Records(Box<Records>),
+    Lines {
+        source: Box<dyn LineSource>,
+        terminator: u8,
+    },
+}
+
+/// Records, and the steps of the next pass over them.
+pub(crate) struct Records {
+    files: Vec<SortInput>,
+    table: Table,
+    /// That of a `.npy` file of them, where it would say more than the format.
+    header: Option<NpyHeader>,
+    /// Whether the table is more than the files.
+    is_refined: bool,
+}
+
+impl Dataset {
+    /// The records of `files`, one file after another.
+    pub fn records(files: &[SortInput], item: ItemType) -> Self {
+        let table = item.table(files);
+        Self::of(Records {
+            files: files.to_vec(),
+            table,
+            header: item.header,
+            is_refined: false,
+        })
+    }
+
+    /// The numbers 0 to `count - 1`, of type `u64`.
+    ///
+    /// # Errors
+    /// None that a caller could cause.
+    pub fn count_up(count: u64) -> Result<Self> {
+        Ok(Self::of(Records {
+            files: Vec::new(),
+            table: Table::count_up(count)?,
+            header: None,
+            is_refined: true,
+        }))
+    }
+
+    /// The records of several inputs side by side, as [`Table::zip`] has them.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for too many.
+    pub fn zip(inputs: &[(Vec<SortInput>, ItemType)]) -> Result<Self> {
+        if let [(files, item)] = inputs {
+            return Ok(Self::records(files, item.clone()));
+        }
+        let tables = inputs.iter().map(|(files, item)| item.table(files));
+        let tables: Vec<Table> = tables.collect();
+        Ok(Self::of(Records {
+            files: Vec::new(),
+            table: Table::zip(&tables)?,
+            header: None,
+            is_refined: true,
+        }))
+    }
+
+    /// The lines of `source`, each ended by `terminator`.
+    pub fn lines(source: impl LineSource + 'static, terminator: u8) -> Self {
+        Dataset {
+            items: Items::Lines {
+                source: Box::new(source),
+                terminator,
+            },
+            steps: Vec::new(),
+        }
+    }
+
+    fn of(records: Records) -> Self {
+        Dataset {
+            items: Items::Records(Box::new(records)),
+            steps: Vec::new(),
+        }
+    }
+
+    /// The same with one more step.
+    #[must_use]
+    pub fn then(mut self, step: Step) -> Self {
+        self.steps.push(step);
+        self
+    }
+
+    /// The same with more steps.
+    #[must_use]
+    pub fn and(mut self, steps: impl IntoIterator<Item = Step>) -> Self {
+        self.steps.extend(steps);
+        self
+    }
+
+    /// Only the items for which `condition`, an expression, is true.
+    #[must_use]
+    pub fn filter(self, condition: &str) -> Self {
+        self.then(Step::Filter(condition.to_string()))
+    }
+
+    /// What `expression` makes of each item.
+    #[must_use]
+    pub fn map(self, expression: &str) -> Self {
+        self.then(Step::Map(expression.to_string()))
+    }
+}
+
+impl ItemType {
+    /// The records of `files`, with their own names.
+    pub(crate) fn table(&self, files: &[SortInput]) -> Table {
+        Table::read(files, &self.format, self.schema())
+    }
+
+    /// The names of its numbers.
+    pub(crate) fn schema(&self) -> Schema {
+        match &self.header {
+            Some(header) if header.format.record_bytes() == self.format.record_bytes() => {
+                Schema::of_npy(header, &self.format)
+            }
+            _ => Schema::of_format(&self.format),
+        }
+    }
+}

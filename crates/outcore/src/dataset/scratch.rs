@@ -1,0 +1,106 @@
+//! Private directories for what lies between two passes.
+//!
+//! Contract: one directory on each drive that was named, or one beside the output; all are gone when the
+//! value is dropped, or the process killed and the directory swept. Nothing is made before it is needed.
+
+use std::path::{Path, PathBuf};
+
+use super::resources::Resources;
+use crate::algo::sequence::BucketFiles;
+use crate::algo::sort::{SortInput, SortOutput};
+use crate::drive::PrivateDir;
+use crate::error::Result;
+use crate::volume::output::MANIFEST_SUFFIX;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Scratch {
+    dirs: Vec<PrivateDir>,
+    places: u32,
+}
+
+impl Scratch {
+    /// A new place: a file, or a shard on each drive.
+    pub(super) fn place(
+        &mut self,
+        resources: &dyn Resources,
+        beside: &Path,
+        is_sharded: bool,
+    ) -> Result<Place> {
+        self.make(resources, beside)?;
+        let name = format!("items-{}", self.places);
+        self.places += 1;
+        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+        let paths = self.dirs.iter().map(|dir| dir.path().join(&name));
+        let mut paths: Vec<PathBuf> = paths.map(absolute).collect();
+        if !is_sharded {
+            paths.truncate(1);
+        }
+        Ok(Place { paths })
+    }
+
+    /// Names for so many buckets, spread over the drives.
+    pub(super) fn bucket_files(
+        &mut self,
+        resources: &dyn Resources,
+        beside: &Path,
+        count: usize,
+    ) -> Result<BucketFiles> {
+        self.make(resources, beside)?;
+        let first = self.places as usize;
+        self.places += count as u32 + 1;
+        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+        // Names that a sweep knows for ours.
+        let path = |bucket: usize| {
+            let dir = &self.dirs[bucket % self.dirs.len()];
+            absolute(dir.path().join(format!("part-{}", first + bucket)))
+        };
+        let manifest = format!("part-{}{MANIFEST_SUFFIX}", first + count);
+        let manifest = self.dirs[0].path().join(manifest);
+        Ok(BucketFiles {
+            paths: (0..count).map(path).collect(),
+            manifest: absolute(manifest),
+            replace: false,
+            header: None,
+        })
+    }
+
+    /// Makes the directories, if there are none yet.
+    fn make(&mut self, resources: &dyn Resources, beside: &Path) -> Result<()> {
+        let job = resources.job()?;
+        job.control.check()?;
+        if self.dirs.is_empty() {
+            for parent in resources.scratch_dirs(beside)? {
+                job.device.sweep_private_dirs(&parent)?;
+                self.dirs.push(job.device.make_private_dir(&parent)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a pass between two others writes.
+pub(super) struct Place {
+    pub(super) paths: Vec<PathBuf>,
+}
+
+impl Place {
+    /// As the pass that writes it takes it.
+    pub(super) fn output(&self) -> SortOutput {
+        match &self.paths[..] {
+            [path] => SortOutput::File {
+                path: path.clone(),
+                header: None,
+            },
+            paths => SortOutput::Shards {
+                paths: paths.to_vec(),
+                manifest: paths[0].with_extension(MANIFEST_SUFFIX.trim_start_matches('.')),
+            },
+        }
+    }
+
+    /// As the pass that reads it takes it.
+    pub(super) fn files(&self) -> Vec<SortInput> {
+        self.paths.iter().map(SortInput::raw).collect()
+    }
+}

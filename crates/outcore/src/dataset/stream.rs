@@ -1,0 +1,59 @@
+//! The result of a job, read while it is made: no file lies between.
+//!
+//! Contract: [`stream`] runs a job that writes to a pipe on a thread of its own and hands its bytes to the
+//! caller, in order, on the caller's thread. Where the caller fails, the job is stopped and its error is
+//! the caller's.
+//!
+//! Bounds: [`CHUNKS`] chunks of [`CHUNK_BYTES`] wait.
+
+use std::io::{self, Write};
+use std::sync::Mutex;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use crate::algo::sort::SortOutput;
+use crate::error::Result;
+use crate::job::Job;
+use crate::threads::spawn_scoped;
+
+/// Bytes that are handed on at once, and how often so many wait.
+const CHUNK_BYTES: usize = 256 << 10;
+const CHUNKS: usize = 3;
+
+/// Sends what is written; fails once nobody listens.
+struct ToReader(SyncSender<Vec<u8>>);
+
+impl Write for ToReader {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = &bytes[..bytes.len().min(CHUNK_BYTES)];
+        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+        self.0.send(taken.to_vec()).map_err(gone)?;
+        Ok(taken.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Runs `work`, which writes to the output that it is given, and hands the bytes to `read`.
+pub(super) fn stream<T: Send>(
+    job: &Job,
+    work: impl FnOnce(SortOutput) -> Result<T> + Send,
+    mut read: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<T> {
+    let bytes = ((CHUNKS + 2) * CHUNK_BYTES) as u64;
+    let _chunks = job.budget.reserve("chunks for the reader", bytes)?;
+    let (send, received) = sync_channel(CHUNKS);
+    let output = SortOutput::Pipe(Mutex::new(Box::new(ToReader(send))));
+    std::thread::scope(|scope| {
+        let thread = spawn_scoped(scope, "outcore", move || work(output))?;
+        let taken = received.iter().try_for_each(|bytes| read(&bytes));
+        // The job's next write finds nobody, so that it ends.
+        drop(received);
+        let done = match thread.join() {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        taken.and(done)
+    })
+}

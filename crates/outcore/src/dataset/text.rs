@@ -1,0 +1,187 @@
+//! Lines of files for programs in Rust: `ctx.lines("log").sort_by(field(2).numeric())`.
+//!
+//! Contract: a [`Lines`] is a lazy [`Dataset`] of lines with its context. A last line that its file does
+//! not end counts, and is ended in what a step makes.
+//!
+//! ```
+//! use outcore::dataset::{Context, field};
+//!
+//! # fn main() -> outcore::Result<()> {
+//! # let dir = tempfile::tempdir().map_err(|e| outcore::Error::io("make a directory", &e))?;
+//! # let here = |name: &str| dir.path().join(name);
+//! # std::fs::write(here("log"), "a 10\nb 9\nc 100\n").map_err(|e| outcore::Error::io("write", &e))?;
+//! let ctx = Context::builder().memory("64MiB").threads(2).build()?;
+//! ctx.lines(here("log"))?.sort_by(field(2).numeric()).write(here("sorted"))?;
+//! # let sorted = std::fs::read_to_string(here("sorted")).unwrap_or_default();
+//! assert_eq!(sorted, "b 9\na 10\nc 100\n");
+//! # Ok(())
+//! # }
+//! ```
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Dataset;
+use super::context::Context;
+use super::execution::{Execution, Mode};
+use super::field::Fields;
+use super::lines::{PlainLines, count_lines};
+use super::step::{SharedOrder, Step, WholeLines};
+use super::stream::stream;
+use super::summary::Summary;
+use crate::algo::lines::LineSortOptions;
+use crate::algo::sort::{SortInput, SortOutput};
+use crate::error::Result;
+use crate::volume::output::parent_of;
+
+const TERMINATOR: u8 = b'\n';
+
+/// Lines, and the steps that are taken with them; see the module.
+#[must_use = "nothing is read before a consumer asks"]
+pub struct Lines {
+    context: Context,
+    dataset: Dataset,
+}
+
+impl Lines {
+    pub(super) fn new(context: &Context, inputs: Vec<SortInput>) -> Self {
+        Lines {
+            context: context.clone(),
+            dataset: Dataset::lines(PlainLines(inputs), TERMINATOR),
+        }
+    }
+
+    fn then(self, step: Step) -> Self {
+        Lines {
+            context: self.context,
+            dataset: self.dataset.then(step),
+        }
+    }
+
+    /// In the order of their bytes.
+    pub fn sort(self) -> Self {
+        self.sort_with(Arc::new(WholeLines), LineSortOptions::default())
+    }
+
+    /// In the order of fields, as [`field`](super::field()) makes them.
+    pub fn sort_by(self, fields: impl Into<Fields>) -> Self {
+        self.sort_with(Arc::new(fields.into()), LineSortOptions::default())
+    }
+
+    /// In any order, with options: one line a key, counts, lines without a key.
+    pub fn sort_with(self, order: SharedOrder, options: LineSortOptions) -> Self {
+        self.then(Step::SortLines {
+            order,
+            options,
+            merges: false,
+        })
+    }
+
+    /// The lines of files that are each in this order already, in one order.
+    pub fn merge_by(self, fields: impl Into<Fields>) -> Self {
+        self.then(Step::SortLines {
+            order: Arc::new(fields.into()),
+            options: LineSortOptions::default(),
+            merges: true,
+        })
+    }
+
+    /// One of each line, in the order of their bytes.
+    pub fn unique(self) -> Self {
+        self.then(Step::Unique)
+    }
+
+    /// One of each line behind the number of its kind, in the order of their bytes.
+    pub fn count_each(self) -> Self {
+        self.then(Step::Count { counted: None })
+    }
+
+    /// In a random order that depends on `seed` alone.
+    pub fn shuffle(self, seed: u64) -> Self {
+        self.then(Step::Shuffle { seed, epoch: 0 })
+    }
+
+    fn execute(self, mode: Mode) -> Execution {
+        self.dataset.execute(Arc::new(self.context), mode)
+    }
+
+    /// The passes that a consumer would make.
+    ///
+    /// # Errors
+    /// Steps that cannot follow one another; what a look at a sample fails with.
+    pub fn explain(self) -> Result<String> {
+        self.execute(Mode::Plans).explain("consume")
+    }
+
+    /// Number of lines.
+    ///
+    /// # Errors
+    /// What the passes fail with.
+    pub fn count(self) -> Result<u64> {
+        let mut execution = self.execute(Mode::Run);
+        execution.take_all_steps()?;
+        count_lines(&execution.job()?, &execution.files(), TERMINATOR)
+    }
+
+    /// Writes all lines to a file, which must not be there.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for a file that exists; what the passes fail with. Nothing is left behind.
+    pub fn write(self, path: impl AsRef<Path>) -> Result<Summary> {
+        self.write_file(path.as_ref(), false)
+    }
+
+    /// Writes all lines to a file, in place of one that may be there.
+    ///
+    /// # Errors
+    /// What the passes fail with; the file is then as it was.
+    pub fn write_over(self, path: impl AsRef<Path>) -> Result<Summary> {
+        self.write_file(path.as_ref(), true)
+    }
+
+    fn write_file(self, path: &Path, replace: bool) -> Result<Summary> {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        let mut execution = self.execute(Mode::Run);
+        execution.set_beside(parent_of(&path).to_path_buf());
+        execution.take_steps()?;
+        execution.write(SortOutput::File { path, header: None }, replace)
+    }
+
+    /// Calls `each` with every line, without its end, in order, while the last step makes them: no file
+    /// lies between.
+    ///
+    /// # Errors
+    /// What `each` fails with; what the passes fail with.
+    pub fn for_each(self, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<Summary> {
+        let mut execution = self.execute(Mode::Run);
+        execution.take_steps()?;
+        let job = execution.job()?;
+        let mut front: Vec<u8> = Vec::new();
+        let done = stream(
+            &job,
+            move |output| execution.write(output, false),
+            |mut bytes| {
+                while let Some(end) = bytes.iter().position(|byte| *byte == TERMINATOR) {
+                    let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
+                    match front.is_empty() {
+                        true => each(line)?,
+                        false => {
+                            front.extend_from_slice(line);
+                            each(&front)?;
+                            front.clear();
+                        }
+                    }
+                    bytes = rest;
+                }
+                front.extend_from_slice(bytes);
+                Ok(())
+            },
+        )?;
+        // The last line of a file that is read as it is.
+        match front.is_empty() {
+            true => {}
+            false => each(&front)?,
+        }
+        Ok(done)
+    }
+}

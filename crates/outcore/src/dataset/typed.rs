@@ -1,0 +1,440 @@
+//! Datasets whose types the compiler knows: steps are closures, compiled together a batch at a time.
+//!
+//! Contract: a [`TypedDataset`] is lazy as a [`Dataset`](super::Dataset) is. `map`, `filter` and their
+//! like fuse into one loop over a batch ([`crate::algo::sequence`]), without a call through a pointer
+//! for an item. `sort`, `shuffle`, `scan` and `reverse` need all items: they write to private scratch,
+//! or, where they come last, straight to the output. A consumer takes the dataset; clone it to ask twice.
+//!
+//! Functions may be called twice for an item (a `flat_map` whose results overflow their buffer), from
+//! several threads: effects that are idempotent (setting a bit, inserting into a set) are allowed,
+//! counting is not.
+//!
+//! Bounds: each pass is one read of its sources; memory is the context's, one pass at a time.
+
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+
+use bytemuck::Pod;
+
+use super::context::Context;
+use super::stages::{
+    Behind, Enumerated, Filtered, FlatMapped, Mapped, Passes, Sortable, Stages, Windowed, Zipped,
+};
+use super::stream::stream;
+use super::summary::Summary;
+use super::whole::{AtRandom, Backward, InOrder, Prefixes};
+use crate::algo::sequence::reduce::Summand;
+use crate::algo::sequence::{self, Inclusion, PassSummary};
+use crate::algo::sort::{SortOptions, SortOutput};
+use crate::data::RecordFormat;
+use crate::error::{Error, Result};
+use crate::volume::output::parent_of;
+
+/// Values and the steps that are taken with them; see the module.
+#[derive(Clone)]
+#[must_use = "nothing is read before a consumer asks"]
+pub struct TypedDataset<P> {
+    context: Context,
+    stages: P,
+}
+
+/// A pass that has been set up to read what a dataset yields.
+struct Settled<S> {
+    passes: Passes,
+    last: S,
+}
+
+impl<S> Settled<S> {
+    /// Keeps count of what a consumer did.
+    fn done<T>(mut self, (found, done): (T, PassSummary)) -> (T, Summary) {
+        self.passes.add(done.into());
+        (found, self.passes.done)
+    }
+}
+
+impl<P: Stages> TypedDataset<P> {
+    pub(super) fn new(context: &Context, stages: P) -> Self {
+        TypedDataset {
+            context: context.clone(),
+            stages,
+        }
+    }
+
+    pub(super) fn into_parts(self) -> (Context, P) {
+        (self.context, self.stages)
+    }
+
+    fn with<Q: Stages>(self, stages: impl FnOnce(P) -> Q) -> TypedDataset<Q> {
+        TypedDataset {
+            context: self.context,
+            stages: stages(self.stages),
+        }
+    }
+
+    /// Each item through `f`.
+    pub fn map<U: Send, F: Fn(P::Item) -> U + Sync>(self, f: F) -> TypedDataset<Mapped<P, F>> {
+        self.with(|inner| Mapped { inner, f })
+    }
+
+    /// The items for which `keep` is true, in order.
+    pub fn filter<F: Fn(&P::Item) -> bool + Sync>(self, keep: F) -> TypedDataset<Filtered<P, F>> {
+        self.with(|inner| Filtered { inner, f: keep })
+    }
+
+    /// All items that `f` makes of each, in order.
+    pub fn flat_map<I, F>(self, f: F) -> TypedDataset<FlatMapped<P, F>>
+    where
+        I: IntoIterator,
+        I::Item: Send,
+        F: Fn(P::Item) -> I + Sync,
+    {
+        self.with(|inner| FlatMapped { inner, f })
+    }
+
+    /// Pairs with the items of `other` at the same positions; neither may have been filtered since it was
+    /// last read.
+    pub fn zip<Q: Stages>(self, other: TypedDataset<Q>) -> TypedDataset<Zipped<P, Q>> {
+        let right = other.stages;
+        self.with(|left| Zipped { left, right })
+    }
+
+    /// Pairs of position and item; the items may not have been filtered since they were last read (a
+    /// `sort` behind the filter, say, reads them again).
+    pub fn enumerate(self) -> TypedDataset<Enumerated<P>> {
+        self.with(|inner| Enumerated { inner })
+    }
+
+    fn settled(self) -> Result<Settled<P::Last>> {
+        let mut passes = Passes::new(&self.context, Path::new("."));
+        let last = self.stages.settle(&mut passes)?;
+        Ok(Settled { passes, last })
+    }
+
+    /// The passes that a consumer would make, a line each.
+    pub fn explain(&self) -> String {
+        let mut passes = Vec::new();
+        self.stages.describe(&mut passes);
+        passes.join("\n")
+    }
+
+    /// All items folded into values of another type, and those with `combine`, from left to right:
+    /// `identity` is neutral in both.
+    ///
+    /// # Errors
+    /// What the passes fail with; [`crate::Kind::Usage`] for a function that panics.
+    pub fn fold<R: Clone + Send + Sync>(
+        self,
+        identity: R,
+        step: impl Fn(R, P::Item) -> R + Sync,
+        combine: impl Fn(R, R) -> R + Sync,
+    ) -> Result<R> {
+        let settled = self.settled()?;
+        let job = settled.passes.job();
+        sequence::fold(&job, &settled.last, identity, step, combine)
+    }
+
+    /// All items reduced with an associative operator, from left to right.
+    ///
+    /// # Errors
+    /// As [`TypedDataset::fold`].
+    pub fn reduce(
+        self,
+        identity: P::Item,
+        op: impl Fn(P::Item, P::Item) -> P::Item + Sync,
+    ) -> Result<P::Item>
+    where
+        P::Item: Clone + Sync,
+    {
+        self.fold(identity, &op, &op)
+    }
+
+    /// Number of items.
+    ///
+    /// # Errors
+    /// As [`TypedDataset::fold`].
+    pub fn count(self) -> Result<u64> {
+        self.fold(0, |count, _| count + 1, |a, b| a + b)
+    }
+
+    /// Their sum: exact for integers, in `f64` for floats.
+    ///
+    /// # Errors
+    /// As [`TypedDataset::fold`].
+    pub fn sum(self) -> Result<<P::Item as Summand>::Sum>
+    where
+        P::Item: Summand,
+    {
+        let settled = self.settled()?;
+        sequence::sum(&settled.passes.job(), &settled.last)
+    }
+
+    /// The smallest item; a NaN if there is one.
+    ///
+    /// # Errors
+    /// As [`TypedDataset::fold`].
+    pub fn min(self) -> Result<Option<P::Item>>
+    where
+        P::Item: Summand,
+    {
+        let settled = self.settled()?;
+        sequence::min(&settled.passes.job(), &settled.last)
+    }
+
+    /// The largest item; a NaN if there is one.
+    ///
+    /// # Errors
+    /// As [`TypedDataset::fold`].
+    pub fn max(self) -> Result<Option<P::Item>>
+    where
+        P::Item: Summand,
+    {
+        let settled = self.settled()?;
+        sequence::max(&settled.passes.job(), &settled.last)
+    }
+
+    /// All items in memory, in order.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Memory`] if they do not fit; as [`TypedDataset::fold`].
+    pub fn collect(self) -> Result<Vec<P::Item>>
+    where
+        P::Item: Clone + Sync,
+    {
+        let settled = self.settled()?;
+        sequence::collect(&settled.passes.job(), &settled.last)
+    }
+
+    /// The first item.
+    ///
+    /// # Errors
+    /// As [`TypedDataset::fold`].
+    pub fn first(self) -> Result<Option<P::Item>> {
+        let settled = self.settled()?;
+        Ok(sequence::first(&settled.passes.job(), &settled.last)?.0)
+    }
+
+    /// The `k` largest items by `compare`, largest first.
+    ///
+    /// # Errors
+    /// As [`sequence::top_k`].
+    pub fn top_k(
+        self,
+        k: usize,
+        compare: impl Fn(&P::Item, &P::Item) -> Ordering + Sync,
+    ) -> Result<Vec<P::Item>>
+    where
+        P::Item: Clone + Sync,
+    {
+        let settled = self.settled()?;
+        Ok(sequence::top_k(&settled.passes.job(), &settled.last, k, compare)?.0)
+    }
+
+    /// Batches of items to `visit`, with a state for each thread; see [`sequence::for_each_batch`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn for_each_batch<T: Send>(
+        self,
+        state_bytes: usize,
+        make: impl Fn() -> T + Sync,
+        visit: impl Fn(&mut T, u64, &[P::Item]) -> Result<()> + Sync,
+    ) -> Result<(Vec<T>, Summary)> {
+        let settled = self.settled()?;
+        let job = settled.passes.job();
+        let found = sequence::for_each_batch(&job, &settled.last, state_bytes, make, visit)?;
+        Ok(settled.done(found))
+    }
+}
+
+impl<P, V> TypedDataset<P>
+where
+    P: Stages<Item = (usize, V)>,
+    V: Copy + Send + Sync,
+{
+    /// The values of each index below `count`, reduced; see [`sequence::reduce_by_index`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn reduce_by_index(
+        self,
+        count: usize,
+        identity: V,
+        op: impl Fn(V, V) -> V + Sync,
+    ) -> Result<Vec<V>> {
+        let settled = self.settled()?;
+        let job = settled.passes.job();
+        Ok(sequence::reduce_by_index(&job, &settled.last, count, identity, op)?.0)
+    }
+}
+
+impl<P: Stages<Item = usize>> TypedDataset<P> {
+    /// How often each index below `count` occurs.
+    ///
+    /// # Errors
+    /// As [`sequence::histogram_by_index`].
+    pub fn histogram_by_index(self, count: usize) -> Result<Vec<u64>> {
+        let settled = self.settled()?;
+        let job = settled.passes.job();
+        Ok(sequence::histogram_by_index(&job, settled.last, count)?.0)
+    }
+}
+
+impl<P: Stages> TypedDataset<P>
+where
+    P::Item: Pod,
+{
+    /// All items in order: numbers by value, arrays element by element.
+    pub fn sort(self) -> TypedDataset<Behind<P, InOrder>>
+    where
+        P::Item: Sortable,
+    {
+        self.sort_with(SortOptions::default())
+    }
+
+    /// The same with options: the largest first, one item a key.
+    pub fn sort_with(self, options: SortOptions) -> TypedDataset<Behind<P, InOrder>>
+    where
+        P::Item: Sortable,
+    {
+        let whole = InOrder::of::<P::Item>(options);
+        self.with(|inner| Behind { inner, whole })
+    }
+
+    /// All items in the order of the keys of `format`, whose records are as long as the items.
+    pub fn sort_by(
+        self,
+        format: &RecordFormat,
+        options: SortOptions,
+    ) -> TypedDataset<Behind<P, InOrder>> {
+        let whole = InOrder::by(format.clone(), options);
+        self.with(|inner| Behind { inner, whole })
+    }
+
+    /// One of each item, in order.
+    pub fn unique(self) -> TypedDataset<Behind<P, InOrder>>
+    where
+        P::Item: Sortable,
+    {
+        self.sort_with(SortOptions {
+            unique: true,
+            ..SortOptions::default()
+        })
+    }
+
+    /// All items in a random order that depends on `seed` alone.
+    pub fn shuffle(self, seed: u64) -> TypedDataset<Behind<P, AtRandom>> {
+        let whole = AtRandom { seed, epoch: 0 };
+        self.with(|inner| Behind { inner, whole })
+    }
+
+    /// The last item first.
+    pub fn reverse(self) -> TypedDataset<Behind<P, Backward>> {
+        self.with(|inner| Behind {
+            inner,
+            whole: Backward,
+        })
+    }
+
+    /// Prefixes of the items under an associative operator: each reduced with all before it, or, if they
+    /// are exclusive, those before it alone.
+    pub fn scan<F: Fn(P::Item, P::Item) -> P::Item + Sync>(
+        self,
+        identity: P::Item,
+        op: F,
+        inclusion: Inclusion,
+    ) -> TypedDataset<Behind<P, Prefixes<P::Item, F>>>
+    where
+        P::Item: Sync,
+    {
+        let whole = Prefixes {
+            identity,
+            op,
+            inclusion,
+        };
+        self.with(|inner| Behind { inner, whole })
+    }
+
+    /// The windows of `K` neighbours; see [`sequence::windows`].
+    pub fn windows<const K: usize>(self) -> TypedDataset<Windowed<P, K>> {
+        self.with(|inner| Windowed { inner })
+    }
+
+    /// Calls `each` with all items, some at a time, in order, while the last step makes them: no file lies
+    /// between a sort and its reader.
+    ///
+    /// # Errors
+    /// What `each` fails with; what the passes fail with.
+    pub fn for_each_in_order(
+        self,
+        mut each: impl FnMut(&[P::Item]) -> Result<()>,
+    ) -> Result<Summary>
+    where
+        P: Send,
+    {
+        let job = self.context.job();
+        let item_bytes = size_of::<P::Item>();
+        let mut items: Vec<P::Item> = Vec::new();
+        let mut front: Vec<u8> = Vec::new();
+        stream(
+            &job,
+            move |output| self.write_to(output, false),
+            |bytes| {
+                front.extend_from_slice(bytes);
+                let whole = front.len() / item_bytes * item_bytes;
+                items.clear();
+                items.extend(bytemuck::pod_collect_to_vec::<u8, P::Item>(&front[..whole]));
+                front.drain(..whole);
+                each(&items)
+            },
+        )
+    }
+
+    /// Writes all items to a file, which must not be there.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for a file that exists; what the passes fail with. Nothing is left behind.
+    pub fn write(self, path: impl AsRef<Path>) -> Result<Summary> {
+        self.write_file(path.as_ref(), false)
+    }
+
+    /// Writes all items to a file, in place of one that may be there.
+    ///
+    /// # Errors
+    /// What the passes fail with; the file is then as it was.
+    pub fn write_over(self, path: impl AsRef<Path>) -> Result<Summary> {
+        self.write_file(path.as_ref(), true)
+    }
+
+    fn write_file(self, path: &Path, replace: bool) -> Result<Summary> {
+        if path.extension().is_some_and(|end| end == "npy") {
+            let cause = "raw values have no header, and arrays of NumPy have one";
+            return Err(Error::usage("create output", cause)
+                .path(path)
+                .hint("use `write_to` with a SortOutput that makes the header"));
+        }
+        let output = SortOutput::File {
+            path: std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()),
+            header: None,
+        };
+        self.write_to(output, replace)
+    }
+
+    /// Writes all items to any output: a file with a header, shards, a pipe.
+    ///
+    /// # Errors
+    /// As [`TypedDataset::write`].
+    pub fn write_to(self, output: SortOutput, replace: bool) -> Result<Summary> {
+        let beside = match &output {
+            SortOutput::File { path, .. } => parent_of(path).to_path_buf(),
+            SortOutput::Shards { paths, .. } => match paths.first() {
+                Some(path) => parent_of(path).to_path_buf(),
+                None => PathBuf::from("."),
+            },
+            SortOutput::Pipe(_) => PathBuf::from("."),
+        };
+        let mut passes = Passes::new(&self.context, &beside);
+        let done = self.stages.write_to(&mut passes, output, replace)?;
+        passes.add(done);
+        Ok(passes.done)
+    }
+}

@@ -1,0 +1,153 @@
+//! Steps of a typed dataset that need all items: sort, shuffle, scan, reverse.
+//!
+//! Contract: each is one job of the engine's over the files of the items; what is in files already is
+//! read where it is.
+
+use bytemuck::Pod;
+
+use super::stages::{Passes, Sortable, Stages, Whole};
+use super::summary::Summary;
+use crate::algo::sequence::batch::{Sequence, Yield};
+use crate::algo::sequence::{self, Inclusion};
+use crate::algo::shuffle::{ShuffleOptions, Unit, shuffle};
+use crate::algo::sort::{SortOptions, SortOutput, sort};
+use crate::data::RecordFormat;
+use crate::error::{Error, Result};
+
+/// Items in order.
+#[derive(Debug, Clone)]
+pub struct InOrder {
+    format: std::result::Result<RecordFormat, Error>,
+    options: SortOptions,
+}
+
+impl InOrder {
+    /// Their own order.
+    pub(super) fn of<T: Sortable>(options: SortOptions) -> Self {
+        InOrder {
+            format: T::format(),
+            options,
+        }
+    }
+
+    /// The order of a format.
+    pub(super) fn by(format: RecordFormat, options: SortOptions) -> Self {
+        InOrder {
+            format: Ok(format),
+            options,
+        }
+    }
+}
+
+impl<T: Pod + Send> Whole<T> for InOrder {
+    type Made = T;
+    const TEXT: &'static str = "sort";
+
+    fn can_be_sharded(&self) -> bool {
+        !self.options.unique
+    }
+
+    fn run<P: Stages<Item = T>>(
+        self,
+        of: P,
+        passes: &mut Passes,
+        output: SortOutput,
+        replace: bool,
+    ) -> Result<Summary> {
+        let format = self.format?;
+        if format.record_bytes() != size_of::<T>() {
+            let (here, there) = (size_of::<T>(), format.record_bytes());
+            let cause = format!("items of {here} bytes, and a key in {there}");
+            return Err(Error::usage("sort", cause).hint("give the format of the items"));
+        }
+        let files = of.files(passes)?;
+        let options = SortOptions {
+            replace,
+            ..self.options
+        };
+        sort(&passes.job(), &files, output, &format, options).map(Summary::from)
+    }
+}
+
+/// Items in a random order.
+#[derive(Debug, Clone, Copy)]
+pub struct AtRandom {
+    pub(super) seed: u64,
+    pub(super) epoch: u64,
+}
+
+impl<T: Pod + Send> Whole<T> for AtRandom {
+    type Made = T;
+    const TEXT: &'static str = "shuffle";
+
+    fn run<P: Stages<Item = T>>(
+        self,
+        of: P,
+        passes: &mut Passes,
+        output: SortOutput,
+        replace: bool,
+    ) -> Result<Summary> {
+        let files = of.files(passes)?;
+        let options = ShuffleOptions {
+            unit: Unit::Records {
+                record_bytes: size_of::<T>(),
+            },
+            seed: self.seed,
+            epoch: self.epoch,
+            replace,
+        };
+        shuffle(&passes.job(), &files, output, options).map(Summary::from)
+    }
+}
+
+/// Prefixes of items.
+#[derive(Debug, Clone)]
+pub struct Prefixes<T, F> {
+    pub(super) identity: T,
+    pub(super) op: F,
+    pub(super) inclusion: Inclusion,
+}
+
+impl<T: Pod + Send + Sync, F: Fn(T, T) -> T + Sync> Whole<T> for Prefixes<T, F> {
+    type Made = T;
+    const TEXT: &'static str = "scan";
+
+    fn run<P: Stages<Item = T>>(
+        self,
+        of: P,
+        passes: &mut Passes,
+        output: SortOutput,
+        replace: bool,
+    ) -> Result<Summary> {
+        let last = of.settle(passes)?;
+        let to = (&output, replace);
+        let job = passes.job();
+        let done = sequence::scan(&job, &last, self.identity, self.op, self.inclusion, to)?;
+        Ok(done.into())
+    }
+}
+
+/// The last item first.
+#[derive(Debug, Clone, Copy)]
+pub struct Backward;
+
+impl<T: Pod + Send> Whole<T> for Backward {
+    type Made = T;
+    const TEXT: &'static str = "reverse";
+
+    fn run<P: Stages<Item = T>>(
+        self,
+        of: P,
+        passes: &mut Passes,
+        output: SortOutput,
+        replace: bool,
+    ) -> Result<Summary> {
+        let to = (&output, replace);
+        if P::Last::YIELD == Yield::One {
+            let last = of.settle(passes)?;
+            return Ok(sequence::reverse(&passes.job(), &last, to)?.into());
+        }
+        let files = sequence::read::<T>(&of.files(passes)?);
+        Ok(sequence::reverse(&passes.job(), &files, to)?.into())
+    }
+}

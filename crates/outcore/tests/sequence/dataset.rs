@@ -1,0 +1,349 @@
+//! Datasets of programs in Rust against vectors: typed values, lines, records by expression, buckets.
+//!
+//! Contract: every expected result comes from the standard library; nothing is left on the drives.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use outcore::algo::sequence::{Inclusion, Reduction, Scalar};
+use outcore::algo::sort::{SortOptions, SortOutput};
+use outcore::data::RecordFormat;
+use outcore::dataset::{Context, Mode, Step, field};
+use outcore::{Error, Kind};
+
+use crate::support::{bytes_of, numbers};
+
+/// A directory with `items` in two files, and a context whose scratch lies in it.
+struct Here {
+    dir: tempfile::TempDir,
+    ctx: Context,
+    items: Vec<u64>,
+}
+
+impl Here {
+    fn of(count: usize) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let items = numbers(count, 3);
+        let (front, behind) = items.split_at(count / 3);
+        std::fs::write(dir.path().join("keys-0.bin"), bytes_of(front)).unwrap();
+        std::fs::write(dir.path().join("keys-1.bin"), bytes_of(behind)).unwrap();
+        std::fs::create_dir(dir.path().join("scratch")).unwrap();
+        let ctx = Context::builder().memory("48MiB").threads(2);
+        let ctx = ctx.drive(dir.path().join("scratch")).build().unwrap();
+        Here { dir, ctx, items }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn keys(&self) -> PathBuf {
+        self.path("keys-*.bin")
+    }
+
+    fn check_scratch(&self) {
+        let left: Vec<_> = walk(&self.path("scratch"));
+        assert!(left.is_empty(), "left behind: {left:?}");
+    }
+}
+
+fn walk(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(walk(&path));
+        }
+        found.push(path);
+    }
+    found
+}
+
+fn u64s(path: &Path) -> Vec<u64> {
+    bytemuck::pod_collect_to_vec(&std::fs::read(path).unwrap())
+}
+
+#[test]
+fn steps_fuse_and_a_sort_can_stand_anywhere() {
+    let here = Here::of(60_000);
+    let even = here
+        .ctx
+        .read::<u64>(here.keys())
+        .unwrap()
+        .filter(|x| x % 2 == 0);
+    let mut expected: Vec<u64> = here.items.iter().copied().filter(|x| x % 2 == 0).collect();
+    expected.sort_unstable();
+
+    let done = even.clone().sort().write(here.path("even.bin")).unwrap();
+    assert_eq!(u64s(&here.path("even.bin")), expected);
+    assert_eq!(done.records, expected.len() as u64);
+    assert_eq!(done.passes, 2, "one to filter, one to sort in memory");
+
+    // Behind the sort, without a file of the user's between.
+    let thirds: Vec<u64> = expected
+        .iter()
+        .map(|x| x / 3)
+        .filter(|x| x % 5 == 1)
+        .collect();
+    let behind = even.clone().sort().map(|x| x / 3).filter(|x| x % 5 == 1);
+    assert_eq!(behind.clone().collect().unwrap(), thirds);
+    assert_eq!(behind.clone().first().unwrap(), thirds.first().copied());
+    assert_eq!(behind.clone().count().unwrap(), thirds.len() as u64);
+    assert_eq!(
+        behind.clone().sum().unwrap(),
+        thirds.iter().map(|x| u128::from(*x)).sum()
+    );
+    assert_eq!(
+        behind.explain(),
+        "read u64 -> filter -> sort\nread -> map -> filter"
+    );
+    let mut found = Vec::new();
+    let take = |items: &[u64]| {
+        found.extend_from_slice(items);
+        Ok(())
+    };
+    even.clone().sort().for_each_in_order(take).unwrap();
+    assert_eq!(found, expected);
+    here.check_scratch();
+}
+
+#[test]
+fn items_are_zipped_numbered_reversed_scanned_and_windowed() {
+    let here = Here::of(10_000);
+    let all = || here.ctx.read::<u64>(here.keys()).unwrap();
+    let items = &here.items;
+    let numbered = all().enumerate().map(|(index, x)| index ^ x);
+    let expected: Vec<u64> = (0..)
+        .zip(items)
+        .map(|(index, x): (u64, &u64)| index ^ x)
+        .collect();
+    assert_eq!(numbered.collect().unwrap(), expected);
+    let pairs = all()
+        .zip(all().reverse())
+        .map(|(a, b)| [a, b])
+        .collect()
+        .unwrap();
+    let reversed: Vec<u64> = items.iter().rev().copied().collect();
+    let expected: Vec<[u64; 2]> = items.iter().zip(&reversed).map(|(a, b)| [*a, *b]).collect();
+    assert_eq!(pairs, expected);
+    let odd = all().filter(|x| x % 2 == 1).reverse().collect().unwrap();
+    let expected: Vec<u64> = reversed.iter().copied().filter(|x| x % 2 == 1).collect();
+    assert_eq!(odd, expected);
+    let sums = all()
+        .scan(0, u64::wrapping_add, Inclusion::Inclusive)
+        .collect()
+        .unwrap();
+    let add = |sum: &mut u64, x: &u64| {
+        *sum = sum.wrapping_add(*x);
+        Some(*sum)
+    };
+    assert_eq!(sums, items.iter().scan(0, add).collect::<Vec<u64>>());
+    let steps = all()
+        .windows::<2>()
+        .map(|[a, b]| b.wrapping_sub(a))
+        .collect()
+        .unwrap();
+    let expected: Vec<u64> = items.windows(2).map(|w| w[1].wrapping_sub(w[0])).collect();
+    assert_eq!(steps, expected);
+    let twice = all().flat_map(|x| [x, x]).unique().collect().unwrap();
+    let mut expected = items.clone();
+    expected.sort_unstable();
+    expected.dedup();
+    assert_eq!(twice, expected);
+    let largest = all().top_k(3, u64::cmp).unwrap();
+    let mut all_sorted = items.clone();
+    all_sorted.sort_unstable_by(|a, b| b.cmp(a));
+    assert_eq!(largest, all_sorted[..3]);
+    let mut shuffled = all().shuffle(5).collect().unwrap();
+    assert_ne!(&shuffled, items);
+    shuffled.sort_unstable_by(|a, b| b.cmp(a));
+    assert_eq!(shuffled, all_sorted);
+    let sums = all().map(|x| (x as usize % 10, 1u64));
+    let counts = sums.reduce_by_index(10, 0, |a, b| a + b).unwrap();
+    assert_eq!(
+        counts,
+        all()
+            .map(|x| x as usize % 10)
+            .histogram_by_index(10)
+            .unwrap()
+    );
+    assert_eq!(counts.iter().sum::<u64>(), items.len() as u64);
+    here.check_scratch();
+}
+
+#[test]
+fn records_of_a_program_are_sorted_by_the_keys_of_a_format() {
+    let here = Here::of(3000);
+    let pairs = here.ctx.tabulate(3000, |i| [i % 7, 3000 - i]);
+    let by_first = RecordFormat::parse_record(16, &["0:8:u64:desc"]).unwrap();
+    let found = pairs
+        .clone()
+        .sort_by(&by_first, SortOptions::default())
+        .collect()
+        .unwrap();
+    let mut expected: Vec<[u64; 2]> = (0..3000).map(|i| [i % 7, 3000 - i]).collect();
+    expected.sort_unstable_by(|a, b| {
+        b[0].cmp(&a[0])
+            .then(a[1].to_le_bytes().cmp(&b[1].to_le_bytes()))
+    });
+    assert_eq!(found, expected);
+    expected.sort_unstable();
+    assert_eq!(pairs.clone().sort().collect().unwrap(), expected);
+    let wrong = RecordFormat::parse_type("u64").unwrap();
+    let error = pairs
+        .sort_by(&wrong, SortOptions::default())
+        .collect()
+        .unwrap_err();
+    assert_eq!(error.kind(), Kind::Usage);
+}
+
+#[test]
+fn lines_are_sorted_by_fields_counted_and_read_while_they_are_made() {
+    let here = Here::of(10);
+    let lines: Vec<String> = (0..5000)
+        .map(|i| format!("w{} {}.5", i % 13, (i * 7919) % 5000))
+        .collect();
+    std::fs::write(here.path("log"), lines.join("\n")).unwrap();
+    let log = || here.ctx.lines(here.path("log")).unwrap();
+    let mut expected = lines.clone();
+    let number = |line: &String| line.split(' ').nth(1).unwrap().parse::<f64>().unwrap();
+    expected.sort_by(|a, b| number(b).total_cmp(&number(a)).then(a.cmp(b)));
+    let by_number = field(2).numeric().descending();
+    log().sort_by(by_number).write(here.path("sorted")).unwrap();
+    let sorted = std::fs::read_to_string(here.path("sorted")).unwrap();
+    assert!(sorted.lines().eq(expected.iter().map(String::as_str)));
+    let mut found = Vec::new();
+    let done = log().sort_by(by_number).for_each(|line| {
+        found.push(String::from_utf8_lossy(line).into_owned());
+        Ok(())
+    });
+    assert_eq!((found, done.unwrap().records), (expected, 5000));
+    assert_eq!(log().count().unwrap(), 5000);
+    let mut seen = 0;
+    let error = log().shuffle(1).for_each(|_| {
+        seen += 1;
+        match seen {
+            10 => Err(Error::usage("read", "enough")),
+            _ => Ok(()),
+        }
+    });
+    assert_eq!(error.unwrap_err().kind(), Kind::Usage);
+    assert_eq!(seen, 10);
+    assert!(
+        log()
+            .sort()
+            .explain()
+            .unwrap()
+            .contains("read lines -> sort")
+    );
+    here.check_scratch();
+}
+
+#[test]
+fn items_of_a_size_known_only_when_it_runs_go_through_expressions() {
+    let here = Here::of(20_000);
+    let format = RecordFormat::parse_type("u64").unwrap();
+    let all = || here.ctx.records(here.keys(), &format).unwrap();
+    let run =
+        |dataset: outcore::dataset::Dataset| dataset.execute(Arc::new(here.ctx.clone()), Mode::Run);
+    let odd = all().filter("x % 2 == 1").map("x // 3");
+    let (found, done) = run(odd)
+        .reduce(&[Reduction::Sum, Reduction::Count])
+        .unwrap();
+    let expected = here
+        .items
+        .iter()
+        .filter(|x| *x % 2 == 1)
+        .map(|x| i128::from(x / 3));
+    let count = here.items.iter().filter(|x| *x % 2 == 1).count();
+    assert_eq!(
+        found,
+        [Scalar::Int(expected.sum()), Scalar::Int(count as i128)]
+    );
+    assert_eq!(done.passes, 1);
+    let sorted = all().then(Step::Sort {
+        by: None,
+        options: SortOptions::default(),
+    });
+    let mut execution = run(sorted.map("x * 2"));
+    execution.take_steps().unwrap();
+    let output = SortOutput::File {
+        path: here.path("doubled"),
+        header: None,
+    };
+    let done = execution.write(output, false).unwrap();
+    let mut expected: Vec<u64> = here.items.clone();
+    expected.sort_unstable();
+    let expected: Vec<u64> = expected.into_iter().map(|x| x.wrapping_mul(2)).collect();
+    assert_eq!(u64s(&here.path("doubled")), expected);
+    assert_eq!((done.records, done.passes), (20_000, 2));
+    drop(execution);
+    here.check_scratch();
+}
+
+#[test]
+fn buckets_are_changed_by_themselves_and_read_one_after_another() {
+    let here = Here::of(30_000);
+    let all = here.ctx.read::<u64>(here.keys()).unwrap();
+    let buckets = all.distribute(8, |x| (x % 8) as usize).unwrap();
+    let counts: Vec<u64> = (0..8)
+        .map(|b| here.items.iter().filter(|x| *x % 8 == b).count() as u64)
+        .collect();
+    assert_eq!(buckets.counts(), counts);
+    let sorted = buckets.update(
+        |bucket| bucket != 3,
+        |_, items| {
+            items.sort_unstable();
+            Ok(())
+        },
+    );
+    sorted.unwrap().write(here.path("out")).unwrap();
+    let mut expected = Vec::new();
+    for bucket in 0..8 {
+        let mut items: Vec<u64> = here
+            .items
+            .iter()
+            .copied()
+            .filter(|x| x % 8 == bucket)
+            .collect();
+        if bucket != 3 {
+            items.sort_unstable();
+        }
+        expected.extend(items);
+    }
+    assert_eq!(u64s(&here.path("out")), expected);
+    let all = here.ctx.read::<u64>(here.keys()).unwrap();
+    let sums = all
+        .distribute_indexed(4, |index, _| (index % 4) as usize)
+        .unwrap();
+    let sums = sums
+        .map(|bucket, items| Ok(vec![[bucket as u64, items.len() as u64]]))
+        .unwrap();
+    let found = sums.dataset().collect().unwrap();
+    assert_eq!(found, [[0, 7500], [1, 7500], [2, 7500], [3, 7500]]);
+    here.check_scratch();
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_a_next_step() {
+    let here = Here::of(100);
+    let ctx = &here.ctx;
+    let error = ctx.read::<u64>(here.path("none-*.bin")).err().unwrap();
+    assert_eq!(error.kind(), Kind::Usage);
+    let all = || ctx.read::<u64>(here.keys()).unwrap();
+    let error = all().write(here.path("keys-0.bin")).unwrap_err();
+    assert!(error.to_string().contains("exists"), "{error}");
+    assert!(all().write(here.path("out.npy")).is_err());
+    let small = Context::builder().memory("nothing").build();
+    assert_eq!(small.err().unwrap().kind(), Kind::Usage);
+    assert_eq!(u64s(&here.path("keys-0.bin")), here.items[..33]);
+    let header = outcore::data::NpyHeader::of_format(&RecordFormat::parse_type("f32").unwrap(), 3);
+    let mut array = header.unwrap().encode(3);
+    array.extend_from_slice(bytemuck::cast_slice(&[1.0f32, 2.0, 3.0]));
+    std::fs::write(here.path("a.npy"), array).unwrap();
+    assert_eq!(
+        ctx.read::<f32>(here.path("a.npy")).unwrap().sum().unwrap(),
+        6.0
+    );
+    assert!(ctx.read::<f64>(here.path("a.npy")).is_err());
+}

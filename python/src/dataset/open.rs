@@ -1,0 +1,141 @@
+//! A dataset that was opened: the engine's, and what Python's half of the job needs beside it.
+//!
+//! Contract: files are looked at, datasets on volumes stand in for themselves, and every step is settled
+//! before anything is read. What the caller's own code raises is kept.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use outcore::Result;
+use outcore::dataset::{Execution, Mode, Resources};
+use outcore_formats::dataset::{Allowed, LineFiles, Opened as Files, Request, open};
+use outcore_formats::inputs::Source;
+use outcore_formats::means::Means;
+use outcore_formats::staging::Reads;
+use outcore_formats::text::output::Dress;
+
+use super::steps::Maker;
+use super::{Dataset, Raised, Step};
+use crate::datasets::{Datasets, Use};
+use crate::request::{self, recognition};
+use crate::run::Run;
+
+/// See the module.
+pub(super) struct Opened {
+    pub(super) execution: Execution,
+    pub(super) means: Means,
+    /// The settings that were given.
+    asked: request::Means,
+    /// The datasets on volumes among its files.
+    pub(super) datasets: Datasets,
+    /// The files as they were named.
+    pub(super) sources: Vec<Source>,
+    /// The files, where they hold lines.
+    pub(super) lines: Option<LineFiles>,
+    /// What ends a line.
+    pub(super) terminator: u8,
+    dress: Arc<Mutex<Dress>>,
+    raised: Raised,
+}
+
+impl Opened {
+    /// Opens the files, for what `mode` says; no step is taken yet.
+    pub(super) fn begin(
+        mut request: Dataset,
+        raised: Raised,
+        mode: Mode,
+        run: &Run,
+    ) -> Result<Self> {
+        let zipped = request.zipped.iter_mut().flat_map(|one| &mut one.inputs);
+        let read = request.inputs.iter_mut().chain(zipped);
+        let how = Use {
+            reads: match mode {
+                Mode::Types => Reads::Head,
+                Mode::Plans | Mode::Run => Reads::ByEngine,
+            },
+            ..Use::of_engine(false)
+        };
+        let datasets = Datasets::stage(&request.means, how, read, [], run)?;
+        let means = datasets.means(&request.means, true, run)?;
+        let Files {
+            dataset,
+            sources,
+            lines,
+        } = open(&what_is_read(&request)?, &means)?;
+        let dress = Arc::default();
+        let maker = Maker {
+            lines: lines.as_ref(),
+            terminator: request.terminator,
+            raised: &raised,
+            dress: &dress,
+        };
+        let steps = request.steps.into_iter().map(|step| maker.make(step));
+        let steps: Vec<_> = steps.collect::<Result<_>>()?;
+        let allowed = allowed(&means, run);
+        Ok(Opened {
+            execution: dataset.and(steps).execute(allowed, mode),
+            means,
+            asked: request.means,
+            datasets,
+            sources,
+            lines,
+            terminator: request.terminator,
+            dress,
+            raised,
+        })
+    }
+
+    /// Names the output, which may be a dataset: to be called before anything is written.
+    pub(super) fn stage_output(
+        &mut self,
+        path: &mut PathBuf,
+        force: bool,
+        run: &Run,
+    ) -> Result<()> {
+        self.datasets.output(&self.asked, path, force, run)?;
+        self.means = self.datasets.means(&self.asked, true, run)?;
+        if let Some(lines) = &self.lines {
+            lines.set_means(&self.means);
+        }
+        self.execution.set_resources(allowed(&self.means, run));
+        Ok(())
+    }
+
+    /// How the lines look that are written. CSV is looked at, and made ready.
+    pub(super) fn dress(&mut self) -> Result<Dress> {
+        self.execution.settle_late()?;
+        let dress = self.dress.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(dress.clone())
+    }
+
+    /// Where what the caller's own code raises is kept.
+    pub(super) fn raised(&self) -> Raised {
+        self.raised.clone()
+    }
+}
+
+fn allowed(means: &Means, run: &Run) -> Arc<dyn Resources> {
+    Arc::new(Allowed {
+        means: means.clone(),
+        control: Arc::clone(&run.control),
+    })
+}
+
+fn what_is_read(request: &Dataset) -> Result<Request> {
+    if let Some(count) = request.count {
+        return Ok(Request::Count(count));
+    }
+    if request.lines {
+        let separator = request.steps.iter().find_map(Step::separator);
+        return Ok(Request::Lines {
+            inputs: request.inputs.clone(),
+            terminator: request.terminator,
+            recognition: recognition(request.insists, request.terminator, separator),
+        });
+    }
+    let mut groups = vec![(request.inputs.clone(), request.records.to_request()?)];
+    for zipped in &request.zipped {
+        groups.push((zipped.inputs.clone(), zipped.records.to_request()?));
+    }
+    Ok(Request::Records(groups))
+}

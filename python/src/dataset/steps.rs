@@ -1,0 +1,249 @@
+//! Steps: from what Python says to those of the engine.
+//!
+//! Contract: what makes no sense is refused here, before anything is read.
+
+use std::sync::{Arc, Mutex};
+
+use outcore::algo::lines::{LineSortOptions, OnNoKey};
+use outcore::algo::sequence::Inclusion;
+use outcore::algo::sequence::batch::Yield;
+use outcore::algo::sequence::tables::ScanOp;
+use outcore::algo::sort::SortOptions;
+use outcore::dataset::Step;
+use outcore::dataset::step::SharedOrder;
+use outcore::{Error, Result};
+use outcore_formats::dataset::{CsvStep, LineFiles, OfCsv};
+use outcore_formats::records::{self, Decided};
+use outcore_formats::text::csv_files::CsvSort;
+use outcore_formats::text::gnu::{GnuOrder, GnuSort, Key, Ordering, Place};
+use outcore_formats::text::json::JsonFields;
+use outcore_formats::text::output::Dress;
+
+use super::{
+    Call, CallStep, CsvRows, MergeStep, Raised, ScanStep, SortLinesStep, SortStep, UniqueStep,
+};
+use crate::request;
+
+/// Makes the engine's steps.
+pub(super) struct Maker<'a> {
+    /// The files, where they hold lines.
+    pub(super) lines: Option<&'a LineFiles>,
+    /// What ends a line.
+    pub(super) terminator: u8,
+    pub(super) raised: &'a Raised,
+    pub(super) dress: &'a Arc<Mutex<Dress>>,
+}
+
+impl Maker<'_> {
+    /// The engine's step.
+    pub(super) fn make(&self, step: super::Step) -> Result<Step> {
+        Ok(match step {
+            super::Step::Where(step) => Step::Filter(step.condition),
+            super::Step::Map(step) => Step::Map(step.expression),
+            super::Step::Call(step) => self.call(step)?,
+            super::Step::Sort(step) => sort(&step)?,
+            super::Step::SortLines(step) => self.sort_lines(step)?,
+            super::Step::Shuffle(step) => {
+                let (seed, epoch) = (step.shuffle_seed, step.epoch);
+                match (step.csv, self.lines) {
+                    (Some(csv), Some(_)) => {
+                        self.late(csv_rows(csv), OfCsv::Shuffle { seed, epoch })?
+                    }
+                    _ => Step::Shuffle { seed, epoch },
+                }
+            }
+            super::Step::Unique(step) => unique(&step)?,
+            super::Step::Scan(step) => scan(&step)?,
+            super::Step::FlatMap(step) => Step::FlatMap(step.expressions),
+            super::Step::Enumerate(step) => Step::Enumerate {
+                made: named(&step.numbered, "no type of numbered items")?,
+            },
+            super::Step::Windows(step) => Step::Windows(step.window),
+            super::Step::Reverse(step) if !step.is_reversed => {
+                return Err(wrong_step("reverse, but not reversed"));
+            }
+            super::Step::Reverse(_) => Step::Reverse,
+            super::Step::Merge(step) => merge(&step)?,
+        })
+    }
+
+    fn call(&self, step: CallStep) -> Result<Step> {
+        let made = named(&step.records, "no type is named")?;
+        let call = Call {
+            function: step.function,
+            raised: self.raised.clone(),
+        };
+        Ok(Step::Call {
+            step: Arc::new(call),
+            made,
+            yields: match (step.expands, step.filters) {
+                (true, _) => Yield::Any,
+                (false, true) => Yield::AtMostOne,
+                (false, false) => Yield::One,
+            },
+        })
+    }
+
+    fn sort_lines(&self, step: SortLinesStep) -> Result<Step> {
+        let options = LineSortOptions {
+            terminator: self.terminator,
+            unique: step.unique && !step.counts,
+            count: step.counts,
+            on_no_key: match step.skips {
+                true => OnNoKey::Skip,
+                false => OnNoKey::Fail,
+            },
+            ..LineSortOptions::default()
+        };
+        let merges = step.merges;
+        match step.is_csv {
+            true => self.late(csv_of(step)?, OfCsv::Sort { options, merges }),
+            false => Ok(Step::SortLines {
+                order: line_order(step)?,
+                options,
+                merges,
+            }),
+        }
+    }
+
+    /// A step on CSV.
+    fn late(&self, csv: CsvSort, of: OfCsv) -> Result<Step> {
+        let Some(files) = self.lines else {
+            return Err(wrong_step("it is a step of lines"));
+        };
+        if self.terminator != b'\n' {
+            return Err(Error::usage("read CSV", "records of CSV end with newlines")
+                .hint("open it without zero_terminated"));
+        }
+        Ok(Step::Late(Arc::new(CsvStep {
+            csv,
+            of,
+            files: files.clone(),
+            dress: Arc::clone(self.dress),
+        })))
+    }
+}
+
+fn sort(step: &SortStep) -> Result<Step> {
+    let by = step.records.as_ref();
+    Ok(Step::Sort {
+        by: by.map(|by| named(by, "no key is named")).transpose()?,
+        options: SortOptions {
+            descending: step.descending,
+            stable: step.stable,
+            unique: step.unique,
+            replace: false,
+            delete_input: false,
+        },
+    })
+}
+
+fn merge(step: &MergeStep) -> Result<Step> {
+    let by = step.merge_by.as_ref();
+    Ok(Step::Merge {
+        by: by.map(|by| named(by, "no key is named")).transpose()?,
+        options: SortOptions {
+            descending: step.descending,
+            stable: step.stable,
+            ..SortOptions::default()
+        },
+    })
+}
+
+fn unique(step: &UniqueStep) -> Result<Step> {
+    let counted = step.counted.as_ref();
+    Ok(match step.is_counted {
+        false => Step::Unique,
+        true => Step::Count {
+            counted: counted
+                .map(|counted| named(counted, "no type of counts"))
+                .transpose()?,
+        },
+    })
+}
+
+fn scan(step: &ScanStep) -> Result<Step> {
+    let op = match step.operator.as_str() {
+        "sum" => ScanOp::Sum,
+        "product" => ScanOp::Product,
+        "min" => ScanOp::Min,
+        "max" => ScanOp::Max,
+        other => {
+            return Err(Error::usage("scan", format!("`{other}` is no operator"))
+                .hint("scan with sum, product, min or max"));
+        }
+    };
+    Ok(Step::Scan(
+        op,
+        match step.exclusive {
+            true => Inclusion::Exclusive,
+            false => Inclusion::Inclusive,
+        },
+    ))
+}
+
+/// Records of CSV as they are read where no order is asked for: the byte between fields, and whether there is a
+/// header.
+pub(crate) fn csv_rows((separator, has_header): CsvRows) -> CsvSort {
+    CsvSort {
+        separator,
+        has_header,
+        ..CsvSort::default()
+    }
+}
+
+fn csv_of(step: SortLinesStep) -> Result<CsvSort> {
+    Ok(CsvSort {
+        global: global_of(&step.letters, step.descending)?,
+        by: step.by,
+        separator: step.separator,
+        has_header: step.has_header,
+        stable: step.stable || step.unique,
+        seed: 0,
+    })
+}
+
+/// How keys without letters of their own compare.
+fn global_of(letters: &str, descending: bool) -> Result<Ordering> {
+    let mut global = Ordering::default();
+    for letter in letters.bytes() {
+        if !global.set(letter, Place::Both) {
+            let cause = format!("`{}` is no letter of an order", char::from(letter));
+            return Err(Error::usage("sort", cause).hint("use those of GNU sort: bdfghiMnRrV"));
+        }
+    }
+    if descending {
+        global.set(b'r', Place::Both);
+    }
+    Ok(global)
+}
+
+fn line_order(step: SortLinesStep) -> Result<SharedOrder> {
+    let is_stable = step.stable || step.unique;
+    if !step.by.is_empty() {
+        return Ok(Arc::new(JsonFields::new(
+            &step.by,
+            step.descending,
+            is_stable,
+        )?));
+    }
+    let keys: Result<Vec<Key>> = step.line_keys.iter().map(|key| Key::parse(key)).collect();
+    let order = GnuOrder::new(&GnuSort {
+        keys: keys?,
+        global: global_of(&step.letters, step.descending)?,
+        separator: step.separator,
+        stable: step.stable,
+        unique: step.unique,
+        ..GnuSort::default()
+    })?;
+    Ok(Arc::new(order))
+}
+
+/// What the records of Python's description are.
+fn named(records: &request::Records, cause: &str) -> Result<Decided> {
+    records::named(&records.to_request()?)?.ok_or_else(|| wrong_step(cause))
+}
+
+fn wrong_step(cause: &str) -> Error {
+    Error::usage("read step", cause.to_string())
+}
