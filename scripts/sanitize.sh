@@ -4,7 +4,7 @@
 # behaviour). Both need the nightly toolchain; what is missing is skipped and says so. Minutes.
 set -eu
 cd "$(dirname "$0")/.."
-# Modules of the engine whose tests neither start processes nor need a kernel's rings.
+# Modules of outcore-io and of the engine whose tests neither start processes nor need a kernel's rings.
 modules="memory:: data:: checksum:: units:: algo::kernel algo::classify algo::plan algo::merge"
 # What Miri can run in minutes: it has no io_uring and no files to speak of, and is a thousand times slower.
 for_miri="memory:: data::word data::order units::tests::values checksum::"
@@ -23,14 +23,14 @@ if ls "$sysroot/lib/rustlib/$host/lib/"*asan.a >/dev/null 2>&1; then
     echo "sanitize: AddressSanitizer: $modules"
     # The target is named so that build scripts and macros stay as they are.
     RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/sanitize \
-        cargo +nightly test --package outcore --lib --target "$host" -- $modules
+        cargo +nightly test --package outcore-io --package outcore --lib --target "$host" -- $modules
 else
     skip "AddressSanitizer: this nightly has no runtime for $host"
 fi
 if cargo +nightly miri --version >/dev/null 2>&1; then
     echo "sanitize: Miri: $for_miri"
     MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=target/miri PROPTEST_CASES=4 \
-        cargo +nightly miri test --package outcore --lib -- $for_miri
+        cargo +nightly miri test --package outcore-io --package outcore --lib -- $for_miri
 else
     skip "Miri: try 'rustup component add --toolchain nightly miri rust-src'"
 fi
