@@ -267,7 +267,7 @@ pub(crate) struct EnumerateArgs {
 pub(crate) struct WindowsArgs {
     /// How many records in all, 2 to 8
     #[arg(value_name = "K")]
-    pub(crate) length: usize,
+    pub(crate) window_records: usize,
     #[command(flatten)]
     pub(crate) input: InputArgs,
     #[command(flatten)]

@@ -49,7 +49,7 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
         }
         SequenceCommand::Enumerate(args) => write::enumerate(context, args),
         SequenceCommand::Windows(args) => {
-            let steps = vec![Step::Windows(args.length)];
+            let steps = vec![Step::Windows(args.window_records)];
             write::write(context, (&args.input, &args.output), "windows", steps)
         }
         SequenceCommand::Reverse(args) => {
