@@ -6,6 +6,7 @@
 
 pub(crate) mod commands;
 pub(crate) mod gnu;
+pub(crate) mod help;
 pub(crate) mod lines;
 pub(crate) mod sequence;
 pub(crate) mod store;
@@ -24,27 +25,27 @@ use outcore_formats::records::TypeRequest;
 use outcore_sim::cli::SimCommand;
 
 use commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
-use lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OnError, OrderArgs};
+use lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, MissingArgs, OrderArgs};
 use sequence::SequenceCommand;
 use store::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
 use volume::VolumeCommand;
 
 const AFTER_HELP: &str = "\
 First steps:
-  outcore demo                                         what this machine can do, in a minute
-  outcore gen u64 -n 1e8 -o keys.bin                   100 million random numbers to try things on
+  outcore demo                                         what this machine can do, in about a minute
+  outcore gen u64 -n 1e8 -o keys.bin                   100 million random numbers
   outcore sort keys.bin -o sorted.bin --type u64       sort them
   outcore verify sorted.bin --type u64 --against keys.bin
 
-Sizes carry a unit: 4GiB is 4 * 2^30 bytes, 4GB is 4 * 10^9, a bare number is bytes. Data go to \
-standard output, all else to standard error.
+Sizes take a unit: 4GiB is 4 * 2^30 bytes, 4GB is 4 * 10^9 bytes; without a unit they are bytes. Data go to \
+standard output, everything else to standard error.
 
-Exit codes: 0 done, 1 a check was false, 2 usage, 3 I/O, 4 corrupt data, 5 no space, 6 memory, \
-130 interrupted (SIGINT, SIGTERM or SIGHUP), 141 the reader of a pipe went away.
+Exit codes: 0 success, 1 a check failed, 2 usage, 3 I/O, 4 corrupt data, 5 no space, 6 memory, \
+130 interrupted (SIGINT, SIGTERM or SIGHUP), 141 the reader of a pipe closed it.
 
 Settings come from flags, then the environment (OUTCORE_MEMORY, OUTCORE_THREADS, OUTCORE_IO, \
 OUTCORE_SCRATCH_LIMIT, OUTCORE_DRIVES), then the file (OUTCORE_CONFIG, or outcore/config.toml in \
-~/.config), then defaults; `outcore config show` says which. NO_COLOR switches colours off.";
+~/.config), then defaults; `outcore config show` says where each comes from. NO_COLOR turns colours off.";
 
 const SORT_EXAMPLES: &str = "\
 Examples:
@@ -55,15 +56,15 @@ Examples:
   outcore sort big.bin -o out.bin --type u64 --record-io out.iotrace
   producer | outcore sort - -o - --type f64 | consumer
 
-Lines, as GNU sort has them under LC_ALL=C:
+Lines, with the options of GNU sort:
   outcore sort -t, -k2,2n big.csv -o by-second-column.csv --memory 2GiB
   outcore sort -u names.txt > distinct.txt
   outcore sort --csv --by country --by price:nr sales.csv -o by-price.csv
   outcore sort --jsonl --by .user.id events.jsonl.zst -o by-user.jsonl.zst
   zcat logs.gz | outcore sort -k4,4 -s | less
 
-Called by the name sort (ln -s \"$(command -v outcore)\" ~/bin/sort) it answers as GNU sort does: \
-errors are exit code 2, inputs are lines, and names of files say nothing of what they hold (x.gz is plain).";
+If the program is called `sort` (ln -s \"$(command -v outcore)\" ~/bin/sort), it behaves as GNU sort does: \
+errors exit with 2, inputs are lines, and file names say nothing about contents (x.gz is not decompressed).";
 
 const GEN_EXAMPLES: &str = "\
 Examples:
@@ -76,7 +77,7 @@ Examples:
   outcore verify sorted.bin --type u64 --against keys.bin
   outcore verify sorted.bin.outcore.json --type gensort";
 
-/// Compute on data far larger than memory, at the speed of all your SSDs.
+/// Sort, shuffle, deduplicate and scan files larger than memory, on all your SSDs at once
 #[derive(Debug, Parser)]
 #[command(name = "outcore", version, after_long_help = AFTER_HELP, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -89,11 +90,11 @@ pub(crate) struct Cli {
 /// Flags of every subcommand.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Common {
-    /// Print JSON Lines (begin, progress, summary, error; see docs/json.md) on standard output, or
-    /// on standard error where standard output carries data
+    /// Print JSON Lines (begin, progress, summary, error; see docs/json.md): on standard output,
+    /// or on standard error if standard output carries data
     #[arg(long, global = true, display_order = 900, help_heading = "Messages")]
     pub(crate) json: bool,
-    /// Print nothing but errors
+    /// Print errors only
     #[arg(
         short,
         long,
@@ -103,7 +104,7 @@ pub(crate) struct Common {
         conflicts_with = "verbose"
     )]
     pub(crate) quiet: bool,
-    /// Say more: settings, phases, drives
+    /// Print more: settings, phases and drives
     #[arg(
         short,
         long,
@@ -112,7 +113,8 @@ pub(crate) struct Common {
         help_heading = "Messages"
     )]
     pub(crate) verbose: bool,
-    /// Drives file of the volume that datasets (@NAME) are on, as `outcore drives probe` writes it
+    /// Drives file of the volume that holds the datasets (@NAME), as written by `outcore drives
+    /// probe`
     #[arg(
         long,
         global = true,
@@ -162,16 +164,16 @@ pub(crate) enum Command {
     #[command(subcommand)]
     View(Box<view::ViewCommand>),
     Demo(DemoArgs),
-    /// List or remove what killed runs have left on drives
+    /// List or remove what killed runs left on the drives
     #[command(subcommand)]
     Scratch(ScratchCommand),
-    /// Show every setting and where it came from
+    /// Show every setting and where it comes from
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Measure drives, once, so that sort can use each by its speed
+    /// Measure drives once, so that jobs can use each at its speed
     #[command(subcommand)]
     Drives(DrivesCommand),
-    /// Make and check volumes of many drives that hold datasets
+    /// Create and check volumes, which hold datasets on many drives
     #[command(subcommand)]
     Volume(VolumeCommand),
     Put(PutArgs),
@@ -179,32 +181,28 @@ pub(crate) enum Command {
     Ls(LsArgs),
     Rm(RmArgs),
     Cp(CpArgs),
-    /// Measure drives and outcore on them, as tables, charts and an HTML report
+    /// Benchmark drives, and outcore on them: tables, charts and an HTML report
     #[command(subcommand)]
     Bench(Box<BenchCommand>),
-    /// Replay a block trace on drives, or say what is in it
+    /// Replay a block trace on drives, or summarise it
     ///
-    /// Requests go to own files in directories, which are removed again, or to an empty device.
+    /// Requests go to files that the command makes and removes again, or to an empty device.
     Replay(Box<ReplayArgs>),
-    /// Simulate SSDs, arrays of them, and a GPU inside the storage
+    /// Simulate SSDs, arrays of SSDs, and a GPU inside the storage
     #[command(subcommand)]
     Sim(Box<SimCommand>),
     /// Print a completion script for a shell
-    ///
-    /// For example: outcore completions bash > /etc/bash_completion.d/outcore
     Completions {
         /// The shell
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
-    /// Print the man page, or write all pages into a directory
-    ///
-    /// To read it at once: outcore man | man -l -
+    /// Print the man page, or write all pages to a directory
     Man {
         /// Directory for outcore.1, outcore-sort.1, ...
         #[arg(value_hint = ValueHint::DirPath)]
         dir: Option<PathBuf>,
-        /// Replace pages that are there
+        /// Replace existing pages
         #[arg(long, requires = "dir")]
         force: bool,
     },
@@ -214,15 +212,15 @@ pub(crate) enum Command {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Resources")]
 pub(crate) struct MeansArgs {
-    /// Memory to use, e.g. 2GiB; resident memory stays within 64 MiB of it. By default half of
-    /// what is free
+    /// Memory to use, such as 2GiB; resident memory exceeds it by at most 64 MiB. Default: half
+    /// of the free memory
     #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes)]
     pub(crate) memory_bytes: Option<u64>,
-    /// Compute threads. By default all processors
+    /// Number of compute threads. Default: one for each processor
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// How files are read and written: direct (past the page cache), buffered, or auto (direct
-    /// where the file system can), which is the default
+    /// I/O mode: direct (O_DIRECT), buffered, or auto (direct where the file system supports it).
+    /// Default: auto
     #[arg(long, value_name = "MODE")]
     pub(crate) io: Option<IoMode>,
 }
@@ -231,31 +229,40 @@ pub(crate) struct MeansArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Resources")]
 pub(crate) struct DriveArgs {
-    /// Directory on a drive; repeat for more drives. The scratch of a sort is spread over all of
-    /// them, as is an output with {drive} in its name. Without any, scratch goes beside the output
-    /// (to /var/tmp where that is in memory)
+    /// A directory on a drive; repeat for more drives. Scratch is spread over all of them, and so
+    /// is an output with {drive} in its name. Default: scratch goes beside the output, or to
+    /// /var/tmp if the output is in memory
     #[arg(long = "drive", value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) drives: Vec<PathBuf>,
-    /// File that describes the drives, as `outcore drives probe` writes it
+    /// File that describes the drives, as written by `outcore drives probe`
     #[arg(long = "drives", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) drives_file: Option<PathBuf>,
+}
+
+/// The room for scratch.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Resources")]
+pub(crate) struct ScratchArgs {
+    /// Limit on scratch space, over all drives together. Default: all free space
+    #[arg(long = "scratch-limit", value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub(crate) limit_bytes: Option<u64>,
 }
 
 /// What the records are.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Records")]
 pub(crate) struct TypeArgs {
-    /// What a record is: a number (u8 to u128, i8 to i64, f32, f64; big endian with be behind it),
-    /// a vector of them like f32x32, raw bytes like bytes16, a dtype of NumPy's like <u8 or uint64
-    /// (u8 alone is one byte), or gensort (100 bytes, the first 10 are the key). Files of NumPy
-    /// (.npy) say it themselves
+    /// Record type: u8..u128, i8..i64, f32 or f64, with the suffix `be` for big-endian (u64be); a
+    /// vector such as f32x32; bytes such as bytes16; a NumPy dtype such as <u8 or uint64 (u8
+    /// alone is one byte); or gensort (100 bytes, of which the first 10 are the key). .npy files
+    /// carry their type
     #[arg(long = "type", value_name = "TYPE", conflicts_with_all = ["record_bytes", "keys"], value_parser = RecordFormat::parse_type)]
     pub(crate) format: Option<RecordFormat>,
-    /// Size of any other record, in bytes; needs --key
+    /// Record size in bytes, for records without a type of their own; needs --key
     #[arg(long = "record", value_name = "SIZE", requires = "keys", value_parser = parse_record_bytes)]
     pub(crate) record_bytes: Option<usize>,
-    /// Where a key lies in the record: OFFSET:LEN[:TYPE][:desc] in bytes, TYPE bytes (the default)
-    /// or a number type; for structured .npy the name of a field, NAME[:desc]. Repeat for more, the
+    /// Sort key: OFFSET:LEN[:TYPE][:desc] in bytes, where TYPE is bytes (the default) or a number
+    /// type; for structured .npy the name of a field, NAME[:desc]. Repeat for secondary keys;
     /// most significant first
     #[arg(long = "key", value_name = "KEY")]
     pub(crate) keys: Vec<String>,
@@ -277,9 +284,9 @@ impl TypeArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Recording")]
 pub(crate) struct RecordArgs {
-    /// Record every read, write and sync of this run, with its times, in FILE (an I/O trace, see
-    /// docs/formats/io-trace.md). FILE appears once the run has succeeded; one that exists is
-    /// replaced with --force only
+    /// Record every read, write and sync of this run, with times, in FILE (an I/O trace; see
+    /// docs/formats/io-trace.md). FILE appears only if the run succeeds; an existing file needs
+    /// --force
     #[arg(long = "record-io", value_name = "FILE", value_hint = ValueHint::FilePath)]
     trace: Option<PathBuf>,
 }
@@ -296,34 +303,36 @@ impl RecordArgs {
 pub(crate) struct TraceArgs {
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
-    /// Replace a trace that exists
+    /// Replace an existing trace
     #[arg(long, help_heading = "Recording", requires = "trace")]
     pub(crate) force: bool,
 }
 
-/// Sort files of lines or records that may be far larger than memory
+/// Sort files of lines or records, larger than memory if need be
 ///
-/// What has a type (--type, --record, NumPy's .npy, a manifest) is sorted as records, by key, then by
-/// all bytes. All other text is lines, and the options are those of GNU sort in the C locale: the
-/// output is the same to the byte. Compressed text (gzip, zstd, bzip2 or xz, told by its content) is
-/// decompressed, and written compressed where OUT ends in .gz, .zst, .bz2 or .xz; other binary data are
-/// refused unless a type or --lines says what they are. It appears whole or not at all. Inputs are never changed, unless
-/// --replace, --delete-input or, with lines, -o asks for it.
+/// Inputs with a type (--type, --record, .npy or a manifest) are sorted as records: by key, then
+/// by all of their bytes. All other text is sorted as lines, with the options of GNU sort in the
+/// C locale and byte-identical output. Compressed text (gzip, zstd, bzip2 or xz, detected by
+/// content) is decompressed, and OUT is compressed if its name ends in .gz, .zst, .bz2 or .xz.
+/// Other binary data are refused unless a type or --lines says what they are. OUT appears whole
+/// or not at all. Inputs are never changed, unless --replace, --delete-input or, for lines, -o
+/// asks for it.
 #[derive(Debug, Default, Args)]
 #[command(disable_help_flag = true, after_long_help = SORT_EXAMPLES)]
 pub(crate) struct SortArgs {
-    /// Files to sort, in order: lines, raw records, .npy, a manifest (.outcore.json) of shards, or -
-    /// for standard input, which is also read where no file is named
+    /// Files to sort, in order: lines, raw records, .npy, or a manifest (.outcore.json) of
+    /// shards; - is standard input, and the default for lines. Records from standard input need
+    /// the - and a type
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Where the result goes: a file, - for standard output, or one shard a drive where the name
-    /// has {drive} in it, as in 'sorted-{drive}.bin'. Lines go to standard output if it is left out,
-    /// and replace a file that exists, be it an input; CSV and JSON lines only with --force
+    /// Output: a file, - for standard output, or one shard per drive if the name contains
+    /// {drive}, as in 'sorted-{drive}.bin'. Default for lines: standard output. Lines replace an
+    /// existing file, even an input; CSV and JSON lines only with --force
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
-    /// Largest first
+    /// Reverse the key order (largest first)
     #[arg(
         short = 'r',
         long,
@@ -332,14 +341,14 @@ pub(crate) struct SortArgs {
         overrides_with = "descending"
     )]
     pub(crate) descending: bool,
-    /// Equal keys keep the order of the input
+    /// Keep the input order of equal keys
     #[arg(short, long, help_heading = "Order", overrides_with = "stable")]
     pub(crate) stable: bool,
-    /// Keep only one record or line of each key: the first that the output would have
+    /// Keep one record or line for each key: the first in output order
     #[arg(short, long, help_heading = "Order", overrides_with = "unique")]
     pub(crate) unique: bool,
-    /// Only check whether the input is sorted; exit with 1 and name the first that is out of order
-    /// if it is not
+    /// Check whether the input is sorted, and sort nothing; if it is not, exit with 1 and name
+    /// the first item out of order
     #[arg(short, long, help_heading = "Order", value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "diagnose-first", conflicts_with_all = ["output", "replace", "delete_input", "explain", "dry_run"])]
     pub(crate) check: Option<CheckHow>,
     #[command(flatten)]
@@ -348,34 +357,26 @@ pub(crate) struct SortArgs {
     pub(crate) lines: LineArgs,
     #[command(flatten)]
     pub(crate) text: FormatArgs,
-    /// What to do with lines that have no such field: fail, which names the first, or skip them and
-    /// say how many
-    #[arg(
-        long,
-        value_name = "WHAT",
-        value_enum,
-        requires = "by",
-        help_heading = "CSV and JSON lines"
-    )]
-    pub(crate) on_error: Option<OnError>,
+    #[command(flatten)]
+    pub(crate) missing: MissingArgs,
     #[command(flatten)]
     pub(crate) gnu: GnuArgs,
     #[command(flatten)]
     pub(crate) means: MeansArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
-    /// The most scratch space on all drives together. By default whatever is free
-    #[arg(long = "scratch-limit", value_name = "SIZE", help_heading = "Resources", value_parser = units::parse_bytes)]
-    pub(crate) scratch_limit_bytes: Option<u64>,
-    /// Replace an output that exists
+    #[command(flatten)]
+    pub(crate) scratch: ScratchArgs,
+    /// Replace an existing output
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
-    /// Sort onto an input: OUT is one of the inputs, or is left out where there is one input
+    /// Let the output replace an input: OUT is one of the inputs, or is left out if there is one
+    /// input
     #[arg(long, help_heading = "Files")]
     pub(crate) replace: bool,
-    /// Free blocks of the inputs as they are consumed, and remove the inputs at the end. Saves
-    /// space; but if the job fails, what it had consumed is lost: a marker beside the file
-    /// (.NAME.outcore-consumed) says so, and the file is refused as long as it is there
+    /// Free the blocks of the inputs as they are read, and remove the inputs at the end. Saves
+    /// space, but if the job fails, what has been read is lost; a marker file (.NAME.outcore-
+    /// consumed) then says so, and the input is refused while the marker exists
     #[arg(long, help_heading = "Files")]
     pub(crate) delete_input: bool,
     /// Print the plan (passes, buffers, predicted traffic and time), then run
@@ -384,8 +385,8 @@ pub(crate) struct SortArgs {
     /// Print the plan and stop
     #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
     pub(crate) dry_run: bool,
-    /// Chooses samples, the first drive and the order of -R, which without it is another in each run;
-    /// never changes any other output
+    /// Seed for sampling, drive choice and -R (whose order otherwise differs in each run). Does
+    /// not affect the output otherwise
     #[arg(long, value_name = "N", help_heading = "Plan")]
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
@@ -402,63 +403,59 @@ impl SortArgs {
     }
 }
 
-/// Generate records to try things on
+/// Generate records for tests and measurements
 ///
-/// The records depend on type, count, distribution and seed alone.
+/// The records depend only on type, count, distribution and seed.
 #[derive(Debug, Args)]
 #[command(after_long_help = GEN_EXAMPLES)]
 pub(crate) struct GenArgs {
-    /// What a record is: as in `sort --type`; `gensort` makes the records of sortbenchmark.org's
-    /// gensort 1.5, byte for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort --key`
+    /// Record type, as in `sort --type`; gensort makes the records of sortbenchmark.org's gensort
+    /// 1.5, byte for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort --key`
     #[arg(value_name = "TYPE", value_parser = RecordFormat::parse_type)]
     pub(crate) format: RecordFormat,
-    /// How many records
+    /// Number of records
     #[arg(short = 'n', long = "count", value_name = "COUNT", value_parser = parse_count)]
     pub(crate) records: u64,
-    /// The file to write (.npy gets a header), - for standard output, or one shard a drive where
-    /// the name has {drive} in it
+    /// Output: a file (.npy gets a header), - for standard output, or one shard per drive if the
+    /// name contains {drive}
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// How keys are distributed: uniform (the whole range), uniform:MU (0 to MU), exponential:LAMBDA,
-    /// zipf:S[:RANKS], sorted, reversed, equal
+    /// Distribution of the keys: uniform (the whole range), uniform:MU (0 to MU),
+    /// exponential:LAMBDA, zipf:S[:RANKS], sorted, reversed, equal
     #[arg(long = "dist", value_name = "DIST", default_value = "uniform")]
     pub(crate) distribution: Distribution,
-    /// Another seed makes other records
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// gensort: printable records
-    #[arg(short, long, help_heading = "Records of gensort")]
+    /// Printable records
+    #[arg(short, long, help_heading = "gensort")]
     pub(crate) ascii: bool,
-    /// gensort: keys that share prefixes
-    #[arg(short, long, help_heading = "Records of gensort")]
+    /// Keys that share prefixes
+    #[arg(short, long, help_heading = "gensort")]
     pub(crate) skewed: bool,
-    /// gensort: number of the first record
-    #[arg(
-        short = 'b',
-        long,
-        value_name = "FIRST",
-        help_heading = "Records of gensort"
-    )]
+    /// Number of the first record
+    #[arg(short = 'b', long, value_name = "FIRST", help_heading = "gensort")]
     pub(crate) first: Option<u128>,
     #[command(flatten)]
     pub(crate) means: MeansArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
-    /// Replace a file that exists
+    /// Replace an existing file
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }
 
-/// Check that files are sorted, and hold the records of others
+/// Check that files are sorted, and that they hold the records of others
 ///
-/// Prints count, an order-independent checksum and the number of equal keys, in the words of
-/// sortbenchmark.org's valsort, on standard error; exits with 1 if a record is out of order.
+/// Prints the number of records, an order-independent checksum and the number of equal keys on
+/// standard error, in the words of sortbenchmark.org's valsort. Exits with 1 if a record is out
+/// of order.
 #[derive(Debug, Args)]
 #[command(after_long_help = VERIFY_EXAMPLES)]
 pub(crate) struct VerifyArgs {
-    /// Files to check, one after another as if they were one
+    /// Files to check, in order, as one input
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
     /// Files that must hold the same records in any order: the input of the sort
@@ -466,13 +463,14 @@ pub(crate) struct VerifyArgs {
     pub(crate) against: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
-    /// Largest first
+    /// Expect the reverse order (largest first)
     #[arg(long, help_heading = "Order")]
     pub(crate) descending: bool,
-    /// Equal keys are out of order too
+    /// Report equal keys as out of order
     #[arg(long, help_heading = "Order")]
     pub(crate) unique: bool,
-    /// Records with equal keys must be ordered by their bytes, as `sort` writes them unless --stable
+    /// Expect records with equal keys to be ordered by their bytes, as `sort` writes them without
+    /// --stable
     #[arg(long, help_heading = "Order")]
     pub(crate) ties: bool,
     #[command(flatten)]
@@ -481,9 +479,9 @@ pub(crate) struct VerifyArgs {
     pub(crate) trace: TraceArgs,
 }
 
-/// Generate, sort and verify data larger than the memory used, and say how fast
+/// Generate, sort and verify data larger than memory, and report the speed
 ///
-/// Also measures what the drive can do at best, for comparison. Removes all that it makes.
+/// Also measures the drive's own speed, for comparison. Removes every file that it makes.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Size of the data
@@ -492,13 +490,13 @@ pub(crate) struct DemoArgs {
     /// Memory to use
     #[arg(long = "memory", value_name = "SIZE", default_value = "256MiB", value_parser = units::parse_bytes)]
     pub(crate) memory_bytes: u64,
-    /// Compute threads
+    /// Number of compute threads
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// How files are read and written: auto, direct (past the page cache), buffered
+    /// I/O mode: auto, direct (O_DIRECT) or buffered
     #[arg(long, value_name = "MODE")]
     pub(crate) io: Option<IoMode>,
-    /// Where the data go; needs three times their size for a while
+    /// Directory for the data; needs three times their size for a while
     #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
 }
@@ -507,16 +505,16 @@ pub(crate) struct DemoArgs {
 pub(crate) enum ScratchCommand {
     /// List scratch directories (.outcore-*) and say whether a running job owns them
     List {
-        /// Directories to look in; the configured drives or the current directory if not given
+        /// Directories to search. Default: the configured drives, or the current directory
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
         dirs: Vec<PathBuf>,
     },
     /// Remove scratch directories (.outcore-*) that no running job owns
     ///
-    /// Every job does this by itself in the directories that it uses. A publication of several
-    /// files that was under way is finished first.
+    /// Every job does this by itself in the directories that it uses. If a killed job was publishing several
+    /// files, that is finished first.
     Clean {
-        /// Directories to look in; the configured drives or the current directory if not given
+        /// Directories to search. Default: the configured drives, or the current directory
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
         dirs: Vec<PathBuf>,
     },
@@ -524,7 +522,7 @@ pub(crate) enum ScratchCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Print every setting and where it came from
+    /// Print every setting and where it comes from
     Show,
 }
 
@@ -533,25 +531,25 @@ pub(crate) enum DrivesCommand {
     Probe(ProbeArgs),
 }
 
-/// Measure bandwidth, IOPS against depth, alignment, features and shared ceilings of drives
+/// Measure bandwidth, IOPS by queue depth, alignment, features and shared limits of drives
 ///
-/// Each drive is measured alone, then all together, on a file in a private directory that is
-/// removed afterwards. The text for --drives goes to standard output or to a file.
+/// Measures each drive alone, then all together, on a file in a private directory that is removed
+/// afterwards. The result, for --drives, goes to standard output or to a file.
 #[derive(Debug, Args)]
 pub(crate) struct ProbeArgs {
     /// A directory on each drive, or a drives file (.toml) to measure again
     #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dirs: Vec<PathBuf>,
-    /// The file to write, for --drives; its name ends in .toml
+    /// File to write, for --drives; its name ends in .toml
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
-    /// How files are read and written: auto, direct (past the page cache), buffered
+    /// I/O mode: auto, direct (O_DIRECT) or buffered
     #[arg(long, value_name = "MODE")]
     pub(crate) io: Option<IoMode>,
-    /// Size of the file on each drive; a quarter of the free space at most
+    /// Size of the file on each drive, at most a quarter of the free space
     #[arg(long = "size", value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_bytes)]
     pub(crate) file_bytes: u64,
-    /// Time for a step; there are about seven a drive
+    /// Time for each step; there are about seven steps per drive
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::parse_duration)]
     pub(crate) step: Duration,
     /// Replace a file that exists
@@ -579,7 +577,7 @@ pub(crate) fn parse_count(text: &str) -> Result<u64> {
         .zip(power)
         .and_then(|(number, power)| number.checked_mul(power))
         .ok_or_else(|| {
-            Error::usage("read count", format!("`{text}` is no number of records"))
+            Error::usage("read count", format!("invalid record count `{text}`"))
                 .hint("write 1000000, 1_000_000 or 1e6")
         })
 }

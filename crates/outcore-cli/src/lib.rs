@@ -59,7 +59,7 @@ const SORT_VERSION: &str = concat!(
 
 /// The definition of all flags, for man pages and completions.
 pub fn definition() -> clap::Command {
-    Cli::command()
+    cli::help::arranged(Cli::command())
 }
 
 /// Runs the command with these arguments, the first of which is its name; gives its exit code.
@@ -68,7 +68,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let is_gnu = cli::gnu::is_called_sort(&arguments);
     let common = common_of(&arguments);
     let reporter = || Reporter::new("outcore", &common).called_sort(is_gnu);
-    let mut root = Cli::command();
+    let mut root = definition();
     root.build();
     let (arguments, old_keys) = match cli::gnu::read(arguments, &root) {
         Ok(Read::Words(arguments, old_keys)) => (arguments, old_keys),

@@ -66,6 +66,7 @@ pub fn settle_shuffle(
         held_bytes: job.budget.used_bytes(),
         threads: job.options.threads,
         drive_count,
+        rates: job.options.rates,
     })?;
     job.options.drives = means.scratch_drives(plan.scratch_bytes, &beside)?;
     Ok((job, plan))
@@ -84,7 +85,8 @@ fn unplanned(
     let inputs = inputs.iter().map(|input| input.source.path.as_path());
     let outputs = outputs.iter().map(|path| parent_of(path));
     let drive_count = count_drives(&named, &beside, inputs.chain(outputs));
-    Ok((means.job(named), beside, drive_count))
+    let job = means.planned_job(named, &beside);
+    Ok((job, beside, drive_count))
 }
 
 /// As the engine counts: each named drive, then each further file system.

@@ -15,6 +15,8 @@ use outcore::config::{Config, Defaults, DriveSpec, Environment, Flags};
 use outcore::drive::Device;
 use outcore::drive::fault::{FaultDevice, FaultPlan};
 use outcore::drive::os::OsDevice;
+use outcore::drive::probe::ProbeOptions;
+use outcore::drive::rates::{DriveRates, RatesCache};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::{Error, Result};
 
@@ -51,6 +53,8 @@ pub struct Means {
     fault: Option<FaultPlan>,
     device: Arc<dyn Device>,
     known: Arc<dyn Names + Send + Sync>,
+    /// Whether drives of which nothing is known are measured before a plan is made.
+    measures: bool,
 }
 
 impl fmt::Debug for Means {
@@ -80,6 +84,7 @@ impl Means {
             below,
             fault: None,
             known: Arc::new(FilesOnly),
+            measures: false,
         })
     }
 
@@ -154,14 +159,49 @@ impl Means {
         self.config.scratch_limit_bytes.value.unwrap_or(u64::MAX)
     }
 
+    /// The same; if `measures`, drives of which nothing is known are measured before a plan is made, half a
+    /// second each, and remembered.
+    #[must_use]
+    pub fn measuring(mut self, measures: bool) -> Self {
+        self.measures = measures;
+        self
+    }
+
+    /// How fast the drives of a job are: those named, or the one that holds `beside`.
+    fn rates(&self, beside: Option<&Path>) -> DriveRates {
+        let cache = self.environment.cache_dir();
+        let cache = RatesCache::new(cache.map(|dir| dir.join("rates.toml")));
+        let own = beside.filter(|dir| !dir.as_os_str().is_empty() && !is_in_memory(dir));
+        let own = own.map(DriveSpec::from_dir);
+        let specs = match self.specs() {
+            [] => own.as_slice(),
+            named => named,
+        };
+        let probe = self.measures.then(|| ProbeOptions {
+            io: self.config.io.value,
+            ..ProbeOptions::default()
+        });
+        DriveRates::mean(&cache.assess(&self.below, specs, probe))
+    }
+
     /// A job with scratch on `drives`.
     pub fn job(&self, drives: Vec<ScratchDrive>) -> Job {
+        self.job_with(drives, DriveRates::ASSUMED)
+    }
+
+    /// The same for a job that is planned, with scratch beside an output in `beside` where no drive is named.
+    pub fn planned_job(&self, drives: Vec<ScratchDrive>, beside: &Path) -> Job {
+        self.job_with(drives, self.rates(Some(beside)))
+    }
+
+    fn job_with(&self, drives: Vec<ScratchDrive>, rates: DriveRates) -> Job {
         let options = JobOptions {
             memory_bytes: self.config.memory_bytes.value,
             threads: self.config.threads.value,
             drives,
             scratch_limit_bytes: self.scratch_limit_bytes(),
             seed: self.request.seed,
+            rates,
         };
         Job::on(options, self.device())
     }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::config::IoMode;
 use crate::drive::Device;
 use crate::drive::os::OsDevice;
+pub use crate::drive::rates::DriveRates;
 use crate::error::{Error, Result};
 use crate::memory::{Budget, Ledger};
 pub use crate::volume::ScratchDrive;
@@ -28,6 +29,8 @@ pub struct JobOptions {
     pub scratch_limit_bytes: u64,
     /// Chooses samples and the first drive; never the output.
     pub seed: u64,
+    /// How fast a drive is, as far as anybody knows: for plans, never for the output.
+    pub rates: DriveRates,
 }
 
 impl Default for JobOptions {
@@ -38,6 +41,7 @@ impl Default for JobOptions {
             drives: Vec::new(),
             scratch_limit_bytes: u64::MAX,
             seed: 1,
+            rates: DriveRates::ASSUMED,
         }
     }
 }

@@ -9,8 +9,8 @@ use clap::{Args, ValueHint};
 use outcore::units;
 use outcore_formats::inputs::is_stdout;
 
-use super::lines::{FormatArgs, LineArgs, OnError, OrderArgs, RowArgs};
-use super::{DriveArgs, MeansArgs, RecordArgs, TypeArgs, parse_count};
+use super::lines::{FormatArgs, LineArgs, MissingArgs, OrderArgs, RowArgs};
+use super::{DriveArgs, MeansArgs, RecordArgs, ScratchArgs, TypeArgs, parse_count};
 
 const SHUFFLE_EXAMPLES: &str = "\
 Examples:
@@ -50,10 +50,10 @@ Examples:
   outcore sample -n 100 --csv table.csv
   producer | outcore sample -n 20";
 
-/// Put lines or records into a uniformly random order
+/// Shuffle lines or records into a uniformly random order
 ///
-/// Every order is equally likely. The same seed and epoch give the same output from the same input,
-/// on any number of threads and drives and with any memory.
+/// Every order is equally likely. The same seed and epoch give the same output from the same
+/// input, whatever the number of threads and drives and the memory.
 #[derive(Debug, Args)]
 #[command(after_long_help = SHUFFLE_EXAMPLES)]
 pub(crate) struct ShuffleArgs {
@@ -61,10 +61,10 @@ pub(crate) struct ShuffleArgs {
     pub(crate) files: FileArgs,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
-    /// Chooses the order
+    /// Random seed
     #[arg(long, value_name = "N", help_heading = "Order", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Chooses another order, independent of it, for the same seed
+    /// Gives an independent order for the same seed
     #[arg(long, value_name = "K", help_heading = "Order", default_value_t = 0)]
     pub(crate) epoch: u64,
     #[command(flatten)]
@@ -75,9 +75,8 @@ pub(crate) struct ShuffleArgs {
     pub(crate) means: MeansArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
-    /// The most scratch space on all drives together. By default whatever is free
-    #[arg(long = "scratch-limit", value_name = "SIZE", help_heading = "Resources", value_parser = units::parse_bytes)]
-    pub(crate) scratch_limit_bytes: Option<u64>,
+    #[command(flatten)]
+    pub(crate) scratch: ScratchArgs,
     /// Print the plan (passes, buffers, predicted traffic and time), then run
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,
@@ -85,11 +84,11 @@ pub(crate) struct ShuffleArgs {
     pub(crate) record_io: RecordArgs,
 }
 
-/// Keep one of each line or record, in order; or count them
+/// Keep one of each line or record, in order, or count them
 ///
-/// The output is that of `sort -u`, and with --count that of `sort | uniq -c`; of records, with --count,
-/// each with a count of 8 bytes behind it. With keys (-k, or --by for CSV and JSON lines), one line or record
-/// of each key: of lines the first in the input.
+/// The output is that of `sort -u`; with --count, that of `sort | uniq -c`, or for records each
+/// record followed by an 8-byte count. With keys (-k, or --by for CSV and JSON lines), one line
+/// or record is kept for each key: of lines, the first in the input.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, after_long_help = UNIQUE_EXAMPLES)]
 pub(crate) struct UniqueArgs {
@@ -97,10 +96,11 @@ pub(crate) struct UniqueArgs {
     pub(crate) files: FileArgs,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
-    /// Put the number of equal lines in front of each, or of equal records behind it
+    /// Put the number of equal lines in front of each line, or the number of equal records behind
+    /// each record
     #[arg(short, long, help_heading = "Order")]
     pub(crate) count: bool,
-    /// Largest first
+    /// Reverse the key order (largest first)
     #[arg(short = 'r', long, alias = "reverse", help_heading = "Order")]
     pub(crate) descending: bool,
     #[command(flatten)]
@@ -109,24 +109,15 @@ pub(crate) struct UniqueArgs {
     pub(crate) lines: LineArgs,
     #[command(flatten)]
     pub(crate) text: FormatArgs,
-    /// What to do with lines that have no such field: fail, which names the first, or skip them and
-    /// say how many
-    #[arg(
-        long,
-        value_name = "WHAT",
-        value_enum,
-        requires = "by",
-        help_heading = "CSV and JSON lines"
-    )]
-    pub(crate) on_error: Option<OnError>,
+    #[command(flatten)]
+    pub(crate) missing: MissingArgs,
     #[command(flatten)]
     pub(crate) means: MeansArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
-    /// The most scratch space on all drives together. By default whatever is free
-    #[arg(long = "scratch-limit", value_name = "SIZE", help_heading = "Resources", value_parser = units::parse_bytes)]
-    pub(crate) scratch_limit_bytes: Option<u64>,
-    /// Print the plan (passes, buffers; by hash or by a sort), then run
+    #[command(flatten)]
+    pub(crate) scratch: ScratchArgs,
+    /// Print the plan (passes and buffers; by hashing or by sorting), then run
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,
     #[command(flatten)]
@@ -136,25 +127,26 @@ pub(crate) struct UniqueArgs {
     help: Option<bool>,
 }
 
-/// Cut files into parts of whole lines or records
+/// Split files into parts of whole lines or records
 ///
-/// The parts, one behind the other, are the input. With -n parts of records differ by one record at most,
-/// and a line belongs to the part in which its first byte lies, as with `split -n l/K`, so that parts are
-/// nearly equally long and some may be empty. Every part of CSV begins with the header. All parts appear at the end, or none.
+/// The parts, concatenated, are the input. With -n, parts of records differ by at most one
+/// record; a line belongs to the part in which its first byte lies, as with `split -n l/K`, so
+/// that parts are of nearly equal length and some may be empty. Every part of CSV begins with the
+/// header. All parts appear at the end, or none.
 #[derive(Debug, Args)]
 #[command(after_long_help = SPLIT_EXAMPLES)]
 pub(crate) struct SplitArgs {
-    /// Files to split, one after another as if they were one; standard input if there are none
+    /// Files to split, in order, as one input. Default: standard input
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Names of the parts, with {part} for their numbers, from 0. Parts of lines are compressed if it ends
-    /// in .gz, .zst, .bz2 or .xz; parts of records get a header if it ends in .npy
+    /// File name pattern, with {part} for the part number, from 0. Parts of lines are compressed
+    /// if it ends in .gz, .zst, .bz2 or .xz; parts of records get a header if it ends in .npy
     #[arg(short, long, value_name = "PATTERN")]
     pub(crate) output: String,
-    /// How many parts
+    /// Number of parts
     #[arg(short = 'n', long = "parts", value_name = "K", value_parser = parse_count, required_unless_present = "part_lines", conflicts_with = "part_lines")]
     pub(crate) parts: Option<u64>,
-    /// Lines or records in each part but the last
+    /// Lines or records per part, except in the last one
     #[arg(long = "by-lines", value_name = "N", value_parser = parse_count)]
     pub(crate) part_lines: Option<u64>,
     #[command(flatten)]
@@ -167,22 +159,22 @@ pub(crate) struct SplitArgs {
     pub(crate) means: MeansArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
-    /// Replace parts that exist
+    /// Replace existing parts
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }
 
-/// Print the first lines or records of all files together
+/// Print the first lines or records of the input
 ///
-/// No more is read than is needed.
+/// Reads no more than it needs. Several files are read as one.
 #[derive(Debug, Args)]
 #[command(after_long_help = HEAD_EXAMPLES)]
 pub(crate) struct HeadArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
-    /// How many
+    /// Number of lines or records to print
     #[arg(short = 'n', long = "count", value_name = "K", value_parser = parse_count, default_value = "10")]
     pub(crate) records: u64,
     #[command(flatten)]
@@ -195,22 +187,22 @@ pub(crate) struct HeadArgs {
     pub(crate) record_io: RecordArgs,
 }
 
-/// Print lines or records that are chosen at random, in the order of the input
+/// Print randomly chosen lines or records, in input order
 ///
-/// One pass, in memory for the sample alone. Every set of so many is equally likely; the same seed
-/// gives the same sample.
+/// Reads the input once and keeps only the sample in memory. Every sample of that size is equally
+/// likely; the same seed gives the same sample.
 #[derive(Debug, Args)]
 #[command(after_long_help = SAMPLE_EXAMPLES)]
 pub(crate) struct SampleArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
-    /// How many; all, if there are fewer
+    /// Number of lines or records to print; all of them, if there are fewer
     #[arg(short = 'n', long = "count", value_name = "K", value_parser = parse_count)]
     pub(crate) records: u64,
-    /// Chooses the sample
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Memory for the sample. By default half of what is free
+    /// Memory for the sample. Default: half of the free memory
     #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes)]
     pub(crate) memory_bytes: Option<u64>,
     #[command(flatten)]
@@ -226,16 +218,16 @@ pub(crate) struct SampleArgs {
 /// Where lines or records come from and go to.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct FileArgs {
-    /// Files, one after another as if they were one: lines, .npy, raw records with --type; - is
-    /// standard input, which is also read where no file is named. Compressed lines (gzip, zstd, bzip2 or
-    /// xz, told by their content) are decompressed
+    /// Files to read, in order, as one input: lines, .npy, or raw records with --type; - is
+    /// standard input, which is the default. Compressed lines (gzip, zstd, bzip2 or xz, detected
+    /// by content) are decompressed
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Where the result goes: a file, compressed if it ends in .gz, .zst, .bz2 or .xz and holds
-    /// lines; or standard output, as without it
+    /// Output file; lines are compressed if its name ends in .gz, .zst, .bz2 or .xz. Default:
+    /// standard output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
-    /// Replace an output that exists
+    /// Replace an existing output
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
 }

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use outcore::algo::lines::OnNoKey;
 use outcore::{Error, Result};
 use outcore_formats::content::Recognition;
 use outcore_formats::text::csv_files::CsvSort;
@@ -20,11 +21,12 @@ const READ: &str = "read arguments";
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Order of lines")]
 pub(crate) struct OrderArgs {
-    /// A key from POS1 to the end of POS2, or of the line: F[.C][OPTS], field and byte from 1, OPTS
-    /// letters of [bdfghiMnRrV]. Repeat for more, the most significant first
+    /// Sort key from POS1 to the end of POS2, or of the line: F[.C][OPTS], field and byte counted
+    /// from 1, OPTS out of [bdfghiMnRrV]. Repeat for secondary keys; most significant first
     #[arg(short = 'k', value_name = "POS1[,POS2]", allow_hyphen_values = true)]
     pub(crate) line_keys: Vec<String>,
-    /// The byte between fields (\0 for NUL). Without it a field begins with the blanks before it
+    /// Field separator, one byte (\0 for NUL). Default: a field begins with the blanks in front
+    /// of it
     #[arg(
         short = 't',
         long = "field-separator",
@@ -32,38 +34,38 @@ pub(crate) struct OrderArgs {
         allow_hyphen_values = true
     )]
     separator: Option<OsString>,
-    /// Skip blanks in front of keys
+    /// Ignore leading blanks in keys
     #[arg(short = 'b', long, overrides_with = "ignore_leading_blanks")]
     ignore_leading_blanks: bool,
-    /// Only blanks, letters and digits count
+    /// Compare blanks, letters and digits only
     #[arg(short = 'd', long, overrides_with = "dictionary_order")]
     dictionary_order: bool,
-    /// Small letters count as capitals
+    /// Compare lower-case letters as upper-case
     #[arg(short = 'f', long, overrides_with = "ignore_case")]
     ignore_case: bool,
-    /// Numbers as strtold reads them: exponents, hexadecimal, inf, nan
+    /// Compare as floating-point numbers, as strtold reads them: exponents, hexadecimal, inf, nan
     #[arg(short = 'g', long, overrides_with = "general_numeric_sort")]
     general_numeric_sort: bool,
-    /// Numbers with units: 2K before 1G
+    /// Compare numbers with units: 2K before 1G
     #[arg(short = 'h', long, overrides_with = "human_numeric_sort")]
     human_numeric_sort: bool,
-    /// Only printable characters count
+    /// Compare printable characters only
     #[arg(short = 'i', long, overrides_with = "ignore_nonprinting")]
     ignore_nonprinting: bool,
-    /// Months by their names, JAN to DEC
+    /// Compare as names of months, JAN to DEC
     #[arg(short = 'M', long, overrides_with = "month_sort")]
     month_sort: bool,
-    /// Decimal numbers of any length
+    /// Compare as decimal numbers of any length
     #[arg(short = 'n', long, overrides_with = "numeric_sort")]
     numeric_sort: bool,
-    /// A random order that keeps equal keys together, another in each run unless --seed or
-    /// --random-source chooses it
+    /// Random order that keeps equal keys together; differs in each run unless --seed or
+    /// --random-source is given
     #[arg(short = 'R', long, overrides_with = "random_sort")]
     random_sort: bool,
-    /// Version numbers within names
+    /// Compare version numbers within names
     #[arg(short = 'V', long, overrides_with = "version_sort")]
     version_sort: bool,
-    /// One of the above by its name
+    /// One of the orders above, by name
     #[arg(long = "sort", value_name = "WORD", value_enum)]
     word: Option<OrderWord>,
 }
@@ -181,17 +183,17 @@ fn separator_of(text: &OsString) -> Result<u8> {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "CSV and JSON lines")]
 pub(crate) struct RowArgs {
-    /// The input is CSV: quotes may hold separators and newlines, and the first line of each file names the
-    /// columns and comes first, once, in every output
+    /// Input is CSV: quoted fields may hold separators and newlines. The first line of each file
+    /// names the columns, and comes first in every output, once
     #[arg(long, conflicts_with_all = ["jsonl", "zero_terminated", "format", "record_bytes", "keys"])]
     pub(crate) csv: bool,
-    /// Each line is a JSON value
+    /// Input is JSON lines: one JSON value per line
     #[arg(long, conflicts_with_all = ["format", "record_bytes", "keys"])]
     pub(crate) jsonl: bool,
-    /// CSV without a first line of names
+    /// The CSV has no header line
     #[arg(long, requires = "csv")]
     pub(crate) no_header: bool,
-    /// The byte between the fields of CSV: a comma, or a tab for .tsv, unless it is given
+    /// Separator of CSV fields. Default: a comma, or a tab for .tsv
     #[arg(
         short = 't',
         long = "field-separator",
@@ -243,36 +245,36 @@ impl Rows {
 
 /// What is taken and made without asking by those who know GNU sort.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "As GNU sort has them")]
+#[command(next_help_heading = "GNU sort compatibility")]
 pub(crate) struct GnuArgs {
-    /// Merge files that are sorted already
+    /// Merge files that are already sorted
     #[arg(short = 'm', long)]
     pub(crate) merge: bool,
-    /// Like -c, without saying where the first disorder is
+    /// As -c, but print nothing
     #[arg(short = 'C', conflicts_with_all = ["check", "output"])]
     pub(crate) check_silently: bool,
-    /// Memory to use as --memory, in KiB or with a suffix of [b%KMGT]
+    /// Memory to use, as --memory; in KiB, or with a suffix of [b%KMGT]
     #[arg(short = 'S', long = "buffer-size", value_name = "SIZE", value_parser = parse_buffer_bytes, conflicts_with = "memory_bytes")]
     pub(crate) buffer_bytes: Option<u64>,
-    /// Directory for scratch, as --drive
+    /// Scratch directory, as --drive
     #[arg(short = 'T', long = "temporary-directory", value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) temporary_dirs: Vec<PathBuf>,
-    /// Threads, as --threads
+    /// Number of threads, as --threads
     #[arg(long, value_name = "N", conflicts_with = "threads")]
     pub(crate) parallel: Option<usize>,
-    /// Read the names of inputs, each ended by a NUL, from FILE
+    /// Read the names of the inputs from FILE, each terminated by NUL
     #[arg(long = "files0-from", value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "inputs")]
     pub(crate) files0_from: Option<PathBuf>,
-    /// Choose the order of -R by the bytes of FILE
+    /// File whose bytes are the seed of -R
     #[arg(long = "random-source", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) random_source: Option<PathBuf>,
-    /// Accepted; as many inputs are merged at once as there are
+    /// Accepted for compatibility, ignored: all inputs are merged at once
     #[arg(long = "batch-size", value_name = "N")]
     pub(crate) batch_count: Option<u64>,
-    /// Underline what of each line its keys are, and say which options have no effect
+    /// Underline the part of each line that is its key, and warn about options without effect
     #[arg(long, conflicts_with_all = ["output", "check", "check_silently", "csv", "jsonl"])]
     pub(crate) debug: bool,
-    /// Accepted; scratch is not compressed
+    /// Accepted for compatibility, ignored: scratch is not compressed
     #[arg(long = "compress-program", value_name = "PROG")]
     pub(crate) compress_program: Option<OsString>,
     /// Which of the keys were given as +POS1 [-POS2].
@@ -287,24 +289,43 @@ impl GnuArgs {
     }
 }
 
+/// Lines that have no key.
+#[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = "CSV and JSON lines")]
+pub(crate) struct MissingArgs {
+    /// What to do with lines that lack the field: fail, and name the first; or skip them, and count them
+    #[arg(long, value_name = "WHAT", value_enum, requires = "by")]
+    on_error: Option<OnError>,
+}
+
+impl MissingArgs {
+    /// As the engine takes it.
+    pub(crate) fn on_no_key(self) -> OnNoKey {
+        match self.on_error {
+            Some(OnError::Skip) => OnNoKey::Skip,
+            Some(OnError::Fail) | None => OnNoKey::Fail,
+        }
+    }
+}
+
 /// CSV and JSON lines.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "CSV and JSON lines")]
 pub(crate) struct FormatArgs {
-    /// The input is CSV: quotes may hold separators and newlines, and the first line names the
-    /// columns and stays first. -t gives the separator (a comma; a tab for .tsv)
+    /// Input is CSV: quoted fields may hold separators and newlines, and the first line names the
+    /// columns and stays first. -t sets the separator (default: a comma, or a tab for .tsv)
     #[arg(long, conflicts_with = "jsonl")]
     pub(crate) csv: bool,
-    /// Each line is a JSON value. The order of types is null, false, true, numbers, strings, arrays,
-    /// objects
+    /// Input is JSON lines: one JSON value per line. Types are ordered null, false, true,
+    /// numbers, strings, arrays, objects
     #[arg(long)]
     pub(crate) jsonl: bool,
-    /// What to sort by: the name of a column, or its number from 1; for JSON lines a path like
-    /// .user.id or .tags[0]. Letters of -k behind a colon, as in price:nr, say how it compares (for
-    /// JSON only r). Repeat for more, the most significant first
+    /// Sort key: name or number (from 1) of a column; for JSON lines a path such as .user.id or
+    /// .tags[0]. The letters of -k may follow a colon, as in price:nr (for JSON only r). Repeat
+    /// for secondary keys; most significant first
     #[arg(long, value_name = "FIELD")]
     pub(crate) by: Vec<String>,
-    /// CSV without a first line of names
+    /// The CSV has no header line
     #[arg(long, requires = "csv")]
     pub(crate) no_header: bool,
 }
@@ -360,9 +381,9 @@ impl FormatArgs {
 /// What becomes of lines without a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnError {
-    /// The command fails and names the first
+    /// Fail, and name the first such line
     Fail,
-    /// They are left out and counted
+    /// Leave them out, and count them
     Skip,
 }
 
@@ -370,12 +391,12 @@ pub(crate) enum OnError {
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Lines")]
 pub(crate) struct LineArgs {
-    /// The input is lines, whatever it looks like. Without it, files that hold binary data (NULs, Parquet,
-    /// Arrow, .npz, UTF-16, ...) are refused, and .npy files are records. Compressed files (gzip, zstd,
-    /// bzip2, xz, told by their content) are decompressed all the same
+    /// Treat the input as lines, whatever it looks like. Otherwise binary data (NULs, Parquet,
+    /// Arrow, .npz, UTF-16, ...) are refused, and .npy files are records. Compressed files (gzip,
+    /// zstd, bzip2, xz, detected by content) are decompressed either way
     #[arg(long = "lines", conflicts_with_all = ["format", "record_bytes"], overrides_with = "is_lines")]
     pub(crate) is_lines: bool,
-    /// Lines end with NUL, not newline
+    /// Lines end with NUL instead of newline
     #[arg(short = 'z', long, overrides_with = "zero_terminated")]
     pub(crate) zero_terminated: bool,
 }
@@ -399,9 +420,9 @@ impl LineArgs {
 /// What a check says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CheckHow {
-    /// Where the first disorder is
+    /// Name the first item out of order
     DiagnoseFirst,
-    /// Nothing
+    /// Print nothing
     #[value(alias = "silent")]
     Quiet,
 }

@@ -6,10 +6,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
-use outcore::units;
 use outcore_formats::inputs::is_stdout;
 
-use super::{DriveArgs, MeansArgs, RecordArgs, TypeArgs, parse_count};
+use super::{DriveArgs, MeansArgs, RecordArgs, ScratchArgs, TypeArgs, parse_count};
 
 const MAP_EXAMPLES: &str = "\
 Examples:
@@ -18,13 +17,13 @@ Examples:
   outcore map 'x * y' a.npy --zip b.npy -o products.npy
   outcore map 'hash(index) % 100' --count 1e9 -o random.bin
 
-Expressions mean what they mean in Python with NumPy: + - * / // % ** & | ^ ~ << >>, comparisons, \
+Expressions have the meaning that they have in Python with NumPy: + - * / // % ** & | ^ ~ << >>, comparisons, \
 and, or, not; abs, min, max, sqrt, exp, log, log2, floor, ceil, round, isnan, where, hash; casts \
-u8(x) to f64(x). A plain number is x, keys of other records are key0, key1, fields of .npy have \
+u8(x) to f64(x). A plain number is x; the keys of other records are key0, key1; fields of .npy have \
 their names; index is the position. Integers wrap around.
 
-Elements of a vector are x[0], x[1]. In `map`, x alone means all of them: x * 2 of rows of 16 numbers \
-makes rows of 16. Where one value is wanted, as by `filter`, name an element.";
+Elements of a vector are x[0], x[1]. In `map`, x alone stands for all of them: x * 2 maps rows of 16 numbers \
+to rows of 16. Commands that need one value, such as `filter`, want an element.";
 
 const FILTER_EXAMPLES: &str = "\
 Examples:
@@ -142,18 +141,18 @@ impl SequenceCommand {
 /// What is read, and how it is refined on the way.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct InputArgs {
-    /// Files to read, in order, as if they were one: raw records, .npy, a manifest (.outcore.json)
-    /// of shards, or - for standard input
+    /// Files to read, in order, as one input: raw records, .npy, or a manifest (.outcore.json) of
+    /// shards; - is standard input
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath, required_unless_present = "count")]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Read another file side by side with IN: its numbers are y, those of a third z; fields of
-    /// records are x.key0, y.key0. All must have as many records
+    /// Zip IN with another file of as many records: its numbers are y, those of a third file z;
+    /// fields of records are x.key0, y.key0
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) zip: Vec<PathBuf>,
-    /// Read nothing: the numbers 0 to N - 1, as x
+    /// Use the integers 0..N-1 as input, x, instead of files
     #[arg(long, value_name = "N", value_parser = parse_count, conflicts_with_all = ["inputs", "zip", "format"])]
     pub(crate) count: Option<u64>,
-    /// Only records for which this is true; repeat to ask for more
+    /// Keep only records for which EXPR is true; repeat to AND conditions
     #[arg(
         long = "where",
         value_name = "EXPR",
@@ -167,32 +166,41 @@ pub(crate) struct InputArgs {
     pub(crate) means: MeansArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
-    /// Print the passes, then run
+    /// Print the plan, then run
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,
-    /// Print the passes and stop
+    /// Print the plan and stop
     #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
-    /// Replace files that exist
+    /// Replace existing files
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
+}
+
+/// A step in front of a command that prints or scans.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Steps")]
+pub(crate) struct MapStep {
+    /// Apply EXPR to each record first
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
+    pub(crate) map: Option<String>,
 }
 
 /// Where the result goes.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputArgs {
-    /// Where the result goes: a file (.npy gets a header), - for standard output, or one shard a
-    /// drive where the name has {drive} in it
-    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    /// Output: a file (.npy gets a header), - for standard output, or one shard per drive if the
+    /// name contains {drive}
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, help_heading = "Files")]
     pub(crate) output: PathBuf,
 }
 
 /// Compute a number from each record
 ///
-/// The output has a number for each record of the input, in the same order; it appears whole or not
-/// at all.
+/// The output has one number for each record of the input, in the same order. It appears whole or
+/// not at all.
 #[derive(Debug, Args)]
 #[command(after_long_help = MAP_EXAMPLES)]
 pub(crate) struct MapArgs {
@@ -207,7 +215,7 @@ pub(crate) struct MapArgs {
 
 /// Keep the records for which an expression is true
 ///
-/// The output has whole records, in the order of the input; it appears whole or not at all.
+/// The output has whole records, in input order. It appears whole or not at all.
 #[derive(Debug, Args)]
 #[command(after_long_help = FILTER_EXAMPLES)]
 pub(crate) struct FilterArgs {
@@ -220,9 +228,9 @@ pub(crate) struct FilterArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Write the records of several files side by side
+/// Zip the records of several files
 ///
-/// Record i of the output is record i of IN and of each file that --zip names, one after another.
+/// Record i of the output is record i of IN followed by record i of each file given with --zip.
 #[derive(Debug, Args)]
 pub(crate) struct ZipArgs {
     #[command(flatten)]
@@ -303,51 +311,39 @@ pub(crate) struct MergeArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Fold all records to one number
+/// Reduce all records to one value: sum, count, min, max, mean or an expression
 ///
-/// Sums of integers are exact, whatever their size. Sums of floats depend on the input alone, never
-/// on threads or memory. What is folded are the numbers of the input, or with --map, as a map_reduce,
-/// what that makes of each record.
+/// Sums of integers are exact, whatever their size. Sums of floats depend only on the input,
+/// never on threads or memory. With --map, the values that EXPR gives for the records are
+/// reduced.
 #[derive(Debug, Args)]
 #[command(after_long_help = REDUCE_EXAMPLES)]
 pub(crate) struct ReduceArgs {
-    /// What to compute: sum, count, min, max, mean, several with commas between, or an associative
-    /// expression of a and b
+    /// What to compute: sum, count, min, max or mean, several separated by commas, or an
+    /// associative expression of a and b
     #[arg(value_name = "HOW")]
     pub(crate) how: String,
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Fold what this makes of each record
-    #[arg(
-        long,
-        value_name = "EXPR",
-        help_heading = "Steps",
-        allow_hyphen_values = true
-    )]
-    pub(crate) map: Option<String>,
+    #[command(flatten)]
+    pub(crate) step: MapStep,
 }
 
-/// Write running sums, products, minima or maxima
+/// Write prefix sums, products, minima or maxima
 ///
-/// Number i of the output is the fold of the numbers up to i, in their own type: integers wrap
-/// around, so that small ones want a cast: --map 'u64(x)'.
+/// Number i of the output combines the numbers up to i, in their own type. Integers wrap around,
+/// so small types want a cast: --map 'u64(x)'.
 #[derive(Debug, Args)]
 pub(crate) struct ScanArgs {
-    /// What to fold with
+    /// The operation
     #[arg(value_name = "OP", value_enum)]
     pub(crate) op: ScanOpArg,
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Scan what this makes of each record
-    #[arg(
-        long,
-        value_name = "EXPR",
-        help_heading = "Steps",
-        allow_hyphen_values = true
-    )]
-    pub(crate) map: Option<String>,
-    /// Start with the identity, and leave each number out of its own fold
-    #[arg(long)]
+    #[command(flatten)]
+    pub(crate) step: MapStep,
+    /// Exclusive scan: start with the identity, and leave each number out of its own result
+    #[arg(long, help_heading = "Steps")]
     pub(crate) exclusive: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -366,27 +362,21 @@ pub(crate) enum ScanOpArg {
     Max,
 }
 
-/// Count numbers in equal bins
+/// Count numbers in bins of equal width
 ///
-/// Prints the borders of each bin and its count, one bin a line. Without a range the input is read
-/// twice.
+/// Prints the borders of each bin and its count, one bin per line. Without --range the input is
+/// read twice.
 #[derive(Debug, Args)]
 pub(crate) struct HistogramArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Count what this makes of each record
-    #[arg(
-        long,
-        value_name = "EXPR",
-        help_heading = "Steps",
-        allow_hyphen_values = true
-    )]
-    pub(crate) map: Option<String>,
-    /// How many bins
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    #[command(flatten)]
+    pub(crate) step: MapStep,
+    /// Number of bins
+    #[arg(long, value_name = "N", help_heading = "Steps", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) bins: u32,
-    /// From where to where, as LOW:HIGH; what lies outside is not counted
-    #[arg(long, value_name = "LOW:HIGH", value_parser = parse_range, allow_hyphen_values = true)]
+    /// Count only numbers from LOW to HIGH
+    #[arg(long, value_name = "LOW:HIGH", help_heading = "Steps", value_parser = parse_range, allow_hyphen_values = true)]
     pub(crate) range: Option<(f64, f64)>,
 }
 
@@ -415,50 +405,43 @@ fn parse_range(text: &str) -> outcore::Result<(f64, f64)> {
 
 /// Count how often each value occurs
 ///
-/// Prints each value and its count, in the order of the values; with -o writes them as records: the
-/// value, and a count of 8 bytes. They are counted in memory, or through a sort where there are too
+/// Prints each value and its count, in the order of the values; with -o, writes them as records
+/// of the value and an 8-byte count. Values are counted in memory, or by sorting if there are too
 /// many different ones; --explain says which.
 #[derive(Debug, Args)]
 #[command(after_long_help = COUNT_BY_EXAMPLES)]
 pub(crate) struct CountByArgs {
-    /// The value: x for that of a plain number
+    /// The value to count; x is a plain number
     #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
     pub(crate) expression: String,
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// The most scratch space on all drives together. By default whatever is free
-    #[arg(long = "scratch-limit", value_name = "SIZE", help_heading = "Resources", value_parser = units::parse_bytes)]
-    pub(crate) scratch_limit_bytes: Option<u64>,
-    /// Where records of value and count go: a file (.npy gets the fields value and count), or - for
-    /// standard output
-    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    #[command(flatten)]
+    pub(crate) scratch: ScratchArgs,
+    /// Output file for records of value and count (.npy gets the fields value and count), or -
+    /// for standard output
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, help_heading = "Files")]
     pub(crate) output: Option<PathBuf>,
 }
 
 /// Print the largest numbers, largest first
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
-    /// How many
+    /// How many numbers to print
     #[arg(value_name = "K")]
     pub(crate) k: usize,
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Compare what this makes of each record
-    #[arg(
-        long,
-        value_name = "EXPR",
-        help_heading = "Steps",
-        allow_hyphen_values = true
-    )]
-    pub(crate) map: Option<String>,
-    /// The smallest, smallest first
-    #[arg(long)]
+    #[command(flatten)]
+    pub(crate) step: MapStep,
+    /// Print the smallest numbers, smallest first
+    #[arg(long, help_heading = "Steps")]
     pub(crate) smallest: bool,
 }
 
 /// Print the position of the first record for which an expression is true
 ///
-/// Stops reading there; exits with 1 if there is none.
+/// Stops reading there. Exits with 1 if there is no such record.
 #[derive(Debug, Args)]
 pub(crate) struct FindArgs {
     /// The condition
@@ -470,9 +453,9 @@ pub(crate) struct FindArgs {
 
 /// Write each record to one of several files
 ///
-/// The expression gives the number of the file, from 0; a condition gives 1 where it is true. Files
-/// keep the order of the input, and appear together. Their names have {part} for the number, with as
-/// many digits as the last one has; those that end in .npy get a header.
+/// The expression gives the number of the file, from 0; a condition gives 1 where it is true.
+/// Files keep the input order and appear together. {part} in the name stands for the number,
+/// zero-padded to the same width; files that end in .npy get a header.
 #[derive(Debug, Args)]
 #[command(after_long_help = PARTITION_EXAMPLES)]
 pub(crate) struct PartitionArgs {
@@ -481,20 +464,20 @@ pub(crate) struct PartitionArgs {
     pub(crate) expression: String,
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// How many files
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    /// Number of files
+    #[arg(long, value_name = "N", help_heading = "Steps", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) parts: u32,
-    /// The names of the files: {part} in it stands for the number
-    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    /// File name pattern, with {part} for the number of the file
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, help_heading = "Files")]
     pub(crate) output: PathBuf,
 }
 
-/// Write the records at given positions, in the order asked
+/// Write the records at given positions, in the order given
 ///
-/// Positions are read sorted, each block once, at the drives' full queue depth.
+/// Positions are read in sorted order, each block once, at full queue depth.
 #[derive(Debug, Args)]
 pub(crate) struct GatherArgs {
-    /// Positions, counted from 0: a file of u64, or .npy
+    /// File of positions, counted from 0: u64, or .npy
     #[arg(long = "at", visible_alias = "index", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) positions: PathBuf,
     #[command(flatten)]

@@ -20,10 +20,10 @@ Examples:
   outcore get @images images --volume drives.toml
   outcore get @images/cat/0001.png - --volume drives.toml | display";
 
-/// Put a file, a directory or standard input on a volume
+/// Store a file, a directory or standard input as a dataset
 ///
-/// The dataset is striped over all drives, checksummed and sealed. A directory is packed with an index,
-/// so that its files can be read by their names; symbolic links are kept as links, and sockets, pipes
+/// The dataset is striped over all drives, checksummed and sealed. A directory is packed with an
+/// index, so that its files can be read by name; symbolic links stay links, and sockets, pipes
 /// and devices are left out and counted. Permissions and times are kept.
 #[derive(Debug, Args)]
 #[command(after_long_help = PUT_EXAMPLES)]
@@ -41,7 +41,7 @@ pub(crate) struct PutArgs {
     pub(crate) record_io: RecordArgs,
 }
 
-/// Get a dataset from a volume, or one file of a packed directory
+/// Read a dataset, or one file of a packed directory
 #[derive(Debug, Args)]
 #[command(after_long_help = GET_EXAMPLES)]
 pub(crate) struct GetArgs {
@@ -60,7 +60,7 @@ pub(crate) struct GetArgs {
 
 /// List the datasets of a volume, or the files packed in one
 ///
-/// A dataset that needs a drive that is missing says so.
+/// Marks a dataset that needs a missing drive.
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
     /// A packed directory to look into

@@ -39,17 +39,17 @@ Examples:
   umount sorted       # or Ctrl-C
   outcore view mount words.view sorted & tail -n 3 sorted/sorted.txt";
 
-/// Sort without writing the result: it is merged while it is read
+/// Build sorted views, which are merged while they are read
 ///
-/// A view is a directory of sorted runs that reads as the sorted file: from any place, by many
-/// readers, again and again. Building one and reading it once moves two reads and one write of the
-/// data, where `sort` and reading its result move three and two.
+/// A view is a directory of sorted runs that reads like the sorted file: from any position, by
+/// many readers, any number of times. Building and reading one costs two reads and one write of
+/// the data; sorting to a file and reading it back costs three reads and two writes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ViewCommand {
     Build(ViewBuildArgs),
     Append(ViewAppendArgs),
     Cat(ViewCatArgs),
-    /// Say what a view is: records, order, runs and where they lie
+    /// Describe a view: records, order, runs and where they are
     Info {
         /// The view's directory
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -68,26 +68,27 @@ pub(crate) enum ViewCommand {
     },
 }
 
-/// Sort files into the runs of a new view
+/// Build a view of files
 ///
 /// The order is that of `outcore sort`. The view appears whole or not at all; inputs are only read.
-/// Records have a type, or the input is lines: with --lines, or with any flag that only lines have.
+/// The input is records if it has a type, and lines with --lines or any flag that only lines have.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, after_long_help = BUILD_EXAMPLES)]
 pub(crate) struct ViewBuildArgs {
     /// Files to sort, in order: raw records, .npy, a manifest (.outcore.json) of shards, or lines
-    /// (compressed ones are decompressed to scratch); - for standard input, which is copied to scratch first
+    /// (compressed ones are decompressed to scratch); - is standard input, which is copied to
+    /// scratch first
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// The view's directory; its last part is made
+    /// The view's directory; its parent must exist
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
-    /// Largest first
+    /// Reverse the key order (largest first)
     #[arg(short = 'r', long, alias = "reverse", help_heading = "Order")]
     pub(crate) descending: bool,
-    /// Equal keys keep the order of the input
+    /// Keep the input order of equal keys
     #[arg(short, long, help_heading = "Order")]
     pub(crate) stable: bool,
     /// Refused: which keys are in several runs is known only when they are merged, and with it sizes and
@@ -111,7 +112,7 @@ pub(crate) struct ViewBuildArgs {
     /// is not read again
     #[arg(long, help_heading = "Files")]
     pub(crate) cat: bool,
-    /// Replace a view that exists
+    /// Replace an existing view
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
     /// Print the plan (runs, blocks, merges beforehand, predicted traffic), then run
@@ -135,7 +136,7 @@ impl ViewBuildArgs {
     }
 }
 
-/// Sort files into further runs of a view
+/// Add files to a view
 ///
 /// Records, order and blocks are those of the view; CSV must have the same header. In a stable view equal keys come behind those that
 /// were there. Who has the view open goes on seeing what was there.
@@ -144,7 +145,7 @@ pub(crate) struct ViewAppendArgs {
     /// The view's directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
-    /// Files to add, or - for standard input
+    /// Files to add; - is standard input
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
     /// Take the files for lines, whatever they look like, where the view has lines
@@ -158,14 +159,14 @@ pub(crate) struct ViewAppendArgs {
     pub(crate) trace: TraceArgs,
 }
 
-/// Write sorted records or lines, or a range of them, to standard output
+/// Write a view, or a range of it, to standard output in sorted order
 #[derive(Debug, Args)]
 #[command(after_long_help = CAT_EXAMPLES)]
 pub(crate) struct ViewCatArgs {
     /// The view's directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
-    /// Only records or lines I to J (without J), counted from 0; I.., ..J and negative numbers as in Python
+    /// Only records or lines I up to but excluding J, counted from 0; I.., ..J and negative numbers as in Python
     #[arg(long, value_name = "I..J", allow_hyphen_values = true, conflicts_with_all = ["from_key", "to_key"])]
     pub(crate) range: Option<String>,
     /// Only from the first record whose key is not before this one. Numbers in decimal, bytes as text
@@ -181,7 +182,7 @@ pub(crate) struct ViewCatArgs {
     pub(crate) trace: TraceArgs,
 }
 
-/// Check every block of a view, and the order inside its runs, without merging
+/// Check every block of a view, and the order within its runs, without merging
 #[derive(Debug, Args)]
 pub(crate) struct ViewVerifyArgs {
     /// The view's directory
@@ -193,27 +194,27 @@ pub(crate) struct ViewVerifyArgs {
     pub(crate) trace: TraceArgs,
 }
 
-/// Write the sorted file of a view, in parallel
+/// Write a view as a sorted file, in parallel
 #[derive(Debug, Args)]
 pub(crate) struct ViewMaterializeArgs {
     /// The view's directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
-    /// Where the result goes: a file, or one shard a drive where the name has {drive} in it
+    /// Output: a file, or one shard per drive if the name contains {drive}
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) means: MeansArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
-    /// Replace an output that exists
+    /// Replace an existing output
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }
 
-/// Show the sorted data as a file, for any program
+/// Mount a view as a file that any program can read
 ///
 /// A read-only FUSE file system with one file. It is served until it is unmounted or the command is
 /// interrupted.
@@ -226,10 +227,10 @@ pub(crate) struct ViewMountArgs {
     /// An empty directory
     #[arg(value_name = "MOUNTPOINT", value_hint = ValueHint::DirPath)]
     pub(crate) mountpoint: PathBuf,
-    /// Past the page cache: faster for large reads, but no mmap
+    /// Bypass the page cache: faster for large reads, but no mmap
     #[arg(long)]
     pub(crate) direct: bool,
-    /// Name of the file: sorted.bin, sorted.txt for lines or sorted.csv, if not given
+    /// Name of the file. Default: sorted.bin, sorted.txt for lines, sorted.csv for CSV
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     #[command(flatten)]

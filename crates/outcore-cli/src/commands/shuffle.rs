@@ -36,9 +36,10 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
     let settings = means::load(
         &args.means,
         &args.drives,
-        args.scratch_limit_bytes,
+        args.scratch.limit_bytes,
         args.seed,
-    )?;
+    )?
+    .measuring(args.explain);
     let (rows, types) = (args.rows.to_rows()?, args.record.to_request());
     let recognition = args.lines.recognition(rows.separator());
     let sources = find(context, &args.files.inputs)?;
@@ -149,6 +150,7 @@ fn size_of(job: &LineJob, unit: Unit) -> ShuffleSize {
         held_bytes: job.job.budget.used_bytes(),
         threads: job.job.options.threads,
         drive_count: job.job.options.drives.len().max(1),
+        rates: job.job.options.rates,
     }
 }
 

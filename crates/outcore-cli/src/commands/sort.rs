@@ -54,7 +54,7 @@ struct Prepared {
 pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
     let started = Instant::now();
     let is_gnu = context.reporter.is_gnu();
-    let means = load_means(args, is_gnu)?;
+    let means = load_means(args, is_gnu)?.measuring(args.explain || args.dry_run);
     if is_lines(context, args)? {
         return sort_lines::run(context, args, means);
     }
@@ -106,7 +106,7 @@ fn load_means(args: &SortArgs, is_gnu: bool) -> Result<Means> {
     means::load(
         &flags,
         &drives,
-        args.scratch_limit_bytes,
+        args.scratch.limit_bytes,
         args.seed.unwrap_or(means::SEED),
     )
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outcore::algo::lines::{
-    LineSortOptions, OnNoKey, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
+    LineSortOptions, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
 };
 use outcore::data::lines::LineOrder;
 use outcore::{Error, Kind, Result, units};
@@ -30,7 +30,7 @@ use outcore_formats::volumes::fresh_seed;
 use serde_json::json;
 
 use crate::cli::SortArgs;
-use crate::cli::lines::{CheckHow, OnError};
+use crate::cli::lines::CheckHow;
 use crate::context::Context;
 use crate::lines::{Done, LineJob, LineRequest, Overwrite};
 use crate::pipe::{self, CLOSED_PIPE};
@@ -72,10 +72,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
         terminator: args.lines.terminator(),
         unique: args.unique,
         replace: lines.replace,
-        on_no_key: match args.on_error {
-            Some(OnError::Skip) => OnNoKey::Skip,
-            Some(OnError::Fail) | None => OnNoKey::Fail,
-        },
+        on_no_key: args.missing.on_no_key(),
         ..LineSortOptions::default()
     };
     let (order, dress, options): (Box<dyn LineOrder>, _, _) = match args.text.csv {

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use outcore::algo::lines::{LineSortOptions, OnNoKey, plan_lines, sample_lines, sort_lines};
+use outcore::algo::lines::{LineSortOptions, plan_lines, sample_lines, sort_lines};
 use outcore::algo::sequence::Grouping;
 use outcore::data::RecordFormat;
 use outcore::data::lines::LineOrder;
@@ -21,7 +21,7 @@ use super::sequence::group::{self, GroupRequest};
 use super::sort;
 use crate::cli::SortArgs;
 use crate::cli::commands::UniqueArgs;
-use crate::cli::lines::{OnError, Rows};
+use crate::cli::lines::Rows;
 use crate::cli::sequence::InputArgs;
 use crate::context::Context;
 use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_of, note_csv};
@@ -47,9 +47,10 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
     let means = means::load(
         &args.means,
         &args.drives,
-        args.scratch_limit_bytes,
+        args.scratch.limit_bytes,
         means::SEED,
-    )?;
+    )?
+    .measuring(args.explain);
     let request = LineRequest {
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
@@ -67,10 +68,7 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
         unique: !args.count,
         count: args.count,
         replace: lines.replace,
-        on_no_key: match args.on_error {
-            Some(OnError::Skip) => OnNoKey::Skip,
-            Some(OnError::Fail) | None => OnNoKey::Fail,
-        },
+        on_no_key: args.missing.on_no_key(),
         ..LineSortOptions::default()
     };
     let (order, dress, options) = settle(context, args, order, &mut lines, options)?;
@@ -186,7 +184,7 @@ fn of_records(context: &Context, args: &UniqueArgs, format: &RecordFormat) -> Re
     let request = GroupRequest {
         what: "unique",
         input: &input,
-        scratch_limit_bytes: args.scratch_limit_bytes,
+        scratch_limit_bytes: args.scratch.limit_bytes,
         output: args.files.output.as_deref(),
         grouping: match args.count {
             true => Grouping::Counted,
@@ -208,7 +206,7 @@ fn to_sort(args: &UniqueArgs) -> SortArgs {
         unique: true,
         means: args.means.clone(),
         drives: args.drives.clone(),
-        scratch_limit_bytes: args.scratch_limit_bytes,
+        scratch: args.scratch.clone(),
         force: args.files.force,
         seed: Some(means::SEED),
         record_io: args.record_io.clone(),

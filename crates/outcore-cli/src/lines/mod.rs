@@ -146,7 +146,8 @@ impl LineJob {
         let means = request.start_recording(context, means, (&sources, &target))?;
         let (files, spool) = to_files(context, &means, &sources, &target, request.lines())?;
         let data_bytes = bytes_of(&files)?;
-        let mut job = means.job(scratch_drives(&means, &target, data_bytes)?);
+        let drives = scratch_drives(&means, &target, data_bytes)?;
+        let mut job = means.planned_job(drives, &target.dir());
         context.note_scratch(&means, &target, &job);
         let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
         job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);

@@ -81,6 +81,8 @@ impl Place {
             .args(arguments)
             .current_dir(self.dir())
             .env("OUTCORE_CONFIG", "")
+            // A drive is measured once for all tests.
+            .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
             .stdin(Stdio::null());
         command
     }

@@ -86,11 +86,17 @@ impl DriveRates {
         }
     }
 
-    /// Seconds that `drive_count` such drives need at least to read and to write so many bytes: a drive
-    /// is taken to do one or the other at a time.
-    pub fn seconds(&self, read_bytes: f64, written_bytes: f64, drive_count: usize) -> f64 {
-        let drives = drive_count.max(1) as f64;
-        (read_bytes / self.read_bytes_per_s + written_bytes / self.write_bytes_per_s) / drives
+    /// Seconds that `drive_count` such drives need to read and to write so many bytes in so many requests.
+    /// Reads and writes overlap, so the longer of the two counts.
+    pub fn seconds(
+        &self,
+        (read_bytes, written_bytes): (f64, f64),
+        requests: f64,
+        drive_count: usize,
+    ) -> f64 {
+        let reading = read_bytes / self.read_bytes_per_s;
+        let writing = written_bytes / self.write_bytes_per_s;
+        (reading.max(writing) + requests / self.requests_per_s) / drive_count.max(1) as f64
     }
 
     /// What the drives file says, if it says how fast the drive reads and writes.
@@ -403,6 +409,6 @@ mod tests {
         assert_eq!(mean.read_bytes_per_s, 3e9);
         assert_eq!(mean.origin, RatesOrigin::Assumed);
         assert_eq!(DriveRates::mean(&[]), DriveRates::ASSUMED);
-        assert_eq!(mean.seconds(3e9, 1.5e9, 2), 1.0);
+        assert_eq!(mean.seconds((3e9, 1.5e9), 60e3, 2), 1.0);
     }
 }

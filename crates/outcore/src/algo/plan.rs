@@ -23,6 +23,8 @@
 use std::fmt;
 
 use super::ends::{EDGES, EDGES_BYTES};
+use super::partition::{BUCKETS, SPLIT_READS_MIN, SPLIT_SEGMENTS};
+use crate::drive::rates::DriveRates;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
 use crate::stream::sample::SAMPLE;
@@ -48,14 +50,8 @@ const PIECE_BYTES: u64 = 16;
 const FIXED_BYTES: u64 = 5 << 19;
 /// Reservations by name: buffers of the distribution, what it reads, what a bucket is split with, and
 /// what buckets are loaded, sorted and written in.
-pub(crate) const BUCKETS: &str = "buckets in memory";
 pub(crate) const INPUT: &str = "input blocks";
-pub(crate) const SPLIT_SAMPLE: &str = "a sample of a bucket";
-pub(crate) const SPLIT_SEGMENTS: &str = "segments to split";
 pub(crate) const SORTING: &str = "buckets that are sorted, and their output";
-/// Assumed where no measurement of the drives is at hand: bytes and requests a second a drive.
-const DRIVE_BYTES_PER_SECOND: f64 = 1.5e9;
-const DRIVE_REQUESTS_PER_SECOND: f64 = 60e3;
 
 /// What a sort is about, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -74,6 +70,8 @@ pub struct SortSize {
     pub threads: usize,
     /// Drives that data go to.
     pub drive_count: usize,
+    /// How fast one of them is.
+    pub rates: DriveRates,
 }
 
 /// How a sort will be done.
@@ -217,7 +215,7 @@ impl SortPlan {
 
     /// Segments that a thread reads at once where a bucket is split.
     pub(crate) fn split_reads(&self) -> usize {
-        ((self.read_block_bytes * self.reads_in_flight) / self.segment_bytes).max(2)
+        ((self.read_block_bytes * self.reads_in_flight) / self.segment_bytes).max(SPLIT_READS_MIN)
     }
 
     /// All that the sort reserves.
@@ -244,7 +242,6 @@ impl SortPlan {
                 block_ceil(sample_bytes as u64) + 2 * BLOCK_BYTES as u64,
             )
             .during("distribute", INPUT, reads_bytes)
-            .during("split", SPLIT_SAMPLE, segments_bytes(1))
             .during(
                 "split",
                 SPLIT_SEGMENTS,
@@ -539,7 +536,6 @@ fn predict(plan: &mut SortPlan) {
         (plan.sample_reads * plan.sample_read_bytes.next_multiple_of(BLOCK_BYTES)) as f64;
     let read_bytes = data_bytes + scratch_bytes + sample_bytes;
     let written_bytes = data_bytes + scratch_bytes;
-    let drives = size.drive_count as f64;
     let run = if plan.levels == 1 {
         plan.extent_segments
     } else {
@@ -550,8 +546,8 @@ fn predict(plan: &mut SortPlan) {
         + data_bytes / plan.leaf_bytes_max as f64
         + plan.sample_reads as f64;
     // Reads and writes of a phase overlap, so the larger of the two counts.
-    let seconds = read_bytes.max(written_bytes) / (DRIVE_BYTES_PER_SECOND * drives)
-        + requests / (DRIVE_REQUESTS_PER_SECOND * drives);
+    let moved_bytes = (read_bytes, written_bytes);
+    let seconds = size.rates.seconds(moved_bytes, requests, size.drive_count);
     // A nudge towards leaves that sort in cache, where the drives do not care.
     let oversize = plan.leaf_bytes_max as f64 / (2 * leaf_bytes_best(size.is_bare)) as f64;
     let sort_penalty = 1.0 + 0.02 * oversize.log2().abs();
@@ -618,12 +614,12 @@ impl fmt::Display for SortPlan {
         )?;
         writeln!(
             f,
-            "  predicted: reads {}, writes {}, scratch {}, {:.1} s at {} a drive",
+            "  predicted: reads {}, writes {}, scratch {}, {:.1} s at {}",
             units::bytes(self.predicted_read_bytes),
             units::bytes(self.predicted_written_bytes),
             units::bytes(self.scratch_bytes),
             self.predicted_seconds,
-            units::rate(DRIVE_BYTES_PER_SECOND),
+            self.size.rates,
         )?;
         write!(f, "{}", self.ledger())
     }

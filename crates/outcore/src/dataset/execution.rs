@@ -460,6 +460,7 @@ impl Execution {
             held_bytes: job.budget.used_bytes(),
             threads: job.options.threads,
             drive_count: self.count_drives(&job, output),
+            rates: job.options.rates,
         })?;
         job.options.drives = self
             .resources

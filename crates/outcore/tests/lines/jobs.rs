@@ -13,7 +13,7 @@ use outcore::algo::sort::{SortInput, SortOutput};
 use outcore::data::lines::{ByteOrder, LineOrder, LineTie, NoKey, compare_lines};
 use outcore::drive::Device;
 use outcore::drive::ram::{RamDevice, RamOptions};
-use outcore::job::{Job, JobOptions, ScratchDrive};
+use outcore::job::{DriveRates, Job, JobOptions, ScratchDrive};
 
 use crate::support::runs::{Files, PipeEnd};
 use crate::support::watchdog::Watchdog;
@@ -211,6 +211,7 @@ impl LineJob {
             drives: drives.collect(),
             scratch_limit_bytes: u64::MAX,
             seed: self.seed,
+            rates: DriveRates::ASSUMED,
         };
         Job::on(options, device)
     }

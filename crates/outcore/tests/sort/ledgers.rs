@@ -10,6 +10,7 @@ use outcore::algo::lines::{LineSize, plan_lines};
 use outcore::algo::plan::{SortSize, plan_sort};
 use outcore::algo::shuffle::{ShuffleSize, plan_shuffle};
 use outcore::algo::view::{LineMeans, ViewSize, plan_view};
+use outcore::job::DriveRates;
 use outcore::memory::Ledger;
 use outcore::{Kind, Result, units};
 
@@ -151,6 +152,7 @@ fn sorts_and_views_of_records_have_a_ledger_that_fits_or_name_the_memory() {
                     memory_bytes: cell.memory_bytes,
                     threads: cell.threads,
                     drive_count: cell.drive_count,
+                    rates: DriveRates::ASSUMED,
                 };
                 plan_sort(size).map(|plan| plan.ledger())
             });
@@ -196,6 +198,7 @@ fn sorts_and_views_of_lines_have_a_ledger_that_fits_or_name_the_memory() {
                         held_bytes: 0,
                         threads: cell.threads,
                         drive_count: cell.drive_count,
+                        rates: DriveRates::ASSUMED,
                     };
                     plan_lines(size).map(|plan| plan.ledger())
                 });
@@ -236,6 +239,7 @@ fn shuffles_have_a_ledger_that_fits_or_name_the_memory() {
                 held_bytes: 0,
                 threads: cell.threads,
                 drive_count: cell.drive_count,
+                rates: DriveRates::ASSUMED,
             };
             plan_shuffle(size).map(|plan| plan.ledger())
         });

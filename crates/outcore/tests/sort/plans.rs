@@ -4,6 +4,7 @@
 
 use outcore::Kind;
 use outcore::algo::plan::{SortPlan, SortSize, plan_sort};
+use outcore::job::DriveRates;
 use proptest::prelude::*;
 
 /// A number that is as often small as large.
@@ -32,6 +33,7 @@ fn any_size() -> impl Strategy<Value = SortSize> {
                 memory_bytes: memory,
                 threads: threads as usize,
                 drive_count: drives as usize,
+                rates: DriveRates::ASSUMED,
             },
         )
 }
@@ -83,6 +85,7 @@ fn huge_data_get_the_passes_that_they_need() {
             memory_bytes,
             threads: 64,
             drive_count: 30,
+            rates: DriveRates::ASSUMED,
         })
         .unwrap()
     };

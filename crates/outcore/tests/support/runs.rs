@@ -18,7 +18,7 @@ use outcore::data::RecordFormat;
 use outcore::drive::Device;
 use outcore::drive::os::{Engine, OsDevice};
 use outcore::drive::ram::{RamDevice, RamOptions};
-use outcore::job::{Job, JobOptions, ScratchDrive};
+use outcore::job::{DriveRates, Job, JobOptions, ScratchDrive};
 use outcore::{Kind, Result};
 
 use super::watchdog::Watchdog;
@@ -188,6 +188,7 @@ impl Sort {
             memory_bytes: self.memory_bytes,
             threads: self.threads,
             drive_count: self.drives,
+            rates: DriveRates::ASSUMED,
         }
     }
 
@@ -286,6 +287,7 @@ impl Sort {
             drives,
             scratch_limit_bytes: u64::MAX,
             seed: self.seed,
+            rates: DriveRates::ASSUMED,
         };
         Job::on(options, device)
     }

@@ -52,7 +52,7 @@ pub(super) fn count_by(context: &Context, args: &CountByArgs) -> Result<u8> {
     let request = GroupRequest {
         what: "count-by",
         input: &args.input,
-        scratch_limit_bytes: args.scratch_limit_bytes,
+        scratch_limit_bytes: args.scratch.limit_bytes,
         output: args.output.as_deref(),
         grouping: Grouping::Counted,
     };

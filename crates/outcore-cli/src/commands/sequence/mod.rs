@@ -104,7 +104,8 @@ fn printing(
 }
 
 fn histogram(context: &Context, args: &HistogramArgs) -> Result<u8> {
-    let Some(mut prepared) = printing(context, &args.input, args.map.as_ref(), "histogram")? else {
+    let Some(mut prepared) = printing(context, &args.input, args.step.map.as_ref(), "histogram")?
+    else {
         return Ok(0);
     };
     let (job, execution) = (&prepared.job, &mut prepared.execution);
@@ -129,7 +130,7 @@ fn histogram(context: &Context, args: &HistogramArgs) -> Result<u8> {
 }
 
 fn top(context: &Context, args: &TopArgs) -> Result<u8> {
-    let Some(mut prepared) = printing(context, &args.input, args.map.as_ref(), "top")? else {
+    let Some(mut prepared) = printing(context, &args.input, args.step.map.as_ref(), "top")? else {
         return Ok(0);
     };
     let (job, table) = (&prepared.job, prepared.table()?);
@@ -190,7 +191,8 @@ fn find(context: &Context, args: &FindArgs) -> Result<u8> {
 
 fn reduce(context: &Context, args: &ReduceArgs) -> Result<u8> {
     let consumer = format!("reduce {}", args.how);
-    let Some(mut prepared) = printing(context, &args.input, args.map.as_ref(), &consumer)? else {
+    let Some(mut prepared) = printing(context, &args.input, args.step.map.as_ref(), &consumer)?
+    else {
         return Ok(0);
     };
     let reductions = reductions_of(&args.how);

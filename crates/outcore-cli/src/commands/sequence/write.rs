@@ -173,7 +173,7 @@ pub(super) fn scan(context: &Context, args: &ScanArgs) -> Result<u8> {
         true => Inclusion::Exclusive,
         false => Inclusion::Inclusive,
     };
-    let map = args.map.iter().cloned().map(Step::Map);
+    let map = args.step.map.iter().cloned().map(Step::Map);
     let steps = map.chain([Step::Scan(op, inclusion)]).collect();
     write(context, (&args.input, &args.output), "scan", steps)
 }

@@ -17,6 +17,8 @@ use std::ops::RangeInclusive;
 
 use super::bucket::Space;
 use crate::algo::ends::{EDGES, EDGES_BYTES};
+use crate::algo::partition::{BUCKETS, SPLIT_READS_MIN, SPLIT_SEGMENTS, SegmentSizes};
+use crate::drive::rates::DriveRates;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Ledger, Pool};
 use crate::stream::regions::{LINE_BYTES_LIMIT, RegionSizes};
@@ -48,17 +50,11 @@ const FIXED_BYTES: u64 = 5 << 19;
 pub(super) const LONG_KEYS_BYTES_MIN: u64 = 256 << 10;
 /// Reservations by name: buffers of the distribution, what it reads, what a bucket is split with, and
 /// what buckets are loaded, sorted and written in.
-pub(super) const BUCKETS: &str = "buckets in memory";
 pub(super) const TABLES: &str = "tables of lines";
 pub(super) const INPUT: &str = "input blocks";
 pub(super) const ACROSS: &str = "lines across blocks";
-pub(super) const SPLIT_SAMPLE: &str = "a sample of a bucket";
 pub(super) const LONG_KEYS: &str = "a sample of long keys";
-pub(super) const SPLIT_SEGMENTS: &str = "segments to split";
 pub(super) const SORTING: &str = "buckets that are sorted, and their output";
-/// Assumed where no measurement of the drives is at hand: bytes and requests a second a drive.
-const DRIVE_BYTES_PER_SECOND: f64 = 1.5e9;
-const DRIVE_REQUESTS_PER_SECOND: f64 = 60e3;
 /// Bytes of a table a distinct line, besides the line itself.
 pub(super) const TABLE_ENTRY_BYTES: f64 = 40.0;
 
@@ -85,6 +81,8 @@ pub struct LineSize {
     pub threads: usize,
     /// Drives that data go to.
     pub drive_count: usize,
+    /// How fast one of them is.
+    pub rates: DriveRates,
 }
 
 /// How lines will be sorted.
@@ -202,6 +200,25 @@ impl LinePlan {
         (self.size.data_bytes / streams.max(1) / self.segment_bytes as u64) as usize
     }
 
+    /// Segments that a thread reads at once where a bucket is split: in the memory of the input's reads.
+    fn split_reads(&self) -> usize {
+        ((self.read_block_bytes * self.reads_in_flight) / self.segment_bytes).max(SPLIT_READS_MIN)
+    }
+
+    /// How segments are written and read back.
+    pub(super) fn segment_sizes(&self) -> SegmentSizes {
+        SegmentSizes {
+            segment_bytes: self.segment_bytes,
+            full_bytes: 0,
+            extent_segments: self.extent_segments,
+            expected_segments: self.expected_segments(),
+            writes_in_flight: self.writes_in_flight,
+            resident_segments: self.resident_segments,
+            split_reads: self.split_reads(),
+            slots: self.segment_slots(),
+        }
+    }
+
     /// Memory in which buckets are sorted, all of which one large bucket may have for itself.
     fn sorting_bytes(&self) -> u64 {
         let areas = self.areas * self.area_bytes() + self.chunks * self.chunk_bytes;
@@ -265,8 +282,11 @@ impl LinePlan {
                 Pool::total_bytes(sizes.slot_bytes(), reads),
             )
             .during("distribute", ACROSS, across_bytes)
-            .during("split", SPLIT_SAMPLE, segments_bytes(1))
-            .during("split", SPLIT_SEGMENTS, segments_bytes(self.size.threads))
+            .during(
+                "split",
+                SPLIT_SEGMENTS,
+                segments_bytes(self.size.threads * self.split_reads()),
+            )
             .during("split", LONG_KEYS, LONG_KEYS_BYTES_MIN)
             .during("sort", EDGES, EDGES_BYTES)
             .during("sort", SORTING, self.sorting_bytes())
@@ -546,13 +566,12 @@ fn predict(plan: &mut LinePlan) {
     let split_bytes = f64::from(plan.levels.saturating_sub(1)) * scratch_bytes;
     let read_bytes = data_bytes + scratch_bytes + split_bytes;
     let written_bytes = kept + scratch_bytes + split_bytes;
-    let drives = size.drive_count as f64;
     let requests = data_bytes / plan.read_block_bytes as f64
         + (scratch_bytes + split_bytes) / plan.segment_bytes as f64
             * (1.0 + 1.0 / plan.extent_segments as f64)
         + data_bytes / plan.leaf_bytes_max as f64;
-    let seconds = read_bytes.max(written_bytes) / (DRIVE_BYTES_PER_SECOND * drives)
-        + requests / (DRIVE_REQUESTS_PER_SECOND * drives);
+    let moved_bytes = (read_bytes, written_bytes);
+    let seconds = size.rates.seconds(moved_bytes, requests, size.drive_count);
     // A nudge towards leaves that sort in cache, where the drives do not care.
     let leaf_bytes = plan.leaf_bytes_max as f64 * (1.0 + size.overhead());
     let oversize = leaf_bytes / (1.5 * LEAF_BYTES_BEST as f64);
@@ -621,12 +640,12 @@ impl fmt::Display for LinePlan {
         )?;
         writeln!(
             f,
-            "  predicted: reads {}, writes {}, scratch {}, {:.1} s at {} a drive",
+            "  predicted: reads {}, writes {}, scratch {}, {:.1} s at {}",
             units::bytes(self.predicted_read_bytes),
             units::bytes(self.predicted_written_bytes),
             units::bytes(self.scratch_bytes),
             self.predicted_seconds,
-            units::rate(DRIVE_BYTES_PER_SECOND),
+            self.size.rates,
         )?;
         write!(f, "{}", self.ledger())
     }
@@ -648,6 +667,7 @@ mod tests {
             held_bytes: 0,
             threads: 2,
             drive_count: 1,
+            rates: DriveRates::ASSUMED,
         }
     }
 

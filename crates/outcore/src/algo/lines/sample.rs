@@ -188,6 +188,7 @@ impl LineSample {
             held_bytes: job.budget.used_bytes(),
             threads: job.options.threads,
             drive_count,
+            rates: job.options.rates,
         }
     }
 }

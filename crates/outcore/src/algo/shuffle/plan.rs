@@ -14,6 +14,8 @@ use std::fmt;
 
 use super::tree::{Tree, fan_out};
 use crate::algo::ends::{EDGES, EDGES_BYTES};
+use crate::algo::partition::{BUCKETS, SPLIT_SEGMENTS, SegmentSizes};
+use crate::drive::rates::DriveRates;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Ledger, Pool};
 use crate::stream::regions::RegionSizes;
@@ -26,14 +28,10 @@ const FIXED_BYTES: u64 = 5 << 19;
 /// Reads in flight when a bucket is thrown again, a thread; the least of them.
 const SPLIT_READS: usize = 8;
 const SPLIT_READS_MIN: usize = 2;
-/// Reservations by name: buffers of the distribution, what it reads and puts together, lines longer than
-/// a buffer on their way to scratch and back, buckets that are thrown again, and what buckets are
-/// loaded, permuted and written in.
-pub(super) const BUCKETS: &str = "buckets in memory";
+/// Reservations by name: what the distribution reads and puts together, lines longer than a buffer where
+/// a bucket is distributed again, and what buckets are loaded, permuted and written in.
 pub(super) const INPUT: &str = "input blocks";
-pub(super) const LONG_WRITTEN: &str = "long lines that are written";
 pub(super) const LONG_READ: &str = "long lines that are read back";
-pub(super) const SPLIT: &str = "buckets read back";
 pub(super) const PERMUTING: &str = "buckets that are permuted, and their output";
 pub(super) const PLACES: &str = "places of records";
 /// Bytes that a segment, and a piece of a chunk in one, take in memory.
@@ -41,9 +39,6 @@ const SEGMENT_META_BYTES: u64 = 80;
 const PIECE_BYTES: u64 = 16;
 /// Largest bucket: offsets in it have 32 bits.
 const BUCKET_BYTES_MAX: u64 = (u32::MAX / 2) as u64;
-/// Assumed where no measurement of the drives is at hand: bytes and requests a second a drive.
-const DRIVE_BYTES_PER_SECOND: f64 = 1.5e9;
-const DRIVE_REQUESTS_PER_SECOND: f64 = 60e3;
 
 /// What is kept of a record of a bucket while it is permuted: itself if it is a small number, else
 /// where it is, of lines with the length; and which leaf it goes to.
@@ -56,7 +51,7 @@ pub(super) fn place_bytes(record_bytes: Option<usize>) -> u64 {
 }
 
 /// What a shuffle is about, in numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ShuffleSize {
     /// Bytes of all input data.
     pub data_bytes: u64,
@@ -70,6 +65,8 @@ pub struct ShuffleSize {
     pub threads: usize,
     /// Drives that data go to.
     pub drive_count: usize,
+    /// How fast one of them is.
+    pub rates: DriveRates,
 }
 
 impl ShuffleSize {
@@ -169,6 +166,23 @@ impl ShufflePlan {
         }
     }
 
+    /// How segments are written and read back.
+    pub(super) fn segment_sizes(&self) -> SegmentSizes {
+        SegmentSizes {
+            segment_bytes: self.segment_bytes,
+            full_bytes: match self.size.record_bytes {
+                Some(_) => self.segment_payload_bytes,
+                None => 0,
+            },
+            extent_segments: self.extent_segments,
+            expected_segments: self.expected_segments(),
+            writes_in_flight: self.writes_in_flight,
+            resident_segments: self.resident_segments,
+            split_reads: self.split_reads(),
+            slots: self.segment_slots(),
+        }
+    }
+
     /// Segments that a thread reads at once where a bucket is thrown again.
     pub(super) fn split_reads(&self) -> usize {
         match self.areas {
@@ -224,13 +238,12 @@ impl ShufflePlan {
                 BUCKETS,
                 Pool::total_bytes(self.segment_bytes, self.segment_slots()),
             )
-            .always(LONG_WRITTEN, long)
             .during("distribute", INPUT, reads)
             .during("distribute", "lines across blocks", across as u64)
             .during("distribute", "where chunks have got to", walks as u64)
             .during(
                 "split",
-                SPLIT,
+                SPLIT_SEGMENTS,
                 Pool::total_bytes(self.segment_bytes, self.split_reads() * threads),
             )
             .during("split", LONG_READ, long)
@@ -421,7 +434,6 @@ fn predict(plan: &mut ShufflePlan) {
     };
     let moved_bytes = 2.0 * (data_bytes + away_bytes);
     let requests = 2.0 * away_bytes / plan.segment_bytes as f64;
-    let drives = plan.size.drive_count as f64;
     plan.scratch_bytes = match plan.distributions {
         0 => 0,
         _ => {
@@ -433,9 +445,11 @@ fn predict(plan: &mut ShufflePlan) {
     plan.predicted_written_bytes = plan.predicted_read_bytes;
     // In a small bucket the processor's caches hold what is permuted.
     let misses = (plan.bucket_bytes_max as f64 / (4 << 20) as f64).max(1.0);
-    plan.predicted_seconds = (moved_bytes / DRIVE_BYTES_PER_SECOND / drives
-        + requests / DRIVE_REQUESTS_PER_SECOND / drives)
-        * (1.0 + 0.05 * misses.log2());
+    let size = &plan.size;
+    let seconds = size
+        .rates
+        .seconds((moved_bytes, moved_bytes), requests, size.drive_count);
+    plan.predicted_seconds = seconds * (1.0 + 0.05 * misses.log2());
 }
 
 impl fmt::Display for ShufflePlan {
@@ -482,12 +496,12 @@ impl fmt::Display for ShufflePlan {
         )?;
         writeln!(
             f,
-            "  predicted: reads {}, writes {}, scratch {}, {:.1} s at {} a drive",
+            "  predicted: reads {}, writes {}, scratch {}, {:.1} s at {}",
             units::bytes(self.predicted_read_bytes),
             units::bytes(self.predicted_written_bytes),
             units::bytes(self.scratch_bytes),
             self.predicted_seconds,
-            units::rate(DRIVE_BYTES_PER_SECOND),
+            self.size.rates,
         )?;
         write!(f, "{}", self.ledger())
     }
@@ -517,6 +531,7 @@ mod tests {
                 held_bytes: 0,
                 threads,
                 drive_count,
+                rates: DriveRates::ASSUMED,
             };
             match plan_shuffle(size) {
                 Ok(plan) => {
@@ -543,6 +558,7 @@ mod tests {
             held_bytes: 0,
             threads: 2,
             drive_count: 1,
+            rates: DriveRates::ASSUMED,
         };
         let plan = plan_shuffle(size).unwrap();
         assert_eq!(plan.distributions, 1);
@@ -565,6 +581,7 @@ mod tests {
                 held_bytes: 0,
                 threads: 2,
                 drive_count: 1,
+                rates: DriveRates::ASSUMED,
             };
             let plan = plan_shuffle(size).unwrap();
             assert!(plan.distributions <= 2, "{plan}");

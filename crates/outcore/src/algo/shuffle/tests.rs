@@ -15,6 +15,7 @@ use crate::drive::Device;
 use crate::drive::fault::FaultDevice;
 use crate::drive::ram::{RamDevice, RamOptions};
 use crate::job::{JobOptions, ScratchDrive};
+use crate::stream::sample::random;
 
 #[allow(unreachable_pub)]
 #[path = "../../../tests/support/often.rs"]
@@ -235,6 +236,7 @@ fn a_bucket_too_large_for_an_area_is_thrown_again() {
             memory_bytes,
             threads: 1,
             drive_count: 2,
+            rates: crate::drive::rates::DriveRates::ASSUMED,
         })
     };
     let is_twice = |memory_bytes: &u64| plan_with(*memory_bytes).is_ok_and(|p| p.distributions > 1);

@@ -1,0 +1,325 @@
+//! Help as people read it: commands in groups, and examples before details.
+//!
+//! Contract: [`arranged`] changes the order of what the definition of the flags says, never what it
+//! defines. The first page lists every command in one group ([`GROUPS`]). The page of a command begins with
+//! one sentence, then its examples (the paragraphs of its closing text that begin with a heading and have
+//! nothing but indented lines behind it, or those of [`EXAMPLES`]), then details, then flags in groups, then
+//! the rest of the closing text. Pure.
+
+use clap::Command;
+
+/// Columns of the first page.
+const WIDTH: usize = 100;
+
+/// The commands, in groups.
+const GROUPS: [(&str, &[&str]); 6] = [
+    (
+        "Files of lines or records",
+        &[
+            "sort", "shuffle", "unique", "split", "head", "sample", "verify", "gen",
+        ],
+    ),
+    (
+        "Expressions over records",
+        &[
+            "map",
+            "filter",
+            "zip",
+            "reduce",
+            "scan",
+            "histogram",
+            "count-by",
+            "top",
+            "find",
+            "partition",
+            "gather",
+        ],
+    ),
+    (
+        "Sorted views and datasets",
+        &["view", "volume", "put", "get", "ls", "rm", "cp"],
+    ),
+    (
+        "Drives and measurements",
+        &["demo", "drives", "bench", "replay", "scratch"],
+    ),
+    ("Simulation", &["sim"]),
+    (
+        "The command itself",
+        &["config", "completions", "man", "help"],
+    ),
+];
+
+/// Examples of commands whose definition has none, by their names below the root.
+const EXAMPLES: [(&str, &str); 38] = [
+    ("zip", "outcore zip a.npy --zip b.npy -o pairs.bin"),
+    (
+        "scan",
+        "outcore scan sum counts.npy -o offsets.npy --exclusive --map 'u64(x)'",
+    ),
+    (
+        "histogram",
+        "outcore histogram keys.bin --type u64 --bins 20 --range 0:1000",
+    ),
+    ("top", "outcore top 10 keys.bin --type u64"),
+    ("find", "outcore find 'x > 1000' keys.bin --type u64"),
+    (
+        "gather",
+        "outcore gather points.npy --at positions.npy -o chosen.npy",
+    ),
+    (
+        "demo",
+        "outcore demo --size 4GiB --memory 512MiB --dir /mnt/nvme0",
+    ),
+    ("scratch list", "outcore scratch list /mnt/nvme0"),
+    ("scratch clean", "outcore scratch clean /mnt/nvme0"),
+    ("config show", "outcore config show"),
+    (
+        "drives probe",
+        "outcore drives probe /mnt/nvme0 /mnt/nvme1 -o drives.toml",
+    ),
+    (
+        "volume create",
+        "outcore drives probe /mnt/nvme0 /mnt/nvme1 -o drives.toml\n\
+         outcore volume create --volume drives.toml",
+    ),
+    (
+        "volume status",
+        "outcore volume status --volume drives.toml",
+    ),
+    (
+        "volume scrub",
+        "outcore volume scrub --volume drives.toml\noutcore volume scrub @keys --volume drives.toml",
+    ),
+    (
+        "ls",
+        "outcore ls --volume drives.toml\noutcore ls @images --volume drives.toml",
+    ),
+    ("rm", "outcore rm @keys @old --volume drives.toml"),
+    (
+        "cp",
+        "outcore cp @keys @copy --volume drives.toml\noutcore cp keys.bin @keys --volume drives.toml",
+    ),
+    ("view append", "outcore view append keys.view more.bin"),
+    ("view info", "outcore view info keys.view"),
+    ("view verify", "outcore view verify keys.view"),
+    (
+        "view materialize",
+        "outcore view materialize keys.view -o sorted.bin",
+    ),
+    ("bench io", "outcore bench io /mnt/nvme0 -o report.html"),
+    (
+        "bench sort",
+        "outcore bench sort /mnt/nvme0 --size 8GiB --memory 1GiB -o sort.html",
+    ),
+    ("bench view", "outcore bench view /mnt/nvme0 --size 4GiB"),
+    (
+        "bench primitives",
+        "outcore bench primitives /mnt/nvme0 --size 8GiB --memory 1GiB",
+    ),
+    (
+        "replay",
+        "outcore replay trace.spc --summary\noutcore replay trace.spc --on /mnt/nvme0 --speed 2 -o replay.html",
+    ),
+    ("completions", "outcore completions bash > outcore.bash"),
+    ("man", "outcore man | man -l -\noutcore man pages"),
+    ("sim run", "outcore sim run --preset 990pro"),
+    ("sim presets", "outcore sim presets"),
+    (
+        "sim replay",
+        "outcore sort keys.bin -o sorted.bin --type u64 --record-io sort.iotrace\n\
+         outcore sim replay sort.iotrace",
+    ),
+    (
+        "sim sweep",
+        "outcore sim sweep --vary flash.channels=4,8,16 --vary flow.depth=1,16,256",
+    ),
+    ("sim calibrate", "outcore sim calibrate drives.toml"),
+    ("sim plan", "outcore sim plan --size 1TiB --memory 16GiB"),
+    ("sim allegro", "outcore sim allegro profile.json.gz"),
+    ("sim activesort", "outcore sim activesort"),
+    ("sim gpu", "outcore sim gpu --workload bert"),
+    ("sim policies", "outcore sim policies"),
+];
+
+/// The definition, with its help arranged. `root` must not be built yet.
+pub(crate) fn arranged(root: Command) -> Command {
+    let root = root.mut_subcommands(|command| {
+        let path = command.get_name().to_string();
+        arrange(command, &path)
+    });
+    let page = first_page(&root);
+    root.override_help(page)
+}
+
+/// The page of a command, and those of the commands below it.
+fn arrange(command: Command, path: &str) -> Command {
+    if command.has_subcommands() {
+        return command.mut_subcommands(|below| {
+            let path = format!("{path} {}", below.get_name());
+            arrange(below, &path)
+        });
+    }
+    let text = |text: Option<&clap::builder::StyledStr>| text.map(ToString::to_string);
+    let about = text(command.get_about()).unwrap_or_default();
+    let long = text(command.get_long_about()).unwrap_or_default();
+    let details = long.strip_prefix(about.as_str()).unwrap_or(&long).trim();
+    let closing = text(command.get_after_long_help()).unwrap_or_default();
+    let (mut examples, rest): (Vec<&str>, Vec<&str>) = closing
+        .split("\n\n")
+        .filter(|paragraph| !paragraph.is_empty())
+        .partition(|paragraph| is_examples(paragraph));
+    let own = EXAMPLES.iter().find(|(known, _)| *known == path);
+    let own = own.map(|(_, lines)| format!("Examples:\n  {}", lines.replace('\n', "\n  ")));
+    examples.extend(own.as_deref());
+    let mut page = vec![about.as_str()];
+    page.extend(examples);
+    page.extend((!details.is_empty()).then_some(details));
+    let page = page.join("\n\n");
+    command.long_about(page).after_long_help(rest.join("\n\n"))
+}
+
+/// Whether a paragraph is a heading and nothing but indented lines behind it.
+fn is_examples(paragraph: &str) -> bool {
+    let mut lines = paragraph.lines();
+    let is_heading = lines.next().is_some_and(|line| line.ends_with(':'));
+    is_heading && lines.clone().next().is_some() && lines.all(|line| line.starts_with("  "))
+}
+
+/// What `outcore --help` prints.
+fn first_page(root: &Command) -> String {
+    // Its flags, without the list of commands, which has no groups.
+    let flags = root
+        .clone()
+        .mut_subcommands(|command| command.hide(true))
+        .help_template("{all-args}")
+        .render_long_help()
+        .to_string();
+    let text = |text: Option<&clap::builder::StyledStr>| text.map(ToString::to_string);
+    let about = text(root.get_about()).unwrap_or_default();
+    let closing = text(root.get_after_long_help()).unwrap_or_default();
+    let (examples, rest): (Vec<&str>, Vec<&str>) = closing
+        .split("\n\n")
+        .partition(|paragraph| is_examples(paragraph));
+    let mut page = format!(
+        "{about}\n\n{}\n\nUsage: outcore [OPTIONS] <COMMAND>\n       outcore <COMMAND> --help\n",
+        examples.join("\n\n")
+    );
+    for (group, names) in GROUPS {
+        page.push_str(&format!("\n{group}:\n"));
+        for name in names {
+            let about = match root.find_subcommand(name) {
+                Some(command) => text(command.get_about()).unwrap_or_default(),
+                None => "Print the help of a command".to_string(),
+            };
+            page.push_str(&format!("  {name:<12} {about}\n"));
+        }
+    }
+    let rest: Vec<String> = rest.into_iter().map(wrapped).collect();
+    format!("{page}\n{}\n\n{}\n", flags.trim_end(), rest.join("\n\n"))
+}
+
+/// A paragraph in lines of at most [`WIDTH`] characters.
+fn wrapped(paragraph: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for word in paragraph.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_string()),
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    /// The commands that do something, by their names below the root.
+    fn leaves(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
+        for below in command
+            .get_subcommands()
+            .filter(|below| !below.is_hide_set())
+        {
+            let path = format!("{path} {}", below.get_name()).trim().to_string();
+            match below.has_subcommands() {
+                true => leaves(below, &path, found),
+                false => found.push((path, below.clone())),
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let root = Cli::command();
+        let mut grouped: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .collect();
+        let mut defined: Vec<&str> = root.get_subcommands().map(Command::get_name).collect();
+        defined.push("help");
+        grouped.sort_unstable();
+        defined.sort_unstable();
+        assert_eq!(grouped, defined);
+    }
+
+    #[test]
+    fn every_command_has_examples_before_its_details_and_they_are_command_lines() {
+        let mut found = Vec::new();
+        leaves(&arranged(Cli::command()), "", &mut found);
+        assert!(found.len() > 40, "{}", found.len());
+        for (path, command) in found {
+            let page = command.get_long_about().unwrap().to_string();
+            let mut paragraphs = page.split("\n\n");
+            let about = paragraphs.next().unwrap();
+            assert!(
+                !about.contains('\n') && !about.ends_with('.'),
+                "{path}: {about}"
+            );
+            let examples: Vec<&str> = paragraphs.take_while(|text| is_examples(text)).collect();
+            assert!(!examples.is_empty(), "{path} has no examples");
+            let lines = examples.iter().flat_map(|text| text.lines().skip(1));
+            for line in lines.filter(|line| line.contains("outcore ")) {
+                check_line(line);
+            }
+        }
+    }
+
+    /// Fails unless what a line says of `outcore` is a command line that the definition takes.
+    #[track_caller]
+    fn check_line(line: &str) {
+        let from = line.find("outcore ").unwrap();
+        let mut words = vec![String::new()];
+        let (mut quote, mut is_open) = (None, false);
+        for sign in line[from..].chars() {
+            match (sign, quote) {
+                ('\'' | '"', None) => (quote, is_open) = (Some(sign), true),
+                (sign, Some(open)) if sign == open => quote = None,
+                (' ', None) if is_open || words.last().is_some_and(|word| !word.is_empty()) => {
+                    words.push(String::new());
+                    is_open = false;
+                }
+                (' ', None) => {}
+                ('|' | '>' | '#' | '&' | ';', None) => break,
+                (sign, _) => words.last_mut().unwrap().push(sign),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        let words = words.into_iter().map(std::ffi::OsString::from).collect();
+        let mut root = Cli::command();
+        root.build();
+        let words = match crate::cli::gnu::read(words, &root).unwrap() {
+            crate::cli::gnu::Read::Words(words, _) => words,
+            crate::cli::gnu::Read::Version => return,
+        };
+        let parsed = Cli::command().try_get_matches_from(words);
+        assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+    }
+}
