@@ -52,7 +52,8 @@ mod _outcore {
     use pyo3::pybacked::PyBackedBytes;
     use pyo3::types::{PyByteArray, PyBytes};
 
-    use crate::dataset::{self, CsvRows, Dataset, consume};
+    use crate::dataset::{self, Dataset, consume};
+    use crate::request::CsvRows;
     use crate::{errors, jobs, reply, request, run, sim, view, volume};
 
     /// Sorts files.

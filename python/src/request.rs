@@ -13,8 +13,6 @@ use outcore_formats::means::MeansRequest;
 use outcore_formats::records::TypeRequest;
 use pyo3::FromPyObject;
 
-use crate::dataset::CsvRows;
-
 /// What a job may use.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
@@ -137,6 +135,9 @@ pub(crate) fn recognition(insists: bool, terminator: u8, separator: Option<u8>) 
         takes_packed: false,
     }
 }
+
+/// How records of CSV are read: the byte between fields, if it is given, and whether there is a header.
+pub(crate) type CsvRows = (Option<u8>, bool);
 
 /// The order of a shuffle, to read records in.
 #[derive(Debug, FromPyObject)]

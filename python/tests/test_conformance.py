@@ -99,6 +99,10 @@ def run(case: dict[str, Any]) -> Any:
         "unique": keys.unique,
         "count": keys.count_by,
         "zip": lambda: keys.zip(outcore.open(put(case, "other", 1), dtype=case["type"])),
+        "reverse": keys.reverse,
+        "enumerate": keys.enumerate,
+        "windows": lambda: keys.windows(case["length"]),
+        "flat_map": lambda: keys.flat_map([x, x * case["a"] + case["b"]]),
     }
     values = {
         "reduce": lambda: keys.reduce(case["how"]),
@@ -158,6 +162,17 @@ def expected(case: dict[str, Any]) -> Any:
         ),
         "gather": lambda: items[positions_of(case).astype(int)].tobytes(),
         "zip": lambda: np.stack([items, items_of(case, 1)], axis=1).tobytes(),
+        "reverse": lambda: items[::-1].tobytes(),
+        "enumerate": lambda: b"".join(
+            at.to_bytes(8, "little") + item.tobytes() for at, item in enumerate(items)
+        ),
+        "windows": lambda: b"".join(
+            items[at : at + case["length"]].tobytes()
+            for at in range(len(items) - case["length"] + 1)
+        ),
+        "flat_map": lambda: np.stack(
+            [items, items * kind(case["a"]) + kind(case["b"])], axis=1
+        ).tobytes(),
         "unique": lambda: values.tobytes(),
         "count": lambda: np.stack([values, counts.astype("<u8")], axis=1).tobytes(),
     }

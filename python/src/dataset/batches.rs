@@ -25,7 +25,7 @@ use pyo3::types::PyBytes;
 
 use super::consume::line_reader;
 use super::open::Opened;
-use super::{Dataset, Raised};
+use super::said::{Dataset, Raised};
 use crate::errors;
 use crate::fork::Here;
 use crate::run::Run;

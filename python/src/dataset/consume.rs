@@ -34,9 +34,11 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes};
 
 use super::open::Opened;
-use super::{Call, CsvRows, Dataset, Raised, watched};
+use super::said::{Call, Dataset, Raised};
+use super::watched::watched;
 use crate::jobs::{no_pipe, open_lines};
 use crate::reply;
+use crate::request::CsvRows;
 
 /// Where a result goes.
 #[derive(Debug, FromPyObject)]

@@ -14,8 +14,8 @@ use outcore_formats::means::Means;
 use outcore_formats::staging::Reads;
 use outcore_formats::text::output::Dress;
 
+use super::said::{Dataset, Raised, Step};
 use super::steps::Maker;
-use super::{Dataset, Raised, Step};
 use crate::datasets::{Datasets, Use};
 use crate::request::{self, recognition};
 use crate::run::Run;

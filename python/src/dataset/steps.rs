@@ -19,10 +19,10 @@ use outcore_formats::text::gnu::{GnuOrder, GnuSort, Key, Ordering, Place};
 use outcore_formats::text::json::JsonFields;
 use outcore_formats::text::output::Dress;
 
-use super::{
-    Call, CallStep, CsvRows, MergeStep, Raised, ScanStep, SortLinesStep, SortStep, UniqueStep,
+use super::said::{
+    self, Call, CallStep, MergeStep, Raised, ScanStep, SortLinesStep, SortStep, UniqueStep,
 };
-use crate::request;
+use crate::request::{self, CsvRows};
 
 /// Makes the engine's steps.
 pub(super) struct Maker<'a> {
@@ -36,14 +36,14 @@ pub(super) struct Maker<'a> {
 
 impl Maker<'_> {
     /// The engine's step.
-    pub(super) fn make(&self, step: super::Step) -> Result<Step> {
+    pub(super) fn make(&self, step: said::Step) -> Result<Step> {
         Ok(match step {
-            super::Step::Where(step) => Step::Filter(step.condition),
-            super::Step::Map(step) => Step::Map(step.expression),
-            super::Step::Call(step) => self.call(step)?,
-            super::Step::Sort(step) => sort(&step)?,
-            super::Step::SortLines(step) => self.sort_lines(step)?,
-            super::Step::Shuffle(step) => {
+            said::Step::Where(step) => Step::Filter(step.condition),
+            said::Step::Map(step) => Step::Map(step.expression),
+            said::Step::Call(step) => self.call(step)?,
+            said::Step::Sort(step) => sort(&step)?,
+            said::Step::SortLines(step) => self.sort_lines(step)?,
+            said::Step::Shuffle(step) => {
                 let (seed, epoch) = (step.shuffle_seed, step.epoch);
                 match (step.csv, self.lines) {
                     (Some(csv), Some(_)) => {
@@ -52,18 +52,18 @@ impl Maker<'_> {
                     _ => Step::Shuffle { seed, epoch },
                 }
             }
-            super::Step::Unique(step) => unique(&step)?,
-            super::Step::Scan(step) => scan(&step)?,
-            super::Step::FlatMap(step) => Step::FlatMap(step.expressions),
-            super::Step::Enumerate(step) => Step::Enumerate {
+            said::Step::Unique(step) => unique(&step)?,
+            said::Step::Scan(step) => scan(&step)?,
+            said::Step::FlatMap(step) => Step::FlatMap(step.expressions),
+            said::Step::Enumerate(step) => Step::Enumerate {
                 made: named(&step.numbered, "no type of numbered items")?,
             },
-            super::Step::Windows(step) => Step::Windows(step.window),
-            super::Step::Reverse(step) if !step.is_reversed => {
+            said::Step::Windows(step) => Step::Windows(step.window),
+            said::Step::Reverse(step) if !step.is_reversed => {
                 return Err(wrong_step("reverse, but not reversed"));
             }
-            super::Step::Reverse(_) => Step::Reverse,
-            super::Step::Merge(step) => merge(&step)?,
+            said::Step::Reverse(_) => Step::Reverse,
+            said::Step::Merge(step) => merge(&step)?,
         })
     }
 

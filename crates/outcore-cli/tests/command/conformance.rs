@@ -87,6 +87,8 @@ fn words_of(case: &Case) -> Vec<String> {
     };
     match case.text("do") {
         "map" => words(&["map", &case.expression()]),
+        "flat_map" => words(&["flat-map", &format!("x, {}", case.expression())]),
+        "windows" => words(&["windows", &number("length")]),
         "map_reduce" => words(&["reduce", case.text("how"), "--map", &case.expression()]),
         "filter" => words(&["filter", &case.condition()]),
         "find" => words(&["find", &case.condition()]),

@@ -320,6 +320,44 @@ fn npy_of_rows(rows: usize) -> Vec<u8> {
 }
 
 #[test]
+fn items_are_numbered_merged_turned_round_and_read_in_windows() {
+    let (place, keys) = place_with_keys();
+    let u64s = ["--type", "u64", "--memory", "64MiB"];
+    let run = |arguments: &[&str]| place.run(&[arguments, &u64s[..]].concat());
+    run(&["enumerate", "in", "-o", "odd", "--where", "x % 2 == 1"]).ok();
+    let odd: Vec<u64> = keys.iter().copied().filter(|x| x % 2 == 1).collect();
+    let numbered = (0..).zip(&odd).flat_map(|(at, x): (u64, &u64)| [at, *x]);
+    assert!(place.read("odd") == bytes(numbered));
+    run(&["windows", "2", "in", "-o", "pairs", "--where", "x % 2 == 1"]).ok();
+    assert!(place.read("pairs") == bytes(odd.windows(2).flatten().copied()));
+    run(&["windows", "9", "in", "-o", "no"]).fails(2, &["2 to 8"], "windows");
+    run(&["flat-map", "min(x, 7), x", "in", "-o", "both"]).ok();
+    let both = keys.iter().flat_map(|x| [(*x).min(7), *x]);
+    assert!(place.read("both") == bytes(both));
+    for (name, part) in [("front", &keys[..1000]), ("behind", &keys[1000..])] {
+        place.write(name, &bytes(part.iter().copied()));
+        run(&["sort", name, "-o", &format!("sorted-{name}")]).ok();
+    }
+    let text = text(run(&[
+        "merge",
+        "sorted-front",
+        "sorted-behind",
+        "-o",
+        "all",
+        "--json",
+    ]));
+    assert!(text.contains(r#""passes":1"#), "{text}");
+    let mut sorted = keys;
+    sorted.sort_unstable();
+    assert!(place.read("all") == bytes(sorted.iter().copied()));
+    run(&["merge", "in", "-o", "no", "--where", "x > 1"]).fails(2, &["as they are"], "merge");
+    run(&["reverse", "all", "-o", "reversed.npy", "--where", "x > 100"]).ok();
+    let array = place.read("reversed.npy");
+    let reversed = bytes(sorted.into_iter().rev().filter(|x| *x > 100));
+    assert!(array.ends_with(&reversed) && array.starts_with(b"\x93NUMPY"));
+}
+
+#[test]
 fn a_map_of_rows_makes_rows_and_all_else_asks_for_an_element() {
     let place = Place::new();
     place.write("rows.npy", &npy_of_rows(1000));

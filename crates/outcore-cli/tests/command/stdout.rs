@@ -74,6 +74,32 @@ const COMMANDS: &[(&str, Run)] = &[
         ]),
     ),
     (
+        "flat-map",
+        With(&[
+            "x,x+1 in -o - --type u64",
+            "x,x+1 in -o o --force --type u64 --json",
+        ]),
+    ),
+    (
+        "enumerate",
+        With(&["in -o - --type u64", "in -o o --force --type u64 --json"]),
+    ),
+    (
+        "windows",
+        With(&[
+            "2 in -o - --type u64",
+            "2 in -o o --force --type u64 --json",
+        ]),
+    ),
+    (
+        "reverse",
+        With(&["in -o - --type u64", "in -o o --force --type u64 --json"]),
+    ),
+    (
+        "merge",
+        With(&["in -o - --type u64", "in -o o --force --type u64 --json"]),
+    ),
+    (
         "reduce",
         With(&[
             "sum in --type u64",

@@ -1,4 +1,4 @@
-//! What programs in Rust begin with: memory, threads, drives and a device, and what is read with them.
+//! What programs in Rust begin with: memory, threads, drives and a device.
 //!
 //! Contract: a [`Context`] is a small value, cheap to clone; nothing is global. All that datasets of one
 //! context reserve comes out of its one memory cap, so that two that run at once share it.
@@ -26,17 +26,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::names::{inputs_of, paths_of};
 use super::resources::Resources;
-use super::stages::{FromFiles, FromSequence};
-use super::text::Lines;
-use super::typed::TypedDataset;
-use super::{Dataset, ItemType};
-use crate::algo::sequence::batch::Tabulate;
-use crate::algo::sequence::{Sequence, tabulate};
-use crate::algo::sort::SortInput;
 use crate::config::IoMode;
-use crate::data::RecordFormat;
 use crate::drive::Device;
 use crate::drive::os::OsDevice;
 use crate::error::Result;
@@ -163,64 +154,6 @@ impl Context {
             budget: self.budget.clone(),
             control: Arc::clone(&self.control),
         }
-    }
-
-    /// The values of type `T` in the files of a name, in order: raw values, little endian, or arrays of
-    /// NumPy (`.npy`) of values as long. `*` and `?` in the last part of the name stand for any
-    /// characters, for one; the files come in the order of their names.
-    ///
-    /// # Errors
-    /// No such file; a `.npy` file of other values.
-    pub fn read<T: bytemuck::Pod + Send + Sync>(
-        &self,
-        name: impl AsRef<Path>,
-    ) -> Result<TypedDataset<FromFiles<T>>> {
-        let paths = paths_of(name.as_ref())?;
-        let inputs = inputs_of(&paths, size_of::<T>())?;
-        Ok(self.read_inputs(&inputs))
-    }
-
-    /// The same of files that are known one by one.
-    pub fn read_inputs<T: bytemuck::Pod + Send + Sync>(
-        &self,
-        inputs: &[SortInput],
-    ) -> TypedDataset<FromFiles<T>> {
-        TypedDataset::new(self, FromFiles::new(inputs))
-    }
-
-    /// `f(0)` to `f(count - 1)`, made where they are needed.
-    pub fn tabulate<T: Send, F: Fn(u64) -> T + Sync>(
-        &self,
-        count: u64,
-        f: F,
-    ) -> TypedDataset<FromSequence<Tabulate<F>>> {
-        self.sequence(tabulate(count, f))
-    }
-
-    /// Any sequence.
-    pub fn sequence<S: Sequence>(&self, sequence: S) -> TypedDataset<FromSequence<S>> {
-        TypedDataset::new(self, FromSequence(sequence))
-    }
-
-    /// The lines of the files of a name, as [`Context::read`] has them.
-    ///
-    /// # Errors
-    /// No such file.
-    pub fn lines(&self, name: impl AsRef<Path>) -> Result<Lines> {
-        let paths = paths_of(name.as_ref())?;
-        let inputs = paths.iter().map(SortInput::raw).collect();
-        Ok(Lines::new(self, inputs))
-    }
-
-    /// Records whose size and keys are known when the program runs, for steps that are expressions; as
-    /// [`Context::read`] has the name. [`Dataset::execute`] runs them, with this context as resources.
-    ///
-    /// # Errors
-    /// No such file; a `.npy` file of records of another size.
-    pub fn records(&self, name: impl AsRef<Path>, format: &RecordFormat) -> Result<Dataset> {
-        let paths = paths_of(name.as_ref())?;
-        let inputs = inputs_of(&paths, format.record_bytes())?;
-        Ok(Dataset::records(&inputs, ItemType::from(format.clone())))
     }
 }
 

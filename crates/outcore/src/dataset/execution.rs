@@ -155,6 +155,10 @@ impl Execution {
                 (records.header, records.is_refined) = (made.header, true);
             }
             Step::Windows(count) => self.take_windows(count)?,
+            Step::Merge { .. } if records.is_refined => {
+                let cause = "files are merged as they are, before any other step";
+                return Err(Error::usage("merge", cause).hint("merge first, then filter or map"));
+            }
             step => self.ending = Some(step.of_records(&records.item())?),
         }
         Ok(())

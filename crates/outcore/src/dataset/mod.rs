@@ -17,7 +17,7 @@
 //! | [`step`] | the steps, and what items are after each |
 //! | [`resources`] | what a dataset may use: memory, drives, places for scratch |
 //! | [`execution`] | a dataset on its way through its steps |
-//! | [`context`], [`typed`], [`text`] | the same for programs in Rust: [`Context`], values of a type, lines |
+//! | [`context`], `read`, [`typed`], [`text`] | the same for programs in Rust: [`Context`], values of a type, lines |
 //! | [`buckets`] | items distributed, and a function on each bucket |
 //! | [`field`](mod@field) | orders of lines by fields |
 //! | [`summary`] | what the passes did |
@@ -33,6 +33,7 @@ mod explain;
 pub mod field;
 pub mod lines;
 mod names;
+mod read;
 pub mod resources;
 mod scratch;
 pub mod stages;

@@ -178,6 +178,16 @@ impl Case {
                     .map(|x| self.mapped(*x) & (u64::MAX >> (64 - bits)));
                 reduced(self.text("how"), &mapped.collect::<Vec<_>>()).into_bytes()
             }
+            "reverse" => self.encode(items.into_iter().rev()),
+            "windows" => {
+                let windows = items.windows(self.number("length") as usize);
+                self.encode(windows.flatten().copied())
+            }
+            "flat_map" => self.encode(items.iter().flat_map(|x| [*x, self.mapped(*x)])),
+            "enumerate" => (0_u64..)
+                .zip(items)
+                .flat_map(|(at, x)| [at.to_le_bytes().to_vec(), self.encode([x])].concat())
+                .collect(),
             "scan" => self.encode(self.prefixes(&items)),
             "sort" => {
                 let mut sorted = items;

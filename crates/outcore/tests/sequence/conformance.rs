@@ -4,6 +4,7 @@
 //! written as the command prints them.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use outcore::algo::lines::{LineSortOptions, sort_lines};
 use outcore::algo::sequence::gather::InMemory;
@@ -21,6 +22,7 @@ use outcore::config::IoMode;
 use outcore::data::RecordFormat;
 use outcore::data::expr::Schema;
 use outcore::data::lines::{LineOrder, NoKey};
+use outcore::dataset::{Context, Dataset, ItemType, Mode, Step};
 use outcore::job::{Job, ScratchDrive};
 
 use self::kit::{Case, cases};
@@ -216,6 +218,16 @@ impl Driver<'_> {
                 let other = Table::read(&further, &format, Schema::of_format(&format));
                 produced(&Table::zip(&[table, other]).unwrap());
             }
+            "reverse" => self.step(inputs, Step::Reverse),
+            "windows" => self.step(inputs, Step::Windows(case.number("length") as usize)),
+            "flat_map" => {
+                let both = vec!["x".to_string(), case.expression()];
+                self.step(inputs, Step::FlatMap(both));
+            }
+            "enumerate" => {
+                let made = ItemType::from(format.clone()).numbered().unwrap();
+                self.step(inputs, Step::Enumerate { made });
+            }
             what => {
                 let grouping = match what {
                     "unique" => Grouping::Unique,
@@ -226,6 +238,16 @@ impl Driver<'_> {
             }
         }
         self.written()
+    }
+
+    /// A dataset of one step, written.
+    fn step(&self, inputs: &[SortInput], step: Step) {
+        let format = RecordFormat::parse_type(self.case.text("type")).unwrap();
+        let dataset = Dataset::records(inputs, format.into()).then(step);
+        let context = Context::of_job(&self.job);
+        let mut execution = dataset.execute(Arc::new(context), Mode::Run);
+        execution.take_steps().unwrap();
+        execution.write(self.output(), false).unwrap();
     }
 
     fn partition(&self, table: &Table) -> Vec<u8> {

@@ -91,7 +91,15 @@ fn write_with(
     };
     let header = output::header_for(&target, &prepared.inputs, &decided)?;
     let lost = output::loses_header(&target, &prepared.inputs, header.as_ref());
-    if let (Some(lost), Some(_)) = (lost, &decided.header) {
+    // Of what was mapped, the header would not have said what it is.
+    let headers = prepared
+        .inputs
+        .iter()
+        .filter_map(|input| input.npy.as_ref());
+    let is_said = headers
+        .into_iter()
+        .any(|header| header.format == decided.format);
+    if let (Some(lost), true) = (lost, is_said) {
         context.reporter.note(&lost);
     }
     begin(context, &prepared, Some(&target))?;

@@ -13,6 +13,7 @@
 use bytemuck::Pod;
 
 use crate::algo::sort::SortInput;
+use crate::error::Result;
 
 /// Most files-and-generators that one sequence may be zipped of.
 pub const LEAVES_MAX: usize = 8;
@@ -89,6 +90,17 @@ impl<'b> Batch<'b> {
             slices,
         }
     }
+}
+
+/// A step of the caller's own: whole batches at once.
+pub trait BatchStep: Send + Sync {
+    /// What it makes of `count` items in `items`; `first` is the position of the first in the
+    /// input, where nothing was filtered before. The answer has whole items of the step's type: as
+    /// many as came in, no more, or any number, as the step was said to yield.
+    ///
+    /// # Errors
+    /// What the caller's code fails with; the job fails with it.
+    fn run(&self, first: u64, items: &[u8]) -> Result<Vec<u8>>;
 }
 
 /// A lazy sequence of items; see the module for what its methods promise.

@@ -3,8 +3,7 @@
 //! Contract: [`expand`] hands on the numbers that all programs make of a row, row by row, in batches no
 //! longer than those that came; [`Numbered`] puts positions before items.
 
-use super::batch::LEAVES_MAX;
-use super::table::BatchStep;
+use super::batch::{BatchStep, LEAVES_MAX};
 use crate::data::expr::{BATCH_ROWS, Program, Rows, Space};
 use crate::error::Result;
 

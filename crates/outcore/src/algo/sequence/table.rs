@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::Pod;
 
+pub use super::batch::BatchStep;
 use super::batch::{Batch, LEAVES_MAX, Leaf, Sequence, Yield};
 use super::expand::{Numbered, expand};
 use super::producer::{Emit, Produced, Producer};
@@ -24,17 +25,6 @@ use crate::error::{Error, Result};
 
 /// Most steps of a table: each calls the next, on the stack of a thread.
 const STEPS_MAX: usize = 1000;
-
-/// A step of the caller's own: whole batches at once.
-pub trait BatchStep: Send + Sync {
-    /// What it makes of `count` items in `items`; `first` is the position of the first in the
-    /// input, where nothing was filtered before. The answer has whole items of the step's type: as
-    /// many as came in, no more, or any number, as the step was said to yield.
-    ///
-    /// # Errors
-    /// What the caller's code fails with; the job fails with it.
-    fn run(&self, first: u64, items: &[u8]) -> Result<Vec<u8>>;
-}
 
 #[derive(Clone)]
 enum Step {

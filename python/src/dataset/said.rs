@@ -1,0 +1,240 @@
+//! What Python says of a dataset: files, steps, functions of the caller's.
+//!
+//! Contract: dictionaries as values with types; steps are told apart by the names of their parts. What the
+//! caller's own code raises is kept, the first of it, and raised again as it is.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use outcore::algo::sequence::table::BatchStep;
+use outcore::{Error, Result};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::request::{self, CsvRows};
+
+/// A dataset as Python says it.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Dataset {
+    pub(super) inputs: Vec<PathBuf>,
+    pub(super) records: request::Records,
+    pub(super) lines: bool,
+    /// Lines, whatever the files look like.
+    pub(super) insists: bool,
+    /// What ends a line.
+    pub(super) terminator: u8,
+    pub(super) count: Option<u64>,
+    pub(super) zipped: Vec<Zipped>,
+    pub(super) means: request::Means,
+    pub(super) steps: Vec<Step>,
+}
+
+/// Files that are read side by side with others.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Zipped {
+    pub(super) inputs: Vec<PathBuf>,
+    pub(super) records: request::Records,
+}
+
+/// A step as Python says it; told apart by the names of their parts.
+#[derive(Debug, FromPyObject)]
+pub(crate) enum Step {
+    #[pyo3(transparent)]
+    Where(Where),
+    #[pyo3(transparent)]
+    Map(Map),
+    #[pyo3(transparent)]
+    Call(CallStep),
+    #[pyo3(transparent)]
+    Sort(SortStep),
+    #[pyo3(transparent)]
+    SortLines(SortLinesStep),
+    #[pyo3(transparent)]
+    Shuffle(ShuffleStep),
+    #[pyo3(transparent)]
+    Unique(UniqueStep),
+    #[pyo3(transparent)]
+    Scan(ScanStep),
+    #[pyo3(transparent)]
+    FlatMap(FlatMapStep),
+    #[pyo3(transparent)]
+    Enumerate(EnumerateStep),
+    #[pyo3(transparent)]
+    Windows(WindowsStep),
+    #[pyo3(transparent)]
+    Reverse(ReverseStep),
+    #[pyo3(transparent)]
+    Merge(MergeStep),
+}
+
+impl Step {
+    /// The byte between fields of lines, where the step has one.
+    pub(super) fn separator(&self) -> Option<u8> {
+        match self {
+            Step::SortLines(step) => step.separator,
+            _ => None,
+        }
+    }
+}
+
+/// Keeps some items.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Where {
+    pub(super) condition: String,
+}
+
+/// Makes a number of each item.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Map {
+    pub(super) expression: String,
+}
+
+/// Makes other items with a function, or keeps some.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct CallStep {
+    pub(super) function: Py<PyAny>,
+    pub(super) records: request::Records,
+    pub(super) filters: bool,
+    /// Whether it may make any number of items.
+    pub(super) expands: bool,
+}
+
+/// Makes several numbers of each item.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct FlatMapStep {
+    pub(super) expressions: Vec<String>,
+}
+
+/// Items behind their positions.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct EnumerateStep {
+    pub(super) numbered: request::Records,
+}
+
+/// Items with those behind them.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct WindowsStep {
+    pub(super) window: usize,
+}
+
+/// The last item first.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ReverseStep {
+    /// Tells the step apart; always true.
+    pub(super) is_reversed: bool,
+}
+
+/// Files that are each in order, in one order; another than their own with `merge_by`.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct MergeStep {
+    pub(super) merge_by: Option<request::Records>,
+    pub(super) descending: bool,
+    pub(super) stable: bool,
+}
+
+/// Records in order; of another order than their own with `records`.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct SortStep {
+    pub(super) records: Option<request::Records>,
+    pub(super) descending: bool,
+    pub(super) stable: bool,
+    pub(super) unique: bool,
+}
+
+/// Lines in order.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct SortLinesStep {
+    pub(super) line_keys: Vec<String>,
+    pub(super) letters: String,
+    pub(super) separator: Option<u8>,
+    pub(super) by: Vec<String>,
+    pub(super) is_csv: bool,
+    pub(super) has_header: bool,
+    pub(super) skips: bool,
+    /// Whether each file is in this order already.
+    pub(super) merges: bool,
+    pub(super) descending: bool,
+    pub(super) stable: bool,
+    pub(super) unique: bool,
+    /// Whether each line that is kept comes behind the number of its key.
+    pub(super) counts: bool,
+}
+
+/// All items in a random order.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ShuffleStep {
+    pub(super) shuffle_seed: u64,
+    pub(super) epoch: u64,
+    pub(super) csv: Option<CsvRows>,
+}
+
+/// One of each item, in order; with how many there are where `counted` says what that is.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct UniqueStep {
+    pub(super) is_counted: bool,
+    pub(super) counted: Option<request::Records>,
+}
+
+/// Prefixes of numbers.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ScanStep {
+    pub(super) operator: String,
+    pub(super) exclusive: bool,
+}
+
+/// The first exception that the caller's own code raised.
+#[derive(Clone, Default)]
+pub(super) struct Raised(Arc<Mutex<Option<PyErr>>>);
+
+impl Raised {
+    /// Keeps `exception`, unless one came before, and makes the error that stops the job.
+    pub(super) fn keep(&self, exception: PyErr) -> Error {
+        let text = exception.to_string();
+        let mut raised = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        raised.get_or_insert(exception);
+        Error::usage("run the given function", text).hint("nothing was left behind")
+    }
+
+    pub(super) fn take(&self) -> Option<PyErr> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(super) fn has_some(&self) -> bool {
+        let raised = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        raised.is_some()
+    }
+}
+
+/// A function of Python over the bytes of a batch.
+pub(super) struct Call {
+    pub(super) function: Py<PyAny>,
+    pub(super) raised: Raised,
+}
+
+impl BatchStep for Call {
+    fn run(&self, _first: u64, items: &[u8]) -> Result<Vec<u8>> {
+        Python::attach(|py| {
+            let called = self.function.call1(py, (PyBytes::new(py, items),));
+            let made = called.and_then(|made| {
+                let bytes = made.bind(py).cast::<PyBytes>()?;
+                Ok(bytes.as_bytes().to_vec())
+            });
+            made.map_err(|exception| self.raised.keep(exception))
+        })
+    }
+}

@@ -1,0 +1,45 @@
+//! A dataset run on a thread of its own: what it is, and what it would do.
+//!
+//! Contract: what the caller's own code raised is raised again instead of the job's error.
+
+use outcore::Result;
+use outcore::dataset::Mode;
+use pyo3::prelude::*;
+
+use super::open::Opened;
+use super::said::{Dataset, Raised};
+use crate::run::{self, Run};
+
+/// Runs `work` on the dataset, whose steps are not taken yet; what the caller's own code raised is
+/// raised again.
+pub(super) fn watched<T: Send + 'static>(
+    py: Python<'_>,
+    (request, mode): (Dataset, Mode),
+    tell: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(Opened, &Run) -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    let raised = Raised::default();
+    let kept = raised.clone();
+    let result = run::watch(py, tell, move |run| {
+        work(Opened::begin(request, kept, mode, run)?, run)
+    });
+    match (result, raised.take()) {
+        (Err(_), Some(exception)) => Err(exception),
+        (result, _) => result,
+    }
+}
+
+/// What items are after all steps (the type's name and size, nothing for lines), and the steps.
+pub(crate) fn describe(py: Python<'_>, request: Dataset) -> PyResult<(String, usize, String)> {
+    watched(py, (request, Mode::Types), None, |mut opened, _| {
+        opened.execution.describe()
+    })
+}
+
+/// The passes of a consumer, as text, with the plan of the first. Nothing is read but headers and a
+/// sample.
+pub(crate) fn explain(py: Python<'_>, request: Dataset, consumer: String) -> PyResult<String> {
+    watched(py, (request, Mode::Plans), None, move |mut opened, _| {
+        opened.execution.explain(&consumer)
+    })
+}
