@@ -20,7 +20,8 @@ help:
 	@echo 'make install   the command, its man pages and completions, below PREFIX=$(PREFIX)'
 	@echo 'make wheel     the Python package, into dist/'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs nightly, cargo-fuzz)'
-	@echo 'make mutations damaged files through the simulator'"'"'s parsers, where there is no cargo-fuzz (a minute)'
+	@echo 'make mutations damaged files and text through the checks of the fuzz targets, where there is no cargo-fuzz (minutes)'
+	@echo 'make sanitize  what has unsafe or pure logic, under AddressSanitizer and Miri (needs nightly; minutes)'
 	@echo 'make random-drives  RANDOM_DRIVES=$(RANDOM_DRIVES) drives and workloads that nobody would build, through the simulator (minutes)'
 	@echo 'make test-parquet  what --features parquet adds (its library takes a minute or two to compile)'
 	@echo 'make bench-sort  other sorters and the drive itself, measured here (root; about 25 minutes)'
@@ -64,6 +65,10 @@ fuzz:
 
 mutations:
 	OUTCORE_MUTATIONS=30000 cargo test --release --package outcore-sim --test sim mutations::
+	OUTCORE_MUTATIONS=60000 cargo test --release --package outcore-formats --test fuzzed
+
+sanitize:
+	@scripts/sanitize.sh
 
 random-drives:
 	OUTCORE_RANDOM_DRIVES=$(RANDOM_DRIVES) OUTCORE_RANDOM_SEED=$(RANDOM_SEED) \

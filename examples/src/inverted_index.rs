@@ -22,7 +22,7 @@ pub fn inverted_index(job: &Job, from: &Path, to: &Path) -> Result<u64> {
     let dir = crate::private_dir(job, to)?;
     let step = |name: &str| -> PathBuf { dir.path().join(name) };
 
-    make(&step("pairs"), |put| {
+    make(&step("items"), |put| {
         let (mut reader, mut number) = (lines(job, from)?, 0_u64);
         while let Some(line) = reader.next_record()? {
             number += 1;
@@ -47,13 +47,13 @@ pub fn inverted_index(job: &Job, from: &Path, to: &Path) -> Result<u64> {
         ..LineSortOptions::default()
     };
     let (pairs, sorted) = (
-        [SortInput::raw(step("pairs"))],
+        [SortInput::raw(step("items"))],
         crate::to_file(&step("sorted")),
     );
     sort_lines(job, &pairs, sorted, &by_word_and_number, options)?;
 
     let mut words = 0;
-    make(&step("index"), |put| {
+    make(&step("output"), |put| {
         let (mut reader, mut last) = (lines(job, &step("sorted"))?, Vec::new());
         while let Some(pair) = reader.next_record()? {
             let (word, number) = pair.split_at(pair.iter().position(|b| *b == b' ').unwrap_or(0));
@@ -67,6 +67,6 @@ pub fn inverted_index(job: &Job, from: &Path, to: &Path) -> Result<u64> {
         }
         put(if words == 0 { b"" } else { b"\n" })
     })?;
-    std::fs::rename(step("index"), to).map_err(|e| Error::io("publish", &e).path(to))?;
+    std::fs::rename(step("output"), to).map_err(|e| Error::io("publish", &e).path(to))?;
     Ok(words)
 }

@@ -50,9 +50,12 @@ pub fn join(job: &Job, left: &Path, right: &Path, to: &Path) -> Result<u64> {
         right,
         ..Row::zeroed()
     });
-    write(job, &lefts, &crate::to_file(&step("left")), false)?;
-    write(job, &rights, &crate::to_file(&step("right")), false)?;
-    let both = [SortInput::raw(step("left")), SortInput::raw(step("right"))];
+    write(job, &lefts, &crate::to_file(&step("input-0")), false)?;
+    write(job, &rights, &crate::to_file(&step("input-1")), false)?;
+    let both = [
+        SortInput::raw(step("input-0")),
+        SortInput::raw(step("input-1")),
+    ];
     let format = RecordFormat::parse_record(size_of::<Row>(), &["0:8:u64", "8:8:u64", "16:8:u64"])?;
     let sorted = crate::to_file(&step("sorted"));
     sort(job, &both, sorted, &format, SortOptions::default())?;
@@ -67,10 +70,10 @@ pub fn join(job: &Job, left: &Path, right: &Path, to: &Path) -> Result<u64> {
         },
     };
     let sorted = read::<Row>(&[SortInput::raw(step("sorted"))]);
-    let scanned = crate::to_file(&step("scanned"));
+    let scanned = crate::to_file(&step("output"));
     let (none, all) = (Row::zeroed(), Inclusion::Inclusive);
     scan(job, &sorted, none, last_left, all, (&scanned, false))?;
-    let matched = read::<Row>(&[SortInput::raw(step("scanned"))])
+    let matched = read::<Row>(&[SortInput::raw(step("output"))])
         .filter(|row| row.side + row.has_left == 2 && row.left_key == row.key)
         .map(|row| [row.key, row.left, row.right]);
     let done = write(job, &matched, &crate::to_file(to), false)?;

@@ -11,6 +11,7 @@ mod join;
 mod kth_largest;
 mod prefix_sums;
 mod samplesort;
+mod semisort;
 mod shuffle;
 mod word_count;
 
@@ -22,6 +23,7 @@ pub use join::join;
 pub use kth_largest::kth_largest;
 pub use prefix_sums::prefix_sums;
 pub use samplesort::samplesort;
+pub use semisort::semisort;
 pub use shuffle::global_shuffle;
 pub use word_count::word_count;
 

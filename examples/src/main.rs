@@ -8,12 +8,14 @@ use std::process::ExitCode;
 
 use outcore::Error;
 use outcore::config::IoMode;
+use outcore::dataset::Context;
 use outcore::job::{Job, JobOptions};
 use outcore_examples as ex;
 
 const USAGE: &str = "\
 usage: outcore-examples NAME FILE...
   samplesort    IN OUT          u64
+  semisort      IN OUT          (key, value) as u64
   prefix-sums   IN OUT          u64
   histogram     IN              f64
   kth-largest   IN K            u64
@@ -49,6 +51,9 @@ fn run(job: &Job, arguments: &[String]) -> outcore::Result<String> {
     let line = |count: u64| format!("{count}\n");
     match words[..] {
         ["samplesort", from, to] => ex::samplesort(job, path(from), path(to)).map(nothing),
+        ["semisort", from, to] => {
+            ex::semisort(&Context::of_job(job), path(from), path(to)).map(nothing)
+        }
         ["prefix-sums", from, to] => ex::prefix_sums(job, path(from), path(to)).map(nothing),
         ["histogram", from] => {
             let (low, high, counts) = ex::histogram_of(job, path(from), 20)?;

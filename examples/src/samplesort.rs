@@ -44,8 +44,8 @@ pub fn samplesort(job: &Job, from: &Path, to: &Path) -> Result<PassSummary> {
     let dir = job.device.make_private_dir(parent)?;
     let path = |kind: &str, bucket: usize| dir.path().join(format!("{kind}-{bucket}"));
     let files = BucketFiles {
-        paths: (0..buckets).map(|bucket| path("bucket", bucket)).collect(),
-        manifest: dir.path().join("buckets.outcore.json"),
+        paths: (0..buckets).map(|bucket| path("part", bucket)).collect(),
+        manifest: dir.path().join("part.outcore.json"),
         replace: false,
         header: None,
     };
@@ -53,7 +53,7 @@ pub fn samplesort(job: &Job, from: &Path, to: &Path) -> Result<PassSummary> {
     distribute(job, &numbers, bucket_of, &files)?;
 
     for bucket in 0..buckets {
-        let mut keys = collect(job, &read::<u64>(&[SortInput::raw(path("bucket", bucket))]))?;
+        let mut keys = collect(job, &read::<u64>(&[SortInput::raw(path("part", bucket))]))?;
         keys.sort_unstable();
         let sorted = InMemory {
             bytes: bytemuck::cast_slice(&keys),

@@ -33,7 +33,7 @@ impl LineOrder for Words {
 /// What the passes fail with.
 pub fn word_count(job: &Job, from: &Path, to: &Path) -> Result<u64> {
     let dir = crate::private_dir(job, to)?;
-    let words = dir.path().join("words");
+    let words = dir.path().join("items");
     let letters = read::<u8>(&[SortInput::raw(from)]).map(|byte| match byte {
         b'a'..=b'z' => byte,
         b'A'..=b'Z' => byte.to_ascii_lowercase(),

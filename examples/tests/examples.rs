@@ -8,12 +8,21 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use outcore::config::IoMode;
+use outcore::dataset::Context;
 use outcore::job::{Job, JobOptions};
 use outcore::stream::sample::random;
 use outcore_examples as examples;
 
 struct Case {
     dir: tempfile::TempDir,
+}
+
+impl Drop for Case {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.check_left();
+        }
+    }
 }
 
 impl Case {
@@ -25,6 +34,14 @@ impl Case {
 
     fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// Fails for private directories that were left behind.
+    fn check_left(&self) {
+        for entry in std::fs::read_dir(self.dir.path()).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            assert!(!name.starts_with(".outcore-"), "{name} is left behind");
+        }
     }
 
     fn put<T: bytemuck::Pod>(&self, name: &str, items: &[T]) -> PathBuf {
@@ -49,6 +66,39 @@ fn job() -> Job {
 
 fn numbers(count: u64, below: u64) -> Vec<u64> {
     (0..count).map(|i| random(3, i) % below).collect()
+}
+
+#[test]
+fn semisort_puts_rows_of_one_key_side_by_side() {
+    let case = Case::new();
+    for (count, keys) in [
+        (0, 1),
+        (1, 1),
+        (300_000, 1),
+        (300_000, 40),
+        (300_000, u64::MAX),
+    ] {
+        // Some keys are much more frequent than others.
+        let key = |i: u64| match random(7, i) % 3 {
+            0 => 5,
+            _ => random(3, i) % keys,
+        };
+        let mut rows: Vec<[u64; 2]> = (0..count).map(|i| [key(i), i]).collect();
+        let from = case.put("rows", &rows);
+        let to = case.path(&format!("semisorted-{count}-{keys}"));
+        let ctx = Context::builder().memory("24MiB").threads(2);
+        let ctx = ctx.drive(case.dir.path()).build().unwrap();
+        let done = examples::semisort(&ctx, &from, &to).unwrap();
+        assert_eq!(done.records, count);
+        let mut found: Vec<[u64; 2]> = get(&to);
+        let mut seen = BTreeSet::new();
+        for run in found.chunk_by(|a, b| a[0] == b[0]) {
+            assert!(seen.insert(run[0][0]), "key {} in two places", run[0][0]);
+        }
+        found.sort_unstable();
+        rows.sort_unstable();
+        assert!(found == rows);
+    }
 }
 
 #[test]

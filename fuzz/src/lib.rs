@@ -5,6 +5,7 @@
 //! the block grid. outcore's own trace: entries that were read can be written and read again, and a
 //! replay over their dependencies ends. GPU traces: the report counts what was handed out.
 
+pub mod data;
 pub mod sim;
 pub mod text;
 

@@ -79,6 +79,30 @@ pub fn counted_header(item: &Decided) -> Result<NpyHeader> {
     header_of(&descr, None)
 }
 
+/// What records of a position and an item are, with the header of a `.npy` file of them: the fields
+/// `position` and `value`.
+///
+/// # Errors
+/// Usage if NumPy has no such records.
+pub fn numbered(item: &Decided) -> Result<Decided> {
+    let header = match &item.header {
+        Some(header) => header.clone(),
+        None => NpyHeader::of_format(&item.format, 0)?,
+    };
+    let columns = header
+        .columns()
+        .map_or(String::new(), |columns| format!(", ({columns},)"));
+    let descr = format!(
+        "[('position', '<u8'), ('value', {}{columns})]",
+        header.descr()
+    );
+    let header = header_of(&descr, None)?;
+    Ok(Decided {
+        format: header.format.clone(),
+        header: Some(header),
+    })
+}
+
 /// The format of all inputs.
 ///
 /// # Errors

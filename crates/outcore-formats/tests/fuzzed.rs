@@ -1,4 +1,5 @@
-//! The checks of the fuzz targets of expressions and text, on a fixed number of inputs.
+//! The checks of the fuzz targets of expressions, of text and of what guards users' data, on a fixed number of
+//! inputs.
 //!
 //! Contract: inputs are well-formed ones with a few bytes changed, cut out or doubled, from a seed that
 //! is printed where one fails; each target gets as many as take about a second. `make fuzz` looks further.
@@ -9,25 +10,42 @@
 #[allow(unreachable_pub)]
 mod text;
 
+#[path = "../../../fuzz/src/data.rs"]
+#[allow(unreachable_pub)]
+mod data;
+
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
 const INPUTS: u64 = 4000;
+/// `OUTCORE_MUTATIONS` asks for more of each target (`make mutations`).
+const VARIABLE: &str = "OUTCORE_MUTATIONS";
 /// What parsers give meaning to.
 const TELLING: &[u8] = b"()[]{}\"\\:,.+-*/%<>=&|^~ \n\r\t0123456789eExyzrnMhVbR\x00\xff";
 
 fn run(check: fn(&[u8]), seeds: &[&str]) {
+    let seeds: Vec<&[u8]> = seeds.iter().map(|seed| seed.as_bytes()).collect();
+    run_bytes(check, INPUTS, &seeds);
+}
+
+/// A share of the inputs that others get, for checks that take longer.
+fn run_bytes(check: fn(&[u8]), inputs: u64, seeds: &[&[u8]]) {
+    let asked = std::env::var(VARIABLE)
+        .ok()
+        .and_then(|text| text.parse::<u64>().ok());
+    let inputs = asked.map_or(inputs, |asked| asked * inputs / INPUTS);
     for seed in seeds {
-        check(seed.as_bytes());
+        check(seed);
     }
-    for number in 0..INPUTS {
+    for number in 0..inputs {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(number);
-        let mut input = seeds[random.random_range(0..seeds.len())]
-            .as_bytes()
-            .to_vec();
+        let mut input = seeds[random.random_range(0..seeds.len())].to_vec();
         for _ in 0..random.random_range(1..6) {
             let at = random.random_range(0..=input.len());
-            let telling = TELLING[random.random_range(0..TELLING.len())];
+            let telling = match random.random_range(0..4) {
+                0 => random.random(),
+                _ => TELLING[random.random_range(0..TELLING.len())],
+            };
             match random.random_range(0..4) {
                 0 => input.insert(at, telling),
                 1 => drop(input.drain(at..(at + 3).min(input.len()))),
@@ -95,6 +113,97 @@ fn fields_of_json_order_lines_the_same_from_both_sides() {
             ".a[1]:r\n{\"a\": [1, \"\\u00e9\\n\"]}\n{\"a\": [null, true]}",
             ".\"x y\"\n{\"x y\": -1.5e300, \"z\": {}}\n{\"x y\": 1e-7}",
             ".a\n{\"a\": \"\\ud83d\\ude00\"}\n{\"a\": \"\\ud83d\"}",
+        ],
+    );
+}
+
+#[test]
+fn headers_of_npy_are_refused_or_written_again_alike() {
+    let header = |text: &str| {
+        [
+            b"\x93NUMPY\x01\x00".as_slice(),
+            &[text.len() as u8, 0],
+            text.as_bytes(),
+        ]
+        .concat()
+    };
+    let whole = [
+        header("{'descr': '<u8', 'fortran_order': False, 'shape': (10,), }\n"),
+        header("{'descr': '>f4', 'fortran_order': False, 'shape': (3, 7), }\n"),
+        header(
+            "{'descr': [('a', '<i4'), ('b', '|S3'), ('c', [('d', '<f8', (2,))])], 'fortran_order': False, 'shape': (5,), }\n",
+        ),
+    ];
+    let seeds: Vec<&[u8]> = whole.iter().map(Vec::as_slice).collect();
+    run_bytes(data::npy, INPUTS, &seeds);
+}
+
+#[test]
+fn drives_files_are_refused_or_written_again_alike() {
+    run(
+        data::drives,
+        &[
+            "[[drive]]\nname = \"a\"\ndir = \"x\"\nread_bandwidth = \"2GB/s\"\nread_iops = 100000\n",
+            "[[drive]]\ndir = \"/mnt/a\"\ngroup = \"g\"\n[[group]]\nname = \"g\"\ndepth = 64\nread_bandwidth = \"6GB/s\"\n",
+        ],
+    );
+}
+
+#[test]
+fn settings_are_refused_or_hold_whatever_is_written() {
+    run_bytes(
+        data::config,
+        INPUTS / 2,
+        &[
+            b"memory = \"4GiB\"\nthreads = 8\nio = \"direct\"\nscratch_limit = \"1TB\"\n",
+            b"threads = 2\n--\nOUTCORE_MEMORY=2GiB\nOUTCORE_THREADS=4\nOUTCORE_IO=buffered",
+        ],
+    );
+}
+
+#[test]
+fn a_damaged_view_is_refused_or_gives_what_was_put_into_it() {
+    run_bytes(
+        data::view,
+        INPUTS / 8,
+        &[
+            &[0, 0, 10, 0, 2, 1, 2, 200, 3, 1, 7],
+            &[0, 1, 0, 1, 1, 0xff],
+            &[0, 2, 0xff, 0x10, 4, 0, 0, 0, 0],
+            b"\x01{\"outcore\": \"sorted view\", \"version\": 2, \"body\": {}}",
+            &[2, 30, 0, 1, b'9'],
+            &[2, 90, 0, 2, b'4', b'2'],
+            &[2, 200, 0, 3, b'0', b'0', b'0'],
+        ],
+    );
+}
+
+#[test]
+fn a_damaged_dataset_is_refused_or_gives_what_was_put_into_it() {
+    run_bytes(
+        data::dataset,
+        INPUTS / 8,
+        &[
+            &[0, 0, 10, 0, 2, 1, 2, 200, 3, 1, 7],
+            &[0, 2, 0, 1, 1, 0xff],
+            &[1, 0, b'{', b'}'],
+            &[2, 0, 30, 0, 1, b'9'],
+            &[2, 0, 120, 0, 2, b'4', b'2'],
+            b"\x03outcore directory 2 755 0 0\nf 644 0 0 10 a\nd 755 0 0 0 b\nl 777 0 0 0 c\ta\n",
+        ],
+    );
+}
+
+#[test]
+fn sorts_with_random_options_agree_with_the_naive_one() {
+    run_bytes(
+        data::sorting,
+        INPUTS / 80,
+        &[
+            b"\x01\x00\x00\x00\x03the quick brown fox",
+            b"\x05\x06\x01\x02\x02jumps over the lazy dog",
+            b"\x08\x02\x02\x01\x03\xff\xfe0123456789",
+            b"\x09\x05\x03\x00\x01abcabcabc\x00\x00",
         ],
     );
 }

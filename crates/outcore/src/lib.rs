@@ -1,24 +1,95 @@
 //! Compute on data far larger than memory, at the speed of all SSDs of one machine.
 //!
-//! A sort reads its input, distributes it into buckets by sampled splitters, sorts bucket by bucket
-//! and writes the result at its final place; memory stays under a cap and the output is absent or
-//! complete. The algorithms are those of PALID (Li, Khan, Dhulipala, "Scaling Parallel Algorithms to
-//! Massive Datasets using Multi-SSD Machines", SPAA 2025); the way drives are served is Falcon's
-//! (Kumar, Huang, ATC 2017).
+//! Everything begins with a [`Context`]: how much memory, which threads and drives. It reads files as
+//! datasets, which are lazy; steps fuse into as few passes over the drives as there can be; memory stays
+//! under the cap, and an output is absent or complete. The algorithms are those of PALID (Li, Khan,
+//! Dhulipala, "Scaling Parallel Algorithms to Massive Datasets using Multi-SSD Machines", SPAA 2025); the
+//! way drives are served is Falcon's (Kumar, Huang, ATC 2017).
+//!
+//! # Numbers
+//! Steps are closures, compiled together. A `sort` that comes last writes straight to the output.
 //!
 //! ```
-//! use outcore::algo::sort::{SortInput, SortOptions, SortOutput, sort};
-//! use outcore::config::IoMode;
-//! use outcore::data::record::RecordFormat;
-//! use outcore::job::{Job, JobOptions};
+//! use outcore::Context;
 //!
 //! # fn main() -> outcore::Result<()> {
 //! # let dir = tempfile::tempdir().map_err(|e| outcore::Error::io("make a directory", &e))?;
-//! # let input = dir.path().join("numbers.bin");
-//! # let output = dir.path().join("sorted.bin");
+//! # let here = |name: &str| dir.path().join(name);
+//! # std::fs::write(here("keys-0.bin"), [3u64, 8, 2, 7].map(u64::to_le_bytes).concat())
+//! #     .map_err(|e| outcore::Error::io("write input", &e))?;
+//! let ctx = Context::builder().memory("64MiB").build()?;
+//! ctx.read::<u64>(here("keys-*.bin"))?
+//!     .filter(|x| x % 2 == 0)
+//!     .sort()
+//!     .write(here("even.bin"))?;
+//! assert_eq!(ctx.read::<u64>(here("even.bin"))?.collect()?, [2, 8]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Lines
+//! Orders are those of GNU sort's keys: by field, as numbers, the largest first.
+//!
+//! ```
+//! use outcore::{Context, field};
+//!
+//! # fn main() -> outcore::Result<()> {
+//! # let dir = tempfile::tempdir().map_err(|e| outcore::Error::io("make a directory", &e))?;
+//! # let here = |name: &str| dir.path().join(name);
+//! # std::fs::write(here("log"), "b 10\na 9\nc 10\n").map_err(|e| outcore::Error::io("write", &e))?;
+//! let ctx = Context::builder().memory("64MiB").build()?;
+//! ctx.lines(here("log"))?
+//!     .sort_by(field(2).numeric().descending().then(field(1)))
+//!     .write(here("sorted"))?;
+//! # let sorted = std::fs::read_to_string(here("sorted")).map_err(|e| outcore::Error::io("read", &e))?;
+//! assert_eq!(sorted, "b 10\nc 10\na 9\n");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Reductions
+//! Any associative operator; by index where results have places.
+//!
+//! ```
+//! use outcore::Context;
+//!
+//! # fn main() -> outcore::Result<()> {
+//! let ctx = Context::builder().memory("64MiB").build()?;
+//! let squares = ctx.tabulate(1_000_000, |i| i)?.map(|x| x * x);
+//! assert_eq!(squares.reduce(0, u64::wrapping_add)?, 333_332_833_333_500_000);
+//! let digits = ctx.tabulate(1_000_000, |i| i)?.map(|x| (x % 10) as usize);
+//! assert_eq!(digits.histogram_by_index(10)?, [100_000; 10]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Scatter and gather
+//! Items go to buckets on the drives; then a function is called on each bucket, in memory.
+//!
+//! ```
+//! use outcore::Context;
+//!
+//! # fn main() -> outcore::Result<()> {
+//! let ctx = Context::builder().memory("64MiB").build()?;
+//! let buckets = ctx.tabulate(1000, |i| i)?.distribute(4, |x| (x % 4) as usize)?;
+//! let largest = buckets.dataset()?.max()?;
+//! assert_eq!(largest, Some(999));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Records, file to file
+//! The functions below the datasets take a [`Job`] and say all that there is to say: any record, any keys,
+//! shards, headers, what became of each phase.
+//!
+//! ```
+//! use outcore::{IoMode, Job, JobOptions, RecordFormat, SortInput, SortOptions, SortOutput, sort};
+//!
+//! # fn main() -> outcore::Result<()> {
+//! # let dir = tempfile::tempdir().map_err(|e| outcore::Error::io("make a directory", &e))?;
+//! # let (input, output) = (dir.path().join("in.bin"), dir.path().join("out.bin"));
 //! std::fs::write(&input, [3u64, 1, 2].map(u64::to_le_bytes).concat())
 //!     .map_err(|e| outcore::Error::io("write input", &e))?;
-//!
 //! let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
 //! let summary = sort(
 //!     &job,
@@ -28,24 +99,22 @@
 //!     SortOptions::default(),
 //! )?;
 //! assert_eq!(summary.records, 3);
-//! assert_eq!(std::fs::read(&output).ok(), Some([1u64, 2, 3].map(u64::to_le_bytes).concat()));
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! | layer | holds |
+//! # Where to read on
+//! | module | holds |
 //! |---|---|
-//! | [`error`], [`units`], [`config`], [`checksum`], [`threads`] | failures as values, sizes as text, settings, block checksums, threads that may be refused |
-//! | [`memory`] | one cap for a job; aligned buffers that are moved, never copied |
-//! | [`drive`] | one drive: the seam [`drive::Device`] and its backends |
-//! | [`volume`] | many drives: lanes, scratch, outputs that are absent or complete |
+//! | [`dataset`] | lazy datasets: what the names at the root are mostly about |
+//! | [`algo`] | the algorithms below them: sorts, shuffles, primitives, sorted views |
 //! | [`data`] | records and their order, generators, checkers, NumPy headers |
 //! | [`stream`] | blocks in, bytes out at their place, samples |
 //! | [`job`] | what a run may use, how it is watched and stopped |
-//! | [`algo`] | plan, sort, sorted views, verify, generate |
 //!
-//! A layer imports only from itself and from those above it in this table. `ARCHITECTURE.md` follows
-//! a block through all of them.
+//! Below them stand two crates: `outcore-io`, one machine's drives, and `outcore-store`, volumes and
+//! datasets at rest; their modules are re-exported ([`drive`], [`memory`], [`volume`], ...).
+//! `ARCHITECTURE.md` follows a block through all of them.
 
 pub mod algo;
 pub mod data;
@@ -56,3 +125,20 @@ pub mod volume;
 
 pub use outcore_io::{Error, Kind, Result};
 pub use outcore_io::{checksum, config, drive, error, memory, metadata, threads, units};
+
+pub use algo::lines::{
+    LineSortOptions, LineSummary, OnNoKey, check_lines, merge_lines, sort_lines,
+};
+pub use algo::sequence::{Inclusion, Sequence};
+pub use algo::shuffle::{ShuffleOptions, ShuffleSummary, Unit, shuffle};
+pub use algo::sort::{SortInput, SortOptions, SortOutput, SortSummary, sort};
+pub use algo::verify::verify;
+pub use algo::view::{BuildOptions, SortedView, build as build_view};
+pub use config::IoMode;
+pub use data::{ByteOrder, LineOrder, LineTie, NpyHeader, RecordFormat};
+pub use dataset::{
+    Buckets, Context, ContextBuilder, Dataset, Field, Lines, Sortable, Step, Summary, TypedDataset,
+    field,
+};
+pub use drive::Device;
+pub use job::{Control, DriveRates, Job, JobOptions, Progress, ScratchDrive};

@@ -25,11 +25,11 @@ const PLACES: [(&str, &str); 13] = [
         "records as bytes and back",
     ),
     (
-        "crates/outcore/src/algo/kernel.rs",
+        "crates/outcore/src/algo/partition/kernel.rs",
         "hot loops that measurements demanded",
     ),
     (
-        "crates/outcore/src/algo/kernel/",
+        "crates/outcore/src/algo/partition/kernel/",
         "hot loops that measurements demanded",
     ),
     (

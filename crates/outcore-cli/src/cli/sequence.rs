@@ -30,6 +30,16 @@ Examples:
   outcore filter 'x > 10 and x % 2 == 0' keys.bin -o even.bin --type u64
   outcore filter 'key0 >= 1700000000' log.bin -o recent.bin --record 64 --key 0:8:u64";
 
+const FLAT_MAP_EXAMPLES: &str = "\
+Examples:
+  outcore flat-map 'x, x + 1' keys.bin -o both.bin --type u64
+  outcore flat-map key0,key1 edges.bin -o ends.bin --record 16 --key 0:8:u64 --key 8:8:u64";
+
+const MERGE_EXAMPLES: &str = "\
+Examples:
+  outcore merge monday.bin tuesday.bin -o both.bin --type u64
+  outcore merge runs.outcore.json -o all.bin --record 100 --key 0:10";
+
 const REDUCE_EXAMPLES: &str = "\
 Examples:
   outcore reduce sum,min,max,mean keys.bin --type u64
@@ -61,6 +71,12 @@ pub(crate) enum SequenceCommand {
     Map(Box<MapArgs>),
     Filter(Box<FilterArgs>),
     Zip(Box<ZipArgs>),
+    #[command(alias = "flat_map")]
+    FlatMap(Box<FlatMapArgs>),
+    Enumerate(Box<EnumerateArgs>),
+    Windows(Box<WindowsArgs>),
+    Reverse(Box<ReverseArgs>),
+    Merge(Box<MergeArgs>),
     Reduce(Box<ReduceArgs>),
     Scan(Box<ScanArgs>),
     Histogram(Box<HistogramArgs>),
@@ -79,6 +95,11 @@ impl SequenceCommand {
             SequenceCommand::Map(_) => "map",
             SequenceCommand::Filter(_) => "filter",
             SequenceCommand::Zip(_) => "zip",
+            SequenceCommand::FlatMap(_) => "flat-map",
+            SequenceCommand::Enumerate(_) => "enumerate",
+            SequenceCommand::Windows(_) => "windows",
+            SequenceCommand::Reverse(_) => "reverse",
+            SequenceCommand::Merge(_) => "merge",
             SequenceCommand::Reduce(_) => "reduce",
             SequenceCommand::Scan(_) => "scan",
             SequenceCommand::Histogram(_) => "histogram",
@@ -97,6 +118,11 @@ impl SequenceCommand {
             SequenceCommand::Map(args) => to_stdout(&args.output.output, &args.input),
             SequenceCommand::Filter(args) => to_stdout(&args.output.output, &args.input),
             SequenceCommand::Zip(args) => to_stdout(&args.output.output, &args.input),
+            SequenceCommand::FlatMap(args) => to_stdout(&args.output.output, &args.input),
+            SequenceCommand::Enumerate(args) => to_stdout(&args.output.output, &args.input),
+            SequenceCommand::Windows(args) => to_stdout(&args.output.output, &args.input),
+            SequenceCommand::Reverse(args) => to_stdout(&args.output.output, &args.input),
+            SequenceCommand::Merge(args) => to_stdout(&args.output.output, &args.input),
             SequenceCommand::Scan(args) => to_stdout(&args.output.output, &args.input),
             SequenceCommand::Gather(args) => to_stdout(&args.output.output, &args.input),
             SequenceCommand::CountBy(args) => {
@@ -209,6 +235,78 @@ pub(crate) struct FilterArgs {
 pub(crate) struct ZipArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Compute several numbers from each record
+///
+/// The output has what each expression makes of the first record, then of the second, and so on; all
+/// expressions have one type. How long the output is depends on the input alone.
+#[derive(Debug, Args)]
+#[command(after_long_help = FLAT_MAP_EXAMPLES)]
+pub(crate) struct FlatMapArgs {
+    /// What to compute: expressions with commas between
+    #[arg(value_name = "EXPR,EXPR...", allow_hyphen_values = true, value_parser = parse_expression)]
+    pub(crate) expressions: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Put its position before each record
+///
+/// Each record of the output is a position, from 0 (8 bytes), and the record; a .npy output has the fields
+/// position and value. With --where, what is left is counted.
+#[derive(Debug, Args)]
+pub(crate) struct EnumerateArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Write each record with those behind it
+///
+/// Record i of the output is records i to i + K - 1 of the input, one after another; the input is read K
+/// times, side by side.
+#[derive(Debug, Args)]
+pub(crate) struct WindowsArgs {
+    /// How many records in all, 2 to 8
+    #[arg(value_name = "K")]
+    pub(crate) length: usize,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Write the last record first
+#[derive(Debug, Args)]
+pub(crate) struct ReverseArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Merge files that are sorted already
+///
+/// Each input must be in the order that `outcore sort` gives it; the output is all of them in that order.
+/// One read and one write, where a sort takes two of each. An input that is not in order gives an output
+/// that is not: `outcore verify` tells. Lines are merged by `outcore sort -m`.
+#[derive(Debug, Args)]
+#[command(after_long_help = MERGE_EXAMPLES)]
+pub(crate) struct MergeArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// The largest keys come first
+    #[arg(long)]
+    pub(crate) descending: bool,
+    /// Equal keys keep the order of the inputs
+    #[arg(long)]
+    pub(crate) stable: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -10,8 +10,8 @@
 //!
 //! Bounds: one buffer a bucket and one spare, out of the caller's pool.
 
-use super::classify::Classifier;
-use super::kernel::Scatter;
+use super::partition::classify::Classifier;
+use super::partition::kernel::Scatter;
 use crate::error::{Error, Result};
 use crate::memory::{Buf, Pool};
 
@@ -93,7 +93,9 @@ impl Bucketer {
                 let Some(spare) = self.spare.take() else {
                     return Err(Error::usage(OPERATION, "an earlier call has failed"));
                 };
-                let buf = self.scatter.replace(met.bucket, spare);
+                let Some(buf) = self.scatter.replace(met.bucket, spare) else {
+                    continue;
+                };
                 self.spare = Some(full(met.bucket, buf)?);
             }
         }
@@ -102,7 +104,8 @@ impl Bucketer {
 
     /// What is left: each bucket's buffer, and the bytes filled in it.
     pub fn into_parts(self) -> impl Iterator<Item = (Buf, usize)> {
-        self.scatter.into_parts()
+        let parts = self.scatter.into_parts();
+        parts.filter_map(|(buf, bytes)| Some((buf?, bytes)))
     }
 }
 

@@ -10,8 +10,8 @@
 //! Bounds: a key a batch and word of prefix for the root, a key an element for each node below it;
 //! no memory but the splitters.
 
-use super::classify::{Classifier, Key};
 use super::elements::Elements;
+use super::partition::classify::{Classifier, Key};
 use crate::error::Result;
 
 /// Elements of a sample that are looked at together.

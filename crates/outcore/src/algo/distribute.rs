@@ -13,32 +13,65 @@
 //! blocks in the order in which it was given them, and notes the runs of input in each segment;
 //! what follows on in the input is one run, so workers that take long stretches note little.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::collections::VecDeque;
 
-use super::bucket::{Bucket, Home, Out, Segment, verify_segment};
 use super::cut::Cut;
 use super::elements::Elements;
-use super::intake::{Intake, Source};
-use super::kernel::Scatter;
-use super::plan::{INPUT, SPLIT_SEGMENTS};
+use super::partition::bucket::{Bucket, Out, Piece, Segment, join_outs};
+use super::partition::read::{AHEAD_TOKENS, ReadAhead, ReadSegment, SegmentQueue, SegmentReader};
+use super::partition::scatter::ScatterWorker;
+use super::partition::spill::Spilling;
+use super::partition::{SPLIT_SEGMENTS, no_buffer};
+use super::plan::INPUT;
 use super::shared::Shared;
-use super::spill::{SPILL_TOKENS, Spill, SpillSizes, place_bytes};
-use crate::drive::Op;
-use crate::error::{Error, Kind, Result};
-use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
-use crate::stream::source::Block;
-use crate::volume::scratch::Place;
-use crate::volume::{Port, Transfer};
+use crate::error::{Error, Result};
+use crate::memory::{Buf, Pool, block_ceil, block_floor};
+use crate::stream::source::{Block, Blocks, Stretch};
+use crate::volume::Transfer;
 
 /// Elements that are classified, then moved: their bucket numbers stay in the first-level cache.
 const BATCH: usize = 1024;
 
-/// Lengths of first segments.
-const STAGGER_STEPS: usize = 16;
+/// What is distributed.
+pub(crate) enum Source<'a> {
+    /// The input, which is encoded as it is read.
+    Blocks(&'a Blocks),
+    /// A bucket of an earlier distribution.
+    Segments {
+        /// In the order of the input where it counts.
+        queue: SegmentQueue,
+        /// Positions of all pieces, ascending; none unless the order counts.
+        positions: Vec<u64>,
+    },
+}
+
+impl Source<'_> {
+    /// The segments of a bucket.
+    pub(crate) fn segments(mut segments: Vec<Segment>) -> Self {
+        let first = |segment: &Segment| segment.pieces.first().map_or(0, |piece| piece.position);
+        segments.sort_by_key(first);
+        let pieces = segments.iter().flat_map(|segment| segment.pieces.iter());
+        let mut positions: Vec<u64> = pieces.map(|piece| piece.position).collect();
+        positions.sort_unstable();
+        Source::Segments {
+            queue: SegmentQueue::new(segments),
+            positions,
+        }
+    }
+
+    /// How many pieces come before one in the order of the input.
+    fn piece_number(&self, piece: &Piece) -> u64 {
+        match self {
+            Source::Segments { positions, .. } => {
+                positions.partition_point(|&position| position < piece.position) as u64
+            }
+            Source::Blocks(_) => piece.position,
+        }
+    }
+}
 
 /// Distributes `source` by `cut` at `depth`. Buckets below `resident_below` stay in memory as far
-/// as there is credit; part-filled buffers stay in memory if `keep_partials`.
+/// as there are reservations; part-filled buffers stay in memory if `keep_partials`.
 pub(crate) fn distribute<E: Elements>(
     shared: &Shared<'_, E>,
     source: &Source<'_>,
@@ -48,63 +81,52 @@ pub(crate) fn distribute<E: Elements>(
     keep_partials: bool,
 ) -> Result<Vec<Bucket>> {
     let plan = shared.plan;
-    let read_bytes = match source {
-        Source::Blocks(blocks) => blocks.read_bytes_max(),
-        Source::Segments { .. } => plan.segment_bytes,
+    let (name, read_bytes, reads) = match source {
+        Source::Blocks(blocks) => (INPUT, blocks.read_bytes_max(), plan.reads_in_flight),
+        Source::Segments { .. } => (SPLIT_SEGMENTS, plan.segment_bytes, plan.split_reads()),
     };
-    let (name, reads) = match source {
-        Source::Blocks(_) => (INPUT, plan.reads_in_flight),
-        Source::Segments { .. } => (SPLIT_SEGMENTS, plan.split_reads()),
-    };
-    let read_pool = Pool::new(
-        &shared.job.budget,
-        name,
-        read_bytes,
-        reads * plan.size.threads,
-    )?;
-    let results = shared.on_all_threads(|_| {
-        let sizes = SpillSizes {
+    let slots = reads * plan.size.threads;
+    let read_pool = Pool::new(&shared.job.budget, name, read_bytes, slots)?;
+    let outs = shared.on_all_threads(|_| {
+        let spilling = Spilling {
             resident_below,
             is_split: matches!(source, Source::Segments { .. }),
-            ..shared.spill_sizes()
         };
-        let spill = Spill::new(shared.spill_to(sizes), cut.bucket_count());
-        let mut worker = Worker::new(shared, source, cut, spill, reads, read_pool.clone())?;
+        let mut worker = Worker::new(shared, source, cut, spilling, read_pool.clone())?;
         worker.depth = depth;
-        worker.stagger(resident_below);
+        if matches!(source, Source::Blocks(_)) && plan.levels > 0 {
+            worker
+                .scatter
+                .stagger(resident_below, shared.elements.element_bytes());
+        }
         worker.run()?;
         worker.finish(keep_partials)
     })?;
     let is_bare = shared.elements.is_bare();
-    let mut buckets = Vec::with_capacity(cut.bucket_count());
-    for index in 0..cut.bucket_count() {
-        let equal_key = cut.equal_key(index).filter(|_| is_bare);
-        buckets.push(Bucket {
-            segments: Vec::new(),
-            count: 0,
-            depth: cut.depth_of(index, depth),
-            copies_of: equal_key.map(|key| bytemuck::bytes_of(&key).into()),
-        });
-    }
-    for out in results
-        .into_iter()
-        .flat_map(|outs| outs.into_iter().enumerate())
-    {
-        let (index, out) = out;
-        buckets[index].count += out.count;
-        buckets[index].segments.extend(out.segments);
-    }
+    let mut buckets: Vec<Bucket> = (0..cut.bucket_count())
+        .map(|index| {
+            let equal_key = cut.equal_key(index).filter(|_| is_bare);
+            Bucket {
+                depth: cut.depth_of(index, depth),
+                copies_of: equal_key.map(|key| bytemuck::bytes_of(&key).into()),
+                ..Bucket::default()
+            }
+        })
+        .collect();
+    join_outs(&mut buckets, outs);
     Ok(buckets)
 }
 
-enum Task {
-    Block(Block),
-    Segment(Segment),
+/// What a worker reads, a window ahead.
+enum Reads<'a> {
+    Blocks { ahead: ReadAhead<Block>, pool: Pool },
+    Segments(SegmentReader<'a>),
 }
 
-struct Reading {
-    sequence: u64,
-    task: Task,
+/// What has been read.
+enum Read {
+    Block(Block, Buf),
+    Segment(ReadSegment),
 }
 
 struct Worker<'a, E: Elements> {
@@ -112,23 +134,17 @@ struct Worker<'a, E: Elements> {
     source: &'a Source<'a>,
     cut: &'a Cut<E::Key>,
     depth: usize,
-    port: Port,
-    read_pool: Pool,
-    reads_max: usize,
-    scatter: Scatter,
-    spill: Spill<'a>,
-    pending: Vec<Option<Reading>>,
-    free_tokens: Vec<usize>,
-    finished: Vec<Transfer>,
-    /// Blocks that have been read, by the order in which they were asked for.
-    ready: BTreeMap<u64, (Task, Option<Buf>)>,
-    next_sequence: u64,
-    next_to_process: u64,
-    reads_in_flight: usize,
+    scatter: ScatterWorker<'a>,
+    reads: Reads<'a>,
+    /// Reads that have ended and have not been looked at.
+    transfers: Vec<Transfer>,
     key_space: Vec<E::Key>,
     bucket_ids: Vec<u16>,
-    /// Input taken and not yet read.
-    intake: Intake,
+    /// One part in so many of what is left is taken at once, and at least one block or segment.
+    share: u64,
+    /// Input taken and not yet asked for.
+    stretch: Stretch,
+    segments: VecDeque<Segment>,
     /// Position of the current run.
     run_position: u64,
     /// Where what follows on to the current run begins: a position, or the number of a piece.
@@ -140,77 +156,49 @@ impl<'a, E: Elements> Worker<'a, E> {
         shared: &'a Shared<'a, E>,
         source: &'a Source<'a>,
         cut: &'a Cut<E::Key>,
-        spill: Spill<'a>,
-        reads_max: usize,
-        read_pool: Pool,
+        spilling: Spilling,
+        pool: Pool,
     ) -> Result<Self> {
-        let count = cut.bucket_count();
-        let mut bufs = Vec::with_capacity(count);
-        for _ in 0..count {
-            bufs.push(spill.take_buffer()?);
-        }
+        let plan = shared.plan;
         Ok(Worker {
             shared,
             source,
             cut,
             depth: 0,
-            port: shared.volume.port()?,
-            read_pool,
-            reads_max,
-            scatter: Scatter::new(bufs, shared.plan.segment_payload_bytes),
-            spill,
-            pending: Vec::new(),
-            free_tokens: Vec::new(),
-            finished: Vec::new(),
-            ready: BTreeMap::new(),
-            next_sequence: 0,
-            next_to_process: 0,
-            reads_in_flight: 0,
+            scatter: ScatterWorker::new(shared, spilling, cut.bucket_count(), false)?,
+            reads: match source {
+                Source::Blocks(_) => Reads::Blocks {
+                    ahead: ReadAhead::new(plan.reads_in_flight),
+                    pool,
+                },
+                Source::Segments { .. } => Reads::Segments(SegmentReader::new(shared, pool)),
+            },
+            transfers: Vec::new(),
             key_space: Vec::with_capacity(BATCH),
             bucket_ids: vec![0; BATCH],
-            intake: Intake::new(shared.plan),
+            // Where order counts, long stretches leave fewer runs to remember.
+            share: match (plan.is_sequential, plan.size.threads) {
+                (false, _) => u64::MAX,
+                (true, 1) => 1,
+                (true, threads) => 2 * threads as u64,
+            },
+            stretch: Stretch::default(),
+            segments: VecDeque::new(),
             run_position: 0,
             run_end: u64::MAX,
         })
-    }
-
-    /// Shortens the first segments that go to scratch, each by another part, so that buffers do not
-    /// all become full at the same time: drives would first wait for writes, then reads for drives.
-    /// N.B. on 4 drives of 50 MB/s this takes 0.5 s of 11 s from the first phase.
-    fn stagger(&mut self, resident_below: usize) {
-        if !matches!(self.source, Source::Blocks(_)) || self.shared.plan.levels == 0 {
-            return;
-        }
-        let element_bytes = self.shared.elements.element_bytes();
-        let elements = self.shared.plan.segment_payload_bytes / element_bytes;
-        let steps = STAGGER_STEPS.min(self.shared.plan.segment_bytes / BLOCK_BYTES);
-        for bucket in resident_below..self.spill.bucket_count() {
-            let short = elements * (bucket % steps + 1) / steps;
-            self.scatter.shorten(bucket, short.max(1) * element_bytes);
-        }
     }
 
     fn run(&mut self) -> Result<()> {
         loop {
             self.shared.check()?;
             self.start_reads()?;
-            let next = match self.ready.first_entry() {
-                // Ordered jobs rely on blocks being taken in the order they were given.
-                Some(entry)
-                    if *entry.key() == self.next_to_process
-                        || !self.shared.plan.size.is_ordered =>
-                {
-                    Some(entry.remove())
-                }
-                _ => None,
-            };
-            match next {
-                Some((task, buf)) => {
-                    self.next_to_process += 1;
-                    self.process(task, buf)?;
+            match self.next() {
+                Some(read) => {
+                    self.process(read)?;
                     self.poll(false)?;
                 }
-                None if self.reads_in_flight == 0 => return Ok(()),
+                None if self.is_idle() => return Ok(()),
                 None => self.poll(true)?,
             }
         }
@@ -218,141 +206,73 @@ impl<'a, E: Elements> Worker<'a, E> {
 
     /// Keeps the window of reads full.
     fn start_reads(&mut self) -> Result<()> {
-        while self.reads_in_flight + self.ready.len() < self.reads_max {
-            match self.source {
-                Source::Blocks(blocks) => {
-                    let Some(block) = self.intake.next_block(blocks, &self.port) else {
-                        return Ok(());
+        let port = &mut self.scatter.port;
+        match (&mut self.reads, self.source) {
+            (Reads::Blocks { ahead, pool }, Source::Blocks(blocks)) => {
+                while ahead.has_room() {
+                    let block = match blocks.next_of(&mut self.stretch) {
+                        Some(block) => Some(block),
+                        None => blocks.next_stretch(self.share, port).and_then(|stretch| {
+                            self.stretch = stretch;
+                            blocks.next_of(&mut self.stretch)
+                        }),
                     };
-                    let mut buf = self.read_pool.take().ok_or_else(no_buffer)?;
+                    let Some(block) = block else { break };
+                    let mut buf = pool.take().ok_or_else(no_buffer)?;
                     let buf = buf.split_to(block.read_len_bytes);
                     let file = &blocks.parts()[block.part].file;
-                    let at = block.read_at_bytes;
-                    let sequence = self.take_sequence();
-                    let token = self.token(Reading {
-                        sequence,
-                        task: Task::Block(block),
-                    });
-                    self.port.submit(file, Op::Read, at, buf, token);
-                    self.reads_in_flight += 1;
+                    ahead.ask(port, (file, block.read_at_bytes), buf, block);
                 }
-                Source::Segments { left, .. } => {
-                    let Some(segment) = self.intake.next_segment(left) else {
-                        return Ok(());
-                    };
-                    self.start_segment(segment)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn start_segment(&mut self, mut segment: Segment) -> Result<()> {
-        let sequence = self.take_sequence();
-        let resident = Home::Scratch {
-            place: Place {
-                log: 0,
-                offset_bytes: 0,
-            },
-            checksum: 0,
-        };
-        match std::mem::replace(&mut segment.home, resident) {
-            Home::Memory(buf) => {
-                self.ready
-                    .insert(sequence, (Task::Segment(segment), Some(buf)));
-            }
-            Home::Scratch { place, checksum } => {
-                segment.home = Home::Scratch { place, checksum };
-                let mut buf = self.read_pool.take().ok_or_else(no_buffer)?;
-                let buf = buf.split_to(segment.stored_bytes());
-                let file = self.shared.scratch()?.file(place);
-                let task = Task::Segment(segment);
-                let token = self.token(Reading { sequence, task });
-                self.port
-                    .submit(file, Op::Read, place.offset_bytes, buf, token);
-                self.reads_in_flight += 1;
-            }
-        }
-        Ok(())
-    }
-
-    fn take_sequence(&mut self) -> u64 {
-        self.next_sequence += 1;
-        self.next_sequence - 1
-    }
-
-    fn token(&mut self, pending: Reading) -> u64 {
-        let index = self.free_tokens.pop().unwrap_or_else(|| {
-            self.pending.push(None);
-            self.pending.len() - 1
-        });
-        self.pending[index] = Some(pending);
-        index as u64
-    }
-
-    fn poll(&mut self, wait: bool) -> Result<()> {
-        let mut finished = std::mem::take(&mut self.finished);
-        self.port.poll(wait, &mut finished)?;
-        for transfer in finished.drain(..) {
-            self.settle(transfer)?;
-        }
-        self.finished = finished;
-        Ok(())
-    }
-
-    fn settle(&mut self, transfer: Transfer) -> Result<()> {
-        if transfer.token & SPILL_TOKENS != 0 {
-            return self.spill.settle(&mut self.port, transfer);
-        }
-        let index = transfer.token as usize;
-        let pending = self.pending.get_mut(index).and_then(Option::take);
-        self.free_tokens.push(index);
-        let Some(Reading { sequence, task }) = pending else {
-            return Ok(());
-        };
-        self.reads_in_flight -= 1;
-        if let Some(fault) = transfer.fault {
-            return Err(self.shared.volume.explain(&fault));
-        }
-        self.check_read(&task, &transfer)?;
-        self.ready.insert(sequence, (task, Some(transfer.buf)));
-        Ok(())
-    }
-
-    /// The file must still be as long as it was, and scratch what was written there.
-    fn check_read(&self, task: &Task, transfer: &Transfer) -> Result<()> {
-        match (task, self.source) {
-            (Task::Block(block), Source::Blocks(blocks)) => {
-                if transfer.len_bytes >= block.skip_bytes + block.payload_bytes {
-                    return Ok(());
-                }
-                let part = &blocks.parts()[block.part];
-                Err(
-                    Error::corrupt("read input", "the file became shorter while it was read")
-                        .path(&part.file.path)
-                        .offset(block.read_at_bytes + transfer.len_bytes as u64)
-                        .hint("sort a copy that nobody changes"),
-                )
-            }
-            (Task::Segment(segment), _) => {
-                let Home::Scratch { place, checksum } = segment.home else {
-                    return Ok(());
-                };
-                let scratch = self.shared.scratch()?;
-                let payload = &transfer.buf[..segment.payload_bytes as usize];
-                verify_segment(scratch, self.shared.run, place, checksum, payload)?;
-                scratch.forget(place);
-                scratch.free(place, place_bytes(segment, self.shared.plan.segment_bytes));
                 Ok(())
+            }
+            (Reads::Segments(reader), Source::Segments { queue, .. }) => {
+                reader.start(port, || queue.next(self.share, &mut self.segments))
             }
             _ => Ok(()),
         }
     }
 
-    fn process(&mut self, task: Task, buf: Option<Buf>) -> Result<()> {
-        let Some(mut buf) = buf else { return Ok(()) };
-        match task {
-            Task::Block(block) => {
+    /// What has come; ordered jobs rely on getting it in the order in which they took it.
+    fn next(&mut self) -> Option<Read> {
+        let is_ordered = self.shared.plan.size.is_ordered;
+        match &mut self.reads {
+            Reads::Blocks { ahead, .. } => {
+                let (block, buf) = ahead.next(is_ordered)?;
+                Some(Read::Block(block, buf?))
+            }
+            Reads::Segments(reader) => reader.next(is_ordered).map(Read::Segment),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        match &self.reads {
+            Reads::Blocks { ahead, .. } => ahead.is_idle(),
+            Reads::Segments(reader) => reader.is_idle(),
+        }
+    }
+
+    fn poll(&mut self, wait: bool) -> Result<()> {
+        // What has come while a write was waited for is there already.
+        let wait = wait && self.transfers.is_empty();
+        self.scatter.poll(wait, &mut self.transfers)?;
+        for transfer in self.transfers.drain(..) {
+            debug_assert!(transfer.token & AHEAD_TOKENS != 0);
+            match (&mut self.reads, self.source) {
+                (Reads::Blocks { ahead, .. }, Source::Blocks(blocks)) => {
+                    ahead.settle(transfer, |block, transfer| {
+                        check_length(blocks, block, transfer)
+                    })?;
+                }
+                (Reads::Segments(reader), _) => reader.settle(transfer)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, read: Read) -> Result<()> {
+        match read {
+            Read::Block(block, mut buf) => {
                 let start = self.align_payload(&block, &mut buf);
                 let payload = &mut buf[start..start + block.payload_bytes];
                 self.shared.elements.encode(payload)?;
@@ -367,23 +287,22 @@ impl<'a, E: Elements> Worker<'a, E> {
                 self.shared.job.control.advance(block.payload_bytes as u64);
                 self.shared.job.control.watch(self.shared.volume);
             }
-            Task::Segment(segment) => {
-                let payload = &buf[..segment.payload_bytes as usize];
-                if segment.pieces.is_empty() {
+            Read::Segment(read) => {
+                let payload = read.payload();
+                if read.segment.pieces.is_empty() {
                     self.distribute_run(payload, 0)?;
                 }
                 let element_bytes = self.shared.elements.element_bytes();
                 let mut at = 0;
-                for piece in &segment.pieces {
+                for piece in &read.segment.pieces {
                     let end = at + piece.count as usize * element_bytes;
                     let number = self.source.piece_number(piece);
                     self.begin_run(piece.position, number, number + 1);
                     self.distribute_run(&payload[at..end], piece.position)?;
                     at = end;
                 }
-                drop(buf);
-                if segment.is_on_credit {
-                    self.shared.resident_credit.fetch_add(1, Ordering::AcqRel);
+                if let Reads::Segments(reader) = &self.reads {
+                    reader.give_back(read);
                 }
             }
         }
@@ -440,7 +359,7 @@ impl<'a, E: Elements> Worker<'a, E> {
             let mut at = 0;
             loop {
                 let full = self.shared.elements.scatter(
-                    &mut self.scatter,
+                    &mut self.scatter.buffers,
                     &batch[at * element_bytes..],
                     &self.bucket_ids[at..count],
                 )?;
@@ -464,49 +383,38 @@ impl<'a, E: Elements> Worker<'a, E> {
     }
 
     fn end_run(&mut self) {
-        for bucket in 0..self.spill.bucket_count() {
+        for bucket in 0..self.scatter.spill.bucket_count() {
             self.note_piece(bucket);
-            self.spill.out(bucket).run_count = 0;
+            self.scatter.spill.out(bucket).run_count = 0;
         }
     }
 
     /// Notes what the current run has added to a bucket's buffer since the last note.
     fn note_piece(&mut self, bucket: usize) {
         let element_bytes = self.shared.elements.element_bytes();
-        let filled_bytes = self.scatter.filled_bytes(bucket);
-        let out = self.spill.out(bucket);
+        let filled_bytes = self.scatter.buffers.filled_bytes(bucket);
+        let out = self.scatter.spill.out(bucket);
         out.note(filled_bytes, self.run_position, element_bytes);
+    }
+
+    /// Whether a bucket's elements are only counted.
+    fn is_counted(&self, bucket: usize) -> bool {
+        self.shared.elements.is_bare() && self.cut.is_equal(bucket)
     }
 
     /// Takes a full buffer out of the scatter and makes a segment of it.
     fn emit(&mut self, bucket: usize) -> Result<()> {
-        let payload_bytes = self.scatter.filled_bytes(bucket);
-        let count = self.count(payload_bytes);
-        if self.shared.elements.is_bare() && self.cut.is_equal(bucket) {
-            self.spill.out(bucket).count += count;
-            self.scatter.rewind(bucket);
+        let payload_bytes = self.scatter.buffers.filled_bytes(bucket);
+        let count = (payload_bytes / self.shared.elements.element_bytes()) as u64;
+        if self.is_counted(bucket) {
+            self.scatter.spill.out(bucket).counts.items += count;
+            self.scatter.buffers.rewind(bucket);
             return Ok(());
         }
         if self.shared.plan.size.is_ordered {
             self.note_piece(bucket);
         }
-        self.wait_for_writes()?;
-        let empty = self.spill.take_buffer()?;
-        let full = self.scatter.replace(bucket, empty);
-        self.spill
-            .store(&mut self.port, bucket, full, (payload_bytes, count))
-    }
-
-    fn count(&self, payload_bytes: usize) -> u64 {
-        (payload_bytes / self.shared.elements.element_bytes()) as u64
-    }
-
-    fn wait_for_writes(&mut self) -> Result<()> {
-        while self.spill.is_busy() {
-            self.shared.check()?;
-            self.poll(true)?;
-        }
-        Ok(())
+        self.scatter.emit(bucket, count, &mut self.transfers)
     }
 
     /// Stores the part-filled buffers and waits for all writes.
@@ -514,33 +422,32 @@ impl<'a, E: Elements> Worker<'a, E> {
         if self.shared.plan.size.is_ordered {
             self.end_run();
         }
-        let none = Scatter::new(Vec::new(), self.shared.plan.segment_payload_bytes);
-        let parts: Vec<_> = std::mem::replace(&mut self.scatter, none)
-            .into_parts()
+        let element_bytes = self.shared.elements.element_bytes();
+        let counted: Vec<bool> = (0..self.cut.bucket_count())
+            .map(|bucket| self.is_counted(bucket))
             .collect();
-        for (bucket, (buf, filled_bytes)) in parts.into_iter().enumerate() {
-            let count = self.count(filled_bytes);
-            if filled_bytes == 0 {
-                continue;
-            }
-            if self.shared.elements.is_bare() && self.cut.is_equal(bucket) {
-                self.spill.out(bucket).count += count;
-            } else if keep_partials {
-                self.spill.keep(bucket, buf, filled_bytes, count);
-            } else {
-                self.wait_for_writes()?;
-                let what = (filled_bytes, count);
-                self.spill.store(&mut self.port, bucket, buf, what)?;
-            }
-        }
-        while self.port.in_flight() > 0 {
-            self.shared.check()?;
-            self.poll(true)?;
-        }
-        Ok(self.spill.into_outs())
+        self.scatter
+            .finish(keep_partials, |out, bucket, filled_bytes| {
+                let count = (filled_bytes / element_bytes) as u64;
+                if counted[bucket] {
+                    out.counts.items += count;
+                    return None;
+                }
+                Some(count)
+            })
     }
 }
 
-fn no_buffer() -> Error {
-    Error::new(Kind::Memory, "take a buffer", "the pool is empty").hint("a bug: please report it")
+/// The file must still be as long as it was.
+fn check_length(blocks: &Blocks, block: &Block, transfer: &Transfer) -> Result<()> {
+    if transfer.len_bytes >= block.skip_bytes + block.payload_bytes {
+        return Ok(());
+    }
+    let part = &blocks.parts()[block.part];
+    Err(
+        Error::corrupt("read input", "the file became shorter while it was read")
+            .path(&part.file.path)
+            .offset(block.read_at_bytes + transfer.len_bytes as u64)
+            .hint("sort a copy that nobody changes"),
+    )
 }

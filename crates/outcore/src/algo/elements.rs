@@ -9,8 +9,8 @@
 
 use std::cmp::Ordering;
 
-use super::classify::Key;
-use super::kernel::{Full, Scatter};
+use super::partition::classify::Key;
+use super::partition::kernel::{Full, Scatter};
 use crate::data::bare::BareOrder;
 use crate::data::order::Order;
 use crate::error::{Error, Kind, Result};

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::crew::Crew;
 use super::ends::{stage_output, traffic_by_drive};
+use super::partition::crew::Crew;
 use super::sort::SortOutput;
 use crate::data::generate::Generator;
 use crate::drive::Op;

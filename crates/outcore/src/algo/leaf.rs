@@ -17,10 +17,10 @@ use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::bucket::{Home, Segment};
 use super::elements::{Elements, as_keys_mut};
 use super::in_memory::{Entry, SortKeys, each_tie, sort_entries};
-use super::load::Load;
+use super::partition::bucket::{Location, Segment};
+use super::partition::load::Load;
 use super::place::{Turns, dedup, gather, write_in_place, write_pipe};
 use super::plan::SORTING;
 use super::shared::Shared;
@@ -174,10 +174,9 @@ where
         } else {
             0
         };
-        let from = self.shared.load_from();
         let segments = std::mem::take(&mut leaf.segments);
         let at = phase.next_multiple_of(BLOCK_BYTES);
-        let load = Load::start(from, &mut self.port, index, segments, area, at)?;
+        let load = Load::start(self.shared, &mut self.port, index, segments, area, at)?;
         self.loads.push_back(Loading { leaf, load });
         Ok(())
     }
@@ -203,7 +202,7 @@ where
     }
 
     fn finish_leaf(&mut self, mut loading: Loading) -> Result<()> {
-        let area = loading.load.join(self.shared.load_from())?;
+        let area = loading.load.join(self.shared)?;
         if loading.leaf.copies_of.is_some() {
             return self.write_copies(loading, area);
         }
@@ -227,7 +226,7 @@ where
             end += len;
         }
         for segment in loading.load.segments.drain(..) {
-            if let Home::Memory(buf) = segment.home {
+            if let Location::Memory(buf) = segment.location {
                 let len = segment.payload_bytes as usize;
                 area[end..end + len].copy_from_slice(&buf[..len]);
                 end += len;

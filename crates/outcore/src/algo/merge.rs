@@ -17,8 +17,8 @@ use std::hint::select_unpredictable;
 
 pub(crate) use lines::merge_of_lines;
 
-use super::classify::Key;
 use super::elements::{as_keys, as_keys_mut};
+use super::partition::classify::Key;
 use crate::data::bare::{BareClass, BareOrder};
 use crate::data::order::Order;
 use crate::error::Result;

@@ -4,29 +4,23 @@
 //! bucket. [`plan`] decides how before anything is read. [`lines::sort_lines`] does the same with
 //! lines. [`shuffle::shuffle`] is Sanders' (1998), on the same buckets.
 
-mod bucket;
 pub mod bucketer;
-mod classify;
-mod crew;
 mod cut;
 mod distribute;
 mod elements;
 mod ends;
 pub mod generate;
 mod in_memory;
-mod intake;
-mod kernel;
 mod leaf;
 pub mod lines;
-mod load;
 mod merge;
+mod partition;
 mod place;
 pub mod plan;
 pub mod sequence;
 mod shared;
 pub mod shuffle;
 pub mod sort;
-mod spill;
 mod split;
 pub mod verify;
 pub mod view;

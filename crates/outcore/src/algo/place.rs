@@ -8,9 +8,9 @@ use std::io::Write;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::classify::Key;
-use super::crew::Crew;
 use super::in_memory::Entry;
+use super::partition::classify::Key;
+use super::partition::crew::Crew;
 use crate::error::{Error, Result};
 use crate::memory::{BLOCK_BYTES, Buf};
 use crate::stream::writer::Writer;

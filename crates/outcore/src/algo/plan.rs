@@ -23,6 +23,7 @@
 use std::fmt;
 
 use super::ends::{EDGES, EDGES_BYTES};
+use super::partition::{BUCKETS, SPLIT_READS_MIN, SPLIT_SEGMENTS};
 use crate::drive::rates::DriveRates;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
@@ -49,10 +50,7 @@ const PIECE_BYTES: u64 = 16;
 const FIXED_BYTES: u64 = 5 << 19;
 /// Reservations by name: buffers of the distribution, what it reads, what a bucket is split with, and
 /// what buckets are loaded, sorted and written in.
-pub(crate) const BUCKETS: &str = "buckets in memory";
 pub(crate) const INPUT: &str = "input blocks";
-pub(crate) const SPLIT_SAMPLE: &str = "a sample of a bucket";
-pub(crate) const SPLIT_SEGMENTS: &str = "segments to split";
 pub(crate) const SORTING: &str = "buckets that are sorted, and their output";
 
 /// What a sort is about, in numbers.
@@ -217,7 +215,7 @@ impl SortPlan {
 
     /// Segments that a thread reads at once where a bucket is split.
     pub(crate) fn split_reads(&self) -> usize {
-        ((self.read_block_bytes * self.reads_in_flight) / self.segment_bytes).max(2)
+        ((self.read_block_bytes * self.reads_in_flight) / self.segment_bytes).max(SPLIT_READS_MIN)
     }
 
     /// All that the sort reserves.
@@ -244,7 +242,6 @@ impl SortPlan {
                 block_ceil(sample_bytes as u64) + 2 * BLOCK_BYTES as u64,
             )
             .during("distribute", INPUT, reads_bytes)
-            .during("split", SPLIT_SAMPLE, segments_bytes(1))
             .during(
                 "split",
                 SPLIT_SEGMENTS,

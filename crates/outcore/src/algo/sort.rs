@@ -14,25 +14,24 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::bucket::Bucket;
-use super::crew::Crew;
 use super::cut::{Cut, KeyCut};
-use super::distribute::distribute;
+use super::distribute::{Source, distribute};
 use super::elements::{Bare, Elements, Records};
 use super::ends::{
     check_unchanged, edge_pool, interleave, make_scratch, open_inputs, scratch_drives,
     stage_output, traffic_by_drive,
 };
 use super::in_memory::SortKeys;
-use super::intake::Source;
 use super::leaf::{self, Leaf, Leaves, Sink};
+use super::partition::bucket::Bucket;
+use super::partition::{LazyScratch, Partition};
 use super::place::Turns;
-use super::plan::{BUCKETS, SortPlan, SortSize, plan_sort};
-use super::shared::{LazyScratch, Shared};
+use super::plan::{SortPlan, SortSize, plan_sort};
+use super::shared::Shared;
 use super::split::split_oversized;
 use crate::data::bare::{BareClass, BareOrder};
 use crate::data::order::{Order, OrderOptions, TieBreak};
@@ -40,8 +39,7 @@ use crate::data::record::RecordFormat;
 use crate::drive::Access;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::memory::Pool;
-use crate::stream::sample::{random, sample};
+use crate::stream::sample::sample;
 use crate::stream::source::{Blocks, InputPart};
 use crate::stream::writer::Writer;
 use crate::volume::Volume;
@@ -291,17 +289,17 @@ where
     let paths = inputs.iter().map(|input| input.path.as_path());
     let consumed = is_consumed.then(|| Consumed::new(paths));
     phases.end("prepare");
-    let (slot_bytes, slots) = (plan.segment_bytes, plan.segment_slots());
+    let sizes = plan.segment_sizes();
     let shared = Shared {
-        job,
-        volume: &volume,
-        scratch: &scratch,
+        partition: Partition::new(
+            job,
+            (&volume, &scratch),
+            sizes,
+            plan.size.threads,
+            data_bytes,
+        )?,
         elements,
         plan: &plan,
-        segment_pool: Pool::new(&job.budget, BUCKETS, slot_bytes, slots)?,
-        resident_credit: AtomicI64::new(plan.resident_segments as i64),
-        run: random(job.options.seed, data_bytes),
-        crew: Crew::new(job, plan.size.threads as u64),
         consumed: consumed.map(|consumed| (consumed, staged.as_ref())),
     };
     let cut = sample_input(&shared, &parts)?;
@@ -401,9 +399,7 @@ fn sample_input<E: Elements>(shared: &Shared<'_, E>, parts: &[InputPart]) -> Res
     // A bucket more than planned takes a buffer a thread from what may stay in memory; a few, that
     // even the smallest cut has, come out of the buffers for splits.
     let extra = cut.bucket_count().saturating_sub(plan.bucket_count);
-    let taken = extra.min(plan.spare_buckets()) * plan.size.threads;
-    let credit = &shared.resident_credit;
-    credit.fetch_sub(taken as i64, Ordering::Relaxed);
+    shared.take_resident(extra.min(plan.spare_buckets()) * plan.size.threads);
     Ok(cut)
 }
 
@@ -425,9 +421,7 @@ fn distribute_input<E: Elements>(
     let resident_below = if resident_bytes >= data_bytes {
         usize::MAX
     } else {
-        // Buckets are about equal, so this many fill the credit; what they lack in a lopsided
-        // sample is only a little more scratch.
-        (u128::from(resident_bytes) * cut.bucket_count() as u128 / u128::from(data_bytes)) as usize
+        shared.resident_below(cut.bucket_count(), data_bytes)
     };
     let source = Source::Blocks(&blocks);
     let keep_partials = plan.levels <= 1;
@@ -449,7 +443,7 @@ where
     E::Key: SortKeys + Into<u128>,
 {
     let element_bytes = shared.elements.element_bytes() as u64;
-    let count: u64 = buckets.iter().map(|bucket| bucket.count).sum();
+    let count: u64 = buckets.iter().map(|bucket| bucket.counts.items).sum();
     shared
         .job
         .control
@@ -516,10 +510,12 @@ fn make_leaves<E: Elements>(
     for bucket in buckets {
         let Bucket {
             mut segments,
-            count,
+            counts,
             depth,
             copies_of,
+            ..
         } = bucket;
+        let count = counts.items;
         let end = start + count;
         let step = if copies_of.is_some() && !is_unique {
             per_leaf

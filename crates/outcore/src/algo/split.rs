@@ -10,17 +10,14 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use super::bucket::{Bucket, Home, Segment, verify_segment};
 use super::cut::{Cut, KeyCut};
-use super::distribute::distribute;
+use super::distribute::{Source, distribute};
 use super::elements::Elements;
-use super::intake::Source;
-use super::plan::{BUCKETS_MAX, SPLIT_SAMPLE};
+use super::partition::bucket::Bucket;
+use super::partition::read::look_at_segments;
+use super::plan::BUCKETS_MAX;
 use super::shared::Shared;
-use crate::drive::Op;
 use crate::error::Result;
-use crate::memory::{Buf, Pool};
-use crate::volume::Port;
 
 /// Segments that are looked at to split a bucket again.
 const SPLIT_SAMPLE_SEGMENTS: usize = 64;
@@ -28,7 +25,7 @@ const SPLIT_SAMPLE_SEGMENTS: usize = 64;
 const SPLIT_SAMPLE_ELEMENTS: usize = 512;
 /// Most bytes of all of them.
 const SPLIT_SAMPLE_BYTES_MAX: u64 = 2 << 20;
-/// Fewest buckets of a split: see [`super::classify::Classifier::from_sample`].
+/// Fewest buckets of a split: see [`super::partition::classify::Classifier::from_sample`].
 const SPLIT_BUCKETS_MIN: usize = 8;
 
 /// Distributes buckets that are too large for the memory again, until none is; keeps the order.
@@ -44,9 +41,9 @@ pub(crate) fn split_oversized<E: Elements>(
     let mut left: VecDeque<(Bucket, u32)> = buckets.into_iter().map(|b| (b, 0)).collect();
     while let Some((bucket, splits)) = left.pop_front() {
         most_splits = most_splits.max(splits);
-        let bytes = bucket.count * element_bytes;
+        let bytes = bucket.counts.items * element_bytes;
         if bucket.copies_of.is_some() || bytes <= leaf_bytes_max {
-            if bucket.count > 0 {
+            if bucket.counts.items > 0 {
                 done.push(bucket);
             }
             continue;
@@ -70,9 +67,9 @@ pub(crate) fn split_oversized<E: Elements>(
 /// ranges are for frequent values.
 fn split_bucket_counts<E>(shared: &Shared<'_, E>, bytes: u64) -> (usize, usize) {
     let plan = shared.plan;
-    // What may still stay in memory is spoken for.
-    let credit = shared.resident_credit.load(Ordering::Relaxed).max(0) as usize;
-    let free = shared.segment_pool.free_slots().saturating_sub(credit) / plan.size.threads;
+    // What may still stay in memory is reserved.
+    let reserved = shared.resident_left.load(Ordering::Relaxed).max(0) as usize;
+    let free = shared.segment_pool.free_slots().saturating_sub(reserved) / plan.size.threads;
     let affordable = free.saturating_sub(plan.writes_in_flight);
     let buckets_max = affordable.clamp(SPLIT_BUCKETS_MIN, BUCKETS_MAX);
     let wanted = bytes.div_ceil((plan.leaf_bytes_max / 2) as u64) as usize;
@@ -80,7 +77,7 @@ fn split_bucket_counts<E>(shared: &Shared<'_, E>, bytes: u64) -> (usize, usize) 
 }
 
 fn split_by_key<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<Vec<Bucket>> {
-    let bytes = bucket.count * shared.elements.element_bytes() as u64;
+    let bytes = bucket.counts.items * shared.elements.element_bytes() as u64;
     let sampled = sample_bucket(shared, &bucket)?;
     let (ranges, buckets_max) = split_bucket_counts(shared, bytes);
     let depth = bucket.depth;
@@ -91,7 +88,7 @@ fn split_by_key<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<V
 
 /// Equal elements whose order in the input counts are told apart by their place in it.
 fn split_by_position<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<Vec<Bucket>> {
-    let bytes = bucket.count * shared.elements.element_bytes() as u64;
+    let bytes = bucket.counts.items * shared.elements.element_bytes() as u64;
     let (count, _) = split_bucket_counts(shared, bytes);
     let pieces = bucket
         .segments
@@ -122,18 +119,15 @@ fn split_equal(bucket: Bucket, leaf_bytes_max: u64, element_bytes: u64) -> Vec<B
     for segment in bucket.segments {
         let bytes = u64::from(segment.payload_bytes);
         if open_bytes.saturating_add(bytes) > leaf_bytes_max {
-            let depth = bucket.depth;
             parts.push(Bucket {
-                segments: Vec::new(),
-                count: 0,
-                depth,
-                copies_of: None,
+                depth: bucket.depth,
+                ..Bucket::default()
             });
             open_bytes = 0;
         }
         open_bytes += bytes;
         if let Some(part) = parts.last_mut() {
-            part.count += bytes / element_bytes;
+            part.counts.items += bytes / element_bytes;
             part.segments.push(segment);
         }
     }
@@ -144,64 +138,18 @@ fn split_equal(bucket: Bucket, leaf_bytes_max: u64, element_bytes: u64) -> Vec<B
 fn sample_bucket<E: Elements>(shared: &Shared<'_, E>, bucket: &Bucket) -> Result<Vec<u8>> {
     let element_bytes = shared.elements.element_bytes();
     let chosen = bucket.segments.len().min(SPLIT_SAMPLE_SEGMENTS);
-    let pool = Pool::new(
-        &shared.job.budget,
-        SPLIT_SAMPLE,
-        shared.plan.segment_bytes,
-        1,
-    )?;
-    let mut port = shared.volume.port()?;
     let sample_bytes =
         (shared.plan.size.memory_bytes / 64).clamp(256 << 10, SPLIT_SAMPLE_BYTES_MAX) as usize;
     let taken_max = (sample_bytes / chosen.max(1) / element_bytes).clamp(1, SPLIT_SAMPLE_ELEMENTS);
     let mut sampled = Vec::new();
-    for index in 0..chosen {
-        shared.check()?;
-        let segment = &bucket.segments[index * bucket.segments.len() / chosen];
-        let read = read_segment(shared, segment, &pool, &mut port)?;
-        let payload = match (&segment.home, &read) {
-            (Home::Memory(buf), _) => &buf[..segment.payload_bytes as usize],
-            (_, Some(buf)) => &buf[..segment.payload_bytes as usize],
-            _ => continue,
-        };
+    let segments = (0..chosen).map(|i| &bucket.segments[i * bucket.segments.len() / chosen]);
+    look_at_segments(shared, segments, |_, payload| {
         let count = payload.len() / element_bytes;
         let taken = count.min(taken_max);
         for sample in 0..taken {
             let at = sample * count / taken * element_bytes;
             sampled.extend_from_slice(&payload[at..at + element_bytes]);
         }
-    }
+    })?;
     Ok(sampled)
-}
-
-/// Reads a segment from scratch, alone; nothing for one in memory.
-fn read_segment<E>(
-    shared: &Shared<'_, E>,
-    segment: &Segment,
-    pool: &Pool,
-    port: &mut Port,
-) -> Result<Option<Buf>> {
-    let Home::Scratch { place, checksum } = segment.home else {
-        return Ok(None);
-    };
-    let scratch = shared.scratch()?;
-    let Some(mut slot) = pool.take() else {
-        return Ok(None);
-    };
-    let buf = slot.split_to(segment.stored_bytes());
-    port.submit(scratch.file(place), Op::Read, place.offset_bytes, buf, 0);
-    let mut finished = Vec::new();
-    while finished.is_empty() {
-        shared.check()?;
-        port.poll(true, &mut finished)?;
-    }
-    let Some(transfer) = finished.pop() else {
-        return Ok(None);
-    };
-    if let Some(fault) = transfer.fault {
-        return Err(shared.volume.explain(&fault));
-    }
-    let payload = &transfer.buf[..segment.payload_bytes as usize];
-    verify_segment(scratch, shared.run, place, checksum, payload)?;
-    Ok(Some(transfer.buf))
 }

@@ -15,8 +15,8 @@ use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::crew::Crew;
 use super::ends::{became_shorter, check_unchanged, open_inputs, traffic_by_drive};
+use super::partition::crew::Crew;
 use super::sort::SortInput;
 use crate::data::check::{CheckOptions, CheckReport, Checker};
 use crate::data::record::RecordFormat;

@@ -19,6 +19,10 @@ pub struct Summary {
     pub passes: u32,
     /// Seconds of all passes.
     pub seconds: f64,
+    /// Bytes read from all drives.
+    pub read_bytes: u64,
+    /// Bytes written to all drives, and to a pipe.
+    pub written_bytes: u64,
     /// (name, bytes read, bytes written) of each drive.
     pub drives: Vec<(String, u64, u64)>,
     /// Lines without a key that were left out.
@@ -46,6 +50,8 @@ impl Summary {
             records: later.records,
             passes: self.passes + later.passes,
             seconds: self.seconds + later.seconds,
+            read_bytes: self.read_bytes + later.read_bytes,
+            written_bytes: self.written_bytes + later.written_bytes,
             drives: self.drives,
             skipped: self.skipped + later.skipped,
         }
@@ -59,6 +65,8 @@ impl From<PassSummary> for Summary {
             records: done.records,
             passes: done.passes,
             seconds: done.seconds,
+            read_bytes: done.read_bytes,
+            written_bytes: done.written_bytes,
             drives: done.drives,
             skipped: 0,
         }
@@ -72,6 +80,8 @@ impl From<SortSummary> for Summary {
             records: done.records,
             passes: done.passes,
             seconds: done.seconds,
+            read_bytes: done.read_bytes,
+            written_bytes: done.written_bytes,
             drives: done.drives,
             skipped: 0,
         }
@@ -85,6 +95,8 @@ impl From<ShuffleSummary> for Summary {
             records: done.records,
             passes: 1 + done.plan.distributions,
             seconds: done.seconds,
+            read_bytes: done.read_bytes,
+            written_bytes: done.written_bytes,
             drives: done.drives,
             skipped: 0,
         }
@@ -98,6 +110,8 @@ impl From<LineSummary> for Summary {
             records: done.lines_out,
             passes: done.passes,
             seconds: done.seconds,
+            read_bytes: done.read_bytes,
+            written_bytes: done.written_bytes,
             drives: done.drives,
             skipped: done.skipped,
         }

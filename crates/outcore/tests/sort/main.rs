@@ -8,6 +8,7 @@
 mod support;
 
 mod conformance;
+mod depth;
 mod faults;
 mod files;
 mod ledgers;

@@ -14,11 +14,12 @@ use outcore::algo::sequence::tables::scalar_of;
 use outcore::algo::sequence::{GroupedBy, Grouping};
 use outcore::algo::sort::SortOutput;
 use outcore::data::NumberType;
+use outcore::dataset::Step;
 use outcore::{Error, Result, units};
 use outcore_formats::inputs::Streams;
 use outcore_formats::means::Means;
 use outcore_formats::output::{self, Consent, Holds, Sink, Target};
-use outcore_formats::records::{self, Decided};
+use outcore_formats::records;
 use serde_json::{Value, json};
 
 use super::input::{self, Prepared};
@@ -80,11 +81,10 @@ fn run(
     let target = target_of(context, request, &means, is_text)?;
     let mut prepared = input::prepare(context, input, means, Some(&target))?;
     if let Some(by) = by {
-        prepared.table = prepared.table.map(by)?;
-        prepared.decided = None;
+        prepared.execution.then(Step::Map(by.clone()))?;
     }
     if input.explain || input.dry_run {
-        let (job, table) = (&prepared.job, &prepared.table);
+        let (job, table) = (&prepared.job, prepared.table()?);
         let (reporter, interrupt) = (&context.reporter, &context.interrupt);
         let plan = watch(reporter, interrupt, &job.control, &[], || {
             plan_group(job, table, request.what)
@@ -93,13 +93,13 @@ fn run(
             return Ok(0);
         }
     }
-    begin(context, &prepared, (!is_text).then_some(&target));
+    begin(context, &prepared, (!is_text).then_some(&target))?;
     let groups = Arc::new(Mutex::new(Vec::new()));
     let to = match is_text {
         true => text_output(context, &prepared, &groups)?,
         false => record_output(request, &prepared, &target)?,
     };
-    let (job, table) = (&prepared.job, &prepared.table);
+    let (job, table) = (&prepared.job, prepared.table()?);
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let weights = [("sample", 0.02), ("count", 1.0)];
     let done = watch(reporter, interrupt, &job.control, &weights, || {
@@ -204,10 +204,7 @@ fn record_output(
     prepared: &Prepared,
     target: &Target,
 ) -> Result<SortOutput> {
-    let item = match &prepared.decided {
-        Some(decided) => decided.clone(),
-        None => Decided::from(prepared.table.format().clone()),
-    };
+    let item = prepared.execution.item()?;
     let is_array = |path: &Path| path.extension().is_some_and(|end| end == "npy");
     let header = match (target, request.grouping) {
         (Target::File(path), Grouping::Counted) if is_array(path) => {
@@ -225,14 +222,14 @@ fn text_output(
     prepared: &Prepared,
     groups: &Arc<Mutex<Vec<Value>>>,
 ) -> Result<SortOutput> {
-    let (_, kind) = prepared.table.numbers()?;
+    let (_, kind) = prepared.table()?.numbers()?;
     let to = match context.reporter.is_json() {
         true => To::Summary(Arc::clone(groups)),
         false => To::Pipe(pipe::open(None, &prepared.job.control)?),
     };
     let texts = Texts {
         kind,
-        group_bytes: prepared.table.format().record_bytes() + COUNT_BYTES,
+        group_bytes: prepared.table()?.format().record_bytes() + COUNT_BYTES,
         rest: Vec::new(),
         to,
     };
@@ -298,7 +295,7 @@ fn tell(
     more: impl FnOnce(Summary) -> Summary,
 ) -> Result<u8> {
     let pass = &done.pass;
-    let told = finish(context, prepared, pass, |summary| {
+    let told = finish(context, prepared, &pass.clone().into(), |summary| {
         more(summary.with("by", json!(name_of(done.by))))
     });
     let text = format!(

@@ -1,20 +1,20 @@
-//! The input of a primitive, from flags to a [`Table`].
+//! The input of a primitive, from flags to a dataset.
 //!
 //! Contract: files are found and looked at, streams are copied to scratch (they have no second
 //! look and no length), the type is decided as for `sort`. Nothing else is read.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use outcore::Result;
 use outcore::algo::sequence::Table;
-use outcore::algo::sort::SortInput;
-use outcore::data::NpyHeader;
-use outcore::data::expr::Schema;
+use outcore::dataset::{Dataset, Execution, Mode, Step};
 use outcore::job::Job;
+use outcore_formats::dataset::Allowed;
 use outcore_formats::inputs::{self, Input, Source, Streams};
 use outcore_formats::means::Means;
 use outcore_formats::output::Target;
-use outcore_formats::records::{self, Decided};
+use outcore_formats::records;
 use outcore_formats::spool::Spool;
 
 use crate::cli::sequence::InputArgs;
@@ -26,11 +26,18 @@ use crate::recorder::Kept;
 pub(super) struct Prepared {
     pub(super) means: Means,
     pub(super) inputs: Vec<Input>,
-    pub(super) decided: Option<Decided>,
-    pub(super) table: Table,
+    /// What is read, with the steps that have been taken.
+    pub(super) execution: Execution,
     pub(super) job: Job,
     /// Copies of streams; gone when dropped.
     _spool: Option<Spool>,
+}
+
+impl Prepared {
+    /// What the next pass reads.
+    pub(super) fn table(&self) -> Result<&Table> {
+        self.execution.table()
+    }
 }
 
 /// Where the input comes from, by name.
@@ -63,9 +70,8 @@ pub(super) fn prepare(
     let job = means.job(means.named_drives(0)?);
     if let Some(count) = args.count {
         return Ok(Prepared {
-            table: refine(Table::count_up(count)?, args)?,
+            execution: execute(Dataset::count_up(count)?, args, &means, &job)?,
             inputs: Vec::new(),
-            decided: None,
             means,
             job,
             _spool: None,
@@ -85,41 +91,38 @@ pub(super) fn prepare(
     };
     let first = look(&args.inputs)?;
     let decided = records::decide(&args.record.to_request(), &first)?;
-    let mut tables = vec![table_of(&first, &decided)];
+    let files = |inputs: &[Input]| inputs.iter().map(Input::to_sort).collect();
+    let mut groups = vec![(files(&first), decided)];
     let mut inputs = first;
     for name in &args.zip {
         let further = look(std::slice::from_ref(name))?;
         let decided = records::decide(&args.record.to_request(), &further)?;
-        tables.push(table_of(&further, &decided));
+        groups.push((files(&further), decided));
         inputs.extend(further);
     }
     Ok(Prepared {
-        table: refine(Table::zip(&tables)?, args)?,
+        execution: execute(Dataset::zip(&groups)?, args, &means, &job)?,
         inputs,
-        decided: (tables.len() == 1).then_some(decided),
         means,
         job,
         _spool: spool,
     })
 }
 
-fn refine(table: Table, args: &InputArgs) -> Result<Table> {
-    let conditions = args.conditions.iter();
-    conditions
-        .into_iter()
-        .try_fold(table, |table, condition| table.filter(condition))
-}
-
-fn table_of(inputs: &[Input], decided: &Decided) -> Table {
-    let files: Vec<SortInput> = inputs.iter().map(Input::to_sort).collect();
-    let named = |header: &NpyHeader| Schema::of_npy(header, &decided.format);
-    let schema = match &decided.header {
-        Some(header) if header.format.record_bytes() == decided.format.record_bytes() => {
-            named(header)
-        }
-        _ => Schema::of_format(&decided.format),
+/// The dataset with the conditions of `--where`, taken.
+fn execute(dataset: Dataset, args: &InputArgs, means: &Means, job: &Job) -> Result<Execution> {
+    let conditions = args.conditions.iter().cloned().map(Step::Filter);
+    let mode = match args.dry_run {
+        true => Mode::Plans,
+        false => Mode::Run,
     };
-    Table::read(&files, &decided.format, schema)
+    let allowed = Allowed {
+        means: means.clone(),
+        control: Arc::clone(&job.control),
+    };
+    let mut execution = dataset.and(conditions).execute(Arc::new(allowed), mode);
+    execution.take_steps()?;
+    Ok(execution)
 }
 
 /// Copies a stream to scratch.

@@ -9,9 +9,11 @@ mod input;
 mod write;
 
 use outcore::algo::sequence::producer::Producer;
-use outcore::algo::sequence::tables::{find_table, histogram_table, top_by_sort, top_table_for};
+use outcore::algo::sequence::tables::{top_by_sort, top_table_for};
 use outcore::algo::sequence::write::plan_of;
-use outcore::algo::sequence::{PassPlan, PassSummary, Reduction, Scalar, Table, reduce_table};
+use outcore::algo::sequence::{PassPlan, Reduction, Scalar};
+use outcore::algo::sort::SortOptions;
+use outcore::dataset::{Step, Summary as Done};
 use outcore::{Error, Kind, Result, units};
 use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_formats::output::Target;
@@ -34,20 +36,34 @@ const JSON_BYTES: u64 = 160;
 pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
     match command {
         SequenceCommand::Map(args) => {
-            let refine = |table: &Table| table.map(&args.expression);
-            let to = (&args.input, &args.output);
-            write::write(context, to, "map", refine, write::items(args.input.force))
+            let steps = vec![Step::Map(args.expression.clone())];
+            write::write(context, (&args.input, &args.output), "map", steps)
         }
         SequenceCommand::Filter(args) => {
-            let refine = |table: &Table| table.filter(&args.expression);
+            let steps = vec![Step::Filter(args.expression.clone())];
+            write::write(context, (&args.input, &args.output), "filter", steps)
+        }
+        SequenceCommand::FlatMap(args) => {
+            let steps = vec![Step::FlatMap(expressions_of(&args.expressions))];
+            write::write(context, (&args.input, &args.output), "flat-map", steps)
+        }
+        SequenceCommand::Enumerate(args) => write::enumerate(context, args),
+        SequenceCommand::Windows(args) => {
+            let steps = vec![Step::Windows(args.length)];
+            write::write(context, (&args.input, &args.output), "windows", steps)
+        }
+        SequenceCommand::Reverse(args) => {
             let to = (&args.input, &args.output);
-            write::write(
-                context,
-                to,
-                "filter",
-                refine,
-                write::items(args.input.force),
-            )
+            write::write(context, to, "reverse", vec![Step::Reverse])
+        }
+        SequenceCommand::Merge(args) => {
+            let options = SortOptions {
+                descending: args.descending,
+                stable: args.stable,
+                ..SortOptions::default()
+            };
+            let steps = vec![Step::Merge { by: None, options }];
+            write::write(context, (&args.input, &args.output), "merge", steps)
         }
         SequenceCommand::Zip(args) if args.input.zip.is_empty() => Err(Error::usage(
             "read arguments",
@@ -55,9 +71,7 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
         )
         .hint("name it with --zip; several inputs in a row are read as one")),
         SequenceCommand::Zip(args) => {
-            let refine = |table: &Table| Ok(table.clone());
-            let to = (&args.input, &args.output);
-            write::write(context, to, "zip", refine, write::items(args.input.force))
+            write::write(context, (&args.input, &args.output), "zip", Vec::new())
         }
         SequenceCommand::Reduce(args) => reduce(context, args),
         SequenceCommand::Scan(args) => write::scan(context, args),
@@ -80,12 +94,12 @@ fn printing(
     let means = means::load(&input.means, &input.drives, None, means::SEED)?;
     let mut prepared = input::prepare(context, input, means, None)?;
     if let Some(map) = map {
-        prepared.table = prepared.table.map(map)?;
+        prepared.execution.then(Step::Map(map.clone()))?;
     }
     if explain(context, input, &prepared, consumer)? {
         return Ok(None);
     }
-    begin(context, &prepared, None);
+    begin(context, &prepared, None)?;
     Ok(Some(prepared))
 }
 
@@ -94,12 +108,12 @@ fn histogram(context: &Context, args: &HistogramArgs) -> Result<u8> {
     else {
         return Ok(0);
     };
-    let (job, table) = (&prepared.job, &prepared.table);
+    let (job, execution) = (&prepared.job, &mut prepared.execution);
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let weights = [("histogram", 1.0)];
     let bins = args.bins as usize;
     let (found, done) = watch(reporter, interrupt, &job.control, &weights, || {
-        histogram_table(job, table, bins, args.range)
+        execution.histogram(bins, args.range)
     })?;
     let (low, high) = found.range;
     let told = finish(context, &mut prepared, &done, |summary| {
@@ -119,7 +133,7 @@ fn top(context: &Context, args: &TopArgs) -> Result<u8> {
     let Some(mut prepared) = printing(context, &args.input, args.step.map.as_ref(), "top")? else {
         return Ok(0);
     };
-    let (job, table) = (&prepared.job, &prepared.table);
+    let (job, table) = (&prepared.job, prepared.table()?);
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let weights = [("top", 1.0)];
     // Numbers that go to standard output need no memory; in a summary they would.
@@ -137,7 +151,7 @@ fn top(context: &Context, args: &TopArgs) -> Result<u8> {
         found => found,
     };
     let (best, done) = watch(reporter, interrupt, &job.control, &weights, find)?;
-    let told = finish(context, &mut prepared, &done, |summary| {
+    let told = finish(context, &mut prepared, &done.into(), |summary| {
         match context.reporter.is_json() {
             true => summary.with(
                 "results",
@@ -157,11 +171,11 @@ fn find(context: &Context, args: &FindArgs) -> Result<u8> {
     let Some(mut prepared) = printing(context, &args.input, None, "find")? else {
         return Ok(0);
     };
-    let (job, table) = (&prepared.job, &prepared.table);
+    let (job, execution) = (&prepared.job, &mut prepared.execution);
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let weights = [("find", 1.0)];
     let (found, done) = watch(reporter, interrupt, &job.control, &weights, || {
-        find_table(job, table, &args.expression)
+        execution.find(&args.expression)
     })?;
     let told = finish(context, &mut prepared, &done, |summary| {
         summary.with("position", json!(found))
@@ -183,10 +197,10 @@ fn reduce(context: &Context, args: &ReduceArgs) -> Result<u8> {
     };
     let reductions = reductions_of(&args.how);
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
-    let (job, table) = (&prepared.job, &prepared.table);
+    let (job, execution) = (&prepared.job, &mut prepared.execution);
     let weights = [("reduce", 1.0)];
     let (scalars, done) = watch(reporter, interrupt, &job.control, &weights, || {
-        reduce_table(job, table, &reductions)
+        execution.reduce(&reductions)
     })?;
     let results: Vec<Value> = reductions
         .iter()
@@ -210,6 +224,16 @@ fn reduce(context: &Context, args: &ReduceArgs) -> Result<u8> {
         rate_text(done.read_bytes, done.seconds),
     ));
     told
+}
+
+/// Expressions with commas between, but for those within parentheses.
+fn expressions_of(text: &str) -> Vec<String> {
+    let mut depth = 0_i32;
+    let parts = text.split(|c| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        c == ',' && depth == 0
+    });
+    parts.map(|part| part.trim().to_string()).collect()
 }
 
 /// One expression, or names with commas between.
@@ -245,7 +269,7 @@ fn explain(
     consumer: &str,
 ) -> Result<bool> {
     show(context, input, || {
-        plan_of(&prepared.job, &prepared.table, consumer)
+        plan_of(&prepared.job, prepared.table()?, consumer)
     })
 }
 
@@ -281,7 +305,8 @@ fn plan_json(plan: &PassPlan) -> Value {
     })
 }
 
-fn begin(context: &Context, prepared: &Prepared, target: Option<&Target>) {
+fn begin(context: &Context, prepared: &Prepared, target: Option<&Target>) -> Result<()> {
+    let table = prepared.table()?;
     let names = prepared.inputs.iter();
     let names: Vec<String> = names
         .map(|input| input.source.name.display().to_string())
@@ -292,20 +317,21 @@ fn begin(context: &Context, prepared: &Prepared, target: Option<&Target>) {
         json!({
             "inputs": names,
             "output": target.map(|target| target.name().display().to_string()),
-            "type": prepared.table.format().to_string(),
-            "record_bytes": prepared.table.item_bytes(),
+            "type": table.format().to_string(),
+            "record_bytes": table.item_bytes(),
             "memory_bytes": job.options.memory_bytes,
             "threads": job.options.threads,
             "io": prepared.means.config.io.value.name(),
         }),
     );
+    Ok(())
 }
 
 /// Says what was done; gives the exit code.
 fn finish(
     context: &Context,
     prepared: &mut Prepared,
-    done: &PassSummary,
+    done: &Done,
     more: impl FnOnce(Summary) -> Summary,
 ) -> Result<u8> {
     let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();

@@ -1,29 +1,32 @@
-//! The primitives that write files: `map`, `filter`, `zip`, `scan`, `gather`, `partition`.
+//! The primitives that write files: `map`, `filter`, `zip`, `reverse`, `scan`, `gather`, `partition` and
+//! their like.
 //!
 //! Contract: each is one pass; the output appears whole or not at all, and what it would be is
 //! refused before anything is read where that can be.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use outcore::algo::sequence::gather::InMemory;
-use outcore::algo::sequence::tables::{ScanOp, distribute_table, scan_table};
+use outcore::algo::sequence::tables::ScanOp;
 use outcore::algo::sequence::write::produce;
-use outcore::algo::sequence::{
-    BucketFiles, Inclusion, PassSummary, Table, collect, gather, plan_scan, read,
-};
+use outcore::algo::sequence::{BucketFiles, Inclusion, collect, plan_scan, read};
 use outcore::algo::sort::{SortInput, SortOutput};
 use outcore::data::RecordFormat;
+use outcore::dataset::{ItemType, Step, Summary as Done};
 use outcore::job::Job;
 use outcore::volume::output::MANIFEST_SUFFIX;
 use outcore::{Error, Kind, Result, units};
 use outcore_formats::inputs::{self, Input, Streams};
 use outcore_formats::output::{self, Holds, Target};
-use outcore_formats::records::{self, Decided, TypeRequest};
+use outcore_formats::records::{self, TypeRequest};
 use serde_json::json;
 
 use super::input::{self, Prepared};
 use super::{begin, explain, finish, show};
-use crate::cli::sequence::{GatherArgs, InputArgs, OutputArgs, PartitionArgs, ScanArgs, ScanOpArg};
+use crate::cli::sequence::{
+    EnumerateArgs, GatherArgs, InputArgs, OutputArgs, PartitionArgs, ScanArgs, ScanOpArg,
+};
 use crate::context::Context;
 use crate::measure::rate_text;
 use crate::pipe::CLOSED_PIPE;
@@ -33,14 +36,31 @@ use crate::{means, pipe};
 /// What stands for the number of a file in the name of a partition's output.
 const PART: &str = "{part}";
 
-/// One pass from files to an output: `refine` is what the command does to the table, `consume`
-/// writes it.
+/// From files to an output by `steps`, the last of which may need all items.
 pub(super) fn write(
     context: &Context,
-    (input, to): (&InputArgs, &OutputArgs),
+    to: (&InputArgs, &OutputArgs),
     what: &str,
-    refine: impl Fn(&Table) -> Result<Table>,
-    consume: impl Fn(&Prepared, &Job, &SortOutput) -> Result<PassSummary>,
+    steps: Vec<Step>,
+) -> Result<u8> {
+    let force = to.0.force;
+    let consume = |prepared: &mut Prepared, output| prepared.execution.write(output, force);
+    write_with(context, to, (what, Steps::Known(steps)), consume)
+}
+
+/// What is done before a result is written.
+enum Steps<'a> {
+    Known(Vec<Step>),
+    /// One that depends on what the items are.
+    Of(&'a dyn Fn(&ItemType) -> Result<Step>),
+}
+
+/// The same with a consumer of its own.
+fn write_with(
+    context: &Context,
+    (input, to): (&InputArgs, &OutputArgs),
+    (what, steps): (&str, Steps<'_>),
+    consume: impl FnOnce(&mut Prepared, SortOutput) -> Result<Done>,
 ) -> Result<u8> {
     let means = means::load(&input.means, &input.drives, None, means::SEED)?;
     let sources = input::sources(context, input)?;
@@ -48,34 +68,38 @@ pub(super) fn write(
     let how = (Streams::Taken, Holds::Records);
     let target = output::choose_new(Some(&name), &sources, means.specs(), input.force, how)?;
     let mut prepared = input::prepare(context, input, means, Some(&target))?;
-    prepared.table = refine(&prepared.table)?;
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let (job, execution) = (&prepared.job, &mut prepared.execution);
+    execution.set_beside(target.dir());
+    watch(reporter, interrupt, &job.control, &[], || match steps {
+        Steps::Known(steps) => steps.into_iter().try_for_each(|step| execution.then(step)),
+        Steps::Of(make) => execution.then(make(&execution.item()?)?),
+    })?;
     let is_shown = match &target {
         Target::Shards { paths, .. } if what == "scan" => show(context, input, || {
-            plan_scan(&prepared.job, &prepared.table, paths.len())
+            plan_scan(&prepared.job, prepared.table()?, paths.len())
         })?,
         _ => explain(context, input, &prepared, what)?,
     };
     if is_shown {
         return Ok(0);
     }
-    let table = &prepared.table;
     // A header of the input names fields that a mapped output no longer has.
-    let decided = match &prepared.decided {
-        Some(decided) if decided.format == *table.format() => decided.clone(),
-        _ => Decided::from(table.format().clone()),
+    let decided = match prepared.execution.written()? {
+        Some(item) => item,
+        None => prepared.execution.item()?,
     };
     let header = output::header_for(&target, &prepared.inputs, &decided)?;
     let lost = output::loses_header(&target, &prepared.inputs, header.as_ref());
     if let (Some(lost), Some(_)) = (lost, &decided.header) {
         context.reporter.note(&lost);
     }
-    begin(context, &prepared, Some(&target));
-    let job = &prepared.job;
-    let to = target.to_sort(header, |path| pipe::open(path, &job.control))?;
-    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    begin(context, &prepared, Some(&target))?;
+    let control = Arc::clone(&prepared.job.control);
+    let to = target.to_sort(header, |path| pipe::open(path, &control))?;
     let weights = [("write", 1.0)];
-    let done = watch(reporter, interrupt, &job.control, &weights, || {
-        consume(&prepared, job, &to)
+    let done = watch(reporter, interrupt, &control, &weights, || {
+        consume(&mut prepared, to)
     });
     let done = match done {
         Ok(done) => done,
@@ -90,7 +114,7 @@ fn tell(
     prepared: &mut Prepared,
     target: &Target,
     what: &str,
-    done: &PassSummary,
+    done: &Done,
 ) -> Result<u8> {
     let told = finish(context, prepared, done, |summary| {
         summary.with("output", json!(target.name().display().to_string()))
@@ -106,9 +130,27 @@ fn tell(
     told
 }
 
-/// What most commands do: the items as they are.
-pub(super) fn items(force: bool) -> impl Fn(&Prepared, &Job, &SortOutput) -> Result<PassSummary> {
-    move |prepared, job, output| produce(job, &prepared.table, output, force)
+/// Runs `outcore enumerate`.
+pub(super) fn enumerate(context: &Context, args: &EnumerateArgs) -> Result<u8> {
+    let to = (&args.input, &args.output);
+    let is_array = args
+        .output
+        .output
+        .extension()
+        .is_some_and(|end| end == "npy");
+    let step = move |item: &ItemType| -> Result<Step> {
+        let made = match is_array {
+            true => records::numbered(item)?,
+            false => item.numbered()?,
+        };
+        Ok(Step::Enumerate { made })
+    };
+    write_with(
+        context,
+        to,
+        ("enumerate", Steps::Of(&step)),
+        |prepared, output| prepared.execution.write(output, args.input.force),
+    )
 }
 
 /// Runs `outcore scan`.
@@ -123,21 +165,9 @@ pub(super) fn scan(context: &Context, args: &ScanArgs) -> Result<u8> {
         true => Inclusion::Exclusive,
         false => Inclusion::Inclusive,
     };
-    let refine = |table: &Table| match &args.step.map {
-        Some(map) => table.map(map),
-        None => Ok(table.numbers()?.0),
-    };
-    let force = args.input.force;
-    let consume = |prepared: &Prepared, job: &Job, output: &SortOutput| {
-        scan_table(job, &prepared.table, op, inclusion, (output, force))
-    };
-    write(
-        context,
-        (&args.input, &args.output),
-        "scan",
-        refine,
-        consume,
-    )
+    let map = args.step.map.iter().cloned().map(Step::Map);
+    let steps = map.chain([Step::Scan(op, inclusion)]).collect();
+    write(context, (&args.input, &args.output), "scan", steps)
 }
 
 /// Runs `outcore gather`.
@@ -150,29 +180,28 @@ pub(super) fn gather_at(context: &Context, args: &GatherArgs) -> Result<u8> {
     // The positions are among the files of the device, too.
     let positions = std::slice::from_ref(&args.positions);
     let positions = inputs::open_files(positions, &context.files)?;
-    let refine = |table: &Table| Ok(table.clone());
     let force = args.input.force;
-    let consume = |prepared: &Prepared, job: &Job, output: &SortOutput| {
-        let item_bytes = prepared.table.format().record_bytes();
-        let positions = positions_of(job, &args.positions, &positions, item_bytes)?;
-        let files: Vec<SortInput> = prepared.inputs.iter().map(Input::to_sort).collect();
-        let (bytes, done) = gather(job, &files, item_bytes, &positions)?;
+    let consume = |prepared: &mut Prepared, output: SortOutput| {
+        let item_bytes = prepared.table()?.format().record_bytes();
+        let job = prepared.job.clone();
+        let positions = positions_of(&job, &args.positions, &positions, item_bytes)?;
+        let (bytes, done) = prepared.execution.gather(&positions)?;
         let result = InMemory {
             bytes: &bytes,
             item_bytes,
         };
-        let written = produce(job, &result, output, force)?;
-        Ok(PassSummary {
+        let written = produce(&job, &result, &output, force)?;
+        Ok(Done {
             written_bytes: written.written_bytes,
             seconds: done.seconds + written.seconds,
             ..done
         })
     };
-    write(
+    let steps = Steps::Known(Vec::new());
+    write_with(
         context,
         (&args.input, &args.output),
-        "gather",
-        refine,
+        ("gather", steps),
         consume,
     )
 }
@@ -236,20 +265,17 @@ pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
         Holds::Records,
     )?;
     let mut prepared = input::prepare(context, input, means, Some(&target))?;
-    let decided = match &prepared.decided {
-        Some(decided) => decided.clone(),
-        None => Decided::from(prepared.table.format().clone()),
-    };
+    let decided = prepared.execution.item()?;
     files.header = output::header_for(&Target::File(pattern.into()), &[], &decided)?;
     if explain(context, input, &prepared, "partition")? {
         return Ok(0);
     }
-    begin(context, &prepared, Some(&target));
-    let (job, table) = (&prepared.job, &prepared.table);
+    begin(context, &prepared, Some(&target))?;
+    let (job, execution) = (&prepared.job, &mut prepared.execution);
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let weights = [("distribute", 1.0)];
     let (counts, done) = watch(reporter, interrupt, &job.control, &weights, || {
-        distribute_table(job, table, &args.expression, &files)
+        execution.distribute(&args.expression, &files)
     })?;
     let told = finish(context, &mut prepared, &done, |summary| {
         let output = json!(target.name().display().to_string());

@@ -1,61 +1,26 @@
 //! Buckets of lines between distribution and sort, and how much memory each needs to be sorted.
 //!
 //! Contract: the segments of a bucket hold whole lines with their terminators; one that is longer
-//! than a segment is a *chain* of segments that hold nothing else. Lines that are their own keys and
-//! all equal are only counted.
+//! than a segment goes on in the next ones. Lines that are their own keys and all equal are only
+//! counted.
 
 use super::emit::COUNT_BYTES_MAX;
 use super::plan::{KEY_HEAD_BYTES, REF_BYTES};
 use super::table::FromTable;
-use crate::algo::bucket::{Home, Segment};
+use crate::algo::partition::bucket::{Bucket, Location};
 use crate::memory::block_ceil;
 
-/// Segments, neighbours in their bucket, that hold one long line.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Chain {
-    pub(super) first: usize,
-    pub(super) count: usize,
-}
-
-/// What is known of a bucket's lines.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
+/// Lines of a bucket that were counted in tables.
+#[derive(Debug, Default)]
+pub(super) struct TableLines {
+    pub(super) from: Vec<FromTable>,
     pub(super) lines: u64,
     /// With terminators.
     pub(super) bytes: u64,
-    /// Of keys that have to be made.
-    pub(super) key_bytes: u64,
-    /// Bytes of those in chains.
-    pub(super) chain_bytes: u64,
-}
-
-impl Counts {
-    /// Adds those of another part of the bucket.
-    pub(super) fn add(&mut self, other: &Counts) {
-        self.lines += other.lines;
-        self.bytes += other.bytes;
-        self.key_bytes += other.key_bytes;
-        self.chain_bytes += other.chain_bytes;
-    }
 }
 
 /// All lines of one range of keys.
-#[derive(Debug, Default)]
-pub(super) struct LineBucket {
-    pub(super) segments: Vec<Segment>,
-    pub(super) chains: Vec<Chain>,
-    pub(super) counts: Counts,
-    /// Bytes in which all keys agree.
-    pub(super) depth: usize,
-    /// Whether all keys are equal.
-    pub(super) is_equal: bool,
-    /// The line, with its terminator, that all are copies of, for those that are only counted.
-    pub(super) copies_of: Option<Box<[u8]>>,
-    /// Lines that were counted in tables, their number, and their bytes with terminators.
-    pub(super) from_tables: Vec<FromTable>,
-    pub(super) table_lines: u64,
-    pub(super) table_bytes: u64,
-}
+pub(super) type LineBucket = Bucket<TableLines>;
 
 /// Memory that a bucket needs to be sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,16 +51,15 @@ impl LineBucket {
             Some(line) => line.len() as u64 + COUNT_BYTES_MAX as u64,
             // Counts of lines from tables may be of any length, others grow with the lines.
             None => {
-                let counts_bytes =
-                    8 * self.counts.lines + COUNT_BYTES_MAX as u64 * self.table_lines;
-                self.counts.bytes + self.table_bytes + counts_bytes
+                let counts_bytes = 8 * self.counts.items + COUNT_BYTES_MAX as u64 * self.kind.lines;
+                self.counts.bytes + self.kind.bytes + counts_bytes
             }
         }
     }
 
     /// Lines of it that may be written, at most.
     pub(super) fn lines_max(&self) -> u64 {
-        self.counts.lines + self.table_lines
+        self.counts.items + self.kind.lines
     }
 
     /// What its sort needs; `has_keys` if keys have to be made.
@@ -107,16 +71,14 @@ impl LineBucket {
                 key_bytes: 0,
             };
         }
-        let stored = self.segments.iter().map(|segment| match segment.home {
-            Home::Memory(_) => u64::from(segment.payload_bytes),
-            Home::Scratch { .. } => segment.stored_bytes() as u64,
+        let stored = self.segments.iter().map(|segment| match segment.location {
+            Location::Memory(_) => u64::from(segment.payload_bytes),
+            Location::Scratch { .. } => segment.stored_bytes() as u64,
         });
-        let heads_bytes = KEY_HEAD_BYTES * self.counts.lines;
+        let heads_bytes = KEY_HEAD_BYTES * self.counts.items;
         Space {
-            area_bytes: block_ceil(
-                stored.sum::<u64>() + self.counts.chain_bytes + self.table_bytes,
-            ),
-            lines: self.counts.lines + self.table_lines,
+            area_bytes: block_ceil(stored.sum::<u64>() + self.kind.bytes),
+            lines: self.counts.items + self.kind.lines,
             key_bytes: if has_keys && !self.is_equal {
                 self.counts.key_bytes + heads_bytes
             } else {

@@ -1,20 +1,17 @@
-//! What the threads of a sort of lines share.
+//! What the threads of a sort of lines share, and which line an error is about.
 //!
-//! Contract: all of it lives as long as the sort and is reached by shared reference; what changes
-//! does so by its own lock or counter.
+//! Contract: beside the [`Partition`] the order, the options and the inputs, which errors name. All of it
+//! lives as long as the sort and is reached by shared reference.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::distribute::By;
 use super::plan::{LinePlan, SORTING};
 use super::{LineSortOptions, OnNoKey};
-use crate::algo::crew::Crew;
-use crate::algo::load::LoadFrom;
-use crate::algo::shared::LazyScratch;
-use crate::algo::spill::{SpillSizes, SpillTo};
+use crate::algo::partition::Partition;
+use crate::algo::partition::read::ReadAhead;
 use crate::data::lines::{LineOrder, LineTie, NoKey};
-use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
 use crate::memory::{Budget, Pool, block_ceil, block_floor};
@@ -23,22 +20,21 @@ use crate::volume::Volume;
 
 /// What all threads of a sort of lines share.
 pub(super) struct Context<'a> {
-    pub(super) job: &'a Job,
-    pub(super) volume: &'a Volume,
-    pub(super) scratch: &'a LazyScratch<'a>,
+    pub(super) partition: Partition<'a>,
     pub(super) order: &'a dyn LineOrder,
     pub(super) options: LineSortOptions,
     pub(super) plan: &'a LinePlan,
     pub(super) parts: &'a [InputPart],
-    pub(super) segment_pool: Pool,
-    /// Segments that may still stay in memory.
-    pub(super) resident_credit: AtomicI64,
-    /// Seeds the checksums of this run's scratch.
-    pub(super) run: u64,
-    /// The threads, which stop together.
-    pub(super) crew: Crew<'a>,
     /// Lines left out for having no key.
     pub(super) skipped: AtomicU64,
+}
+
+impl<'a> Deref for Context<'a> {
+    type Target = Partition<'a>;
+
+    fn deref(&self) -> &Partition<'a> {
+        &self.partition
+    }
 }
 
 impl Context<'_> {
@@ -68,58 +64,6 @@ impl Context<'_> {
     /// Memory in which buckets may be sorted now.
     pub(super) fn sorting_bytes(&self) -> u64 {
         self.job.budget.left_bytes(SORTING)
-    }
-
-    /// How a first distribution writes, keeping nothing in memory.
-    pub(super) fn spill_sizes(&self) -> SpillSizes {
-        SpillSizes {
-            segment_bytes: self.plan.segment_bytes,
-            extent_segments: self.plan.extent_segments,
-            expected_segments: self.plan.expected_segments(),
-            writes_in_flight: self.plan.writes_in_flight,
-            resident_below: 0,
-            is_split: false,
-        }
-    }
-
-    /// Where a worker's segments go.
-    pub(super) fn spill_to(&self, sizes: SpillSizes) -> SpillTo<'_> {
-        SpillTo {
-            volume: self.volume,
-            scratch: self.scratch,
-            pool: &self.segment_pool,
-            resident_credit: &self.resident_credit,
-            run: self.run,
-            sizes,
-        }
-    }
-
-    /// Where buckets are loaded from.
-    pub(super) fn load_from(&self) -> LoadFrom<'_> {
-        LoadFrom {
-            volume: self.volume,
-            scratch: self.scratch,
-            run: self.run,
-            full_bytes: 0,
-        }
-    }
-
-    /// Runs `work` on every thread; gives all results in the order of the threads, or the failure
-    /// that came first.
-    pub(super) fn on_all_threads<T: Send>(
-        &self,
-        work: impl Fn(usize) -> Result<T> + Sync,
-    ) -> Result<Vec<T>> {
-        let results = Mutex::new(Vec::new());
-        self.crew.run(|index| {
-            let result = work(index)?;
-            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-            results.push((index, result));
-            Ok(())
-        })?;
-        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        results.sort_by_key(|(index, _)| *index);
-        Ok(results.into_iter().map(|(_, result)| result).collect())
     }
 
     /// A line without a key, which begins at byte `at_bytes` of the data of `part`: counted or an
@@ -173,41 +117,43 @@ pub(crate) fn line_number(
     at_bytes: u64,
 ) -> Result<u64> {
     const READ_BYTES: u64 = 256 << 10;
+    const WINDOW: usize = 8;
     // What fails may have taken all memory that there is.
-    let pool = Pool::new(
-        &Budget::new(READ_BYTES),
-        "count lines",
-        READ_BYTES as usize,
-        1,
-    )?;
+    let budget = Budget::new(WINDOW as u64 * READ_BYTES);
+    let pool = Pool::new(&budget, "count lines", READ_BYTES as usize, WINDOW)?;
     let mut port = volume.port()?;
+    let mut ahead = ReadAhead::new(WINDOW);
     let mut finished = Vec::new();
     let mut number = 1;
     let (mut at, end) = (0, part.data_at_bytes + at_bytes);
-    while at < end {
+    loop {
         job.control.check()?;
-        let from = block_floor(at);
-        let to = block_ceil(end).min(from + READ_BYTES);
-        let Some(mut slot) = pool.take() else { break };
-        let buf = slot.split_to((to - from) as usize);
-        drop(slot);
-        port.submit(&part.file, Op::Read, from, buf, 0);
-        while finished.is_empty() {
-            port.poll(true, &mut finished)?;
+        while at < end && ahead.has_room() {
+            let from = block_floor(at);
+            let to = block_ceil(end).min(from + READ_BYTES);
+            let Some(mut slot) = pool.take() else { break };
+            let buf = slot.split_to((to - from) as usize);
+            let inside = (at - from) as usize..(to.min(end) - from) as usize;
+            ahead.ask(&mut port, (&part.file, from), buf, inside);
+            at = to;
         }
+        if let Some((inside, Some(buf))) = ahead.next(false) {
+            let (end, inner_end) = (options.terminator, options.inner_end);
+            number += memchr::memchr_iter(end, &buf[inside.clone()]).count() as u64;
+            if let Some(inner_end) = inner_end.filter(|inner_end| *inner_end != end) {
+                number += memchr::memchr_iter(inner_end, &buf[inside]).count() as u64;
+            }
+            continue;
+        }
+        if ahead.is_idle() {
+            return Ok(number);
+        }
+        port.poll(true, &mut finished)?;
         for transfer in finished.drain(..) {
             if let Some(fault) = transfer.fault {
                 return Err(volume.explain(&fault));
             }
-            let here = (at - from) as usize;
-            let there = ((to.min(end) - from) as usize).min(transfer.len_bytes);
-            let bytes = &transfer.buf[here.min(there)..there];
-            let (end, inner_end) = (options.terminator, options.inner_end);
-            number += memchr::memchr_iter(end, bytes).count() as u64;
-            let inner_end = inner_end.filter(|inner_end| *inner_end != end);
-            number += inner_end.map_or(0, |end| memchr::memchr_iter(end, bytes).count() as u64);
+            ahead.settle(transfer, |_, _| Ok(()))?;
         }
-        at = to;
     }
-    Ok(number)
 }

@@ -12,37 +12,31 @@
 
 use memchr::memchr_iter;
 
-use super::bucket::{Chain, Counts, LineBucket};
+use super::bucket::LineBucket;
 use super::context::Context;
 use super::cut::LineCut;
 use super::plan::{ACROSS, INPUT};
 use super::refs::Ref;
 use super::table::Table;
-use crate::algo::bucket::Out;
-use crate::algo::spill::{SPILL_TOKENS, Spill, SpillSizes};
+use crate::algo::partition::bucket::{Out, join_outs};
+use crate::algo::partition::scatter::ScatterWorker;
+use crate::algo::partition::spill::Spilling;
 use crate::data::lines::LineTie;
 use crate::error::Result;
-use crate::memory::{BLOCK_BYTES, Buf, Pool};
+use crate::memory::Pool;
 use crate::stream::regions::{Chunks, Region, RegionReader, Terminated};
-use crate::volume::{Port, Transfer};
+use crate::volume::Transfer;
 
 /// Lines that are classified, then moved: their bucket numbers stay in the first-level cache.
 const BATCH: usize = 512;
-/// Lengths of first segments.
-const STAGGER_STEPS: usize = 16;
 
-/// A bucket's buffer as one worker fills it.
-#[derive(Default)]
-struct Open {
-    buf: Option<Buf>,
-    filled_bytes: usize,
-    /// Beyond this it is not filled.
-    limit_bytes: usize,
+/// Lines in a bucket's buffer.
+#[derive(Debug, Clone, Copy, Default)]
+struct Added {
     lines: u64,
-    /// Lines of the current run of the input in it, and where the first of them was.
-    piece_lines: u32,
-    piece_at: u64,
-    counts: Counts,
+    /// Those of the current run of the input, and where the first of them was.
+    run_lines: u32,
+    run_at: u64,
 }
 
 /// What decides about a line's bucket.
@@ -68,14 +62,11 @@ pub(super) struct Scatter<'a> {
     by: By,
     has_equal: bool,
     best: Vec<Option<Best>>,
-    pub(super) port: Port,
-    spill: Spill<'a>,
-    open: Vec<Open>,
-    chains: Vec<Vec<Chain>>,
+    pub(super) worker: ScatterWorker<'a>,
+    added: Vec<Added>,
     space: BatchSpace,
-    finished: Vec<Transfer>,
-    /// Transfers that are not the spill's.
-    others: Vec<Transfer>,
+    /// What the owner has read.
+    pub(super) others: Vec<Transfer>,
 }
 
 /// Lines of a batch, their keys and buckets.
@@ -91,8 +82,6 @@ struct BatchSpace {
 /// What one worker has distributed.
 pub(super) struct Scattered {
     outs: Vec<Out>,
-    counts: Vec<Counts>,
-    chains: Vec<Vec<Chain>>,
     best: Vec<Option<Best>>,
 }
 
@@ -101,7 +90,7 @@ impl<'a> Scatter<'a> {
     pub(super) fn new(
         context: &'a Context<'a>,
         (cut, by): (&'a LineCut, By),
-        sizes: SpillSizes,
+        spilling: Spilling,
     ) -> Result<Self> {
         let count = cut.bucket_count();
         Ok(Scatter {
@@ -110,36 +99,17 @@ impl<'a> Scatter<'a> {
             by,
             has_equal: (0..count).any(|bucket| cut.equal_key(bucket).is_some()),
             best: (0..count).map(|_| None).collect(),
-            port: context.volume.port()?,
-            spill: Spill::new(context.spill_to(sizes), count),
-            open: (0..count).map(|_| Open::default()).collect(),
-            chains: vec![Vec::new(); count],
+            // Buckets of equal lines, which are only counted, need no buffers.
+            worker: ScatterWorker::new(context, spilling, count, true)?,
+            added: vec![Added::default(); count],
             space: BatchSpace::default(),
-            finished: Vec::new(),
             others: Vec::new(),
         })
     }
 
-    /// Looks for what has finished; transfers that are not the spill's are left for the owner.
+    /// Looks for what has finished; what the owner has read is in `others` then.
     pub(super) fn poll(&mut self, wait: bool) -> Result<()> {
-        let mut finished = std::mem::take(&mut self.finished);
-        self.port.poll(wait, &mut finished)?;
-        for transfer in finished.drain(..) {
-            if transfer.token & SPILL_TOKENS != 0 {
-                self.spill.settle(&mut self.port, transfer)?;
-            } else if let Some(fault) = transfer.fault {
-                return Err(self.context.volume.explain(&fault));
-            } else {
-                self.others.push(transfer);
-            }
-        }
-        self.finished = finished;
-        Ok(())
-    }
-
-    /// Transfers of the owner that have finished.
-    pub(super) fn others(&mut self) -> std::vec::Drain<'_, Transfer> {
-        self.others.drain(..)
+        self.worker.poll(wait, &mut self.others)
     }
 
     /// Moves the lines of `bytes`, neighbours in the input, to their buckets. The first was at
@@ -192,7 +162,7 @@ impl<'a> Scatter<'a> {
             let bucket = usize::from(space.buckets[index]);
             let line_bytes = &bytes[line.at as usize..(line.at + line.len_bytes + 1) as usize];
             let position = position + u64::from(line.at);
-            let counts = &mut self.open[bucket].counts;
+            let counts = &mut self.worker.spill.out(bucket).counts;
             counts.key_bytes += match self.by {
                 By::Key => u64::from(keys[index].len_bytes),
                 By::Line => 0,
@@ -200,7 +170,7 @@ impl<'a> Scatter<'a> {
             if self.has_equal && self.cut.equal_key(bucket).is_some() {
                 let is_one = self.context.is_unique() && self.by == By::Key;
                 if is_one || self.by == By::Line {
-                    counts.lines += 1;
+                    counts.items += 1;
                     counts.bytes += line_bytes.len() as u64;
                     if is_one {
                         self.keep_best(bucket, line_bytes, position);
@@ -279,130 +249,66 @@ impl<'a> Scatter<'a> {
     /// Copies a line with its terminator to the end of its bucket's buffer.
     #[inline]
     fn append(&mut self, bucket: usize, line: &[u8], position: u64) -> Result<()> {
-        if self.open[bucket].filled_bytes + line.len() > self.open[bucket].limit_bytes {
+        if !self.worker.buffers.append(bucket, line) {
             if line.len() > self.context.plan.segment_bytes {
                 return self.append_long(bucket, line, position);
             }
-            self.make_room(bucket, line.len())?;
+            self.flush(bucket)?;
+            let is_staggered = self.context.plan.levels > 0;
+            self.worker
+                .begin(bucket, line.len(), is_staggered, &mut self.others)?;
+            self.worker.buffers.append(bucket, line);
         }
-        let open = &mut self.open[bucket];
-        let end = open.filled_bytes + line.len();
-        if let Some(buf) = &mut open.buf {
-            buf[open.filled_bytes..end].copy_from_slice(line);
+        let added = &mut self.added[bucket];
+        added.lines += 1;
+        if added.run_lines == 0 {
+            added.run_at = position;
         }
-        open.filled_bytes = end;
-        open.lines += 1;
-        open.counts.lines += 1;
-        open.counts.bytes += line.len() as u64;
-        if open.piece_lines == 0 {
-            open.piece_at = position;
-        }
-        open.piece_lines += 1;
-        Ok(())
-    }
-
-    /// An empty buffer for a bucket, whose last one becomes a segment.
-    fn make_room(&mut self, bucket: usize, line_bytes: usize) -> Result<()> {
-        let is_first = self.open[bucket].counts.lines == 0;
-        self.flush(bucket)?;
-        self.wait_for_writes()?;
-        let segment_bytes = self.context.plan.segment_bytes;
-        let steps = STAGGER_STEPS.min(segment_bytes / BLOCK_BYTES).max(1);
-        let open = &mut self.open[bucket];
-        open.buf = Some(self.spill.take_buffer()?);
-        // First segments have different lengths, so that buffers do not all become full at once.
-        open.limit_bytes = match is_first && self.context.plan.levels > 0 {
-            true => (segment_bytes * (bucket % steps + 1) / steps).max(line_bytes),
-            false => segment_bytes,
-        };
+        added.run_lines += 1;
         Ok(())
     }
 
     /// Makes a segment of a bucket's buffer.
     fn flush(&mut self, bucket: usize) -> Result<()> {
         self.note_piece(bucket);
-        let open = &mut self.open[bucket];
-        let (filled, lines) = (open.filled_bytes, open.lines);
-        (open.filled_bytes, open.lines, open.limit_bytes) = (0, 0, 0);
-        let Some(buf) = open.buf.take().filter(|_| filled > 0) else {
-            return Ok(());
-        };
-        self.wait_for_writes()?;
-        self.spill
-            .store(&mut self.port, bucket, buf, (filled, lines))
+        let lines = std::mem::take(&mut self.added[bucket].lines);
+        self.worker.flush(bucket, lines, &mut self.others)
     }
 
     /// A line that is longer than a segment.
     fn append_long(&mut self, bucket: usize, line: &[u8], position: u64) -> Result<()> {
         self.flush(bucket)?;
-        let first = self.spill.out(bucket).segments.len();
-        let mut count = 0;
-        for part in line.chunks(self.context.plan.segment_bytes) {
-            self.wait_for_writes()?;
-            let mut buf = self.spill.take_buffer()?;
-            buf[..part.len()].copy_from_slice(part);
-            let lines = u64::from(count == 0);
-            if count == 0 && self.context.is_ordered() {
-                self.spill.out(bucket).note_piece(part.len(), position, 1);
-            }
-            self.spill
-                .store(&mut self.port, bucket, buf, (part.len(), lines))?;
-            count += 1;
+        if self.context.is_ordered() {
+            let part_bytes = self.context.plan.segment_bytes;
+            let out = self.worker.spill.out(bucket);
+            out.note_piece(part_bytes, position, 1);
         }
-        self.chains[bucket].push(Chain { first, count });
-        let counts = &mut self.open[bucket].counts;
-        counts.lines += 1;
-        counts.bytes += line.len() as u64;
-        counts.chain_bytes += line.len() as u64;
-        Ok(())
-    }
-
-    /// Waits until a buffer may be taken or written.
-    fn wait_for_writes(&mut self) -> Result<()> {
-        while self.spill.is_busy() {
-            self.context.crew.check()?;
-            self.poll(true)?;
-        }
-        Ok(())
+        self.worker.store_long(bucket, line, &mut self.others)
     }
 
     /// Notes what the current run has added to a bucket's buffer.
     fn note_piece(&mut self, bucket: usize) {
-        let open = &mut self.open[bucket];
-        let (position, count) = (open.piece_at, open.piece_lines);
-        open.piece_lines = 0;
+        let added = &mut self.added[bucket];
+        let (position, count) = (added.run_at, std::mem::take(&mut added.run_lines));
         if self.context.is_ordered() {
-            let out = self.spill.out(bucket);
-            out.note_piece(open.filled_bytes, position, count);
+            let filled_bytes = self.worker.buffers.filled_bytes(bucket);
+            let out = self.worker.spill.out(bucket);
+            out.note_piece(filled_bytes, position, count);
         }
     }
 
     /// What comes next does not follow on to what came last.
     pub(super) fn end_run(&mut self) {
-        (0..self.open.len()).for_each(|bucket| self.note_piece(bucket));
+        (0..self.added.len()).for_each(|bucket| self.note_piece(bucket));
     }
 
     /// Stores the part-filled buffers, in memory if they may stay there, and waits for all writes.
     pub(super) fn finish(mut self, keep_partials: bool) -> Result<Scattered> {
-        for bucket in 0..self.open.len() {
-            if !keep_partials {
-                self.flush(bucket)?;
-                continue;
-            }
-            self.note_piece(bucket);
-            let open = &mut self.open[bucket];
-            if let Some(buf) = open.buf.take().filter(|_| open.filled_bytes > 0) {
-                self.spill.keep(bucket, buf, open.filled_bytes, open.lines);
-            }
-        }
-        while self.port.in_flight() > 0 {
-            self.context.crew.check()?;
-            self.poll(true)?;
-        }
+        self.end_run();
+        let added = self.added;
+        let count = |_: &mut Out, bucket: usize, _| Some(added[bucket].lines);
         Ok(Scattered {
-            outs: self.spill.into_outs(),
-            counts: self.open.iter().map(|open| open.counts).collect(),
-            chains: self.chains,
+            outs: self.worker.finish(keep_partials, count)?,
             best: self.best,
         })
     }
@@ -444,6 +350,7 @@ pub(super) fn join(
         })
         .collect();
     let mut best: Vec<Option<Best>> = (0..buckets.len()).map(|_| None).collect();
+    let mut outs = Vec::with_capacity(workers.len());
     for worker in workers {
         for (best, other) in best.iter_mut().zip(worker.best) {
             let is_first = match (&*best, &other) {
@@ -457,22 +364,9 @@ pub(super) fn join(
                 *best = other;
             }
         }
-        let parts = worker
-            .outs
-            .into_iter()
-            .zip(worker.counts)
-            .zip(worker.chains);
-        for (bucket, ((out, counts), chains)) in buckets.iter_mut().zip(parts) {
-            let before = bucket.segments.len();
-            let moved = chains.into_iter().map(|chain| Chain {
-                first: chain.first + before,
-                ..chain
-            });
-            bucket.chains.extend(moved);
-            bucket.segments.extend(out.segments);
-            bucket.counts.add(&counts);
-        }
+        outs.push(worker.outs);
     }
+    join_outs(&mut buckets, outs);
     for (bucket, best) in buckets.iter_mut().zip(best) {
         bucket.copies_of = best.map_or(bucket.copies_of.take(), |best| Some(best.line.into()));
     }
@@ -491,31 +385,27 @@ pub(super) fn distribute_input(
     let pool = Pool::new(&context.job.budget, INPUT, sizes.slot_bytes(), slots)?;
     let line_bytes = 2 * (plan.size.threads * plan.line_bytes_max) as u64;
     let _lines = context.job.budget.reserve(ACROSS, line_bytes)?;
-    let data_bytes = plan.size.data_bytes.max(1);
-    let resident_bytes = (plan.resident_segments * plan.segment_bytes) as u128;
-    let resident_below = match plan.levels {
-        0 => usize::MAX,
-        // Buckets are about equal, so this many fill the credit.
-        _ => (resident_bytes * cut.bucket_count() as u128 / u128::from(data_bytes)) as usize,
-    };
-    let spill_sizes = SpillSizes {
-        resident_below,
-        ..context.spill_sizes()
+    let spilling = Spilling {
+        resident_below: match plan.levels {
+            0 => usize::MAX,
+            _ => context.resident_below(cut.bucket_count(), plan.size.data_bytes),
+        },
+        is_split: false,
     };
     let framing = Terminated {
         terminator: context.options.terminator,
     };
     let by = context.by();
     let workers = context.on_all_threads(|_| {
-        let mut scatter = Scatter::new(context, (cut, by), spill_sizes)?;
+        let mut scatter = Scatter::new(context, (cut, by), spilling)?;
         let mut reader = RegionReader::new(&chunks, framing, sizes, pool.clone());
         let mut table = Table::new(plan.table_bytes);
         // Chunk, file and place of what would follow on to the last region.
         let mut next = None;
         loop {
-            context.crew.check()?;
-            reader.start(&mut scatter.port)?;
-            match reader.take(&mut scatter.port)? {
+            context.check()?;
+            reader.start(&mut scatter.worker.port)?;
+            match reader.take(&mut scatter.worker.port)? {
                 Some(region) => {
                     if context.is_ordered()
                         && next != Some((region.chunk, region.part, region.at_bytes))
@@ -531,9 +421,8 @@ pub(super) fn distribute_input(
                 None if reader.is_done() => break,
                 None => scatter.poll(true)?,
             }
-            scatter
-                .others()
-                .try_for_each(|transfer| reader.settle(transfer))?;
+            let mut read = scatter.others.drain(..);
+            read.try_for_each(|transfer| reader.settle(transfer))?;
         }
         drop(reader);
         Ok((scatter.finish(true)?, table))

@@ -22,9 +22,8 @@ use super::emit::Gather;
 use super::plan::SORTING;
 use super::refs::{AnyTie, Ref, sort_refs};
 use super::table::Tables;
-use crate::algo::bucket::Piece as RunOfInput;
 use crate::algo::leaf::Sink;
-use crate::algo::load::Load;
+use crate::algo::partition::load::Load;
 use crate::algo::place::{Turns, write_pipe};
 use crate::data::lines::LineTie;
 use crate::error::{Error, Kind, Result};
@@ -132,7 +131,7 @@ pub(super) fn run(
 impl Worker<'_> {
     fn run(&mut self) -> Result<()> {
         loop {
-            self.context.crew.check()?;
+            self.context.check()?;
             if self.start_loads()? {
                 // The drives work while this thread sorts.
                 self.poll(false)?;
@@ -170,8 +169,7 @@ impl Worker<'_> {
             if let Some(mut leaf) = leaf {
                 let area = self.areas.take().ok_or_else(no_area)?;
                 let segments = std::mem::take(&mut leaf.bucket.segments);
-                let from = self.context.load_from();
-                let load = Load::start(from, &mut self.port, index, segments, area, 0)?;
+                let load = Load::start(self.context, &mut self.port, index, segments, area, 0)?;
                 self.loads.push_back(Loading { load, leaf });
             }
         }
@@ -202,16 +200,16 @@ impl Worker<'_> {
         if loading.leaf.bucket.copies_of.is_some() {
             return self.write_copies(&loading);
         }
-        let mut area = loading.load.join(self.context.load_from())?;
+        let mut area = loading.load.join(self.context)?;
         loading.load.append_resident(&mut area);
         let terminator = self.context.options.terminator;
-        let (pieces, end) = join_chains(&mut loading, &mut area);
+        let (pieces, end) = pieces_of(&loading.load);
         let mut refs = std::mem::take(&mut self.refs);
         refs.clear();
         refs.reserve_exact(loading.leaf.bucket.lines_max() as usize);
         let mut met = Vec::new();
         let mut at = end;
-        for from in &loading.leaf.bucket.from_tables {
+        for from in &loading.leaf.bucket.kind.from {
             at = self
                 .leaves
                 .tables
@@ -337,7 +335,7 @@ impl Worker<'_> {
         let Some(line) = &bucket.copies_of else {
             return Ok(());
         };
-        let (word, len) = (bucket.counts.lines, line.len() as u32 - 1);
+        let (word, len) = (bucket.counts.items, line.len() as u32 - 1);
         let lines = match self.context.is_unique() {
             true => 1,
             false => word,
@@ -408,7 +406,7 @@ impl Worker<'_> {
             if let Some(chunk) = self.chunks.take() {
                 return Ok(chunk);
             }
-            self.context.crew.check()?;
+            self.context.check()?;
             if self.port.in_flight() == 0 {
                 return Err(no_area());
             }
@@ -425,60 +423,40 @@ struct Piece {
     len_bytes: usize,
 }
 
-/// Puts the parts of long lines together behind all else in the area; gives where lines are, in the
-/// order of the input if it is known, and the end of all.
-fn join_chains(loading: &mut Loading, area: &mut Buf) -> (Vec<Piece>, usize) {
-    let load = &mut loading.load;
+/// Where lines are in an area, in the order of the input if it is known, and the end of all. The parts
+/// of a long line lie one after another.
+fn pieces_of(load: &Load) -> (Vec<Piece>, usize) {
     let mut places = vec![0; load.segments.len()];
     let mut end = load.loaded_to;
     for &(number, offset) in &load.offsets {
         places[number] = offset;
         end = end.max(offset + load.segments[number].payload_bytes as usize);
     }
-    let mut is_chained = vec![false; load.segments.len()];
-    let mut pieces = Vec::with_capacity(load.segments.len());
-    let position_of = |number: usize| {
-        let first: Option<&RunOfInput> = load.segments[number].pieces.first();
-        first.map_or(0, |piece| piece.position)
-    };
-    for chain in &loading.leaf.bucket.chains {
-        let (position, at) = (position_of(chain.first), end);
-        for number in chain.first..chain.first + chain.count {
-            let len = load.segments[number].payload_bytes as usize;
-            area.copy_within(places[number]..places[number] + len, end);
-            is_chained[number] = true;
-            end += len;
-        }
-        let len_bytes = end - at;
-        pieces.push(Piece {
-            position,
-            at,
-            len_bytes,
-        });
-    }
-    for (number, segment) in load.segments.iter().enumerate() {
-        if is_chained[number] {
+    let mut pieces: Vec<Piece> = Vec::with_capacity(load.segments.len());
+    let mut is_inside = false;
+    for (&from, segment) in places.iter().zip(&load.segments) {
+        let payload_bytes = segment.payload_bytes as usize;
+        let was_inside = std::mem::replace(&mut is_inside, segment.is_continued);
+        if let Some(line) = pieces.last_mut().filter(|_| was_inside) {
+            line.len_bytes += payload_bytes;
             continue;
         }
-        let at = places[number];
-        let len_bytes = segment.payload_bytes as usize;
         if segment.pieces.is_empty() {
-            let position = 0;
             pieces.push(Piece {
-                position,
-                at,
-                len_bytes,
+                position: 0,
+                at: from,
+                len_bytes: payload_bytes,
             });
         }
-        let mut from = at;
+        let mut at = from;
         for run in &segment.pieces {
             let len_bytes = run.bytes as usize;
             pieces.push(Piece {
                 position: run.position,
-                at: from,
+                at,
                 len_bytes,
             });
-            from += len_bytes;
+            at += len_bytes;
         }
     }
     pieces.sort_unstable();

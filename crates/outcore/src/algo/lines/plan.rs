@@ -17,6 +17,7 @@ use std::ops::RangeInclusive;
 
 use super::bucket::Space;
 use crate::algo::ends::{EDGES, EDGES_BYTES};
+use crate::algo::partition::{BUCKETS, SPLIT_READS_MIN, SPLIT_SEGMENTS, SegmentSizes};
 use crate::drive::rates::DriveRates;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Ledger, Pool};
@@ -49,13 +50,10 @@ const FIXED_BYTES: u64 = 5 << 19;
 pub(super) const LONG_KEYS_BYTES_MIN: u64 = 256 << 10;
 /// Reservations by name: buffers of the distribution, what it reads, what a bucket is split with, and
 /// what buckets are loaded, sorted and written in.
-pub(super) const BUCKETS: &str = "buckets in memory";
 pub(super) const TABLES: &str = "tables of lines";
 pub(super) const INPUT: &str = "input blocks";
 pub(super) const ACROSS: &str = "lines across blocks";
-pub(super) const SPLIT_SAMPLE: &str = "a sample of a bucket";
 pub(super) const LONG_KEYS: &str = "a sample of long keys";
-pub(super) const SPLIT_SEGMENTS: &str = "segments to split";
 pub(super) const SORTING: &str = "buckets that are sorted, and their output";
 /// Bytes of a table a distinct line, besides the line itself.
 pub(super) const TABLE_ENTRY_BYTES: f64 = 40.0;
@@ -202,6 +200,25 @@ impl LinePlan {
         (self.size.data_bytes / streams.max(1) / self.segment_bytes as u64) as usize
     }
 
+    /// Segments that a thread reads at once where a bucket is split: in the memory of the input's reads.
+    fn split_reads(&self) -> usize {
+        ((self.read_block_bytes * self.reads_in_flight) / self.segment_bytes).max(SPLIT_READS_MIN)
+    }
+
+    /// How segments are written and read back.
+    pub(super) fn segment_sizes(&self) -> SegmentSizes {
+        SegmentSizes {
+            segment_bytes: self.segment_bytes,
+            full_bytes: 0,
+            extent_segments: self.extent_segments,
+            expected_segments: self.expected_segments(),
+            writes_in_flight: self.writes_in_flight,
+            resident_segments: self.resident_segments,
+            split_reads: self.split_reads(),
+            slots: self.segment_slots(),
+        }
+    }
+
     /// Memory in which buckets are sorted, all of which one large bucket may have for itself.
     fn sorting_bytes(&self) -> u64 {
         let areas = self.areas * self.area_bytes() + self.chunks * self.chunk_bytes;
@@ -265,8 +282,11 @@ impl LinePlan {
                 Pool::total_bytes(sizes.slot_bytes(), reads),
             )
             .during("distribute", ACROSS, across_bytes)
-            .during("split", SPLIT_SAMPLE, segments_bytes(1))
-            .during("split", SPLIT_SEGMENTS, segments_bytes(self.size.threads))
+            .during(
+                "split",
+                SPLIT_SEGMENTS,
+                segments_bytes(self.size.threads * self.split_reads()),
+            )
             .during("split", LONG_KEYS, LONG_KEYS_BYTES_MIN)
             .during("sort", EDGES, EDGES_BYTES)
             .during("sort", SORTING, self.sorting_bytes())

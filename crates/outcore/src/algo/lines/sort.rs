@@ -10,7 +10,7 @@
 //! in memory and what is only counted, plus the sample.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::bucket::{LineBucket, Space};
@@ -18,26 +18,23 @@ use super::context::Context;
 use super::cut::{CutSize, LineCut};
 use super::distribute::distribute_input;
 use super::leaf::{self, LeafSizes, LineLeaf, LineLeaves};
-use super::plan::{BUCKETS, LineSize, TABLES, plan_lines};
+use super::plan::{LineSize, TABLES, plan_lines};
 use super::sample::{LineSample, Lines, Wanted, sample_input};
 use super::split::split_oversized;
 use super::table::{Tables, sort_tables};
 use super::{LineSortOptions, LineSummary};
-use crate::algo::crew::Crew;
 use crate::algo::ends::{
     check_unchanged, edge_pool, make_scratch, open_inputs, scratch_drives, stage_output,
     traffic_by_drive,
 };
 use crate::algo::leaf::Sink;
+use crate::algo::partition::{LazyScratch, Partition};
 use crate::algo::place::Turns;
-use crate::algo::shared::LazyScratch;
 use crate::algo::sort::{Phases, SortInput, SortOutput};
 use crate::data::lines::LineOrder;
 use crate::drive::Access;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::memory::Pool;
-use crate::stream::sample::random;
 use crate::stream::source::InputPart;
 use crate::stream::writer::Writer;
 use crate::volume::output::{Output, Room};
@@ -86,19 +83,18 @@ pub fn sort_lines(
     if plan.scratch_bytes > 0 {
         scratch.get()?;
     }
-    let (slot_bytes, slots) = (plan.segment_bytes, plan.segment_slots());
     let context = Context {
-        job,
-        volume: &volume,
-        scratch: &scratch,
+        partition: Partition::new(
+            job,
+            (&volume, &scratch),
+            plan.segment_sizes(),
+            plan.size.threads,
+            data_bytes,
+        )?,
         order,
         options,
         plan: &plan,
         parts: &parts,
-        segment_pool: Pool::new(&job.budget, BUCKETS, slot_bytes, slots)?,
-        resident_credit: AtomicI64::new(plan.resident_segments as i64),
-        run: random(job.options.seed, data_bytes),
-        crew: Crew::new(job, plan.size.threads as u64),
         skipped: AtomicU64::new(0),
     };
     let cut = choose_cut(&context, &sample);
@@ -110,7 +106,7 @@ pub fn sort_lines(
     let (mut buckets, tables) = distribute_input(&context, &cut)?;
     check_unchanged(&volume, &parts, false)?;
     let tables = sort_tables(&context, tables)?;
-    let lines_in = buckets.iter().map(|b| b.counts.lines).sum::<u64>()
+    let lines_in = buckets.iter().map(|b| b.counts.items).sum::<u64>()
         + tables.lines()
         + context.skipped.load(Ordering::Relaxed);
     tables.assign(&cut, &mut buckets);
@@ -244,8 +240,7 @@ fn choose_cut(context: &Context<'_>, sample: &LineSample) -> LineCut {
     let cut = LineCut::choose(&sample.keys, size);
     if !context.is_whole() {
         let extra = cut.bucket_count().saturating_sub(plan.bucket_count);
-        let taken = (extra * plan.size.threads) as i64;
-        context.resident_credit.fetch_sub(taken, Ordering::Relaxed);
+        context.take_resident(extra * plan.size.threads);
     }
     cut
 }
@@ -427,7 +422,7 @@ fn make_leaves(
     let mut leaves = Vec::with_capacity(buckets.len());
     let mut start_bytes = 0;
     for mut bucket in buckets {
-        let (lines, bytes) = (bucket.counts.lines, bucket.counts.bytes);
+        let (lines, bytes) = (bucket.counts.items, bucket.counts.bytes);
         let Some(line) = bucket.copies_of.clone().filter(|_| !takes_turns) else {
             if bucket.lines_max() > 0 {
                 leaves.push(LineLeaf {
@@ -444,8 +439,8 @@ fn make_leaves(
                 copies_of: Some(line.clone()),
                 ..LineBucket::default()
             };
-            piece.counts.lines = each.min(lines - first);
-            piece.counts.bytes = piece.counts.lines * line.len() as u64;
+            piece.counts.items = each.min(lines - first);
+            piece.counts.bytes = piece.counts.items * line.len() as u64;
             leaves.push(LineLeaf {
                 bucket: piece,
                 start_bytes: start_bytes + first * line.len() as u64,

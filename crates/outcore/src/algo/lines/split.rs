@@ -6,24 +6,21 @@
 //! scratch that has been read is used again, and so is the memory.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
 
 use super::bucket::{LineBucket, Space};
 use super::context::Context;
 use super::cut::{CutSize, LineCut};
 use super::distribute::{By, Scatter, Scattered, join};
-use super::plan::{
-    LONG_KEYS, LONG_KEYS_BYTES_MIN, LinePlan, SPLIT_BUCKETS, SPLIT_SAMPLE, SPLIT_SEGMENTS,
-};
+use super::plan::{LONG_KEYS, LONG_KEYS_BYTES_MIN, LinePlan, SPLIT_BUCKETS};
 use super::sample::{LineSample, Lines, Share};
 use super::table::Tables;
-use crate::algo::bucket::{Home, Piece, Segment, verify_segment};
-use crate::algo::spill::{SpillSizes, place_bytes};
+use crate::algo::partition::SPLIT_SEGMENTS;
+use crate::algo::partition::bucket::{Piece, Segment};
+use crate::algo::partition::read::{LongItem, SegmentQueue, SegmentReader, look_at_segments};
+use crate::algo::partition::spill::Spilling;
 use crate::data::lines::{ByteOrder, LineTie};
-use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
-use crate::memory::{Buf, Pool};
+use crate::memory::Pool;
 use crate::units;
 
 /// Segments that are looked at to split a bucket.
@@ -39,9 +36,6 @@ const SAMPLE_SEGMENTS_MIN: usize = 4;
 /// Times that a bucket may be split: more mean that one line is too long.
 const SPLITS_MAX: u32 = 12;
 
-/// Segments that are read together: one, or those of a long line.
-type Item = Vec<Segment>;
-
 /// Distributes buckets that are too large for the memory again, until none is; keeps the order.
 /// Gives how many times, at most, a line was distributed here, too.
 pub(super) fn split_oversized(
@@ -56,7 +50,7 @@ pub(super) fn split_oversized(
         buckets.into_iter().map(|bucket| (bucket, 0, 0)).collect();
     while let Some((bucket, splits, in_vain)) = left.pop_front() {
         most_splits = most_splits.max(splits);
-        let is_over = splits == SPLITS_MAX || bucket.counts.lines < 2;
+        let is_over = splits == SPLITS_MAX || bucket.counts.items < 2;
         let space = bucket.space(!context.is_whole());
         if fits(context, &space) && (is_over || is_as_planned(context.plan, &space, splits)) {
             done.push(bucket);
@@ -65,12 +59,12 @@ pub(super) fn split_oversized(
         if is_over {
             return Err(too_long(context, &bucket));
         }
-        let (lines, is_equal) = (bucket.counts.lines, bucket.is_equal);
+        let (lines, is_equal) = (bucket.counts.items, bucket.is_equal);
         let parts = split(context, tables, bucket, in_vain)?;
         for part in parts.into_iter().rev() {
             if part.lines_max() > 0 {
                 let in_vain = match part.is_equal == is_equal {
-                    true => in_vain + u32::from(part.counts.lines == lines),
+                    true => in_vain + u32::from(part.counts.items == lines),
                     false => 0,
                 };
                 left.push_front((part, splits + 1, in_vain));
@@ -112,7 +106,7 @@ fn too_long(context: &Context<'_>, bucket: &LineBucket) -> Error {
     let space = bucket.space(!context.is_whole());
     let cause = format!(
         "{} lines that cannot be told apart further need {} of memory, {} are left",
-        bucket.counts.lines,
+        bucket.counts.items,
         units::bytes(space.area_bytes + space.beside_bytes()),
         units::bytes(context.sorting_bytes())
     );
@@ -127,22 +121,20 @@ fn split(
 ) -> Result<Vec<LineBucket>> {
     let is_equal = bucket.is_equal && !context.is_whole();
     let tie = context.order.tie();
-    let mut items = take_items(&mut bucket);
+    let segments = std::mem::take(&mut bucket.segments);
     let mut parts = if is_equal && tie == LineTie::Position {
-        // One after another in the order of the input, for as long as they fit.
-        items.sort_by_key(|item| position_of(item));
-        split_by_position(context, items)?
+        split_by_position(context, segments)?
     } else {
         let by = if is_equal { By::Line } else { context.by() };
-        let sample = sample_items(context, &items, by, in_vain)?;
+        let sample = sample_segments(context, &segments, by, in_vain)?;
         let size = CutSize {
             ranges: parts_of(context.plan, &bucket),
             buckets_max: SPLIT_BUCKETS,
             heavy_share: if by == By::Line { 0.25 } else { 0.75 },
         };
         let cut = LineCut::choose(&sample.keys, size);
-        let mut parts = distribute_items(context, (&cut, by), items, None)?;
-        tables.reassign(&cut, &bucket.from_tables, &mut parts);
+        let mut parts = distribute_segments(context, (&cut, by), segments, None)?;
+        tables.reassign(&cut, &bucket.kind.from, &mut parts);
         parts
     };
     if is_equal {
@@ -156,39 +148,9 @@ fn split(
     Ok(parts)
 }
 
-/// The segments of a bucket, those of a long line together.
-fn take_items(bucket: &mut LineBucket) -> Vec<Item> {
-    let mut items: Vec<Item> = Vec::with_capacity(bucket.segments.len());
-    let mut chains = std::mem::take(&mut bucket.chains);
-    chains.sort_unstable_by_key(|chain| chain.first);
-    let mut chains = chains.into_iter().peekable();
-    let mut ends_at = 0;
-    for (number, segment) in bucket.segments.drain(..).enumerate() {
-        if let Some(chain) = chains.next_if(|chain| chain.first == number) {
-            ends_at = number + chain.count;
-            items.push(vec![segment]);
-        } else if number < ends_at {
-            if let Some(item) = items.last_mut() {
-                item.push(segment);
-            }
-        } else {
-            items.push(vec![segment]);
-        }
-    }
-    items
-}
-
-fn position_of(item: &[Segment]) -> u64 {
-    let first = item.first().and_then(|segment| segment.pieces.first());
-    first.map_or(0, |piece: &Piece| piece.position)
-}
-
 /// Cuts lines of equal keys by their place in the input.
-fn split_by_position(context: &Context<'_>, items: Vec<Item>) -> Result<Vec<LineBucket>> {
-    let pieces = items
-        .iter()
-        .flatten()
-        .flat_map(|segment| segment.pieces.iter());
+fn split_by_position(context: &Context<'_>, segments: Vec<Segment>) -> Result<Vec<LineBucket>> {
+    let pieces = segments.iter().flat_map(|segment| segment.pieces.iter());
     let mut positions: Vec<u64> = pieces.map(|piece| piece.position).collect();
     positions.sort_unstable();
     let count = SPLIT_BUCKETS;
@@ -197,29 +159,33 @@ fn split_by_position(context: &Context<'_>, items: Vec<Item>) -> Result<Vec<Line
         .collect();
     starts.dedup();
     let cut = LineCut::of_ranges(starts.len() + 1);
-    distribute_items(context, (&cut, By::Line), items, Some(&starts))
+    distribute_segments(context, (&cut, By::Line), segments, Some(&starts))
 }
 
 /// Lines from some of the segments. The more often lines could not be told apart, the more of their
 /// keys is kept, and the fewer are looked at.
-fn sample_items(context: &Context<'_>, items: &[Item], by: By, in_vain: u32) -> Result<LineSample> {
+fn sample_segments(
+    context: &Context<'_>,
+    segments: &[Segment],
+    by: By,
+    in_vain: u32,
+) -> Result<LineSample> {
     let more_bits = (KEY_GROWTH_BITS * in_vain).min(usize::BITS / 4);
     let room_bytes = context.job.budget.left_bytes(LONG_KEYS) as usize / 2;
     let longest = room_bytes / SAMPLE_SEGMENTS_MIN;
     let key_bytes_max = (KEY_BYTES_MAX << more_bits).min(longest.max(KEY_BYTES_MAX));
-    let (segments, places) = match in_vain {
+    let (wanted, places) = match in_vain {
         0 => (SAMPLE_SEGMENTS, SAMPLE_PLACES),
         _ => (SAMPLE_SEGMENTS.min(room_bytes / key_bytes_max), 1),
     };
-    let chosen = items.len().min(segments.max(SAMPLE_SEGMENTS_MIN));
+    let begins = |number: usize| number == 0 || !segments[number - 1].is_continued;
+    let firsts: Vec<usize> = (0..segments.len()).filter(|&n| begins(n)).collect();
+    let chosen = firsts.len().min(wanted.max(SAMPLE_SEGMENTS_MIN));
     let keys_bytes = match in_vain {
         0 => 0,
         _ => chosen * key_bytes_max,
     };
-    let budget = &context.job.budget;
-    let _keys = budget.reserve(LONG_KEYS, keys_bytes as u64)?;
-    let pool = Pool::new(budget, SPLIT_SAMPLE, context.plan.segment_bytes, 1)?;
-    let mut reader = ItemReader::new(context, pool)?;
+    let _keys = context.job.budget.reserve(LONG_KEYS, keys_bytes as u64)?;
     let mut sample = LineSample::default();
     let lines = Lines {
         order: if by == By::Line {
@@ -230,159 +196,70 @@ fn sample_items(context: &Context<'_>, items: &[Item], by: By, in_vain: u32) -> 
         terminator: context.options.terminator,
     };
     let share = Share::of(chosen * places, key_bytes_max);
-    for index in 0..chosen {
-        reader.with_item(&items[index * items.len() / chosen], |payload| {
-            for place in 0..places {
-                let at = place * payload.len() / places;
-                sample.take(lines, &payload[at..], at == 0, share);
-            }
-            Ok(())
-        })?;
-    }
+    // A long line is looked at with all of its segments.
+    let looked_at = (0..chosen).flat_map(|index| {
+        let first = firsts[index * firsts.len() / chosen];
+        let rest = &segments[first..];
+        let goes_on = rest.iter().take_while(|segment| segment.is_continued);
+        &rest[..=goes_on.count()]
+    });
+    let mut long_line = LongItem::default();
+    look_at_segments(context, looked_at, |segment, payload| {
+        let Some((payload, _)) = long_line.join_bytes(segment, payload) else {
+            return;
+        };
+        for place in 0..places {
+            let at = place * payload.len() / places;
+            sample.take(lines, &payload[at..], at == 0, share);
+        }
+    })?;
     sample.sort();
     Ok(sample)
 }
 
-/// Distributes the lines of `items` by a cut, or, if they are given, by the first places of the
+/// Distributes the lines of `segments` by a cut, or, if they are given, by the first places of the
 /// buckets behind the first.
-fn distribute_items(
+fn distribute_segments(
     context: &Context<'_>,
     cut: (&LineCut, By),
-    items: Vec<Item>,
+    segments: Vec<Segment>,
     starts: Option<&[u64]>,
 ) -> Result<Vec<LineBucket>> {
-    let left: Mutex<VecDeque<Item>> = Mutex::new(items.into());
-    let threads = context.crew.threads();
-    let pool = Pool::new(
-        &context.job.budget,
-        SPLIT_SEGMENTS,
-        context.plan.segment_bytes,
-        threads,
-    )?;
-    let sizes = SpillSizes {
+    let queue = SegmentQueue::new(segments);
+    let sizes = context.sizes;
+    let slots = sizes.split_reads * context.crew.threads();
+    let budget = &context.job.budget;
+    let pool = Pool::new(budget, SPLIT_SEGMENTS, sizes.segment_bytes, slots)?;
+    let spilling = Spilling {
         resident_below: usize::MAX,
         is_split: true,
-        ..context.spill_sizes()
     };
     let workers: Vec<Scattered> = context.on_all_threads(|_| {
-        let mut scatter = Scatter::new(context, cut, sizes)?;
-        let mut reader = ItemReader::new(context, pool.clone())?;
-        let take = || {
-            left.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .pop_front()
-        };
-        while let Some(item) = take() {
-            context.crew.check()?;
-            reader.distribute(&mut scatter, item, starts)?;
-            scatter.poll(false)?;
+        let mut scatter = Scatter::new(context, cut, spilling)?;
+        let mut reader = SegmentReader::new(context, pool.clone());
+        let mut taken = VecDeque::new();
+        let mut long_line = LongItem::default();
+        loop {
+            context.check()?;
+            let next = || queue.next(u64::MAX, &mut taken);
+            reader.start(&mut scatter.worker.port, next)?;
+            match reader.next(true) {
+                Some(read) => {
+                    if let Some((lines, pieces)) = long_line.join(&read) {
+                        distribute_pieces(&mut scatter, lines, pieces, starts)?;
+                    }
+                    reader.give_back(read);
+                    scatter.poll(false)?;
+                }
+                None if reader.is_idle() => break,
+                None => scatter.poll(true)?,
+            }
+            let mut come = scatter.others.drain(..);
+            come.try_for_each(|transfer| reader.settle(transfer))?;
         }
         scatter.finish(false)
     })?;
     Ok(join(context, cut, workers))
-}
-
-/// Reads segments one by one.
-struct ItemReader<'a> {
-    context: &'a Context<'a>,
-    port: crate::volume::Port,
-    pool: Pool,
-    /// A long line.
-    joined: Vec<u8>,
-}
-
-impl<'a> ItemReader<'a> {
-    fn new(context: &'a Context<'a>, pool: Pool) -> Result<Self> {
-        Ok(ItemReader {
-            context,
-            port: context.volume.port()?,
-            pool,
-            joined: Vec::new(),
-        })
-    }
-
-    /// Distributes the lines of an item, which is gone then.
-    fn distribute(
-        &mut self,
-        scatter: &mut Scatter<'_>,
-        item: Item,
-        starts: Option<&[u64]>,
-    ) -> Result<()> {
-        let pieces = item.first().map(|segment| segment.pieces.clone());
-        let pieces = pieces.unwrap_or_default();
-        self.with_item(&item, |payload| {
-            distribute_pieces(scatter, payload, &pieces, starts)
-        })?;
-        item.into_iter().try_for_each(|segment| self.free(segment))
-    }
-
-    /// Gives back what a segment has of scratch or memory.
-    fn free(&self, segment: Segment) -> Result<()> {
-        if let Home::Scratch { place, .. } = segment.home {
-            let scratch = self.context.scratch.get()?;
-            scratch.forget(place);
-            scratch.free(
-                place,
-                place_bytes(&segment, self.context.plan.segment_bytes),
-            );
-        } else if segment.is_on_credit {
-            drop(segment);
-            self.context.resident_credit.fetch_add(1, Ordering::AcqRel);
-        }
-        Ok(())
-    }
-
-    /// Shows the lines of an item; a long one put together.
-    fn with_item(
-        &mut self,
-        item: &[Segment],
-        mut show: impl FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
-        if let [segment] = item {
-            return self.with_segment(segment, show);
-        }
-        let mut joined = std::mem::take(&mut self.joined);
-        joined.clear();
-        for segment in item {
-            self.with_segment(segment, |payload| {
-                joined.extend_from_slice(payload);
-                Ok(())
-            })?;
-        }
-        let shown = show(&joined);
-        self.joined = joined;
-        shown
-    }
-
-    /// Shows the payload of a segment, read and verified if it lies on scratch.
-    fn with_segment(
-        &mut self,
-        segment: &Segment,
-        mut show: impl FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
-        let payload_bytes = segment.payload_bytes as usize;
-        let (place, checksum) = match &segment.home {
-            Home::Memory(buf) => return show(&buf[..payload_bytes]),
-            Home::Scratch { place, checksum } => (*place, *checksum),
-        };
-        let scratch = self.context.scratch.get()?;
-        let mut slot = self.pool.take().ok_or_else(no_buffer)?;
-        let buf: Buf = slot.split_to(segment.stored_bytes());
-        let file = scratch.file(place);
-        self.port.submit(file, Op::Read, place.offset_bytes, buf, 0);
-        let mut finished = Vec::new();
-        while finished.is_empty() {
-            self.context.crew.check()?;
-            self.port.poll(true, &mut finished)?;
-        }
-        let transfer = finished.pop().ok_or_else(no_buffer)?;
-        if let Some(fault) = transfer.fault {
-            return Err(self.context.volume.explain(&fault));
-        }
-        let payload = &transfer.buf[..payload_bytes];
-        verify_segment(scratch, self.context.run, place, checksum, payload)?;
-        show(payload)
-    }
 }
 
 /// Distributes whole lines, which come from these runs of the input if the order counts.
@@ -416,8 +293,4 @@ fn distribute_pieces(
         from = to;
     }
     Ok(())
-}
-
-fn no_buffer() -> Error {
-    Error::new(Kind::Memory, "take a buffer", "the pool is empty").hint("a bug: please report it")
 }

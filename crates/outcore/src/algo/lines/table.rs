@@ -276,14 +276,14 @@ impl Tables {
                 from = refs.end;
                 let bucket = &mut buckets[usize::from(same[0])];
                 for r in &table.refs[refs.clone()] {
-                    bucket.table_bytes += u64::from(r.len_bytes) + 1;
+                    bucket.kind.bytes += u64::from(r.len_bytes) + 1;
                     if bucket.copies_of.is_some() {
-                        bucket.counts.lines += table.count_of(r);
+                        bucket.counts.items += table.count_of(r);
                     }
                 }
                 if bucket.copies_of.is_none() {
-                    bucket.table_lines += refs.len() as u64;
-                    bucket.from_tables.push(FromTable {
+                    bucket.kind.lines += refs.len() as u64;
+                    bucket.kind.from.push(FromTable {
                         table: number,
                         refs,
                     });

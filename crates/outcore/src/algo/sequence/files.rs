@@ -15,8 +15,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::pass::{PassSummary, shield};
-use crate::algo::crew::Crew;
 use crate::algo::ends::{became_shorter, check_unchanged, open_inputs, traffic_by_drive};
+use crate::algo::partition::crew::Crew;
 use crate::algo::sort::SortInput;
 use crate::drive::{Access, Op};
 use crate::error::{Kind, Result};

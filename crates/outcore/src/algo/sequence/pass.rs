@@ -17,8 +17,8 @@ use std::time::Instant;
 
 use super::batch::{Batch, LEAVES_MAX, Leaf};
 use super::pieces::{Lanes, Piece, Pieces, Sources};
-use crate::algo::crew::{Crew, panic_text};
 use crate::algo::ends::{became_shorter, check_unchanged, traffic_by_drive};
+use crate::algo::partition::crew::{Crew, panic_text};
 use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;

@@ -21,7 +21,7 @@ mod throw;
 mod tree;
 
 use std::marker::PhantomData;
-use std::sync::atomic::AtomicI64;
+use std::ops::Deref;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
@@ -29,23 +29,19 @@ pub use self::order::Shuffled;
 use self::permute::{Leaf, Sink, permute};
 pub use self::plan::{ShufflePlan, ShuffleSize, plan_shuffle};
 use self::records::{Fixed, Lines, Numbers, Records};
-use self::throw::{Bucket, split_oversized, throw_input};
+use self::throw::{NodeBucket, split_oversized, throw_input};
 use self::tree::Tree;
-use super::crew::Crew;
 use super::ends::{
     check_unchanged, edge_pool, interleave, make_scratch, open_inputs, scratch_drives,
     stage_output, traffic_by_drive,
 };
-use super::load::LoadFrom;
-use super::shared::LazyScratch;
+use super::partition::spill::Spilling;
+use super::partition::{LazyScratch, Partition};
 use super::sort::{Phase, SortInput, SortOutput};
-use super::spill::{SpillSizes, SpillTo};
 use crate::drive::Access;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::memory::Pool;
 use crate::stream::regions::Chunks;
-use crate::stream::sample::random;
 use crate::stream::writer::Writer;
 use crate::volume::Volume;
 use crate::volume::output::{Output, Room};
@@ -104,67 +100,39 @@ pub struct ShuffleSummary {
 
 /// What all threads of a shuffle share.
 pub(super) struct Shared<'a, R> {
-    job: &'a Job,
-    volume: &'a Volume,
-    scratch: &'a LazyScratch<'a>,
+    partition: Partition<'a>,
     plan: &'a ShufflePlan,
     tree: Tree,
     records: &'a R,
-    segment_pool: Pool,
-    resident_credit: AtomicI64,
-    run: u64,
-    crew: Crew<'a>,
+}
+
+impl<'a, R> Deref for Shared<'a, R> {
+    type Target = Partition<'a>;
+
+    fn deref(&self) -> &Partition<'a> {
+        &self.partition
+    }
 }
 
 impl<R> Shared<'_, R> {
-    fn on_all_threads<T: Send>(&self, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
-        self.crew.run_for_all(work)
-    }
-
-    /// Buckets below this stay in memory as far as there is room.
-    fn resident_below(&self) -> usize {
+    /// How the first distribution, or a later one, of a bucket, writes.
+    fn spilling(&self, is_split: bool) -> Spilling {
         let plan = self.plan;
-        let resident_bytes = (plan.resident_segments * plan.segment_payload_bytes) as u128;
-        match plan.distributions {
+        let resident_below = match plan.distributions {
+            _ if is_split => 0,
             0 => usize::MAX,
-            _ => {
-                let share = resident_bytes * plan.bucket_count() as u128;
-                (share / u128::from(plan.size.data_bytes.max(1))) as usize
-            }
-        }
-    }
-
-    fn spill_to(&self, is_split: bool) -> SpillTo<'_> {
-        SpillTo {
-            volume: self.volume,
-            scratch: self.scratch,
-            pool: &self.segment_pool,
-            resident_credit: &self.resident_credit,
-            run: self.run,
-            sizes: SpillSizes {
-                segment_bytes: self.plan.segment_bytes,
-                extent_segments: self.plan.extent_segments,
-                expected_segments: self.plan.expected_segments(),
-                writes_in_flight: self.plan.writes_in_flight,
-                resident_below: if is_split { 0 } else { self.resident_below() },
-                is_split,
-            },
-        }
-    }
-
-    fn load_from(&self) -> LoadFrom<'_> {
-        LoadFrom {
-            volume: self.volume,
-            scratch: self.scratch,
-            run: self.run,
-            full_bytes: 0,
+            _ => self.resident_below(plan.bucket_count(), plan.size.data_bytes),
+        };
+        Spilling {
+            resident_below,
+            is_split,
         }
     }
 
     /// Whether a bucket has to be thrown further before it can be permuted.
-    fn is_oversized(&self, bucket: &Bucket) -> bool {
+    fn is_oversized(&self, bucket: &NodeBucket) -> bool {
         let stored: usize = bucket.segments.iter().map(|s| s.stored_bytes()).sum();
-        let places_bytes = bucket.count * plan::place_bytes(self.plan.size.record_bytes);
+        let places_bytes = bucket.counts.items * plan::place_bytes(self.plan.size.record_bytes);
         stored > self.plan.area_bytes() || places_bytes > self.plan.places_bytes
     }
 }
@@ -257,11 +225,14 @@ fn run<R: Records>(
         scratch.get()?;
     }
     end_phase("prepare");
-    let (slot_bytes, slots) = (plan.segment_bytes, plan.segment_slots());
     let shared = Shared {
-        job,
-        volume: &volume,
-        scratch: &scratch,
+        partition: Partition::new(
+            job,
+            (&volume, &scratch),
+            plan.segment_sizes(),
+            plan.size.threads,
+            data_bytes,
+        )?,
         plan: &plan,
         tree: Tree::new(
             options.seed,
@@ -270,10 +241,6 @@ fn run<R: Records>(
             element_bytes as u64,
         ),
         records,
-        segment_pool: Pool::new(&job.budget, plan::BUCKETS, slot_bytes, slots)?,
-        resident_credit: AtomicI64::new(plan.resident_segments as i64),
-        run: random(job.options.seed, data_bytes),
-        crew: Crew::new(job, plan.size.threads as u64),
     };
     job.control.begin_phase("distribute", data_bytes);
     let chunks = Chunks::new(parts.clone(), shared.tree.chunk_bytes);
@@ -313,22 +280,22 @@ fn run<R: Records>(
 /// Permutes all buckets and writes them; gives the numbers of records and bytes written.
 fn write_buckets<R: Records>(
     shared: &Shared<'_, R>,
-    buckets: Vec<Bucket>,
+    buckets: Vec<NodeBucket>,
     staged: Option<&Output>,
     output: &SortOutput,
 ) -> Result<(u64, u64)> {
-    let records: u64 = buckets.iter().map(|bucket| bucket.count).sum();
-    let bytes: u64 = buckets.iter().map(|bucket| bucket.bytes).sum();
+    let records: u64 = buckets.iter().map(|bucket| bucket.counts.items).sum();
+    let bytes: u64 = buckets.iter().map(|bucket| bucket.counts.bytes).sum();
     shared.job.control.begin_phase("permute", bytes);
     if let Some(scratch) = shared.scratch.made() {
         scratch.seal();
     }
     let mut start_bytes = 0;
-    let filled = buckets.into_iter().filter(|bucket| bucket.count > 0);
+    let filled = buckets.into_iter().filter(|bucket| bucket.counts.items > 0);
     let mut leaves: Vec<Leaf> = filled
         .map(|bucket| {
             let leaf_start_bytes = start_bytes;
-            start_bytes += bucket.bytes;
+            start_bytes += bucket.counts.bytes;
             Leaf {
                 bucket,
                 start_bytes: leaf_start_bytes,

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::tree::{FAN_OUT, Node, Tree, Walk, fan_out};
-use crate::algo::crew::Crew;
 use crate::algo::ends::{became_shorter, check_unchanged, open_inputs};
+use crate::algo::partition::crew::Crew;
 use crate::algo::sort::SortInput;
 use crate::drive::{Access, Op};
 use crate::error::{Error, Result};

@@ -15,22 +15,26 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use bytemuck::Pod;
 
 use super::Shared;
 use super::plan::{PERMUTING, PLACES};
 use super::records::Records;
-use super::throw::{Bucket, REST, chunk_and_number};
+use super::throw::{NodeBucket, chunk_and_number};
 use super::tree::{Walk, fan_out};
-use crate::algo::kernel::count_each;
-use crate::algo::load::Load;
+use crate::algo::partition::kernel::count_each;
+use crate::algo::partition::load::Load;
 use crate::algo::place::{Turns, write_pipe};
 use crate::error::{Error, Kind, Result};
 use crate::memory::{Buf, Pool, block_ceil};
 use crate::stream::writer::{WRITE_TOKEN, Writer};
 use crate::units;
 use crate::volume::{Port, Transfer};
+
+/// How long a thread rests that waits for memory which others will give back.
+const REST: Duration = Duration::from_micros(200);
 
 /// Where the output goes.
 pub(super) enum Sink<'a> {
@@ -42,7 +46,7 @@ pub(super) enum Sink<'a> {
 
 /// A bucket and where it goes.
 pub(super) struct Leaf {
-    pub(super) bucket: Bucket,
+    pub(super) bucket: NodeBucket,
     pub(super) start_bytes: u64,
 }
 
@@ -160,7 +164,7 @@ pub(super) fn permute<R: Records>(
 impl<R: Records> Worker<'_, R> {
     fn run(&mut self) -> Result<()> {
         loop {
-            self.shared.crew.check()?;
+            self.shared.check()?;
             self.start_loads()?;
             match self.loads.front() {
                 Some(loading) if loading.load.is_complete() => {
@@ -168,7 +172,7 @@ impl<R: Records> Worker<'_, R> {
                         // Another one takes its turn, and the drives work while this thread permutes.
                         self.start_loads()?;
                         self.poll(false)?;
-                        let bytes = loading.leaf.bucket.bytes;
+                        let bytes = loading.leaf.bucket.counts.bytes;
                         self.finish_leaf(loading)?;
                         self.shared.job.control.advance(bytes);
                         self.shared.job.control.watch(self.shared.volume);
@@ -196,8 +200,7 @@ impl<R: Records> Worker<'_, R> {
             if stored > area.len() {
                 return Err(too_long(stored, area.len()));
             }
-            let from = self.shared.load_from();
-            let load = Load::start(from, &mut self.port, index, segments, area, 0)?;
+            let load = Load::start(self.shared, &mut self.port, index, segments, area, 0)?;
             self.loads.push_back(Loading { leaf, load });
         }
         Ok(())
@@ -224,7 +227,7 @@ impl<R: Records> Worker<'_, R> {
     }
 
     fn finish_leaf(&mut self, mut loading: Loading) -> Result<()> {
-        let mut area = loading.load.join(self.shared.load_from())?;
+        let mut area = loading.load.join(self.shared)?;
         loading.load.append_resident(&mut area);
         let runs = runs_in_order(&loading.load);
         let mut names = self.name(&loading.leaf.bucket, &runs, &area)?;
@@ -244,7 +247,7 @@ impl<R: Records> Worker<'_, R> {
             if !may_wait {
                 break;
             }
-            self.shared.crew.check()?;
+            self.shared.check()?;
             std::thread::sleep(REST);
         }
         let cause = format!(
@@ -256,15 +259,15 @@ impl<R: Records> Worker<'_, R> {
     }
 
     /// The places of all records of a bucket, leaf by leaf, those of a leaf in the order of the input.
-    fn name(&self, bucket: &Bucket, runs: &[Run], area: &[u8]) -> Result<Names> {
+    fn name(&self, bucket: &NodeBucket, runs: &[Run], area: &[u8]) -> Result<Names> {
         let (tree, records) = (self.shared.tree, self.shared.records);
-        let count = bucket.count as usize;
+        let count = bucket.counts.items as usize;
         let names_bytes = Names::bytes::<R::Place>(count);
         let buf = match names_bytes <= self.names.slot_bytes() {
             true => self.names.take(),
             false => self.more_names(names_bytes)?.take(),
         };
-        let levels = tree.levels - bucket.node.level;
+        let levels = tree.levels - bucket.kind.level;
         let mut ends = vec![0; fan_out(levels)];
         let mut names = Names {
             buf: buf.ok_or_else(no_area)?,
@@ -285,7 +288,7 @@ impl<R: Records> Worker<'_, R> {
             }
         } else {
             // Which leaf each goes to, and how many to each: throws need no records.
-            let mut walk = Walk::new(tree, bucket.node, levels, 0);
+            let mut walk = Walk::new(tree, bucket.kind, levels, 0);
             let mut rest = &mut *leaves;
             for run in runs {
                 let (chunk, number) = chunk_and_number(run.position);
@@ -315,14 +318,14 @@ impl<R: Records> Worker<'_, R> {
     /// it ended. Leaves are permuted as late as that, for then they are in the cache when they are used.
     fn fill(
         &self,
-        bucket: &Bucket,
+        bucket: &NodeBucket,
         area: &[u8],
         names: &mut Names,
         mut next: (usize, usize),
         out: &mut [u8],
     ) -> (usize, usize) {
         let (tree, records) = (self.shared.tree, self.shared.records);
-        let levels = tree.levels - bucket.node.level;
+        let levels = tree.levels - bucket.kind.level;
         let mut filled = 0;
         while filled < out.len() {
             let leaf = names.permuted;
@@ -335,7 +338,7 @@ impl<R: Records> Worker<'_, R> {
                 continue;
             }
             let range = names.range(leaf);
-            let dice = tree.dice(bucket.node.below(levels, leaf));
+            let dice = tree.dice(bucket.kind.below(levels, leaf));
             let places = &mut names.parts().0[range];
             let (dealt, len) = records.permute(dice, places, &mut out[filled..]);
             names.permuted += 1;
@@ -349,7 +352,7 @@ impl<R: Records> Worker<'_, R> {
     fn emit(&mut self, loading: &Loading, area: &Buf, names: &mut Names) -> Result<()> {
         let leaf = &loading.leaf;
         let mut at_bytes = leaf.start_bytes;
-        let mut left = leaf.bucket.bytes as usize;
+        let mut left = leaf.bucket.counts.bytes as usize;
         // The next byte to be written: a record and an offset inside it.
         let mut next: (usize, usize) = (0, 0);
         let turns = &self.leaves.turns;
@@ -388,7 +391,7 @@ impl<R: Records> Worker<'_, R> {
             if let Some(chunk) = self.chunks.take() {
                 return Ok(chunk);
             }
-            self.shared.crew.check()?;
+            self.shared.check()?;
             if self.port.in_flight() == 0 {
                 return Err(no_area());
             }

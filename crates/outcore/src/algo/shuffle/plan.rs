@@ -14,6 +14,7 @@ use std::fmt;
 
 use super::tree::{Tree, fan_out};
 use crate::algo::ends::{EDGES, EDGES_BYTES};
+use crate::algo::partition::{BUCKETS, SPLIT_SEGMENTS, SegmentSizes};
 use crate::drive::rates::DriveRates;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Ledger, Pool};
@@ -27,14 +28,10 @@ const FIXED_BYTES: u64 = 5 << 19;
 /// Reads in flight when a bucket is thrown again, a thread; the least of them.
 const SPLIT_READS: usize = 8;
 const SPLIT_READS_MIN: usize = 2;
-/// Reservations by name: buffers of the distribution, what it reads and puts together, lines longer than
-/// a buffer on their way to scratch and back, buckets that are thrown again, and what buckets are
-/// loaded, permuted and written in.
-pub(super) const BUCKETS: &str = "buckets in memory";
+/// Reservations by name: what the distribution reads and puts together, lines longer than a buffer where
+/// a bucket is distributed again, and what buckets are loaded, permuted and written in.
 pub(super) const INPUT: &str = "input blocks";
-pub(super) const LONG_WRITTEN: &str = "long lines that are written";
 pub(super) const LONG_READ: &str = "long lines that are read back";
-pub(super) const SPLIT: &str = "buckets read back";
 pub(super) const PERMUTING: &str = "buckets that are permuted, and their output";
 pub(super) const PLACES: &str = "places of records";
 /// Bytes that a segment, and a piece of a chunk in one, take in memory.
@@ -169,6 +166,23 @@ impl ShufflePlan {
         }
     }
 
+    /// How segments are written and read back.
+    pub(super) fn segment_sizes(&self) -> SegmentSizes {
+        SegmentSizes {
+            segment_bytes: self.segment_bytes,
+            full_bytes: match self.size.record_bytes {
+                Some(_) => self.segment_payload_bytes,
+                None => 0,
+            },
+            extent_segments: self.extent_segments,
+            expected_segments: self.expected_segments(),
+            writes_in_flight: self.writes_in_flight,
+            resident_segments: self.resident_segments,
+            split_reads: self.split_reads(),
+            slots: self.segment_slots(),
+        }
+    }
+
     /// Segments that a thread reads at once where a bucket is thrown again.
     pub(super) fn split_reads(&self) -> usize {
         match self.areas {
@@ -224,13 +238,12 @@ impl ShufflePlan {
                 BUCKETS,
                 Pool::total_bytes(self.segment_bytes, self.segment_slots()),
             )
-            .always(LONG_WRITTEN, long)
             .during("distribute", INPUT, reads)
             .during("distribute", "lines across blocks", across as u64)
             .during("distribute", "where chunks have got to", walks as u64)
             .during(
                 "split",
-                SPLIT,
+                SPLIT_SEGMENTS,
                 Pool::total_bytes(self.segment_bytes, self.split_reads() * threads),
             )
             .during("split", LONG_READ, long)

@@ -10,7 +10,7 @@ use bytemuck::Pod;
 use memchr::memchr_iter;
 
 use super::tree::{Dice, Walk};
-use crate::algo::kernel::{Full, Scatter};
+use crate::algo::partition::kernel::{Full, Scatter};
 use crate::stream::regions::{FixedLength, Framing, Terminated};
 
 /// Elements whose buckets are found, then moved: the numbers stay in the first-level cache.

@@ -15,6 +15,7 @@ use crate::drive::Device;
 use crate::drive::fault::FaultDevice;
 use crate::drive::ram::{RamDevice, RamOptions};
 use crate::job::{JobOptions, ScratchDrive};
+use crate::stream::sample::random;
 
 #[allow(unreachable_pub)]
 #[path = "../../../tests/support/often.rs"]

@@ -15,7 +15,7 @@
 //!
 //! Complexity: one hash an element and level. Memory: a word a node above the buckets.
 
-use crate::algo::kernel::{choose_below, mix, mix_all, mix_onto, mix_row};
+use crate::algo::partition::kernel::{choose_below, mix, mix_all, mix_onto, mix_row};
 
 /// Children of a node.
 pub(crate) const FAN_OUT: usize = 16;
@@ -43,7 +43,7 @@ fn mix2(key: u64, value: u64) -> u64 {
 }
 
 /// A node: which of those of its level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) level: u32,
     pub(crate) index: u64,

@@ -1,7 +1,7 @@
 //! The directory of a view, known again.
 //!
 //! Contract: a [`Home`] is a directory as it was when a manifest was written into it. It is the same one
-//! under another name ([`Home::is`]): a directory that is renamed keeps its inode number and the time at
+//! under another name ([`Location::is`]): a directory that is renamed keeps its inode number and the time at
 //! which it was made, and a copy has others. Where the file system does not tell when it was made, the
 //! name must be the same too. No I/O but a look at the directory.
 

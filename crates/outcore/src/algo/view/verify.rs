@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::fetch::{Fetcher, Piece, slot_bytes};
 use super::{PIECE_BYTES_MAX, SortedView};
-use crate::algo::crew::Crew;
+use crate::algo::partition::crew::Crew;
 use crate::error::Result;
 use crate::memory::{BLOCK_BYTES, Pool};
 

@@ -2,8 +2,8 @@
 //!
 //! Model: PALID (SPAA 2025), section 3 (batched writer).
 //!
-//! Contract: a full buffer is moved, not copied, to its bucket's list in memory (for as long as there
-//! is credit) or to a write to scratch. Neighbouring segments of one bucket lie side by side there
+//! Contract: a full buffer is moved, not copied, to its bucket's list in memory (while there are
+//! reservations left) or to a write to scratch. Neighbouring segments of one bucket lie side by side there
 //! (*extents*), so that the bucket is read back in large pieces. A segment that meets a full drive
 //! goes to another. What a segment holds, records of one size or of many, is none of this file's
 //! business; its owner says how many.
@@ -11,46 +11,25 @@
 //! Bounds: at most `writes_in_flight` buffers wait for a drive (the owner asks [`Spill::is_busy`]
 //! and polls); one description a segment stays in memory.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
 
-use super::bucket::{Home, Out, Segment, segment_checksum};
-use super::shared::LazyScratch;
+use super::bucket::{Location, Out, segment_checksum};
+use super::{Partition, no_buffer};
 use crate::drive::Op;
-use crate::error::{Error, Kind, Result};
-use crate::memory::{Buf, Pool, block_ceil};
+use crate::error::Result;
+use crate::memory::{Buf, block_ceil};
 use crate::volume::scratch::{Place, Scratch};
-use crate::volume::{Port, Transfer, TransferFault, Volume};
+use crate::volume::{Port, Transfer, TransferFault};
 
 /// Marks the tokens of writes made here; owners keep theirs below.
 pub(crate) const SPILL_TOKENS: u64 = 1 << 62;
 
-/// Where the segments of all workers go.
-#[derive(Clone, Copy)]
-pub(crate) struct SpillTo<'a> {
-    pub(crate) volume: &'a Volume,
-    pub(crate) scratch: &'a LazyScratch<'a>,
-    pub(crate) pool: &'a Pool,
-    /// Segments that may still stay in memory.
-    pub(crate) resident_credit: &'a AtomicI64,
-    /// Seeds the checksums of this run's scratch.
-    pub(crate) run: u64,
-    pub(crate) sizes: SpillSizes,
-}
-
-/// How segments are written.
+/// What one worker's spill is for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SpillSizes {
-    /// Length of a buffer, and of a write.
-    pub(crate) segment_bytes: usize,
-    /// Segments of one bucket side by side, at most.
-    pub(crate) extent_segments: usize,
-    /// Segments that a bucket gets from one worker, about.
-    pub(crate) expected_segments: usize,
-    /// Writes in flight a worker.
-    pub(crate) writes_in_flight: usize,
-    /// Buckets below this stay in memory as far as there is credit.
+pub(crate) struct Spilling {
+    /// Buckets below this stay in memory as far as there are reservations left.
     pub(crate) resident_below: usize,
     /// What is written is a bucket of an earlier distribution: read again in no foreseen order, and
     /// in place of segments that are freed one by one.
@@ -59,7 +38,8 @@ pub(crate) struct SpillSizes {
 
 /// One worker's buckets.
 pub(crate) struct Spill<'a> {
-    to: SpillTo<'a>,
+    partition: &'a Partition<'a>,
+    spilling: Spilling,
     outs: Vec<Out>,
     /// (bucket, segment) of each write in flight, by its token.
     writes: Vec<Option<(usize, usize)>>,
@@ -69,9 +49,14 @@ pub(crate) struct Spill<'a> {
 
 impl<'a> Spill<'a> {
     /// Nothing yet in any of `bucket_count` buckets.
-    pub(crate) fn new(to: SpillTo<'a>, bucket_count: usize) -> Self {
+    pub(super) fn new(
+        partition: &'a Partition<'a>,
+        spilling: Spilling,
+        bucket_count: usize,
+    ) -> Self {
         Spill {
-            to,
+            partition,
+            spilling,
             outs: (0..bucket_count).map(|_| Out::default()).collect(),
             writes: Vec::new(),
             free_tokens: Vec::new(),
@@ -91,16 +76,13 @@ impl<'a> Spill<'a> {
 
     /// Whether a write has to end before the next buffer is taken.
     pub(crate) fn is_busy(&self) -> bool {
-        self.in_flight >= self.to.sizes.writes_in_flight
+        self.in_flight >= self.partition.sizes.writes_in_flight
     }
 
     /// An empty buffer; a worker's own share covers it while it is not busy.
     pub(crate) fn take_buffer(&self) -> Result<Buf> {
         debug_assert!(!self.is_busy());
-        self.to.pool.take().ok_or_else(|| {
-            Error::new(Kind::Memory, "take a buffer", "the pool is empty")
-                .hint("a bug: please report it")
-        })
+        self.partition.segment_pool.take().ok_or_else(no_buffer)
     }
 
     /// Makes a segment of a buffer with `count` records in its first `payload_bytes`, in memory or on
@@ -112,54 +94,62 @@ impl<'a> Spill<'a> {
         buf: Buf,
         (payload_bytes, count): (usize, u64),
     ) -> Result<()> {
-        if bucket < self.to.sizes.resident_below && self.take_credit() {
-            let segment = self.outs[bucket].push(Home::Memory(buf), payload_bytes, count);
-            self.outs[bucket].segments[segment].is_on_credit = true;
+        if self.reserve(bucket, 1) {
+            self.keep_resident(bucket, buf, (payload_bytes, count));
             return Ok(());
         }
         self.store_away(port, bucket, buf, (payload_bytes, count))
     }
 
+    /// Makes a segment of a buffer that stays in memory by a reservation.
+    pub(super) fn keep_resident(
+        &mut self,
+        bucket: usize,
+        buf: Buf,
+        (payload_bytes, count): (usize, u64),
+    ) {
+        let segment = self.outs[bucket].push(Location::Memory(buf), payload_bytes, count);
+        self.outs[bucket].segments[segment].is_resident = true;
+    }
+
     /// The same, on scratch in any case.
-    pub(crate) fn store_away(
+    pub(super) fn store_away(
         &mut self,
         port: &mut Port,
         bucket: usize,
         buf: Buf,
         what: (usize, u64),
     ) -> Result<()> {
-        let place = self.next_place(port, bucket, buf.len())?;
+        let place = self.next_place(port, bucket)?;
         self.write(port, bucket, buf, what, place)
     }
 
-    /// Makes a segment of a buffer that stays in memory without credit.
+    /// Makes a segment of a buffer that stays in memory without a reservation.
     pub(crate) fn keep(&mut self, bucket: usize, buf: Buf, payload_bytes: usize, count: u64) {
-        self.outs[bucket].push(Home::Memory(buf), payload_bytes, count);
+        self.outs[bucket].push(Location::Memory(buf), payload_bytes, count);
     }
 
-    /// Takes leave to keep a segment in memory, if there is any left.
-    fn take_credit(&self) -> bool {
-        let less = |left: i64| (left > 0).then_some(left - 1);
-        let credit = self.to.resident_credit;
-        credit
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, less)
-            .is_ok()
+    /// Reserves memory for all of so many segments of a bucket, if it may stay there and there is so much.
+    pub(super) fn reserve(&self, bucket: usize, segments: usize) -> bool {
+        let wanted = segments as i64;
+        let less = |left: i64| (left >= wanted).then_some(left - wanted);
+        let left = &self.partition.resident_left;
+        bucket < self.spilling.resident_below
+            && left
+                .fetch_update(Ordering::AcqRel, Ordering::Relaxed, less)
+                .is_ok()
     }
 
-    /// The next segment's place in the bucket's open extent, or in a new one; longer ones than all
-    /// others get a place of their own.
-    fn next_place(&mut self, port: &Port, bucket: usize, buf_bytes: usize) -> Result<Place> {
-        let sizes = self.to.sizes;
-        let scratch = self.to.scratch.get()?;
+    /// The next segment's place in the bucket's open extent, or in a new one.
+    fn next_place(&mut self, port: &Port, bucket: usize) -> Result<Place> {
+        let sizes = self.partition.sizes;
+        let scratch = self.partition.scratch.get()?;
         let band = self.band(bucket, scratch);
-        if buf_bytes > sizes.segment_bytes {
-            return scratch.allocate(block_ceil(buf_bytes as u64), band, port);
-        }
         let segment_bytes = sizes.segment_bytes as u64;
         let (place, left) = match self.outs[bucket].extent.take() {
             Some(open) => open,
             None => {
-                let segments = match sizes.is_split {
+                let segments = match self.spilling.is_split {
                     // No larger than what the bucket is still expected to get from this worker:
                     // what is left of the last extent is room that no drive can use.
                     false => {
@@ -192,9 +182,9 @@ impl<'a> Spill<'a> {
         (payload_bytes, count): (usize, u64),
         place: Place,
     ) -> Result<()> {
-        let checksum = segment_checksum(self.to.run, place, &buf[..payload_bytes]);
-        let home = Home::Scratch { place, checksum };
-        let segment = self.outs[bucket].push(home, payload_bytes, count);
+        let checksum = segment_checksum(self.partition.run, place, &buf[..payload_bytes]);
+        let location = Location::Scratch { place, checksum };
+        let segment = self.outs[bucket].push(location, payload_bytes, count);
         let buf = buf.split_to(block_ceil(payload_bytes as u64) as usize);
         self.submit(port, place, buf, (bucket, segment))
     }
@@ -211,7 +201,7 @@ impl<'a> Spill<'a> {
             self.writes.len() - 1
         });
         self.writes[index] = Some(what);
-        let scratch = self.to.scratch.get()?;
+        let scratch = self.partition.scratch.get()?;
         scratch.expect_read(place);
         let token = SPILL_TOKENS | index as u64;
         let file = scratch.file(place);
@@ -223,7 +213,7 @@ impl<'a> Spill<'a> {
     /// Where buckets go that will be read at the same time. What a split writes is read in no
     /// foreseen order.
     fn band(&self, bucket: usize, scratch: &Scratch) -> usize {
-        match self.to.sizes.is_split {
+        match self.spilling.is_split {
             false => bucket * scratch.bands() / self.outs.len(),
             true => scratch.bands() - 1,
         }
@@ -250,17 +240,18 @@ impl<'a> Spill<'a> {
         fault: &TransferFault,
     ) -> Result<()> {
         if fault.errno != Errno::NOSPC.raw_os_error() {
-            return Err(self.to.volume.explain(fault));
+            return Err(self.partition.volume.explain(fault));
         }
         self.outs[bucket].extent = None;
-        let scratch = self.to.scratch.get()?;
-        let len_bytes = self.to.sizes.segment_bytes.max(buf.len()) as u64;
+        let scratch = self.partition.scratch.get()?;
+        let len_bytes = self.partition.sizes.segment_bytes as u64;
         let place = scratch.allocate(len_bytes, self.band(bucket, scratch), port)?;
         let entry = &mut self.outs[bucket].segments[segment];
         let payload = &buf[..entry.payload_bytes as usize];
-        let checksum = segment_checksum(self.to.run, place, payload);
-        let home = std::mem::replace(&mut entry.home, Home::Scratch { place, checksum });
-        if let Home::Scratch { place, .. } = home {
+        let checksum = segment_checksum(self.partition.run, place, payload);
+        let location =
+            std::mem::replace(&mut entry.location, Location::Scratch { place, checksum });
+        if let Location::Scratch { place, .. } = location {
             scratch.forget(place);
         }
         self.submit(port, place, buf, (bucket, segment))
@@ -271,9 +262,4 @@ impl<'a> Spill<'a> {
         assert_eq!(self.in_flight, 0);
         self.outs
     }
-}
-
-/// The bytes that a segment holds of scratch, of which those of one size take whole buffers.
-pub(crate) fn place_bytes(segment: &Segment, segment_bytes: usize) -> u64 {
-    (segment_bytes as u64).max(segment.stored_bytes() as u64)
 }

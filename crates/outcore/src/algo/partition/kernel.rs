@@ -24,7 +24,7 @@
 //!
 //! Invariants (checked at the border, relied on inside): every buffer is at least
 //! `segment_bytes` long and begins at a line; `0 <= filled < capacity` between calls, so that each
-//! position has room for one more; bucket numbers are below the number of buffers; of keys, what is
+//! position has room for one more, unless its bucket has no buffer, which then takes nothing; bucket numbers are below the number of buffers; of keys, what is
 //! behind the last whole line is in the bucket's line and not in its buffer.
 
 #![allow(unsafe_code)]
@@ -66,7 +66,10 @@ pub(crate) struct Scatter {
     ends: Vec<*mut u8>,
     /// One a bucket as soon as keys are scattered.
     lines: Vec<Line>,
-    bufs: Vec<Buf>,
+    /// None where a bucket has not been given one: its cursor has no room then.
+    bufs: Vec<Option<Buf>>,
+    /// Buckets without a buffer.
+    missing: usize,
     capacity_bytes: usize,
     /// Divides the capacity of every buffer.
     granule_bytes: usize,
@@ -83,34 +86,66 @@ impl Scatter {
     /// When a buffer is shorter than that.
     pub(crate) fn new(bufs: Vec<Buf>, capacity_bytes: usize) -> Self {
         assert!(capacity_bytes > 0 && bufs.iter().all(|buf| buf.len() >= capacity_bytes));
-        let mut scatter = Scatter {
-            cursors: Vec::with_capacity(bufs.len()),
-            ends: Vec::with_capacity(bufs.len()),
-            lines: Vec::new(),
-            bufs,
-            capacity_bytes,
-            granule_bytes: capacity_bytes,
-        };
-        for buf in &mut scatter.bufs {
-            let (next, end) = bounds(buf, capacity_bytes);
-            scatter.cursors.push(Cursor { next, stop: end });
-            scatter.ends.push(end);
+        let mut scatter = Self::without_buffers(bufs.len(), capacity_bytes);
+        for (bucket, buf) in bufs.into_iter().enumerate() {
+            scatter.give(bucket, buf);
         }
         scatter
     }
 
-    /// Bytes written to a bucket's buffer so far.
-    pub(crate) fn filled_bytes(&self, bucket: usize) -> usize {
-        self.cursors[bucket].next as usize - self.bufs[bucket].address()
+    /// The same for `bucket_count` buckets that are given their buffers one by one; until all have
+    /// theirs, records are only appended.
+    pub(crate) fn without_buffers(bucket_count: usize, capacity_bytes: usize) -> Self {
+        let nowhere = std::ptr::null_mut();
+        let no_room = Cursor {
+            next: nowhere,
+            stop: nowhere,
+        };
+        Scatter {
+            cursors: vec![no_room; bucket_count],
+            ends: vec![nowhere; bucket_count],
+            lines: Vec::new(),
+            bufs: (0..bucket_count).map(|_| None).collect(),
+            missing: bucket_count,
+            capacity_bytes,
+            granule_bytes: capacity_bytes,
+        }
     }
 
-    /// Takes a bucket's buffer and puts `empty` in its place.
-    pub(crate) fn replace(&mut self, bucket: usize, mut empty: Buf) -> Buf {
-        assert!(empty.len() >= self.capacity_bytes);
-        self.settle(bucket);
+    /// Gives a bucket that has none its empty buffer.
+    ///
+    /// # Panics
+    /// When it has one, or the buffer is too short.
+    pub(crate) fn give(&mut self, bucket: usize, mut empty: Buf) {
+        assert!(self.bufs[bucket].is_none() && empty.len() >= self.capacity_bytes);
         let bounds = bounds(&mut empty, self.capacity_bytes);
         self.begin(bucket, bounds);
-        std::mem::replace(&mut self.bufs[bucket], empty)
+        self.bufs[bucket] = Some(empty);
+        self.missing -= 1;
+    }
+
+    /// Takes a bucket's buffer, with the bytes filled in it; the bucket has none then.
+    pub(crate) fn take(&mut self, bucket: usize) -> Option<(Buf, usize)> {
+        let filled_bytes = self.filled_bytes(bucket);
+        self.settle(bucket);
+        let buf = self.bufs[bucket].take()?;
+        let nowhere = std::ptr::null_mut();
+        self.begin(bucket, (nowhere, nowhere));
+        self.missing += 1;
+        Some((buf, filled_bytes))
+    }
+
+    /// Bytes written to a bucket's buffer so far.
+    pub(crate) fn filled_bytes(&self, bucket: usize) -> usize {
+        let address = self.bufs[bucket].as_ref().map_or(0, Buf::address);
+        self.cursors[bucket].next as usize - address
+    }
+
+    /// Takes a bucket's buffer, if it has one, and puts `empty` in its place.
+    pub(crate) fn replace(&mut self, bucket: usize, empty: Buf) -> Option<Buf> {
+        let full = self.take(bucket).map(|(buf, _)| buf);
+        self.give(bucket, empty);
+        full
     }
 
     /// Calls an empty buffer of a bucket full at `capacity_bytes`, less than those after it.
@@ -120,15 +155,19 @@ impl Scatter {
     pub(crate) fn shorten(&mut self, bucket: usize, capacity_bytes: usize) {
         assert!(self.filled_bytes(bucket) == 0);
         assert!(capacity_bytes > 0 && capacity_bytes <= self.capacity_bytes);
-        let bounds = bounds(&mut self.bufs[bucket], capacity_bytes);
-        self.begin(bucket, bounds);
+        if let Some(buf) = &mut self.bufs[bucket] {
+            let bounds = bounds(buf, capacity_bytes);
+            self.begin(bucket, bounds);
+        }
         self.granule_bytes = common_divisor(self.granule_bytes, capacity_bytes);
     }
 
     /// Forgets what was written to a bucket's buffer.
     pub(crate) fn rewind(&mut self, bucket: usize) {
-        let bounds = bounds(&mut self.bufs[bucket], self.capacity_bytes);
-        self.begin(bucket, bounds);
+        if let Some(buf) = &mut self.bufs[bucket] {
+            let bounds = bounds(buf, self.capacity_bytes);
+            self.begin(bucket, bounds);
+        }
     }
 
     /// Goes to the front of a buffer that is full at `end`.
@@ -146,12 +185,12 @@ impl Scatter {
     /// Writes what a bucket's line holds to its buffer, and lets others see what was written past the
     /// caches.
     fn settle(&mut self, bucket: usize) {
-        let Some(line) = self.lines.get(bucket) else {
+        let filled = self.filled_bytes(bucket);
+        let (Some(line), Some(buf)) = (self.lines.get(bucket), &mut self.bufs[bucket]) else {
             return;
         };
-        let filled = self.filled_bytes(bucket);
         let from = filled / LINE_BYTES * LINE_BYTES;
-        self.bufs[bucket][from..filled].copy_from_slice(&line.0[..filled - from]);
+        buf[from..filled].copy_from_slice(&line.0[..filled - from]);
         fence();
     }
 
@@ -182,14 +221,14 @@ impl Scatter {
     }
 
     /// All buffers with the bytes filled in each.
-    pub(crate) fn into_parts(mut self) -> impl Iterator<Item = (Buf, usize)> {
+    pub(crate) fn into_parts(mut self) -> impl Iterator<Item = (Option<Buf>, usize)> {
         (0..self.lines.len()).for_each(|bucket| self.settle(bucket));
         self.cursors
             .into_iter()
             .zip(self.bufs)
             .map(|(cursor, buf)| {
-                let filled = cursor.next as usize - buf.address();
-                (buf, filled)
+                let address = buf.as_ref().map_or(0, Buf::address);
+                (buf, cursor.next as usize - address)
             })
     }
 
@@ -324,8 +363,10 @@ impl Scatter {
         None
     }
 
-    /// Bucket numbers are a matter of memory safety here: one vectorised pass checks them all.
+    /// Bucket numbers are a matter of memory safety here: one vectorised pass checks them all. So is
+    /// that each has a buffer.
     fn check(&self, buckets: &[u16]) {
+        assert_eq!(self.missing, 0, "every bucket has a buffer");
         let largest = buckets
             .iter()
             .fold(0, |largest, &bucket| largest.max(bucket));
@@ -529,10 +570,11 @@ mod tests {
                 _ => 4096,
             };
             assert_eq!(scatter.filled_bytes(full.bucket), filled_bytes);
-            let buf = scatter.replace(full.bucket, pool.take().unwrap());
+            let buf = scatter.replace(full.bucket, pool.take().unwrap()).unwrap();
             out[full.bucket].extend_from_slice(bytemuck::cast_slice(&buf[..filled_bytes]));
         }
         for (bucket, (buf, filled)) in scatter.into_parts().enumerate() {
+            let buf = buf.unwrap();
             out[bucket].extend_from_slice(bytemuck::cast_slice(&buf[..filled]));
         }
         for (bucket, out) in out.iter().enumerate() {
@@ -568,10 +610,11 @@ mod tests {
             {
                 at += full.consumed;
                 let filled = scatter.filled_bytes(full.bucket);
-                let buf = scatter.replace(full.bucket, pool.take().unwrap());
+                let buf = scatter.replace(full.bucket, pool.take().unwrap()).unwrap();
                 out[full.bucket].extend_from_slice(&buf[..filled]);
             }
             for (out, (buf, filled)) in out.iter_mut().zip(scatter.into_parts()) {
+                let buf = buf.unwrap();
                 out.extend_from_slice(&buf[..filled]);
             }
             for (bucket, out) in out.iter().enumerate() {

@@ -24,7 +24,7 @@ pub(crate) struct Piece {
 
 /// Where a segment's bytes are.
 #[derive(Debug)]
-pub(crate) enum Home {
+pub(crate) enum Location {
     /// In memory, from the start of the buffer.
     Memory(Buf),
     /// On scratch, from the start of the place; the checksum is over the payload.
@@ -34,11 +34,14 @@ pub(crate) enum Home {
 /// A piece of a bucket: what was in one buffer, or one line that is longer than that.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    pub(crate) home: Home,
+    pub(crate) location: Location,
     /// Bytes of elements.
     pub(crate) payload_bytes: u32,
-    /// Whether it stays in memory on credit, which is given back once it has been read.
-    pub(crate) is_on_credit: bool,
+    /// Whether it stays in memory by a reservation, which is given back once it has been read.
+    pub(crate) is_resident: bool,
+    /// Whether the one item in it goes on in the next segment of its bucket: an item longer than a
+    /// buffer is a chain of segments that hold nothing else.
+    pub(crate) is_continued: bool,
     /// Runs of the input, in the order of the payload; empty unless the job is ordered.
     pub(crate) pieces: Box<[Piece]>,
 }
@@ -50,23 +53,56 @@ impl Segment {
     }
 }
 
-/// All elements of one range of keys.
-#[derive(Debug)]
-pub(crate) struct Bucket {
+/// How much is in a bucket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Items, in segments or only counted.
+    pub(crate) items: u64,
+    /// Their bytes, with terminators; of items that are only counted only where their lengths differ.
+    pub(crate) bytes: u64,
+    /// Bytes of keys that have to be made.
+    pub(crate) key_bytes: u64,
+}
+
+impl Counts {
+    /// Adds those of another part of the bucket.
+    pub(crate) fn add(&mut self, other: &Counts) {
+        self.items += other.items;
+        self.bytes += other.bytes;
+        self.key_bytes += other.key_bytes;
+    }
+}
+
+/// All items of one route's bucket, and what only one kind of job knows of it.
+#[derive(Debug, Default)]
+pub(crate) struct Bucket<K = ()> {
     pub(crate) segments: Vec<Segment>,
-    /// Number of elements, in segments or only counted.
-    pub(crate) count: u64,
-    /// Keys of the order string that all elements share.
+    pub(crate) counts: Counts,
+    /// Keys, or bytes of keys, that all items share.
     pub(crate) depth: usize,
-    /// The bytes of the one element that all are copies of, for those that are only counted.
+    /// Whether all keys are equal.
+    pub(crate) is_equal: bool,
+    /// The bytes of the one item that all are copies of, for those that are only counted.
     pub(crate) copies_of: Option<Box<[u8]>>,
+    /// Of this kind of job.
+    pub(crate) kind: K,
+}
+
+/// Puts what every worker has into `buckets`, in the order of the workers.
+pub(crate) fn join_outs<K>(buckets: &mut [Bucket<K>], workers: Vec<Vec<Out>>) {
+    for outs in workers {
+        for (bucket, out) in buckets.iter_mut().zip(outs) {
+            bucket.counts.add(&out.counts);
+            bucket.segments.extend(out.segments);
+        }
+    }
 }
 
 /// One bucket as one worker fills it.
 #[derive(Default)]
 pub(crate) struct Out {
     pub(crate) segments: Vec<Segment>,
-    pub(crate) count: u64,
+    pub(crate) counts: Counts,
     /// Where the next segments of the open extent go, and how many of them.
     pub(crate) extent: Option<(Place, usize)>,
     /// Elements of the current run that are in earlier segments.
@@ -111,13 +147,15 @@ impl Out {
     }
 
     /// Makes a segment of a buffer that is full, or will not become so; gives its number.
-    pub(crate) fn push(&mut self, home: Home, payload_bytes: usize, count: u64) -> usize {
-        self.count += count;
+    pub(crate) fn push(&mut self, location: Location, payload_bytes: usize, count: u64) -> usize {
+        self.counts.items += count;
+        self.counts.bytes += payload_bytes as u64;
         self.covered_bytes = 0;
         self.segments.push(Segment {
-            home,
+            location,
             payload_bytes: payload_bytes as u32,
-            is_on_credit: false,
+            is_resident: false,
+            is_continued: false,
             pieces: std::mem::take(&mut self.pieces).into_boxed_slice(),
         });
         self.segments.len() - 1

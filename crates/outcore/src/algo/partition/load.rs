@@ -3,31 +3,20 @@
 //! Contract: a [`Load`] starts the reads of what lies on scratch, neighbours in one, and is complete
 //! when they have ended; what stayed in memory is copied behind them by its owner. Every segment's
 //! checksum is verified before anybody looks at it. Segments that fill their buffers lie one after
-//! another without gaps; between others there may be less than a block.
+//! another without gaps, and so do the parts of a long item; between others there may be less than a
+//! block.
 //!
 //! Bounds: the area, and a few words a segment; each segment is read once.
 
-use super::bucket::{Home, Segment, verify_segment};
-use super::shared::LazyScratch;
+use super::Partition;
+use super::bucket::{Location, Segment, verify_segment};
 use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Buf};
-use crate::volume::{Port, Volume};
+use crate::volume::Port;
 
 /// Largest read of neighbouring segments.
 const READ_BYTES_MAX: usize = 1 << 20;
-
-/// Where loads come from.
-#[derive(Clone, Copy)]
-pub(crate) struct LoadFrom<'a> {
-    pub(crate) volume: &'a Volume,
-    pub(crate) scratch: &'a LazyScratch<'a>,
-    /// Seeds the checksums of this run's scratch.
-    pub(crate) run: u64,
-    /// Payload of segments that fill their buffers: shorter ones come last, one by one. 0 if none are
-    /// told apart.
-    pub(crate) full_bytes: usize,
-}
 
 /// A bucket on its way into memory.
 pub(crate) struct Load {
@@ -50,7 +39,7 @@ impl Load {
     /// # Panics
     /// If the area is too short.
     pub(crate) fn start(
-        from: LoadFrom<'_>,
+        partition: &Partition<'_>,
         port: &mut Port,
         index: usize,
         segments: Vec<Segment>,
@@ -69,13 +58,23 @@ impl Load {
         };
         // Whole segments first: they lie one after another without gaps between their payloads.
         let mut on_scratch: Vec<(bool, u16, u64, usize)> = Vec::new();
+        // Then long items, whose parts lie one after another as they are in the bucket.
+        let mut long = Vec::new();
+        let mut is_inside = false;
         for (number, segment) in load.segments.iter().enumerate() {
-            if let Home::Scratch { place, .. } = &segment.home {
-                let is_short = (segment.payload_bytes as usize) < from.full_bytes;
-                on_scratch.push((is_short, place.log, place.offset_bytes, number));
+            if let Location::Scratch { place, .. } = &segment.location {
+                let is_short = (segment.payload_bytes as usize) < partition.sizes.full_bytes;
+                match is_inside || segment.is_continued {
+                    true => long.push((false, place.log, place.offset_bytes, number)),
+                    false => {
+                        on_scratch.push((is_short, place.log, place.offset_bytes, number));
+                    }
+                }
             }
+            is_inside = segment.is_continued;
         }
         on_scratch.sort_unstable();
+        on_scratch.extend(long);
         let mut rest = area;
         if loaded_from > 0 {
             load.parts.push((0, rest.split_to(loaded_from)));
@@ -89,7 +88,7 @@ impl Load {
                 len_bytes += load.segments[number].stored_bytes();
             }
             let part = rest.split_to(len_bytes);
-            load.read_run(from, port, on_scratch[at].3, part)?;
+            load.read_run(partition, port, on_scratch[at].3, part)?;
             at = to;
         }
         load.parts.push((load.loaded_to, rest));
@@ -99,16 +98,16 @@ impl Load {
     /// Reads a part of scratch, from the place of segment `first`, to the end of what is being loaded.
     fn read_run(
         &mut self,
-        from: LoadFrom<'_>,
+        partition: &Partition<'_>,
         port: &mut Port,
         first: usize,
         part: Buf,
     ) -> Result<()> {
-        let Home::Scratch { place, .. } = &self.segments[first].home else {
+        let Location::Scratch { place, .. } = &self.segments[first].location else {
             return Ok(());
         };
         let len_bytes = part.len();
-        let file = from.scratch.get()?.file(*place);
+        let file = partition.scratch()?.file(*place);
         // Bucket and offset together name the part when it comes back.
         let token = (self.index as u64) << 32 | self.loaded_to as u64;
         port.submit(file, Op::Read, place.offset_bytes, part, token);
@@ -136,7 +135,7 @@ impl Load {
 
     /// The area, whole again, once all that was read has been verified; scratch is told that it has
     /// been read.
-    pub(crate) fn join(&mut self, from: LoadFrom<'_>) -> Result<Buf> {
+    pub(crate) fn join(&mut self, partition: &Partition<'_>) -> Result<Buf> {
         self.parts.sort_unstable_by_key(|(offset, _)| *offset);
         let mut parts = self.parts.drain(..).map(|(_, buf)| buf);
         let mut area = parts.next().ok_or_else(|| {
@@ -146,16 +145,16 @@ impl Load {
         parts.for_each(|part| area.join(part));
         for &(number, offset) in &self.offsets {
             let segment = &self.segments[number];
-            let Home::Scratch { place, checksum } = &segment.home else {
+            let Location::Scratch { place, checksum } = &segment.location else {
                 continue;
             };
             let payload = &area[offset..offset + segment.payload_bytes as usize];
-            let scratch = from.scratch.get()?;
-            verify_segment(scratch, from.run, *place, *checksum, payload)?;
+            let scratch = partition.scratch()?;
+            verify_segment(scratch, partition.run, *place, *checksum, payload)?;
             let file = scratch.file(*place);
             if file.facts.is_in_memory {
                 let len_bytes = segment.stored_bytes() as u64;
-                let device = from.volume.device();
+                let device = partition.volume.device();
                 device.punch(file.id, place.offset_bytes, len_bytes)?;
             }
             scratch.forget(*place);
@@ -171,7 +170,7 @@ impl Load {
         let mut end = self.loaded_to;
         for (number, segment) in self.segments.iter_mut().enumerate() {
             let len = segment.payload_bytes as usize;
-            if let Home::Memory(buf) = &segment.home {
+            if let Location::Memory(buf) = &segment.location {
                 area[end..end + len].copy_from_slice(&buf[..len]);
                 self.offsets.push((number, end));
                 end += len;

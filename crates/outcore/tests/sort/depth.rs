@@ -1,0 +1,329 @@
+//! Reads stay in flight: no phase of any job waits for one read before it asks for the next.
+//!
+//! Contract: jobs run on one thread over in-memory drives, whose virtual clock passes only while somebody
+//! waits. For each phase, and apart for its inputs and for scratch, the reads in flight are weighed by
+//! the time for which they were; the median over the time in which there were any is at least
+//! [`DEPTH_LEAST`].
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use outcore::algo::lines::{LineSortOptions, sort_lines};
+use outcore::algo::sequence::{Inclusion, read, scan, sum, unique, write};
+use outcore::algo::shuffle::{ShuffleOptions, Unit, shuffle};
+use outcore::algo::sort::{SortInput, SortOptions, SortOutput, sort};
+use outcore::algo::view::{BuildOptions, build};
+use outcore::data::RecordFormat;
+use outcore::data::lines::{ByteOrder, LineOrder, LineTie, NoKey};
+use outcore::drive::ram::{RamDevice, RamOptions};
+use outcore::drive::{Device, Op};
+use outcore::job::{Control, Job, JobOptions, ScratchDrive};
+use outcore::stream::sample::random;
+
+use crate::support::devices::{HookDevice, is_scratch};
+use crate::support::patterns::{Payload, Values, fill};
+
+/// The least median of reads in flight.
+const DEPTH_LEAST: usize = 4;
+/// Phases that read for less are over before a window fills.
+const NS_LEAST: u64 = 2_000_000;
+const DRIVES: usize = 4;
+
+/// What is read of in a phase.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Reading {
+    phase: String,
+    is_scratch: bool,
+}
+
+/// For how long how many reads were in flight.
+#[derive(Default)]
+struct Depths {
+    now_ns: u64,
+    /// Of inputs, and of scratch.
+    in_flight: [usize; 2],
+    ns_at_depth: BTreeMap<Reading, BTreeMap<usize, u64>>,
+}
+
+impl Depths {
+    /// A transfer begins, or ends, now. Time that the end of a write ends was spent waiting for that, while
+    /// reads that had come stood ready.
+    fn turn(&mut self, now_ns: u64, phase: &str, (op, is_scratch): (Op, bool), begins: bool) {
+        let passed_ns = now_ns.saturating_sub(std::mem::replace(&mut self.now_ns, now_ns));
+        if op == Op::Write {
+            return;
+        }
+        for is_scratch in [false, true] {
+            let depth = self.in_flight[usize::from(is_scratch)];
+            if depth > 0 && passed_ns > 0 {
+                let phase = phase.to_string();
+                let depths = self.ns_at_depth.entry(Reading { phase, is_scratch });
+                *depths.or_default().entry(depth).or_default() += passed_ns;
+            }
+        }
+        let depth = &mut self.in_flight[usize::from(is_scratch)];
+        *depth = if begins { *depth + 1 } else { *depth - 1 };
+    }
+
+    /// For each phase that reads for a while, the median.
+    fn medians(&self) -> Vec<(Reading, usize)> {
+        let mut medians = Vec::new();
+        for (reading, depths) in &self.ns_at_depth {
+            let all_ns: u64 = depths.values().sum();
+            let mut below_ns = 0;
+            let median = depths.iter().find(|(_, ns)| {
+                below_ns += **ns;
+                2 * below_ns >= all_ns
+            });
+            if let Some((depth, _)) = median.filter(|_| all_ns >= NS_LEAST) {
+                medians.push((reading.clone(), *depth));
+            }
+        }
+        medians
+    }
+}
+
+/// Runs `work` on `data` in one file a drive with so much memory; gives the median depth of each phase.
+fn medians_of(
+    data: &[&[u8]],
+    memory_kib: u64,
+    work: impl FnOnce(&Job, &[SortInput]),
+) -> Vec<(Reading, usize)> {
+    let ram = RamDevice::new(RamOptions {
+        short_one_in: 0,
+        ..RamOptions::default()
+    });
+    let mut inputs = Vec::new();
+    for (index, bytes) in data.iter().enumerate() {
+        let path = format!("/d{index}/in");
+        ram.put(&path, bytes.to_vec());
+        inputs.push(SortInput::raw(path));
+    }
+    let depths = Arc::new(Mutex::new(Depths::default()));
+    let control: Arc<OnceLock<Arc<Control>>> = Arc::default();
+    let turn = {
+        let (ram, depths, control) = (ram.clone(), Arc::clone(&depths), Arc::clone(&control));
+        move |path: &Path, op: Op, begins: bool| {
+            let phase = control.get().map_or(String::new(), |c| c.progress().phase);
+            let mut depths = depths.lock().unwrap();
+            depths.turn(ram.now_ns(), &phase, (op, is_scratch(path)), begins);
+        }
+    };
+    let at_start = turn.clone();
+    let device = HookDevice::with_starts(
+        Arc::new(ram),
+        move |path, request| at_start(path, request.op, true),
+        move |path, completion| turn(path, completion.request.op, false),
+    );
+    let drives = (0..DRIVES).map(|drive| ScratchDrive::new(format!("/d{drive}")));
+    let options = JobOptions {
+        memory_bytes: memory_kib << 10,
+        threads: 1,
+        drives: drives.collect(),
+        ..JobOptions::default()
+    };
+    let job = Job::on(options, Arc::new(device));
+    assert!(control.set(Arc::clone(&job.control)).is_ok());
+    work(&job, &inputs);
+    let depths = depths.lock().unwrap();
+    depths.medians()
+}
+
+/// Checks each phase, and that these were among them.
+fn check(what: &str, medians: &[(Reading, usize)], phases: &[(&str, bool)]) {
+    check_for(what, medians, phases, DEPTH_LEAST);
+}
+
+/// The same for another depth.
+fn check_for(
+    what: &str,
+    medians: &[(Reading, usize)],
+    phases: &[(&str, bool)],
+    depth_least: usize,
+) {
+    eprintln!("{what}: {medians:?}");
+    for (phase, is_scratch) in phases {
+        let found = medians
+            .iter()
+            .any(|(reading, _)| reading.phase == *phase && reading.is_scratch == *is_scratch);
+        assert!(
+            found,
+            "{what}: {phase} reads of scratch {is_scratch}: {medians:?}"
+        );
+    }
+    for (reading, depth) in medians {
+        assert!(
+            *depth >= depth_least,
+            "{what}: {reading:?} has a median of {depth} reads in flight: {medians:?}"
+        );
+    }
+}
+
+fn quarters(data: &[u8], unit_bytes: usize) -> Vec<&[u8]> {
+    let each = (data.len() / DRIVES).next_multiple_of(unit_bytes);
+    data.chunks(each).collect()
+}
+
+fn to_file() -> SortOutput {
+    SortOutput::File {
+        path: "/d0/out".into(),
+        header: None,
+    }
+}
+
+/// Lines of a random key of ten letters, a number and some filling: like gensort's.
+fn lines(bytes: usize) -> Vec<u8> {
+    let mut lines = Vec::with_capacity(bytes + 100);
+    let mut number = 0;
+    while lines.len() < bytes {
+        let key = random(7, number);
+        lines.extend((0..10).map(|i| b'A' + (key >> (5 * i)) as u8 % 26));
+        lines.extend(format!(" {number:08} ").bytes());
+        lines.extend(std::iter::repeat_n(b'x', 79));
+        lines.push(b'\n');
+        number += 1;
+    }
+    lines
+}
+
+/// Lines by their first ten bytes, equal ones in the order of the input.
+struct ByKey;
+
+impl LineOrder for ByKey {
+    fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> Result<(), NoKey> {
+        key.extend_from_slice(&line[..10]);
+        Ok(())
+    }
+
+    fn is_whole_line(&self) -> bool {
+        false
+    }
+
+    fn is_descending(&self) -> bool {
+        false
+    }
+
+    fn tie(&self) -> LineTie {
+        LineTie::Position
+    }
+}
+
+#[test]
+fn a_sort_of_numbers_or_records_keeps_reads_in_flight_in_every_phase() {
+    for (text, mib, memory_kib, depth_least) in [
+        ("u64", 64, 32 << 10, DEPTH_LEAST),
+        ("gensort", 64, 32 << 10, 2),
+    ] {
+        let format = RecordFormat::parse_type(text).unwrap();
+        let records = (mib << 20) / format.record_bytes();
+        let data = fill(&format, Values::Uniform, Payload::Random, 1, records);
+        let mut levels = 0;
+        let medians = medians_of(
+            &quarters(&data, format.record_bytes()),
+            memory_kib,
+            |job, inputs| {
+                let summary = sort(job, inputs, to_file(), &format, SortOptions::default());
+                levels = summary.unwrap().plan.map_or(0, |plan| plan.levels);
+            },
+        );
+        let what = format!("sort of {text} in {memory_kib} KiB, {levels} levels");
+        let phases = [("distribute", false), ("sort", true)];
+        check_for(&what, &medians, &phases, depth_least);
+    }
+}
+
+#[test]
+fn a_sort_of_lines_keeps_reads_in_flight_in_every_phase() {
+    let text = lines(64 << 20);
+    let orders: [&dyn LineOrder; 2] = [&ByteOrder, &ByKey];
+    for order in orders {
+        for memory_kib in [32 << 10, 6 << 10] {
+            let mut levels = 0;
+            let mut medians = medians_of(&quarters(&text, 100), memory_kib, |job, inputs| {
+                let options = LineSortOptions::default();
+                let summary = sort_lines(job, inputs, to_file(), order, options).unwrap();
+                levels = summary.plan.map_or(0, |plan| plan.levels);
+            });
+            let what = format!("sort of lines in {memory_kib} KiB, {levels} levels");
+            if memory_kib == 32 << 10 {
+                check(&what, &medians, &[("distribute", false), ("sort", true)]);
+                continue;
+            }
+            // So little memory has room for two reads of the input.
+            assert!(levels > 1, "buckets are split");
+            medians.retain(|(reading, _)| reading.is_scratch);
+            check(&what, &medians, &[("distribute", true), ("sort", true)]);
+        }
+    }
+}
+
+#[test]
+fn a_shuffle_keeps_reads_in_flight_in_every_phase() {
+    let numbers: Vec<u8> = (0..8u64 << 20).flat_map(u64::to_le_bytes).collect();
+    let text = lines(64 << 20);
+    let records = Unit::Records { record_bytes: 8 };
+    let terminated = Unit::Lines { terminator: b'\n' };
+    for (unit, data, unit_bytes, memory_kib) in [
+        (records, &numbers, 8, 32 << 10),
+        (terminated, &text, 100, 32 << 10),
+    ] {
+        let mut distributions = 0;
+        let medians = medians_of(&quarters(data, unit_bytes), memory_kib, |job, inputs| {
+            let options = ShuffleOptions {
+                unit,
+                seed: 3,
+                epoch: 0,
+                replace: false,
+            };
+            let summary = shuffle(job, inputs, to_file(), options).unwrap();
+            distributions = summary.plan.distributions;
+        });
+        let what =
+            format!("shuffle of {unit:?} in {memory_kib} KiB, {distributions} distributions");
+        // N.B. a chunk of the input that a lane reads is one block long here, so that its reads are as many
+        // as lanes, less the one whose lines are being moved.
+        let phases = [("distribute", false), ("permute", true)];
+        check_for(&what, &medians, &phases, DEPTH_LEAST - 1);
+    }
+}
+
+#[test]
+fn passes_of_datasets_and_views_keep_reads_in_flight() {
+    let numbers: Vec<u8> = (0..8u64 << 20)
+        .flat_map(|n| random(5, n).to_le_bytes())
+        .collect();
+    let format = RecordFormat::parse_type("u64").unwrap();
+    let data = quarters(&numbers, 8);
+    let memory_kib = 32 << 10;
+    let medians = medians_of(&data, memory_kib, |job, inputs| {
+        sum(job, &read::<u64>(inputs)).unwrap();
+    });
+    check("sum", &medians, &[]);
+    let medians = medians_of(&data, memory_kib, |job, inputs| {
+        write(job, &read::<u64>(inputs), &to_file(), false).unwrap();
+    });
+    check("write", &medians, &[]);
+    let medians = medians_of(&data, memory_kib, |job, inputs| {
+        scan(
+            job,
+            &read::<u64>(inputs),
+            0,
+            u64::wrapping_add,
+            Inclusion::Inclusive,
+            (&to_file(), false),
+        )
+        .unwrap();
+    });
+    check("scan", &medians, &[]);
+    let medians = medians_of(&data, memory_kib, |job, inputs| {
+        unique(job, &read::<u64>(inputs), &format, (&to_file(), false)).unwrap();
+    });
+    check("unique", &medians, &[]);
+    let medians = medians_of(&data, memory_kib, |job, inputs| {
+        let options = BuildOptions::default();
+        build(job, inputs, Path::new("/d0/view"), &format, options).unwrap();
+    });
+    // Its plan has two reads in flight where runs take the memory.
+    check_for("view build", &medians, &[], 2);
+}

@@ -1,0 +1,36 @@
+#!/bin/sh
+# Runs the unit tests of the modules with `unsafe` or with nothing but logic under tools that see what no test
+# asserts: AddressSanitizer (reads and writes outside of what was allocated, use after free) and Miri (undefined
+# behaviour). Both need the nightly toolchain; what is missing is skipped and says so. Minutes.
+set -eu
+cd "$(dirname "$0")/.."
+# Modules of outcore-io and of the engine whose tests neither start processes nor need a kernel's rings.
+modules="memory:: data:: checksum:: units:: algo::kernel algo::classify algo::plan algo::merge"
+# What Miri can run in minutes: it has no io_uring and no files to speak of, and is a thousand times slower.
+for_miri="memory:: data::word data::order units::tests::values checksum::"
+
+skip() {
+    echo "SKIP: $1" >&2
+}
+
+host=$(rustc -vV | sed -n 's/^host: //p')
+if ! cargo +nightly --version >/dev/null 2>&1; then
+    skip "sanitizers: the nightly toolchain is missing; try 'rustup toolchain install nightly'"
+    exit 0
+fi
+sysroot=$(rustc +nightly --print sysroot)
+if ls "$sysroot/lib/rustlib/$host/lib/"*asan.a >/dev/null 2>&1; then
+    echo "sanitize: AddressSanitizer: $modules"
+    # The target is named so that build scripts and macros stay as they are.
+    RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/sanitize \
+        cargo +nightly test --package outcore-io --package outcore --lib --target "$host" -- $modules
+else
+    skip "AddressSanitizer: this nightly has no runtime for $host"
+fi
+if cargo +nightly miri --version >/dev/null 2>&1; then
+    echo "sanitize: Miri: $for_miri"
+    MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=target/miri PROPTEST_CASES=4 \
+        cargo +nightly miri test --package outcore-io --package outcore --lib -- $for_miri
+else
+    skip "Miri: try 'rustup component add --toolchain nightly miri rust-src'"
+fi
