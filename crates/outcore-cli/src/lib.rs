@@ -83,7 +83,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             if let Command::Sort(args) = &mut cli.command {
                 args.gnu.old_keys = old_keys;
             }
-            dispatch(&cli, is_gnu)
+            dispatch(&mut cli, is_gnu)
         }
         Err(error) => match usage::read(&error) {
             usage::Parsed::Text(text) => print(&reporter(), &text),
@@ -124,7 +124,7 @@ fn allow_open_files() {
     );
 }
 
-fn dispatch(cli: &Cli, is_gnu: bool) -> u8 {
+fn dispatch(cli: &mut Cli, is_gnu: bool) -> u8 {
     signals::survive_file_limit();
     let interrupt = match cli.command {
         // It has nothing to clean up, and nobody who would look at a flag.
@@ -175,7 +175,7 @@ fn dispatch(cli: &Cli, is_gnu: bool) -> u8 {
         volume,
         interrupt,
     };
-    let result = match &cli.command {
+    let result = match &mut cli.command {
         Command::Sort(args) => commands::sort::run(&context, args),
         Command::Shuffle(args) => commands::shuffle::run(&context, args),
         Command::Unique(args) => commands::unique::run(&context, args),

@@ -12,7 +12,7 @@ mod names;
 
 use std::ffi::{OsStr, OsString};
 use std::iter::Peekable;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::vec::IntoIter;
 
@@ -21,7 +21,9 @@ use outcore::{Error, Result};
 use outcore_formats::text::gnu::of_old_form;
 
 use super::lines::parse_buffer_bytes;
-use names::{CHECKS, EQUAL, LONGS, VERSION, WORDS, check_batch_size, one_of};
+use names::{
+    CHECKS, EQUAL, LONGS, VERSION, WORDS, check_batch_size, joined, joined_to, name_of, one_of,
+};
 
 const READ: &str = "read arguments";
 const NAME: &str = "sort";
@@ -486,24 +488,6 @@ impl<'a> Line<'a> {
         words.extend(self.operands);
         words
     }
-}
-
-fn name_of(flag: &Arg, behind: &str) -> OsString {
-    match (flag.get_long(), flag.get_short()) {
-        (Some(long), _) => format!("--{long}{behind}").into(),
-        (None, Some(short)) => format!("-{short}").into(),
-        (None, None) => OsString::new(),
-    }
-}
-
-fn joined(front: &str, value: &OsStr) -> OsString {
-    joined_to(front.into(), value)
-}
-
-fn joined_to(front: OsString, value: &OsStr) -> OsString {
-    let mut bytes = front.into_vec();
-    bytes.extend_from_slice(value.as_bytes());
-    OsString::from_vec(bytes)
 }
 
 #[cfg(test)]

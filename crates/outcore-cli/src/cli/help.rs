@@ -123,7 +123,7 @@ const EXAMPLES: [(&str, &str); 38] = [
     ),
     ("completions", "outcore completions bash > outcore.bash"),
     ("man", "outcore man | man -l -\noutcore man pages"),
-    ("sim run", "outcore sim run --preset 990pro"),
+    ("sim run", "outcore sim run --preset pm9a3"),
     ("sim presets", "outcore sim presets"),
     (
         "sim replay",

@@ -10,7 +10,16 @@ use outcore_sim::plan::cpu::CpuCost;
 use crate::context::Context;
 
 /// Runs the subcommand.
-pub(crate) fn run(context: &Context, command: &SimCommand) -> Result<u8> {
+pub(crate) fn run(context: &Context, command: &mut SimCommand) -> Result<u8> {
+    let input = match command {
+        SimCommand::Replay(args) => Some(&mut args.trace),
+        SimCommand::Run(args) => args.trace.as_mut(),
+        SimCommand::Calibrate(args) => Some(&mut args.probe),
+        _ => None,
+    };
+    if let Some(name) = input {
+        *name = context.files.copied(name)?.into_owned();
+    }
     let measure = |record_bytes| {
         let note = "measuring what a record costs to sort on this machine, a few seconds";
         context.reporter.note(note);

@@ -467,6 +467,7 @@ fn datasets_are_what_the_flags_call_files_and_are_never_changed() {
     ];
     run(&place, &words).ok();
     run(&place, &["replay", "@trace", "--summary"]).ok();
+    run(&place, &["sim", "replay", "@trace", "--preset", "p41"]).ok();
     run(
         &place,
         &["view", "build", "@keys", "-o", "@view", "--type", "u64"],

@@ -2,6 +2,10 @@
 //!
 //! Contract: tables and lookups in them, pure. A word may be cut short where it stays the only one.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use clap::Arg;
 use outcore::{Error, Result};
 
 use super::READ;
@@ -105,4 +109,25 @@ pub(super) fn check_batch_size(text: &str) -> Result<()> {
                 .hint("leave it out: as many files are merged at once as there are"),
         ),
     }
+}
+
+/// An option as the definition spells it, and what stands `behind` its name.
+pub(super) fn name_of(flag: &Arg, behind: &str) -> OsString {
+    match (flag.get_long(), flag.get_short()) {
+        (Some(long), _) => format!("--{long}{behind}").into(),
+        (None, Some(short)) => format!("-{short}").into(),
+        (None, None) => OsString::new(),
+    }
+}
+
+/// A value behind the text that it belongs to.
+pub(super) fn joined(front: &str, value: &OsStr) -> OsString {
+    joined_to(front.into(), value)
+}
+
+/// The same behind an option.
+pub(super) fn joined_to(front: OsString, value: &OsStr) -> OsString {
+    let mut bytes = front.into_vec();
+    bytes.extend_from_slice(value.as_bytes());
+    OsString::from_vec(bytes)
 }
