@@ -25,6 +25,11 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "map",
             "filter",
             "zip",
+            "flat-map",
+            "enumerate",
+            "windows",
+            "reverse",
+            "merge",
             "reduce",
             "scan",
             "histogram",
@@ -51,8 +56,20 @@ const GROUPS: [(&str, &[&str]); 6] = [
 ];
 
 /// Examples of commands whose definition has none, by their names below the root.
-const EXAMPLES: [(&str, &str); 38] = [
+const EXAMPLES: [(&str, &str); 41] = [
     ("zip", "outcore zip a.npy --zip b.npy -o pairs.bin"),
+    (
+        "enumerate",
+        "outcore enumerate keys.bin -o numbered.bin --type u64",
+    ),
+    (
+        "windows",
+        "outcore windows 3 prices.bin -o windows.bin --type f64",
+    ),
+    (
+        "reverse",
+        "outcore reverse keys.bin -o reversed.bin --type u64",
+    ),
     (
         "scan",
         "outcore scan sum counts.npy -o offsets.npy --exclusive --map 'u64(x)'",
