@@ -25,6 +25,11 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "map",
             "filter",
             "zip",
+            "flat-map",
+            "enumerate",
+            "windows",
+            "reverse",
+            "merge",
             "reduce",
             "scan",
             "histogram",
@@ -51,8 +56,20 @@ const GROUPS: [(&str, &[&str]); 6] = [
 ];
 
 /// Examples of commands whose definition has none, by their names below the root.
-const EXAMPLES: [(&str, &str); 38] = [
+const EXAMPLES: [(&str, &str); 36] = [
     ("zip", "outcore zip a.npy --zip b.npy -o pairs.bin"),
+    (
+        "enumerate",
+        "outcore enumerate keys.bin -o numbered.bin --type u64",
+    ),
+    (
+        "windows",
+        "outcore windows 3 prices.bin -o windows.bin --type f64",
+    ),
+    (
+        "reverse",
+        "outcore reverse keys.bin -o reversed.bin --type u64",
+    ),
     (
         "scan",
         "outcore scan sum counts.npy -o offsets.npy --exclusive --map 'u64(x)'",
@@ -107,20 +124,6 @@ const EXAMPLES: [(&str, &str); 38] = [
         "view materialize",
         "outcore view materialize keys.view -o sorted.bin",
     ),
-    ("bench io", "outcore bench io /mnt/nvme0 -o report.html"),
-    (
-        "bench sort",
-        "outcore bench sort /mnt/nvme0 --size 8GiB --memory 1GiB -o sort.html",
-    ),
-    ("bench view", "outcore bench view /mnt/nvme0 --size 4GiB"),
-    (
-        "bench primitives",
-        "outcore bench primitives /mnt/nvme0 --size 8GiB --memory 1GiB",
-    ),
-    (
-        "replay",
-        "outcore replay trace.spc --summary\noutcore replay trace.spc --on /mnt/nvme0 --speed 2 -o replay.html",
-    ),
     ("completions", "outcore completions bash > outcore.bash"),
     ("man", "outcore man | man -l -\noutcore man pages"),
     ("sim run", "outcore sim run --preset pm9a3"),
@@ -171,7 +174,9 @@ fn arrange(command: Command, path: &str) -> Command {
         .partition(|paragraph| is_examples(paragraph));
     let own = EXAMPLES.iter().find(|(known, _)| *known == path);
     let own = own.map(|(_, lines)| format!("Examples:\n  {}", lines.replace('\n', "\n  ")));
-    examples.extend(own.as_deref());
+    if examples.is_empty() {
+        examples.extend(own.as_deref());
+    }
     let mut page = vec![about.as_str()];
     page.extend(examples);
     page.extend((!details.is_empty()).then_some(details));
@@ -296,6 +301,8 @@ mod tests {
     #[track_caller]
     fn check_line(line: &str) {
         let from = line.find("outcore ").unwrap();
+        // What it does may stand behind it.
+        let line = &line[..line[from..].find("  ").map_or(line.len(), |len| from + len)];
         let mut words = vec![String::new()];
         let (mut quote, mut is_open) = (None, false);
         for sign in line[from..].chars() {

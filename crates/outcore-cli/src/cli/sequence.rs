@@ -467,7 +467,7 @@ pub(crate) struct PartitionArgs {
     /// Number of files
     #[arg(long, value_name = "N", help_heading = "Steps", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) parts: u32,
-    /// File name pattern, with {part} for the number of the file
+    /// File name pattern: {part} in it stands for the number of the file
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, help_heading = "Files")]
     pub(crate) output: PathBuf,
 }
