@@ -14,7 +14,6 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -26,12 +25,12 @@ use super::ends::{
     stage_output, traffic_by_drive,
 };
 use super::in_memory::SortKeys;
-use super::leaf::{self, Leaf, Leaves, Sink};
 use super::partition::bucket::Bucket;
+use super::partition::task::{BucketTask, Sink, Tasks};
 use super::partition::{LazyScratch, Partition};
-use super::place::Turns;
 use super::plan::{SortPlan, SortSize, plan_sort};
 use super::shared::Shared;
+use super::sort_task;
 use super::split::split_oversized;
 use crate::data::bare::{BareClass, BareOrder};
 use crate::data::order::{Order, OrderOptions, TieBreak};
@@ -451,9 +450,9 @@ where
     if let Some(scratch) = shared.scratch.made() {
         scratch.seal();
     }
-    let mut list = make_leaves(shared, buckets, options.unique);
+    let mut list = make_tasks(shared, buckets, options.unique);
     if let Some(staged) = staged.filter(|_| !options.unique) {
-        interleave(&mut list, staged, |leaf| leaf.start * element_bytes);
+        interleave(&mut list, staged, |task| task.start_bytes);
     }
     let edges = edge_pool(shared.job)?;
     let writer = staged.map(|staged| Writer::new(staged, edges));
@@ -462,19 +461,10 @@ where
         (None, SortOutput::Pipe(pipe)) => Sink::Pipe(pipe),
         (None, _) => return Ok(0),
     };
-    let leaves = Leaves {
-        leaves: list
-            .into_iter()
-            .map(|leaf| Mutex::new(Some(leaf)))
-            .collect(),
-        next: AtomicUsize::new(0),
-        sink,
-        turns: Turns::default(),
-        is_unique: options.unique,
-    };
-    leaf::run(shared, &leaves)?;
+    let tasks = Tasks::new(list, sink);
+    sort_task::run(shared, &tasks, options.unique)?;
     let written = if options.unique {
-        leaves.turns.placed().count
+        tasks.turns.placed().count
     } else {
         count
     };
@@ -498,40 +488,37 @@ where
     Ok(written)
 }
 
-/// Leaves in output order; copies of one element are cut into pieces that fit an area.
-fn make_leaves<E: Elements>(
+/// Bucket tasks in output order; copies of one element are cut into pieces that fit an area.
+fn make_tasks<E: Elements>(
     shared: &Shared<'_, E>,
     buckets: Vec<Bucket>,
     is_unique: bool,
-) -> Vec<Leaf> {
-    let per_leaf = (shared.plan.leaf_bytes_max / shared.elements.element_bytes()) as u64;
-    let mut leaves = Vec::with_capacity(buckets.len());
+) -> Vec<BucketTask> {
+    let element_bytes = shared.elements.element_bytes() as u64;
+    let items_max = shared.plan.leaf_bytes_max as u64 / element_bytes;
+    let mut tasks = Vec::with_capacity(buckets.len());
     let mut start = 0;
-    for bucket in buckets {
-        let Bucket {
-            mut segments,
-            counts,
-            depth,
-            copies_of,
-            ..
-        } = bucket;
-        let count = counts.items;
-        let end = start + count;
-        let step = if copies_of.is_some() && !is_unique {
-            per_leaf
-        } else {
-            count
+    for mut bucket in buckets {
+        let end = start + bucket.counts.items;
+        let step = match bucket.copies_of.is_some() && !is_unique {
+            true => items_max,
+            false => bucket.counts.items,
         };
         while start < end {
-            leaves.push(Leaf {
-                segments: std::mem::take(&mut segments),
-                count: step.min(end - start),
-                depth,
-                start,
-                copies_of: copies_of.clone(),
+            let mut part = Bucket {
+                segments: std::mem::take(&mut bucket.segments),
+                depth: bucket.depth,
+                copies_of: bucket.copies_of.clone(),
+                ..Bucket::default()
+            };
+            part.counts.items = step.min(end - start);
+            part.counts.bytes = part.counts.items * element_bytes;
+            tasks.push(BucketTask {
+                start_bytes: start * element_bytes,
+                bucket: part,
             });
             start += step.min(end - start);
         }
     }
-    leaves
+    tasks
 }

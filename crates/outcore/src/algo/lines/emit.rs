@@ -68,6 +68,7 @@ impl<'a> Gather<'a> {
     }
 
     /// Whether all has been given.
+    #[cfg(test)]
     pub(crate) fn is_done(&self) -> bool {
         self.left == 0 && self.line_from == self.line_to && self.head_from == self.head_to
     }

@@ -19,8 +19,7 @@ use crate::algo::ends::{
     EDGES, EDGES_BYTES, check_unchanged, edge_pool, open_inputs, scratch_drives, stage_output,
     traffic_by_drive,
 };
-use crate::algo::leaf::Sink;
-use crate::algo::place::write_pipe;
+use crate::algo::partition::task::{Sink, write_pipe};
 use crate::algo::sort::{Phases, SortInput, SortOutput};
 use crate::data::lines::{LineOrder, LineTie, compare};
 use crate::drive::Access;

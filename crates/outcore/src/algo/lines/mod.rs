@@ -15,12 +15,12 @@ mod cut;
 mod distribute;
 mod emit;
 mod files;
-mod leaf;
 mod merge;
 mod plan;
 mod refs;
 mod sample;
 mod sort;
+mod sort_task;
 mod split;
 mod table;
 

@@ -10,16 +10,16 @@
 //! in memory and what is only counted, plus the sample.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 
-use super::bucket::{LineBucket, Space};
+use super::bucket::{LineBucket, Space, TableLines};
 use super::context::Context;
 use super::cut::{CutSize, LineCut};
 use super::distribute::distribute_input;
-use super::leaf::{self, LeafSizes, LineLeaf, LineLeaves};
 use super::plan::{LineSize, TABLES, plan_lines};
 use super::sample::{LineSample, Lines, Wanted, sample_input};
+use super::sort_task::{self, TaskSizes};
 use super::split::split_oversized;
 use super::table::{Tables, sort_tables};
 use super::{LineSortOptions, LineSummary};
@@ -27,9 +27,8 @@ use crate::algo::ends::{
     check_unchanged, edge_pool, make_scratch, open_inputs, scratch_drives, stage_output,
     traffic_by_drive,
 };
-use crate::algo::leaf::Sink;
+use crate::algo::partition::task::{BucketTask, Sink, Tasks};
 use crate::algo::partition::{LazyScratch, Partition};
-use crate::algo::place::Turns;
 use crate::algo::sort::{Phases, SortInput, SortOutput};
 use crate::data::lines::LineOrder;
 use crate::drive::Access;
@@ -272,30 +271,20 @@ fn sort_buckets(
         (None, SortOutput::Pipe(pipe)) => (Sink::Pipe(pipe), false),
         (None, _) => return Ok(Written { lines: 0, bytes: 0 }),
     };
-    let sizes = LeafChoice::of(context, &buckets)?;
+    let sizes = SizeChoice::of(context, &buckets)?;
     let takes_turns = context.is_unique() || !is_file;
-    let list = make_leaves(context, buckets, takes_turns);
+    let list = make_tasks(context, buckets, takes_turns);
     let needs: Vec<bool> = list
         .iter()
-        .map(|leaf| sizes.is_alone(context, &leaf.bucket))
+        .map(|task| sizes.is_alone(context, &task.bucket))
         .collect();
     let alone: Vec<Option<Space>> = list
         .iter()
         .zip(&needs)
-        .map(|(leaf, &is_alone)| is_alone.then(|| leaf.bucket.space(!context.is_whole())))
+        .map(|(task, &is_alone)| is_alone.then(|| task.bucket.space(!context.is_whole())))
         .collect();
-    let leaves = LineLeaves {
-        leaves: list
-            .into_iter()
-            .map(|leaf| Mutex::new(Some(leaf)))
-            .collect(),
-        next: AtomicUsize::new(0),
-        end: AtomicUsize::new(0),
-        sink,
-        tables,
-        turns: Turns::default(),
-        lines: AtomicU64::new(0),
-    };
+    let tasks = Tasks::new(list, sink);
+    let lines = AtomicU64::new(0);
     let mut from = 0;
     while from < alone.len() {
         let many = alone[from..]
@@ -306,13 +295,13 @@ fn sort_buckets(
             Some(space) => (from + 1, sizes.for_one(space), 1),
             None => (from + many, sizes.for_many, context.crew.threads()),
         };
-        leaves.end.store(to, Ordering::Release);
-        leaf::run(context, &leaves, sizes, threads)?;
+        tasks.take_to(to);
+        sort_task::run(context, &tasks, (tables, &lines), sizes, threads)?;
         from = to;
     }
-    let lines = leaves.lines.load(Ordering::Relaxed);
+    let lines = lines.load(Ordering::Relaxed);
     let bytes = match takes_turns {
-        true => leaves.turns.placed().count,
+        true => tasks.turns.placed().count,
         false => bytes,
     };
     if let Some(writer) = &writer {
@@ -351,11 +340,11 @@ pub(super) fn write_header(
 }
 
 /// How much memory workers get for a bucket, and which buckets need more than that.
-struct LeafChoice {
-    for_many: LeafSizes,
+struct SizeChoice {
+    for_many: TaskSizes,
 }
 
-impl LeafChoice {
+impl SizeChoice {
     /// Room for the largest bucket if there is as much for every thread, or as planned.
     fn of(context: &Context<'_>, buckets: &[LineBucket]) -> Result<Self> {
         let plan = context.plan;
@@ -371,13 +360,13 @@ impl LeafChoice {
             largest.lines = largest.lines.max(space.lines);
             largest.key_bytes = largest.key_bytes.max(space.key_bytes);
         }
-        let mut sizes = LeafSizes {
+        let mut sizes = TaskSizes {
             space: largest,
             areas: plan.areas,
             chunk_bytes: plan.chunk_bytes,
             chunks: plan.chunks,
         };
-        let is_enough = |sizes: &LeafSizes| {
+        let is_enough = |sizes: &TaskSizes| {
             sizes.bytes() * context.crew.threads() as u64 <= context.sorting_bytes()
                 && sizes.space.area_bytes <= u64::from(u32::MAX / 2)
                 && sizes.space.key_bytes <= u64::from(u32::MAX / 2)
@@ -389,7 +378,7 @@ impl LeafChoice {
             sizes.areas = plan.areas;
             sizes.space = plan.leaf_space();
         }
-        Ok(LeafChoice { for_many: sizes })
+        Ok(SizeChoice { for_many: sizes })
     }
 
     fn is_alone(&self, context: &Context<'_>, bucket: &LineBucket) -> bool {
@@ -400,8 +389,8 @@ impl LeafChoice {
     }
 
     /// Memory for one bucket that is sorted alone.
-    fn for_one(&self, space: Space) -> LeafSizes {
-        LeafSizes {
+    fn for_one(&self, space: Space) -> TaskSizes {
+        TaskSizes {
             space,
             areas: 1,
             chunk_bytes: self.for_many.chunk_bytes,
@@ -410,22 +399,22 @@ impl LeafChoice {
     }
 }
 
-/// Leaves in output order; copies of one line are cut into pieces that several threads write.
-fn make_leaves(
+/// Bucket tasks in output order; copies of one line are cut into pieces that several threads write.
+fn make_tasks(
     context: &Context<'_>,
     mut buckets: Vec<LineBucket>,
     takes_turns: bool,
-) -> Vec<LineLeaf> {
+) -> Vec<BucketTask<TableLines>> {
     if context.order.is_descending() {
         buckets.reverse();
     }
-    let mut leaves = Vec::with_capacity(buckets.len());
+    let mut tasks = Vec::with_capacity(buckets.len());
     let mut start_bytes = 0;
     for mut bucket in buckets {
         let (lines, bytes) = (bucket.counts.items, bucket.counts.bytes);
         let Some(line) = bucket.copies_of.clone().filter(|_| !takes_turns) else {
             if bucket.lines_max() > 0 {
-                leaves.push(LineLeaf {
+                tasks.push(BucketTask {
                     bucket,
                     start_bytes,
                 });
@@ -441,7 +430,7 @@ fn make_leaves(
             };
             piece.counts.items = each.min(lines - first);
             piece.counts.bytes = piece.counts.items * line.len() as u64;
-            leaves.push(LineLeaf {
+            tasks.push(BucketTask {
                 bucket: piece,
                 start_bytes: start_bytes + first * line.len() as u64,
             });
@@ -449,5 +438,5 @@ fn make_leaves(
         start_bytes += bytes;
         bucket.segments.clear();
     }
-    leaves
+    tasks
 }

@@ -88,6 +88,13 @@ pub(crate) struct Bucket<K = ()> {
     pub(crate) kind: K,
 }
 
+impl<K> Bucket<K> {
+    /// Bytes that its segments take on scratch and in reads.
+    pub(crate) fn stored_bytes(&self) -> usize {
+        self.segments.iter().map(Segment::stored_bytes).sum()
+    }
+}
+
 /// Puts what every worker has into `buckets`, in the order of the workers.
 pub(crate) fn join_outs<K>(buckets: &mut [Bucket<K>], workers: Vec<Vec<Out>>) {
     for outs in workers {

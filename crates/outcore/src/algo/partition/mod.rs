@@ -27,6 +27,7 @@ pub(crate) mod load;
 pub(crate) mod read;
 pub(crate) mod scatter;
 pub(crate) mod spill;
+pub(crate) mod task;
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};

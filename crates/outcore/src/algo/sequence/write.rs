@@ -18,7 +18,7 @@ use super::pass::{BESIDE, Demand, Geometry, Pass, PassPlan, PassSummary, RESULTS
 use super::pieces::{Lanes, Sources};
 use super::producer::{Emit, Producer, Typed};
 use crate::algo::ends::stage_output;
-use crate::algo::place::write_in_place;
+use crate::algo::partition::task::write_in_place;
 use crate::algo::sort::{MakeHeader, SortOutput};
 use crate::error::Result;
 use crate::job::Job;

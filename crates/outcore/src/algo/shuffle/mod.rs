@@ -26,16 +26,17 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 pub use self::order::Shuffled;
-use self::permute::{Leaf, Sink, permute};
+use self::permute::permute;
 pub use self::plan::{ShufflePlan, ShuffleSize, plan_shuffle};
 use self::records::{Fixed, Lines, Numbers, Records};
 use self::throw::{NodeBucket, split_oversized, throw_input};
-use self::tree::Tree;
+use self::tree::{Node, Tree};
 use super::ends::{
     check_unchanged, edge_pool, interleave, make_scratch, open_inputs, scratch_drives,
     stage_output, traffic_by_drive,
 };
 use super::partition::spill::Spilling;
+use super::partition::task::{BucketTask, Sink};
 use super::partition::{LazyScratch, Partition};
 use super::sort::{Phase, SortInput, SortOutput};
 use crate::drive::Access;
@@ -131,7 +132,7 @@ impl<R> Shared<'_, R> {
 
     /// Whether a bucket has to be thrown further before it can be permuted.
     fn is_oversized(&self, bucket: &NodeBucket) -> bool {
-        let stored: usize = bucket.segments.iter().map(|s| s.stored_bytes()).sum();
+        let stored = bucket.stored_bytes();
         let places_bytes = bucket.counts.items * plan::place_bytes(self.plan.size.record_bytes);
         stored > self.plan.area_bytes() || places_bytes > self.plan.places_bytes
     }
@@ -292,18 +293,18 @@ fn write_buckets<R: Records>(
     }
     let mut start_bytes = 0;
     let filled = buckets.into_iter().filter(|bucket| bucket.counts.items > 0);
-    let mut leaves: Vec<Leaf> = filled
+    let mut tasks: Vec<BucketTask<Node>> = filled
         .map(|bucket| {
-            let leaf_start_bytes = start_bytes;
+            let task_start_bytes = start_bytes;
             start_bytes += bucket.counts.bytes;
-            Leaf {
+            BucketTask {
                 bucket,
-                start_bytes: leaf_start_bytes,
+                start_bytes: task_start_bytes,
             }
         })
         .collect();
     if let Some(staged) = staged {
-        interleave(&mut leaves, staged, |leaf| leaf.start_bytes);
+        interleave(&mut tasks, staged, |task| task.start_bytes);
     }
     let edges = edge_pool(shared.job)?;
     let writer = staged.map(|staged| Writer::new(staged, edges));
@@ -312,7 +313,7 @@ fn write_buckets<R: Records>(
         (None, SortOutput::Pipe(pipe)) => Sink::Pipe(pipe),
         (None, _) => return Ok((0, 0)),
     };
-    permute(shared, leaves, sink)?;
+    permute(shared, tasks, sink)?;
     if let (Some(writer), Some(staged)) = (&writer, staged) {
         let mut port = shared.volume.port()?;
         if let SortOutput::File {
