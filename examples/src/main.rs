@@ -5,10 +5,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use outcore::Error;
-use outcore::config::IoMode;
-use outcore::dataset::Context;
-use outcore::job::{Job, JobOptions};
+use outcore::{Context, Error, IoMode, Job, JobOptions};
 use outcore_examples as ex;
 
 const USAGE: &str = "\
