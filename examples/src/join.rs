@@ -52,10 +52,7 @@ pub fn join(job: &Job, left: &Path, right: &Path, to: &Path) -> Result<u64> {
     });
     write(job, &lefts, &crate::to_file(&step("input-0")), false)?;
     write(job, &rights, &crate::to_file(&step("input-1")), false)?;
-    let both = [
-        SortInput::raw(step("input-0")),
-        SortInput::raw(step("input-1")),
-    ];
+    let both = ["input-0", "input-1"].map(|name| SortInput::raw(step(name)));
     let format = RecordFormat::parse_record(size_of::<Row>(), &["0:8:u64", "8:8:u64", "16:8:u64"])?;
     let sorted = crate::to_file(&step("sorted"));
     sort(job, &both, sorted, &format, SortOptions::default())?;

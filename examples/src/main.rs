@@ -1,15 +1,11 @@
 //! Runs an example: `cargo run --release -p outcore-examples -- NAME FILE...`
 //!
-//! Contract: files hold text, or little-endian numbers of the types that the example names; the last is
-//! the output where there is one. What is found goes to standard output.
+//! Contract: files hold text, or little-endian numbers of the types that the example names.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use outcore::Error;
-use outcore::config::IoMode;
-use outcore::dataset::Context;
-use outcore::job::{Job, JobOptions};
+use outcore::{Context, Error, IoMode, Job, JobOptions};
 use outcore_examples as ex;
 
 const USAGE: &str = "\
@@ -43,25 +39,23 @@ fn main() -> ExitCode {
 
 fn run(job: &Job, arguments: &[String]) -> outcore::Result<String> {
     let number = |text: &str| {
-        let parsed = text.parse::<u64>();
-        parsed.map_err(|_| Error::usage("read arguments", format!("`{text}` is no number")))
+        text.parse::<u64>()
+            .map_err(|_| Error::usage("read arguments", format!("`{text}` is no number")))
     };
+    let context = Context::of_job(job);
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let path = Path::new::<str>;
     let line = |count: u64| format!("{count}\n");
     match words[..] {
         ["samplesort", from, to] => ex::samplesort(job, path(from), path(to)).map(nothing),
-        ["semisort", from, to] => {
-            ex::semisort(&Context::of_job(job), path(from), path(to)).map(nothing)
-        }
+        ["semisort", from, to] => ex::semisort(&context, path(from), path(to)).map(nothing),
         ["prefix-sums", from, to] => ex::prefix_sums(job, path(from), path(to)).map(nothing),
         ["histogram", from] => {
             let (low, high, counts) = ex::histogram_of(job, path(from), 20)?;
             Ok(format!("{low} to {high}: {counts:?}\n"))
         }
         ["kth-largest", from, k] => {
-            let found = ex::kth_largest(job, path(from), number(k)?)?;
-            Ok(format!("{found:?}\n"))
+            ex::kth_largest(job, path(from), number(k)?).map(|found| format!("{found:?}\n"))
         }
         ["word-count", from, to] => ex::word_count(job, path(from), path(to)).map(line),
         ["deduplicate", from, field, to] => {

@@ -330,7 +330,7 @@ fn items_are_numbered_merged_turned_round_and_read_in_windows() {
     assert!(place.read("odd") == bytes(numbered));
     run(&["windows", "2", "in", "-o", "pairs", "--where", "x % 2 == 1"]).ok();
     assert!(place.read("pairs") == bytes(odd.windows(2).flatten().copied()));
-    run(&["windows", "9", "in", "-o", "no"]).fails(2, &["2 to 8"], "windows");
+    run(&["windows", "9", "in", "-o", "no"]).fails(2, &["windows of 9"], "2 to 8");
     run(&["flat-map", "min(x, 7), x", "in", "-o", "both"]).ok();
     let both = keys.iter().flat_map(|x| [(*x).min(7), *x]);
     assert!(place.read("both") == bytes(both));
@@ -350,7 +350,7 @@ fn items_are_numbered_merged_turned_round_and_read_in_windows() {
     let mut sorted = keys;
     sorted.sort_unstable();
     assert!(place.read("all") == bytes(sorted.iter().copied()));
-    run(&["merge", "in", "-o", "no", "--where", "x > 1"]).fails(2, &["as they are"], "merge");
+    run(&["merge", "in", "-o", "no", "--where", "x > 1"]).fails(2, &["as they are"], "merge first");
     run(&["reverse", "all", "-o", "reversed.npy", "--where", "x > 100"]).ok();
     let array = place.read("reversed.npy");
     let reversed = bytes(sorted.into_iter().rev().filter(|x| *x > 100));

@@ -45,7 +45,7 @@ where
         count: usize,
         bucket: impl Fn(&P::Item) -> usize + Sync,
     ) -> Result<Buckets<P::Item>> {
-        self.to_buckets(count, |job, last, files| {
+        self.into_buckets(count, |job, last, files| {
             sequence::distribute(job, last, bucket, files)
         })
     }
@@ -60,12 +60,12 @@ where
         count: usize,
         bucket: impl Fn(u64, &P::Item) -> usize + Sync,
     ) -> Result<Buckets<P::Item>> {
-        self.to_buckets(count, |job, last, files| {
+        self.into_buckets(count, |job, last, files| {
             sequence::distribute_indexed(job, last, bucket, files)
         })
     }
 
-    fn to_buckets(
+    fn into_buckets(
         self,
         count: usize,
         pass: impl FnOnce(&Job, &P::Last, &BucketFiles) -> Result<(Vec<u64>, sequence::PassSummary)>,

@@ -74,7 +74,7 @@ impl Passes {
     }
 
     /// Runs a pass that writes to scratch; gives the files.
-    pub(super) fn to_scratch(
+    pub(super) fn write_scratch(
         &mut self,
         is_sharded: bool,
         pass: impl FnOnce(&mut Self, SortOutput) -> Result<Summary>,
@@ -145,7 +145,7 @@ pub trait Stages: Sized {
     where
         Self::Item: Pod,
     {
-        passes.to_scratch(true, |passes, output| self.write_to(passes, output, false))
+        passes.write_scratch(true, |passes, output| self.write_to(passes, output, false))
     }
 }
 
@@ -349,7 +349,7 @@ where
     }
 
     fn files(self, passes: &mut Passes) -> Result<Vec<SortInput>> {
-        passes.to_scratch(self.whole.can_be_sharded(), |passes, output| {
+        passes.write_scratch(self.whole.can_be_sharded(), |passes, output| {
             self.whole.run(self.inner, passes, output, false)
         })
     }
