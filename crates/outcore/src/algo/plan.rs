@@ -23,6 +23,9 @@
 use std::fmt;
 
 use super::ends::{EDGES, EDGES_BYTES};
+use super::partition::plan::{
+    FIXED_BYTES, PIECE_BYTES, Rates, SEGMENT_META_BYTES, least_memory_bytes,
+};
 use super::partition::{BUCKETS, SPLIT_READS_MIN, SPLIT_SEGMENTS};
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
@@ -39,21 +42,12 @@ pub const SPLIT_SLOTS: usize = 18;
 const SEGMENT_BYTES_MAX: usize = 256 << 10;
 /// Largest bucket that is sorted at once: offsets in it have 32 bits.
 const LEAF_BYTES_MAX: usize = (u32::MAX / 2) as usize;
-/// Bytes a segment's description takes in memory.
-const SEGMENT_META_BYTES: u64 = 80;
 /// Places a bucket at which the input is sampled.
 const SAMPLE_PLACES: u64 = 4;
-/// Bytes that a run of the input takes in memory.
-const PIECE_BYTES: u64 = 16;
-/// Set aside for samples' remains and small tables.
-const FIXED_BYTES: u64 = 5 << 19;
 /// Reservations by name: buffers of the distribution, what it reads, what a bucket is split with, and
 /// what buckets are loaded, sorted and written in.
 pub(crate) const INPUT: &str = "input blocks";
 pub(crate) const SORTING: &str = "buckets that are sorted, and their output";
-/// Assumed where no measurement of the drives is at hand: bytes and requests a second a drive.
-const DRIVE_BYTES_PER_SECOND: f64 = 1.5e9;
-const DRIVE_REQUESTS_PER_SECOND: f64 = 60e3;
 
 /// What a sort is about, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -259,30 +253,14 @@ impl SortPlan {
 
 /// The least memory, in whole MiB, with which `size` can be sorted on one thread.
 fn least_memory(size: SortSize) -> Option<u64> {
-    const STEP_BYTES: u64 = 1 << 20;
-    let fits = |steps: u64| {
-        let memory_bytes = steps * STEP_BYTES;
+    least_memory_bytes(size.memory_bytes, |memory_bytes| {
         let size = SortSize {
             memory_bytes,
             threads: 1,
             ..size
         };
         best_plan(size).is_some()
-    };
-    let mut too_few = size.memory_bytes / STEP_BYTES;
-    let mut enough = too_few.max(1) * 2;
-    while !fits(enough) {
-        too_few = enough;
-        enough = enough.checked_mul(2).filter(|&steps| steps < 1 << 40)?;
-    }
-    while enough - too_few > 1 {
-        let middle = too_few + (enough - too_few) / 2;
-        match fits(middle) {
-            true => enough = middle,
-            false => too_few = middle,
-        }
-    }
-    Some(enough * STEP_BYTES)
+    })
 }
 
 /// Plans the sort of `size`, on fewer threads where the memory is too small for all of them;
@@ -536,7 +514,6 @@ fn predict(plan: &mut SortPlan) {
         (plan.sample_reads * plan.sample_read_bytes.next_multiple_of(BLOCK_BYTES)) as f64;
     let read_bytes = data_bytes + scratch_bytes + sample_bytes;
     let written_bytes = data_bytes + scratch_bytes;
-    let drives = size.drive_count as f64;
     let run = if plan.levels == 1 {
         plan.extent_segments
     } else {
@@ -547,8 +524,7 @@ fn predict(plan: &mut SortPlan) {
         + data_bytes / plan.leaf_bytes_max as f64
         + plan.sample_reads as f64;
     // Reads and writes of a phase overlap, so the larger of the two counts.
-    let seconds = read_bytes.max(written_bytes) / (DRIVE_BYTES_PER_SECOND * drives)
-        + requests / (DRIVE_REQUESTS_PER_SECOND * drives);
+    let seconds = Rates::ASSUMED.seconds(read_bytes.max(written_bytes), requests, size.drive_count);
     // A nudge towards leaves that sort in cache, where the drives do not care.
     let oversize = plan.leaf_bytes_max as f64 / (2 * leaf_bytes_best(size.is_bare)) as f64;
     let sort_penalty = 1.0 + 0.02 * oversize.log2().abs();
@@ -620,7 +596,7 @@ impl fmt::Display for SortPlan {
             units::bytes(self.predicted_written_bytes),
             units::bytes(self.scratch_bytes),
             self.predicted_seconds,
-            units::rate(DRIVE_BYTES_PER_SECOND),
+            units::rate(Rates::ASSUMED.bytes_per_second),
         )?;
         write!(f, "{}", self.ledger())
     }

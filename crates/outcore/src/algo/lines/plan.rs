@@ -17,6 +17,9 @@ use std::ops::RangeInclusive;
 
 use super::bucket::Space;
 use crate::algo::ends::{EDGES, EDGES_BYTES};
+use crate::algo::partition::plan::{
+    FIXED_BYTES, PIECE_BYTES, Rates, SEGMENT_META_BYTES, least_memory_bytes,
+};
 use crate::algo::partition::{BUCKETS, SPLIT_READS_MIN, SPLIT_SEGMENTS, SegmentSizes};
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Ledger, Pool};
@@ -41,10 +44,6 @@ const LEAF_BYTES_BEST: u64 = 8 << 20;
 pub(crate) const REF_BYTES: u64 = 32;
 /// Bytes in front of each key: where its line is.
 pub(crate) const KEY_HEAD_BYTES: u64 = 8;
-/// Bytes a segment's description takes in memory, with a piece of the input in each.
-const SEGMENT_META_BYTES: u64 = 96;
-/// Set aside for samples' remains and small tables.
-const FIXED_BYTES: u64 = 5 << 19;
 /// A sample of keys that nothing shorter tells apart, at least.
 pub(super) const LONG_KEYS_BYTES_MIN: u64 = 256 << 10;
 /// Reservations by name: buffers of the distribution, what it reads, what a bucket is split with, and
@@ -54,9 +53,6 @@ pub(super) const INPUT: &str = "input blocks";
 pub(super) const ACROSS: &str = "lines across blocks";
 pub(super) const LONG_KEYS: &str = "a sample of long keys";
 pub(super) const SORTING: &str = "buckets that are sorted, and their output";
-/// Assumed where no measurement of the drives is at hand: bytes and requests a second a drive.
-const DRIVE_BYTES_PER_SECOND: f64 = 1.5e9;
-const DRIVE_REQUESTS_PER_SECOND: f64 = 60e3;
 /// Bytes of a table a distinct line, besides the line itself.
 pub(super) const TABLE_ENTRY_BYTES: f64 = 40.0;
 
@@ -252,7 +248,7 @@ impl LinePlan {
         };
         let counts = 64 * (self.size.threads * self.bucket_count) as u64;
         FIXED_BYTES
-            + segments * SEGMENT_META_BYTES
+            + segments * (SEGMENT_META_BYTES + PIECE_BYTES)
             + self.leaves_count() * BUCKET_META_BYTES
             + pieces
             + counts
@@ -307,44 +303,28 @@ pub fn plan_lines(size: LineSize) -> Result<LinePlan> {
     if let Some(plan) = plan_on_fewer(size) {
         return Ok(plan);
     }
-    let memory_bytes = least_memory(size);
+    let least = least_memory(size).map(|bytes| (bytes + size.held_bytes).next_multiple_of(1 << 20));
+    let least = least.map_or_else(|| "more".to_string(), units::bytes_exact);
     let cause = format!(
         "{} of memory are too little for {} of lines of about {:.0} bytes",
         units::bytes(size.memory_bytes + size.held_bytes),
         units::bytes(size.data_bytes),
         size.line_bytes,
     );
-    let hint = format!(
-        "allow at least --memory {}",
-        units::bytes_exact((memory_bytes + size.held_bytes).next_multiple_of(1 << 20))
-    );
+    let hint = format!("allow at least --memory {least}");
     Err(Error::new(Kind::Memory, "plan the sort of lines", cause).hint(hint))
 }
 
 /// The least memory, in whole MiB, with which one thread can sort `size`.
-fn least_memory(size: LineSize) -> u64 {
-    const STEP_BYTES: u64 = 1 << 20;
-    let fits = |steps: u64| {
+fn least_memory(size: LineSize) -> Option<u64> {
+    least_memory_bytes(size.memory_bytes, |memory_bytes| {
         let size = LineSize {
-            memory_bytes: steps * STEP_BYTES,
+            memory_bytes,
             threads: 1,
             ..size
         };
         best_plan(size).is_some()
-    };
-    let mut too_few = size.memory_bytes / STEP_BYTES;
-    let mut enough = too_few.max(1) * 2;
-    while !fits(enough) && enough < 1 << 30 {
-        (too_few, enough) = (enough, 2 * enough);
-    }
-    while enough - too_few > 1 {
-        let middle = too_few + (enough - too_few) / 2;
-        match fits(middle) {
-            true => enough = middle,
-            false => too_few = middle,
-        }
-    }
-    enough * STEP_BYTES
+    })
 }
 
 fn plan_on_fewer(size: LineSize) -> Option<LinePlan> {
@@ -566,13 +546,11 @@ fn predict(plan: &mut LinePlan) {
     let split_bytes = f64::from(plan.levels.saturating_sub(1)) * scratch_bytes;
     let read_bytes = data_bytes + scratch_bytes + split_bytes;
     let written_bytes = kept + scratch_bytes + split_bytes;
-    let drives = size.drive_count as f64;
     let requests = data_bytes / plan.read_block_bytes as f64
         + (scratch_bytes + split_bytes) / plan.segment_bytes as f64
             * (1.0 + 1.0 / plan.extent_segments as f64)
         + data_bytes / plan.leaf_bytes_max as f64;
-    let seconds = read_bytes.max(written_bytes) / (DRIVE_BYTES_PER_SECOND * drives)
-        + requests / (DRIVE_REQUESTS_PER_SECOND * drives);
+    let seconds = Rates::ASSUMED.seconds(read_bytes.max(written_bytes), requests, size.drive_count);
     // A nudge towards leaves that sort in cache, where the drives do not care.
     let leaf_bytes = plan.leaf_bytes_max as f64 * (1.0 + size.overhead());
     let oversize = leaf_bytes / (1.5 * LEAF_BYTES_BEST as f64);
@@ -646,7 +624,7 @@ impl fmt::Display for LinePlan {
             units::bytes(self.predicted_written_bytes),
             units::bytes(self.scratch_bytes),
             self.predicted_seconds,
-            units::rate(DRIVE_BYTES_PER_SECOND),
+            units::rate(Rates::ASSUMED.bytes_per_second),
         )?;
         write!(f, "{}", self.ledger())
     }

@@ -14,6 +14,7 @@ use std::fmt;
 
 use super::tree::{Tree, fan_out};
 use crate::algo::ends::{EDGES, EDGES_BYTES};
+use crate::algo::partition::plan::{FIXED_BYTES, PIECE_BYTES, Rates, SEGMENT_META_BYTES};
 use crate::algo::partition::{BUCKETS, SPLIT_SEGMENTS, SegmentSizes};
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Ledger, Pool};
@@ -22,8 +23,6 @@ use crate::units;
 
 /// Most levels of one distribution: beyond 4096 buckets every store misses the caches.
 const LEVELS_MAX: u32 = 3;
-/// Set aside for small tables.
-const FIXED_BYTES: u64 = 5 << 19;
 /// Reads in flight when a bucket is thrown again, a thread; the least of them.
 const SPLIT_READS: usize = 8;
 const SPLIT_READS_MIN: usize = 2;
@@ -33,14 +32,8 @@ pub(super) const INPUT: &str = "input blocks";
 pub(super) const LONG_READ: &str = "long lines that are read back";
 pub(super) const PERMUTING: &str = "buckets that are permuted, and their output";
 pub(super) const PLACES: &str = "places of records";
-/// Bytes that a segment, and a piece of a chunk in one, take in memory.
-const SEGMENT_META_BYTES: u64 = 80;
-const PIECE_BYTES: u64 = 16;
 /// Largest bucket: offsets in it have 32 bits.
 const BUCKET_BYTES_MAX: u64 = (u32::MAX / 2) as u64;
-/// Assumed where no measurement of the drives is at hand: bytes and requests a second a drive.
-const DRIVE_BYTES_PER_SECOND: f64 = 1.5e9;
-const DRIVE_REQUESTS_PER_SECOND: f64 = 60e3;
 
 /// What is kept of a record of a bucket while it is permuted: itself if it is a small number, else
 /// where it is, of lines with the length; and which leaf it goes to.
@@ -226,7 +219,7 @@ impl ShufflePlan {
             Some(_) => (0, 0),
             None => (
                 2 * self.lanes * self.line_bytes_max * threads,
-                Pool::total_bytes(self.line_bytes_max, threads),
+                (2 * self.line_bytes_max * threads) as u64,
             ),
         };
         let reads = Pool::total_bytes(sizes.slot_bytes(), sizes.slots() * threads);
@@ -434,7 +427,6 @@ fn predict(plan: &mut ShufflePlan) {
     };
     let moved_bytes = 2.0 * (data_bytes + away_bytes);
     let requests = 2.0 * away_bytes / plan.segment_bytes as f64;
-    let drives = plan.size.drive_count as f64;
     plan.scratch_bytes = match plan.distributions {
         0 => 0,
         _ => {
@@ -446,9 +438,8 @@ fn predict(plan: &mut ShufflePlan) {
     plan.predicted_written_bytes = plan.predicted_read_bytes;
     // In a small bucket the processor's caches hold what is permuted.
     let misses = (plan.bucket_bytes_max as f64 / (4 << 20) as f64).max(1.0);
-    plan.predicted_seconds = (moved_bytes / DRIVE_BYTES_PER_SECOND / drives
-        + requests / DRIVE_REQUESTS_PER_SECOND / drives)
-        * (1.0 + 0.05 * misses.log2());
+    let seconds = Rates::ASSUMED.seconds(moved_bytes, requests, plan.size.drive_count);
+    plan.predicted_seconds = seconds * (1.0 + 0.05 * misses.log2());
 }
 
 impl fmt::Display for ShufflePlan {
@@ -500,7 +491,7 @@ impl fmt::Display for ShufflePlan {
             units::bytes(self.predicted_written_bytes),
             units::bytes(self.scratch_bytes),
             self.predicted_seconds,
-            units::rate(DRIVE_BYTES_PER_SECOND),
+            units::rate(Rates::ASSUMED.bytes_per_second),
         )?;
         write!(f, "{}", self.ledger())
     }
