@@ -23,6 +23,7 @@
 use std::fmt;
 
 use super::ends::{EDGES, EDGES_BYTES};
+use super::partition::plan::{FIXED_BYTES, PIECE_BYTES, SEGMENT_META_BYTES, least_memory_bytes};
 use super::partition::{BUCKETS, SPLIT_READS_MIN, SPLIT_SEGMENTS};
 use crate::drive::rates::DriveRates;
 use crate::error::{Error, Kind, Result};
@@ -40,14 +41,8 @@ pub const SPLIT_SLOTS: usize = 18;
 const SEGMENT_BYTES_MAX: usize = 256 << 10;
 /// Largest bucket that is sorted at once: offsets in it have 32 bits.
 const LEAF_BYTES_MAX: usize = (u32::MAX / 2) as usize;
-/// Bytes a segment's description takes in memory.
-const SEGMENT_META_BYTES: u64 = 80;
 /// Places a bucket at which the input is sampled.
 const SAMPLE_PLACES: u64 = 4;
-/// Bytes that a run of the input takes in memory.
-const PIECE_BYTES: u64 = 16;
-/// Set aside for samples' remains and small tables.
-const FIXED_BYTES: u64 = 5 << 19;
 /// Reservations by name: buffers of the distribution, what it reads, what a bucket is split with, and
 /// what buckets are loaded, sorted and written in.
 pub(crate) const INPUT: &str = "input blocks";
@@ -259,30 +254,14 @@ impl SortPlan {
 
 /// The least memory, in whole MiB, with which `size` can be sorted on one thread.
 fn least_memory(size: SortSize) -> Option<u64> {
-    const STEP_BYTES: u64 = 1 << 20;
-    let fits = |steps: u64| {
-        let memory_bytes = steps * STEP_BYTES;
+    least_memory_bytes(size.memory_bytes, |memory_bytes| {
         let size = SortSize {
             memory_bytes,
             threads: 1,
             ..size
         };
         best_plan(size).is_some()
-    };
-    let mut too_few = size.memory_bytes / STEP_BYTES;
-    let mut enough = too_few.max(1) * 2;
-    while !fits(enough) {
-        too_few = enough;
-        enough = enough.checked_mul(2).filter(|&steps| steps < 1 << 40)?;
-    }
-    while enough - too_few > 1 {
-        let middle = too_few + (enough - too_few) / 2;
-        match fits(middle) {
-            true => enough = middle,
-            false => too_few = middle,
-        }
-    }
-    Some(enough * STEP_BYTES)
+    })
 }
 
 /// Plans the sort of `size`, on fewer threads where the memory is too small for all of them;

@@ -17,6 +17,9 @@ use std::ops::RangeInclusive;
 
 use super::bucket::Space;
 use crate::algo::ends::{EDGES, EDGES_BYTES};
+use crate::algo::partition::plan::{
+    FIXED_BYTES, PIECE_BYTES, SEGMENT_META_BYTES, least_memory_bytes,
+};
 use crate::algo::partition::{BUCKETS, SPLIT_READS_MIN, SPLIT_SEGMENTS, SegmentSizes};
 use crate::drive::rates::DriveRates;
 use crate::error::{Error, Kind, Result};
@@ -42,10 +45,6 @@ const LEAF_BYTES_BEST: u64 = 8 << 20;
 pub(crate) const REF_BYTES: u64 = 32;
 /// Bytes in front of each key: where its line is.
 pub(crate) const KEY_HEAD_BYTES: u64 = 8;
-/// Bytes a segment's description takes in memory, with a piece of the input in each.
-const SEGMENT_META_BYTES: u64 = 96;
-/// Set aside for samples' remains and small tables.
-const FIXED_BYTES: u64 = 5 << 19;
 /// A sample of keys that nothing shorter tells apart, at least.
 pub(super) const LONG_KEYS_BYTES_MIN: u64 = 256 << 10;
 /// Reservations by name: buffers of the distribution, what it reads, what a bucket is split with, and
@@ -252,7 +251,7 @@ impl LinePlan {
         };
         let counts = 64 * (self.size.threads * self.bucket_count) as u64;
         FIXED_BYTES
-            + segments * SEGMENT_META_BYTES
+            + segments * (SEGMENT_META_BYTES + PIECE_BYTES)
             + self.leaves_count() * BUCKET_META_BYTES
             + pieces
             + counts
@@ -307,44 +306,28 @@ pub fn plan_lines(size: LineSize) -> Result<LinePlan> {
     if let Some(plan) = plan_on_fewer(size) {
         return Ok(plan);
     }
-    let memory_bytes = least_memory(size);
+    let least = least_memory(size).map(|bytes| (bytes + size.held_bytes).next_multiple_of(1 << 20));
+    let least = least.map_or_else(|| "more".to_string(), units::bytes_exact);
     let cause = format!(
         "{} of memory are too little for {} of lines of about {:.0} bytes",
         units::bytes(size.memory_bytes + size.held_bytes),
         units::bytes(size.data_bytes),
         size.line_bytes,
     );
-    let hint = format!(
-        "allow at least --memory {}",
-        units::bytes_exact((memory_bytes + size.held_bytes).next_multiple_of(1 << 20))
-    );
+    let hint = format!("allow at least --memory {least}");
     Err(Error::new(Kind::Memory, "plan the sort of lines", cause).hint(hint))
 }
 
 /// The least memory, in whole MiB, with which one thread can sort `size`.
-fn least_memory(size: LineSize) -> u64 {
-    const STEP_BYTES: u64 = 1 << 20;
-    let fits = |steps: u64| {
+fn least_memory(size: LineSize) -> Option<u64> {
+    least_memory_bytes(size.memory_bytes, |memory_bytes| {
         let size = LineSize {
-            memory_bytes: steps * STEP_BYTES,
+            memory_bytes,
             threads: 1,
             ..size
         };
         best_plan(size).is_some()
-    };
-    let mut too_few = size.memory_bytes / STEP_BYTES;
-    let mut enough = too_few.max(1) * 2;
-    while !fits(enough) && enough < 1 << 30 {
-        (too_few, enough) = (enough, 2 * enough);
-    }
-    while enough - too_few > 1 {
-        let middle = too_few + (enough - too_few) / 2;
-        match fits(middle) {
-            true => enough = middle,
-            false => too_few = middle,
-        }
-    }
-    enough * STEP_BYTES
+    })
 }
 
 fn plan_on_fewer(size: LineSize) -> Option<LinePlan> {

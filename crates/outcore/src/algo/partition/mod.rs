@@ -24,6 +24,7 @@ pub(crate) mod classify;
 pub(crate) mod crew;
 pub(crate) mod kernel;
 pub(crate) mod load;
+pub(crate) mod plan;
 pub(crate) mod read;
 pub(crate) mod scatter;
 pub(crate) mod spill;

@@ -14,6 +14,7 @@ use std::fmt;
 
 use super::tree::{Tree, fan_out};
 use crate::algo::ends::{EDGES, EDGES_BYTES};
+use crate::algo::partition::plan::{FIXED_BYTES, PIECE_BYTES, SEGMENT_META_BYTES};
 use crate::algo::partition::{BUCKETS, SPLIT_SEGMENTS, SegmentSizes};
 use crate::drive::rates::DriveRates;
 use crate::error::{Error, Kind, Result};
@@ -23,8 +24,6 @@ use crate::units;
 
 /// Most levels of one distribution: beyond 4096 buckets every store misses the caches.
 const LEVELS_MAX: u32 = 3;
-/// Set aside for small tables.
-const FIXED_BYTES: u64 = 5 << 19;
 /// Reads in flight when a bucket is thrown again, a thread; the least of them.
 const SPLIT_READS: usize = 8;
 const SPLIT_READS_MIN: usize = 2;
@@ -34,9 +33,6 @@ pub(super) const INPUT: &str = "input blocks";
 pub(super) const LONG_READ: &str = "long lines that are read back";
 pub(super) const PERMUTING: &str = "buckets that are permuted, and their output";
 pub(super) const PLACES: &str = "places of records";
-/// Bytes that a segment, and a piece of a chunk in one, take in memory.
-const SEGMENT_META_BYTES: u64 = 80;
-const PIECE_BYTES: u64 = 16;
 /// Largest bucket: offsets in it have 32 bits.
 const BUCKET_BYTES_MAX: u64 = (u32::MAX / 2) as u64;
 
@@ -226,7 +222,7 @@ impl ShufflePlan {
             Some(_) => (0, 0),
             None => (
                 2 * self.lanes * self.line_bytes_max * threads,
-                Pool::total_bytes(self.line_bytes_max, threads),
+                (2 * self.line_bytes_max * threads) as u64,
             ),
         };
         let reads = Pool::total_bytes(sizes.slot_bytes(), sizes.slots() * threads);
