@@ -55,9 +55,9 @@
 //!
 //! # fn main() -> outcore::Result<()> {
 //! let ctx = Context::builder().memory("64MiB").build()?;
-//! let squares = ctx.tabulate(1_000_000, |i| i)?.map(|x| x * x);
+//! let squares = ctx.tabulate(1_000_000, |i| i).map(|x| x * x);
 //! assert_eq!(squares.reduce(0, u64::wrapping_add)?, 333_332_833_333_500_000);
-//! let digits = ctx.tabulate(1_000_000, |i| i)?.map(|x| (x % 10) as usize);
+//! let digits = ctx.tabulate(1_000_000, |i| i).map(|x| (x % 10) as usize);
 //! assert_eq!(digits.histogram_by_index(10)?, [100_000; 10]);
 //! # Ok(())
 //! # }
@@ -71,7 +71,7 @@
 //!
 //! # fn main() -> outcore::Result<()> {
 //! let ctx = Context::builder().memory("64MiB").build()?;
-//! let buckets = ctx.tabulate(1000, |i| i)?.distribute(4, |x| (x % 4) as usize)?;
+//! let buckets = ctx.tabulate(1000, |i| i).distribute(4, |x| (x % 4) as usize)?;
 //! let largest = buckets.dataset()?.max()?;
 //! assert_eq!(largest, Some(999));
 //! # Ok(())
