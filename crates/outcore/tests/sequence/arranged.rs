@@ -249,12 +249,13 @@ proptest! {
             items.dedup();
             Ok(bytes_of(&items))
         }).unwrap();
-        for bucket in 0..buckets {
+        prop_assert_eq!(lens.len(), buckets);
+        for (bucket, &len) in lens.iter().enumerate() {
             let chosen = (0..).zip(&items).filter(|(i, x)| of(*i, x) == bucket);
             let mut expected: Vec<u64> = chosen.map(|(_, x)| *x).collect();
             expected.sort_unstable();
             expected.dedup();
-            prop_assert_eq!(lens[bucket], expected.len() as u64 * 8);
+            prop_assert_eq!(len, expected.len() as u64 * 8);
             let path = format!("/d{}/worked{bucket}", bucket % 3);
             prop_assert_eq!(u64s(&device.get(&path).unwrap()), expected);
         }
