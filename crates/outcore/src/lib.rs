@@ -72,7 +72,7 @@
 //! # fn main() -> outcore::Result<()> {
 //! let ctx = Context::builder().memory("64MiB").build()?;
 //! let buckets = ctx.tabulate(1000, |i| i).distribute(4, |x| (x % 4) as usize)?;
-//! let largest = buckets.dataset()?.max()?;
+//! let largest = buckets.dataset().max()?;
 //! assert_eq!(largest, Some(999));
 //! # Ok(())
 //! # }
