@@ -71,7 +71,7 @@ pub struct Source {
     pub start_bytes: u64,
     /// The manifest that lists it.
     pub manifest: Option<PathBuf>,
-    /// The dataset that it is, where it is no file of the system: only the device of the job opens `path`.
+    /// The dataset, if it is one rather than a file of the system; then only the device of the job opens `path`.
     pub sealed: Option<Sealed>,
 }
 

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::units::nearest;
 
 impl Number {
-    /// Reads `u64`, `u64le`, `f32be`, or NumPy's `<u8`, `uint64`; `None` if it is no number type.
+    /// Reads `u64`, `u64le`, `f32be`, or NumPy's `<u8`, `uint64`; `None` if it is not a number type.
     fn from_name(text: &str) -> Option<Self> {
         let (name, endian) = match (text.strip_suffix("le"), text.strip_suffix("be")) {
             (Some(name), _) => (name, Endian::Little),
@@ -81,7 +81,7 @@ fn key_number(text: &str, what: &str, digits: &str) -> Result<usize> {
         Ok(value) if is_digits => Ok(value),
         _ => Err(key_syntax(
             text,
-            &format!("its {what} `{digits}` is no number of bytes"),
+            &format!("its {what} `{digits}` is not a number of bytes"),
         )),
     }
 }
