@@ -65,7 +65,7 @@ fuzz:
 
 mutations:
 	OUTCORE_MUTATIONS=30000 cargo test --release --package outcore-sim --test sim mutations::
-	OUTCORE_MUTATIONS=60000 cargo test --release --package outcore-formats --test fuzzed
+	OUTCORE_MUTATIONS=60000 cargo test --release --package outcore-front --test fuzzed
 
 sanitize:
 	@scripts/sanitize.sh

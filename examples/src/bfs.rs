@@ -6,10 +6,10 @@
 
 use std::path::Path;
 
+use outcore::Input;
 use outcore::Result;
-use outcore::algo::sequence::{Sequence, collect, read};
-use outcore::algo::sort::SortInput;
 use outcore::job::Job;
+use outcore::primitives::{Sequence, collect, read};
 
 /// The depth of each of `count` vertices below `source` along `edges`, pairs (from, to) of `u32`;
 /// nothing for those that cannot be reached.
@@ -27,7 +27,7 @@ pub fn bfs(job: &Job, edges: &Path, count: usize, source: u32) -> Result<Vec<Opt
         let is_next = |[from, to]: &[u32; 2]| {
             depths[*from as usize] == Some(depth) && depths[*to as usize].is_none()
         };
-        let reached = read::<[u32; 2]>(&[SortInput::raw(edges)])
+        let reached = read::<[u32; 2]>(&[Input::raw(edges)])
             .filter(is_next)
             .map(|[_, to]| to);
         frontier = collect(job, &reached)?;

@@ -5,11 +5,11 @@
 
 use std::path::Path;
 
+use outcore::Input;
 use outcore::Result;
-use outcore::algo::lines::{LineSortOptions, sort_lines};
-use outcore::algo::sort::SortInput;
 use outcore::job::Job;
-use outcore_formats::text::json::JsonFields;
+use outcore::sort::lines::{LineSortOptions, sort_lines};
+use outcore_front::text::json::JsonFields;
 
 /// Writes the first document of `from` with each value of `field` (`.text`) to `to`; gives their number.
 ///
@@ -23,7 +23,7 @@ pub fn deduplicate(job: &Job, from: &Path, field: &str, to: &Path) -> Result<u64
     };
     let found = sort_lines(
         job,
-        &[SortInput::raw(from)],
+        &[Input::raw(from)],
         crate::to_file(to),
         &by_field,
         options,

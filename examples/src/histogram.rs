@@ -4,10 +4,10 @@
 
 use std::path::Path;
 
+use outcore::Input;
 use outcore::Result;
-use outcore::algo::sequence::{histogram, max, min, read};
-use outcore::algo::sort::SortInput;
 use outcore::job::Job;
+use outcore::primitives::{histogram, max, min, read};
 
 /// Least and greatest of the numbers (`f64`) in `from`, and how many lie in each of `bins` equal
 /// parts between.
@@ -15,7 +15,7 @@ use outcore::job::Job;
 /// # Errors
 /// What the passes fail with.
 pub fn histogram_of(job: &Job, from: &Path, bins: usize) -> Result<(f64, f64, Vec<u64>)> {
-    let numbers = read::<f64>(&[SortInput::raw(from)]);
+    let numbers = read::<f64>(&[Input::raw(from)]);
     let (Some(low), Some(high)) = (min(job, &numbers)?, max(job, &numbers)?) else {
         return Ok((0.0, 0.0, vec![0; bins]));
     };

@@ -5,11 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
-use outcore::algo::lines::{LineSortOptions, sort_lines};
-use outcore::algo::sort::SortInput;
+use outcore::Input;
 use outcore::job::Job;
+use outcore::sort::lines::{LineSortOptions, sort_lines};
 use outcore::{Error, Result};
-use outcore_formats::text::gnu::{GnuOrder, GnuSort, Key};
+use outcore_front::text::gnu::{GnuOrder, GnuSort, Key};
 
 use crate::{lines, make};
 
@@ -46,10 +46,7 @@ pub fn inverted_index(job: &Job, from: &Path, to: &Path) -> Result<u64> {
         unique: true,
         ..LineSortOptions::default()
     };
-    let (pairs, sorted) = (
-        [SortInput::raw(step("items"))],
-        crate::to_file(&step("sorted")),
-    );
+    let (pairs, sorted) = ([Input::raw(step("items"))], crate::to_file(&step("sorted")));
     sort_lines(job, &pairs, sorted, &by_word_and_number, options)?;
 
     let mut words = 0;

@@ -7,11 +7,12 @@
 use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
+use outcore::Input;
 use outcore::Result;
-use outcore::algo::sequence::{Inclusion, Sequence, read, scan, write};
-use outcore::algo::sort::{SortInput, SortOptions, sort};
-use outcore::data::RecordFormat;
 use outcore::job::Job;
+use outcore::key::RecordFormat;
+use outcore::primitives::{Inclusion, Sequence, read, scan, write};
+use outcore::sort::{SortOptions, sort};
 
 /// A row of either side on its way.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -35,7 +36,7 @@ struct Row {
 pub fn join(job: &Job, left: &Path, right: &Path, to: &Path) -> Result<u64> {
     let dir = crate::private_dir(job, to)?;
     let step = |name: &str| dir.path().join(name);
-    let rows = |path: &Path| read::<[u64; 2]>(&[SortInput::raw(path)]);
+    let rows = |path: &Path| read::<[u64; 2]>(&[Input::raw(path)]);
 
     let lefts = rows(left).map(|[key, value]| Row {
         key,
@@ -52,7 +53,7 @@ pub fn join(job: &Job, left: &Path, right: &Path, to: &Path) -> Result<u64> {
     });
     write(job, &lefts, &crate::to_file(&step("input-0")), false)?;
     write(job, &rights, &crate::to_file(&step("input-1")), false)?;
-    let both = ["input-0", "input-1"].map(|name| SortInput::raw(step(name)));
+    let both = ["input-0", "input-1"].map(|name| Input::raw(step(name)));
     let format = RecordFormat::parse_record(size_of::<Row>(), &["0:8:u64", "8:8:u64", "16:8:u64"])?;
     let sorted = crate::to_file(&step("sorted"));
     sort(job, &both, sorted, &format, SortOptions::default())?;
@@ -66,11 +67,11 @@ pub fn join(job: &Job, left: &Path, right: &Path, to: &Path) -> Result<u64> {
             ..row
         },
     };
-    let sorted = read::<Row>(&[SortInput::raw(step("sorted"))]);
+    let sorted = read::<Row>(&[Input::raw(step("sorted"))]);
     let scanned = crate::to_file(&step("output"));
     let (none, all) = (Row::zeroed(), Inclusion::Inclusive);
     scan(job, &sorted, none, last_left, all, (&scanned, false))?;
-    let matched = read::<Row>(&[SortInput::raw(step("output"))])
+    let matched = read::<Row>(&[Input::raw(step("output"))])
         .filter(|row| row.side + row.has_left == 2 && row.left_key == row.key)
         .map(|row| [row.key, row.left, row.right]);
     let done = write(job, &matched, &crate::to_file(to), false)?;

@@ -5,17 +5,17 @@
 
 use std::path::Path;
 
+use outcore::Input;
 use outcore::Result;
-use outcore::algo::sequence::{Sequence, histogram, read};
-use outcore::algo::sort::SortInput;
 use outcore::job::Job;
+use outcore::primitives::{Sequence, histogram, read};
 
 /// The `k`-th largest (`u64`) of `from`, counted from 1; nothing if there are fewer.
 ///
 /// # Errors
 /// What the passes fail with.
 pub fn kth_largest(job: &Job, from: &Path, k: u64) -> Result<Option<u64>> {
-    let numbers = [SortInput::raw(from)];
+    let numbers = [Input::raw(from)];
     let (mut known, mut left) = (0_u64, k);
     for shift in [48, 32, 16, 0] {
         let is_candidate = |x: &u64| shift == 48 || x >> (shift + 16) == known;

@@ -31,17 +31,17 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use outcore::algo::sort::SortOutput;
+use outcore::Output;
 use outcore::drive::PrivateDir;
 use outcore::job::Job;
 use outcore::{Error, Result};
-use outcore_formats::content::Recognition;
-use outcore_formats::inputs::{FilesOnly, Streams, find};
-use outcore_formats::text::reader::{Frame, RecordReader};
+use outcore_front::content::Recognition;
+use outcore_front::inputs::{FilesOnly, Streams, find};
+use outcore_front::text::reader::{Frame, RecordReader};
 
 /// One file, without a header.
-fn to_file(path: &Path) -> SortOutput {
-    SortOutput::File {
+fn to_file(path: &Path) -> Output {
+    Output::File {
         path: path.to_path_buf(),
         header: None,
     }

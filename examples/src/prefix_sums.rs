@@ -4,17 +4,17 @@
 
 use std::path::Path;
 
+use outcore::Input;
 use outcore::Result;
-use outcore::algo::sequence::{Inclusion, PassSummary, read, scan};
-use outcore::algo::sort::SortInput;
 use outcore::job::Job;
+use outcore::primitives::{Inclusion, PassSummary, read, scan};
 
 /// Number i of `to` is the sum of the first i numbers of `from`.
 ///
 /// # Errors
 /// What the pass fails with.
 pub fn prefix_sums(job: &Job, from: &Path, to: &Path) -> Result<PassSummary> {
-    let lengths = read::<u64>(&[SortInput::raw(from)]);
+    let lengths = read::<u64>(&[Input::raw(from)]);
     let output = (&crate::to_file(to), false);
     scan(
         job,

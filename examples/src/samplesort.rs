@@ -1,19 +1,19 @@
 //! Samplesort, spelled out with the primitives (PALID, SPAA 2025, section 4).
 //!
 //! Sample, choose splitters, distribute, sort each bucket in memory, and put them one after the
-//! other. `outcore::algo::sort` does the same with its passes fused, buckets kept in memory and
+//! other. `outcore::sort` does the same with its passes fused, buckets kept in memory and
 //! oversized ones split; this is what it does in a page.
 
 use std::path::Path;
 
-use outcore::algo::sequence::gather::InMemory;
-use outcore::algo::sequence::write::produce;
-use outcore::algo::sequence::{
+use outcore::Input;
+use outcore::job::Job;
+use outcore::primitives::gather::InMemory;
+use outcore::primitives::write::produce;
+use outcore::primitives::{
     BucketFiles, PassSummary, collect, count, distribute, gather, read, write,
 };
-use outcore::algo::sort::SortInput;
-use outcore::job::Job;
-use outcore::stream::sample::random;
+use outcore::read::sample::random;
 use outcore::{Error, Result};
 
 /// Sampled numbers for each splitter.
@@ -24,7 +24,7 @@ const OVERSAMPLING: u64 = 32;
 /// # Errors
 /// What the passes fail with.
 pub fn samplesort(job: &Job, from: &Path, to: &Path) -> Result<PassSummary> {
-    let input = [SortInput::raw(from)];
+    let input = [Input::raw(from)];
     let numbers = read::<u64>(&input);
     let n = count(job, &numbers)?;
     let buckets = (n * 8 / (job.options.memory_bytes / 16)).clamp(2, 256) as usize;
@@ -53,7 +53,7 @@ pub fn samplesort(job: &Job, from: &Path, to: &Path) -> Result<PassSummary> {
     distribute(job, &numbers, bucket_of, &files)?;
 
     for bucket in 0..buckets {
-        let mut keys = collect(job, &read::<u64>(&[SortInput::raw(path("part", bucket))]))?;
+        let mut keys = collect(job, &read::<u64>(&[Input::raw(path("part", bucket))]))?;
         keys.sort_unstable();
         let sorted = InMemory {
             bytes: bytemuck::cast_slice(&keys),
@@ -66,8 +66,8 @@ pub fn samplesort(job: &Job, from: &Path, to: &Path) -> Result<PassSummary> {
             false,
         )?;
     }
-    let sorted: Vec<SortInput> = (0..buckets)
-        .map(|bucket| SortInput::raw(path("sorted", bucket)))
+    let sorted: Vec<Input> = (0..buckets)
+        .map(|bucket| Input::raw(path("sorted", bucket)))
         .collect();
     let done = write(job, &read::<u64>(&sorted), &crate::to_file(to), false)?;
     match done.records == n {

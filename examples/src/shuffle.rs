@@ -4,10 +4,10 @@
 
 use std::path::Path;
 
+use outcore::Input;
 use outcore::Result;
-use outcore::algo::shuffle::{ShuffleOptions, ShuffleSummary, Unit, shuffle};
-use outcore::algo::sort::SortInput;
 use outcore::job::Job;
+use outcore::shuffle::{ShuffleOptions, ShuffleSummary, Unit, shuffle};
 
 /// Bytes of an example.
 const RECORD_BYTES: usize = 8;
@@ -25,5 +25,5 @@ pub fn global_shuffle(job: &Job, from: &Path, to: &Path, epoch: u64) -> Result<S
         epoch,
         replace: false,
     };
-    shuffle(job, &[SortInput::raw(from)], crate::to_file(to), options)
+    shuffle(job, &[Input::raw(from)], crate::to_file(to), options)
 }

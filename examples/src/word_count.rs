@@ -6,12 +6,12 @@
 
 use std::path::Path;
 
+use outcore::Input;
 use outcore::Result;
-use outcore::algo::lines::{LineSortOptions, OnNoKey, sort_lines};
-use outcore::algo::sequence::{Sequence, read, write};
-use outcore::algo::sort::SortInput;
-use outcore::data::lines::{LineOrder, NoKey};
 use outcore::job::Job;
+use outcore::key::lines::{LineOrder, NoKey};
+use outcore::primitives::{Sequence, read, write};
+use outcore::sort::lines::{LineSortOptions, OnNoKey, sort_lines};
 
 /// Words in the order of their bytes; an empty line is none.
 struct Words;
@@ -34,7 +34,7 @@ impl LineOrder for Words {
 pub fn word_count(job: &Job, from: &Path, to: &Path) -> Result<u64> {
     let dir = crate::private_dir(job, to)?;
     let words = dir.path().join("items");
-    let letters = read::<u8>(&[SortInput::raw(from)]).map(|byte| match byte {
+    let letters = read::<u8>(&[Input::raw(from)]).map(|byte| match byte {
         b'a'..=b'z' => byte,
         b'A'..=b'Z' => byte.to_ascii_lowercase(),
         _ => b'\n',
@@ -45,7 +45,7 @@ pub fn word_count(job: &Job, from: &Path, to: &Path) -> Result<u64> {
         on_no_key: OnNoKey::Skip,
         ..LineSortOptions::default()
     };
-    let words = [SortInput::raw(words)];
+    let words = [Input::raw(words)];
     let found = sort_lines(job, &words, crate::to_file(to), &Words, options)?;
     Ok(found.lines_out)
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use outcore::config::IoMode;
 use outcore::dataset::Context;
 use outcore::job::{Job, JobOptions};
-use outcore::stream::sample::random;
+use outcore::read::sample::random;
 use outcore_examples as examples;
 
 struct Case {

@@ -4,29 +4,30 @@
 //! bytes than were written is refused, or gives what was put into it; never anything else. Metadata that is
 //! whole by its checksum and says whatever it likes may be refused or believed, and nothing panics, hangs or
 //! takes memory without bound. Text that is accepted (headers, drives, settings) is written again as text that
-//! means the same. A sort gives what the naive sort gives. Uses the engine alone: tests of `outcore-formats`
+//! means the same. A sort gives what the naive sort gives. Uses the engine alone: tests of `outcore-front`
 //! run these checks too.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use outcore::algo::sort::{SortInput, SortOptions, SortOutput, sort};
-use outcore::algo::view::{BuildOptions, SortedView, build};
 use outcore::config::{Config, Defaults, DriveSet, Environment, Flags, IoMode};
-use outcore::data::RecordFormat;
-use outcore::data::npy::NpyHeader;
 use outcore::drive::Device;
 use outcore::drive::os::OsDevice;
 use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions, ScratchDrive};
+use outcore::key::RecordFormat;
+use outcore::key::npy::NpyHeader;
 use outcore::memory::Budget;
 use outcore::metadata::{Form, Owner};
+use outcore::runs::{BuildOptions, SortedView, build};
+use outcore::sort::{SortOptions, sort};
 use outcore::volume::dataset::manifest::Contents;
 use outcore::volume::dataset::pack::Index;
 use outcore::volume::dataset::transfer::{self, Means};
 use outcore::volume::dataset::writer::NewDataset;
 use outcore::volume::dataset::{DatasetVolume, VolumeDrive, Watch};
 use outcore::{Error, Kind, Result};
+use outcore::{Input, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -183,7 +184,7 @@ fn whole_view() -> Result<View> {
     let job = job(&device, 64 << 20, 1, 1);
     build(
         &job,
-        &[SortInput::raw("/d0/in")],
+        &[Input::raw("/d0/in")],
         Path::new(VIEW),
         &format,
         options,
@@ -434,12 +435,12 @@ pub fn sorting(data: &[u8]) {
     loop {
         let device = RamDevice::new(RamOptions::default());
         device.put("/d0/in", input.clone());
-        let output = SortOutput::File {
+        let output = Output::File {
             path: PathBuf::from("/d0/out"),
             header: None,
         };
         let job = job(&device, memory_bytes, threads, drives);
-        match sort(&job, &[SortInput::raw("/d0/in")], output, &format, options) {
+        match sort(&job, &[Input::raw("/d0/in")], output, &format, options) {
             Ok(_) => {
                 let expected = oracle::sorted(&input, &format, options);
                 assert!(device.get("/d0/out") == Some(expected), "{options:?}");

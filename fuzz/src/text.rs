@@ -4,16 +4,16 @@
 //! write (an expression, a key), the rest is data. An expression that compiles gives each row the same
 //! number whatever rows stand beside it. Keys order any two lines the same way round from both sides. The
 //! ends of CSV records do not depend on the pieces that the text comes in. Uses the engine and
-//! `outcore-formats` alone: the tests of that package run these checks too.
+//! `outcore-front` alone: the tests of that package run these checks too.
 
 use std::cmp::Ordering;
 
-use outcore::data::expr::{Expr, Program, Rows, Schema};
-use outcore::data::lines::{LineOrder, compare_lines};
-use outcore::data::record::NumberType;
-use outcore_formats::text::csv::{ColumnOptions, Columns, Framer, names};
-use outcore_formats::text::gnu::{GnuOrder, GnuSort, Key};
-use outcore_formats::text::json::JsonFields;
+use outcore::key::expr::{Expr, Program, Rows, Schema};
+use outcore::key::lines::{LineOrder, compare_lines};
+use outcore::key::record::NumberType;
+use outcore_front::text::csv::{ColumnOptions, Columns, Framer, names};
+use outcore_front::text::gnu::{GnuOrder, GnuSort, Key};
+use outcore_front::text::json::JsonFields;
 
 const ROWS: usize = 48;
 
@@ -128,7 +128,7 @@ pub fn csv(data: &[u8]) {
         by: &by,
         names: Some(&names),
         separator: b',',
-        global: outcore_formats::text::gnu::Ordering::default(),
+        global: outcore_front::text::gnu::Ordering::default(),
         stable: false,
         seed: 1,
     });

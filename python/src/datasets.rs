@@ -1,7 +1,7 @@
 //! `@name` where a function takes a file.
 //!
 //! Contract: with a volume (`volume=`, or `OUTCORE_VOLUME`), the files of a request whose names begin with
-//! `@` are datasets ([`outcore_formats::staging`]): read where they lie, or copied; what is written is a sealed
+//! `@` are datasets ([`outcore_front::staging`]): read where they lie, or copied; what is written is a sealed
 //! dataset when the job has succeeded, and absent otherwise. Errors and replies have the names that were
 //! given ([`Run::name_of`]). Without a volume a dataset is an error, unless there is a file of that name.
 
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use outcore::Result;
 use outcore::volume::dataset::{Named, Watch};
-use outcore_formats::means::Means;
-use outcore_formats::staging::{self, Reads, Staging, Work, sealed_error};
-use outcore_formats::volumes::VOLUME_VARIABLE;
+use outcore_front::means::Means;
+use outcore_front::staging::{self, Reads, Staging, Work, sealed_error};
+use outcore_front::volumes::VOLUME_VARIABLE;
 
 use crate::reply::NamesFiles;
 use crate::request;

@@ -6,7 +6,7 @@
 //! writes them ([`Spelling::Python`]).
 
 use outcore::{Error, Kind};
-use outcore_formats::Spelling;
+use outcore_front::Spelling;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;

@@ -2,29 +2,30 @@
 //!
 //! Contract: nothing here knows of the interpreter; all of it runs on the job's own thread. As the
 //! command does, everything that can be refused without work is refused before any is done
-//! ([`outcore_formats`]), and on any failure nothing is left behind.
+//! ([`outcore_front`]), and on any failure nothing is left behind.
 
 use std::path::{Path, PathBuf};
 
-use outcore::algo::generate::{GenerateRequest, generate as run_generate};
-use outcore::algo::plan::SortPlan;
-use outcore::algo::shuffle::{ShuffleOptions, Shuffled, Unit, shuffle as run_shuffle};
-use outcore::algo::sort::{self, SortInput, SortOptions, SortOutput};
-use outcore::algo::verify::{checksum_of, verify as run_verify};
-use outcore::data::{CheckOptions, GenerateOptions, NpyHeader};
+use outcore::generate::{GenerateRequest, generate as run_generate};
 use outcore::job::{Job, ScratchDrive};
+use outcore::key::{CheckOptions, GenerateOptions, NpyHeader};
+use outcore::shuffle::{ShuffleOptions, Shuffled, Unit, shuffle as run_shuffle};
+use outcore::sort::plan::SortPlan;
+use outcore::sort::{self, SortOptions};
+use outcore::verify::{checksum_of, verify as run_verify};
 use outcore::{Error, Result};
-use outcore_formats::inputs::{self, Input, Source, Streams};
-use outcore_formats::job::{
+use outcore::{Input, Output};
+use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
+use outcore_front::job::{
     GensortRequest, check_text, generator, is_in_order, settle_shuffle, settle_sort,
 };
-use outcore_formats::means::Means;
-use outcore_formats::output::{self, Consent, Holds, Sink, Target};
-use outcore_formats::record::{RecordRequest, Recording};
-use outcore_formats::records::{self, Decided};
-use outcore_formats::spool::{Spool, unpack_packed};
-use outcore_formats::text;
-use outcore_formats::text::output::{Dress, Pending};
+use outcore_front::means::Means;
+use outcore_front::output::{self, Consent, Holds, Sink, Target};
+use outcore_front::record::{RecordRequest, Recording};
+use outcore_front::records::{self, Decided};
+use outcore_front::spool::{Spool, unpack_packed};
+use outcore_front::text;
+use outcore_front::text::output::{Dress, Pending};
 
 use crate::dataset::csv_rows;
 use crate::datasets::{Datasets, Use};
@@ -39,7 +40,7 @@ const PROGRAM: &str = concat!("outcore for Python ", env!("CARGO_PKG_VERSION"));
 struct Prepared {
     means: Means,
     recording: Option<Recording>,
-    inputs: Vec<Input>,
+    inputs: Vec<ResolvedInput>,
     target: Option<Target>,
     decided: Decided,
     options: SortOptions,
@@ -113,7 +114,7 @@ fn prepare(request: request::Sort, means: Means, run: &Run) -> Result<Prepared> 
     let reads = (sources.as_slice(), target.as_ref());
     let trace = record_request(&request.record_io, request.force, reads);
     let (recording, means) = Recording::start(means, &trace)?;
-    let inputs: Result<Vec<Input>> = sources.into_iter().map(inputs::look).collect();
+    let inputs: Result<Vec<ResolvedInput>> = sources.into_iter().map(inputs::look).collect();
     let inputs = inputs?;
     let decided = records::decide(&request.records.to_request()?, &inputs)?;
     let options = SortOptions {
@@ -136,8 +137,8 @@ fn prepare(request: request::Sort, means: Means, run: &Run) -> Result<Prepared> 
     })
 }
 
-fn to_sort(inputs: &[Input]) -> Vec<SortInput> {
-    inputs.iter().map(Input::to_sort).collect()
+fn to_sort(inputs: &[ResolvedInput]) -> Vec<Input> {
+    inputs.iter().map(ResolvedInput::to_sort).collect()
 }
 
 /// Where lines go, compressed if the name says so.
@@ -146,7 +147,7 @@ pub(crate) fn open_lines(
     target: &Target,
     replace: bool,
     dress: &Dress,
-) -> Result<(SortOutput, Pending)> {
+) -> Result<(Output, Pending)> {
     text::output::open(job, target, replace, dress, no_pipe)
 }
 
@@ -215,7 +216,7 @@ fn shuffle_files(request: request::Shuffle, means: Means, run: &Run) -> Result<r
         false => inputs::look(source),
     };
     let inputs = sources.into_iter().map(look);
-    let mut inputs = inputs.collect::<Result<Vec<Input>>>()?;
+    let mut inputs = inputs.collect::<Result<Vec<ResolvedInput>>>()?;
     let (mut spool, mut dress) = (None, Dress::default());
     let (unit, header) = match request.lines {
         true => {
@@ -376,7 +377,7 @@ fn verify_files(request: &request::Verify, means: Means, run: &Run) -> Result<re
         true => Vec::new(),
         false => inputs::open_files(&request.against, means.names())?,
     };
-    let all: Vec<Input> = checked.iter().chain(&against).cloned().collect();
+    let all: Vec<ResolvedInput> = checked.iter().chain(&against).cloned().collect();
     let format = records::decide(&request.records.to_request()?, &all)?.format;
     let sources: Vec<Source> = all.iter().map(|input| input.source.clone()).collect();
     let trace = record_request(&request.record_io, request.force, (&sources, None));

@@ -3,7 +3,7 @@
 //! Contract: one function a job, each taking one dictionary that the Python half has checked, and
 //! giving one back ([`request`], [`reply`]). Jobs run on their own threads with the interpreter
 //! free ([`run`]); failures become the exceptions of `outcore._errors` ([`errors`]). The rules about
-//! what may be asked for are those of the command ([`outcore_formats`]). No unsafe code and no state
+//! what may be asked for are those of the command ([`outcore_front`]). No unsafe code and no state
 //! but the cached function that makes exceptions.
 //!
 //! | file | does |
@@ -47,7 +47,7 @@ mod _outcore {
     use crate::view::View;
     use std::path::PathBuf;
 
-    use outcore_formats::split::Cut;
+    use outcore_front::split::Cut;
     use pyo3::prelude::*;
     use pyo3::pybacked::PyBackedBytes;
     use pyo3::types::{PyByteArray, PyBytes};

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use outcore::algo::shuffle::Shuffled;
+use outcore::shuffle::Shuffled;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes};
 

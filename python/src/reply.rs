@@ -2,17 +2,17 @@
 //!
 //! Contract: names and meanings are those of the command's `summary` and `plan` events. Processor
 //! time is that of the whole process during the job, memory the most it ever had resident; both
-//! are asked from the kernel ([`outcore_formats::cost`]), nothing is sampled.
+//! are asked from the kernel ([`outcore_front::cost`]), nothing is sampled.
 
 use std::ffi::OsString;
 use std::time::Instant;
 
-use outcore::algo::plan::SortPlan;
-use outcore::algo::shuffle::ShuffleSummary;
-use outcore::algo::sort::{self, SortSummary};
 use outcore::config::DriveSet;
 use outcore::drive::record::TraceSummary;
-use outcore_formats::cost::{DriveTraffic, bandwidth_fraction, cpu_seconds, peak_rss_bytes};
+use outcore::shuffle::ShuffleSummary;
+use outcore::sort::SortSummary;
+use outcore::sort::plan::SortPlan;
+use outcore_front::cost::{DriveTraffic, bandwidth_fraction, cpu_seconds, peak_rss_bytes};
 use pyo3::IntoPyObject;
 
 /// How a sort will be done.
@@ -58,8 +58,8 @@ pub(crate) struct Phase {
     seconds: f64,
 }
 
-fn phases(ended: &[sort::Phase]) -> Vec<Phase> {
-    let phase = |phase: &sort::Phase| Phase {
+fn phases(ended: &[outcore::Phase]) -> Vec<Phase> {
+    let phase = |phase: &outcore::Phase| Phase {
         name: phase.name,
         seconds: phase.seconds,
     };

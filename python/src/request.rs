@@ -6,11 +6,11 @@
 use std::path::PathBuf;
 
 use outcore::config::{Environment, Flags};
-use outcore::data::RecordFormat;
+use outcore::key::RecordFormat;
 use outcore::{Result, units};
-use outcore_formats::content::Recognition;
-use outcore_formats::means::MeansRequest;
-use outcore_formats::records::TypeRequest;
+use outcore_front::content::Recognition;
+use outcore_front::means::MeansRequest;
+use outcore_front::records::TypeRequest;
 use pyo3::FromPyObject;
 
 /// What a job may use.
@@ -29,8 +29,8 @@ pub(crate) struct Means {
 
 impl Means {
     /// Merged with environment, file and defaults.
-    pub(crate) fn load(&self, environment: &Environment) -> Result<outcore_formats::means::Means> {
-        outcore_formats::means::Means::load(&self.to_request()?, environment)
+    pub(crate) fn load(&self, environment: &Environment) -> Result<outcore_front::means::Means> {
+        outcore_front::means::Means::load(&self.to_request()?, environment)
     }
 
     /// What was set.

@@ -16,7 +16,7 @@ use outcore::config::Environment;
 use outcore::job::{Control, Job, ScratchDrive};
 use outcore::threads::spawn;
 use outcore::{Error, Result};
-use outcore_formats::means::Means;
+use outcore_front::means::Means;
 use pyo3::prelude::*;
 
 use crate::errors;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use outcore::job::Control;
 use outcore::{Error, Result, units};
-use outcore_formats::record_cost;
+use outcore_front::record_cost;
 use outcore_sim::array::block::{BlockOptions, Loop, load_list};
 use outcore_sim::array::file::{FileOptions, replay_file};
 use outcore_sim::config::{Compat, DriveConfig};

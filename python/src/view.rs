@@ -8,21 +8,21 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use outcore::algo::sort::SortInput;
-use outcore::algo::view::{BuildOptions, SortedView, ViewOrder, ViewType, build as run_build};
+use outcore::Input;
 use outcore::config::Environment;
-use outcore::data::NpyHeader;
+use outcore::key::NpyHeader;
+use outcore::runs::{BuildOptions, SortedView, ViewOrder, ViewType, build as run_build};
 use outcore::volume::dataset::Named;
 use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
-use outcore_formats::inputs::{self, Input, Source, Streams};
-use outcore_formats::means::Means;
-use outcore_formats::records;
-use outcore_formats::spool::{Spool, unpack_packed};
-use outcore_formats::staging::Reads;
-use outcore_formats::text::csv_files::{bytes_of, settle_view};
-use outcore_formats::text::order::OrderSpec;
-use outcore_formats::view::{self, NewDir, key as read_key};
+use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
+use outcore_front::means::Means;
+use outcore_front::records;
+use outcore_front::spool::{Spool, unpack_packed};
+use outcore_front::staging::Reads;
+use outcore_front::text::csv_files::{bytes_of, settle_view};
+use outcore_front::text::order::OrderSpec;
+use outcore_front::view::{self, NewDir, key as read_key};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict};
 
@@ -180,7 +180,7 @@ fn build_of_files(request: &request::ViewBuild, means: Means, run: &Run) -> Resu
 /// What a view is made of.
 struct Found {
     what: ViewType,
-    files: Vec<SortInput>,
+    files: Vec<Input>,
     /// Files of lines with the names that the user knows.
     named: Vec<Source>,
     data_bytes: u64,
@@ -198,7 +198,7 @@ fn find(
         let decided = records::decide(&request.records.to_request()?, &looked)?;
         return Ok(Found {
             what: ViewType::Records(decided.format),
-            files: looked.iter().map(Input::to_sort).collect(),
+            files: looked.iter().map(ResolvedInput::to_sort).collect(),
             named: Vec::new(),
             data_bytes: looked.iter().map(|input| input.data_bytes).sum(),
         });
@@ -221,7 +221,7 @@ fn find(
     let looked = inputs::find(&request.inputs, Streams::Refused, means.names())?
         .into_iter()
         .map(|source| inputs::look_at_lines(source, recognition));
-    let looked = (looked.collect::<Result<Vec<Input>>>()?, recognition);
+    let looked = (looked.collect::<Result<Vec<ResolvedInput>>>()?, recognition);
     let beside = parent_of(&request.output);
     let unpacked = unpack_packed(&run.job(means, Vec::new()), means, beside, looked, spool)?;
     let mut named: Vec<Source> = unpacked.into_iter().map(|input| input.source).collect();
@@ -233,7 +233,7 @@ fn find(
             settle_view(spec, lines.has_header, &job, &mut named, (spool, make))?
         }
     };
-    let files = named.iter().map(|source| SortInput {
+    let files = named.iter().map(|source| Input {
         path: source.path.clone(),
         header_bytes: source.start_bytes,
         data_bytes: None,

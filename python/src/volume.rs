@@ -14,8 +14,8 @@ use outcore::volume::dataset::pack::{Entry, EntryKind};
 use outcore::volume::dataset::transfer::{self, Means};
 use outcore::volume::dataset::{DatasetVolume, Named, Watch, drives_of};
 use outcore::{Result, units};
-use outcore_formats::means::{Means as Settings, MeansRequest};
-use outcore_formats::volumes::{self, Moved};
+use outcore_front::means::{Means as Settings, MeansRequest};
+use outcore_front::volumes::{self, Moved};
 use pyo3::IntoPyObject;
 use pyo3::pybacked::PyBackedBytes;
 

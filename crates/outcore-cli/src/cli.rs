@@ -18,10 +18,10 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use outcore::config::IoMode;
-use outcore::data::{Distribution, RecordFormat};
+use outcore::key::{Distribution, RecordFormat};
 use outcore::{Error, Result, units};
 use outcore_bench::args::{BenchCommand, ReplayArgs};
-use outcore_formats::records::TypeRequest;
+use outcore_front::records::TypeRequest;
 use outcore_sim::cli::SimCommand;
 
 use commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
@@ -121,7 +121,7 @@ pub(crate) struct Common {
         display_order = 899,
         help_heading = "Volume",
         value_name = "FILE",
-        env = outcore_formats::volumes::VOLUME_VARIABLE,
+        env = outcore_front::volumes::VOLUME_VARIABLE,
         value_hint = ValueHint::FilePath
     )]
     pub(crate) volume: Option<PathBuf>,

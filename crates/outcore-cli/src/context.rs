@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use outcore::Result;
 use outcore::job::Job;
-use outcore_formats::means::Means;
-use outcore_formats::output::Target;
+use outcore_front::means::Means;
+use outcore_front::output::Target;
 
 use crate::cli::RecordArgs;
 use crate::datasets::Files;

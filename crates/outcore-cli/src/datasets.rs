@@ -8,7 +8,7 @@
 //! volume a dataset is an error, unless there is a file of that name. The volume is opened with the first
 //! dataset that is named. A signal stops a copy as it stops a command.
 //!
-//! [`find`]: outcore_formats::inputs::find
+//! [`find`]: outcore_front::inputs::find
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use outcore::Result;
 use outcore::job::Control;
 use outcore::volume::dataset::{Named, Watch};
-use outcore_formats::inputs::{Names, Source};
-use outcore_formats::means::Means;
-use outcore_formats::staging::{Staging, Work, refuse_without_volume, sealed_error};
+use outcore_front::inputs::{Names, Source};
+use outcore_front::means::Means;
+use outcore_front::staging::{Staging, Work, refuse_without_volume, sealed_error};
 
 use crate::means;
 use crate::progress::watch;

@@ -41,7 +41,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, FromArgMatches};
 use outcore::Result;
-use outcore_formats::inputs::is_stdout;
+use outcore_front::inputs::is_stdout;
 
 use cli::gnu::Read;
 use cli::{Cli, ColorWhen, Command, Common};

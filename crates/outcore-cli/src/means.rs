@@ -1,4 +1,4 @@
-//! From flags to what a job may use (see [`outcore_formats::means`]).
+//! From flags to what a job may use (see [`outcore_front::means`]).
 //!
 //! Contract: what a flag does not set is left to environment, file and default. `OUTCORE_FAULT`
 //! (`eio@12`, `kill@9`, see [`outcore::drive::fault`]) puts a fault into the device, for tests;
@@ -6,7 +6,7 @@
 
 use outcore::config::{Environment, Flags};
 use outcore::{Error, Result};
-use outcore_formats::means::{FAULT_VARIABLE, Means, MeansRequest};
+use outcore_front::means::{FAULT_VARIABLE, Means, MeansRequest};
 
 use crate::cli::{DriveArgs, MeansArgs};
 

@@ -2,12 +2,12 @@
 //!
 //! Contract: [`Summary`] holds what every command reports, in the order and under the names of the
 //! `summary` event. Numbers that the kernel knows are read when asked for (see
-//! [`outcore_formats::cost`]); nothing is sampled.
+//! [`outcore_front::cost`]); nothing is sampled.
 
 use std::time::Instant;
 
 use outcore::units;
-use outcore_formats::cost::{DriveTraffic, cpu_seconds, peak_rss_bytes};
+use outcore_front::cost::{DriveTraffic, cpu_seconds, peak_rss_bytes};
 use serde_json::{Map, Value, json};
 
 /// Drives as the summary event lists them.

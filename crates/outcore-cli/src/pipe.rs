@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 use outcore::job::Control;
 use outcore::{Error, Result};
-use outcore_formats::output::{Sink, Target};
+use outcore_front::output::{Sink, Target};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use outcore_formats::inputs::is_ready;
+use outcore_front::inputs::is_ready;
 
 /// Exit code if the reader of a pipe went away, as for a process that SIGPIPE ended.
 pub(crate) const CLOSED_PIPE: u8 = 141;

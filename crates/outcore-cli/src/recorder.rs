@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outcore::{Error, Result, units};
-use outcore_formats::inputs::Source;
-use outcore_formats::means::Means;
-use outcore_formats::output::Target;
-use outcore_formats::record::{RecordRequest, Recording};
+use outcore_front::inputs::Source;
+use outcore_front::means::Means;
+use outcore_front::output::Target;
+use outcore_front::record::{RecordRequest, Recording};
 use serde_json::{Value, json};
 
 /// Says in the trace who made it.

@@ -1,6 +1,6 @@
-//! Output that is absent or complete: staged in private directories, published by rename.
+//! StagedOutput that is absent or complete: staged in private directories, published by rename.
 //!
-//! Contract: an [`Output`] is one file or several shards (contiguous ranges of the output, each a
+//! Contract: an [`StagedOutput`] is one file or several shards (contiguous ranges of the output, each a
 //! file). All are written inside private directories beside their final places, cut to length,
 //! synced, then renamed. One file appears by one rename. Several appear by a commit record: once
 //! the record is durable the output exists, and whoever sweeps the directories of a job that died
@@ -73,7 +73,7 @@ pub struct Shard {
 
 /// An output that is not yet published.
 #[derive(Debug)]
-pub struct Output {
+pub struct StagedOutput {
     shards: Vec<Shard>,
     manifest: Option<PathBuf>,
     dirs: Vec<PrivateDir>,
@@ -178,7 +178,7 @@ fn refuse_repeats(plans: &[ShardPlan]) -> Result<()> {
     Ok(())
 }
 
-impl Output {
+impl StagedOutput {
     /// Stages the files of `plans`. `manifest` names the set, for several.
     pub fn stage(
         volume: &Volume,
@@ -188,7 +188,7 @@ impl Output {
         room: Room,
     ) -> Result<Self> {
         refuse_repeats(&plans)?;
-        let mut output = Output {
+        let mut output = StagedOutput {
             shards: Vec::new(),
             manifest,
             dirs: Vec::new(),
@@ -299,7 +299,7 @@ impl Output {
         Ok(())
     }
 
-    /// As [`Output::publish`], with a manifest of the caller's own in place of the list of shards.
+    /// As [`StagedOutput::publish`], with a manifest of the caller's own in place of the list of shards.
     pub fn publish_under(mut self, volume: &Volume, manifest: &[u8]) -> Result<()> {
         let len = |shard: &Shard| shard.plan.len_bytes;
         let lens: Vec<u64> = self.shards.iter().map(len).collect();

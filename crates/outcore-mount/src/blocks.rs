@@ -18,8 +18,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use outcore::algo::view::{SortedView, ViewReader};
 use outcore::memory::{Buf, Pool};
+use outcore::runs::{SortedView, ViewReader};
 use outcore::threads::spawn;
 use outcore::{Error, Kind, Result};
 

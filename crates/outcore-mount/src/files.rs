@@ -14,7 +14,7 @@ use fuser::{
     KernelConfig, LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory,
     ReplyEntry, ReplyOpen, ReplyStatfs, Request,
 };
-use outcore::algo::view::SortedView;
+use outcore::runs::SortedView;
 
 use crate::blocks::Blocks;
 

@@ -24,7 +24,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use fuser::{Config, MountOption, Session};
-use outcore::algo::view::SortedView;
+use outcore::runs::SortedView;
 use outcore::{Error, Kind, Result};
 
 pub use mountpoint::guard;

@@ -11,11 +11,12 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outcore::algo::sort::{SortInput, SortOptions, SortOutput, sort};
-use outcore::algo::view::{BuildOptions, SortedView, ViewOrder, build};
 use outcore::config::IoMode;
-use outcore::data::RecordFormat;
 use outcore::job::{Job, JobOptions};
+use outcore::key::RecordFormat;
+use outcore::runs::{BuildOptions, SortedView, ViewOrder, build};
+use outcore::sort::{SortOptions, sort};
+use outcore::{Input, Output};
 use outcore_mount::{ServeOptions, serve, unavailable};
 
 const FORMAT: &str = "100/0:10";
@@ -67,7 +68,7 @@ fn make(dir: &Path, count: usize) -> (Arc<SortedView>, Vec<u8>) {
         run_bytes: Some((count * 100 / RUNS) as u64),
         ..BuildOptions::default()
     };
-    let input = [SortInput::raw(&input)];
+    let input = [Input::raw(&input)];
     let (view, summary) = build(&job, &input, &place, &format, options).unwrap();
     assert_eq!(summary.runs as usize, RUNS);
     drop(view);
@@ -187,7 +188,7 @@ fn whatever_is_mounted_is_what_sort_writes() {
             .map(|at| random(seed + at) as u8 & few)
             .collect();
         fs::write(dir.path().join("in"), input).unwrap();
-        let input = [SortInput::raw(dir.path().join("in"))];
+        let input = [Input::raw(dir.path().join("in"))];
         let job = Job::new(
             JobOptions {
                 memory_bytes: (64 + 40 * turn as u64) << 20,
@@ -202,7 +203,7 @@ fn whatever_is_mounted_is_what_sort_writes() {
             ..SortOptions::default()
         };
         let path = dir.path().join("sorted");
-        let output = SortOutput::File {
+        let output = Output::File {
             path: path.clone(),
             header: None,
         };

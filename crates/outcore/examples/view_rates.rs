@@ -10,10 +10,10 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use outcore::algo::view::SortedView;
 use outcore::config::IoMode;
 use outcore::job::{Job, JobOptions};
-use outcore::stream::sample::random;
+use outcore::read::sample::random;
+use outcore::runs::SortedView;
 use outcore::{Error, Result, units};
 
 fn main() -> Result<()> {

@@ -83,7 +83,7 @@
 //! shards, headers, what became of each phase.
 //!
 //! ```
-//! use outcore::{IoMode, Job, JobOptions, RecordFormat, SortInput, SortOptions, SortOutput, sort};
+//! use outcore::{IoMode, Job, JobOptions, RecordFormat, Input, SortOptions, Output, sort};
 //!
 //! # fn main() -> outcore::Result<()> {
 //! # let dir = tempfile::tempdir().map_err(|e| outcore::Error::io("make a directory", &e))?;
@@ -93,8 +93,8 @@
 //! let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
 //! let summary = sort(
 //!     &job,
-//!     &[SortInput::raw(&input)],
-//!     SortOutput::File { path: output.clone(), header: None },
+//!     &[Input::raw(&input)],
+//!     Output::File { path: output.clone(), header: None },
 //!     &RecordFormat::parse_type("u64")?,
 //!     SortOptions::default(),
 //! )?;
@@ -107,38 +107,51 @@
 //! | module | holds |
 //! |---|---|
 //! | [`dataset`] | lazy datasets: what the names at the root are mostly about |
-//! | [`algo`] | the algorithms below them: sorts, shuffles, primitives, sorted views |
-//! | [`data`] | records and their order, generators, checkers, NumPy headers |
-//! | [`stream`] | blocks in, bytes out at their place, samples |
+//! | [`sort`] | the samplesort, of records and of lines |
+//! | [`shuffle`] | random permutations that a seed names |
+//! | [`primitives`] | map, filter, scan, reduce, gather and their kin over sequences |
+//! | [`runs`] | sorted views: runs that are merged while they are read |
+//! | [`key`] | records, lines and their order, checkers, NumPy headers |
+//! | [`read`] | blocks and whole records in, samples |
 //! | [`job`] | what a run may use, how it is watched and stopped |
 //!
 //! Below them stand two crates: `outcore-io`, one machine's drives, and `outcore-store`, volumes and
 //! datasets at rest; their modules are re-exported ([`drive`], [`memory`], [`volume`], ...).
 //! `ARCHITECTURE.md` follows a block through all of them.
 
-pub mod algo;
-pub mod data;
 pub mod dataset;
+mod ends;
+pub mod generate;
 pub mod job;
-pub mod stream;
+pub mod key;
+mod merge;
+mod partition;
+pub mod primitives;
+pub mod read;
+pub mod runs;
+pub mod shuffle;
+pub mod sort;
+pub mod verify;
 pub mod volume;
+mod writer;
 
 pub use outcore_io::{Error, Kind, Result};
 pub use outcore_io::{checksum, config, drive, error, memory, metadata, threads, units};
 
-pub use algo::lines::{
-    LineSortOptions, LineSummary, OnNoKey, check_lines, merge_lines, sort_lines,
-};
-pub use algo::sequence::{Inclusion, Sequence};
-pub use algo::shuffle::{ShuffleOptions, ShuffleSummary, Unit, shuffle};
-pub use algo::sort::{SortInput, SortOptions, SortOutput, SortSummary, sort};
-pub use algo::verify::verify;
-pub use algo::view::{BuildOptions, SortedView, build as build_view};
 pub use config::IoMode;
-pub use data::{ByteOrder, LineOrder, LineTie, NpyHeader, RecordFormat};
 pub use dataset::{
     Buckets, Context, ContextBuilder, Dataset, Field, Lines, Sortable, Step, Summary, TypedDataset,
     field,
 };
 pub use drive::Device;
+pub use ends::{Input, MakeHeader, Output, Phase};
 pub use job::{Control, DriveRates, Job, JobOptions, Progress, ScratchDrive};
+pub use key::{ByteOrder, LineOrder, LineTie, NpyHeader, RecordFormat};
+pub use primitives::{Inclusion, Sequence};
+pub use runs::{BuildOptions, SortedView, build as build_view};
+pub use shuffle::{ShuffleOptions, ShuffleSummary, Unit, shuffle};
+pub use sort::lines::{
+    LineSortOptions, LineSummary, OnNoKey, check_lines, merge_lines, sort_lines,
+};
+pub use sort::{SortOptions, SortSummary, sort};
+pub use verify::verify;

@@ -12,11 +12,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use outcore::algo::sort::{SortInput, SortOptions, SortOutput, sort};
 use outcore::config::IoMode;
-use outcore::data::{GenerateOptions, Generator, RecordFormat};
 use outcore::drive::os::OsDevice;
 use outcore::job::{Job, JobOptions};
+use outcore::key::{GenerateOptions, Generator, RecordFormat};
+use outcore::sort::{SortOptions, sort};
+use outcore::{Input, Output};
 
 static USED_BYTES: AtomicUsize = AtomicUsize::new(0);
 static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -70,7 +71,7 @@ fn heap_peak(dir: &Path, text: &str, bytes: u64, job: JobOptions, is_stable: boo
     }
     drop((file, block));
     let job = Job::on(job, Arc::new(OsDevice::new(IoMode::Auto)));
-    let output = SortOutput::File {
+    let output = Output::File {
         path: dir.join("out"),
         header: None,
     };
@@ -80,7 +81,7 @@ fn heap_peak(dir: &Path, text: &str, bytes: u64, job: JobOptions, is_stable: boo
     };
     let before = USED_BYTES.load(Ordering::Relaxed);
     PEAK_BYTES.store(before, Ordering::Relaxed);
-    let summary = sort(&job, &[SortInput::raw(&path)], output, &format, options).unwrap();
+    let summary = sort(&job, &[Input::raw(&path)], output, &format, options).unwrap();
     let peak = PEAK_BYTES.load(Ordering::Relaxed) - before;
     std::fs::remove_file(dir.join("out")).unwrap();
     let plan = summary.plan.unwrap();

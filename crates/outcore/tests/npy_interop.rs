@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use outcore::data::{NpyHeader, RecordFormat};
+use outcore::key::{NpyHeader, RecordFormat};
 
 /// Runs a Python script with arguments; `None` if there is no NumPy.
 fn numpy(script: &str, arguments: &[&str]) -> Option<String> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use outcore::config::IoMode;
-use outcore::data::Distribution;
+use outcore::key::Distribution;
 use outcore::units;
 
 use outcore_traces::{Format, OnError};

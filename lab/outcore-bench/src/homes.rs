@@ -7,14 +7,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use outcore::algo::generate::{GenerateRequest, generate};
-use outcore::algo::sort::{SortInput, SortOutput};
 use outcore::config::IoMode;
-use outcore::data::{Distribution, GenerateOptions, Generator, RecordFormat};
 use outcore::drive::os::OsDevice;
 use outcore::drive::{Device, PrivateDir};
 use outcore::error::{Error, Result};
+use outcore::generate::{GenerateRequest, generate};
 use outcore::job::{Job, JobOptions, ScratchDrive};
+use outcore::key::{Distribution, GenerateOptions, Generator, RecordFormat};
+use outcore::{Input, Output};
 
 use crate::Watch;
 
@@ -109,21 +109,21 @@ impl<'a> Homes<'a> {
     }
 
     /// The input on the first `drives`, where [`Homes::generate`] has put it.
-    pub(crate) fn inputs(&self, drives: usize) -> Vec<SortInput> {
+    pub(crate) fn inputs(&self, drives: usize) -> Vec<Input> {
         let paths = self.paths(drives, INPUT).into_iter();
-        paths.map(SortInput::raw).collect()
+        paths.map(Input::raw).collect()
     }
 
     /// An output of that name: a file, or a shard on each drive.
-    pub(crate) fn output(&self, drives: usize, name: &str) -> SortOutput {
+    pub(crate) fn output(&self, drives: usize, name: &str) -> Output {
         let mut paths = self.paths(drives, name);
         if drives == 1 {
-            return SortOutput::File {
+            return Output::File {
                 path: paths.remove(0),
                 header: None,
             };
         }
-        SortOutput::Shards {
+        Output::Shards {
             manifest: self.manifest(name),
             paths,
         }

@@ -11,11 +11,11 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use outcore::algo::sequence::{Inclusion, Sequence, read, scan, sum, write};
-use outcore::algo::shuffle::{ShuffleOptions, Unit as ShuffleUnit, shuffle};
 use outcore::config::IoMode;
-use outcore::data::Distribution;
 use outcore::error::{Error, Result};
+use outcore::key::Distribution;
+use outcore::primitives::{Inclusion, Sequence, read, scan, sum, write};
+use outcore::shuffle::{ShuffleOptions, Unit as ShuffleUnit, shuffle};
 use outcore::units::{self, Unit};
 use outcore_chart::{Axis, Chart, Scale, Series};
 

@@ -19,10 +19,10 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use outcore::algo::sort::{SortOptions, sort};
 use outcore::config::IoMode;
-use outcore::data::Distribution;
 use outcore::error::{Error, Kind, Result};
+use outcore::key::Distribution;
+use outcore::sort::{SortOptions, sort};
 use outcore::threads::spawn_scoped;
 use outcore::units::{self, Unit};
 use outcore_chart::{Axis, Chart, Scale, Series, Shape};

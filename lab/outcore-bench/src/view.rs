@@ -20,16 +20,17 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use outcore::algo::generate::{GenerateRequest, generate};
-use outcore::algo::sort::{SortInput, SortOptions, SortOutput, sort};
-use outcore::algo::view::{BuildOptions, SortedView, build};
 use outcore::config::IoMode;
-use outcore::data::{Distribution, GenerateOptions, Generator, RecordFormat};
 use outcore::drive::os::OsDevice;
 use outcore::drive::{Device, PrivateDir};
 use outcore::error::{Error, Result};
+use outcore::generate::{GenerateRequest, generate};
 use outcore::job::{Job, JobOptions, ScratchDrive};
+use outcore::key::{Distribution, GenerateOptions, Generator, RecordFormat};
+use outcore::runs::{BuildOptions, SortedView, build};
+use outcore::sort::{SortOptions, sort};
 use outcore::units::{self, Unit};
+use outcore::{Input, Output};
 use outcore_chart::{Axis, Chart, Series, Shape};
 use rustix::fs::{Advice, fadvise};
 
@@ -181,14 +182,14 @@ impl<'a> Bench<'a> {
         self.homes[0].path().join(format!("{name}.outcore.json"))
     }
 
-    fn output(&self, name: &str) -> SortOutput {
+    fn output(&self, name: &str) -> Output {
         let mut paths = self.paths(name);
         match paths.len() {
-            1 => SortOutput::File {
+            1 => Output::File {
                 path: paths.remove(0),
                 header: None,
             },
-            _ => SortOutput::Shards {
+            _ => Output::Shards {
                 manifest: self.manifest(name),
                 paths,
             },
@@ -202,9 +203,9 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn inputs(&self) -> Vec<SortInput> {
+    fn inputs(&self) -> Vec<Input> {
         let paths = self.paths("input").into_iter();
-        paths.map(SortInput::raw).collect()
+        paths.map(Input::raw).collect()
     }
 
     fn generate(&self) -> Result<()> {
@@ -296,7 +297,7 @@ impl<'a> Bench<'a> {
     fn view(&self, memory_bytes: u64) -> Result<Cost> {
         let (dir, view, mut cost) = self.build(memory_bytes, true)?;
         let control = &view.job().control;
-        let output = SortOutput::Pipe(Mutex::new(Box::new(std::io::sink())));
+        let output = Output::Pipe(Mutex::new(Box::new(std::io::sink())));
         let read = self.watch.over(view.job(), || {
             control.check()?;
             view.write_to(0..view.len(), &output, false)
@@ -400,7 +401,7 @@ impl<'a> Bench<'a> {
         let first_s = started.elapsed().as_secs_f64();
         let full = |times: &str| -> Result<f64> {
             self.watch.say(&format!("{times} full read"));
-            let output = SortOutput::Pipe(Mutex::new(Box::new(std::io::sink())));
+            let output = Output::Pipe(Mutex::new(Box::new(std::io::sink())));
             let write = || view.write_to(0..view.len(), &output, false);
             Ok(self.watch.over(view.job(), write)?.seconds)
         };
@@ -456,7 +457,7 @@ impl<'a> Bench<'a> {
         while count < RANDOM_MAX && started.elapsed() < RANDOM_FOR {
             self.watch.check()?;
             let from =
-                outcore::stream::sample::random(len_records, count) % (records - len_records + 1);
+                outcore::read::sample::random(len_records, count) % (records - len_records + 1);
             read(from..from + len_records)?;
             count += 1;
         }

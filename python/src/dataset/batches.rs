@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use outcore::algo::sort::SortOutput;
+use outcore::Output;
 use outcore::dataset::Mode;
 use outcore::job::Control;
 use outcore::threads::spawn;
 use outcore::{Error, Result};
-use outcore_formats::output::{Sink, Target};
-use outcore_formats::text::output::open;
+use outcore_front::output::{Sink, Target};
+use outcore_front::text::output::open;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -71,7 +71,7 @@ fn send_all(
     let pipe: Sink = Box::new(ToChannel(to.clone()));
     let done = match is_of_lines {
         false => {
-            let output = SortOutput::Pipe(Mutex::new(pipe));
+            let output = Output::Pipe(Mutex::new(pipe));
             opened.execution.write(output, false)
         }
         true => {

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use outcore::Result;
 use outcore::dataset::{Execution, Mode, Resources};
-use outcore_formats::dataset::{Allowed, LineFiles, Opened as Files, Request, open};
-use outcore_formats::inputs::Source;
-use outcore_formats::means::Means;
-use outcore_formats::staging::Reads;
-use outcore_formats::text::output::Dress;
+use outcore_front::dataset::{Allowed, LineFiles, Opened as Files, Request, open};
+use outcore_front::inputs::Source;
+use outcore_front::means::Means;
+use outcore_front::staging::Reads;
+use outcore_front::text::output::Dress;
 
 use super::said::{Dataset, Raised, Step};
 use super::steps::Maker;

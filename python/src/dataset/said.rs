@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use outcore::algo::sequence::table::BatchStep;
+use outcore::primitives::table::BatchStep;
 use outcore::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

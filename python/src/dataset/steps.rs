@@ -4,20 +4,20 @@
 
 use std::sync::{Arc, Mutex};
 
-use outcore::algo::lines::{LineSortOptions, OnNoKey};
-use outcore::algo::sequence::Inclusion;
-use outcore::algo::sequence::batch::Yield;
-use outcore::algo::sequence::tables::ScanOp;
-use outcore::algo::sort::SortOptions;
 use outcore::dataset::Step;
 use outcore::dataset::step::SharedOrder;
+use outcore::primitives::Inclusion;
+use outcore::primitives::batch::Yield;
+use outcore::primitives::tables::ScanOp;
+use outcore::sort::SortOptions;
+use outcore::sort::lines::{LineSortOptions, OnNoKey};
 use outcore::{Error, Result};
-use outcore_formats::dataset::{CsvStep, LineFiles, OfCsv};
-use outcore_formats::records::{self, Decided};
-use outcore_formats::text::csv_files::CsvSort;
-use outcore_formats::text::gnu::{GnuOrder, GnuSort, Key, Ordering, Place};
-use outcore_formats::text::json::JsonFields;
-use outcore_formats::text::output::Dress;
+use outcore_front::dataset::{CsvStep, LineFiles, OfCsv};
+use outcore_front::records::{self, Decided};
+use outcore_front::text::csv_files::CsvSort;
+use outcore_front::text::gnu::{GnuOrder, GnuSort, Key, Ordering, Place};
+use outcore_front::text::json::JsonFields;
+use outcore_front::text::output::Dress;
 
 use super::said::{
     self, Call, CallStep, MergeStep, Raised, ScanStep, SortLinesStep, SortStep, UniqueStep,

@@ -15,23 +15,23 @@ const PACKAGES: [(&str, &[&str]); 13] = [
     ("crates/outcore-store", &["outcore-io"]),
     ("crates/outcore", &["outcore-io", "outcore-store"]),
     ("lab/outcore-chart", &["outcore"]),
-    ("crates/outcore-formats", &["outcore"]),
+    ("crates/outcore-front", &["outcore"]),
     ("lab/outcore-traces", &["outcore"]),
-    ("crates/outcore-mount", &["outcore", "outcore-formats"]),
+    ("crates/outcore-mount", &["outcore", "outcore-front"]),
     (
         "lab/outcore-sim",
         &["outcore", "outcore-chart", "outcore-traces"],
     ),
     ("lab/outcore-bench", BELOW_BENCH),
     ("crates/outcore-cli", BELOW_CLI),
-    ("examples", &["outcore", "outcore-formats"]),
+    ("examples", &["outcore", "outcore-front"]),
     ("python", BELOW_CLI),
     ("xtask", &["outcore-cli"]),
 ];
 const BELOW_BENCH: &[&str] = &[
     "outcore",
     "outcore-chart",
-    "outcore-formats",
+    "outcore-front",
     "outcore-traces",
     "outcore-mount",
     "outcore-sim",
@@ -39,7 +39,7 @@ const BELOW_BENCH: &[&str] = &[
 const BELOW_CLI: &[&str] = &[
     "outcore",
     "outcore-chart",
-    "outcore-formats",
+    "outcore-front",
     "outcore-traces",
     "outcore-mount",
     "outcore-sim",
@@ -209,10 +209,7 @@ mod tests {
         }
         assert_eq!(found("crates/outcore", bad[1]), [4]);
         assert_eq!(
-            found(
-                "lab/outcore-traces",
-                "[dependencies]\noutcore-formats = '1'"
-            ),
+            found("lab/outcore-traces", "[dependencies]\noutcore-front = '1'"),
             [4]
         );
         assert_eq!(

@@ -13,23 +13,23 @@ const PLACES: [(&str, &str); 13] = [
     ("crates/outcore-io/src/memory/", "aligned buffers"),
     ("crates/outcore-io/src/drive/uring.rs", "io_uring's rings"),
     (
-        "crates/outcore/src/data/record.rs",
+        "crates/outcore/src/key/record.rs",
         "records as bytes and back",
     ),
     (
-        "crates/outcore/src/data/record/",
+        "crates/outcore/src/key/record/",
         "records as bytes and back",
     ),
     (
-        "crates/outcore/src/data/view.rs",
+        "crates/outcore/src/key/view.rs",
         "records as bytes and back",
     ),
     (
-        "crates/outcore/src/algo/partition/kernel.rs",
+        "crates/outcore/src/partition/kernel.rs",
         "hot loops that measurements demanded",
     ),
     (
-        "crates/outcore/src/algo/partition/kernel/",
+        "crates/outcore/src/partition/kernel/",
         "hot loops that measurements demanded",
     ),
     (
@@ -106,7 +106,7 @@ mod tests {
     fn unsafe_outside_its_places_is_found_even_if_argued() {
         let text = "#![allow(unsafe_code)]\nfn f() {\n // SAFETY: so\n unsafe { g() }\n}\n\
                     // unsafe in prose\nconst A: &str = \"unsafe\";";
-        assert_eq!(found("crates/outcore/src/algo/sort.rs", text), [4, 1]);
+        assert_eq!(found("crates/outcore/src/sort/mod.rs", text), [4, 1]);
         assert_eq!(found("crates/outcore/tests/t.rs", text), [4, 1]);
         assert_eq!(found("crates/outcore-io/src/memory.rs", text), [0; 0]);
         assert_eq!(found("crates/outcore-io/src/memory_map.rs", text), [4, 1]);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use outcore::units;
-use outcore_formats::inputs::is_stdout;
+use outcore_front::inputs::is_stdout;
 
 use super::lines::{FormatArgs, LineArgs, MissingArgs, OrderArgs, RowArgs};
 use super::{DriveArgs, MeansArgs, RecordArgs, ScratchArgs, TypeArgs, parse_count};

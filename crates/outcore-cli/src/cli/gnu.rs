@@ -18,7 +18,7 @@ use std::vec::IntoIter;
 
 use clap::{Arg, ArgAction};
 use outcore::{Error, Result};
-use outcore_formats::text::gnu::of_old_form;
+use outcore_front::text::gnu::of_old_form;
 
 use super::lines::parse_buffer_bytes;
 use names::{

@@ -8,12 +8,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use outcore::algo::lines::OnNoKey;
+use outcore::sort::lines::OnNoKey;
 use outcore::{Error, Result};
-use outcore_formats::content::Recognition;
-use outcore_formats::text::csv_files::CsvSort;
-use outcore_formats::text::gnu::{GnuSort, Key, Ordering, Place};
-use outcore_formats::text::order::OrderSpec;
+use outcore_front::content::Recognition;
+use outcore_front::text::csv_files::CsvSort;
+use outcore_front::text::gnu::{GnuSort, Key, Ordering, Place};
+use outcore_front::text::order::OrderSpec;
 
 const READ: &str = "read arguments";
 

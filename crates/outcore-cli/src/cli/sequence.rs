@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
-use outcore_formats::inputs::is_stdout;
+use outcore_front::inputs::is_stdout;
 
 use super::{DriveArgs, MeansArgs, RecordArgs, ScratchArgs, TypeArgs, parse_count};
 

@@ -1,6 +1,6 @@
 //! The flags of `put`, `get`, `ls`, `rm` and `cp`: datasets on a volume.
 //!
-//! Contract: definitions only. What a name means stands in [`outcore_formats::volumes`].
+//! Contract: definitions only. What a name means stands in [`outcore_front::volumes`].
 
 use std::path::PathBuf;
 

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use outcore::volume::consumed::{marker_of, unmark};
 use outcore::{Error, Kind, Result, units};
-use outcore_formats::inputs::{Input, Source, key_of};
-use outcore_formats::output::Target;
+use outcore_front::inputs::{ResolvedInput, Source, key_of};
+use outcore_front::output::Target;
 
 /// Names that are listed in full.
 const NAMES_MAX: usize = 3;
@@ -45,7 +45,7 @@ pub(crate) fn check(sources: &[Source]) -> Result<()> {
 
 impl Consumed {
     /// Looks at the inputs before the job.
-    pub(crate) fn before(inputs: &[Input]) -> Self {
+    pub(crate) fn before(inputs: &[ResolvedInput]) -> Self {
         let paths = inputs.iter().map(|input| &input.source.path);
         let occupied = paths
             .clone()
@@ -105,7 +105,7 @@ fn occupied_bytes(path: &Path) -> u64 {
 }
 
 /// Removes the inputs, their manifests and their markers, but not what the output has replaced.
-pub(crate) fn remove(consumed: &Consumed, inputs: &[Input], target: &Target) -> Result<()> {
+pub(crate) fn remove(consumed: &Consumed, inputs: &[ResolvedInput], target: &Target) -> Result<()> {
     let now = |path: &Path| std::fs::metadata(path).ok().map(|facts| key_of(&facts));
     let outputs = target.files().iter().chain(target.manifest());
     let outputs: Vec<_> = outputs.filter_map(|path| now(path)).collect();

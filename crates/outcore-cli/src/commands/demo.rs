@@ -7,14 +7,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use outcore::algo::generate::{GenerateRequest, GenerateSummary, generate};
-use outcore::algo::sort::{self, SortInput, SortOptions, SortOutput, SortSummary};
-use outcore::algo::verify::{VerifyReport, checksum_of, verify};
-use outcore::data::{CheckOptions, GenerateOptions, Generator, RecordFormat};
+use outcore::generate::{GenerateRequest, GenerateSummary, generate};
 use outcore::job::Job;
+use outcore::key::{CheckOptions, GenerateOptions, Generator, RecordFormat};
+use outcore::sort::{self, SortOptions, SortSummary};
+use outcore::verify::{VerifyReport, checksum_of, verify};
 use outcore::{Error, Kind, Result, units};
-use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
-use outcore_formats::means::{Means, check_dir, free_bytes};
+use outcore::{Input, Output};
+use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
+use outcore_front::means::{Means, check_dir, free_bytes};
 use serde_json::json;
 
 use crate::cli::{DemoArgs, DriveArgs, MeansArgs};
@@ -152,7 +153,7 @@ impl Demo<'_> {
         let request = GenerateRequest {
             generator: Generator::new(&self.format, options)?,
             records: self.records,
-            output: SortOutput::File {
+            output: Output::File {
                 path: self.input.clone(),
                 header: None,
             },
@@ -171,11 +172,11 @@ impl Demo<'_> {
 
     fn sort(&self) -> Result<SortSummary> {
         let job = self.means.job(Vec::new());
-        let output = SortOutput::File {
+        let output = Output::File {
             path: self.output.clone(),
             header: None,
         };
-        let inputs = [SortInput::raw(&self.input)];
+        let inputs = [Input::raw(&self.input)];
         let weights = [("distribute", 1.0), ("sort", 1.0)];
         let sorted = self.watch(&job, &weights, || {
             sort::sort(&job, &inputs, output, &self.format, SortOptions::default())
@@ -202,7 +203,7 @@ impl Demo<'_> {
     fn verify(&self) -> Result<()> {
         let look = |path: &Path, is_sorted: bool| -> Result<VerifyReport> {
             let job = self.means.job(Vec::new());
-            let files = [SortInput::raw(path)];
+            let files = [Input::raw(path)];
             self.watch(&job, &[("verify", 1.0)], || match is_sorted {
                 true => verify(&job, &files, &self.format, CheckOptions::default()),
                 false => checksum_of(&job, &files, &self.format),

@@ -13,7 +13,7 @@ use outcore::config::DriveSet;
 use outcore::drive::NewFile;
 use outcore::drive::probe::{ProbeOptions, ProbeReport, probe};
 use outcore::{Error, Result};
-use outcore_formats::means::{Means, check_dir};
+use outcore_front::means::{Means, check_dir};
 use serde_json::json;
 
 use crate::cli::{DriveArgs, DrivesCommand, MeansArgs, ProbeArgs};

@@ -1,17 +1,17 @@
-//! `outcore gen`: records to try things on, from flags to [`outcore::algo::generate`].
+//! `outcore gen`: records to try things on, from flags to [`outcore::generate`].
 //!
 //! Contract: the bytes depend on type, count, distribution and seed alone. The output follows the
-//! rules of `sort` (see [`outcore_formats::output`]): whole or not at all, nothing overwritten unasked.
+//! rules of `sort` (see [`outcore_front::output`]): whole or not at all, nothing overwritten unasked.
 
-use outcore::algo::generate::{GenerateRequest, GenerateSummary, generate};
-use outcore::data::{GenerateOptions, Generator};
+use outcore::generate::{GenerateRequest, GenerateSummary, generate};
 use outcore::job::Job;
+use outcore::key::{GenerateOptions, Generator};
 use outcore::{Result, units};
-use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
-use outcore_formats::inputs::Streams;
-use outcore_formats::job::{GensortRequest, generator};
-use outcore_formats::means::Means;
-use outcore_formats::output::{self, Consent, Holds, Target};
+use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
+use outcore_front::inputs::Streams;
+use outcore_front::job::{GensortRequest, generator};
+use outcore_front::means::Means;
+use outcore_front::output::{self, Consent, Holds, Target};
 use serde_json::json;
 
 use crate::cli::GenArgs;

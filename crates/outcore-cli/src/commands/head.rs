@@ -10,10 +10,10 @@ use std::time::Instant;
 
 use outcore::Result;
 use outcore::job::Job;
-use outcore_formats::inputs::Source;
-use outcore_formats::text::output::{Dress, LineWriter};
-use outcore_formats::text::reader::RecordReader;
-use outcore_formats::text::sample::choose;
+use outcore_front::inputs::Source;
+use outcore_front::text::output::{Dress, LineWriter};
+use outcore_front::text::reader::RecordReader;
+use outcore_front::text::sample::choose;
 use serde_json::json;
 
 use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs};

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use outcore::drive::private_dir::{self, State};
 use outcore::{Error, Result, units};
-use outcore_formats::means::{Means, check_dir};
+use outcore_front::means::{Means, check_dir};
 use serde_json::json;
 
 use crate::cli::ScratchCommand;

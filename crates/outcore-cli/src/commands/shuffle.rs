@@ -1,18 +1,16 @@
 //! `outcore shuffle`: lines or records in a uniformly random order.
 //!
 //! Contract: what the input is, is decided as for `sort`: a type that is named, or an array of NumPy,
-//! means records; all else is lines, or records of CSV behind their header. The order comes from [`outcore::algo::shuffle`] and depends on
+//! means records; all else is lines, or records of CSV behind their header. The order comes from [`outcore::shuffle`] and depends on
 //! seed, epoch and input alone.
 
 use outcore::Result;
-use outcore::algo::shuffle::{
-    ShuffleOptions, ShuffleSize, ShuffleSummary, Unit, plan_shuffle, shuffle,
-};
-use outcore::algo::sort::{SortInput, SortOutput};
-use outcore_formats::inputs::{Input, look};
-use outcore_formats::output::{check_room, header_for, loses_header};
-use outcore_formats::records;
-use outcore_formats::text::output::{Dress, Pending};
+use outcore::shuffle::{ShuffleOptions, ShuffleSize, ShuffleSummary, Unit, plan_shuffle, shuffle};
+use outcore::{Input, Output};
+use outcore_front::inputs::{ResolvedInput, look};
+use outcore_front::output::{check_room, header_for, loses_header};
+use outcore_front::records;
+use outcore_front::text::output::{Dress, Pending};
 use serde_json::{Value, json};
 
 use crate::cli::commands::ShuffleArgs;
@@ -25,8 +23,8 @@ use crate::{means, pipe};
 /// What is shuffled, from where to where.
 struct Prepared {
     unit: Unit,
-    inputs: Vec<SortInput>,
-    output: SortOutput,
+    inputs: Vec<Input>,
+    output: Output,
     pending: Option<Pending>,
     what: String,
 }
@@ -113,7 +111,7 @@ fn prepare_lines(
 }
 
 fn prepare_records(context: &Context, args: &ShuffleArgs, job: &LineJob) -> Result<Prepared> {
-    let inputs: Result<Vec<Input>> = job.files.iter().cloned().map(look).collect();
+    let inputs: Result<Vec<ResolvedInput>> = job.files.iter().cloned().map(look).collect();
     let inputs = inputs?;
     let decided = records::decide(&args.record.to_request(), &inputs)?;
     check_room(
@@ -130,7 +128,7 @@ fn prepare_records(context: &Context, args: &ShuffleArgs, job: &LineJob) -> Resu
         unit: Unit::Records {
             record_bytes: decided.format.record_bytes(),
         },
-        inputs: inputs.iter().map(Input::to_sort).collect(),
+        inputs: inputs.iter().map(ResolvedInput::to_sort).collect(),
         output: job
             .target
             .to_sort(header, |path| pipe::open(path, control))?,

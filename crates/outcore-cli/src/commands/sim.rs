@@ -3,7 +3,7 @@
 //! Contract: what a record costs is measured where a plan asks for it, and nowhere else.
 
 use outcore::Result;
-use outcore_formats::record_cost;
+use outcore_front::record_cost;
 use outcore_sim::cli::SimCommand;
 use outcore_sim::plan::cpu::CpuCost;
 

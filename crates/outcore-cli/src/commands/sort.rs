@@ -1,4 +1,4 @@
-//! `outcore sort`: from flags to one run of [`outcore::algo::sort`].
+//! `outcore sort`: from flags to one run of [`outcore::sort`].
 //!
 //! Contract, in this order: settings; inputs found and looked at; output chosen, with all that can
 //! be refused without work; streams copied to scratch; format decided; plan made and shown; then
@@ -8,19 +8,20 @@
 use std::path::Path;
 use std::time::Instant;
 
-use outcore::algo::plan::SortPlan;
-use outcore::algo::sort::{self, SortInput, SortOptions, SortSummary};
-use outcore::data::NpyHeader;
+use outcore::Input;
 use outcore::job::Job;
+use outcore::key::NpyHeader;
+use outcore::sort::plan::SortPlan;
+use outcore::sort::{self, SortOptions, SortSummary};
 use outcore::{Error, Result, units};
-use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
-use outcore_formats::inputs::{self, Input, Source, Streams};
-use outcore_formats::job::settle_sort;
-use outcore_formats::means::Means;
-use outcore_formats::output::{self, Consent, Holds, Target};
-use outcore_formats::records::{self, Decided, TypeRequest};
-use outcore_formats::spool::{self, Spool};
-use outcore_formats::staging::sealed_error;
+use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
+use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
+use outcore_front::job::settle_sort;
+use outcore_front::means::Means;
+use outcore_front::output::{self, Consent, Holds, Target};
+use outcore_front::records::{self, Decided, TypeRequest};
+use outcore_front::spool::{self, Spool};
+use outcore_front::staging::sealed_error;
 use serde_json::{Value, json};
 
 use super::consumed::{self, Consumed};
@@ -39,7 +40,7 @@ const WEIGHTS: [Weight; 2] = [("distribute", 1.0), ("sort", 1.0)];
 /// Everything that is settled before the sort starts.
 struct Prepared {
     means: Means,
-    inputs: Vec<Input>,
+    inputs: Vec<ResolvedInput>,
     target: Target,
     decided: Decided,
     header: Option<NpyHeader>,
@@ -240,14 +241,14 @@ pub(crate) fn open_all(
     means: &Means,
     sources: Vec<Source>,
     target: &Target,
-) -> Result<(Vec<Input>, Option<Spool>)> {
+) -> Result<(Vec<ResolvedInput>, Option<Spool>)> {
     let look = |source: &Source| match source.is_stream() {
         true => Ok(None),
         false => inputs::look(source.clone()).map(Some),
     };
-    let looked: Result<Vec<Option<Input>>> = sources.iter().map(look).collect();
+    let looked: Result<Vec<Option<ResolvedInput>>> = sources.iter().map(look).collect();
     let looked = looked?;
-    let files: Vec<Input> = looked.iter().flatten().cloned().collect();
+    let files: Vec<ResolvedInput> = looked.iter().flatten().cloned().collect();
     if files.len() == sources.len() {
         return Ok((files, None));
     }
@@ -280,7 +281,7 @@ fn run_sort(context: &Context, prepared: &Prepared) -> Result<SortSummary> {
     let job = &prepared.job;
     let open = |path: Option<&Path>| pipe::open(path, &job.control);
     let output = prepared.target.to_sort(prepared.header.clone(), open)?;
-    let files: Vec<SortInput> = prepared.inputs.iter().map(Input::to_sort).collect();
+    let files: Vec<Input> = prepared.inputs.iter().map(ResolvedInput::to_sort).collect();
     let format = &prepared.decided.format;
     watch(
         &context.reporter,

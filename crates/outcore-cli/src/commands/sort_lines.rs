@@ -12,21 +12,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::algo::lines::{
+use outcore::key::lines::LineOrder;
+use outcore::sort::lines::{
     LineSortOptions, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
 };
-use outcore::data::lines::LineOrder;
 use outcore::{Error, Kind, Result, units};
-use outcore_formats::content::Recognition;
-use outcore_formats::inputs::Names;
-use outcore_formats::means::Means;
-use outcore_formats::output::Sink;
-use outcore_formats::text::csv_files::CsvSort;
-use outcore_formats::text::gnu::debug::Debug;
-use outcore_formats::text::gnu::{GnuOrder, GnuSort, Key};
-use outcore_formats::text::json::JsonFields;
-use outcore_formats::text::output::Dress;
-use outcore_formats::volumes::fresh_seed;
+use outcore_front::content::Recognition;
+use outcore_front::inputs::Names;
+use outcore_front::means::Means;
+use outcore_front::output::Sink;
+use outcore_front::text::csv_files::CsvSort;
+use outcore_front::text::gnu::debug::Debug;
+use outcore_front::text::gnu::{GnuOrder, GnuSort, Key};
+use outcore_front::text::json::JsonFields;
+use outcore_front::text::output::Dress;
+use outcore_front::volumes::fresh_seed;
 use serde_json::json;
 
 use crate::cli::SortArgs;

@@ -1,6 +1,6 @@
 //! `outcore split`: files cut into parts of whole lines or records.
 //!
-//! Contract: that of [`outcore_formats::split`]. Compressed lines are unpacked. Streams are copied
+//! Contract: that of [`outcore_front::split`]. Compressed lines are unpacked. Streams are copied
 //! to scratch for `-n`, since their length must be known. Every part of CSV begins with the header.
 
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use std::time::Instant;
 
 use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
-use outcore_formats::content::Recognition;
-use outcore_formats::inputs::{Input, look};
-use outcore_formats::output::{Holds, Target, header_for};
-use outcore_formats::records;
-use outcore_formats::split::{Cut, PLACEHOLDER, SplitRequest, split};
-use outcore_formats::text::reader::{Frame, RecordReader};
+use outcore_front::content::Recognition;
+use outcore_front::inputs::{ResolvedInput, look};
+use outcore_front::output::{Holds, Target, header_for};
+use outcore_front::records;
+use outcore_front::split::{Cut, PLACEHOLDER, SplitRequest, split};
+use outcore_front::text::reader::{Frame, RecordReader};
 use serde_json::json;
 
 use crate::cli::commands::SplitArgs;
@@ -64,7 +64,7 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     }
     let mut data_bytes = job.data_bytes;
     if holds == Holds::Records {
-        let inputs: Result<Vec<Input>> = job.files.iter().cloned().map(look).collect();
+        let inputs: Result<Vec<ResolvedInput>> = job.files.iter().cloned().map(look).collect();
         let inputs = inputs?;
         let decided = records::decide(&types, &inputs)?;
         what.header = header_for(&Target::File(PathBuf::from(&args.output)), &[], &decided)?;

@@ -1,6 +1,6 @@
 //! `outcore put|get|ls|rm|cp`: datasets on a volume.
 //!
-//! Contract: what a name means stands in [`outcore_formats::volumes`]. A dataset appears whole or not at
+//! Contract: what a name means stands in [`outcore_front::volumes`]. A dataset appears whole or not at
 //! all and is checked when it is read. Names go to standard output, one a line with tabs.
 
 use std::path::Path;
@@ -13,9 +13,9 @@ use outcore::volume::dataset::pack::{self, EntryKind};
 use outcore::volume::dataset::transfer::{self, Means};
 use outcore::volume::dataset::{DatasetVolume, Named, Watch};
 use outcore::{Result, units};
-use outcore_formats::inputs::is_stdout;
-use outcore_formats::output::Target;
-use outcore_formats::volumes::{self, Moved};
+use outcore_front::inputs::is_stdout;
+use outcore_front::output::Target;
+use outcore_front::volumes::{self, Moved};
 use serde_json::json;
 
 use super::volume::{open, tell_absent, tell_orphans};

@@ -6,15 +6,15 @@
 
 use std::path::PathBuf;
 
-use outcore::algo::lines::{LineSortOptions, plan_lines, sample_lines, sort_lines};
-use outcore::algo::sequence::Grouping;
-use outcore::data::RecordFormat;
-use outcore::data::lines::LineOrder;
+use outcore::key::RecordFormat;
+use outcore::key::lines::LineOrder;
+use outcore::primitives::Grouping;
+use outcore::sort::lines::{LineSortOptions, plan_lines, sample_lines, sort_lines};
 use outcore::{Error, Result, units};
-use outcore_formats::text::csv_files::CsvSort;
-use outcore_formats::text::gnu::GnuOrder;
-use outcore_formats::text::json::JsonFields;
-use outcore_formats::text::output::Dress;
+use outcore_front::text::csv_files::CsvSort;
+use outcore_front::text::gnu::GnuOrder;
+use outcore_front::text::json::JsonFields;
+use outcore_front::text::output::Dress;
 use serde_json::json;
 
 use super::sequence::group::{self, GroupRequest};

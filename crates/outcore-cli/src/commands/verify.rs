@@ -11,18 +11,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use outcore::algo::sort::SortInput;
-use outcore::algo::verify::{VerifyReport, checksum_of, verify, verify_stream};
-use outcore::data::npy::PREFIX_BYTES;
-use outcore::data::{CheckOptions, CheckReport, NpyHeader, RecordFormat};
+use outcore::Input;
 use outcore::job::{Control, Job};
+use outcore::key::npy::PREFIX_BYTES;
+use outcore::key::{CheckOptions, CheckReport, NpyHeader, RecordFormat};
+use outcore::verify::{VerifyReport, checksum_of, verify, verify_stream};
 use outcore::{Error, Kind, Result, units};
-use outcore_formats::content::Content;
-use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
-use outcore_formats::inputs::{self, Input, STDIN_NAME, Source, Streams, is_ready, open_stream};
-use outcore_formats::job::{check_text, is_in_order};
-use outcore_formats::means::Means;
-use outcore_formats::records::{self, TypeRequest};
+use outcore_front::content::Content;
+use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
+use outcore_front::inputs::{
+    self, ResolvedInput, STDIN_NAME, Source, Streams, is_ready, open_stream,
+};
+use outcore_front::job::{check_text, is_in_order};
+use outcore_front::means::Means;
+use outcore_front::records::{self, TypeRequest};
 use serde_json::json;
 
 use crate::cli::{DriveArgs, SortArgs, VerifyArgs};
@@ -34,7 +36,7 @@ use crate::recorder::Kept;
 
 /// What is checked.
 enum Checked {
-    Files(Vec<Input>),
+    Files(Vec<ResolvedInput>),
     Stream(Box<OpenStream>),
 }
 
@@ -153,7 +155,7 @@ fn sources_of(checked: [Option<&Checked>; 2]) -> Vec<Source> {
 }
 
 /// The error that names the first record out of order.
-fn unordered(first: u64, places: &[Input], format: &RecordFormat) -> Error {
+fn unordered(first: u64, places: &[ResolvedInput], format: &RecordFormat) -> Error {
     let cause = format!("not sorted: record {first} (counted from 0) is out of order");
     let error = Error::new(Kind::CheckFailed, "check order", cause)
         .hint("sort it, or check that --type, --descending and --stable are as they were");
@@ -175,7 +177,7 @@ fn open(context: &Context, control: &Arc<Control>, names: &[PathBuf]) -> Result<
     let mut sources = inputs::find(names, Streams::Taken, &context.files)?;
     let has_stream = sources.iter().any(Source::is_stream);
     if !has_stream {
-        let files: Result<Vec<Input>> = sources.into_iter().map(inputs::look).collect();
+        let files: Result<Vec<ResolvedInput>> = sources.into_iter().map(inputs::look).collect();
         return files.map(Checked::Files);
     }
     match (sources.pop(), sources.is_empty()) {
@@ -223,12 +225,12 @@ fn decide(
     checked: &Checked,
     against: Option<&Checked>,
 ) -> Result<RecordFormat> {
-    let mut inputs: Vec<Input> = Vec::new();
+    let mut inputs: Vec<ResolvedInput> = Vec::new();
     for checked in [Some(checked), against].into_iter().flatten() {
         match checked {
             Checked::Files(files) => inputs.extend(files.iter().cloned()),
             // Its length is not known; that it holds whole records is seen at its end.
-            Checked::Stream(stream) => inputs.push(Input {
+            Checked::Stream(stream) => inputs.push(ResolvedInput {
                 source: stream.source.clone(),
                 header_bytes: 0,
                 data_bytes: 0,
@@ -253,7 +255,7 @@ fn check(
 ) -> Result<VerifyReport> {
     let work = || match checked {
         Checked::Files(inputs) => {
-            let files: Vec<SortInput> = inputs.iter().map(Input::to_sort).collect();
+            let files: Vec<Input> = inputs.iter().map(ResolvedInput::to_sort).collect();
             match options.unordered {
                 true => checksum_of(job, &files, format),
                 false => verify(job, &files, format, options),

@@ -1,7 +1,7 @@
 //! `outcore view`: sorted views from the command line.
 //!
-//! Contract: builds, reads, checks and serves views through [`outcore::algo::view`]; what users name
-//! is read by [`outcore_formats::view`]. A view that is not finished leaves nothing behind. `cat` ends
+//! Contract: builds, reads, checks and serves views through [`outcore::runs`]; what users name
+//! is read by [`outcore_front::view`]. A view that is not finished leaves nothing behind. `cat` ends
 //! quietly when its reader goes away; `mount` ends with 0 when it is interrupted, after it has
 //! unmounted.
 
@@ -10,21 +10,21 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
-use outcore::algo::sort::SortOutput;
-use outcore::algo::view::{
+use outcore::Output;
+use outcore::job::Job;
+use outcore::runs::{
     BuildOptions, BuildSummary, LineType, SortedView, ViewOrder, ViewPlan, ViewType, WriteSummary,
     append_with, build, plan_view,
 };
-use outcore::job::Job;
 use outcore::{Error, Result, units};
-use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
-use outcore_formats::inputs::{self, Streams};
-use outcore_formats::means::{Means, check_dir};
-use outcore_formats::output::{self, Consent, Holds, Target};
-use outcore_formats::spool::Spool;
-use outcore_formats::text::order::{OrderSpec, order_of_name};
-use outcore_formats::text::output::{self as text_output, Dress, Pending};
-use outcore_formats::view::{self, NewDir, key_of, range};
+use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
+use outcore_front::inputs::{self, Streams};
+use outcore_front::means::{Means, check_dir};
+use outcore_front::output::{self, Consent, Holds, Target};
+use outcore_front::spool::Spool;
+use outcore_front::text::order::{OrderSpec, order_of_name};
+use outcore_front::text::output::{self as text_output, Dress, Pending};
+use outcore_front::view::{self, NewDir, key_of, range};
 use outcore_mount::{ServeOptions, serve};
 use serde_json::{Value, json};
 
@@ -359,7 +359,7 @@ fn copy_out(
     refuse_terminal(view.what())?;
     let control = &view.job().control;
     let sink = pipe::open(None, control)?;
-    let output = SortOutput::Pipe(std::sync::Mutex::new(sink));
+    let output = Output::Pipe(std::sync::Mutex::new(sink));
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let written = watch(reporter, interrupt, control, &MERGE, || match wanted {
         None => view.write_file(&output, false),

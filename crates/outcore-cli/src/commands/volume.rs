@@ -14,7 +14,7 @@ use outcore::job::Control;
 use outcore::volume::dataset::orphans::Orphan;
 use outcore::volume::dataset::{DatasetVolume, Watch, drives_of};
 use outcore::{Error, Kind, Result, units};
-use outcore_formats::volumes;
+use outcore_front::volumes;
 use serde_json::json;
 
 use crate::cli::volume::VolumeCommand;

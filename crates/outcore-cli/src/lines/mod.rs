@@ -9,21 +9,21 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use outcore::algo::lines::LineSummary;
-use outcore::algo::sort::{SortInput, SortOutput};
-use outcore::data::RecordFormat;
 use outcore::job::{Job, ScratchDrive};
+use outcore::key::RecordFormat;
+use outcore::sort::lines::LineSummary;
 use outcore::{Error, Result, units};
-use outcore_formats::content::Recognition;
-use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
-use outcore_formats::inputs::{self, Source, Streams, key_of};
-use outcore_formats::means::{Means, default_scratch_dir};
-use outcore_formats::output::{self as targets, Consent, Holds, Sink, Target};
-use outcore_formats::records::{self, TypeRequest};
-use outcore_formats::spool::{self, Spool};
-use outcore_formats::text::csv_files::{CsvSort, SortedCsv, bytes_of, separator_of};
-use outcore_formats::text::output::{self as text_output, Dress, Pending, not_one_file};
-use outcore_formats::text::reader::Frame;
+use outcore::{Input, Output};
+use outcore_front::content::Recognition;
+use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
+use outcore_front::inputs::{self, Source, Streams, key_of};
+use outcore_front::means::{Means, default_scratch_dir};
+use outcore_front::output::{self as targets, Consent, Holds, Sink, Target};
+use outcore_front::records::{self, TypeRequest};
+use outcore_front::spool::{self, Spool};
+use outcore_front::text::csv_files::{CsvSort, SortedCsv, bytes_of, separator_of};
+use outcore_front::text::output::{self as text_output, Dress, Pending, not_one_file};
+use outcore_front::text::reader::Frame;
 use serde_json::{Value, json};
 
 use crate::cli::RecordArgs;
@@ -165,12 +165,12 @@ impl LineJob {
     }
 
     /// The files as the engine wants them.
-    pub(crate) fn inputs(&self) -> Vec<SortInput> {
+    pub(crate) fn inputs(&self) -> Vec<Input> {
         self.files.iter().map(text_input).collect()
     }
 
     /// The output for the engine.
-    pub(crate) fn open_output(&self, dress: &Dress) -> Result<(SortOutput, Pending)> {
+    pub(crate) fn open_output(&self, dress: &Dress) -> Result<(Output, Pending)> {
         self.open_output_through(dress, |sink| sink)
     }
 
@@ -179,7 +179,7 @@ impl LineJob {
         &self,
         dress: &Dress,
         before: impl Fn(Sink) -> Sink,
-    ) -> Result<(SortOutput, Pending)> {
+    ) -> Result<(Output, Pending)> {
         let pipe = |path: Option<&Path>| pipe::open(path, &self.job.control).map(&before);
         text_output::open(&self.job, &self.target, self.replace, dress, pipe)
     }
@@ -293,8 +293,8 @@ impl LineJob {
 }
 
 /// A file of text as the engine wants it.
-pub(crate) fn text_input(file: &Source) -> SortInput {
-    SortInput {
+pub(crate) fn text_input(file: &Source) -> Input {
+    Input {
         path: file.path.clone(),
         header_bytes: file.start_bytes,
         data_bytes: None,

@@ -1,7 +1,7 @@
 //! Lines: `outcore sort` in the place of GNU `sort`, byte for byte; the other commands on lines.
 //!
 //! Contract: the orders are compared with GNU `sort` in depth where they are defined
-//! (`outcore-formats`); here the command lines are, some dozens. Without GNU sort they are skipped
+//! (`outcore-front`); here the command lines are, some dozens. Without GNU sort they are skipped
 //! visibly.
 
 use std::process::{Command, Stdio};

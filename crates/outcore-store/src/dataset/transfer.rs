@@ -26,7 +26,7 @@ use super::{DatasetVolume, Watch};
 use outcore_io::drive::{Access, Device, Op};
 use outcore_io::error::{Error, Result};
 use outcore_io::memory::{Budget, Buf, block_ceil};
-use outcore_io::output::{Output, Room, ShardPlan, parent_of};
+use outcore_io::output::{Room, ShardPlan, StagedOutput, parent_of};
 use outcore_io::port::{Port, ScratchDrive, Transfer, Volume, VolumeFile};
 
 /// Reads of a source in flight.
@@ -395,7 +395,7 @@ pub fn get_file(source: Source, path: &Path, replace: bool, means: Means<'_>) ->
         start_bytes: 0,
         len_bytes,
     };
-    let output = Output::stage(&volume, vec![plan], None, replace, Room::Exactly)?;
+    let output = StagedOutput::stage(&volume, vec![plan], None, replace, Room::Exactly)?;
     let Some(shard) = output.shards().first() else {
         unreachable!("one shard was planned");
     };

@@ -6,7 +6,7 @@
 use outcore_io::Kind;
 use outcore_io::drive::Access;
 use outcore_io::drive::fault::FaultDevice;
-use outcore_io::output::{Output, Room, ShardPlan};
+use outcore_io::output::{Room, ShardPlan, StagedOutput};
 use outcore_io::port::{Port, Transfer, Volume, VolumeFile};
 use outcore_store::dataset::DatasetVolume;
 use outcore_store::dataset::device::DatasetDevice;
@@ -73,7 +73,7 @@ fn write(
         start_bytes: 0,
         len_bytes: bound as u64,
     };
-    let output = Output::stage(&drives, vec![plan], None, false, room)?;
+    let output = StagedOutput::stage(&drives, vec![plan], None, false, room)?;
     let file = output.shards()[0].file.clone();
     let mut pieces = Vec::new();
     let mut at = 0;

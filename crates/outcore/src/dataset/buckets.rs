@@ -15,19 +15,19 @@ use super::context::Context;
 use super::stages::{Passes, Stages};
 use super::summary::Summary;
 use super::typed::TypedDataset;
-use crate::algo::sequence::batch::Files;
-use crate::algo::sequence::sources::lengths_of;
-use crate::algo::sequence::{self, BucketFiles, map_files_to};
-use crate::algo::sort::SortInput;
+use crate::ends::Input;
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
 use crate::memory::Credit;
+use crate::primitives::batch::Files;
+use crate::primitives::sources::lengths_of;
+use crate::primitives::{self, BucketFiles, map_files_to};
 
 /// Items in buckets; see the module.
 pub struct Buckets<T> {
     context: Context,
     passes: Passes,
-    files: Vec<SortInput>,
+    files: Vec<Input>,
     counts: Vec<u64>,
     item: std::marker::PhantomData<fn() -> T>,
 }
@@ -46,7 +46,7 @@ where
         bucket: impl Fn(&P::Item) -> usize + Sync,
     ) -> Result<Buckets<P::Item>> {
         self.into_buckets(count, |job, last, files| {
-            sequence::distribute(job, last, bucket, files)
+            primitives::distribute(job, last, bucket, files)
         })
     }
 
@@ -61,14 +61,14 @@ where
         bucket: impl Fn(u64, &P::Item) -> usize + Sync,
     ) -> Result<Buckets<P::Item>> {
         self.into_buckets(count, |job, last, files| {
-            sequence::distribute_indexed(job, last, bucket, files)
+            primitives::distribute_indexed(job, last, bucket, files)
         })
     }
 
     fn into_buckets(
         self,
         count: usize,
-        pass: impl FnOnce(&Job, &P::Last, &BucketFiles) -> Result<(Vec<u64>, sequence::PassSummary)>,
+        pass: impl FnOnce(&Job, &P::Last, &BucketFiles) -> Result<(Vec<u64>, primitives::PassSummary)>,
     ) -> Result<Buckets<P::Item>> {
         let (context, stages) = self.into_parts();
         let mut passes = Passes::new(&context, Path::new("."));
@@ -79,7 +79,7 @@ where
         Ok(Buckets {
             context,
             passes,
-            files: to.paths.iter().map(SortInput::raw).collect(),
+            files: to.paths.iter().map(Input::raw).collect(),
             counts,
             item: std::marker::PhantomData,
         })
@@ -144,11 +144,11 @@ impl<T: Pod + Send + Sync> Buckets<T> {
         &mut self,
         chosen: &[usize],
         f: impl Fn(usize, Vec<T>) -> Result<Vec<U>> + Sync,
-    ) -> Result<(Vec<SortInput>, Vec<u64>)> {
+    ) -> Result<(Vec<Input>, Vec<u64>)> {
         if chosen.is_empty() {
             return Ok((Vec::new(), Vec::new()));
         }
-        let inputs: Vec<SortInput> = chosen.iter().map(|b| self.files[*b].clone()).collect();
+        let inputs: Vec<Input> = chosen.iter().map(|b| self.files[*b].clone()).collect();
         let mut job = self.passes.job();
         let lens_bytes = lengths_of(&job, &inputs, size_of::<T>())?;
         let largest_bytes = lens_bytes.into_iter().max().unwrap_or(0);
@@ -160,7 +160,7 @@ impl<T: Pod + Send + Sync> Buckets<T> {
             Ok(bytemuck::pod_collect_to_vec(&made))
         })?;
         self.passes.add(done.into());
-        Ok((to.paths.iter().map(SortInput::raw).collect(), lens))
+        Ok((to.paths.iter().map(Input::raw).collect(), lens))
     }
 
     /// The items, bucket after bucket.
@@ -209,14 +209,14 @@ impl<T: Pod + Send + Sync> Stages for FromBuckets<T> {
     type Last = Files<T>;
 
     fn settle(self, passes: &mut Passes) -> Result<Files<T>> {
-        Ok(sequence::read(&self.files(passes)?))
+        Ok(primitives::read(&self.files(passes)?))
     }
 
     fn describe(&self, passes: &mut Vec<String>) {
         passes.push(format!("read {} buckets", self.0.files.len()));
     }
 
-    fn files(self, passes: &mut Passes) -> Result<Vec<SortInput>> {
+    fn files(self, passes: &mut Passes) -> Result<Vec<Input>> {
         passes.take_over(self.0.passes);
         Ok(self.0.files)
     }

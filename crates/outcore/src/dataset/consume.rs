@@ -1,16 +1,16 @@
 //! What is asked of a dataset of records: reductions, selections, files by bucket.
 //!
 //! Contract: each function takes all steps and then makes one pass, or what its function in
-//! [`crate::algo::sequence`] says; a summary is of all passes together.
+//! [`crate::primitives`] says; a summary is of all passes together.
 
 use super::execution::Execution;
 use super::summary::Summary;
-use crate::algo::sequence::table::BatchStep;
-use crate::algo::sequence::tables::{
+use crate::error::Result;
+use crate::primitives::table::BatchStep;
+use crate::primitives::tables::{
     Histogram, distribute_by, distribute_table, find_table, histogram_table, top_table,
 };
-use crate::algo::sequence::{BucketFiles, Reduction, Scalar, gather, reduce_table};
-use crate::error::Result;
+use crate::primitives::{BucketFiles, Reduction, Scalar, gather, reduce_table};
 
 impl Execution {
     /// All items reduced by names or by an expression, in one pass.

@@ -16,22 +16,23 @@ use super::scratch::{Place, Scratch};
 use super::step::{ItemType, Step, late_is_last};
 use super::summary::Summary;
 use super::{Dataset, Items, Records};
-use crate::algo::lines::{LineSortOptions, merge_lines, sort_lines};
-use crate::algo::plan::SortPlan;
-use crate::algo::sequence::batch::{LEAVES_MAX, Yield};
-use crate::algo::sequence::group::group;
-use crate::algo::sequence::producer::Producer;
-use crate::algo::sequence::sources::data_bytes_of;
-use crate::algo::sequence::tables::scan_table;
-use crate::algo::sequence::turned::{merge, reverse_items, shifted};
-use crate::algo::sequence::write::produce;
-use crate::algo::sequence::{Grouping, Table};
-use crate::algo::shuffle::{ShuffleOptions, ShufflePlan, ShuffleSize, Unit, plan_shuffle, shuffle};
-use crate::algo::sort::{self, SortInput, SortOptions, SortOutput, sort};
-use crate::data::RecordFormat;
-use crate::data::expr::Schema;
+use crate::ends::{Input, Output};
 use crate::error::{Error, Result};
 use crate::job::Job;
+use crate::key::RecordFormat;
+use crate::key::expr::Schema;
+use crate::primitives::batch::{LEAVES_MAX, Yield};
+use crate::primitives::group::group;
+use crate::primitives::producer::Producer;
+use crate::primitives::sources::data_bytes_of;
+use crate::primitives::tables::scan_table;
+use crate::primitives::turned::{merge, reverse_items, shifted};
+use crate::primitives::write::produce;
+use crate::primitives::{Grouping, Table};
+use crate::shuffle::{ShuffleOptions, ShufflePlan, ShuffleSize, Unit, plan_shuffle, shuffle};
+use crate::sort::lines::{LineSortOptions, merge_lines, sort_lines};
+use crate::sort::plan::SortPlan;
+use crate::sort::{self, SortOptions, sort};
 use crate::volume::output::parent_of;
 
 /// Whether steps that need all items are run.
@@ -292,7 +293,7 @@ impl Execution {
     }
 
     /// The files as they are now: what gathers and readers of lines read.
-    pub fn files(&self) -> Vec<SortInput> {
+    pub fn files(&self) -> Vec<Input> {
         match &self.items {
             Items::Records(records) => records.files.clone(),
             Items::Lines { source, .. } => source.files(),
@@ -318,7 +319,7 @@ impl Execution {
     ///
     /// # Errors
     /// What reading, the last step and writing fail with; nothing is left behind.
-    pub fn write(&mut self, output: SortOutput, replace: bool) -> Result<Summary> {
+    pub fn write(&mut self, output: Output, replace: bool) -> Result<Summary> {
         let last = match (self.ending.take(), &self.items) {
             (Some(ending), _) => self.end(&ending, output, replace)?,
             (None, Items::Records(records)) => {
@@ -330,7 +331,7 @@ impl Execution {
     }
 
     /// Runs what needs all items.
-    fn end(&mut self, ending: &Step, output: SortOutput, replace: bool) -> Result<Summary> {
+    fn end(&mut self, ending: &Step, output: Output, replace: bool) -> Result<Summary> {
         if ending.reads_files() {
             self.refine_files()?;
         }
@@ -423,7 +424,7 @@ impl Execution {
     /// Job and plan of a sort to `output`.
     pub(super) fn settle_sort(
         &self,
-        output: Option<&SortOutput>,
+        output: Option<&Output>,
         format: &RecordFormat,
         options: SortOptions,
     ) -> Result<(Job, SortPlan)> {
@@ -443,7 +444,7 @@ impl Execution {
     /// Job and plan of a shuffle to `output`.
     pub(super) fn settle_shuffle(
         &self,
-        output: Option<&SortOutput>,
+        output: Option<&Output>,
         unit: Unit,
     ) -> Result<(Job, ShufflePlan)> {
         let mut job = self.job()?;
@@ -469,7 +470,7 @@ impl Execution {
     }
 
     /// As the engine counts them: each named drive, then each further file system.
-    fn count_drives(&self, job: &Job, output: Option<&SortOutput>) -> usize {
+    fn count_drives(&self, job: &Job, output: Option<&Output>) -> usize {
         let file_system = |path: &Path| job.device.file_system(path).ok();
         let drives = &job.options.drives;
         let scratch: Vec<PathBuf> = match drives.is_empty() {
@@ -567,16 +568,16 @@ impl Execution {
 }
 
 /// The files that are written.
-fn files_of(output: Option<&SortOutput>) -> &[PathBuf] {
+fn files_of(output: Option<&Output>) -> &[PathBuf] {
     match output {
-        Some(SortOutput::File { path, .. }) => std::slice::from_ref(path),
-        Some(SortOutput::Shards { paths, .. }) => paths,
-        Some(SortOutput::Pipe(_)) | None => &[],
+        Some(Output::File { path, .. }) => std::slice::from_ref(path),
+        Some(Output::Shards { paths, .. }) => paths,
+        Some(Output::Pipe(_)) | None => &[],
     }
 }
 
 /// The directory of the first file; the current one for a pipe.
-fn dir_of(output: Option<&SortOutput>) -> PathBuf {
+fn dir_of(output: Option<&Output>) -> PathBuf {
     match files_of(output).first() {
         Some(path) => parent_of(path).to_path_buf(),
         None => PathBuf::from("."),
@@ -592,7 +593,7 @@ fn grouping(ending: &Step) -> Grouping {
 
 impl Records {
     /// What is read now: files of `format`, with the names of `header`.
-    fn read(&mut self, format: &RecordFormat, header: Option<crate::data::NpyHeader>) {
+    fn read(&mut self, format: &RecordFormat, header: Option<crate::key::NpyHeader>) {
         let schema = self.table.schema();
         let schema = match (&header, schema.record_bytes.len()) {
             (Some(header), _) => Schema::of_npy(header, format),

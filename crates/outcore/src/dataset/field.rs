@@ -6,7 +6,7 @@
 //! exactly; what does not begin with a number counts as 0. Lines whose fields are equal come in the order of
 //! their bytes.
 
-use crate::data::lines::{LineOrder, NoKey};
+use crate::key::lines::{LineOrder, NoKey};
 
 /// A field of a line, and how it compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,20 +10,20 @@ use super::execution::Execution;
 use super::step::Step;
 use super::summary::Summary;
 use super::{Items, Mode};
-use crate::algo::lines::{Disorder, check_lines};
-use crate::algo::sequence::sources::data_bytes_of;
-use crate::algo::sequence::write::produce;
-use crate::algo::sequence::{Table, fold, gather, read};
-use crate::algo::sort::{SortInput, SortOutput};
-use crate::data::RecordFormat;
-use crate::data::expr::Schema;
+use crate::ends::{Input, Output};
 use crate::error::{Error, Result};
 use crate::job::Job;
+use crate::key::RecordFormat;
+use crate::key::expr::Schema;
+use crate::primitives::sources::data_bytes_of;
+use crate::primitives::write::produce;
+use crate::primitives::{Table, fold, gather, read};
+use crate::sort::lines::{Disorder, check_lines};
 
 /// Files of lines.
 pub trait LineSource: Send {
     /// As they are now.
-    fn files(&self) -> Vec<SortInput>;
+    fn files(&self) -> Vec<Input>;
 
     /// Whether some have to be unpacked before a step can read them.
     fn is_packed(&self) -> bool {
@@ -57,15 +57,15 @@ pub trait LineSource: Send {
 
 /// Files that are what they are.
 #[derive(Debug, Clone)]
-pub struct PlainLines(pub Vec<SortInput>);
+pub struct PlainLines(pub Vec<Input>);
 
 impl LineSource for PlainLines {
-    fn files(&self) -> Vec<SortInput> {
+    fn files(&self) -> Vec<Input> {
         self.0.clone()
     }
 
     fn replace(&mut self, files: &[PathBuf]) -> Result<()> {
-        self.0 = files.iter().map(SortInput::raw).collect();
+        self.0 = files.iter().map(Input::raw).collect();
         Ok(())
     }
 }
@@ -138,7 +138,7 @@ impl Execution {
     }
 
     /// Lines one after another, as `cat` has them.
-    pub(super) fn copy_lines(&mut self, output: &SortOutput, replace: bool) -> Result<Summary> {
+    pub(super) fn copy_lines(&mut self, output: &Output, replace: bool) -> Result<Summary> {
         self.unpack_files()?;
         let Items::Lines { source, terminator } = &self.items else {
             return Err(Error::usage("copy lines", "it has records"));
@@ -168,7 +168,7 @@ impl Execution {
 ///
 /// # Errors
 /// What reading fails with.
-pub fn count_lines(job: &Job, files: &[SortInput], terminator: u8) -> Result<u64> {
+pub fn count_lines(job: &Job, files: &[Input], terminator: u8) -> Result<u64> {
     let mut lines = count_ends(job, files, terminator)?;
     for file in files {
         lines += u64::from(!ends_its_last_line(job, file, terminator)?);
@@ -176,13 +176,13 @@ pub fn count_lines(job: &Job, files: &[SortInput], terminator: u8) -> Result<u64
     Ok(lines)
 }
 
-fn count_ends(job: &Job, files: &[SortInput], terminator: u8) -> Result<u64> {
+fn count_ends(job: &Job, files: &[Input], terminator: u8) -> Result<u64> {
     let step = |count, byte| count + u64::from(byte == terminator);
     fold(job, &read::<u8>(files), 0, step, |a, b| a + b)
 }
 
 /// Whether a file is empty or its last byte ends a line.
-fn ends_its_last_line(job: &Job, file: &SortInput, terminator: u8) -> Result<bool> {
+fn ends_its_last_line(job: &Job, file: &Input, terminator: u8) -> Result<bool> {
     let file = std::slice::from_ref(file);
     match data_bytes_of(job, file, 1)?.checked_sub(1) {
         None => Ok(true),

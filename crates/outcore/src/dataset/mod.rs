@@ -56,11 +56,11 @@ pub use summary::Summary;
 pub use text::Lines;
 pub use typed::TypedDataset;
 
-use crate::algo::sequence::Table;
-use crate::algo::sort::SortInput;
-use crate::data::NpyHeader;
-use crate::data::expr::Schema;
+use crate::ends::Input;
 use crate::error::Result;
+use crate::key::NpyHeader;
+use crate::key::expr::Schema;
+use crate::primitives::Table;
 
 /// What is read, and the steps that are taken with it; see the module.
 pub struct Dataset {
@@ -79,7 +79,7 @@ pub(crate) enum Items {
 
 /// Records, and the steps of the next pass over them.
 pub(crate) struct Records {
-    files: Vec<SortInput>,
+    files: Vec<Input>,
     table: Table,
     /// That of a `.npy` file of them, where it would say more than the format.
     header: Option<NpyHeader>,
@@ -89,7 +89,7 @@ pub(crate) struct Records {
 
 impl Dataset {
     /// The records of `files`, one file after another.
-    pub fn records(files: &[SortInput], item: ItemType) -> Self {
+    pub fn records(files: &[Input], item: ItemType) -> Self {
         let table = item.table(files);
         Self::of(Records {
             files: files.to_vec(),
@@ -116,7 +116,7 @@ impl Dataset {
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] for too many.
-    pub fn zip(inputs: &[(Vec<SortInput>, ItemType)]) -> Result<Self> {
+    pub fn zip(inputs: &[(Vec<Input>, ItemType)]) -> Result<Self> {
         if let [(files, item)] = inputs {
             return Ok(Self::records(files, item.clone()));
         }
@@ -177,7 +177,7 @@ impl Dataset {
 
 impl ItemType {
     /// The records of `files`, with their own names.
-    pub(crate) fn table(&self, files: &[SortInput]) -> Table {
+    pub(crate) fn table(&self, files: &[Input]) -> Table {
         Table::read(files, &self.format, self.schema())
     }
 

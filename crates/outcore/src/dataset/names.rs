@@ -8,9 +8,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::algo::sort::SortInput;
-use crate::data::NpyHeader;
+use crate::ends::Input;
 use crate::error::{Error, Result};
+use crate::key::NpyHeader;
 use crate::volume::output::parent_of;
 
 const OPEN: &str = "open input";
@@ -54,19 +54,19 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 }
 
 /// Files of elements of `element_bytes`, behind their headers where they are arrays.
-pub(super) fn inputs_of(paths: &[PathBuf], element_bytes: usize) -> Result<Vec<SortInput>> {
+pub(super) fn inputs_of(paths: &[PathBuf], element_bytes: usize) -> Result<Vec<Input>> {
     paths
         .iter()
         .map(
             |path| match path.extension().is_some_and(|end| end == "npy") {
                 true => array(path, element_bytes),
-                false => Ok(SortInput::raw(path)),
+                false => Ok(Input::raw(path)),
             },
         )
         .collect()
 }
 
-fn array(path: &Path, element_bytes: usize) -> Result<SortInput> {
+fn array(path: &Path, element_bytes: usize) -> Result<Input> {
     let failed = |error: std::io::Error| Error::io(OPEN, &error).path(path);
     let mut file = File::open(path).map_err(failed)?;
     let mut header = Vec::new();
@@ -86,7 +86,7 @@ fn array(path: &Path, element_bytes: usize) -> Result<SortInput> {
             .path(path)
             .hint("read it as values of that size"));
     }
-    Ok(SortInput {
+    Ok(Input {
         path: path.to_path_buf(),
         header_bytes: header.header_bytes as u64,
         data_bytes: Some(header.rows * record_bytes as u64),

@@ -10,11 +10,11 @@ use super::stages::{FromFiles, FromSequence};
 use super::text::Lines;
 use super::typed::TypedDataset;
 use super::{Dataset, ItemType};
-use crate::algo::sequence::batch::Tabulate;
-use crate::algo::sequence::{Sequence, tabulate};
-use crate::algo::sort::SortInput;
-use crate::data::RecordFormat;
+use crate::ends::Input;
 use crate::error::Result;
+use crate::key::RecordFormat;
+use crate::primitives::batch::Tabulate;
+use crate::primitives::{Sequence, tabulate};
 
 impl Context {
     /// The values of type `T` in the files of a name, in order: raw values, little endian, or arrays of
@@ -35,7 +35,7 @@ impl Context {
     /// The same of files that are known one by one.
     pub fn read_inputs<T: bytemuck::Pod + Send + Sync>(
         &self,
-        inputs: &[SortInput],
+        inputs: &[Input],
     ) -> TypedDataset<FromFiles<T>> {
         TypedDataset::new(self, FromFiles::new(inputs))
     }
@@ -60,7 +60,7 @@ impl Context {
     /// No such file.
     pub fn lines(&self, name: impl AsRef<Path>) -> Result<Lines> {
         let paths = paths_of(name.as_ref())?;
-        let inputs = paths.iter().map(SortInput::raw).collect();
+        let inputs = paths.iter().map(Input::raw).collect();
         Ok(Lines::new(self, inputs))
     }
 

@@ -6,10 +6,10 @@
 use std::path::{Path, PathBuf};
 
 use super::resources::Resources;
-use crate::algo::sequence::BucketFiles;
-use crate::algo::sort::{SortInput, SortOutput};
 use crate::drive::PrivateDir;
+use crate::ends::{Input, Output};
 use crate::error::Result;
+use crate::primitives::BucketFiles;
 use crate::volume::output::MANIFEST_SUFFIX;
 
 /// See the module.
@@ -86,13 +86,13 @@ pub(super) struct Place {
 
 impl Place {
     /// As the pass that writes it takes it.
-    pub(super) fn output(&self) -> SortOutput {
+    pub(super) fn output(&self) -> Output {
         match &self.paths[..] {
-            [path] => SortOutput::File {
+            [path] => Output::File {
                 path: path.clone(),
                 header: None,
             },
-            paths => SortOutput::Shards {
+            paths => Output::Shards {
                 paths: paths.to_vec(),
                 manifest: paths[0].with_extension(MANIFEST_SUFFIX.trim_start_matches('.')),
             },
@@ -100,7 +100,7 @@ impl Place {
     }
 
     /// As the pass that reads it takes it.
-    pub(super) fn files(&self) -> Vec<SortInput> {
-        self.paths.iter().map(SortInput::raw).collect()
+    pub(super) fn files(&self) -> Vec<Input> {
+        self.paths.iter().map(Input::raw).collect()
     }
 }

@@ -11,12 +11,12 @@ use bytemuck::Pod;
 use super::context::Context;
 use super::scratch::Scratch;
 use super::summary::Summary;
-use crate::algo::sequence::batch::{Files, Sequence};
-use crate::algo::sequence::{self, BucketFiles};
-use crate::algo::sort::{SortInput, SortOutput};
-use crate::data::RecordFormat;
+use crate::ends::{Input, Output};
 use crate::error::Result;
 use crate::job::Job;
+use crate::key::RecordFormat;
+use crate::primitives::batch::{Files, Sequence};
+use crate::primitives::{self, BucketFiles};
 
 /// Values that have an order of their own: numbers, and arrays of them, element by element.
 pub trait Sortable: Pod + Send + Sync {
@@ -77,8 +77,8 @@ impl Passes {
     pub(super) fn write_scratch(
         &mut self,
         is_sharded: bool,
-        pass: impl FnOnce(&mut Self, SortOutput) -> Result<Summary>,
-    ) -> Result<Vec<SortInput>> {
+        pass: impl FnOnce(&mut Self, Output) -> Result<Summary>,
+    ) -> Result<Vec<Input>> {
         let (context, beside) = (self.context.clone(), self.beside.clone());
         let place = self.scratch.place(&context, &beside, is_sharded)?;
         let done = pass(self, place.output())?;
@@ -129,19 +129,19 @@ pub trait Stages: Sized {
     ///
     /// # Errors
     /// What the passes fail with.
-    fn write_to(self, passes: &mut Passes, output: SortOutput, replace: bool) -> Result<Summary>
+    fn write_to(self, passes: &mut Passes, output: Output, replace: bool) -> Result<Summary>
     where
         Self::Item: Pod,
     {
         let last = self.settle(passes)?;
-        Ok(sequence::write(&passes.job(), &last, &output, replace)?.into())
+        Ok(primitives::write(&passes.job(), &last, &output, replace)?.into())
     }
 
     /// The items as files.
     ///
     /// # Errors
     /// What the passes fail with.
-    fn files(self, passes: &mut Passes) -> Result<Vec<SortInput>>
+    fn files(self, passes: &mut Passes) -> Result<Vec<Input>>
     where
         Self::Item: Pod,
     {
@@ -160,12 +160,12 @@ fn go_on(passes: &mut [String], step: &str) {
 /// Files of values.
 #[derive(Debug, Clone)]
 pub struct FromFiles<T> {
-    inputs: Vec<SortInput>,
+    inputs: Vec<Input>,
     item: std::marker::PhantomData<fn() -> T>,
 }
 
 impl<T> FromFiles<T> {
-    pub(super) fn new(inputs: &[SortInput]) -> Self {
+    pub(super) fn new(inputs: &[Input]) -> Self {
         FromFiles {
             inputs: inputs.to_vec(),
             item: std::marker::PhantomData,
@@ -178,14 +178,14 @@ impl<T: Pod + Send> Stages for FromFiles<T> {
     type Last = Files<T>;
 
     fn settle(self, _passes: &mut Passes) -> Result<Files<T>> {
-        Ok(sequence::read(&self.inputs))
+        Ok(primitives::read(&self.inputs))
     }
 
     fn describe(&self, passes: &mut Vec<String>) {
         passes.push(format!("read {}", std::any::type_name::<T>()));
     }
 
-    fn files(self, _passes: &mut Passes) -> Result<Vec<SortInput>> {
+    fn files(self, _passes: &mut Passes) -> Result<Vec<Input>> {
         Ok(self.inputs)
     }
 }
@@ -222,7 +222,7 @@ macro_rules! fused {
             $($bound)*
         {
             type Item = $item;
-            type Last = sequence::batch::$last<P::Last, F>;
+            type Last = primitives::batch::$last<P::Last, F>;
 
             fn settle(self, passes: &mut Passes) -> Result<Self::Last> {
                 Ok(self.inner.settle(passes)?.$method(self.f))
@@ -255,7 +255,7 @@ pub struct Zipped<P, Q> {
 
 impl<P: Stages, Q: Stages> Stages for Zipped<P, Q> {
     type Item = (P::Item, Q::Item);
-    type Last = sequence::batch::Zip<P::Last, Q::Last>;
+    type Last = primitives::batch::Zip<P::Last, Q::Last>;
 
     fn settle(self, passes: &mut Passes) -> Result<Self::Last> {
         let left = self.left.settle(passes)?;
@@ -278,7 +278,7 @@ pub struct Enumerated<P> {
 
 impl<P: Stages> Stages for Enumerated<P> {
     type Item = (u64, P::Item);
-    type Last = sequence::batch::Enumerate<P::Last>;
+    type Last = primitives::batch::Enumerate<P::Last>;
 
     fn settle(self, passes: &mut Passes) -> Result<Self::Last> {
         Ok(self.inner.settle(passes)?.enumerate())
@@ -311,7 +311,7 @@ pub trait Whole<T>: Sized {
         self,
         of: P,
         passes: &mut Passes,
-        output: SortOutput,
+        output: Output,
         replace: bool,
     ) -> Result<Summary>
     where
@@ -335,7 +335,7 @@ where
     type Last = Files<W::Made>;
 
     fn settle(self, passes: &mut Passes) -> Result<Self::Last> {
-        Ok(sequence::read(&self.files(passes)?))
+        Ok(primitives::read(&self.files(passes)?))
     }
 
     fn describe(&self, passes: &mut Vec<String>) {
@@ -344,11 +344,11 @@ where
         passes.push("read".to_string());
     }
 
-    fn write_to(self, passes: &mut Passes, output: SortOutput, replace: bool) -> Result<Summary> {
+    fn write_to(self, passes: &mut Passes, output: Output, replace: bool) -> Result<Summary> {
         self.whole.run(self.inner, passes, output, replace)
     }
 
-    fn files(self, passes: &mut Passes) -> Result<Vec<SortInput>> {
+    fn files(self, passes: &mut Passes) -> Result<Vec<Input>> {
         passes.write_scratch(self.whole.can_be_sharded(), |passes, output| {
             self.whole.run(self.inner, passes, output, false)
         })
@@ -366,11 +366,11 @@ where
     P::Item: Pod,
 {
     type Item = [P::Item; K];
-    type Last = sequence::turned::Windows<P::Item, K>;
+    type Last = primitives::turned::Windows<P::Item, K>;
 
     fn settle(self, passes: &mut Passes) -> Result<Self::Last> {
         let files = self.inner.files(passes)?;
-        sequence::windows(&passes.job(), &files)
+        primitives::windows(&passes.job(), &files)
     }
 
     fn describe(&self, passes: &mut Vec<String>) {

@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
-use crate::algo::lines::LineSortOptions;
-use crate::algo::sequence::Inclusion;
-use crate::algo::sequence::batch::Yield;
-use crate::algo::sequence::table::BatchStep;
-use crate::algo::sequence::tables::ScanOp;
-use crate::algo::sort::SortOptions;
-use crate::data::lines::LineOrder;
-use crate::data::{KeyField, NpyHeader, RecordFormat};
 use crate::error::{Error, Result};
 use crate::job::Job;
+use crate::key::lines::LineOrder;
+use crate::key::{KeyField, NpyHeader, RecordFormat};
+use crate::primitives::Inclusion;
+use crate::primitives::batch::Yield;
+use crate::primitives::table::BatchStep;
+use crate::primitives::tables::ScanOp;
+use crate::sort::SortOptions;
+use crate::sort::lines::LineSortOptions;
 
 /// What records are, and the header that a `.npy` file of them has.
 #[derive(Debug, Clone)]
@@ -226,7 +226,7 @@ impl LineOrder for WholeLines {
         &self,
         line: &[u8],
         key: &mut Vec<u8>,
-    ) -> std::result::Result<(), crate::data::lines::NoKey> {
+    ) -> std::result::Result<(), crate::key::lines::NoKey> {
         key.extend_from_slice(line);
         Ok(())
     }

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::sync::Mutex;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use crate::algo::sort::SortOutput;
+use crate::ends::Output;
 use crate::error::Result;
 use crate::job::Job;
 use crate::threads::spawn_scoped;
@@ -38,13 +38,13 @@ impl Write for ToReader {
 /// Runs `work`, which writes to the output that it is given, and hands the bytes to `read`.
 pub(super) fn stream<T: Send>(
     job: &Job,
-    work: impl FnOnce(SortOutput) -> Result<T> + Send,
+    work: impl FnOnce(Output) -> Result<T> + Send,
     mut read: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<T> {
     let bytes = ((CHUNKS + 2) * CHUNK_BYTES) as u64;
     let _chunks = job.budget.reserve("chunks for the reader", bytes)?;
     let (send, received) = sync_channel(CHUNKS);
-    let output = SortOutput::Pipe(Mutex::new(Box::new(ToReader(send))));
+    let output = Output::Pipe(Mutex::new(Box::new(ToReader(send))));
     std::thread::scope(|scope| {
         let thread = spawn_scoped(scope, "outcore", move || work(output))?;
         let taken = received.iter().try_for_each(|bytes| read(&bytes));

@@ -3,10 +3,10 @@
 //! Contract: each is what the engine counted, not what a plan foretold; of several passes, what they did
 //! together.
 
-use crate::algo::lines::LineSummary;
-use crate::algo::sequence::PassSummary;
-use crate::algo::shuffle::ShuffleSummary;
-use crate::algo::sort::SortSummary;
+use crate::primitives::PassSummary;
+use crate::shuffle::ShuffleSummary;
+use crate::sort::SortSummary;
+use crate::sort::lines::LineSummary;
 
 /// What the passes of a dataset did.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -29,9 +29,9 @@ use super::lines::{PlainLines, count_lines};
 use super::step::{SharedOrder, Step, WholeLines};
 use super::stream::stream;
 use super::summary::Summary;
-use crate::algo::lines::LineSortOptions;
-use crate::algo::sort::{SortInput, SortOutput};
+use crate::ends::{Input, Output};
 use crate::error::Result;
+use crate::sort::lines::LineSortOptions;
 use crate::volume::output::parent_of;
 
 const TERMINATOR: u8 = b'\n';
@@ -44,7 +44,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    pub(super) fn new(context: &Context, inputs: Vec<SortInput>) -> Self {
+    pub(super) fn new(context: &Context, inputs: Vec<Input>) -> Self {
         Lines {
             context: context.clone(),
             dataset: Dataset::lines(PlainLines(inputs), TERMINATOR),
@@ -144,7 +144,7 @@ impl Lines {
         let mut execution = self.execute(Mode::Run);
         execution.set_beside(parent_of(&path).to_path_buf());
         execution.take_steps()?;
-        execution.write(SortOutput::File { path, header: None }, replace)
+        execution.write(Output::File { path, header: None }, replace)
     }
 
     /// Calls `each` with every line, without its end, in order, while the last step makes them: no file

@@ -1,7 +1,7 @@
 //! Datasets whose types the compiler knows: steps are closures, compiled together a batch at a time.
 //!
 //! Contract: a [`TypedDataset`] is lazy as a [`Dataset`](super::Dataset) is. `map`, `filter` and their
-//! like fuse into one loop over a batch ([`crate::algo::sequence`]), without a call through a pointer
+//! like fuse into one loop over a batch ([`crate::primitives`]), without a call through a pointer
 //! for an item. `sort`, `shuffle`, `scan` and `reverse` need all items: they write to private scratch,
 //! or, where they come last, straight to the output. A consumer takes the dataset; clone it to ask twice.
 //!
@@ -23,11 +23,12 @@ use super::stages::{
 use super::stream::stream;
 use super::summary::Summary;
 use super::whole::{AtRandom, Backward, InOrder, Prefixes};
-use crate::algo::sequence::reduce::Summand;
-use crate::algo::sequence::{self, Inclusion, PassSummary};
-use crate::algo::sort::{SortOptions, SortOutput};
-use crate::data::RecordFormat;
+use crate::ends::Output;
 use crate::error::{Error, Result};
+use crate::key::RecordFormat;
+use crate::primitives::reduce::Summand;
+use crate::primitives::{self, Inclusion, PassSummary};
+use crate::sort::SortOptions;
 use crate::volume::output::parent_of;
 
 /// Values and the steps that are taken with them; see the module.
@@ -130,7 +131,7 @@ impl<P: Stages> TypedDataset<P> {
     ) -> Result<R> {
         let settled = self.settled()?;
         let job = settled.passes.job();
-        sequence::fold(&job, &settled.last, identity, step, combine)
+        primitives::fold(&job, &settled.last, identity, step, combine)
     }
 
     /// All items reduced with an associative operator, from left to right.
@@ -165,7 +166,7 @@ impl<P: Stages> TypedDataset<P> {
         P::Item: Summand,
     {
         let settled = self.settled()?;
-        sequence::sum(&settled.passes.job(), &settled.last)
+        primitives::sum(&settled.passes.job(), &settled.last)
     }
 
     /// The smallest item; a NaN if there is one.
@@ -177,7 +178,7 @@ impl<P: Stages> TypedDataset<P> {
         P::Item: Summand,
     {
         let settled = self.settled()?;
-        sequence::min(&settled.passes.job(), &settled.last)
+        primitives::min(&settled.passes.job(), &settled.last)
     }
 
     /// The largest item; a NaN if there is one.
@@ -189,7 +190,7 @@ impl<P: Stages> TypedDataset<P> {
         P::Item: Summand,
     {
         let settled = self.settled()?;
-        sequence::max(&settled.passes.job(), &settled.last)
+        primitives::max(&settled.passes.job(), &settled.last)
     }
 
     /// All items in memory, in order.
@@ -201,7 +202,7 @@ impl<P: Stages> TypedDataset<P> {
         P::Item: Clone + Sync,
     {
         let settled = self.settled()?;
-        sequence::collect(&settled.passes.job(), &settled.last)
+        primitives::collect(&settled.passes.job(), &settled.last)
     }
 
     /// The first item.
@@ -210,13 +211,13 @@ impl<P: Stages> TypedDataset<P> {
     /// As [`TypedDataset::fold`].
     pub fn first(self) -> Result<Option<P::Item>> {
         let settled = self.settled()?;
-        Ok(sequence::first(&settled.passes.job(), &settled.last)?.0)
+        Ok(primitives::first(&settled.passes.job(), &settled.last)?.0)
     }
 
     /// The `k` largest items by `compare`, largest first.
     ///
     /// # Errors
-    /// As [`sequence::top_k`].
+    /// As [`primitives::top_k`].
     pub fn top_k(
         self,
         k: usize,
@@ -226,10 +227,10 @@ impl<P: Stages> TypedDataset<P> {
         P::Item: Clone + Sync,
     {
         let settled = self.settled()?;
-        Ok(sequence::top_k(&settled.passes.job(), &settled.last, k, compare)?.0)
+        Ok(primitives::top_k(&settled.passes.job(), &settled.last, k, compare)?.0)
     }
 
-    /// Batches of items to `visit`, with a state for each thread; see [`sequence::for_each_batch`].
+    /// Batches of items to `visit`, with a state for each thread; see [`primitives::for_each_batch`].
     ///
     /// # Errors
     /// As there.
@@ -241,7 +242,7 @@ impl<P: Stages> TypedDataset<P> {
     ) -> Result<(Vec<T>, Summary)> {
         let settled = self.settled()?;
         let job = settled.passes.job();
-        let found = sequence::for_each_batch(&job, &settled.last, state_bytes, make, visit)?;
+        let found = primitives::for_each_batch(&job, &settled.last, state_bytes, make, visit)?;
         Ok(settled.done(found))
     }
 }
@@ -251,7 +252,7 @@ where
     P: Stages<Item = (usize, V)>,
     V: Copy + Send + Sync,
 {
-    /// The values of each index below `count`, reduced; see [`sequence::reduce_by_index`].
+    /// The values of each index below `count`, reduced; see [`primitives::reduce_by_index`].
     ///
     /// # Errors
     /// As there.
@@ -263,7 +264,7 @@ where
     ) -> Result<Vec<V>> {
         let settled = self.settled()?;
         let job = settled.passes.job();
-        Ok(sequence::reduce_by_index(&job, &settled.last, count, identity, op)?.0)
+        Ok(primitives::reduce_by_index(&job, &settled.last, count, identity, op)?.0)
     }
 }
 
@@ -271,11 +272,11 @@ impl<P: Stages<Item = usize>> TypedDataset<P> {
     /// How often each index below `count` occurs.
     ///
     /// # Errors
-    /// As [`sequence::histogram_by_index`].
+    /// As [`primitives::histogram_by_index`].
     pub fn histogram_by_index(self, count: usize) -> Result<Vec<u64>> {
         let settled = self.settled()?;
         let job = settled.passes.job();
-        Ok(sequence::histogram_by_index(&job, settled.last, count)?.0)
+        Ok(primitives::histogram_by_index(&job, settled.last, count)?.0)
     }
 }
 
@@ -354,7 +355,7 @@ where
         self.with(|inner| Behind { inner, whole })
     }
 
-    /// The windows of `K` neighbours; see [`sequence::windows`].
+    /// The windows of `K` neighbours; see [`primitives::windows`].
     pub fn windows<const K: usize>(self) -> TypedDataset<Windowed<P, K>> {
         self.with(|inner| Windowed { inner })
     }
@@ -410,9 +411,9 @@ where
             let cause = "raw values have no header, and arrays of NumPy have one";
             return Err(Error::usage("create output", cause)
                 .path(path)
-                .hint("use `write_to` with a SortOutput that makes the header"));
+                .hint("use `write_to` with a Output that makes the header"));
         }
-        let output = SortOutput::File {
+        let output = Output::File {
             path: std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()),
             header: None,
         };
@@ -423,14 +424,14 @@ where
     ///
     /// # Errors
     /// As [`TypedDataset::write`].
-    pub fn write_to(self, output: SortOutput, replace: bool) -> Result<Summary> {
+    pub fn write_to(self, output: Output, replace: bool) -> Result<Summary> {
         let beside = match &output {
-            SortOutput::File { path, .. } => parent_of(path).to_path_buf(),
-            SortOutput::Shards { paths, .. } => match paths.first() {
+            Output::File { path, .. } => parent_of(path).to_path_buf(),
+            Output::Shards { paths, .. } => match paths.first() {
                 Some(path) => parent_of(path).to_path_buf(),
                 None => PathBuf::from("."),
             },
-            SortOutput::Pipe(_) => PathBuf::from("."),
+            Output::Pipe(_) => PathBuf::from("."),
         };
         let mut passes = Passes::new(&self.context, &beside);
         let done = self.stages.write_to(&mut passes, output, replace)?;

@@ -7,12 +7,13 @@ use bytemuck::Pod;
 
 use super::stages::{Passes, Sortable, Stages, Whole};
 use super::summary::Summary;
-use crate::algo::sequence::batch::{Sequence, Yield};
-use crate::algo::sequence::{self, Inclusion};
-use crate::algo::shuffle::{ShuffleOptions, Unit, shuffle};
-use crate::algo::sort::{SortOptions, SortOutput, sort};
-use crate::data::RecordFormat;
+use crate::ends::Output;
 use crate::error::{Error, Result};
+use crate::key::RecordFormat;
+use crate::primitives::batch::{Sequence, Yield};
+use crate::primitives::{self, Inclusion};
+use crate::shuffle::{ShuffleOptions, Unit, shuffle};
+use crate::sort::{SortOptions, sort};
 
 /// Items in order.
 #[derive(Debug, Clone)]
@@ -51,7 +52,7 @@ impl<T: Pod + Send> Whole<T> for InOrder {
         self,
         of: P,
         passes: &mut Passes,
-        output: SortOutput,
+        output: Output,
         replace: bool,
     ) -> Result<Summary> {
         let format = self.format?;
@@ -84,7 +85,7 @@ impl<T: Pod + Send> Whole<T> for AtRandom {
         self,
         of: P,
         passes: &mut Passes,
-        output: SortOutput,
+        output: Output,
         replace: bool,
     ) -> Result<Summary> {
         let files = of.files(passes)?;
@@ -116,13 +117,13 @@ impl<T: Pod + Send + Sync, F: Fn(T, T) -> T + Sync> Whole<T> for Prefixes<T, F> 
         self,
         of: P,
         passes: &mut Passes,
-        output: SortOutput,
+        output: Output,
         replace: bool,
     ) -> Result<Summary> {
         let last = of.settle(passes)?;
         let to = (&output, replace);
         let job = passes.job();
-        let done = sequence::scan(&job, &last, self.identity, self.op, self.inclusion, to)?;
+        let done = primitives::scan(&job, &last, self.identity, self.op, self.inclusion, to)?;
         Ok(done.into())
     }
 }
@@ -139,15 +140,15 @@ impl<T: Pod + Send> Whole<T> for Backward {
         self,
         of: P,
         passes: &mut Passes,
-        output: SortOutput,
+        output: Output,
         replace: bool,
     ) -> Result<Summary> {
         let to = (&output, replace);
         if P::Last::YIELD == Yield::One {
             let last = of.settle(passes)?;
-            return Ok(sequence::reverse(&passes.job(), &last, to)?.into());
+            return Ok(primitives::reverse(&passes.job(), &last, to)?.into());
         }
-        let files = sequence::read::<T>(&of.files(passes)?);
-        Ok(sequence::reverse(&passes.job(), &files, to)?.into())
+        let files = primitives::read::<T>(&of.files(passes)?);
+        Ok(primitives::reverse(&passes.job(), &files, to)?.into())
     }
 }

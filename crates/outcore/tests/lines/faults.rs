@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use outcore::Kind;
-use outcore::algo::lines::LineSortOptions;
-use outcore::data::lines::LineTie;
 use outcore::drive::Device;
 use outcore::drive::fault::{FaultDevice, FaultPlan};
+use outcore::key::lines::LineTie;
+use outcore::sort::lines::LineSortOptions;
 
 use crate::jobs::{LineJob, TestOrder};
 use crate::texts::{Text, text};

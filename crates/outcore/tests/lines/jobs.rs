@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outcore::Result;
-use outcore::algo::lines::{
-    LineSize, LineSortOptions, LineSummary, plan_lines, sample_lines, sort_lines,
-};
-use outcore::algo::sort::{SortInput, SortOutput};
-use outcore::data::lines::{ByteOrder, LineOrder, LineTie, NoKey, compare_lines};
 use outcore::drive::Device;
 use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::job::{DriveRates, Job, JobOptions, ScratchDrive};
+use outcore::key::lines::{ByteOrder, LineOrder, LineTie, NoKey, compare_lines};
+use outcore::sort::lines::{
+    LineSize, LineSortOptions, LineSummary, plan_lines, sample_lines, sort_lines,
+};
+use outcore::{Input, Output};
 
 use crate::support::runs::{Files, PipeEnd};
 use crate::support::watchdog::Watchdog;
@@ -180,9 +180,9 @@ impl LineJob {
         self.drive(index).join(format!("in-{index}"))
     }
 
-    pub fn sort_inputs(&self) -> Vec<SortInput> {
+    pub fn sort_inputs(&self) -> Vec<Input> {
         let paths = (0..self.inputs.len()).map(|index| self.input_path(index));
-        paths.map(SortInput::raw).collect()
+        paths.map(Input::raw).collect()
     }
 
     /// Puts the inputs on new drives.
@@ -265,8 +265,8 @@ impl LineJob {
         let _watchdog = Watchdog::new(what.clone(), Duration::from_secs(120));
         let pipe = PipeEnd::default();
         let output = match self.to_pipe {
-            true => SortOutput::Pipe(Mutex::new(Box::new(pipe.clone()))),
-            false => SortOutput::File {
+            true => Output::Pipe(Mutex::new(Box::new(pipe.clone()))),
+            false => Output::File {
                 path: self.out_path(),
                 header: None,
             },

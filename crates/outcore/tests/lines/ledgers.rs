@@ -3,7 +3,7 @@
 //! Contract: what is reserved beside the ledger fails an assertion in the engine, so that a right
 //! result says that plan and run agree ([`outcore::memory::Ledger`]).
 
-use outcore::data::lines::LineTie;
+use outcore::key::lines::LineTie;
 
 use crate::jobs::{LineJob, TestOrder};
 use crate::support::is_long;

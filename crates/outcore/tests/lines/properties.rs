@@ -1,8 +1,8 @@
 //! Sorted as by definition: all orders and options on all kinds of text, at borders of blocks,
 //! segments and memory.
 
-use outcore::algo::lines::{LineSortOptions, OnNoKey};
-use outcore::data::lines::LineTie;
+use outcore::key::lines::LineTie;
+use outcore::sort::lines::{LineSortOptions, OnNoKey};
 use proptest::prelude::*;
 
 use crate::jobs::{LineJob, TestOrder};

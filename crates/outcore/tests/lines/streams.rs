@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use outcore::Kind;
-use outcore::algo::lines::{OnNoKey, check_lines, merge_lines, sort_lines};
-use outcore::algo::sort::{SortInput, SortOutput};
-use outcore::data::lines::LineTie;
 use outcore::drive::ram::RamDevice;
 use outcore::job::{Job, JobOptions};
-use outcore::stream::sample::random;
+use outcore::key::lines::LineTie;
+use outcore::read::sample::random;
+use outcore::sort::lines::{OnNoKey, check_lines, merge_lines, sort_lines};
+use outcore::{Input, Output};
 
 use crate::jobs::{LineJob, TestOrder};
 use crate::texts::{TEXTS, Text, text};
@@ -74,7 +74,7 @@ fn a_merge_of_sorted_files_is_the_sort_of_all() {
             }
             let device = job.make_device();
             let run = job_on(&device, 8 << 20);
-            let output = SortOutput::File {
+            let output = Output::File {
                 path: job.out_path(),
                 header: None,
             };
@@ -99,7 +99,7 @@ fn more_files_than_the_memory_has_blocks_for_are_refused_with_what_would_do() {
     let device = job.make_device();
     let path = job.out_path();
     let merge = |memory_bytes| {
-        let output = SortOutput::File {
+        let output = Output::File {
             path: path.clone(),
             header: None,
         };
@@ -137,7 +137,7 @@ fn a_check_names_the_first_line_out_of_order() {
             checked.inputs = vec![lines[..cut].concat(), lines[cut..].concat()];
             let bare: Vec<&[u8]> = lines.iter().map(|line| &line[..line.len() - 1]).collect();
             let is_wrong = |pair: &[&[u8]]| {
-                let order = outcore::data::lines::compare_lines(&order, pair[0], pair[1]);
+                let order = outcore::key::lines::compare_lines(&order, pair[0], pair[1]);
                 order.unwrap() == std::cmp::Ordering::Greater
             };
             let first = bare.windows(2).position(is_wrong).map(|at| at + 1);
@@ -225,13 +225,13 @@ fn a_header_stands_in_front_of_the_lines() {
     let expected = [b"the header\n".to_vec(), job.expected()].concat();
     device.put(job.input_path(1), job.expected());
     for (index, sort) in sorts.into_iter().enumerate() {
-        let output = SortOutput::File {
+        let output = Output::File {
             path: path.clone(),
             header: Some(Arc::new(|_| b"the header\n".to_vec())),
         };
         let mut options = job.options;
         options.replace = true;
-        let input = SortInput::raw(job.input_path(index));
+        let input = Input::raw(job.input_path(index));
         let run = job_on(&device, 16 << 20);
         sort(&run, &[input], output, &BYTES, options).unwrap();
         assert!(device.get(&path) == Some(expected.clone()));

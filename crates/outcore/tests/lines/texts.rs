@@ -2,7 +2,7 @@
 //!
 //! Contract: each is the same for the same kind, length and seed.
 
-use outcore::stream::sample::random;
+use outcore::read::sample::random;
 
 /// What a text is like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

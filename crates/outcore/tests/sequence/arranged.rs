@@ -5,13 +5,14 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use outcore::algo::sequence::{
+use outcore::Input;
+use outcore::key::RecordFormat;
+use outcore::primitives::{
     BucketFiles, Sequence, collect, distribute_indexed, for_each_batch, gather_ranges,
     group_by_key, histogram_by_index, map_files_to, merge, read, reduce_by_index, reduce_by_key,
     reverse, segmented_reduce, windows,
 };
-use outcore::algo::sort::{SortInput, SortOptions};
-use outcore::data::RecordFormat;
+use outcore::sort::SortOptions;
 use outcore::{Error, Kind};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -79,13 +80,13 @@ proptest! {
             }
             let (from, to) = (format!("/d{}/raw{number}", number % 2), format!("/d1/run{number}"));
             device.put(&from, bytes);
-            let raw = [SortInput::raw(&from)];
-            outcore::algo::sort::sort(&job, &raw, file(&to), &format, options).unwrap();
-            runs.push(SortInput::raw(&to));
+            let raw = [Input::raw(&from)];
+            outcore::sort::sort(&job, &raw, file(&to), &format, options).unwrap();
+            runs.push(Input::raw(&to));
         }
-        let raw: Vec<SortInput> =
-            (0..lens.len()).map(|n| SortInput::raw(format!("/d{}/raw{n}", n % 2))).collect();
-        outcore::algo::sort::sort(&job, &raw, file("/d0/sorted"), &format, options).unwrap();
+        let raw: Vec<Input> =
+            (0..lens.len()).map(|n| Input::raw(format!("/d{}/raw{n}", n % 2))).collect();
+        outcore::sort::sort(&job, &raw, file("/d0/sorted"), &format, options).unwrap();
         let done = merge(&job, &runs, &format, options, &file("/d0/merged")).unwrap();
         let merged = device.get("/d0/merged").unwrap();
         prop_assert!(merged == device.get("/d0/sorted").unwrap());
@@ -242,7 +243,7 @@ proptest! {
         let of = |index: u64, item: &u64| ((index + item) % buckets as u64) as usize;
         let scattered = files("scattered");
         distribute_indexed(&job, &read::<u64>(&inputs), of, &scattered).unwrap();
-        let inputs: Vec<SortInput> = scattered.paths.iter().map(SortInput::raw).collect();
+        let inputs: Vec<Input> = scattered.paths.iter().map(Input::raw).collect();
         let (lens, _) = map_files_to(&job, &inputs, &files("worked"), |file| {
             let mut items = u64s(file.bytes);
             items.sort_unstable();
@@ -273,13 +274,13 @@ fn a_function_from_file_to_file_that_fails_leaves_nothing() {
         replace: false,
         header: None,
     };
-    let inputs = [SortInput::raw("/d0/a")];
-    let fail = |_: outcore::algo::sequence::LoadedFile<'_>| Err(Error::usage("try", "no"));
+    let inputs = [Input::raw("/d0/a")];
+    let fail = |_: outcore::primitives::LoadedFile<'_>| Err(Error::usage("try", "no"));
     let error = map_files_to(&job, &inputs, &outputs, fail).unwrap_err();
     assert_eq!(error.file_path(), Some("/d0/a".as_ref()));
     assert!(device.get("/d0/b").is_none());
     assert_eq!(job.budget.used_bytes(), 0);
-    let none: [SortInput; 0] = [];
+    let none: [Input; 0] = [];
     let error = map_files_to(&job, &none, &outputs, fail).unwrap_err();
     assert_eq!(error.kind(), Kind::Usage);
 }
@@ -290,7 +291,7 @@ fn a_group_that_exceeds_the_memory_is_refused_and_not_held() {
     job.options.drives = vec![outcore::job::ScratchDrive::new("/d0")];
     let items = vec![[7u64, 1]; 1 << 20];
     device.put("/d0/in", bytemuck::pod_collect_to_vec(&items));
-    let all = read::<[u64; 2]>(&[SortInput::raw("/d0/in")]);
+    let all = read::<[u64; 2]>(&[Input::raw("/d0/in")]);
     let error = group_by_key(&job, &all, &pair_format(), |_| Ok(())).unwrap_err();
     assert_eq!(error.kind(), Kind::Memory);
     assert!(job.budget.peak_bytes() <= 9000 << 10);

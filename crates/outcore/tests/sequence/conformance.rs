@@ -6,24 +6,25 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::algo::lines::{LineSortOptions, sort_lines};
-use outcore::algo::sequence::gather::InMemory;
-use outcore::algo::sequence::group::group;
-use outcore::algo::sequence::tables::{
-    ScanOp, distribute_table, find_table, histogram_table, scan_table, top_table,
-};
-use outcore::algo::sequence::write::produce;
-use outcore::algo::sequence::{
-    BucketFiles, Grouping, Inclusion, Reduction, Table, gather, reduce_table,
-};
-use outcore::algo::shuffle::{ShuffleOptions, Unit, shuffle};
-use outcore::algo::sort::{SortInput, SortOptions, SortOutput, sort};
 use outcore::config::IoMode;
-use outcore::data::RecordFormat;
-use outcore::data::expr::Schema;
-use outcore::data::lines::{LineOrder, NoKey};
 use outcore::dataset::{Context, Dataset, ItemType, Mode, Step};
 use outcore::job::{Job, ScratchDrive};
+use outcore::key::RecordFormat;
+use outcore::key::expr::Schema;
+use outcore::key::lines::{LineOrder, NoKey};
+use outcore::primitives::gather::InMemory;
+use outcore::primitives::group::group;
+use outcore::primitives::tables::{
+    ScanOp, distribute_table, find_table, histogram_table, scan_table, top_table,
+};
+use outcore::primitives::write::produce;
+use outcore::primitives::{
+    BucketFiles, Grouping, Inclusion, Reduction, Table, gather, reduce_table,
+};
+use outcore::shuffle::{ShuffleOptions, Unit, shuffle};
+use outcore::sort::lines::{LineSortOptions, sort_lines};
+use outcore::sort::{SortOptions, sort};
+use outcore::{Input, Output};
 
 use self::kit::{Case, cases};
 use crate::support::options;
@@ -59,12 +60,12 @@ struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    fn put(&self, name: &str, further: u64) -> Vec<SortInput> {
+    fn put(&self, name: &str, further: u64) -> Vec<Input> {
         let put = |(number, bytes): (usize, Vec<u8>)| {
             let drive = &self.drives[number % self.drives.len()];
             let path = drive.join(format!("{name}-{number}"));
             std::fs::write(&path, bytes).unwrap();
-            SortInput::raw(path)
+            Input::raw(path)
         };
         let files = self.case.files(further).into_iter().enumerate();
         files.map(put).collect()
@@ -82,14 +83,14 @@ impl Driver<'_> {
             .collect()
     }
 
-    fn output(&self) -> SortOutput {
+    fn output(&self) -> Output {
         let mut paths = self.outputs();
         match self.case.is_sharded() {
-            true => SortOutput::Shards {
+            true => Output::Shards {
                 manifest: self.drives[0].join("out.outcore.json"),
                 paths,
             },
-            false => SortOutput::File {
+            false => Output::File {
                 path: paths.remove(0),
                 header: None,
             },
@@ -112,7 +113,7 @@ impl Driver<'_> {
         }
     }
 
-    fn run_lines(&self, inputs: &[SortInput]) -> Vec<u8> {
+    fn run_lines(&self, inputs: &[Input]) -> Vec<u8> {
         let (case, job, output) = (self.case, &self.job, self.output());
         let sorts = case.text("do") == "sort";
         let options = LineSortOptions {
@@ -130,7 +131,7 @@ impl Driver<'_> {
         self.written()
     }
 
-    fn shuffle(&self, inputs: &[SortInput], unit: Unit) {
+    fn shuffle(&self, inputs: &[Input], unit: Unit) {
         let options = ShuffleOptions {
             unit,
             seed: self.case.number("shuffle_seed"),
@@ -140,7 +141,7 @@ impl Driver<'_> {
         shuffle(&self.job, inputs, self.output(), options).unwrap();
     }
 
-    fn run_records(&self, inputs: &[SortInput]) -> Vec<u8> {
+    fn run_records(&self, inputs: &[Input]) -> Vec<u8> {
         let (case, job) = (self.case, &self.job);
         let format = RecordFormat::parse_type(case.text("type")).unwrap();
         let table = Table::read(inputs, &format, Schema::of_format(&format));
@@ -241,7 +242,7 @@ impl Driver<'_> {
     }
 
     /// A dataset of one step, written.
-    fn step(&self, inputs: &[SortInput], step: Step) {
+    fn step(&self, inputs: &[Input], step: Step) {
         let format = RecordFormat::parse_type(self.case.text("type")).unwrap();
         let dataset = Dataset::records(inputs, format.into()).then(step);
         let context = Context::of_job(&self.job);

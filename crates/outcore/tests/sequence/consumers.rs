@@ -5,21 +5,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outcore::Kind;
-use outcore::algo::sequence::group::{Grouping, group, plan_group};
-use outcore::algo::sequence::tables::{
+use outcore::config::IoMode;
+use outcore::job::Job;
+use outcore::key::RecordFormat;
+use outcore::key::expr::Schema;
+use outcore::primitives::group::{Grouping, group, plan_group};
+use outcore::primitives::tables::{
     ScanOp, distribute_table, find_table, histogram_table, scan_table, top_by_sort, top_table,
     top_table_for,
 };
-use outcore::algo::sequence::{
+use outcore::primitives::{
     BucketFiles, GroupedBy, Inclusion, Scalar, Sequence, Table, collect, count_by, distribute,
     find_if, first, gather, histogram, partition, read, scan, tabulate, top_k, top_k_each, unique,
 };
-use outcore::algo::sort::{SortInput, SortOutput};
-use outcore::config::IoMode;
-use outcore::data::RecordFormat;
-use outcore::data::expr::Schema;
-use outcore::job::Job;
 use outcore::volume::ScratchDrive;
+use outcore::{Input, Output};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -214,7 +214,7 @@ fn buckets_keep_the_order_and_appear_together() {
     };
     let items = numbers(300_000, 3);
     std::fs::write(dir.path().join("in"), bytes_of(&items)).unwrap();
-    let input = [SortInput::raw(dir.path().join("in"))];
+    let input = [Input::raw(dir.path().join("in"))];
     let many = files("many", 37);
     let (counts, _) = distribute(&job, &read::<u64>(&input), |x| (x % 37) as usize, &many).unwrap();
     for (bucket, path) in many.paths.iter().enumerate() {
@@ -262,7 +262,7 @@ fn groups_are_the_same_by_hash_and_by_sort() {
     let u64s = RecordFormat::parse_type("u64").unwrap();
     let items: Vec<u64> = numbers(400_000, 9).iter().map(|x| x % 300_000).collect();
     device.put("/d0/in", bytes_of(&items));
-    let input = [SortInput::raw("/d0/in")];
+    let input = [Input::raw("/d0/in")];
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     for item in &items {
         *counts.entry(*item).or_default() += 1;
@@ -383,7 +383,7 @@ fn shards_are_scanned_from_what_lies_before_them() {
     let paths: Vec<_> = (0..4)
         .map(|i| dir.path().join(format!("part-{i}")))
         .collect();
-    let output = SortOutput::Shards {
+    let output = Output::Shards {
         paths: paths.clone(),
         manifest: dir.path().join("parts.outcore.json"),
     };

@@ -5,10 +5,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::algo::sequence::{Inclusion, Reduction, Scalar};
-use outcore::algo::sort::{SortOptions, SortOutput};
-use outcore::data::RecordFormat;
+use outcore::Output;
 use outcore::dataset::{Context, Mode, Step, field};
+use outcore::key::RecordFormat;
+use outcore::primitives::{Inclusion, Reduction, Scalar};
+use outcore::sort::SortOptions;
 use outcore::{Error, Kind};
 
 use crate::support::{bytes_of, numbers};
@@ -267,7 +268,7 @@ fn items_of_a_size_known_only_when_it_runs_go_through_expressions() {
     });
     let mut execution = run(sorted.map("x * 2"));
     execution.take_steps().unwrap();
-    let output = SortOutput::File {
+    let output = Output::File {
         path: here.path("doubled"),
         header: None,
     };
@@ -337,7 +338,7 @@ fn what_makes_no_sense_is_refused_with_a_next_step() {
     let small = Context::builder().memory("nothing").build();
     assert_eq!(small.err().unwrap().kind(), Kind::Usage);
     assert_eq!(u64s(&here.path("keys-0.bin")), here.items[..33]);
-    let header = outcore::data::NpyHeader::of_format(&RecordFormat::parse_type("f32").unwrap(), 3);
+    let header = outcore::key::NpyHeader::of_format(&RecordFormat::parse_type("f32").unwrap(), 3);
     let mut array = header.unwrap().encode(3);
     array.extend_from_slice(bytemuck::cast_slice(&[1.0f32, 2.0, 3.0]));
     std::fs::write(here.path("a.npy"), array).unwrap();

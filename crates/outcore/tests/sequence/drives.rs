@@ -5,11 +5,11 @@
 
 use std::path::PathBuf;
 
-use outcore::algo::sequence::{
+use outcore::drive::ram::RamDevice;
+use outcore::primitives::{
     BucketFiles, Inclusion, Sequence, distribute, read, scan, tabulate, write,
 };
-use outcore::algo::sort::{SortInput, SortOutput};
-use outcore::drive::ram::RamDevice;
+use outcore::{Input, Output};
 use proptest::prelude::*;
 
 use crate::support::{bytes_of, file, file_with_header, numbers, piped, ram_job};
@@ -21,7 +21,7 @@ fn spread(
     drives: usize,
     files: usize,
     by_turns: bool,
-) -> Vec<SortInput> {
+) -> Vec<Input> {
     let cut = |file: usize| items.len() * file / files;
     let place = |number: usize| {
         let drive = match by_turns {
@@ -30,15 +30,15 @@ fn spread(
         };
         let path = format!("/d{drive}/in-{number}");
         device.put(&path, bytes_of(&items[cut(number)..cut(number + 1)]));
-        SortInput::raw(path)
+        Input::raw(path)
     };
     (0..files).map(place).collect()
 }
 
-fn shards(drives: usize, count: usize, name: &str) -> (Vec<PathBuf>, SortOutput) {
+fn shards(drives: usize, count: usize, name: &str) -> (Vec<PathBuf>, Output) {
     let path = |number: usize| PathBuf::from(format!("/d{}/{name}-{number}", number % drives));
     let paths: Vec<PathBuf> = (0..count).map(path).collect();
-    let output = SortOutput::Shards {
+    let output = Output::Shards {
         paths: paths.clone(),
         manifest: format!("/d0/{name}.outcore.json").into(),
     };

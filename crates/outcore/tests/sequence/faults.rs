@@ -6,17 +6,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use outcore::algo::sequence::group::{Grouping, group};
-use outcore::algo::sequence::{
-    BucketFiles, GroupedBy, Inclusion, Sequence, Table, gather, histogram, partition, read, reduce,
-    scan, top_k, write,
-};
-use outcore::algo::sort::{SortInput, SortOutput};
-use outcore::data::RecordFormat;
-use outcore::data::expr::Schema;
 use outcore::drive::fault::{FaultDevice, FaultPlan};
 use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::job::Job;
+use outcore::key::RecordFormat;
+use outcore::key::expr::Schema;
+use outcore::primitives::group::{Grouping, group};
+use outcore::primitives::{
+    BucketFiles, GroupedBy, Inclusion, Sequence, Table, gather, histogram, partition, read, reduce,
+    scan, top_k, write,
+};
+use outcore::{Input, Output};
 use outcore::{Kind, Result};
 
 use crate::support::{bytes_of, file, numbers, options};
@@ -25,9 +25,9 @@ use crate::support::{bytes_of, file, numbers, options};
 const COUNT: usize = 40_000;
 
 /// Walks `fault` through `work`, which names the files that it writes.
-fn walk(fault: &str, outputs: &[&str], work: impl Fn(&Job, &[SortInput]) -> Result<Vec<u64>>) {
+fn walk(fault: &str, outputs: &[&str], work: impl Fn(&Job, &[Input]) -> Result<Vec<u64>>) {
     let items = numbers(COUNT, 5);
-    let inputs = ["/d0/in", "/d1/in"].map(SortInput::raw);
+    let inputs = ["/d0/in", "/d1/in"].map(Input::raw);
     let try_with = |plan: FaultPlan| {
         let ram = RamDevice::new(RamOptions::default());
         ram.put("/d0/in", bytes_of(&items[..COUNT / 3]));
@@ -63,7 +63,7 @@ fn walk(fault: &str, outputs: &[&str], work: impl Fn(&Job, &[SortInput]) -> Resu
     assert!(failed > 0, "some operation counts");
 }
 
-fn one() -> SortOutput {
+fn one() -> Output {
     file("/d0/out")
 }
 
@@ -92,8 +92,8 @@ fn a_scan_into_one_file_or_several_fails_by_name_and_leaves_nothing() {
         });
     }
     let paths = ["/d0/part-0", "/d1/part-1", "/d0/part-2"];
-    let in_parts = |job: &Job, inputs: &[SortInput]| {
-        let output = SortOutput::Shards {
+    let in_parts = |job: &Job, inputs: &[Input]| {
+        let output = Output::Shards {
             paths: paths.map(PathBuf::from).to_vec(),
             manifest: "/d0/parts.outcore.json".into(),
         };
@@ -159,7 +159,7 @@ fn distinct_items_by_hash_and_by_sort_fail_by_name_and_leave_nothing() {
 #[test]
 fn sequences_side_by_side_fail_by_name_and_leave_nothing() {
     walk("eio", &["/d0/out"], |job, inputs| {
-        let turned: Vec<SortInput> = inputs.iter().rev().cloned().collect();
+        let turned: Vec<Input> = inputs.iter().rev().cloned().collect();
         let both = read::<u64>(inputs).zip(read::<u64>(&turned));
         let both = both.map(|(x, y)| x ^ (y >> 1));
         write(job, &both, &one(), false)?;

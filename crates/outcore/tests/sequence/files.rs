@@ -5,11 +5,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use outcore::algo::sequence::map_files;
-use outcore::algo::sort::SortInput;
+use outcore::Input;
 use outcore::drive::fault::{FaultDevice, FaultPlan};
 use outcore::drive::ram::RamDevice;
 use outcore::job::Job;
+use outcore::primitives::map_files;
 use outcore::{Error, Kind};
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn put_files(
     lens: &[usize],
     drives: usize,
     header_bytes: usize,
-) -> (Vec<SortInput>, Vec<Vec<u8>>) {
+) -> (Vec<Input>, Vec<Vec<u8>>) {
     let data = |(number, len): (usize, &usize)| -> Vec<u8> {
         let bytes = numbers(len / 8 + 1, number as u64);
         bytes
@@ -34,7 +34,7 @@ fn put_files(
     let input = |(number, bytes): (usize, &Vec<u8>)| {
         let path = format!("/d{}/file-{number}", number % drives);
         device.put(&path, [vec![0xEE; header_bytes], bytes.clone()].concat());
-        SortInput {
+        Input {
             path: path.into(),
             header_bytes: header_bytes as u64,
             data_bytes: None,

@@ -2,13 +2,13 @@
 //!
 //! Contract: one pass each over files with headers, cut anywhere, over drives in memory.
 
-use outcore::algo::sequence::write::produce;
-use outcore::algo::sequence::{
+use outcore::key::RecordFormat;
+use outcore::key::expr::Schema;
+use outcore::primitives::write::produce;
+use outcore::primitives::{
     Reduction, Scalar, Sequence, Table, count, fold, map_reduce, max, mean, min, read, reduce,
     reduce_table, sum, tabulate, write,
 };
-use outcore::data::RecordFormat;
-use outcore::data::expr::Schema;
 use proptest::prelude::*;
 use proptest::sample::Index;
 

@@ -4,9 +4,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use outcore::algo::sort::{SortInput, SortOutput};
 use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions};
+use outcore::{Input, Output};
 
 /// A job of `threads` with so much memory, and its drives.
 pub(crate) fn ram_job(threads: usize, memory_kib: u64, seed: u64) -> (RamDevice, Job) {
@@ -34,7 +34,7 @@ pub(crate) fn put(
     record_bytes: usize,
     cuts: &[proptest::sample::Index],
     header_bytes: usize,
-) -> Vec<SortInput> {
+) -> Vec<Input> {
     let count = bytes.len() / record_bytes;
     let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(count + 1)).collect();
     ends.push(count);
@@ -46,7 +46,7 @@ pub(crate) fn put(
         let mut file = vec![0xEE; header_bytes];
         file.extend_from_slice(&bytes[from * record_bytes..end * record_bytes]);
         device.put(&path, file);
-        inputs.push(SortInput {
+        inputs.push(Input {
             path: path.into(),
             header_bytes: header_bytes as u64,
             data_bytes: None,
@@ -56,30 +56,30 @@ pub(crate) fn put(
     inputs
 }
 
-pub(crate) fn file(path: &str) -> SortOutput {
-    SortOutput::File {
+pub(crate) fn file(path: &str) -> Output {
+    Output::File {
         path: path.into(),
         header: None,
     }
 }
 
 /// A file whose header says how many items follow.
-pub(crate) fn file_with_header(path: &str, header_bytes: usize) -> SortOutput {
-    SortOutput::File {
+pub(crate) fn file_with_header(path: &str, header_bytes: usize) -> Output {
+    Output::File {
         path: path.into(),
         header: Some(Arc::new(move |count| vec![count as u8; header_bytes])),
     }
 }
 
 /// What comes out of a pipe that `work` writes to.
-pub(crate) fn piped(work: impl FnOnce(&SortOutput)) -> Vec<u8> {
+pub(crate) fn piped(work: impl FnOnce(&Output)) -> Vec<u8> {
     let (mut reader, writer) = std::io::pipe().unwrap();
     let read = std::thread::spawn(move || {
         let mut all = Vec::new();
         std::io::Read::read_to_end(&mut reader, &mut all).unwrap();
         all
     });
-    let output = SortOutput::Pipe(Mutex::new(Box::new(writer)));
+    let output = Output::Pipe(Mutex::new(Box::new(writer)));
     work(&output);
     drop(output);
     read.join().unwrap()
@@ -91,6 +91,6 @@ pub(crate) fn bytes_of(items: &[u64]) -> Vec<u8> {
 
 /// Numbers that depend on their place alone.
 pub(crate) fn numbers(count: usize, seed: u64) -> Vec<u64> {
-    let number = |i: u64| outcore::stream::sample::random(seed, i) >> (i % 3 * 20);
+    let number = |i: u64| outcore::read::sample::random(seed, i) >> (i % 3 * 20);
     (0..count as u64).map(number).collect()
 }

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use outcore::Kind;
-use outcore::algo::sequence::{Sequence, count, read, tabulate, write};
-use outcore::algo::sort::{SortInput, SortOutput};
 use outcore::config::IoMode;
 use outcore::drive::fault::{FaultDevice, FaultPlan};
 use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::job::Job;
+use outcore::primitives::{Sequence, count, read, tabulate, write};
+use outcore::{Input, Output};
 
 use crate::support::{bytes_of, file, numbers, options, ram_job};
 
@@ -23,7 +23,7 @@ fn a_failure_at_any_io_is_named_and_leaves_nothing() {
             ram.put("/d0/in", bytes_of(&numbers(100_000, 5)));
             let device = Arc::new(FaultDevice::new(Arc::new(ram.clone()), plan));
             let job = Job::on(options(2, 5000), Arc::clone(&device) as _);
-            let input = [SortInput::raw("/d0/in")];
+            let input = [Input::raw("/d0/in")];
             let outcome = match is_filter {
                 true => write(
                     &job,
@@ -92,13 +92,13 @@ fn what_cannot_be_done_is_refused_before_anything_is_read() {
     let (device, job) = ram_job(2, 20_000, 1);
     device.put("/d0/in", vec![0; 80]);
     device.put("/d0/odd", vec![0; 81]);
-    let input = [SortInput::raw("/d0/in")];
+    let input = [Input::raw("/d0/in")];
     let unequal = read::<u64>(&input).zip(tabulate(11, |i| i));
     let error = count(&job, &unequal).unwrap_err();
     assert!(error.cause().contains("10 elements"), "{error}");
-    let error = count(&job, &read::<u64>(&[SortInput::raw("/d0/odd")])).unwrap_err();
+    let error = count(&job, &read::<u64>(&[Input::raw("/d0/odd")])).unwrap_err();
     assert_eq!(error.kind(), Kind::Usage);
-    let error = count(&job, &read::<u64>(&[SortInput::raw("/d0/none")])).unwrap_err();
+    let error = count(&job, &read::<u64>(&[Input::raw("/d0/none")])).unwrap_err();
     assert_eq!(error.kind(), Kind::Io);
     let (_, tight) = ram_job(64, 500, 1);
     let error = count(&tight, &tabulate(10, |i| i).map(|i| i)).map(|_| ());
@@ -118,7 +118,7 @@ fn shards_of_a_filter_hold_stretches_and_appear_together() {
     let paths: Vec<_> = (0..3)
         .map(|i| dir.path().join(format!("part-{i}")))
         .collect();
-    let output = |replace_of: &str| SortOutput::Shards {
+    let output = |replace_of: &str| Output::Shards {
         paths: paths.clone(),
         manifest: dir.path().join(replace_of),
     };

@@ -9,17 +9,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use outcore::algo::lines::{LineSortOptions, sort_lines};
-use outcore::algo::sequence::{Inclusion, read, scan, sum, unique, write};
-use outcore::algo::shuffle::{ShuffleOptions, Unit, shuffle};
-use outcore::algo::sort::{SortInput, SortOptions, SortOutput, sort};
-use outcore::algo::view::{BuildOptions, build};
-use outcore::data::RecordFormat;
-use outcore::data::lines::{ByteOrder, LineOrder, LineTie, NoKey};
 use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::drive::{Device, Op};
 use outcore::job::{Control, Job, JobOptions, ScratchDrive};
-use outcore::stream::sample::random;
+use outcore::key::RecordFormat;
+use outcore::key::lines::{ByteOrder, LineOrder, LineTie, NoKey};
+use outcore::primitives::{Inclusion, read, scan, sum, unique, write};
+use outcore::read::sample::random;
+use outcore::runs::{BuildOptions, build};
+use outcore::shuffle::{ShuffleOptions, Unit, shuffle};
+use outcore::sort::lines::{LineSortOptions, sort_lines};
+use outcore::sort::{SortOptions, sort};
+use outcore::{Input, Output};
 
 use crate::support::devices::{HookDevice, is_scratch};
 use crate::support::patterns::{Payload, Values, fill};
@@ -88,7 +89,7 @@ impl Depths {
 fn medians_of(
     data: &[&[u8]],
     memory_kib: u64,
-    work: impl FnOnce(&Job, &[SortInput]),
+    work: impl FnOnce(&Job, &[Input]),
 ) -> Vec<(Reading, usize)> {
     let ram = RamDevice::new(RamOptions {
         short_one_in: 0,
@@ -98,7 +99,7 @@ fn medians_of(
     for (index, bytes) in data.iter().enumerate() {
         let path = format!("/d{index}/in");
         ram.put(&path, bytes.to_vec());
-        inputs.push(SortInput::raw(path));
+        inputs.push(Input::raw(path));
     }
     let depths = Arc::new(Mutex::new(Depths::default()));
     let control: Arc<OnceLock<Arc<Control>>> = Arc::default();
@@ -165,8 +166,8 @@ fn quarters(data: &[u8], unit_bytes: usize) -> Vec<&[u8]> {
     data.chunks(each).collect()
 }
 
-fn to_file() -> SortOutput {
-    SortOutput::File {
+fn to_file() -> Output {
+    Output::File {
         path: "/d0/out".into(),
         header: None,
     }

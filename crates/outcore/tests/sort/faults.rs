@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use outcore::Kind;
-use outcore::algo::sort::SortOptions;
-use outcore::data::RecordFormat;
 use outcore::drive::fault::{FaultDevice, FaultPlan};
 use outcore::drive::ram::RamDevice;
 use outcore::drive::{Access, Completion, Device, FileSystem, Op};
 use outcore::job::Control;
+use outcore::key::RecordFormat;
 use outcore::memory::BLOCK_BYTES;
+use outcore::sort::SortOptions;
 
 use crate::support::devices::{HookDevice, is_scratch};
 use crate::support::patterns::{Payload, Values, fill, random};

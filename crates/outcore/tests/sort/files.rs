@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outcore::algo::sort::{SortInput, SortOptions, SortOutput, SortSummary, sort};
 use outcore::config::IoMode;
-use outcore::data::RecordFormat;
 use outcore::drive::fault::{FaultDevice, FaultPlan};
 use outcore::drive::os::{Engine, OsDevice};
 use outcore::drive::{Access, Device, FileSystem};
 use outcore::job::{Job, JobOptions, ScratchDrive};
+use outcore::key::RecordFormat;
+use outcore::sort::{SortOptions, SortSummary, sort};
 use outcore::volume::output::Manifest;
+use outcore::{Input, Output};
 use outcore::{Kind, Result};
 
 use crate::support::oracle;
@@ -122,13 +123,13 @@ fn every_way_of_io_gives_the_oracles_output_and_leaves_nothing_else() {
             let device = Arc::new(OsDevice::with_engine(mode, engine));
             let job = job(dir.path(), 2, memory_bytes, 2, device);
             let out = dir.path().join("out");
-            let output = SortOutput::File {
+            let output = Output::File {
                 path: out.clone(),
                 header: None,
             };
             let summary = sort(
                 &job,
-                &inputs.clone().map(SortInput::raw),
+                &inputs.clone().map(Input::raw),
                 output,
                 &format,
                 options,
@@ -183,11 +184,11 @@ impl Set {
 
     fn run(&self, device: Arc<dyn Device>) -> Result<SortSummary> {
         let job = job(self.dir.path(), 1, 16 << 20, 1, device);
-        let output = SortOutput::Shards {
+        let output = Output::Shards {
             paths: self.shards(),
             manifest: self.manifest(),
         };
-        let inputs = [SortInput::raw(self.dir.path().join("in"))];
+        let inputs = [Input::raw(self.dir.path().join("in"))];
         sort(&job, &inputs, output, &self.format, SortOptions::default())
     }
 
@@ -386,7 +387,7 @@ fn a_set_whose_renames_stick_is_put_in_place_by_the_next_sweep() {
 fn shards_are_valid_input_again() {
     let set = Set::new();
     set.run(Arc::new(OsDevice::new(IoMode::Auto))).unwrap();
-    let inputs: Vec<SortInput> = set.shards().into_iter().map(SortInput::raw).collect();
+    let inputs: Vec<Input> = set.shards().into_iter().map(Input::raw).collect();
     let job = job(
         set.dir.path(),
         1,
@@ -395,7 +396,7 @@ fn shards_are_valid_input_again() {
         Arc::new(OsDevice::new(IoMode::Auto)),
     );
     let pipe = PipeEnd::default();
-    let output = SortOutput::Pipe(Mutex::new(Box::new(pipe.clone())));
+    let output = Output::Pipe(Mutex::new(Box::new(pipe.clone())));
     let options = SortOptions {
         descending: true,
         ..SortOptions::default()
@@ -431,8 +432,8 @@ fn a_reader_that_goes_away_ends_the_job_cleanly() {
             let _watchdog = Watchdog::new("broken pipe", Duration::from_secs(60));
             let device = Arc::new(OsDevice::new(IoMode::Auto));
             let job = job(set.dir.path(), 1, 8 << 20, threads, device);
-            let output = SortOutput::Pipe(Mutex::new(Box::new(Broken(room))));
-            let inputs = [SortInput::raw(set.dir.path().join("in"))];
+            let output = Output::Pipe(Mutex::new(Box::new(Broken(room))));
+            let inputs = [Input::raw(set.dir.path().join("in"))];
             let result = sort(&job, &inputs, output, &set.format, SortOptions::default());
             assert_eq!(result.unwrap_err().kind(), Kind::Io);
             assert_eq!(list(set.dir.path()), [set.dir.path().join("in")]);
@@ -447,7 +448,7 @@ fn sorting_a_file_onto_itself_replaces_it_at_the_end() {
     let run = |replace| {
         let device = Arc::new(OsDevice::new(IoMode::Auto));
         let job = job(set.dir.path(), 1, 4 << 20, 1, device);
-        let output = SortOutput::File {
+        let output = Output::File {
             path: path.clone(),
             header: None,
         };
@@ -455,7 +456,7 @@ fn sorting_a_file_onto_itself_replaces_it_at_the_end() {
             replace,
             ..SortOptions::default()
         };
-        sort(&job, &[SortInput::raw(&path)], output, &set.format, options)
+        sort(&job, &[Input::raw(&path)], output, &set.format, options)
     };
     let refused = run(false).unwrap_err();
     assert_eq!(refused.kind(), Kind::Usage);
@@ -483,11 +484,11 @@ fn what_is_no_plain_file_is_refused_by_name() {
     ] {
         let device = Arc::new(OsDevice::new(IoMode::Auto));
         let job = job(set.dir.path(), 1, 16 << 20, 1, device);
-        let output = SortOutput::File {
+        let output = Output::File {
             path: set.dir.path().join("out"),
             header: None,
         };
-        let input = [SortInput::raw(&path)];
+        let input = [Input::raw(&path)];
         let error = sort(&job, &input, output, &set.format, SortOptions::default()).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
         assert_eq!(error.file_path(), Some(path.as_path()), "{error}");
@@ -502,11 +503,11 @@ fn shards_of_one_name_are_refused() {
     let device = Arc::new(OsDevice::new(IoMode::Auto));
     let job = job(set.dir.path(), 1, 16 << 20, 1, device);
     let shard = set.dir.path().join("shard");
-    let output = SortOutput::Shards {
+    let output = Output::Shards {
         paths: vec![shard.clone(), shard.clone()],
         manifest: set.dir.path().join("all.outcore.json"),
     };
-    let input = [SortInput::raw(set.dir.path().join("in"))];
+    let input = [Input::raw(set.dir.path().join("in"))];
     let error = sort(&job, &input, output, &set.format, SortOptions::default()).unwrap_err();
     assert_eq!(error.kind(), Kind::Usage, "{error}");
     assert_eq!(error.file_path(), Some(shard.as_path()));
@@ -522,8 +523,8 @@ fn data_that_fit_need_no_right_to_make_scratch() {
     // In a file no directory can be made.
     job.options.drives[0].dir = input.clone();
     let piped: Mutex<Box<dyn std::io::Write + Send>> = Mutex::new(Box::new(std::io::sink()));
-    let input = [SortInput::raw(&input)];
-    let output = SortOutput::Pipe(piped);
+    let input = [Input::raw(&input)];
+    let output = Output::Pipe(piped);
     let summary = sort(&job, &input, output, &set.format, SortOptions::default()).unwrap();
     assert_eq!((summary.passes, summary.scratch_bytes), (1, 0));
 }
@@ -542,11 +543,11 @@ fn input_that_may_be_freed_is_freed_and_sorted_all_the_same() {
         ..SortOptions::default()
     };
     let out = dir.path().join("out");
-    let output = SortOutput::File {
+    let output = Output::File {
         path: out.clone(),
         header: None,
     };
-    sort(&job, &[SortInput::raw(&path)], output, &format, options).unwrap();
+    sort(&job, &[Input::raw(&path)], output, &format, options).unwrap();
     let expected = oracle::sorted(&data, &format, options);
     assert_same(&fs::read(out).unwrap(), &expected, 8, "freed input");
 }

@@ -6,12 +6,12 @@
 //! more than a line of it has, fails an assertion in the engine ([`outcore::memory::Ledger`]).
 //! `OUTCORE_TEST_LONG=1` makes both grids denser.
 
-use outcore::algo::lines::{LineSize, plan_lines};
-use outcore::algo::plan::{SortSize, plan_sort};
-use outcore::algo::shuffle::{ShuffleSize, plan_shuffle};
-use outcore::algo::view::{LineMeans, ViewSize, plan_view};
 use outcore::job::DriveRates;
 use outcore::memory::Ledger;
+use outcore::runs::{LineMeans, ViewSize, plan_view};
+use outcore::shuffle::{ShuffleSize, plan_shuffle};
+use outcore::sort::lines::{LineSize, plan_lines};
+use outcore::sort::plan::{SortSize, plan_sort};
 use outcore::{Kind, Result, units};
 
 use crate::support::is_long;

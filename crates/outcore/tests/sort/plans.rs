@@ -3,8 +3,8 @@
 //! Contract: a plan fits its memory, or the error names a memory with which one does; never a panic.
 
 use outcore::Kind;
-use outcore::algo::plan::{SortPlan, SortSize, plan_sort};
 use outcore::job::DriveRates;
+use outcore::sort::plan::{SortPlan, SortSize, plan_sort};
 use proptest::prelude::*;
 
 /// A number that is as often small as large.

@@ -2,8 +2,8 @@
 //!
 //! Contract: output depends on input and options alone; memory stays under the cap; seeds are printed.
 
-use outcore::algo::sort::SortOptions;
-use outcore::data::RecordFormat;
+use outcore::key::RecordFormat;
+use outcore::sort::SortOptions;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 

@@ -2,8 +2,8 @@
 //!
 //! Contract: each test is a minimal case of a fault that was found, and names the promise it broke.
 
-use outcore::algo::sort::SortOptions;
-use outcore::data::RecordFormat;
+use outcore::key::RecordFormat;
+use outcore::sort::SortOptions;
 
 use crate::support::oracle;
 use crate::support::patterns::{Payload, Values, fill};

@@ -4,9 +4,9 @@
 //! payload too: frequent values, common prefixes and outliers cost no further pass over the data.
 
 use outcore::Kind;
-use outcore::algo::sort::SortSummary;
-use outcore::data::RecordFormat;
 use outcore::job::Job;
+use outcore::key::RecordFormat;
+use outcore::sort::SortSummary;
 
 use crate::support::cases::VALUES;
 use crate::support::is_long;

@@ -5,8 +5,8 @@
 //! holds the two together. A runner makes the input ([`super::patterns`], or `conformance.py`),
 //! sorts it, and compares the checksum.
 
-use outcore::algo::sort::SortOptions;
-use outcore::data::RecordFormat;
+use outcore::key::RecordFormat;
+use outcore::sort::SortOptions;
 use serde::{Deserialize, Serialize};
 
 use super::patterns::{Payload, Values, fill};

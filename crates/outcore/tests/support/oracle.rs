@@ -9,8 +9,8 @@
 
 use std::cmp::Ordering;
 
-use outcore::algo::sort::SortOptions;
-use outcore::data::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
+use outcore::key::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
+use outcore::sort::SortOptions;
 
 /// The bits of a number, whatever its byte order.
 fn bits(bytes: &[u8], endian: Endian) -> u128 {

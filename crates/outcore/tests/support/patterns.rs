@@ -26,7 +26,7 @@
 //! each as 8 little-endian bytes. Payload `random` is stream 1, counter i; `coarse` repeats the byte
 //! `random(seed, 1, i) mod 4`, so that whole records are equal often.
 
-use outcore::data::{Endian, KeyKind, RecordFormat};
+use outcore::key::{Endian, KeyKind, RecordFormat};
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 /// First two bytes of numbers that are borders of some type: extremes, infinities, NaNs.

@@ -11,14 +11,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outcore::algo::plan::{SortPlan, SortSize, plan_sort};
-use outcore::algo::sort::{SortInput, SortOptions, SortOutput, SortSummary, sort};
 use outcore::config::IoMode;
-use outcore::data::RecordFormat;
 use outcore::drive::Device;
 use outcore::drive::os::{Engine, OsDevice};
 use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::job::{DriveRates, Job, JobOptions, ScratchDrive};
+use outcore::key::RecordFormat;
+use outcore::sort::plan::{SortPlan, SortSize, plan_sort};
+use outcore::sort::{SortOptions, SortSummary, sort};
+use outcore::{Input, Output};
 use outcore::{Kind, Result};
 
 use super::watchdog::Watchdog;
@@ -292,21 +293,21 @@ impl Sort {
         Job::on(options, device)
     }
 
-    fn output(&self, pipe: &PipeEnd) -> SortOutput {
+    fn output(&self, pipe: &PipeEnd) -> Output {
         match self.target {
-            Target::File { header_bytes: 0 } => SortOutput::File {
+            Target::File { header_bytes: 0 } => Output::File {
                 path: self.out_path(),
                 header: None,
             },
-            Target::File { header_bytes } => SortOutput::File {
+            Target::File { header_bytes } => Output::File {
                 path: self.out_path(),
                 header: Some(Arc::new(move |_| vec![0xCD; header_bytes])),
             },
-            Target::Shards(count) => SortOutput::Shards {
+            Target::Shards(count) => Output::Shards {
                 paths: (0..count).map(|index| self.shard_path(index)).collect(),
                 manifest: self.manifest_path(),
             },
-            Target::Pipe => SortOutput::Pipe(Mutex::new(Box::new(pipe.clone()))),
+            Target::Pipe => Output::Pipe(Mutex::new(Box::new(pipe.clone()))),
         }
     }
 
@@ -357,10 +358,10 @@ impl Sort {
     pub fn run(&self, files: &dyn Files, job: &Job) -> Ran {
         let _watchdog = Watchdog::new(self.describe(), Duration::from_secs(120));
         let old = self.published(files);
-        let inputs: Vec<SortInput> = (0..self.inputs.len())
-            .map(|index| SortInput {
+        let inputs: Vec<Input> = (0..self.inputs.len())
+            .map(|index| Input {
                 header_bytes: self.header_bytes as u64,
-                ..SortInput::raw(self.input_path(index))
+                ..Input::raw(self.input_path(index))
             })
             .collect();
         let pipe = PipeEnd::default();

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use outcore::Kind;
-use outcore::algo::sort::SortOutput;
-use outcore::algo::view::SortedView;
+use outcore::Output;
+use outcore::runs::SortedView;
 
 use crate::kit::{Case, DIR, read_all};
 
@@ -133,13 +133,13 @@ fn a_view_that_is_there_is_only_replaced_when_asked_for() {
         ..case.clone()
     };
     ram.put("/d0/in", other.input());
-    let options = outcore::algo::view::BuildOptions {
+    let options = outcore::runs::BuildOptions {
         replace: true,
         ..other.options()
     };
-    let input = [outcore::algo::sort::SortInput::raw("/d0/in")];
+    let input = [outcore::Input::raw("/d0/in")];
     let (view, _) =
-        outcore::algo::view::build(&job, &input, DIR.as_ref(), &case.format, options).unwrap();
+        outcore::runs::build(&job, &input, DIR.as_ref(), &case.format, options).unwrap();
     assert!(read_all(&view) == other.sorted(&other.input()));
     assert_eq!(ram.list().len(), 5, "the old runs are gone");
     drop(view);
@@ -253,7 +253,7 @@ fn more_threads_need_no_more_memory_to_write_a_view_out() {
                 ..case.clone()
             };
             let view = SortedView::open(&case.job(Arc::new(ram.clone())), DIR.as_ref())?;
-            let output = SortOutput::File {
+            let output = Output::File {
                 path: "/d0/out".into(),
                 header: None,
             };

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
 
-use outcore::algo::view::SortedView;
 use outcore::drive::fault::{FaultDevice, FaultPlan};
 use outcore::drive::ram::RamDevice;
+use outcore::runs::SortedView;
 use outcore::{Error, Kind};
 
 use crate::kit::{Case, DIR};

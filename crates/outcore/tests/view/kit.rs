@@ -6,13 +6,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use outcore::Input;
 use outcore::Result;
-use outcore::algo::sort::{SortInput, SortOptions};
-use outcore::algo::view::{BuildOptions, BuildSummary, SortedView, ViewOrder, append, build};
-use outcore::data::RecordFormat;
 use outcore::drive::Device;
 use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions, ScratchDrive};
+use outcore::key::RecordFormat;
+use outcore::runs::{BuildOptions, BuildSummary, SortedView, ViewOrder, append, build};
+use outcore::sort::SortOptions;
 
 use crate::support::oracle;
 use crate::support::patterns::{Payload, Values, fill};
@@ -112,13 +113,13 @@ impl Case {
 
     /// Builds the view of `/d0/in`.
     pub(crate) fn build(&self, job: &Job) -> Result<(SortedView, BuildSummary)> {
-        let input = [SortInput::raw("/d0/in")];
+        let input = [Input::raw("/d0/in")];
         build(job, &input, Path::new(DIR), &self.format, self.options())
     }
 
     /// Adds `/d0/more`.
     pub(crate) fn append(&self, job: &Job) -> Result<(SortedView, BuildSummary)> {
-        let input = [SortInput::raw("/d0/more")];
+        let input = [Input::raw("/d0/more")];
         append(job, &input, Path::new(DIR), self.options())
     }
 }

@@ -8,17 +8,17 @@ use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 
-use outcore::algo::sort::{SortInput, SortOutput};
-use outcore::algo::view::{
-    BuildOptions, BuildSummary, LineType, SharedLineOrder, SortedView, ViewReader, append_with,
-    build,
-};
-use outcore::data::lines::{LineOrder, LineTie, NoKey, compare_lines};
 use outcore::drive::Device;
 use outcore::drive::fault::{FaultDevice, FaultPlan};
 use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions, ScratchDrive};
+use outcore::key::lines::{LineOrder, LineTie, NoKey, compare_lines};
+use outcore::runs::{
+    BuildOptions, BuildSummary, LineType, SharedLineOrder, SortedView, ViewReader, append_with,
+    build,
+};
 use outcore::{Error, Kind, Result};
+use outcore::{Input, Output};
 
 use crate::kit::DIR;
 use crate::metadata::{manifest_path, resealed};
@@ -177,7 +177,7 @@ impl LineCase {
         Job::on(options, device)
     }
 
-    fn ram(&self) -> (RamDevice, Vec<SortInput>) {
+    fn ram(&self) -> (RamDevice, Vec<Input>) {
         let ram = RamDevice::new(RamOptions {
             seed: self.seed,
             ..RamOptions::default()
@@ -186,12 +186,12 @@ impl LineCase {
         for (index, input) in self.inputs().into_iter().enumerate() {
             let path = PathBuf::from(format!("/d0/in{index}"));
             ram.put(&path, input);
-            inputs.push(SortInput::raw(&path));
+            inputs.push(Input::raw(&path));
         }
         (ram, inputs)
     }
 
-    fn build(&self, job: &Job, inputs: &[SortInput]) -> Result<(SortedView, BuildSummary)> {
+    fn build(&self, job: &Job, inputs: &[Input]) -> Result<(SortedView, BuildSummary)> {
         build(job, inputs, Path::new(DIR), self.what(), self.options())
     }
 
@@ -341,14 +341,14 @@ proptest! {
         let of_runs: Vec<u8> = lines.iter().flat_map(ended).collect();
         prop_assert!(read_left(&mut reader) == of_runs, "of runs");
         drop(reader);
-        let output = SortOutput::File { path: "/d0/out".into(), header: None };
+        let output = Output::File { path: "/d0/out".into(), header: None };
         view.write_file(&output, false).unwrap();
         prop_assert!(ram.get("/d0/out").unwrap() == sorted, "written");
         let pipe = Pipe(Arc::new(Mutex::new(Vec::new())));
-        view.write_file(&SortOutput::Pipe(Mutex::new(Box::new(pipe.clone()))), false).unwrap();
+        view.write_file(&Output::Pipe(Mutex::new(Box::new(pipe.clone()))), false).unwrap();
         prop_assert!(std::mem::take(&mut *pipe.0.lock().unwrap()) == sorted, "all piped");
         let half = view.len() / 2;
-        let piped = view.write_to(0..half, &SortOutput::Pipe(Mutex::new(Box::new(pipe.clone()))), false).unwrap();
+        let piped = view.write_to(0..half, &Output::Pipe(Mutex::new(Box::new(pipe.clone()))), false).unwrap();
         prop_assert!(*pipe.0.lock().unwrap() == case.text_of(&lines[..half as usize]), "piped");
         prop_assert_eq!(piped.records, half);
         prop_assert_eq!(view.verify().unwrap().records, view.len());
@@ -397,7 +397,7 @@ fn further_lines_come_behind_equal_ones_where_places_count() {
     ram.put("/d0/more", more.clone());
     let job = case.job(Arc::new(ram));
     case.build(&job, &inputs).unwrap();
-    let added = [SortInput::raw("/d0/more")];
+    let added = [Input::raw("/d0/more")];
     let orders = case.orders();
     let (view, summary) = append_with(&job, &added, DIR.as_ref(), case.options(), &orders).unwrap();
     assert_eq!(summary.bytes, more.len() as u64);
@@ -444,7 +444,7 @@ fn lines_longer_than_blocks_are_read_in_the_memory_there_is_and_longer_ones_refu
         .concat(),
     );
     ram.put("/d0/long", texts[1].clone());
-    inputs.push(SortInput::raw("/d0/long"));
+    inputs.push(Input::raw("/d0/long"));
     let job = case.job(Arc::new(ram.clone()));
     let (view, _) = case.build(&job, &inputs).unwrap();
     let lines = case.sorted(&texts);
@@ -468,7 +468,7 @@ fn lines_longer_than_blocks_are_read_in_the_memory_there_is_and_longer_ones_refu
 
     let before = b"short\n".repeat(400_000);
     ram.put("/d0/longer", [&before[..], &long(b'z', 3_000_000)].concat());
-    let added = [SortInput::raw("/d0/longer")];
+    let added = [Input::raw("/d0/longer")];
     let orders = case.orders();
     let error = append_with(&job, &added, DIR.as_ref(), case.options(), &orders).map(drop);
     let error = error.unwrap_err();
@@ -513,7 +513,7 @@ fn more_lines_than_a_sample_foretells_are_sorted_in_several_passes() {
         // A run of nothing but short lines.
         texts.push(text(Text::Few, 900_000, b'\n', 3));
         ram.put("/d0/short", texts[1].clone());
-        inputs.push(SortInput::raw("/d0/short"));
+        inputs.push(Input::raw("/d0/short"));
         let job = case.job(Arc::new(ram));
         let (view, summary) = case.build(&job, &inputs).unwrap();
         let lines = summary.plan.size.lines.unwrap();

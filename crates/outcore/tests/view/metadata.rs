@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::algo::view::SortedView;
 use outcore::drive::ram::RamDevice;
 use outcore::metadata::{Form, Owner};
+use outcore::runs::SortedView;
 use outcore::{Error, Kind};
 use serde_json::Value;
 

@@ -8,10 +8,10 @@ use std::sync::Mutex;
 
 use proptest::prelude::*;
 
-use outcore::algo::sort::SortOutput;
-use outcore::algo::view::{HostMerge, MergeDevice, SortedView, ViewOrder};
-use outcore::data::RecordFormat;
+use outcore::Output;
 use outcore::drive::Device;
+use outcore::key::RecordFormat;
+use outcore::runs::{HostMerge, MergeDevice, SortedView, ViewOrder};
 
 use crate::kit::{Case, DIR, read_all};
 use crate::support::cases::{NUMBERS, RECORDS};
@@ -138,12 +138,12 @@ proptest! {
             prop_assert!(&out[..got] == expected, "{} bytes behind {}", len, at);
         }
         drop(stream);
-        let output = SortOutput::File { path: "/d0/out".into(), header: None };
+        let output = Output::File { path: "/d0/out".into(), header: None };
         view.write_to(0..count, &output, false).unwrap();
         prop_assert!(ram.get("/d0/out").unwrap() == sorted, "written");
         let mut piped = Vec::new();
         let pipe = Pipe(Arc::new(Mutex::new(Vec::new())));
-        view.write_to(0..count, &SortOutput::Pipe(Mutex::new(Box::new(pipe.clone()))), false).unwrap();
+        view.write_to(0..count, &Output::Pipe(Mutex::new(Box::new(pipe.clone()))), false).unwrap();
         piped.append(&mut pipe.0.lock().unwrap());
         prop_assert!(piped == sorted, "piped");
         let report = view.verify().unwrap();

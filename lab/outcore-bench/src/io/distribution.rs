@@ -1,6 +1,6 @@
 //! Distribution by number of buckets, in memory alone and between the drives.
 //!
-//! Contract: every processor has the engine's own bucketer ([`outcore::algo::bucketer`]) and distributes
+//! Contract: every processor has the engine's own bucketer ([`outcore::primitives::bucketer`]) and distributes
 //! 64-bit keys into so many buckets. In memory the keys are a block read again and again and full
 //! buffers are emptied on the spot: what the processor can do. With I/O a block is read, distributed,
 //! and every full buffer is written, as in the first pass of a sort: the front half of each drive's
@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use outcore::algo::bucketer::Bucketer;
 use outcore::drive::load::{Place, next_random};
 use outcore::drive::{Completion, Device, Op, Queue, Request};
 use outcore::error::{Error, Result};
 use outcore::memory::{Budget, Buf, Pool};
+use outcore::primitives::bucketer::Bucketer;
 use outcore::units::Unit;
 use outcore_chart::{Axis, Chart, Scale, Series};
 

@@ -4,11 +4,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use outcore::algo::sort::{SortInput, SortOptions, SortOutput, sort};
-use outcore::data::record::RecordFormat;
 use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::drive::{Device, FileSystem};
 use outcore::job::{Job, JobOptions, ScratchDrive};
+use outcore::key::record::RecordFormat;
+use outcore::sort::{SortOptions, sort};
+use outcore::{Input, Output};
 use outcore_sim::array::{ArrayConfig, ReplayReport};
 use outcore_sim::device::SimDevice;
 use outcore_sim::presets::preset;
@@ -50,12 +51,12 @@ fn sort_on(drives: u32, link_bytes_per_s: u64) -> (f64, ReplayReport) {
         ..JobOptions::default()
     };
     let job = Job::on(options, Arc::clone(&device) as _);
-    let output = SortOutput::File {
+    let output = Output::File {
         path: PathBuf::from("/d0/out"),
         header: None,
     };
     let format = RecordFormat::parse_type("u64").unwrap();
-    let inputs = [SortInput::raw(PathBuf::from("/d0/in"))];
+    let inputs = [Input::raw(PathBuf::from("/d0/in"))];
     let summary = sort(&job, &inputs, output, &format, SortOptions::default()).unwrap();
     assert!(summary.scratch_bytes > 0);
     keys.sort_unstable();

@@ -6,11 +6,12 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::algo::sort::{SortInput, SortOptions, SortOutput, sort};
-use outcore::data::record::RecordFormat;
 use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::drive::record::{RecordDevice, TraceAbout};
 use outcore::job::{Job, JobOptions, ScratchDrive};
+use outcore::key::record::RecordFormat;
+use outcore::sort::{SortOptions, sort};
+use outcore::{Input, Output};
 use outcore_sim::array::block::{BlockOptions, Loop, load_list, replay_block};
 use outcore_sim::array::recorded::{RecordedOptions, replay_recorded};
 use outcore_sim::array::{ArrayConfig, Placement};
@@ -71,12 +72,12 @@ fn record_a_sort(trace: &Path) -> u64 {
         ..JobOptions::default()
     };
     let job = Job::on(options, Arc::clone(&device) as _);
-    let output = SortOutput::File {
+    let output = Output::File {
         path: dir.join("out"),
         header: None,
     };
     let format = RecordFormat::parse_type("u64").unwrap();
-    let inputs = [SortInput::raw(dir.join("in"))];
+    let inputs = [Input::raw(dir.join("in"))];
     sort(&job, &inputs, output, &format, SortOptions::default()).unwrap();
     device.finish().unwrap().requests
 }

@@ -4,15 +4,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::algo::sort::{SortInput, SortOptions, SortOutput, SortSummary, sort};
 use outcore::config::IoMode;
-use outcore::data::generate::{GenerateOptions, Generator};
-use outcore::data::record::RecordFormat;
 use outcore::drive::Device;
 use outcore::drive::os::OsDevice;
 use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::drive::record::{RecordDevice, TraceAbout, TraceSummary};
 use outcore::job::{Job, JobOptions, ScratchDrive};
+use outcore::key::generate::{GenerateOptions, Generator};
+use outcore::key::record::RecordFormat;
+use outcore::sort::{SortOptions, SortSummary, sort};
+use outcore::{Input, Output};
 use outcore_traces::io_trace::{Entry, IoOp, Reader, Record, SubmissionOrder};
 use outcore_traces::replay_plan::DependentLoop;
 
@@ -74,12 +75,12 @@ fn record_sort(
         ..JobOptions::default()
     };
     let job = Job::on(options, Arc::clone(&device) as _);
-    let output = SortOutput::File {
+    let output = Output::File {
         path: drives[0].join("out"),
         header: None,
     };
     let format = RecordFormat::parse_type("u64").unwrap();
-    let inputs = [SortInput::raw(drives[0].join("in"))];
+    let inputs = [Input::raw(drives[0].join("in"))];
     let summary = sort(&job, &inputs, output, &format, SortOptions::default()).unwrap();
     assert!(summary.scratch_bytes > 0, "the data go through scratch");
     (summary, device.finish().unwrap())

@@ -1,7 +1,7 @@
 //! Distinct values and records, and how often each occurs: `count-by`, and `unique` on records.
 //!
 //! Contract: a plan made from a sample says whether they are found by hash, in one read, or by a
-//! sort ([`outcore::algo::sequence::group`]); `--explain` shows it, the summary says what was done. Values
+//! sort ([`outcore::primitives::group`]); `--explain` shows it, the summary says what was done. Values
 //! are told apart by their bytes and come in their order. Counts go to a file as records, or to standard
 //! output as text; in a summary there are at most [`GROUPS_MAX`] of them.
 
@@ -9,17 +9,17 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use outcore::algo::sequence::group::{GroupPlan, GroupSummary, group, plan_group};
-use outcore::algo::sequence::tables::scalar_of;
-use outcore::algo::sequence::{GroupedBy, Grouping};
-use outcore::algo::sort::SortOutput;
-use outcore::data::NumberType;
+use outcore::Output;
 use outcore::dataset::Step;
+use outcore::key::NumberType;
+use outcore::primitives::group::{GroupPlan, GroupSummary, group, plan_group};
+use outcore::primitives::tables::scalar_of;
+use outcore::primitives::{GroupedBy, Grouping};
 use outcore::{Error, Result, units};
-use outcore_formats::inputs::Streams;
-use outcore_formats::means::Means;
-use outcore_formats::output::{self, Consent, Holds, Sink, Target};
-use outcore_formats::records;
+use outcore_front::inputs::Streams;
+use outcore_front::means::Means;
+use outcore_front::output::{self, Consent, Holds, Sink, Target};
+use outcore_front::records;
 use serde_json::{Value, json};
 
 use super::input::{self, Prepared};
@@ -203,7 +203,7 @@ fn record_output(
     request: &GroupRequest<'_>,
     prepared: &Prepared,
     target: &Target,
-) -> Result<SortOutput> {
+) -> Result<Output> {
     let item = prepared.execution.item()?;
     let is_array = |path: &Path| path.extension().is_some_and(|end| end == "npy");
     let header = match (target, request.grouping) {
@@ -221,7 +221,7 @@ fn text_output(
     context: &Context,
     prepared: &Prepared,
     groups: &Arc<Mutex<Vec<Value>>>,
-) -> Result<SortOutput> {
+) -> Result<Output> {
     let (_, kind) = prepared.table()?.numbers()?;
     let to = match context.reporter.is_json() {
         true => To::Summary(Arc::clone(groups)),
@@ -233,7 +233,7 @@ fn text_output(
         rest: Vec::new(),
         to,
     };
-    Ok(SortOutput::Pipe(Mutex::new(Box::new(texts))))
+    Ok(Output::Pipe(Mutex::new(Box::new(texts))))
 }
 
 enum To {

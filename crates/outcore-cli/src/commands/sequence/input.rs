@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outcore::Result;
-use outcore::algo::sequence::Table;
 use outcore::dataset::{Dataset, Execution, Mode, Step};
 use outcore::job::Job;
-use outcore_formats::dataset::Allowed;
-use outcore_formats::inputs::{self, Input, Source, Streams};
-use outcore_formats::means::Means;
-use outcore_formats::output::Target;
-use outcore_formats::records;
-use outcore_formats::spool::Spool;
+use outcore::primitives::Table;
+use outcore_front::dataset::Allowed;
+use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
+use outcore_front::means::Means;
+use outcore_front::output::Target;
+use outcore_front::records;
+use outcore_front::spool::Spool;
 
 use crate::cli::sequence::InputArgs;
 use crate::context::Context;
@@ -25,7 +25,7 @@ use crate::recorder::Kept;
 /// Everything that is settled before a pass starts.
 pub(super) struct Prepared {
     pub(super) means: Means,
-    pub(super) inputs: Vec<Input>,
+    pub(super) inputs: Vec<ResolvedInput>,
     /// What is read, with the steps that have been taken.
     pub(super) execution: Execution,
     pub(super) job: Job,
@@ -78,7 +78,7 @@ pub(super) fn prepare(
         });
     }
     let mut spool = None;
-    let mut look = |names: &[PathBuf]| -> Result<Vec<Input>> {
+    let mut look = |names: &[PathBuf]| -> Result<Vec<ResolvedInput>> {
         let sources = inputs::find(names, Streams::Taken, &context.files)?;
         let looked = sources.into_iter().map(|source| {
             let source = match source.is_stream() {
@@ -91,7 +91,7 @@ pub(super) fn prepare(
     };
     let first = look(&args.inputs)?;
     let decided = records::decide(&args.record.to_request(), &first)?;
-    let files = |inputs: &[Input]| inputs.iter().map(Input::to_sort).collect();
+    let files = |inputs: &[ResolvedInput]| inputs.iter().map(ResolvedInput::to_sort).collect();
     let mut groups = vec![(files(&first), decided)];
     let mut inputs = first;
     for name in &args.zip {

@@ -1,6 +1,6 @@
 //! The primitives on the command line: `map`, `filter`, `reduce` and their like.
 //!
-//! Contract: each is one pass of [`outcore::algo::sequence`] over its input, refined by `--where`
+//! Contract: each is one pass of [`outcore::primitives`] over its input, refined by `--where`
 //! (and `--map`) on the way. Outputs follow the rules of `sort`. Results that are numbers go to
 //! standard output, one a line.
 
@@ -8,15 +8,15 @@ pub(crate) mod group;
 mod input;
 mod write;
 
-use outcore::algo::sequence::producer::Producer;
-use outcore::algo::sequence::tables::{top_by_sort, top_table_for};
-use outcore::algo::sequence::write::plan_of;
-use outcore::algo::sequence::{PassPlan, Reduction, Scalar};
-use outcore::algo::sort::SortOptions;
 use outcore::dataset::{Step, Summary as Done};
+use outcore::primitives::producer::Producer;
+use outcore::primitives::tables::{top_by_sort, top_table_for};
+use outcore::primitives::write::plan_of;
+use outcore::primitives::{PassPlan, Reduction, Scalar};
+use outcore::sort::SortOptions;
 use outcore::{Error, Kind, Result, units};
-use outcore_formats::cost::{DriveTraffic, bandwidth_fraction};
-use outcore_formats::output::Target;
+use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
+use outcore_front::output::Target;
 use serde_json::{Value, json};
 
 use crate::cli::sequence::{

@@ -7,19 +7,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::algo::sequence::gather::InMemory;
-use outcore::algo::sequence::tables::ScanOp;
-use outcore::algo::sequence::write::produce;
-use outcore::algo::sequence::{BucketFiles, Inclusion, collect, plan_scan, read};
-use outcore::algo::sort::{SortInput, SortOutput};
-use outcore::data::RecordFormat;
 use outcore::dataset::{ItemType, Step, Summary as Done};
 use outcore::job::Job;
+use outcore::key::RecordFormat;
+use outcore::primitives::gather::InMemory;
+use outcore::primitives::tables::ScanOp;
+use outcore::primitives::write::produce;
+use outcore::primitives::{BucketFiles, Inclusion, collect, plan_scan, read};
 use outcore::volume::output::MANIFEST_SUFFIX;
 use outcore::{Error, Kind, Result, units};
-use outcore_formats::inputs::{self, Input, Streams};
-use outcore_formats::output::{self, Holds, Target};
-use outcore_formats::records::{self, TypeRequest};
+use outcore::{Input, Output};
+use outcore_front::inputs::{self, ResolvedInput, Streams};
+use outcore_front::output::{self, Holds, Target};
+use outcore_front::records::{self, TypeRequest};
 use serde_json::json;
 
 use super::input::{self, Prepared};
@@ -60,7 +60,7 @@ fn write_with(
     context: &Context,
     (input, to): (&InputArgs, &OutputArgs),
     (what, steps): (&str, Steps<'_>),
-    consume: impl FnOnce(&mut Prepared, SortOutput) -> Result<Done>,
+    consume: impl FnOnce(&mut Prepared, Output) -> Result<Done>,
 ) -> Result<u8> {
     let means = means::load(&input.means, &input.drives, None, means::SEED)?;
     let sources = input::sources(context, input)?;
@@ -189,7 +189,7 @@ pub(super) fn gather_at(context: &Context, args: &GatherArgs) -> Result<u8> {
     let positions = std::slice::from_ref(&args.positions);
     let positions = inputs::open_files(positions, &context.files)?;
     let force = args.input.force;
-    let consume = |prepared: &mut Prepared, output: SortOutput| {
+    let consume = |prepared: &mut Prepared, output: Output| {
         let item_bytes = prepared.table()?.format().record_bytes();
         let job = prepared.job.clone();
         let positions = positions_of(&job, &args.positions, &positions, item_bytes)?;
@@ -216,7 +216,12 @@ pub(super) fn gather_at(context: &Context, args: &GatherArgs) -> Result<u8> {
 
 /// The positions in a file, refused before they are read where they and their records of `item_bytes` exceed
 /// the memory.
-fn positions_of(job: &Job, path: &Path, inputs: &[Input], item_bytes: usize) -> Result<Vec<u64>> {
+fn positions_of(
+    job: &Job,
+    path: &Path,
+    inputs: &[ResolvedInput],
+    item_bytes: usize,
+) -> Result<Vec<u64>> {
     let request = TypeRequest {
         format: Some(RecordFormat::parse_type("u64")?),
         ..TypeRequest::default()
@@ -236,7 +241,7 @@ fn positions_of(job: &Job, path: &Path, inputs: &[Input], item_bytes: usize) -> 
             .path(path)
             .hint("allow more with --memory, or gather in several runs"));
     }
-    let files: Vec<SortInput> = inputs.iter().map(Input::to_sort).collect();
+    let files: Vec<Input> = inputs.iter().map(ResolvedInput::to_sort).collect();
     collect(job, &read::<u64>(&files))
 }
 

@@ -4,19 +4,19 @@
 //! [`Found::further`] holds what is added to a view to what is there. Streams are copied to scratch and
 //! compressed lines unpacked; so are records of CSV that span lines.
 
-use outcore::algo::sort::SortInput;
-use outcore::algo::view::{BuildOptions, LineType, ViewSize, ViewType, size_of_lines};
-use outcore::data::RecordFormat;
+use outcore::Input;
 use outcore::job::Job;
+use outcore::key::RecordFormat;
+use outcore::runs::{BuildOptions, LineType, ViewSize, ViewType, size_of_lines};
 use outcore::{Error, Result};
-use outcore_formats::content::Recognition;
-use outcore_formats::inputs::{self, Input, Source};
-use outcore_formats::means::Means;
-use outcore_formats::output::Target;
-use outcore_formats::records::{self, TypeRequest};
-use outcore_formats::spool::Spool;
-use outcore_formats::text::csv_files::{bytes_of, settle_further, settle_view};
-use outcore_formats::text::order::OrderSpec;
+use outcore_front::content::Recognition;
+use outcore_front::inputs::{self, ResolvedInput, Source};
+use outcore_front::means::Means;
+use outcore_front::output::Target;
+use outcore_front::records::{self, TypeRequest};
+use outcore_front::spool::Spool;
+use outcore_front::text::csv_files::{bytes_of, settle_further, settle_view};
+use outcore_front::text::order::OrderSpec;
 
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs};
 use crate::commands::sort::open_all;
@@ -38,7 +38,7 @@ fn or_lines(error: Error) -> Error {
 /// What a view is to be made of.
 pub(super) struct Found {
     pub(super) what: ViewType,
-    pub(super) files: Vec<SortInput>,
+    pub(super) files: Vec<Input>,
     /// Files of lines with the names that the user knows.
     pub(super) named: Vec<Source>,
     pub(super) data_bytes: u64,
@@ -147,10 +147,10 @@ impl Found {
         }
     }
 
-    fn records(format: RecordFormat, looked: &[Input], spool: Option<Spool>) -> Self {
+    fn records(format: RecordFormat, looked: &[ResolvedInput], spool: Option<Spool>) -> Self {
         Found {
             what: ViewType::Records(format),
-            files: looked.iter().map(Input::to_sort).collect(),
+            files: looked.iter().map(ResolvedInput::to_sort).collect(),
             named: Vec::new(),
             data_bytes: looked.iter().map(|input| input.data_bytes).sum(),
             spool,
@@ -184,7 +184,7 @@ impl Found {
 
 /// Fails if an array of NumPy holds other records than a view. Keys at places of a record may be any
 /// part of a dtype; a type of whole records is one type.
-fn check_type(input: &Input, format: &RecordFormat) -> Result<()> {
+fn check_type(input: &ResolvedInput, format: &RecordFormat) -> Result<()> {
     let Some(header) = &input.npy else {
         return Ok(());
     };

@@ -1,0 +1,296 @@
+//! What users name of a lazy dataset, as [`outcore::dataset`] takes it.
+//!
+//! Contract: [`open`] looks at the files and decides what their records are, and reads nothing else.
+//! [`LineFiles`] knows what the engine does not: that files of lines are compressed, or CSV, whose header
+//! names the columns ([`CsvStep`]). [`Allowed`] is what the user's settings allow.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use outcore::Input;
+use outcore::Result;
+use outcore::dataset::{Dataset, LateStep, LineSource, Resources, Settled, Step};
+use outcore::job::{Control, Job};
+use outcore::sort::lines::LineSortOptions;
+use outcore::volume::ScratchDrive;
+
+use crate::content::Recognition;
+use crate::inputs::{self, FilesOnly, ResolvedInput, Source, Streams};
+use crate::means::{Means, default_scratch_dir};
+use crate::output::{Target, check_room};
+use crate::records::{self, TypeRequest};
+use crate::spool::{Spool, unpack_packed};
+use crate::text::csv_files::CsvSort;
+use crate::text::output::Dress;
+
+/// What the user's settings allow, and who watches.
+#[derive(Debug, Clone)]
+pub struct Allowed {
+    /// The settings.
+    pub means: Means,
+    /// How the jobs are watched and stopped.
+    pub control: Arc<Control>,
+}
+
+impl Resources for Allowed {
+    fn job(&self) -> Result<Job> {
+        let mut job = self.means.job(self.means.named_drives(0)?);
+        job.control = Arc::clone(&self.control);
+        Ok(job)
+    }
+
+    fn scratch_drives(&self, scratch_bytes: u64, beside: &Path) -> Result<Vec<ScratchDrive>> {
+        self.means.scratch_drives(scratch_bytes, beside)
+    }
+
+    fn scratch_dirs(&self, beside: &Path) -> Result<Vec<PathBuf>> {
+        let named = self.means.specs().iter().map(|drive| drive.dir.clone());
+        let named: Vec<PathBuf> = named.collect();
+        match named.is_empty() {
+            true => Ok(vec![default_scratch_dir(beside)?]),
+            false => Ok(named),
+        }
+    }
+
+    fn check_room(&self, files: &[PathBuf], data_bytes: u64) -> Result<()> {
+        let target = Target::Shards {
+            paths: files.to_vec(),
+            manifest: PathBuf::new(),
+        };
+        check_room(self.means.device().as_ref(), &target, data_bytes)
+    }
+}
+
+/// What is read, as users say it.
+#[derive(Debug, Clone)]
+pub enum Request {
+    /// The records of files; several groups of files are zipped.
+    Records(Vec<(Vec<PathBuf>, TypeRequest)>),
+    /// Nothing: the numbers from 0, so many.
+    Count(u64),
+    /// The lines of files.
+    Lines {
+        /// Their names.
+        inputs: Vec<PathBuf>,
+        /// What ends a line.
+        terminator: u8,
+        /// What may be taken for lines.
+        recognition: Recognition,
+    },
+}
+
+/// What was opened.
+pub struct Opened {
+    /// Without a step.
+    pub dataset: Dataset,
+    /// The files of the first group.
+    pub sources: Vec<Source>,
+    /// The files, where they hold lines.
+    pub lines: Option<LineFiles>,
+}
+
+/// Looks at the files that are named.
+///
+/// # Errors
+/// Files that are missing or hold something else; types that are not known.
+pub fn open(request: &Request, means: &Means) -> Result<Opened> {
+    match request {
+        Request::Count(count) => Ok(Opened {
+            dataset: Dataset::count_up(*count)?,
+            sources: Vec::new(),
+            lines: None,
+        }),
+        Request::Lines {
+            inputs: names,
+            terminator,
+            recognition,
+        } => {
+            let sources = inputs::find(names, Streams::Refused, means.names())?;
+            let look = |source| inputs::look_at_lines(source, *recognition);
+            let inputs = sources.clone().into_iter().map(look);
+            let files = LineFiles::new(inputs.collect::<Result<_>>()?, *recognition, means);
+            Ok(Opened {
+                dataset: Dataset::lines(files.clone(), *terminator),
+                sources,
+                lines: Some(files),
+            })
+        }
+        Request::Records(groups) => {
+            let mut sources = Vec::new();
+            let mut opened = Vec::with_capacity(groups.len());
+            for (names, types) in groups {
+                let inputs = inputs::open_files(names, means.names())?;
+                let item = records::decide(types, &inputs)?;
+                if sources.is_empty() {
+                    sources = inputs.iter().map(|input| input.source.clone()).collect();
+                }
+                opened.push((inputs.iter().map(ResolvedInput::to_sort).collect(), item));
+            }
+            Ok(Opened {
+                dataset: Dataset::zip(&opened)?,
+                sources,
+                lines: None,
+            })
+        }
+    }
+}
+
+/// Files of lines, which may be compressed; shared with the dataset that reads them.
+#[derive(Clone)]
+pub struct LineFiles(Arc<Mutex<Files>>);
+
+struct Files {
+    inputs: Vec<ResolvedInput>,
+    /// Anything of what was made on scratch.
+    recognition: Recognition,
+    means: Means,
+    beside: PathBuf,
+    /// What compressed files hold.
+    spool: Option<Spool>,
+}
+
+impl LineFiles {
+    /// Files that have been looked at.
+    pub fn new(inputs: Vec<ResolvedInput>, recognition: Recognition, means: &Means) -> Self {
+        LineFiles(Arc::new(Mutex::new(Files {
+            inputs,
+            recognition,
+            means: means.clone(),
+            beside: PathBuf::from("."),
+            spool: None,
+        })))
+    }
+
+    fn files(&self) -> MutexGuard<'_, Files> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Other settings, before anything is written.
+    pub fn set_means(&self, means: &Means) {
+        self.files().means = means.clone();
+    }
+
+    /// As they are now, and what of them may be taken for lines.
+    pub fn inputs(&self) -> (Vec<ResolvedInput>, Recognition) {
+        let files = self.files();
+        (files.inputs.clone(), files.recognition)
+    }
+}
+
+impl LineSource for LineFiles {
+    fn files(&self) -> Vec<Input> {
+        self.files()
+            .inputs
+            .iter()
+            .map(ResolvedInput::to_sort)
+            .collect()
+    }
+
+    fn is_packed(&self) -> bool {
+        let files = self.files();
+        let packed =
+            |input: &ResolvedInput| files.recognition.packed(&input.source.name, input.content);
+        files.inputs.iter().any(|input| packed(input).is_some())
+    }
+
+    fn unpack(&mut self, job: &Job, beside: &Path) -> Result<()> {
+        let mut files = self.files();
+        files.beside = beside.to_path_buf();
+        let packed = (std::mem::take(&mut files.inputs), files.recognition);
+        let Files { means, spool, .. } = &mut *files;
+        let unpacked = unpack_packed(job, means, beside, packed, spool)?;
+        files.inputs = unpacked;
+        files.recognition = Recognition::ANYTHING;
+        Ok(())
+    }
+
+    fn scratch_bytes(&self) -> u64 {
+        self.files().spool.as_ref().map_or(0, |spool| spool.bytes)
+    }
+
+    fn replace(&mut self, paths: &[PathBuf]) -> Result<()> {
+        let sources = inputs::find(paths, Streams::Refused, &FilesOnly)?;
+        let look = |source| inputs::look_at_lines(source, Recognition::ANYTHING);
+        let mut files = self.files();
+        files.inputs = sources.into_iter().map(look).collect::<Result<_>>()?;
+        files.recognition = Recognition::ANYTHING;
+        Ok(())
+    }
+
+    fn name_of(&self, path: &Path) -> PathBuf {
+        let files = self.files();
+        let mut sources = files.inputs.iter().map(|input| &input.source);
+        let found = sources.find(|source| source.path == path);
+        found.map_or(path, |source| &source.name).to_path_buf()
+    }
+}
+
+/// What is done with records of CSV.
+#[derive(Debug, Clone, Copy)]
+pub enum OfCsv {
+    /// They are put in the order of the columns.
+    Sort {
+        /// One a key, counts, records without a key.
+        options: LineSortOptions,
+        /// Whether each file is in order already.
+        merges: bool,
+    },
+    /// They are put in a random order.
+    Shuffle {
+        /// Chooses the order.
+        seed: u64,
+        /// Chooses another one for the same seed.
+        epoch: u64,
+    },
+}
+
+/// A step on CSV, whose columns are known when its files have been looked at.
+pub struct CsvStep {
+    /// How its records are read, and sorted.
+    pub csv: CsvSort,
+    /// What is done with them.
+    pub of: OfCsv,
+    /// The files.
+    pub files: LineFiles,
+    /// How the records look in the output: known when the step is settled.
+    pub dress: Arc<Mutex<Dress>>,
+}
+
+impl LateStep for CsvStep {
+    fn text(&self) -> &'static str {
+        match self.of {
+            OfCsv::Shuffle { .. } => "shuffle",
+            OfCsv::Sort { options, .. } if options.count => "count each",
+            OfCsv::Sort { options, merges } => match (merges, options.unique) {
+                (false, false) => "sort",
+                (false, true) => "sort, one a key",
+                (true, false) => "merge",
+                (true, true) => "merge, one a key",
+            },
+        }
+    }
+
+    fn settle(&self, job: &Job) -> Result<Settled> {
+        let mut files = self.files.files();
+        let Files {
+            inputs,
+            means,
+            beside,
+            spool,
+            ..
+        } = &mut *files;
+        let make = || Spool::beside(job, means, beside);
+        let found = self.csv.settle_inputs(job, inputs, spool, make)?;
+        let terminator = found.terminator();
+        let step = match self.of {
+            OfCsv::Sort { options, merges } => Step::SortLines {
+                options: found.options(options),
+                order: Arc::new(found.order),
+                merges,
+            },
+            OfCsv::Shuffle { seed, epoch } => Step::Shuffle { seed, epoch },
+        };
+        *self.dress.lock().unwrap_or_else(PoisonError::into_inner) = found.dress;
+        Ok(Settled { step, terminator })
+    }
+}

@@ -1,0 +1,599 @@
+//! What the user named as input, made into files with a header, data and an identity.
+//!
+//! Contract: [`find`] expands manifests and plain names into [`Source`]s and refuses what can be no
+//! input (directories, block devices). Sources that are no regular file are streams; a caller that
+//! takes them ([`Streams::Taken`]) copies them to scratch first, and `-` is standard input to it.
+//! [`look`] opens each file once and reads its first bytes, which say what it holds
+//! ([`crate::content`]): what begins like a `.npy` file is one, and what is named like one must be one.
+//! [`look_at_lines`] does the same for what is to be lines. Nothing else is read here.
+//!
+//! Standard input that is a regular file is read in place, from where it stands.
+
+use std::fs::{self, File, FileType, Metadata};
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::content::{Content, HEAD_BYTES, Recognition, fitting_types};
+use crate::volumes::Sealed;
+use outcore::Input;
+use outcore::job::Control;
+use outcore::key::NpyHeader;
+use outcore::volume::consumed;
+use outcore::volume::output::{MANIFEST_SUFFIX, Manifest};
+use outcore::{Error, Kind, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+/// The name of standard input and output.
+const STDIO: &str = "-";
+/// Standard input in messages.
+pub const STDIN_NAME: &str = "standard input";
+/// Standard input as a file that can be opened again.
+const STDIN_PATH: &str = "/proc/self/fd/0";
+const OPEN: &str = "open input";
+/// So many bytes tell what a stream holds, but for archives of tar.
+const TELLING_BYTES: usize = 64;
+/// The longest wait for a stream before the next look for a cancellation.
+const WAIT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
+
+/// Identity of a file: its file system and its number there.
+pub type FileKey = (u64, u64);
+
+/// The identity of what `facts` describe.
+pub fn key_of(facts: &Metadata) -> FileKey {
+    (facts.dev(), facts.ino())
+}
+
+/// Whether the caller can take what is no file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streams {
+    /// `-` is standard input, pipes and character devices are streams.
+    Taken,
+    /// Files only; `-` is a file's name like any other.
+    Refused,
+}
+
+/// An input as it was named, before it is opened.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// For messages.
+    pub name: PathBuf,
+    /// Where to open it.
+    pub path: PathBuf,
+    /// Its identity, for regular files; streams have none.
+    pub key: Option<FileKey>,
+    /// First byte that belongs to the input.
+    pub start_bytes: u64,
+    /// The manifest that lists it.
+    pub manifest: Option<PathBuf>,
+    /// The dataset, if it is one rather than a file of the system; then only the device of the job opens `path`.
+    pub sealed: Option<Sealed>,
+}
+
+/// What names mean that are no files of the system.
+pub trait Names {
+    /// The input that `name` means; nothing if it is the name of a file.
+    ///
+    /// # Errors
+    /// It names a dataset, and there is none or it cannot be read.
+    fn input(&self, name: &Path) -> Result<Option<Source>>;
+}
+
+/// Every name is that of a file.
+#[derive(Debug, Clone, Copy)]
+pub struct FilesOnly;
+
+impl Names for FilesOnly {
+    fn input(&self, _: &Path) -> Result<Option<Source>> {
+        Ok(None)
+    }
+}
+
+impl Source {
+    /// Whether it must be copied to scratch before it can be sorted.
+    pub fn is_stream(&self) -> bool {
+        self.key.is_none()
+    }
+
+    /// The dataset `sealed`, under the name that it was given.
+    pub fn of_dataset(name: &Path, sealed: Sealed) -> Self {
+        Source {
+            name: name.to_path_buf(),
+            path: name.to_path_buf(),
+            key: Some(sealed.key()),
+            start_bytes: 0,
+            manifest: None,
+            sealed: Some(sealed),
+        }
+    }
+
+    /// The file `path`, under the name by which the user knows it.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn of_copy(name: &Path, path: &Path) -> Result<Self> {
+        let source = named(path, None, Streams::Refused)?;
+        Ok(Source {
+            name: name.to_path_buf(),
+            ..source
+        })
+    }
+
+    /// Its bytes from the beginning, which is not where the input begins.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(&self) -> Result<Box<dyn Read>> {
+        match &self.sealed {
+            Some(sealed) => Ok(Box::new(sealed.open()?)),
+            None => match File::open(&self.path) {
+                Ok(file) => Ok(Box::new(file)),
+                Err(error) => Err(cannot_open(&self.name, &error)),
+            },
+        }
+    }
+
+    /// All of its bytes, those before the input's beginning too.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn len_bytes(&self) -> Result<u64> {
+        match &self.sealed {
+            Some(sealed) => Ok(sealed.len_bytes()),
+            None => match fs::metadata(&self.path) {
+                Ok(facts) => Ok(facts.len()),
+                Err(error) => Err(cannot_open(&self.name, &error)),
+            },
+        }
+    }
+
+    /// As much as there is of `len_bytes` bytes from where the input begins.
+    fn head(&self, len_bytes: usize) -> Result<Vec<u8>> {
+        if let Some(sealed) = &self.sealed {
+            return sealed.read(self.start_bytes, len_bytes);
+        }
+        let file = File::open(&self.path).map_err(|error| cannot_open(&self.path, &error))?;
+        let mut head = vec![0; len_bytes];
+        let got = read_at(&file, &mut head, self.start_bytes)
+            .map_err(|error| Error::io("read input", &error).path(&self.name))?;
+        head.truncate(got);
+        Ok(head)
+    }
+
+    /// Whether its name says that it is an array of NumPy.
+    fn is_named_npy(&self) -> bool {
+        let name = self.name.as_os_str().as_encoded_bytes();
+        name.ends_with(b".npy")
+    }
+}
+
+/// A file that can be sorted.
+#[derive(Debug, Clone)]
+pub struct ResolvedInput {
+    /// As it was named.
+    pub source: Source,
+    /// Bytes in front of the data.
+    pub header_bytes: u64,
+    /// Bytes of data.
+    pub data_bytes: u64,
+    /// Its header, if it is an array of NumPy.
+    pub npy: Option<NpyHeader>,
+    /// What it holds, by its first bytes.
+    pub content: Content,
+}
+
+impl ResolvedInput {
+    /// As the engine wants it.
+    pub fn to_sort(&self) -> Input {
+        Input {
+            path: self.source.path.clone(),
+            header_bytes: self.header_bytes,
+            // A file of raw records ends where it ends; a header promises so much and no more.
+            data_bytes: self.npy.is_some().then_some(self.data_bytes),
+        }
+    }
+}
+
+/// Expands the names of inputs, in order.
+///
+/// # Errors
+/// No name, a missing file, a directory or device, a stream where none is taken, standard input
+/// named twice, a broken manifest, a file of which `--delete-input` has freed parts.
+pub fn find(names: &[PathBuf], streams: Streams, known: &dyn Names) -> Result<Vec<Source>> {
+    find_in((names, known), streams, is_manifest)
+}
+
+/// The same where a name means the file itself and nothing that it lists, as to GNU sort.
+///
+/// # Errors
+/// As [`find`], but for manifests.
+pub fn find_as_named(names: &[PathBuf], known: &dyn Names) -> Result<Vec<Source>> {
+    find_in((names, known), Streams::Taken, |_| false)
+}
+
+fn find_in(
+    (names, known): (&[PathBuf], &dyn Names),
+    streams: Streams,
+    is_list: impl Fn(&Path) -> bool,
+) -> Result<Vec<Source>> {
+    if names.is_empty() {
+        return Err(Error::usage(OPEN, "no input is named").hint("name a file"));
+    }
+    let is_stdio = |name: &Path| streams == Streams::Taken && is_stdio(name);
+    let mut sources = Vec::new();
+    if names.iter().filter(|name| is_stdio(name)).count() > 1 {
+        return Err(
+            Error::usage(OPEN, "standard input (-) is named more than once")
+                .hint("it can be read once only"),
+        );
+    }
+    for name in names {
+        if is_stdio(name) {
+            sources.push(standard_input()?);
+        } else if let Some(source) = known.input(name)? {
+            sources.push(source);
+        } else if is_list(name) {
+            sources.extend(shards_of(name, streams)?);
+        } else {
+            sources.push(named(name, None, streams)?);
+        }
+    }
+    Ok(sources)
+}
+
+/// Refuses streams, where a plan has to know how long its inputs are.
+///
+/// # Errors
+/// Usage: one is a stream.
+pub fn refuse_streams<'a>(
+    sources: impl IntoIterator<Item = &'a Source>,
+    operation: &str,
+) -> Result<()> {
+    match sources.into_iter().find(|source| source.is_stream()) {
+        Some(stream) => Err(Error::usage(operation, "the size of a stream is not known")
+            .path(&stream.name)
+            .hint("name a file")),
+        None => Ok(()),
+    }
+}
+
+/// All inputs, where only files are taken.
+///
+/// # Errors
+/// Those of [`find`] and [`look`].
+pub fn open_files(names: &[PathBuf], known: &dyn Names) -> Result<Vec<ResolvedInput>> {
+    let sources = find(names, Streams::Refused, known)?;
+    sources.into_iter().map(look).collect()
+}
+
+/// The error, with the name by which the user knows the file that it is about.
+pub fn explain<'a>(sources: impl IntoIterator<Item = &'a Source>, error: Error) -> Error {
+    let about = error.file_path();
+    let found = sources
+        .into_iter()
+        .find(|source| Some(source.path.as_path()) == about);
+    match found {
+        Some(source) => error.path(&source.name),
+        None => error,
+    }
+}
+
+/// Whether `name` means standard input, or output.
+fn is_stdio(name: &Path) -> bool {
+    name.as_os_str() == STDIO
+}
+
+/// Whether `name` means standard output; its names under /dev would not survive a rename.
+pub fn is_stdout(name: &Path) -> bool {
+    let names = [STDIO, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+    names.iter().any(|known| name.as_os_str() == *known)
+}
+
+/// Whether `name` is that of a manifest.
+pub fn is_manifest(name: &Path) -> bool {
+    name.as_os_str()
+        .as_encoded_bytes()
+        .ends_with(MANIFEST_SUFFIX.as_bytes())
+}
+
+fn named(path: &Path, manifest: Option<&Path>, streams: Streams) -> Result<Source> {
+    let facts = fs::metadata(path).map_err(|error| cannot_open(path, &error))?;
+    let kind = facts.file_type();
+    check_kind(path, kind, streams)?;
+    if kind.is_file() {
+        consumed::check(path, &facts)?;
+    }
+    Ok(Source {
+        name: path.to_path_buf(),
+        path: path.to_path_buf(),
+        key: kind.is_file().then(|| key_of(&facts)),
+        start_bytes: 0,
+        manifest: manifest.map(Path::to_path_buf),
+        sealed: None,
+    })
+}
+
+fn check_kind(path: &Path, kind: FileType, streams: Streams) -> Result<()> {
+    let (cause, hint) = if kind.is_dir() {
+        ("it is a directory", "name the files in it")
+    } else if kind.is_block_device() {
+        (
+            "it is a block device",
+            "copy the part that holds the records into a file",
+        )
+    } else if !kind.is_file() && streams == Streams::Refused {
+        (
+            "it is a stream",
+            "name a file, or pipe it into the command: outcore sort -",
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::usage(OPEN, cause).path(path).hint(hint))
+}
+
+fn standard_input() -> Result<Source> {
+    let stdin = rustix::stdio::stdin();
+    let path = Path::new(STDIN_PATH);
+    let facts = fs::metadata(path).map_err(|error| {
+        Error::io(OPEN, &error)
+            .path(STDIN_NAME)
+            .hint("is it closed? name a file instead of -")
+    })?;
+    if !facts.is_file() {
+        return Ok(Source {
+            name: PathBuf::from(STDIN_NAME),
+            path: path.to_path_buf(),
+            key: None,
+            start_bytes: 0,
+            manifest: None,
+            sealed: None,
+        });
+    }
+    let at = rustix::fs::seek(stdin, rustix::fs::SeekFrom::Current(0));
+    let start_bytes =
+        at.map_err(|errno| Error::errno(OPEN, errno.raw_os_error()).path(STDIN_NAME))?;
+    // The name it was opened by, where it still leads to the same file: better in messages.
+    let by_name = fs::read_link(path)
+        .ok()
+        .filter(|target| fs::metadata(target).is_ok_and(|there| key_of(&there) == key_of(&facts)));
+    if let Some(name) = &by_name {
+        consumed::check(name, &facts)?;
+    }
+    Ok(Source {
+        name: by_name.clone().unwrap_or(PathBuf::from(STDIN_NAME)),
+        path: by_name.unwrap_or(path.to_path_buf()),
+        key: Some(key_of(&facts)),
+        start_bytes,
+        manifest: None,
+        sealed: None,
+    })
+}
+
+/// The shards that a manifest lists, in its order.
+fn shards_of(path: &Path, streams: Streams) -> Result<Vec<Source>> {
+    let manifest = Manifest::read(path).map_err(|error| match error.kind() {
+        Kind::Io => error.hint("check the path"),
+        _ => error,
+    })?;
+    let mut sources = Vec::with_capacity(manifest.shards.len());
+    for shard in &manifest.shards {
+        let found = fs::metadata(&shard.path).map_err(|error| {
+            cannot_open(&shard.path, &error).hint(format!("{} lists it as a shard", path.display()))
+        })?;
+        shard.check(&found).map_err(|cause| {
+            let hint = format!(
+                "it was changed or replaced after {} was written: sort again, restore it, or name \
+                 the shards themselves in order",
+                path.display()
+            );
+            Error::corrupt("read manifest", cause)
+                .path(&shard.path)
+                .hint(hint)
+        })?;
+        sources.push(named(&shard.path, Some(path), streams)?);
+    }
+    Ok(sources)
+}
+
+fn cannot_open(path: &Path, error: &std::io::Error) -> Error {
+    let hint = match error.kind() {
+        std::io::ErrorKind::PermissionDenied => "check the permissions",
+        _ => "check the path",
+    };
+    Error::io(OPEN, error).path(path).hint(hint)
+}
+
+/// Opens a source and reads its first bytes. What begins like a `.npy` file is one, and what is
+/// named like one must be one.
+///
+/// # Errors
+/// A file that cannot be read; a broken header; a file shorter or longer than its header says.
+pub fn look(source: Source) -> Result<ResolvedInput> {
+    let (input, head) = look_at_bytes(source)?;
+    let is_npy = input.content == Content::Array || input.source.is_named_npy();
+    if !is_npy {
+        return Ok(input);
+    }
+    let (source, behind_bytes) = (input.source, input.data_bytes);
+    let header = read_header(&source, &head)
+        .and_then(|header| header.check_file_bytes(behind_bytes).map(|()| header))
+        .map_err(|error| error.path(&source.name))?;
+    Ok(ResolvedInput {
+        header_bytes: source.start_bytes + header.header_bytes as u64,
+        data_bytes: behind_bytes - header.header_bytes as u64,
+        npy: Some(header),
+        content: Content::Array,
+        source,
+    })
+}
+
+/// Opens a source that is to hold lines and reads its first bytes; all of it is data.
+///
+/// # Errors
+/// A file that cannot be read, or that `recognition` does not take for lines.
+pub fn look_at_lines(source: Source, recognition: Recognition) -> Result<ResolvedInput> {
+    let (input, _) = look_at_bytes(source)?;
+    let name = &input.source.name;
+    let checked = recognition.check_lines(name, input.content, true);
+    let fitting = fitting_types(input.data_bytes);
+    match checked {
+        Err(error) if input.content.is_plain() && !fitting.is_empty() => Err(error.hint(format!(
+            "say what its records are: its size would suit --type {}; with --lines its bytes are lines as \
+             they are",
+            fitting.join(", ")
+        ))),
+        checked => checked.map(|()| input),
+    }
+}
+
+/// All of a file as data, what it holds, and its first bytes.
+fn look_at_bytes(source: Source) -> Result<(ResolvedInput, Vec<u8>)> {
+    let head = source.head(HEAD_BYTES)?;
+    let input = ResolvedInput {
+        header_bytes: source.start_bytes,
+        data_bytes: source.len_bytes()?.saturating_sub(source.start_bytes),
+        npy: None,
+        content: Content::of(&head),
+        source,
+    };
+    Ok((input, head))
+}
+
+fn read_header(source: &Source, prefix: &[u8]) -> Result<NpyHeader> {
+    NpyHeader::parse(&source.head(NpyHeader::len_bytes(prefix)?)?)
+}
+
+/// Reads as much as there is, up to the length of `bytes`.
+fn read_at(file: &File, bytes: &mut [u8], start_bytes: u64) -> std::io::Result<usize> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.read_at(&mut bytes[done..], start_bytes + done as u64) {
+            Ok(0) => break,
+            Ok(got) => done += got,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+/// Opens a stream for reading.
+///
+/// # Errors
+/// What opening it fails with.
+pub fn open_stream(source: &Source) -> Result<OwnedFd> {
+    let opened = if source.path == Path::new(STDIN_PATH) {
+        std::io::stdin().as_fd().try_clone_to_owned()
+    } else {
+        File::open(&source.path).map(OwnedFd::from)
+    };
+    opened.map_err(|error| cannot_open(&source.name, &error))
+}
+
+/// Waits for bytes, or the end of the stream, for a moment: 50 ms.
+///
+/// # Errors
+/// What asking the system fails with.
+pub fn is_ready(stream: &OwnedFd) -> Result<bool> {
+    let mut polled = [PollFd::new(stream, PollFlags::IN)];
+    match poll(&mut polled, Some(&WAIT)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(errno) => Err(Error::errno("wait for input", errno.raw_os_error())),
+    }
+}
+
+/// A stream that gives up within 50 ms of a cancellation.
+#[derive(Debug)]
+pub struct StreamReader<'a> {
+    stream: OwnedFd,
+    control: &'a Control,
+}
+
+impl<'a> StreamReader<'a> {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// As [`open_stream`].
+    pub fn open(source: &Source, control: &'a Control) -> Result<Self> {
+        let stream = open_stream(source)?;
+        Ok(StreamReader { stream, control })
+    }
+
+    /// Reads what tells what the stream holds, and no more than comes with it: a producer may be slow.
+    ///
+    /// # Errors
+    /// What reading it fails with; a cancellation.
+    pub fn head(&mut self, source: &Source) -> Result<Vec<u8>> {
+        let mut head = vec![0; HEAD_BYTES];
+        let mut got = 0;
+        loop {
+            let more = self.read(&mut head[got..]);
+            let failed = |error| Error::io("read input", &error).path(&source.name);
+            let more = more.map_err(|error| self.control.check().err().unwrap_or(failed(error)))?;
+            got += more;
+            let is_line = head[..got].contains(&b'\n') && Content::of(&head[..got]).is_plain();
+            if more == 0 || got >= TELLING_BYTES || is_line {
+                head.truncate(got);
+                return Ok(head);
+            }
+        }
+    }
+}
+
+impl Read for StreamReader<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            if self.control.is_cancelled() {
+                return Err(std::io::Error::other("interrupted"));
+            }
+            if is_ready(&self.stream).map_err(std::io::Error::other)? {
+                match rustix::io::read(&self.stream, &mut *bytes) {
+                    Err(Errno::INTR | Errno::AGAIN) => {}
+                    other => return Ok(other?),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outcore::Kind;
+
+    #[test]
+    fn a_dash_is_a_name_to_those_who_take_no_streams() {
+        let error = open_files(&[PathBuf::from(STDIO)], &FilesOnly).unwrap_err();
+        assert_eq!(error.file_path(), Some(Path::new(STDIO)));
+        assert_eq!(error.kind(), Kind::Io);
+        let error = find(&[PathBuf::from("/dev/null")], Streams::Refused, &FilesOnly).unwrap_err();
+        assert_eq!(error.cause(), "it is a stream");
+        let sources = find(&[PathBuf::from("/dev/null")], Streams::Taken, &FilesOnly).unwrap();
+        assert!(sources[0].is_stream());
+        assert!(find(&[], Streams::Taken, &FilesOnly).is_err());
+    }
+
+    #[test]
+    fn what_begins_like_npy_is_one_and_what_is_named_so_must_be_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let raw = dir.path().join("raw.npy");
+        fs::write(&raw, [0; 64]).unwrap();
+        assert!(open_files(std::slice::from_ref(&raw), &FilesOnly).is_err());
+        let format = outcore::key::RecordFormat::parse_type("u64").unwrap();
+        let mut bytes = NpyHeader::of_format(&format, 2).unwrap().encode(2);
+        let header_bytes = bytes.len() as u64;
+        bytes.extend([7; 16]);
+        let hidden = dir.path().join("hidden.bin");
+        fs::write(&hidden, &bytes).unwrap();
+        let input = open_files(&[hidden], &FilesOnly).unwrap().remove(0);
+        assert_eq!((input.header_bytes, input.data_bytes), (header_bytes, 16));
+        assert_eq!(input.npy.unwrap().format, format);
+    }
+}

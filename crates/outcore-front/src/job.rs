@@ -1,0 +1,168 @@
+//! Requests settled: job and plan of a sort or a shuffle, the generator of a `gen`, what a check found.
+//!
+//! Contract: [`settle_sort`] and [`settle_shuffle`] do everything that lies between inputs, output
+//! and format and the run itself; no record is read. Drives are counted as the engine counts them,
+//! so that the plan is that of the run. The words about a check are those of sortbenchmark.org's valsort.
+
+use std::path::{Path, PathBuf};
+
+use outcore::job::{Job, ScratchDrive};
+use outcore::key::RecordFormat;
+use outcore::key::{CheckReport, Distribution, GenerateOptions, Generator, GensortOptions};
+use outcore::shuffle::{ShufflePlan, ShuffleSize, Unit, plan_shuffle};
+use outcore::sort::plan::SortPlan;
+use outcore::sort::{self, SortOptions};
+use outcore::volume::output::parent_of;
+use outcore::{Error, Result};
+
+use crate::inputs::ResolvedInput;
+use crate::means::Means;
+use crate::output::{Target, check_room};
+
+/// The job of a sort and its plan. Without a target only the plan is of use.
+///
+/// # Errors
+/// Too little room or memory, drives that are none, options that do not go together.
+pub fn settle_sort(
+    means: &Means,
+    inputs: &[ResolvedInput],
+    target: Option<&Target>,
+    format: &RecordFormat,
+    options: SortOptions,
+) -> Result<(Job, SortPlan)> {
+    let data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
+    if let Some(target) = target.filter(|_| !options.unique) {
+        // How much --unique leaves is not known before.
+        check_room(means.device().as_ref(), target, data_bytes)?;
+    }
+    let (mut job, beside, drive_count) = unplanned(means, inputs, target)?;
+    let plan = sort::plan(&job, data_bytes, format, options, drive_count)?;
+    job.options.drives = means.scratch_drives(plan.scratch_bytes, &beside)?;
+    Ok((job, plan))
+}
+
+/// The job of a shuffle and its plan. Without a target only the plan is of use.
+///
+/// # Errors
+/// Too little room or memory, drives that are none.
+pub fn settle_shuffle(
+    means: &Means,
+    inputs: &[ResolvedInput],
+    target: Option<&Target>,
+    unit: Unit,
+) -> Result<(Job, ShufflePlan)> {
+    let data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
+    if let Some(target) = target {
+        check_room(means.device().as_ref(), target, data_bytes)?;
+    }
+    let (mut job, beside, drive_count) = unplanned(means, inputs, target)?;
+    let plan = plan_shuffle(ShuffleSize {
+        data_bytes,
+        record_bytes: match unit {
+            Unit::Records { record_bytes } => Some(record_bytes),
+            Unit::Lines { .. } => None,
+        },
+        memory_bytes: job.budget.free_bytes(),
+        held_bytes: job.budget.used_bytes(),
+        threads: job.options.threads,
+        drive_count,
+        rates: job.options.rates,
+    })?;
+    job.options.drives = means.scratch_drives(plan.scratch_bytes, &beside)?;
+    Ok((job, plan))
+}
+
+/// A job with the drives that were named, the directory beside which scratch goes otherwise, and the
+/// number of drives that data go to.
+fn unplanned(
+    means: &Means,
+    inputs: &[ResolvedInput],
+    target: Option<&Target>,
+) -> Result<(Job, PathBuf, usize)> {
+    let beside = target.map_or(Path::new(".").to_path_buf(), Target::dir);
+    let outputs = target.map_or(&[][..], Target::files);
+    let named = means.named_drives(0)?;
+    let inputs = inputs.iter().map(|input| input.source.path.as_path());
+    let outputs = outputs.iter().map(|path| parent_of(path));
+    let drive_count = count_drives(&named, &beside, inputs.chain(outputs));
+    let job = means.planned_job(named, &beside);
+    Ok((job, beside, drive_count))
+}
+
+/// As the engine counts: each named drive, then each further file system.
+fn count_drives<'a>(
+    named: &[ScratchDrive],
+    beside: &Path,
+    paths: impl Iterator<Item = &'a Path>,
+) -> usize {
+    use std::os::unix::fs::MetadataExt;
+    let file_system = |path: &Path| std::fs::metadata(path).ok().map(|facts| facts.dev());
+    let scratch: Vec<&Path> = match named {
+        [] => vec![beside],
+        drives => drives.iter().map(|drive| drive.dir.as_path()).collect(),
+    };
+    let mut seen: Vec<u64> = scratch.iter().filter_map(|dir| file_system(dir)).collect();
+    let mut count = scratch.len();
+    for found in paths.filter_map(file_system) {
+        if !seen.contains(&found) {
+            seen.push(found);
+            count += 1;
+        }
+    }
+    count
+}
+
+/// What only gensort's records have.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct GensortRequest {
+    /// Printable records.
+    pub ascii: bool,
+    /// Keys that share prefixes.
+    pub skewed: bool,
+    /// Number of the first record.
+    pub first: Option<u128>,
+}
+
+/// The generator for records of `format`.
+///
+/// # Errors
+/// Usage for a distribution that the format cannot have, and for gensort's options elsewhere.
+pub fn generator(
+    format: &RecordFormat,
+    options: GenerateOptions,
+    gensort: GensortRequest,
+) -> Result<Generator> {
+    if format.is_gensort() && options.distribution == Distribution::Whole {
+        return Ok(Generator::gensort(GensortOptions {
+            ascii: gensort.ascii,
+            skewed: gensort.skewed,
+            first: gensort.first.unwrap_or(0),
+        }));
+    }
+    if gensort.ascii || gensort.skewed || gensort.first.is_some() {
+        let cause = "--ascii, --skewed and --first are for the records of gensort";
+        return Err(Error::usage("generate", cause)
+            .hint("use them with `outcore gen gensort` and without --dist"));
+    }
+    Generator::new(format, options)
+}
+
+/// valsort's verdict: whether all is in order. It refuses to judge no records, which is right for
+/// its own only.
+pub fn is_in_order(check: &CheckReport, format: &RecordFormat) -> bool {
+    match format.is_gensort() {
+        true => check.valsort_exit_code() == 0,
+        false => check.is_ordered(),
+    }
+}
+
+/// valsort's lines about a check.
+pub fn check_text(check: &CheckReport, format: &RecordFormat) -> String {
+    match check.records {
+        0 if !format.is_gensort() => {
+            "Records: 0\nChecksum: 0\nDuplicate keys: 0\nSUCCESS - all records are in order\n"
+                .to_string()
+        }
+        _ => check.valsort_text(),
+    }
+}

@@ -1,0 +1,636 @@
+//! Where a result goes: one file, a pipe, or one shard a drive with a manifest.
+//!
+//! Contract: [`choose`] turns the name that the caller gave into a [`Target`] and refuses what must
+//! not be written: an input (unless it is to be replaced), a file that exists (unless forced), a
+//! directory, a raw device, a pipe where the caller writes none, a name in a directory that is not
+//! there or not writable, a name that promises other contents than it would get ([`Holds`]), binary
+//! records on a terminal, a placeholder that is none. Files are compared by identity, so links fool nobody; a link to a file is
+//! written through. Nothing is made here.
+//!
+//! Shards: `{drive}` in the name stands for the drive's name. A plain file name is placed in each
+//! drive's directory, a path is taken as it is. The manifest lies beside the first shard, named
+//! like the pattern without `{drive}`: `sorted-{drive}.bin` gives `sorted.bin.outcore.json`.
+
+mod holds;
+
+use std::fs::{self, Metadata};
+use std::io::{IsTerminal, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use outcore::config::DriveSpec;
+use outcore::drive::Device;
+use outcore::key::NpyHeader;
+use outcore::volume::output::{MANIFEST_SUFFIX, parent_of};
+use outcore::{Error, Kind, Result, units};
+use outcore::{MakeHeader, Output};
+
+use crate::inputs::{FileKey, ResolvedInput, Source, Streams, is_manifest, is_stdout, key_of};
+use crate::records::Decided;
+
+pub use holds::Holds;
+
+const CREATE: &str = "create output";
+/// What to do about an output that is an input, where that may be replaced.
+const IN_PLACE: &str = "sort it in place with --replace, or give another name";
+/// What stands for the drive's name in an output's name.
+const PLACEHOLDER: &str = "{drive}";
+/// Standard output in messages.
+const STDOUT_NAME: &str = "standard output";
+
+/// Where a result goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// One file.
+    File(PathBuf),
+    /// Several files and the manifest that lists them.
+    Shards {
+        /// In order.
+        paths: Vec<PathBuf>,
+        /// The list of them.
+        manifest: PathBuf,
+    },
+    /// Standard output, or the named pipe.
+    Pipe(Option<PathBuf>),
+}
+
+/// What may be overwritten.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Consent {
+    /// Any file that exists.
+    pub force: bool,
+    /// An input.
+    pub replace: bool,
+}
+
+/// Fails if binary records would go to a terminal.
+///
+/// # Errors
+/// Usage.
+pub fn check_terminal(target: &Target, holds: Holds, consent: Consent) -> Result<()> {
+    let is_refused = target.is_standard_output()
+        && holds == Holds::Records
+        && !consent.force
+        && std::io::stdout().is_terminal();
+    match is_refused {
+        false => Ok(()),
+        true => Err(
+            Error::usage(CREATE, "binary records are not written to a terminal")
+                .hint("write a file with -o, or to a pipe, as in `... | od`"),
+        ),
+    }
+}
+
+/// Fails for what looks like a placeholder in the name of an output and is none of `known`, unless there is
+/// a directory or a file of that name.
+///
+/// # Errors
+/// Usage, with the placeholder that may be meant.
+pub fn check_placeholders(name: &Path, known: &[&str]) -> Result<()> {
+    let Some(text) = name.to_str() else {
+        return Ok(());
+    };
+    let parent_bytes = text.rfind('/').map_or(0, |at| at + 1);
+    // What is there is no pattern.
+    let mut rest = match (name.exists(), parent_of(name).is_dir()) {
+        (true, _) => return Ok(()),
+        (false, true) => &text[parent_bytes..],
+        (false, false) => text,
+    };
+    while let Some((_, behind)) = rest.split_once('{') {
+        rest = behind;
+        let Some((word, _)) = behind.split_once('}') else {
+            return Ok(());
+        };
+        let is_word = word.chars().all(|c| c.is_ascii_alphabetic() || c == '_');
+        let placeholder = format!("{{{word}}}");
+        if !is_word || known.contains(&placeholder.as_str()) {
+            continue;
+        }
+        let meant = known.first().copied().unwrap_or(PLACEHOLDER);
+        return Err(
+            Error::usage(CREATE, format!("{placeholder} is no placeholder"))
+                .path(name)
+                .hint(format!("did you mean {meant}? or give another name")),
+        );
+    }
+    Ok(())
+}
+
+/// A stream that takes a result.
+pub type Sink = Box<dyn Write + Send>;
+
+impl Target {
+    /// Whether standard output carries the result.
+    pub fn is_standard_output(&self) -> bool {
+        *self == Target::Pipe(None)
+    }
+
+    /// The files that will be written.
+    pub fn files(&self) -> &[PathBuf] {
+        match self {
+            Target::File(path) => std::slice::from_ref(path),
+            Target::Shards { paths, .. } => paths,
+            Target::Pipe(_) => &[],
+        }
+    }
+
+    /// The manifest that will be written.
+    pub fn manifest(&self) -> Option<&PathBuf> {
+        match self {
+            Target::Shards { manifest, .. } => Some(manifest),
+            Target::File(_) | Target::Pipe(_) => None,
+        }
+    }
+
+    /// The directory of the first file; the current one for a pipe.
+    pub fn dir(&self) -> PathBuf {
+        match self.files().first() {
+            Some(path) => parent_of(path).to_path_buf(),
+            None => PathBuf::from("."),
+        }
+    }
+
+    /// What names the whole result, in messages and events.
+    pub fn name(&self) -> &Path {
+        match self {
+            Target::File(path) | Target::Pipe(Some(path)) => path,
+            Target::Shards { manifest, .. } => manifest,
+            Target::Pipe(None) => Path::new(STDOUT_NAME),
+        }
+    }
+
+    /// As the engine wants it: by absolute paths, so that it names drives by real directories.
+    /// `open` opens a pipe, the named one or standard output.
+    ///
+    /// # Errors
+    /// What `open` fails with.
+    pub fn to_sort(
+        &self,
+        header: Option<NpyHeader>,
+        open: impl FnOnce(Option<&Path>) -> Result<Sink>,
+    ) -> Result<Output> {
+        Ok(match self {
+            Target::File(path) => Output::File {
+                path: absolute(path),
+                header: header
+                    .map(|header| -> MakeHeader { Arc::new(move |rows| header.encode(rows)) }),
+            },
+            Target::Shards { paths, manifest } => Output::Shards {
+                paths: paths.iter().map(|path| absolute(path)).collect(),
+                manifest: absolute(manifest),
+            },
+            Target::Pipe(path) => Output::Pipe(Mutex::new(open(path.as_deref())?)),
+        })
+    }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// The target that `name` means. Without a name, the result takes the place of the only input if
+/// inputs may be replaced.
+///
+/// # Errors
+/// Usage for anything that must not be written; I/O if the directory is not there.
+pub fn choose(
+    name: Option<&Path>,
+    sources: &[Source],
+    drives: &[DriveSpec],
+    consent: Consent,
+    (streams, holds): (Streams, Holds),
+) -> Result<Target> {
+    let is_pattern = holds != Holds::Bytes;
+    if let Some(name) = name.filter(|_| is_pattern) {
+        check_placeholders(name, &[PLACEHOLDER])?;
+        refuse_manifest(name)?;
+    }
+    let target = match name {
+        Some(name) if streams == Streams::Taken && is_stdout(name) => Target::Pipe(None),
+        Some(name) if is_pattern && has_placeholder(name) => shards(name, drives)?,
+        Some(name) => file_or_pipe(name, streams)?,
+        None if consent.replace => place_of_input(sources)?,
+        None => {
+            return Err(Error::usage(CREATE, "no output is named")
+                .hint("add -o OUT, -o - for standard output, or --replace to sort in place"));
+        }
+    };
+    check(&target, sources, consent, holds)?;
+    Ok(target)
+}
+
+fn refuse_manifest(name: &Path) -> Result<()> {
+    if !is_manifest(name) {
+        return Ok(());
+    }
+    let cause = format!("names that end in {MANIFEST_SUFFIX} are for manifests");
+    Err(Error::usage(CREATE, cause)
+        .path(name)
+        .hint("name the shards instead, as in 'sorted-{drive}.bin'"))
+}
+
+/// A file, or the pipe that has its name.
+fn file_or_pipe(name: &Path, streams: Streams) -> Result<Target> {
+    let kind = fs::metadata(name).map(|facts| facts.file_type());
+    if kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device()) {
+        return match streams {
+            Streams::Taken => Ok(Target::Pipe(Some(name.to_path_buf()))),
+            Streams::Refused => Err(Error::usage(CREATE, "it is no regular file")
+                .path(name)
+                .hint("write a file; the command writes pipes: outcore sort -o -")),
+        };
+    }
+    file_at(CREATE, name).map(Target::File)
+}
+
+/// The regular file that `name` stands for, or will: written through a link, so that the file it
+/// leads to is replaced, not the link.
+///
+/// # Errors
+/// Usage, named as `operation`, for what is no file.
+pub(crate) fn file_at(operation: &str, name: &Path) -> Result<PathBuf> {
+    let is_link = fs::symlink_metadata(name).is_ok_and(|facts| facts.is_symlink());
+    let Ok(facts) = fs::metadata(name) else {
+        if is_link {
+            return Err(Error::usage(operation, "it is a link that leads nowhere")
+                .path(name)
+                .hint("remove it, or give another name"));
+        }
+        return Ok(name.to_path_buf());
+    };
+    if facts.is_dir() {
+        return Err(Error::usage(operation, "it is a directory")
+            .path(name)
+            .hint("name a file in it"));
+    }
+    if !facts.is_file() {
+        return Err(
+            Error::usage(operation, "it is no regular file but a device or socket")
+                .path(name)
+                .hint("write a file, or use `-o -` and a program that may write there"),
+        );
+    }
+    match is_link {
+        true => fs::canonicalize(name).map_err(|error| Error::io(operation, &error).path(name)),
+        false => Ok(name.to_path_buf()),
+    }
+}
+
+/// The only input's own place: its file, or the shards of its manifest.
+fn place_of_input(sources: &[Source]) -> Result<Target> {
+    let manifest = sources.first().and_then(|source| source.manifest.clone());
+    let is_one = match &manifest {
+        Some(_) => sources.iter().all(|source| source.manifest == manifest),
+        None => sources.len() == 1,
+    };
+    if !is_one || sources[0].is_stream() {
+        return Err(Error::usage(
+            CREATE,
+            "--replace without -o needs one input that is a file",
+        )
+        .hint("say with -o which of the inputs the result replaces"));
+    }
+    match manifest {
+        Some(manifest) => Ok(Target::Shards {
+            paths: sources.iter().map(|source| source.path.clone()).collect(),
+            manifest,
+        }),
+        None => file_or_pipe(&sources[0].path, Streams::Refused),
+    }
+}
+
+fn has_placeholder(name: &Path) -> bool {
+    name.to_str().is_some_and(|name| name.contains(PLACEHOLDER))
+}
+
+/// One shard a drive.
+fn shards(pattern: &Path, drives: &[DriveSpec]) -> Result<Target> {
+    let text = pattern.to_string_lossy();
+    if drives.is_empty() {
+        return Err(
+            Error::usage(CREATE, "{drive} in the output's name needs drives")
+                .path(pattern)
+                .hint("name a directory on each drive: --drive DIR --drive DIR"),
+        );
+    }
+    if text.ends_with(".npy") {
+        return Err(Error::usage(CREATE, "shards have no .npy header")
+            .path(pattern)
+            .hint("name them .bin, or write one .npy file"));
+    }
+    let mut parts = pattern.components();
+    let is_plain = matches!(
+        (parts.next(), parts.next()),
+        (Some(Component::Normal(_)), None)
+    );
+    let mut paths = Vec::with_capacity(drives.len());
+    for drive in drives {
+        let name = PathBuf::from(text.replace(PLACEHOLDER, &drive.name));
+        let path = if is_plain { drive.dir.join(name) } else { name };
+        paths.push(path);
+    }
+    let manifest = parent_of(&paths[0]).join(manifest_name(pattern));
+    Ok(Target::Shards { paths, manifest })
+}
+
+/// The pattern's file name without the placeholder and what ties it to the rest.
+fn manifest_name(pattern: &Path) -> String {
+    let name = pattern.file_name().unwrap_or_default().to_string_lossy();
+    let mut name = name.into_owned();
+    for tie in ["-", "_", ".", ""] {
+        name = name.replace(&format!("{tie}{PLACEHOLDER}"), "");
+    }
+    let name = name.trim_start_matches(['-', '_', '.']);
+    let name = if name.is_empty() { "sorted" } else { name };
+    format!("{name}{MANIFEST_SUFFIX}")
+}
+
+/// Refuses what must not be written, as [`choose`] does.
+///
+/// # Errors
+/// Usage for an input, a file that exists, a directory; I/O if the directory is not there.
+pub fn check(target: &Target, sources: &[Source], consent: Consent, holds: Holds) -> Result<()> {
+    check_terminal(target, holds, consent)?;
+    let is_input = |key: FileKey| sources.iter().any(|source| source.key == Some(key));
+    if target.is_standard_output() {
+        let facts = fs::metadata("/proc/self/fd/1")
+            .ok()
+            .filter(Metadata::is_file);
+        if facts.is_some_and(|facts| facts.len() > 0 && is_input(key_of(&facts))) {
+            return Err(overwrites_input(STDOUT_NAME.as_ref()));
+        }
+    }
+    if matches!(target, Target::Pipe(_)) {
+        return match consent.replace {
+            true => Err(replaces_nothing(target.name())),
+            false => Ok(()),
+        };
+    }
+    let mut replaces_input = false;
+    let manifest = target.manifest();
+    for path in target.files().iter().chain(manifest) {
+        let facts = fs::metadata(path).ok();
+        let is_replaced = facts.as_ref().is_some_and(|facts| is_input(key_of(facts)));
+        // What takes the place of an input is what that was.
+        if manifest != Some(path) && !(is_replaced && consent.replace) {
+            holds.check_name(path)?;
+        }
+        check_dir_of(CREATE, path)?;
+        let Some(facts) = facts else {
+            continue;
+        };
+        if facts.is_dir() {
+            return Err(Error::usage(CREATE, "it is a directory")
+                .path(path)
+                .hint("give another name"));
+        }
+        let is_input = is_input(key_of(&facts));
+        replaces_input |= is_input;
+        if is_input && !consent.replace {
+            return Err(overwrites_input(path));
+        }
+        let is_allowed = consent.force || is_input || manifest == Some(path) && consent.replace;
+        if !is_allowed {
+            return Err(exists(CREATE, path));
+        }
+    }
+    if consent.replace && !replaces_input {
+        return Err(replaces_nothing(target.name()));
+    }
+    Ok(())
+}
+
+/// As [`check`], for what never replaces its input: that is not suggested either.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_new(target: &Target, sources: &[Source], force: bool, holds: Holds) -> Result<()> {
+    let replace = false;
+    check(target, sources, Consent { force, replace }, holds).map_err(elsewhere)
+}
+
+/// As [`choose`], for what never replaces its input: that is not suggested either.
+///
+/// # Errors
+/// As [`choose`].
+pub fn choose_new(
+    name: Option<&Path>,
+    sources: &[Source],
+    drives: &[DriveSpec],
+    force: bool,
+    how: (Streams, Holds),
+) -> Result<Target> {
+    let replace = false;
+    let consent = Consent { force, replace };
+    choose(name, sources, drives, consent, how).map_err(elsewhere)
+}
+
+/// The same error, without the advice to replace an input.
+fn elsewhere(error: Error) -> Error {
+    match error.next_step() {
+        Some(IN_PLACE) => error.hint("give the output another name"),
+        _ => error,
+    }
+}
+
+/// Fails if nothing can be made beside `path`.
+pub(crate) fn check_dir_of(operation: &str, path: &Path) -> Result<()> {
+    use rustix::fs::{Access, access};
+    let dir = parent_of(path);
+    match fs::metadata(dir) {
+        Ok(facts) if facts.is_dir() => {}
+        Ok(_) => {
+            return Err(Error::usage(operation, "its directory is a file")
+                .path(path)
+                .hint("give another name"));
+        }
+        Err(error) => {
+            return Err(Error::io(operation, &error)
+                .path(dir)
+                .hint("make the directory first, or check the path"));
+        }
+    }
+    access(dir, Access::WRITE_OK | Access::EXEC_OK).map_err(|errno| {
+        Error::errno(operation, errno.raw_os_error())
+            .path(dir)
+            .hint("check the directory's permissions, or write to another one")
+    })
+}
+
+/// The error for a file that must not be overwritten.
+pub(crate) fn exists(operation: &str, path: &Path) -> Error {
+    Error::usage(operation, "it exists already")
+        .path(path)
+        .hint("allow overwriting with --force")
+}
+
+fn overwrites_input(path: &Path) -> Error {
+    Error::usage(CREATE, "the output is one of the inputs")
+        .path(path)
+        .hint(IN_PLACE)
+}
+
+fn replaces_nothing(name: &Path) -> Error {
+    Error::usage(CREATE, "--replace, but the output is none of the inputs")
+        .path(name)
+        .hint("leave --replace out; --force overwrites other files")
+}
+
+/// The header for the output: of the input that it replaces or comes from, or made for the format.
+///
+/// # Errors
+/// Usage if NumPy has no such records.
+pub fn header_for(
+    target: &Target,
+    inputs: &[ResolvedInput],
+    decided: &Decided,
+) -> Result<Option<NpyHeader>> {
+    let Target::File(path) = target else {
+        return Ok(None);
+    };
+    let key = fs::metadata(path).ok().map(|facts| key_of(&facts));
+    let replaces_npy = inputs
+        .iter()
+        .any(|input| key.is_some() && input.source.key == key && input.npy.is_some());
+    if path.extension().is_none_or(|end| end != "npy") && !replaces_npy {
+        return Ok(None);
+    }
+    match &decided.header {
+        Some(header) => Ok(Some(header.clone())),
+        None => NpyHeader::of_format(&decided.format, 0)
+            .map(Some)
+            .map_err(|error| error.path(path)),
+    }
+}
+
+/// What is to be said where arrays of NumPy go in and raw records come out; `header` is that of the output.
+pub fn loses_header(
+    target: &Target,
+    inputs: &[ResolvedInput],
+    header: Option<&NpyHeader>,
+) -> Option<String> {
+    let is_lost = header.is_none() && inputs.iter().any(|input| input.npy.is_some());
+    match target {
+        Target::File(path) if is_lost => Some(format!(
+            "{} gets raw records without a header; end its name in .npy to keep that",
+            path.display()
+        )),
+        Target::File(_) | Target::Shards { .. } | Target::Pipe(_) => None,
+    }
+}
+
+/// Fails if the drives have too little room for so many records. A number of them that no drive
+/// could hold is left to the generator, which refuses it by name.
+///
+/// # Errors
+/// As [`check_room`].
+pub fn check_room_for(
+    device: &dyn Device,
+    target: &Target,
+    records: u64,
+    record_bytes: usize,
+) -> Result<()> {
+    match records.checked_mul(record_bytes as u64) {
+        Some(data_bytes) => check_room(device, target, data_bytes),
+        None => Ok(()),
+    }
+}
+
+/// Fails if the drives of the files have too little room for `data_bytes`, spread evenly.
+///
+/// # Errors
+/// [`Kind::NoSpace`] with what is needed and what is there.
+pub fn check_room(device: &dyn Device, target: &Target, data_bytes: u64) -> Result<()> {
+    let files = target.files();
+    let share_bytes = data_bytes / files.len().max(1) as u64;
+    let mut drives: Vec<(u64, &Path, u64)> = Vec::new();
+    for file in files {
+        let dir = parent_of(file);
+        let facts = fs::metadata(dir).map_err(|error| Error::io(CREATE, &error).path(dir))?;
+        match drives.iter_mut().find(|drive| drive.0 == facts.dev()) {
+            Some(drive) => drive.2 += share_bytes,
+            None => drives.push((facts.dev(), dir, share_bytes)),
+        }
+    }
+    for (_, dir, needed_bytes) in drives {
+        let free_bytes = device.free_bytes(dir)?;
+        if free_bytes < needed_bytes {
+            let cause = format!(
+                "{} are needed and {} are free",
+                units::bytes(needed_bytes),
+                units::bytes(free_bytes)
+            );
+            return Err(Error::new(Kind::NoSpace, CREATE, cause)
+                .path(dir)
+                .hint("free some space there, or write to another drive"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drives() -> Vec<DriveSpec> {
+        vec![DriveSpec::from_dir("/mnt/a"), DriveSpec::from_dir("/mnt/b")]
+    }
+
+    #[test]
+    fn a_plain_pattern_lies_on_each_drive_and_a_path_is_taken_as_it_is() {
+        let shards_of = |pattern: &str| match shards(Path::new(pattern), &drives()).unwrap() {
+            Target::Shards { paths, manifest } => (paths, manifest),
+            other => panic!("{other:?}"),
+        };
+        let (paths, manifest) = shards_of("sorted-{drive}.bin");
+        let wanted = ["/mnt/a/sorted-a.bin", "/mnt/b/sorted-b.bin"].map(PathBuf::from);
+        assert_eq!(paths, wanted);
+        assert_eq!(manifest, Path::new("/mnt/a/sorted.bin.outcore.json"));
+        let (paths, manifest) = shards_of("/mnt/{drive}/x.bin");
+        assert_eq!(paths, ["/mnt/a/x.bin", "/mnt/b/x.bin"].map(PathBuf::from));
+        assert_eq!(manifest, Path::new("/mnt/a/x.bin.outcore.json"));
+    }
+
+    #[test]
+    fn a_manifest_has_a_name_whatever_the_pattern() {
+        for (pattern, name) in [
+            ("{drive}", "sorted.outcore.json"),
+            ("{drive}.bin", "bin.outcore.json"),
+            ("a_{drive}", "a.outcore.json"),
+            ("{drive}-a.bin", "a.bin.outcore.json"),
+        ] {
+            assert_eq!(manifest_name(Path::new(pattern)), name);
+        }
+    }
+
+    #[test]
+    fn what_takes_no_streams_refuses_a_pipe_and_takes_a_dash_for_a_name() {
+        let choose = |name: &str, streams| {
+            let how = (streams, Holds::Lines);
+            choose(Some(Path::new(name)), &[], &[], Consent::default(), how)
+        };
+        assert_eq!(choose("-", Streams::Taken).unwrap(), Target::Pipe(None));
+        let file = Target::File(PathBuf::from("-"));
+        assert_eq!(choose("-", Streams::Refused).unwrap(), file);
+        let null = Target::Pipe(Some(PathBuf::from("/dev/null")));
+        assert_eq!(choose("/dev/null", Streams::Taken).unwrap(), null);
+        let error = choose("/dev/null", Streams::Refused).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage);
+    }
+
+    #[test]
+    fn a_placeholder_that_is_none_is_an_error_unless_it_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let check = |name: &str| check_placeholders(&dir.path().join(name), &[PLACEHOLDER]);
+        let error = check("x-{drives}.bin").unwrap_err();
+        assert!(error.next_step().unwrap().contains("{drive}"), "{error}");
+        assert!(check("x-{drive}.bin").is_ok());
+        assert!(check("x-{1,2}.bin").is_ok());
+        assert!(check("x-{.bin").is_ok());
+        assert!(check("{drive}/{part}").is_err());
+        fs::create_dir(dir.path().join("{here}")).unwrap();
+        assert!(check("{here}/x").is_ok());
+    }
+}

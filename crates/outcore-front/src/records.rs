@@ -1,0 +1,302 @@
+//! What the records are: from the caller, from `.npy` headers, or a question with an answer to
+//! choose.
+//!
+//! Contract: [`decide`] gives the one format of all inputs and checks that each holds whole
+//! records of it. What the caller says wins, but must agree with the headers of the files; without
+//! it the headers decide and must agree with each other; without either the error says which types
+//! the size of the file would allow. A NumPy dtype comes in as the text that a `.npy` header would
+//! have, so that there is one reader of dtypes. Pure.
+
+use std::path::Path;
+
+use outcore::key::{KeyField, NpyHeader, RecordFormat};
+use outcore::{Error, Result, units};
+
+use crate::content::fitting_types;
+use crate::inputs::ResolvedInput;
+
+/// What errors about the type of records say was being done.
+pub const CHOOSE: &str = "choose type";
+const READ_DTYPE: &str = "read dtype";
+
+/// What the caller says about the records; at most one of the first three.
+#[derive(Debug, Clone, Default)]
+pub struct TypeRequest {
+    /// A type that was named.
+    pub format: Option<RecordFormat>,
+    /// A NumPy dtype, as the `descr` of a `.npy` header has it, and the columns of a row.
+    pub descr: Option<(String, Option<u64>)>,
+    /// Size of a record.
+    pub record_bytes: Option<usize>,
+    /// Keys by place, or by the name of a field.
+    pub keys: Vec<String>,
+}
+
+pub use outcore::dataset::ItemType as Decided;
+
+/// The format that the caller names without help from a file, if it does.
+///
+/// # Errors
+/// Usage for a dtype without order, a key beyond the record, a key beside a type.
+pub fn named(request: &TypeRequest) -> Result<Option<Decided>> {
+    if let Some((descr, columns)) = &request.descr {
+        let header = header_of(descr, *columns)?;
+        let format = match request.keys.is_empty() {
+            true => header.format.clone(),
+            false => with_keys(&header, &request.keys)?,
+        };
+        let header = Some(header);
+        return Ok(Some(Decided { format, header }));
+    }
+    match (&request.format, request.record_bytes) {
+        (Some(_), _) if !request.keys.is_empty() => Err(Error::usage(
+            CHOOSE,
+            "a key beside a type that has its own",
+        )
+        .hint("give the keys with --record SIZE, or a structured dtype and the names of fields")),
+        (Some(format), _) => Ok(Some(format.clone().into())),
+        (None, Some(bytes)) => {
+            RecordFormat::parse_record(bytes, &request.keys).map(|format| Some(format.into()))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// The header of a `.npy` file of records of `item` with the count of each behind: the fields
+/// `value` and `count`.
+///
+/// # Errors
+/// Usage if NumPy has no such records.
+pub fn counted_header(item: &Decided) -> Result<NpyHeader> {
+    let header = match &item.header {
+        Some(header) => header.clone(),
+        None => NpyHeader::of_format(&item.format, 0)?,
+    };
+    let columns = header
+        .columns()
+        .map_or(String::new(), |columns| format!(", ({columns},)"));
+    let descr = format!("[('value', {}{columns}), ('count', '<u8')]", header.descr());
+    header_of(&descr, None)
+}
+
+/// What records of a position and an item are, with the header of a `.npy` file of them: the fields
+/// `position` and `value`.
+///
+/// # Errors
+/// Usage if NumPy has no such records.
+pub fn numbered(item: &Decided) -> Result<Decided> {
+    let header = match &item.header {
+        Some(header) => header.clone(),
+        None => NpyHeader::of_format(&item.format, 0)?,
+    };
+    let columns = header
+        .columns()
+        .map_or(String::new(), |columns| format!(", ({columns},)"));
+    let descr = format!(
+        "[('position', '<u8'), ('value', {}{columns})]",
+        header.descr()
+    );
+    let header = header_of(&descr, None)?;
+    Ok(Decided {
+        format: header.format.clone(),
+        header: Some(header),
+    })
+}
+
+/// The format of all inputs.
+///
+/// # Errors
+/// Usage if it is unknown, if files disagree, or if a file holds no whole number of records.
+pub fn decide(request: &TypeRequest, inputs: &[ResolvedInput]) -> Result<Decided> {
+    let from_caller = named(request)?;
+    for input in inputs {
+        let (name, is_typed) = (&input.source.name, from_caller.is_some());
+        input.content.check_records(name, is_typed)?;
+    }
+    let first = inputs.iter().find_map(|input| input.npy.as_ref());
+    let decided = match (from_caller, first) {
+        (Some(named), _) => named,
+        (None, Some(header)) => match request.keys.is_empty() {
+            true => header.format.clone().into(),
+            false => with_keys(header, &request.keys)?.into(),
+        },
+        (None, None) if !request.keys.is_empty() => {
+            return Err(Error::usage(CHOOSE, "--key without --record")
+                .hint("say how long a record is with --record SIZE"));
+        }
+        (None, None) => return Err(unknown(inputs)),
+    };
+    // A record that is described by places may be any part of a dtype; a dtype is one dtype.
+    let wanted = match (&decided.header, &request.format) {
+        (Some(header), _) => Some(&header.format),
+        (None, Some(_)) => Some(&decided.format),
+        (None, None) => first.map(|header| &header.format),
+    };
+    for input in inputs {
+        if let (Some(header), Some(wanted)) = (&input.npy, wanted) {
+            check_header(input, header, wanted, &decided.format)?;
+        }
+        decided
+            .format
+            .records_in(input.data_bytes)
+            .map_err(|error| error.path(&input.source.name))?;
+    }
+    let header = first.cloned().or(decided.header);
+    let format = decided.format;
+    Ok(Decided { format, header })
+}
+
+/// Fails if the input's header tells of other records than `wanted`, or of another length.
+fn check_header(
+    input: &ResolvedInput,
+    header: &NpyHeader,
+    wanted: &RecordFormat,
+    format: &RecordFormat,
+) -> Result<()> {
+    let is_as_long = header.format.record_bytes() == format.record_bytes();
+    if header.format == *wanted && is_as_long {
+        return Ok(());
+    }
+    let other = if is_as_long { wanted } else { format };
+    let cause = format!("its header says {}, not {other}", header.format);
+    Err(Error::usage(CHOOSE, cause)
+        .path(&input.source.name)
+        .hint("leave --type out, and sort files of different types one by one"))
+}
+
+/// A header as NumPy would write it for no rows of this dtype.
+fn header_of(descr: &str, columns: Option<u64>) -> Result<NpyHeader> {
+    let shape = columns.map_or("(0,)".to_string(), |columns| format!("(0, {columns})"));
+    let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n");
+    let mut bytes = b"\x93NUMPY\x03\x00".to_vec();
+    let text_bytes = u32::try_from(text.len())
+        .map_err(|_| Error::usage(READ_DTYPE, "its text has more than 4 GiB"))?;
+    bytes.extend(text_bytes.to_le_bytes());
+    bytes.extend(text.as_bytes());
+    // The reader of files would call a wrong dtype a corrupt file.
+    NpyHeader::parse(&bytes).map_err(|error| {
+        let refused = Error::usage(READ_DTYPE, error.cause());
+        match error.next_step() {
+            Some(hint) => refused.hint(hint),
+            None => refused.hint("give a dtype of numbers, fixed-size strings or such fields"),
+        }
+    })
+}
+
+/// Keys given by the names of fields, or by their place.
+fn with_keys(header: &NpyHeader, keys: &[String]) -> Result<RecordFormat> {
+    let mut fields: Vec<KeyField> = Vec::with_capacity(keys.len());
+    for key in keys {
+        match key.parse() {
+            Ok(field) => fields.push(field),
+            Err(_) => fields.extend(header.with_keys(&[key])?.keys()),
+        }
+    }
+    RecordFormat::new(header.format.record_bytes(), fields)
+}
+
+fn unknown(inputs: &[ResolvedInput]) -> Error {
+    let error = Error::usage(CHOOSE, "the type of the records is not known");
+    let Some(input) = inputs.first() else {
+        return error;
+    };
+    let fitting = fitting_types(input.data_bytes);
+    let size = units::count(input.data_bytes);
+    let hint = match fitting.as_slice() {
+        _ if input.data_bytes == 0 => {
+            "it is empty; give the --type that its records would have".to_string()
+        }
+        [] => format!(
+            "its {size} bytes are no whole number of u32, u64 or gensort records; \
+             give --record SIZE and --key OFFSET:LEN[:TYPE]"
+        ),
+        _ => format!(
+            "its {size} bytes would suit --type {}; or give --record SIZE and --key OFFSET:LEN",
+            fitting.join(", ")
+        ),
+    };
+    error.path(&input.source.name).hint(hint)
+}
+
+/// The error for streams: their size suggests nothing.
+pub fn unknown_of_stream(name: &Path) -> Error {
+    Error::usage(CHOOSE, "the type of the records is not known")
+        .path(name)
+        .hint("give --type, for example --type u64, or --record SIZE and --key OFFSET:LEN")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::Content;
+    use crate::inputs::Source;
+
+    fn input(name: &str, data_bytes: u64, npy: Option<&str>) -> ResolvedInput {
+        let header = |descr: &str| header_of(&format!("'{descr}'"), None).unwrap();
+        ResolvedInput {
+            source: Source {
+                name: name.into(),
+                path: name.into(),
+                key: None,
+                start_bytes: 0,
+                manifest: None,
+                sealed: None,
+            },
+            header_bytes: 0,
+            data_bytes,
+            npy: npy.map(header),
+            content: Content::Plain { has_nuls: true },
+        }
+    }
+
+    fn asked(name: &str) -> TypeRequest {
+        TypeRequest {
+            format: Some(RecordFormat::parse_type(name).unwrap()),
+            ..TypeRequest::default()
+        }
+    }
+
+    #[test]
+    fn the_caller_decides_then_the_headers_then_nobody() {
+        let (raw, npy) = (input("raw", 16, None), input("x.npy", 16, Some("<u8")));
+        let none = TypeRequest::default();
+        let decided = decide(&asked("u32"), std::slice::from_ref(&raw)).unwrap();
+        assert_eq!(decided.format.to_string(), "u32");
+        let both = [raw.clone(), npy.clone()];
+        assert_eq!(decide(&none, &both).unwrap().format.to_string(), "u64");
+        let error = decide(&asked("u32"), &both).unwrap_err();
+        assert_eq!(error.cause(), "its header says u64, not u32");
+        assert_eq!(error.file_path(), Some(Path::new("x.npy")));
+        let error = decide(&none, &[raw]).unwrap_err();
+        assert!(error.next_step().unwrap().contains("u64 (2 records)"));
+    }
+
+    #[test]
+    fn files_hold_whole_records_and_agree() {
+        let error = decide(&asked("u64"), &[input("cut", 15, None)]).unwrap_err();
+        assert_eq!(error.file_path(), Some(Path::new("cut")));
+        let files = [
+            input("a.npy", 8, Some("<u8")),
+            input("b.npy", 8, Some("<i8")),
+        ];
+        let error = decide(&TypeRequest::default(), &files).unwrap_err();
+        assert_eq!(error.file_path(), Some(Path::new("b.npy")));
+    }
+
+    #[test]
+    fn a_dtype_is_a_type_and_its_fields_are_keys() {
+        let request = TypeRequest {
+            descr: Some(("[('id', '<u4'), ('at', '<i8')]".to_string(), None)),
+            keys: vec!["at".to_string()],
+            ..TypeRequest::default()
+        };
+        let decided = named(&request).unwrap().unwrap();
+        assert_eq!(decided.format.record_bytes(), 12);
+        assert_eq!(decided.format.keys().len(), 1);
+        let refused = named(&TypeRequest {
+            keys: vec!["0:4".to_string()],
+            ..asked("u64")
+        });
+        assert!(refused.unwrap_err().cause().contains("a key beside a type"));
+    }
+}

@@ -1,0 +1,361 @@
+//! Files cut into parts of whole lines or records.
+//!
+//! Contract: one pass over the input, in pieces, so that a line may be longer than memory. A number of parts of
+//! records differ by one record at most; of lines, each lies in the part in which its first byte would, if all
+//! parts were equally long. The parts grow in a private directory and appear together at the end, by one commit
+//! record: all of them or none. Parts of records have the header of an array of NumPy if they are named so, each
+//! with its own number of rows; parts of CSV have its header; parts of lines are compressed if they are named so.
+//! Names sort as the parts do. Memory: a few blocks of 1 MiB.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use outcore::drive::PrivateDir;
+use outcore::job::Job;
+use outcore::key::NpyHeader;
+use outcore::volume::output::parent_of;
+use outcore::{Error, Result};
+
+use crate::blocks::BlockWriter;
+use crate::inputs::{FileKey, key_of};
+use crate::output::{Holds, check_placeholders};
+use crate::text::compress::{Compression, Encoder};
+use crate::text::reader::{Frame, RecordReader};
+
+/// What stands for the number of a part in its name.
+pub const PLACEHOLDER: &str = "{part}";
+/// The numbers of so few parts have as many digits as those of more.
+const PARTS_MIN: u64 = 100;
+/// More parts are a mistake.
+const PARTS_MAX: u64 = 100_000;
+const SPLIT: &str = "split";
+const WRITE: &str = "write part";
+
+/// Where a part ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// There are so many, about equally long.
+    Parts(u64),
+    /// Behind so many records.
+    Records(u64),
+}
+
+/// What parts are to be made.
+#[derive(Debug)]
+pub struct SplitRequest<'a> {
+    /// Their names, with [`PLACEHOLDER`] for the number.
+    pub pattern: &'a str,
+    /// Where one ends.
+    pub cut: Cut,
+    /// Whether they may take the place of files that are none of the inputs.
+    pub replace: bool,
+    /// Files that no part may take the place of.
+    pub inputs: Vec<FileKey>,
+    /// The header of parts that are arrays of NumPy.
+    pub header: Option<NpyHeader>,
+}
+
+impl SplitRequest<'_> {
+    /// Refuses what makes no sense, before anything is read.
+    ///
+    /// # Errors
+    /// Usage for names that are all the same or promise other contents, and for no parts or too many.
+    pub fn check(&self, holds: Holds) -> Result<()> {
+        let refuse = |cause: &str, hint: &str| Err(Error::usage(SPLIT, cause).hint(hint));
+        if !self.pattern.contains(PLACEHOLDER) {
+            return refuse(
+                "the names of the parts would all be the same",
+                "put {part} into the name, as in part-{part}.txt",
+            );
+        }
+        check_placeholders(Path::new(self.pattern), &[PLACEHOLDER])?;
+        holds.check_name(Path::new(self.pattern))?;
+        match self.cut {
+            Cut::Parts(0) | Cut::Records(0) => {
+                refuse("there is nothing to split into 0", "give at least 1")
+            }
+            Cut::Parts(parts) if parts > PARTS_MAX => {
+                refuse("that are too many parts", "give at most 100000")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Cuts what `reader` has to read, which is of `files` files of `data_bytes` together, into parts; gives the
+/// number of records and the names of the parts.
+///
+/// # Errors
+/// Those of [`SplitRequest::check`] and of the reader, [`Usage`](outcore::Kind::Usage) for parts that exist,
+/// and those of writing. There are no parts then, unless the error says that they are whole.
+pub fn split(
+    job: &Job,
+    reader: &mut RecordReader<'_>,
+    (files, data_bytes): (usize, u64),
+    request: SplitRequest<'_>,
+) -> Result<(u64, Vec<PathBuf>)> {
+    let records = match reader.frame() {
+        Frame::Bytes(record_bytes) => Some(data_bytes / record_bytes as u64),
+        Frame::Terminator(_) | Frame::Csv { .. } => None,
+    };
+    request.check(match records {
+        Some(_) => Holds::Records,
+        None => Holds::Lines,
+    })?;
+    let cut = request.cut;
+    job.control.begin_phase(SPLIT, data_bytes);
+    let front = reader.header()?.to_vec();
+    let headers_bytes = (files * front.len()) as u64;
+    let mut parts = Parts::new(job, request, front)?;
+    let mut cutter = Cutter {
+        cut,
+        data_bytes: data_bytes.saturating_sub(headers_bytes),
+        records,
+        begun: 0,
+    };
+    let (mut records, mut at_bytes, mut is_begun) = (0, 0, false);
+    let end = reader.frame().end();
+    while let Some(piece) = reader.next_piece()? {
+        if !is_begun {
+            cutter.begin_record(records, at_bytes, &mut parts)?;
+        }
+        parts.put(piece.bytes)?;
+        at_bytes += piece.bytes.len() as u64;
+        is_begun = !piece.is_last;
+        if piece.is_last {
+            parts.put(end.as_slice())?;
+            at_bytes += end.as_slice().len() as u64;
+            records += 1;
+        }
+    }
+    cutter.end(records, &mut parts)?;
+    Ok((records, parts.publish()?))
+}
+
+/// Says which part a record belongs to.
+struct Cutter {
+    cut: Cut,
+    data_bytes: u64,
+    /// How many there are, where that is known beforehand.
+    records: Option<u64>,
+    /// Parts begun.
+    begun: u64,
+}
+
+impl Cutter {
+    /// How many parts there will be, where that is known beforehand.
+    fn parts(&self) -> Option<u64> {
+        match (self.cut, self.records) {
+            (Cut::Parts(count), _) => Some(count),
+            (Cut::Records(len), Some(records)) => Some(records.div_ceil(len)),
+            (Cut::Records(_), None) => None,
+        }
+    }
+
+    /// The record, or without a number of records the byte, that part `part` begins with.
+    fn begin_of(&self, part: u64) -> u64 {
+        let all = self.records.unwrap_or(self.data_bytes);
+        match self.cut {
+            Cut::Parts(count) => (u128::from(all) * u128::from(part) / u128::from(count)) as u64,
+            Cut::Records(len) => part.saturating_mul(len).min(all),
+        }
+    }
+
+    fn begin(&mut self, parts: &mut Parts<'_>) -> Result<()> {
+        let rows = match self.records {
+            Some(_) => self.begin_of(self.begun + 1) - self.begin_of(self.begun),
+            None => 0,
+        };
+        self.begun += 1;
+        parts.begin(rows)
+    }
+
+    /// Begins the parts up to that of record `number`, which begins at `at_bytes` of the data.
+    fn begin_record(&mut self, number: u64, at_bytes: u64, parts: &mut Parts<'_>) -> Result<()> {
+        if self.records.is_some_and(|records| number >= records) {
+            return Err(changed("longer"));
+        }
+        let Some(count) = self.parts() else {
+            return match self.cut {
+                Cut::Records(len) if number.is_multiple_of(len) => self.begin(parts),
+                _ => Ok(()),
+            };
+        };
+        let at = match self.records {
+            Some(_) => number,
+            None => at_bytes,
+        };
+        while self.begun < count && at >= self.begin_of(self.begun) {
+            self.begin(parts)?;
+        }
+        Ok(())
+    }
+
+    /// Begins the parts that nothing belongs to, behind `records` records.
+    fn end(&mut self, records: u64, parts: &mut Parts<'_>) -> Result<()> {
+        if self.records.is_some_and(|known| records < known) {
+            return Err(changed("shorter"));
+        }
+        while self.parts().is_some_and(|count| self.begun < count) {
+            self.begin(parts)?;
+        }
+        Ok(())
+    }
+}
+
+fn changed(how: &str) -> Error {
+    Error::corrupt(SPLIT, format!("an input became {how}"))
+        .hint("do not change inputs while they are read")
+}
+
+/// Parts that do not yet appear.
+struct Parts<'a> {
+    job: &'a Job,
+    pattern: &'a str,
+    /// Whether parts may take the place of files that are none of the inputs.
+    replace: bool,
+    inputs: Vec<FileKey>,
+    header: Option<NpyHeader>,
+    /// What every part of lines begins with.
+    front: Vec<u8>,
+    /// How many parts there will be at least.
+    known: u64,
+    dir: PrivateDir,
+    current: Option<Encoder<BlockWriter>>,
+    staged: Vec<PathBuf>,
+}
+
+impl<'a> Parts<'a> {
+    fn new(job: &'a Job, request: SplitRequest<'a>, front: Vec<u8>) -> Result<Self> {
+        let SplitRequest {
+            pattern,
+            cut,
+            replace,
+            inputs,
+            header,
+        } = request;
+        let parent = parent_of(Path::new(pattern));
+        if parent.to_string_lossy().contains(PLACEHOLDER) {
+            return Err(Error::usage(SPLIT, "all parts go into one directory")
+                .path(parent)
+                .hint("put {part} into the last part of the name"));
+        }
+        job.device.sweep_private_dirs(parent)?;
+        let set = Path::new(pattern).file_name().unwrap_or_default();
+        let known = match cut {
+            Cut::Parts(count) => count,
+            Cut::Records(_) => 0,
+        };
+        let parts = Parts {
+            job,
+            pattern,
+            replace,
+            inputs,
+            header,
+            front,
+            known,
+            // One job at a time writes parts of these names.
+            dir: job.device.claim_private_dir(parent, set)?,
+            current: None,
+            staged: Vec::new(),
+        };
+        // Told before the work where all names are known.
+        (0..known).try_for_each(|part| parts.check(part as usize))?;
+        Ok(parts)
+    }
+
+    /// Fails if a part cannot have its name.
+    fn check(&self, part: usize) -> Result<()> {
+        let name = self.name(part);
+        let Ok(facts) = std::fs::metadata(&name) else {
+            return Ok(());
+        };
+        let (cause, hint) = if facts.is_dir() {
+            ("it is a directory", "give another name")
+        } else if self.inputs.contains(&key_of(&facts)) {
+            ("a part is one of the inputs", "give another name")
+        } else if !self.replace {
+            ("a part exists already", "allow overwriting with --force")
+        } else {
+            return Ok(());
+        };
+        Err(Error::usage(SPLIT, cause).path(name).hint(hint))
+    }
+
+    fn name(&self, part: usize) -> PathBuf {
+        // Of so many lines each, the number of parts is known at the end, when they get their names.
+        let parts = self.known.max(self.staged.len() as u64).max(PARTS_MIN);
+        let digits = (parts - 1).to_string().len();
+        let number = format!("{part:0digits$}");
+        PathBuf::from(self.pattern.replace(PLACEHOLDER, &number))
+    }
+
+    /// Ends the part that is being written and begins the next, with a header that tells of `rows` records
+    /// where it has one.
+    fn begin(&mut self, rows: u64) -> Result<()> {
+        self.end()?;
+        self.check(self.staged.len())?;
+        let path = self.dir.path().join(format!("part-{}", self.staged.len()));
+        let mut writer = BlockWriter::create(self.job, &path, u64::MAX)?;
+        if let Some(header) = &self.header {
+            writer.put(&header.encode(rows))?;
+        }
+        let compression = Compression::of(Path::new(self.pattern));
+        self.current = Some(Encoder::new(compression, writer)?);
+        self.staged.push(path);
+        let front = std::mem::take(&mut self.front);
+        let written = self.put(&front);
+        self.front = front;
+        written
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        let Some(writer) = &mut self.current else {
+            return Ok(());
+        };
+        let written = writer.write_all(bytes);
+        written.map_err(|error| Error::io(WRITE, &error).path(self.pattern))
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let Some(writer) = self.current.take() else {
+            return Ok(());
+        };
+        let part = self.name(self.staged.len() - 1);
+        let file = writer
+            .finish()
+            .map_err(|error| Error::io(WRITE, &error).path(&part))?;
+        file.finish_synced()
+            .map(|_| ())
+            .map_err(|error| error.path(&part))
+    }
+
+    /// Puts all parts in their places; gives their names.
+    fn publish(mut self) -> Result<Vec<PathBuf>> {
+        self.end()?;
+        (0..self.staged.len()).try_for_each(|part| self.check(part))?;
+        let names: Vec<PathBuf> = (0..self.staged.len()).map(|part| self.name(part)).collect();
+        let renames: Vec<(PathBuf, PathBuf)> =
+            self.staged.iter().cloned().zip(names.clone()).collect();
+        let dirs = [self.dir];
+        PrivateDir::commit(&dirs, &renames, self.replace)?;
+        // From here on the parts exist: one that fails does not hold up the others, and whoever
+        // sweeps the directory tries again.
+        let rename =
+            |(from, to): &(PathBuf, PathBuf)| self.job.device.rename(from, to, self.replace);
+        let failures: Vec<Error> = renames
+            .iter()
+            .filter_map(|pair| rename(pair).err())
+            .collect();
+        match failures.into_iter().next() {
+            None => Ok(names),
+            Some(error) => {
+                dirs.into_iter().for_each(PrivateDir::leave);
+                Err(error.hint(
+                    "the parts are whole: a run of outcore with outputs in the same directory puts \
+                     the rest in place",
+                ))
+            }
+        }
+    }
+}

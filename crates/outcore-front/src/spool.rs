@@ -1,0 +1,265 @@
+//! Streams copied to scratch and compressed files unpacked to it, so that they can be sorted: neither
+//! has a size and a second look.
+//!
+//! Contract: a [`Spool`] is a private directory on a scratch drive with one file a stream; dropping
+//! it removes them. Copies are written by a [`BlockWriter`]. One ends with the stream, at the limit on
+//! scratch (an error), or within 50 ms of a cancellation, even while the stream is silent. What a stream
+//! holds, or a compressed file, is looked at before it is copied ([`crate::content`]).
+
+use std::io::{Cursor, Read};
+use std::path::{Path, PathBuf};
+
+use outcore::drive::PrivateDir;
+use outcore::job::Job;
+use outcore::{Error, Result};
+
+use crate::blocks::BlockWriter;
+use crate::content::{Content, HEAD_BYTES, Recognition};
+use crate::inputs::{ResolvedInput, Source, StreamReader, key_of};
+use crate::means::{Means, default_scratch_dir, free_bytes};
+use crate::output::Target;
+use crate::records;
+use crate::text::compress::{Compression, Decoder};
+
+/// The phase's name in progress.
+pub const PHASE: &str = "read input";
+
+/// Copies of inputs; removed when dropped.
+#[derive(Debug)]
+pub struct Spool {
+    dir: PrivateDir,
+    files: u32,
+    /// Bytes in all copies.
+    pub bytes: u64,
+    /// Bytes written for them: whole blocks.
+    pub written_bytes: u64,
+    limit_bytes: u64,
+}
+
+impl Spool {
+    /// A private directory in `parent`; at most `limit_bytes` are copied into it.
+    ///
+    /// # Errors
+    /// What making it fails with.
+    pub fn make(job: &Job, parent: &Path, limit_bytes: u64) -> Result<Self> {
+        job.device.sweep_private_dirs(parent)?;
+        Ok(Spool {
+            dir: job.device.make_private_dir(parent)?,
+            files: 0,
+            bytes: 0,
+            written_bytes: 0,
+            limit_bytes,
+        })
+    }
+
+    /// A private directory on the first drive that is named, or on the default one for an output in
+    /// `beside`.
+    ///
+    /// # Errors
+    /// What making it fails with.
+    pub fn beside(job: &Job, means: &Means, beside: &Path) -> Result<Self> {
+        let dir = match means.specs().first() {
+            Some(drive) => drive.dir.clone(),
+            None => default_scratch_dir(beside)?,
+        };
+        Spool::make(job, &dir, means.scratch_limit_bytes())
+    }
+
+    /// Copies a stream of records, whose type `is_known` unless its header tells it; gives the copy as a
+    /// source.
+    ///
+    /// # Errors
+    /// What reading or the drive fails with; usage for what holds no records;
+    /// [`Kind::NoSpace`](outcore::Kind::NoSpace) at the limit.
+    pub fn copy_records(&mut self, job: &Job, source: &Source, is_known: bool) -> Result<Source> {
+        self.fill(job, source, |writer| {
+            let mut stream = StreamReader::open(source, &job.control)?;
+            let head = read_head(job, &mut stream)?;
+            let content = Content::of(&head);
+            content.check_records(&source.name, is_known)?;
+            if !is_known && content != Content::Array {
+                return Err(records::unknown_of_stream(&source.name));
+            }
+            copy_all(job, &mut Cursor::new(head).chain(stream), writer)
+        })
+    }
+
+    /// Copies a stream of lines, unpacked where it is compressed; gives the copy as a source.
+    ///
+    /// # Errors
+    /// As [`Spool::copy_records`] and [`Spool::unpack`].
+    pub fn copy_lines(
+        &mut self,
+        job: &Job,
+        source: &Source,
+        recognition: Recognition,
+    ) -> Result<Source> {
+        self.fill(job, source, |writer| {
+            let mut stream = StreamReader::open(source, &job.control)?;
+            let head = read_head(job, &mut stream)?;
+            let content = Content::of(&head);
+            recognition.check_lines(&source.name, content, false)?;
+            let mut all = Cursor::new(head).chain(stream);
+            match recognition.packed(&source.name, content) {
+                Some(compression) => unpack(job, source, (compression, recognition), all, writer),
+                None => copy_all(job, &mut all, writer),
+            }
+        })
+    }
+
+    /// Unpacks a compressed file of lines; gives the copy as a source.
+    ///
+    /// # Errors
+    /// A stream that is torn or broken, with its offset; what is no lines; what the drive fails with.
+    pub fn unpack(
+        &mut self,
+        job: &Job,
+        source: &Source,
+        how: (Compression, Recognition),
+    ) -> Result<Source> {
+        self.fill(job, source, |writer| {
+            unpack(job, source, how, source.open()?, writer)
+        })
+    }
+
+    /// Adds a file that `write` fills with what `source` holds; gives it in its stead.
+    ///
+    /// # Errors
+    /// What `write` or the drive fails with.
+    pub fn fill(
+        &mut self,
+        job: &Job,
+        source: &Source,
+        write: impl FnOnce(&mut BlockWriter) -> Result<()>,
+    ) -> Result<Source> {
+        job.control.begin_phase(PHASE, 0);
+        let path = self.dir.path().join(format!("input-{}", self.files));
+        self.files += 1;
+        let mut writer = BlockWriter::create(job, &path, self.limit_bytes - self.bytes)?;
+        let written = write(&mut writer).and_then(|()| writer.finish());
+        let written = written.map_err(|error| match error.file_path() {
+            Some(_) => error,
+            None => error.path(&source.name),
+        })?;
+        self.bytes += written.len_bytes;
+        self.written_bytes += written.moved_bytes;
+        let facts = std::fs::metadata(&path)
+            .map_err(|error| Error::io("look at scratch", &error).path(&path))?;
+        Ok(Source {
+            key: Some(key_of(&facts)),
+            path,
+            start_bytes: 0,
+            sealed: None,
+            ..source.clone()
+        })
+    }
+}
+
+/// The inputs, with those unpacked that are compressed: to the first drive that is named, or to the
+/// default one for an output in `beside`. What was unpacked lives as long as `spool`.
+///
+/// # Errors
+/// As [`Spool::make`] and [`Spool::unpack`].
+pub fn unpack_packed(
+    job: &Job,
+    means: &Means,
+    beside: &Path,
+    (inputs, recognition): (Vec<ResolvedInput>, Recognition),
+    spool: &mut Option<Spool>,
+) -> Result<Vec<ResolvedInput>> {
+    let unpacked = inputs.into_iter().map(|input| {
+        let Some(compression) = recognition.packed(&input.source.name, input.content) else {
+            return Ok(input);
+        };
+        let spool = match spool {
+            Some(spool) => spool,
+            None => spool.insert(Spool::beside(job, means, beside)?),
+        };
+        let before_bytes = spool.bytes;
+        let source = spool.unpack(job, &input.source, (compression, recognition))?;
+        Ok(ResolvedInput {
+            source,
+            header_bytes: 0,
+            data_bytes: spool.bytes - before_bytes,
+            npy: None,
+            content: Content::Plain { has_nuls: false },
+        })
+    });
+    unpacked.collect()
+}
+
+/// What tells what a stream holds: its first bytes, or all of it.
+fn read_head(job: &Job, stream: &mut StreamReader<'_>) -> Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let read = stream.take(HEAD_BYTES as u64).read_to_end(&mut head);
+    read.map_err(|error| stopped_or(job, Error::io("read input", &error)))?;
+    Ok(head)
+}
+
+/// The interruption, where there is one that made a read fail.
+fn stopped_or(job: &Job, error: Error) -> Error {
+    job.control.check().err().unwrap_or(error)
+}
+
+/// Copies a stream to its end.
+fn copy_all(job: &Job, stream: &mut impl Read, writer: &mut BlockWriter) -> Result<()> {
+    loop {
+        job.control.check()?;
+        let read = stream.read(writer.room()?);
+        match read.map_err(|error| stopped_or(job, Error::io("read input", &error)))? {
+            0 => return Ok(()),
+            got => writer.advance(got)?,
+        }
+    }
+}
+
+/// Unpacks to the end.
+fn unpack(
+    job: &Job,
+    source: &Source,
+    (compression, recognition): (Compression, Recognition),
+    packed: impl Read,
+    writer: &mut BlockWriter,
+) -> Result<()> {
+    let memory_bytes = job.options.memory_bytes;
+    let mut decoder = Decoder::new(compression, packed, memory_bytes)?;
+    let mut is_first = true;
+    loop {
+        let room = writer.room()?;
+        let mut got_bytes = 0;
+        while got_bytes < room.len() {
+            let more = decoder.read(&mut room[got_bytes..]);
+            match more.map_err(|error| stopped_or(job, error))? {
+                0 => break,
+                more => got_bytes += more,
+            }
+        }
+        if std::mem::take(&mut is_first) {
+            let head = &room[..got_bytes.min(HEAD_BYTES)];
+            recognition.check_unpacked(&source.name, head, !source.is_stream())?;
+        }
+        if got_bytes == 0 {
+            return Ok(());
+        }
+        writer.check()?;
+        writer.advance(got_bytes)?;
+    }
+}
+
+/// The drive with the most room, or the place for scratch where none is named.
+///
+/// # Errors
+/// A drive whose free space cannot be asked for; no place for scratch.
+pub fn dir_for(means: &Means, target: &Target) -> Result<PathBuf> {
+    let mut roomiest: Option<(u64, &Path)> = None;
+    for drive in means.specs() {
+        let free_bytes = free_bytes(&drive.dir)?;
+        if roomiest.is_none_or(|(most_bytes, _)| free_bytes > most_bytes) {
+            roomiest = Some((free_bytes, &drive.dir));
+        }
+    }
+    match roomiest {
+        Some((_, dir)) => Ok(dir.to_path_buf()),
+        None => default_scratch_dir(&target.dir()),
+    }
+}

@@ -1,0 +1,448 @@
+//! CSV as the engine can take it: without headers, and each record one line.
+//!
+//! Contract: [`settle`] reads every file once, by one thread, since only what stands before a newline
+//! says whether it ends a record. It takes the header off each file, and a byte
+//! order mark, and fails for a quote that does
+//! not end, with file, line and offset. Where a record spans lines, the files are copied to scratch
+//! with a NUL behind each record instead of a newline; else they are sorted where they are. A last record
+//! that is not ended is ended as those before it, with CR and LF too (for which its file is copied). Memory:
+//! a block of 1 MiB and those of a [`BlockReader`], and the header, of at most 16 MiB.
+//!
+//! [`SortedCsv`] is the order of what it has found, for the command and for Python; for a view it is a
+//! [`LineType`] ([`settle_view`]).
+
+use std::path::Path;
+
+use memchr::{memchr, memchr_iter};
+use outcore::job::Job;
+use outcore::runs::LineType;
+use outcore::sort::lines::LineSortOptions;
+use outcore::{Error, Result};
+
+use super::csv::{BYTE_ORDER_MARK, ColumnOptions, Columns, Framer, names};
+use super::gnu::Ordering;
+use super::order::{CsvSpec, OrderSpec};
+use super::output::Dress;
+use crate::blocks::{BlockReader, BlockWriter};
+use crate::inputs::{ResolvedInput, Source, explain};
+use crate::spool::Spool;
+
+const BLOCK_BYTES: usize = 1 << 20;
+/// A longer header is one with a quote that does not end.
+pub(super) const HEADER_BYTES_MAX: usize = 16 << 20;
+const READ: &str = "read CSV";
+
+/// What a look at a file has found.
+#[derive(Debug, Default)]
+struct Found {
+    header: Vec<u8>,
+    /// Whether a record spans lines.
+    has_inner_lines: bool,
+    /// Whether records end with CR and LF; the last that is ended says it for one that is not.
+    is_crlf: bool,
+    /// Whether the last record is not ended.
+    is_open: bool,
+}
+
+impl Found {
+    /// What the last record lacks that others have, but for the newline that every job adds.
+    fn missing_end(&self) -> Option<&'static [u8]> {
+        (self.is_open && self.is_crlf).then_some(b"\r")
+    }
+}
+
+/// How CSV is sorted; without columns, how its records are read.
+#[derive(Debug, Clone, Default)]
+pub struct CsvSort {
+    /// Columns as [`ColumnOptions::by`] has them.
+    pub by: Vec<String>,
+    /// What stands between fields; a comma, or a tab where all files are called `.tsv`, unless it is
+    /// given.
+    pub separator: Option<u8>,
+    /// Whether the first line of each file names the columns.
+    pub has_header: bool,
+    /// For columns without letters of their own.
+    pub global: Ordering,
+    /// Ties keep the order of the input.
+    pub stable: bool,
+    /// For `R`.
+    pub seed: u64,
+}
+
+/// What is sorted, and how it looks in the output.
+#[derive(Debug)]
+pub struct SortedCsv {
+    /// The order.
+    pub order: Columns,
+    /// What makes CSV of the sorted lines again.
+    pub dress: Dress,
+}
+
+impl CsvSort {
+    /// Looks at all files and makes them ready for the engine, with [`SortedCsv::options`]. What has to
+    /// be copied goes to `spool`, made by `make` where there is none yet.
+    ///
+    /// # Errors
+    /// A quote that does not end, headers that differ, a NUL in records that span lines, columns that
+    /// are not there.
+    pub fn settle(
+        &self,
+        job: &Job,
+        files: &mut [Source],
+        spool: &mut Option<Spool>,
+        make: impl Fn() -> Result<Spool>,
+    ) -> Result<SortedCsv> {
+        let separator = separator_of(self.separator, files);
+        let dress = settle(
+            job,
+            files,
+            (spool, make),
+            (separator, self.has_header),
+            None,
+        )?;
+        let names = match self.has_header {
+            true => Some(names(&dress.header, separator)?),
+            false => None,
+        };
+        let order = Columns::new(&ColumnOptions {
+            by: &self.by,
+            names: names.as_deref(),
+            separator,
+            global: self.global,
+            stable: self.stable,
+            seed: self.seed,
+        })?;
+        Ok(SortedCsv { order, dress })
+    }
+}
+
+impl CsvSort {
+    /// [`CsvSort::settle`] for inputs that have been looked at.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn settle_inputs(
+        &self,
+        job: &Job,
+        inputs: &mut [ResolvedInput],
+        spool: &mut Option<Spool>,
+        make: impl Fn() -> Result<Spool>,
+    ) -> Result<SortedCsv> {
+        let sources = inputs.iter().map(|input| input.source.clone());
+        let mut files: Vec<Source> = sources.collect();
+        let found = self.settle(job, &mut files, spool, make)?;
+        for (input, file) in inputs.iter_mut().zip(files) {
+            input.data_bytes = bytes_of(std::slice::from_ref(&file))?;
+            input.header_bytes = file.start_bytes;
+            input.source = file;
+        }
+        Ok(found)
+    }
+}
+
+impl SortedCsv {
+    /// What ends a line of the files as they are now.
+    pub fn terminator(&self) -> u8 {
+        match self.dress.is_framed {
+            true => 0,
+            false => b'\n',
+        }
+    }
+
+    /// `options` for the files as they are now.
+    pub fn options(&self, options: LineSortOptions) -> LineSortOptions {
+        match self.dress.is_framed {
+            true => LineSortOptions {
+                terminator: 0,
+                inner_end: Some(b'\n'),
+                ..options
+            },
+            false => LineSortOptions {
+                terminator: b'\n',
+                inner_end: None,
+                ..options
+            },
+        }
+    }
+}
+
+/// The byte between fields: the one that is given, a tab for `.tsv`, or a comma.
+pub fn separator_of(given: Option<u8>, files: &[Source]) -> u8 {
+    let is_tsv = |source: &Source| source.name.to_string_lossy().contains(".tsv");
+    match given {
+        Some(byte) => byte,
+        None if files.iter().all(is_tsv) => b'\t',
+        None => b',',
+    }
+}
+
+/// The lines of a view of CSV in the order of `spec`, whose separator is that of the fields; as
+/// [`CsvSort::settle`].
+///
+/// # Errors
+/// As there.
+pub fn settle_view(
+    spec: OrderSpec,
+    has_header: bool,
+    job: &Job,
+    files: &mut [Source],
+    spool: (&mut Option<Spool>, impl Fn() -> Result<Spool>),
+) -> Result<LineType> {
+    let separator = separator_of(spec.separator, files);
+    let dress = settle(job, files, spool, (separator, has_header), None)?;
+    let names = has_header.then(|| names(&dress.header, separator));
+    let names = names.transpose()?;
+    let spec = OrderSpec {
+        separator: None,
+        csv: Some(CsvSpec { separator, names }),
+        ..spec
+    };
+    Ok(LineType {
+        file_terminator: b'\n',
+        front: dress.header.into(),
+        ..spec.to_lines(if dress.is_framed { 0 } else { b'\n' })?
+    })
+}
+
+/// Makes files ready that are added to a view of `lines`, if these are of CSV.
+///
+/// # Errors
+/// As [`CsvSort::settle`]; usage for another header, and for records that span lines where none of the
+/// view does.
+pub fn settle_further(
+    lines: &LineType,
+    job: &Job,
+    files: &mut [Source],
+    spool: (&mut Option<Spool>, impl Fn() -> Result<Spool>),
+) -> Result<()> {
+    let Some(csv) = OrderSpec::of_name(&lines.order_name)?.csv else {
+        return Ok(());
+    };
+    let known = Dress {
+        header: lines.front.to_vec(),
+        is_framed: lines.other_end().is_some(),
+        ..Dress::default()
+    };
+    let how = (csv.separator, csv.names.is_some());
+    settle(job, files, spool, how, Some(known)).map(|_| ())
+}
+
+/// Bytes of text in files.
+///
+/// # Errors
+/// A file that is not there.
+pub fn bytes_of(files: &[Source]) -> Result<u64> {
+    let mut data_bytes = 0;
+    for file in files {
+        data_bytes += file.len_bytes()?.saturating_sub(file.start_bytes);
+    }
+    Ok(data_bytes)
+}
+
+/// Makes files ready; says how lines look in the output. Their records then end with NUL if that is
+/// framed. Where the files are added to others, these are `known`.
+fn settle(
+    job: &Job,
+    files: &mut [Source],
+    (spool, make): (&mut Option<Spool>, impl Fn() -> Result<Spool>),
+    (separator, has_header): (u8, bool),
+    known: Option<Dress>,
+) -> Result<Dress> {
+    let (is_added, mut dress) = (known.is_some(), known.unwrap_or_default());
+    let was_framed = dress.is_framed;
+    let framer = Framer::new(separator);
+    // Of each file, in a copy: ended if its file did not.
+    let mut headers_bytes = Vec::new();
+    let mut missing_ends = Vec::new();
+    let mut is_crlf = false;
+    let originals = files.to_vec();
+    let mut first = None;
+    job.control
+        .begin_phase("look at records", bytes_of(&originals)?);
+    for (file, original) in files.iter_mut().zip(&originals) {
+        let found = scan(job, original, framer, has_header, None)?;
+        dress.is_framed |= found.has_inner_lines;
+        if is_added && dress.is_framed && !was_framed {
+            let cause = "a record spans lines, and no record of the view does";
+            return Err(Error::usage(READ, cause)
+                .path(&original.name)
+                .hint("build a view of all files again"));
+        }
+        let (names, known) = (names_of(&found.header), names_of(&dress.header));
+        let is_first = known.is_empty() && !is_added;
+        if !names.is_empty() && !is_first && names != known {
+            return Err(match first {
+                Some(first) => other_header(&original.name, first),
+                None => Error::usage(READ, "its header is not that of the view")
+                    .path(&original.name)
+                    .hint("add files of the same columns"),
+            });
+        }
+        let header_bytes = found.header.len() as u64;
+        file.start_bytes += header_bytes;
+        let is_open = has_header && !names.is_empty() && !found.header.ends_with(b"\n");
+        headers_bytes.push(header_bytes + u64::from(is_open));
+        missing_ends.push(found.missing_end());
+        is_crlf |= found.is_crlf;
+        if is_first {
+            dress.header = found.header;
+            first = Some(original.name.as_path());
+        }
+    }
+    if has_header && !names_of(&dress.header).is_empty() && !dress.header.ends_with(b"\n") {
+        dress
+            .header
+            .extend_from_slice(if is_crlf { b"\r\n" } else { b"\n" });
+    }
+    let copies = files.iter_mut().zip(&originals);
+    for (((file, original), header_bytes), missing_end) in
+        copies.zip(headers_bytes).zip(missing_ends)
+    {
+        if !dress.is_framed && missing_end.is_none() {
+            continue;
+        }
+        let spool = match spool {
+            Some(spool) => spool,
+            None => spool.insert(make()?),
+        };
+        // Headers are copied too, so that lines have the numbers that they have in the file.
+        *file = spool.fill(job, original, |writer| {
+            match (dress.is_framed, missing_end) {
+                (false, Some(end)) => copy_ended(job, original, end, writer),
+                _ => scan(job, original, framer, false, Some(writer)).map(|_| ()),
+            }
+        })?;
+        file.start_bytes = header_bytes;
+    }
+    Ok(dress)
+}
+
+/// Copies a file and puts `end` behind it.
+fn copy_ended(job: &Job, source: &Source, end: &[u8], writer: &mut BlockWriter) -> Result<()> {
+    let failed = |error| explain([source], error);
+    let mut file = BlockReader::open(job, &source.path, source.start_bytes).map_err(failed)?;
+    loop {
+        job.control.check()?;
+        match file.take(writer.room()?).map_err(failed)? {
+            0 => return writer.put(end),
+            got => writer.advance(got)?,
+        }
+    }
+}
+
+/// A header without its end of line, which the only line of a file may lack, and without a byte order
+/// mark.
+pub(super) fn names_of(header: &[u8]) -> &[u8] {
+    let header = header.strip_prefix(BYTE_ORDER_MARK).unwrap_or(header);
+    let header = header.strip_suffix(b"\n").unwrap_or(header);
+    header.strip_suffix(b"\r").unwrap_or(header)
+}
+
+/// The error for a file whose header is not that of the first one.
+pub(super) fn other_header(name: &Path, first: &Path) -> Error {
+    let cause = format!("its header is not that of {}", first.display());
+    Error::usage(READ, cause)
+        .path(name)
+        .hint("give files of the same columns, or use --no-header")
+}
+
+/// The error for a header that does not end.
+pub(super) fn too_long_a_header(name: &Path) -> Error {
+    Error::corrupt(READ, "its header is longer than 16 MiB")
+        .path(name)
+        .hint("close the quote in its first line, or use --no-header")
+}
+
+/// Reads a file to its end; copies it with NULs behind its records if there is a writer.
+fn scan(
+    job: &Job,
+    source: &Source,
+    mut framer: Framer,
+    has_header: bool,
+    mut writer: Option<&mut BlockWriter>,
+) -> Result<Found> {
+    let control = &job.control;
+    let failed = |error| explain([source], error);
+    let mut file = BlockReader::open(job, &source.path, source.start_bytes).map_err(failed)?;
+    let mut found = Found::default();
+    let mut is_header = has_header;
+    let mut is_begin = true;
+    let _block = job
+        .budget
+        .reserve("CSV that is looked at", BLOCK_BYTES as u64)?;
+    let mut block = vec![0; BLOCK_BYTES];
+    // Of the record that is being read: its first line and byte, and whether it has gone on.
+    let (mut line, mut begin, mut is_begun) = (1_u64, source.start_bytes, false);
+    let (mut lines, mut block_begin) = (0_u64, source.start_bytes);
+    let mut last = 0;
+    loop {
+        control.check()?;
+        let got = file.take(&mut block).map_err(failed)?;
+        if got == 0 {
+            break;
+        }
+        let bytes = &mut block[..got];
+        if writer.is_some()
+            && let Some(nul) = memchr(0, bytes)
+        {
+            let cause =
+                "a record spans lines, and there is a NUL, which then cannot be told from its end";
+            return Err(Error::corrupt(READ, cause)
+                .path(&source.name)
+                .offset(block_begin + nul as u64)
+                .hint("remove NULs, for example with tr -d '\\0'"));
+        }
+        let mut at = 0;
+        if std::mem::take(&mut is_begin) && bytes.starts_with(BYTE_ORDER_MARK) {
+            at = BYTE_ORDER_MARK.len();
+            found.header.extend_from_slice(BYTE_ORDER_MARK);
+        }
+        while at < bytes.len() {
+            let end = framer.end_of_record(&bytes[at..]).map(|end| at + end);
+            let piece = &bytes[at..end.unwrap_or(got)];
+            let newlines = memchr_iter(b'\n', piece).count() as u64;
+            lines += newlines;
+            // Those inside, without the one that ends it.
+            found.has_inner_lines |= newlines > u64::from(end.is_some());
+            if is_header {
+                found.header.extend_from_slice(piece);
+                if found.header.len() > HEADER_BYTES_MAX {
+                    return Err(too_long_a_header(&source.name));
+                }
+            }
+            is_begun = true;
+            at = end.unwrap_or(got);
+            if let Some(end) = end {
+                found.is_crlf = bytes.get(end.wrapping_sub(2)).copied().unwrap_or(last) == b'\r';
+                if writer.is_some() {
+                    bytes[end - 1] = 0;
+                }
+                is_header = false;
+                (line, begin, is_begun) = (lines + 1, block_begin + end as u64, false);
+            }
+        }
+        last = bytes[got - 1];
+        if let Some(writer) = &mut writer {
+            writer.put(bytes)?;
+        }
+        block_begin += got as u64;
+        control.advance(got as u64);
+    }
+    if !framer.is_whole() {
+        return Err(Error::corrupt(
+            READ,
+            format!("the record at line {line} has a quote that does not end"),
+        )
+        .path(&source.name)
+        .offset(begin)
+        .hint("close the quote; or, if quotes mean nothing there, sort lines with -t, -k"));
+    }
+    found.is_open = is_begun && last != b'\r';
+    if let Some(writer) = writer
+        && is_begun
+    {
+        writer.put(found.missing_end().unwrap_or_default())?;
+        writer.put(&[0])?;
+    }
+    Ok(found)
+}

@@ -1,0 +1,390 @@
+//! JSON lines: a field of each as a key.
+//!
+//! Contract: a line is one JSON value (RFC 8259). A [`Path`] leads to a field: `.user.id`,
+//! `.tags[0]`, `."a name with dots"`. The order over all types is null, false, true, numbers,
+//! strings, arrays, objects: numbers by value, exactly, whatever their length; strings by their code
+//! points; arrays and objects by the text that they are written with. Of equal names in an object the
+//! last counts. A line that is no JSON, or has no such field, has no key. Lines are never changed.
+
+use std::borrow::Cow;
+
+use outcore::key::lines::{LineOrder, LineTie, NoKey};
+use outcore::{Error, Result};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::keys::{Decimal, append_decimal, append_string, complement, digits_len};
+
+const READ: &str = "read path";
+
+/// One step into a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    Name(String),
+    Index(usize),
+}
+
+/// A way to a field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Path {
+    text: String,
+    steps: Vec<Step>,
+}
+
+impl Path {
+    /// Reads `.user.id`; the first dot may be left out.
+    ///
+    /// # Errors
+    /// Usage for what is no path.
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = || {
+            Error::usage(READ, format!("`{text}` leads nowhere"))
+                .hint("write it as .user.id, .tags[0] or .\"a name with dots\"")
+        };
+        let mut steps = Vec::new();
+        let mut rest = text;
+        if !rest.starts_with(['.', '[']) {
+            let end = rest.find(['.', '[']).unwrap_or(rest.len());
+            steps.push(Step::Name(rest[..end].to_string()));
+            rest = &rest[end..];
+        }
+        while !rest.is_empty() {
+            if let Some(behind) = rest.strip_prefix('[') {
+                let (index, behind) = behind.split_once(']').ok_or_else(wrong)?;
+                steps.push(Step::Index(index.parse().map_err(|_| wrong())?));
+                rest = behind;
+            } else if let Some(behind) = rest.strip_prefix(".\"") {
+                let (name, behind) = behind.split_once('"').ok_or_else(wrong)?;
+                steps.push(Step::Name(name.to_string()));
+                rest = behind;
+            } else {
+                let behind = rest.strip_prefix('.').ok_or_else(wrong)?;
+                let end = behind.find(['.', '[']).unwrap_or(behind.len());
+                steps.push(Step::Name(behind[..end].to_string()));
+                rest = &behind[end..];
+            }
+        }
+        let is_empty = |step: &Step| matches!(step, Step::Name(name) if name.is_empty());
+        // A dot alone is the whole value.
+        if text == "." {
+            steps.clear();
+        } else if steps.is_empty() || steps.iter().any(is_empty) {
+            return Err(wrong());
+        }
+        Ok(Path {
+            text: text.to_string(),
+            steps,
+        })
+    }
+}
+
+/// Walks along the steps that are left; nothing where they lead nowhere.
+struct Walk<'p>(&'p [Step]);
+
+impl<'de> DeserializeSeed<'de> for Walk<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn deserialize<D: Deserializer<'de>>(
+        self,
+        value: D,
+    ) -> std::result::Result<Self::Value, D::Error> {
+        match self.0 {
+            [] => serde::Deserialize::deserialize(value).map(Some),
+            steps => value.deserialize_any(Walk(steps)),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(
+        self,
+        mut map: A,
+    ) -> std::result::Result<Self::Value, A::Error> {
+        let mut found = None;
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+            match &self.0[0] {
+                Step::Name(wanted) if *wanted == name => {
+                    found = map.next_value_seed(Walk(&self.0[1..]))?;
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(
+        self,
+        mut seq: A,
+    ) -> std::result::Result<Self::Value, A::Error> {
+        let (mut found, mut at) = (None, 0);
+        loop {
+            if self.0[0] == Step::Index(at) {
+                match seq.next_element_seed(Walk(&self.0[1..]))? {
+                    Some(value) => found = value,
+                    None => return Ok(found),
+                }
+            } else if seq.next_element::<IgnoredAny>()?.is_none() {
+                return Ok(found);
+            }
+            at += 1;
+        }
+    }
+
+    fn visit_unit<E>(self) -> std::result::Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> std::result::Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> std::result::Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> std::result::Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> std::result::Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_str<E>(self, _: &str) -> std::result::Result<Self::Value, E> {
+        Ok(None)
+    }
+}
+
+/// JSON lines in the order of fields.
+#[derive(Debug)]
+pub struct JsonFields {
+    /// Each with whether it runs against the order as a whole.
+    paths: Vec<(Path, bool)>,
+    is_descending: bool,
+    tie: LineTie,
+}
+
+impl JsonFields {
+    /// Settles the order by `paths`, each with `:r` behind it where it descends; `reverse` is for
+    /// those without. Ties keep the order of the input if `is_stable`.
+    ///
+    /// # Errors
+    /// Usage for what is no path.
+    pub fn new(paths: &[String], reverse: bool, is_stable: bool) -> Result<Self> {
+        let mut parsed = Vec::new();
+        for text in paths {
+            parsed.push(match text.strip_suffix(":r") {
+                Some(path) => (Path::parse(path)?, true),
+                None => (Path::parse(text)?, reverse),
+            });
+        }
+        let is_descending = parsed.first().is_some_and(|(_, is_reverse)| *is_reverse);
+        for (_, is_turned) in &mut parsed {
+            *is_turned = *is_turned != is_descending;
+        }
+        Ok(JsonFields {
+            paths: parsed,
+            is_descending,
+            tie: match (is_stable, reverse) {
+                (true, _) => LineTie::Position,
+                (false, false) => LineTie::Bytes,
+                (false, true) => LineTie::BytesDescending,
+            },
+        })
+    }
+}
+
+impl LineOrder for JsonFields {
+    fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
+        let start = key.len();
+        let appended = self.append_all(line, key);
+        if appended.is_err() {
+            key.truncate(start);
+        }
+        appended
+    }
+
+    fn is_descending(&self) -> bool {
+        self.is_descending
+    }
+
+    fn tie(&self) -> LineTie {
+        self.tie
+    }
+}
+
+impl JsonFields {
+    fn append_all(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
+        for (path, is_turned) in &self.paths {
+            let start = key.len();
+            let mut reader = serde_json::Deserializer::from_slice(line);
+            let found = Walk(&path.steps)
+                .deserialize(&mut reader)
+                .and_then(|found| reader.end().map(|()| found))
+                .map_err(|error| NoKey(format!("it is no JSON: {error}")))?;
+            let value = found.ok_or_else(|| NoKey(format!("it has no field {}", path.text)))?;
+            append_value(value.get(), key)?;
+            if *is_turned {
+                complement(&mut key[start..]);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Appends a value by its type, then its content.
+fn append_value(text: &str, key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
+    let bytes = text.as_bytes();
+    let class = match bytes.first() {
+        Some(b'n') => 0,
+        Some(b'f') => 1,
+        Some(b't') => 2,
+        Some(b'"') => 4,
+        Some(b'[') => 5,
+        Some(b'{') => 6,
+        _ => 3,
+    };
+    key.push(class);
+    match class {
+        3 => append_decimal(&number(bytes), key),
+        4 if !text.contains('\\') => append_string(&bytes[1..bytes.len() - 1], key),
+        4 => {
+            let string: String = serde_json::from_str(text)
+                .map_err(|error| NoKey(format!("it is no JSON: {error}")))?;
+            append_string(string.as_bytes(), key);
+        }
+        5 | 6 => append_string(bytes, key),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A number as JSON has it.
+fn number(text: &[u8]) -> Decimal<'_> {
+    let mut number = Decimal::at_front_of(text);
+    let exponent = text.iter().position(|byte| matches!(byte, b'e' | b'E'));
+    if let Some(at) = exponent {
+        let rest = &text[at + 1..];
+        let is_negative = rest.first() == Some(&b'-');
+        let digits = rest
+            .strip_prefix(b"-")
+            .or(rest.strip_prefix(b"+"))
+            .unwrap_or(rest);
+        let magnitude = digits[..digits_len(digits)]
+            .iter()
+            .fold(0_i64, |sum, digit| {
+                sum.saturating_mul(10)
+                    .saturating_add(i64::from(digit - b'0'))
+            });
+        // Half the range: what the length of the digits adds stays within it.
+        let magnitude = magnitude.min(i64::MAX / 2);
+        number.exponent = if is_negative { -magnitude } else { magnitude };
+    }
+    number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outcore::key::lines::compare_lines;
+    use proptest::prelude::*;
+    use std::cmp::Ordering;
+
+    fn order(paths: &[&str]) -> JsonFields {
+        let paths: Vec<String> = paths.iter().map(|path| (*path).to_string()).collect();
+        JsonFields::new(&paths, false, true).unwrap()
+    }
+
+    fn key_of(path: &str, line: &str) -> std::result::Result<Vec<u8>, NoKey> {
+        let mut key = Vec::new();
+        order(&[path]).append_key(line.as_bytes(), &mut key)?;
+        Ok(key)
+    }
+
+    #[test]
+    fn the_order_over_all_types_is_the_documented_one() {
+        let ordered = [
+            "null",
+            "false",
+            "true",
+            "-1e400",
+            "-2",
+            "-1.5",
+            "0",
+            "1e-400",
+            "0.5",
+            "10",
+            "1e2",
+            "123456789012345678901",
+            "123456789012345678902",
+            "1e400",
+            "\"\"",
+            "\"\\u0000\"",
+            "\"10\"",
+            "\"9\"",
+            "\"a\"",
+            "\"a\\u0001\"",
+            "\"b\"",
+            "[]",
+            "{}",
+        ];
+        for pair in ordered.windows(2) {
+            let line = |value: &str| format!("{{\"x\": {value}}}");
+            let (a, b) = (line(pair[0]), line(pair[1]));
+            assert!(
+                key_of(".x", &a).unwrap() < key_of(".x", &b).unwrap(),
+                "{pair:?}"
+            );
+        }
+        assert_eq!(key_of(".x", "{\"x\":1.50e1}"), key_of(".x", "{\"x\":15}"));
+        assert_eq!(
+            key_of(".x", "{\"x\":\"\\u0061\"}"),
+            key_of(".x", "{\"x\":\"a\"}")
+        );
+    }
+
+    #[test]
+    fn paths_lead_through_objects_and_arrays_and_say_where_they_do_not() {
+        let line = "{\"user\": {\"id\": 7, \"a.b\": [1, {\"c\": 2}]}, \"user\": {\"id\": 8, \"a.b\": [1, {\"c\": 3}]}}";
+        let seven = key_of(".", "8").unwrap();
+        assert_eq!(key_of(".user.id", line).unwrap(), seven, "the last counts");
+        assert_eq!(key_of("user.id", line).unwrap(), seven);
+        assert_eq!(
+            key_of(".user.\"a.b\"[1].c", line).unwrap(),
+            key_of(".", "3").unwrap()
+        );
+        for path in [".user.name", ".user.id.x", ".user[0]", ".user.\"a.b\"[2]"] {
+            let NoKey(why) = key_of(path, line).unwrap_err();
+            assert!(why.contains(path), "{why}");
+        }
+        for wrong in ["{\"user\"", "", "{} {}", "{\"user\": \"\u{1}\"}", "[1,]"] {
+            assert!(
+                key_of(".user", wrong).unwrap_err().0.contains("no JSON"),
+                "{wrong}"
+            );
+        }
+        for path in ["", "..", ".a..b", "a[x]", "a[", ".\"a"] {
+            assert!(Path::parse(path).is_err(), "{path}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn several_fields_compare_one_after_the_other(a in ("[a-c]{0,2}", -3_i32..3), b in ("[a-c]{0,2}", -3_i32..3)) {
+            let line = |(name, number): &(String, i32)| format!("{{\"name\":\"{name}\",\"n\":{number}}}").into_bytes();
+            let order = order(&[".name:r", ".n"]);
+            let compared = compare_lines(&order, &line(&a), &line(&b));
+            let wanted = b.0.cmp(&a.0).then(a.1.cmp(&b.1));
+            prop_assert_eq!(compared, Ok(wanted));
+            prop_assert!(wanted != Ordering::Equal || a == b);
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Where lines go when the engine does not write the file itself: pipes, compressed files, files that
+//! need a line in front.
+//!
+//! Contract: a [`LineWriter`] writes to standard output, to a named pipe, or to a file that appears
+//! whole by [`LineWriter::finish`], compressed if its name says so, unless its [`Dress`] is plain. Who opens pipes is the caller's
+//! business. [`open`] makes an output for the engine; a writer that it needs has a thread of its own, at most five pieces of 256 KiB behind.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use outcore::Output;
+use outcore::job::Job;
+use outcore::memory::Ledger;
+use outcore::threads::spawn;
+use outcore::{Error, Kind, Result};
+
+use crate::blocks::{BlockWriter, StagedFile};
+use crate::output::{Sink, Target};
+use crate::text::compress::{Compression, Encoder};
+
+const WRITE: &str = "write output";
+
+/// How lines look in the output.
+#[derive(Debug, Clone, Default)]
+pub struct Dress {
+    /// What stands before them.
+    pub header: Vec<u8>,
+    /// Whether NULs end lines that newlines are to end.
+    pub is_framed: bool,
+    /// Whether a file is not compressed, whatever its name ends in.
+    pub is_plain: bool,
+}
+
+impl Dress {
+    /// What the file at `path` is compressed with.
+    fn compression(&self, path: &Path) -> Option<Compression> {
+        match self.is_plain {
+            true => None,
+            false => Compression::of(path),
+        }
+    }
+}
+
+enum Base {
+    Pipe(Sink),
+    File(Box<StagedFile>),
+}
+
+impl Write for Base {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Base::Pipe(sink) => sink.write(bytes),
+            Base::File(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Base::Pipe(sink) => sink.flush(),
+            Base::File(file) => file.flush(),
+        }
+    }
+}
+
+/// A stream of lines into a target.
+pub struct LineWriter {
+    encoder: Encoder<Base>,
+    is_framed: bool,
+}
+
+impl fmt::Debug for LineWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("LineWriter");
+        text.field("is_framed", &self.is_framed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LineWriter {
+    /// Begins the output and writes what stands before the lines. `pipe` opens the named pipe, or
+    /// standard output.
+    ///
+    /// # Errors
+    /// What opening or writing it fails with.
+    pub fn open(
+        job: &Job,
+        target: &Target,
+        replace: bool,
+        dress: &Dress,
+        pipe: impl FnOnce(Option<&Path>) -> Result<Sink>,
+    ) -> Result<Self> {
+        match target {
+            Target::Pipe(path) => Self::to_pipe(pipe(path.as_deref())?, dress),
+            Target::File(path) => Self::to_file(job, path, replace, dress),
+            Target::Shards { .. } => Err(not_one_file(target)),
+        }
+    }
+
+    fn to_pipe(sink: Sink, dress: &Dress) -> Result<Self> {
+        Self::on(Base::Pipe(sink), None, dress)
+    }
+
+    /// Begins one file.
+    ///
+    /// # Errors
+    /// What making or writing it fails with.
+    pub fn to_file(job: &Job, path: &Path, replace: bool, dress: &Dress) -> Result<Self> {
+        let file = StagedFile::create(job, path, replace)?;
+        Self::on(Base::File(Box::new(file)), dress.compression(path), dress)
+    }
+
+    fn on(base: Base, compression: Option<Compression>, dress: &Dress) -> Result<Self> {
+        let mut encoder = Encoder::new(compression, base)?;
+        encoder
+            .write_all(&dress.header)
+            .map_err(|error| Error::io(WRITE, &error))?;
+        Ok(LineWriter {
+            encoder,
+            is_framed: dress.is_framed,
+        })
+    }
+
+    /// Writes all of it.
+    ///
+    /// # Errors
+    /// Why it could not be written.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = self.write_all(bytes);
+        written.map_err(|error| self.failure().unwrap_or_else(|| Error::io(WRITE, &error)))
+    }
+
+    /// Why a write to the file failed.
+    fn failure(&mut self) -> Option<Error> {
+        match self.encoder.get_mut() {
+            Base::Pipe(_) => None,
+            Base::File(file) => file.failure(),
+        }
+    }
+
+    /// Writes the rest and puts a file in its place.
+    ///
+    /// # Errors
+    /// What went wrong first, since it was begun; a file is not there then.
+    pub fn finish(self) -> Result<()> {
+        let base = self
+            .encoder
+            .finish()
+            .map_err(|error| Error::io(WRITE, &error))?;
+        match base {
+            Base::Pipe(_) => Ok(()),
+            Base::File(file) => file.publish().map(|_| ()),
+        }
+    }
+}
+
+impl Write for LineWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.is_framed {
+            return self.encoder.write(bytes);
+        }
+        let mut lines = bytes.to_vec();
+        for byte in lines.iter_mut().filter(|byte| **byte == 0) {
+            *byte = b'\n';
+        }
+        self.encoder.write_all(&lines).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.encoder.flush()
+    }
+}
+
+/// Where the writing thread writes.
+enum Place {
+    Pipe(Sink),
+    File(PathBuf),
+}
+
+/// Lines are in one order, which shards would cut.
+pub fn not_one_file(target: &Target) -> Error {
+    Error::usage("create output", "lines go into one file, not into shards")
+        .path(target.name())
+        .hint("leave {drive} out of the name; scratch is spread over the drives all the same")
+}
+
+/// Bytes that go to the writing thread at once, and how many of them may wait.
+const PIECE_BYTES: usize = 256 << 10;
+const PIECES_MAX: usize = 4;
+const PIECES: &str = "pieces of the output";
+const COMPRESSOR: &str = "compressor";
+/// Those that wait, that which is being made, and that which is being written.
+const PIECES_RESERVED_BYTES: u64 = ((PIECES_MAX + 2) * PIECE_BYTES) as u64;
+
+#[derive(Debug)]
+enum Message {
+    Bytes(Vec<u8>),
+    /// All of it has come.
+    End,
+}
+
+/// What the engine writes to where another thread does the writing.
+struct Feeder {
+    sender: SyncSender<Message>,
+    piece: Vec<u8>,
+}
+
+impl Feeder {
+    fn send(&mut self) -> io::Result<()> {
+        let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_BYTES));
+        let sent = self.sender.send(Message::Bytes(piece));
+        sent.map_err(|_| io::Error::other("the output could not be written"))
+    }
+}
+
+impl Write for Feeder {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.piece.extend_from_slice(bytes);
+        if self.piece.len() >= PIECE_BYTES {
+            self.send()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.piece.is_empty() {
+            true => Ok(()),
+            false => self.send(),
+        }
+    }
+}
+
+impl Drop for Feeder {
+    fn drop(&mut self) {
+        // Who fails here fails when the thread is asked for its result.
+        let _ = self.flush();
+    }
+}
+
+/// What is left to do when the engine is done.
+#[derive(Debug, Default)]
+pub struct Pending {
+    thread: Option<(SyncSender<Message>, JoinHandle<Result<()>>)>,
+}
+
+/// What an output reserves beside the engine's own plan, where another thread does the writing; nothing
+/// where the engine writes it itself.
+pub fn ledger(target: &Target, dress: &Dress) -> Option<Ledger> {
+    let pieces = Ledger::new("output").always(PIECES, PIECES_RESERVED_BYTES);
+    match target {
+        // The engine's files of lines have nothing in front.
+        Target::File(path) => {
+            let compression = dress.compression(path);
+            let is_plain = compression.is_none() && !dress.is_framed && dress.header.is_empty();
+            let compressor_bytes = compression.map_or(0, Compression::writer_bytes);
+            let ledger = BlockWriter::on(pieces).always(COMPRESSOR, compressor_bytes);
+            (!is_plain).then_some(ledger)
+        }
+        Target::Pipe(_) => dress.is_framed.then_some(pieces),
+        Target::Shards { .. } => None,
+    }
+}
+
+/// Takes what an output will reserve for as long as a plan is made that stands beside it.
+///
+/// # Errors
+/// Less is left.
+pub fn set_aside(job: &Job, target: &Target, dress: &Dress) -> Result<Option<Job>> {
+    ledger(target, dress)
+        .map(|ledger| job.under(&ledger))
+        .transpose()
+}
+
+/// An output for the engine. It writes plain files itself, which is fastest, and pipes too; for
+/// everything else a thread has a [`LineWriter`]. `pipe` opens the named pipe, or standard output.
+///
+/// # Errors
+/// What opening it fails with.
+pub fn open(
+    job: &Job,
+    target: &Target,
+    replace: bool,
+    dress: &Dress,
+    pipe: impl FnOnce(Option<&Path>) -> Result<Sink>,
+) -> Result<(Output, Pending)> {
+    let itself = |output| Ok((output, Pending::default()));
+    // What the writing thread will hold is taken now, before the engine plans with what is left.
+    let set_aside = set_aside(job, target, dress)?;
+    let job = match (set_aside, target) {
+        (Some(job), _) => job,
+        (None, Target::File(path)) => {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            return itself(Output::File { path, header: None });
+        }
+        (None, Target::Pipe(path)) => {
+            let mut sink = pipe(path.as_deref())?;
+            let written = sink.write_all(&dress.header);
+            written.map_err(|error| Error::io(WRITE, &error).path(target.name()))?;
+            return itself(Output::Pipe(Mutex::new(sink)));
+        }
+        (None, Target::Shards { .. }) => return Err(not_one_file(target)),
+    };
+    let (sender, receiver) = sync_channel(PIECES_MAX);
+    let place = match target {
+        Target::Pipe(path) => Place::Pipe(pipe(path.as_deref())?),
+        Target::File(path) => Place::File(path.clone()),
+        Target::Shards { .. } => return Err(not_one_file(target)),
+    };
+    let dress = dress.clone();
+    let thread = spawn("outcore-write", move || {
+        let mut writer = match place {
+            Place::Pipe(sink) => LineWriter::to_pipe(sink, &dress)?,
+            Place::File(path) => LineWriter::to_file(&job, &path, replace, &dress)?,
+        };
+        // Without an end the engine has failed, and nothing may appear.
+        while let Ok(message) = receiver.recv() {
+            match message {
+                Message::Bytes(bytes) => writer.put(&bytes)?,
+                Message::End => return writer.finish(),
+            }
+        }
+        Ok(())
+    })?;
+    let feeder = Feeder {
+        sender: sender.clone(),
+        piece: Vec::with_capacity(PIECE_BYTES),
+    };
+    let pending = Pending {
+        thread: Some((sender, thread)),
+    };
+    Ok((Output::Pipe(Mutex::new(Box::new(feeder))), pending))
+}
+
+impl Pending {
+    /// Ends what the engine did not write itself. `done` is what the engine came to.
+    ///
+    /// # Errors
+    /// Why the output could not be written, or else what the engine failed with.
+    pub fn finish<T>(self, done: Result<T>) -> Result<T> {
+        let Some((sender, thread)) = self.thread else {
+            return done;
+        };
+        if done.is_ok() {
+            // A thread that is gone says why below.
+            let _ = sender.send(Message::End);
+        }
+        drop(sender);
+        match thread.join() {
+            Ok(Ok(())) => done,
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(Error::new(Kind::Io, WRITE, "the writing thread panicked")),
+        }
+    }
+}

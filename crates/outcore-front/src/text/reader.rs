@@ -1,0 +1,473 @@
+//! Lines or records of files and streams, one after another, as they come.
+//!
+//! Contract: a [`RecordReader`] gives the records of all inputs in order and in pieces, so that a record may be
+//! longer than memory, and makes no copy on scratch. Plain files are read through the job's device, no further
+//! ahead than [`BlockReader`] does; compressed ones are decompressed as they are read, streams too. What is to be
+//! lines is looked at first ([`crate::content`]). A last line without its end counts as one; a last record that is
+//! not whole is an error. Of CSV, quoted newlines belong to their record; the header and a byte order mark are
+//! taken off every file, headers must be the same ([`RecordReader::header`]), and a last record without its end
+//! gets the end that the others of its file have. Memory: five blocks of 1 MiB, and the header of CSV, of at most
+//! 16 MiB. A cancellation is noticed within 50 ms.
+
+use std::fmt;
+
+use std::io::{Cursor, Read};
+use std::path::{Path, PathBuf};
+
+use memchr::memchr;
+use outcore::job::{Control, Job};
+use outcore::key::NpyHeader;
+use outcore::{Error, Result};
+
+use crate::blocks::BlockReader;
+use crate::content::{Content, HEAD_BYTES, Recognition};
+use crate::inputs::{Source, StreamReader, look, look_at_lines};
+use crate::text::compress::{Compression, Decoder};
+use crate::text::csv::{BYTE_ORDER_MARK, Framer};
+use crate::text::csv_files::{HEADER_BYTES_MAX, names_of, other_header, too_long_a_header};
+
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// Where a record ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frame {
+    /// Behind this byte.
+    Terminator(u8),
+    /// After so many bytes.
+    Bytes(usize),
+    /// Where a record of CSV ends.
+    Csv {
+        /// The byte between fields.
+        separator: u8,
+        /// Whether the first record of each file names the columns.
+        has_header: bool,
+    },
+}
+
+impl Frame {
+    /// The byte behind each record, if there is one.
+    pub fn end(self) -> Option<u8> {
+        match self {
+            Frame::Terminator(terminator) => Some(terminator),
+            Frame::Csv { .. } => Some(b'\n'),
+            Frame::Bytes(_) => None,
+        }
+    }
+}
+
+/// A part of a record, or all of it.
+#[derive(Debug)]
+pub struct Piece<'a> {
+    /// Its bytes, without what ends the record.
+    pub bytes: &'a [u8],
+    /// Whether the record ends with it.
+    pub is_last: bool,
+}
+
+/// Where a piece is.
+struct Found {
+    bytes: std::ops::Range<usize>,
+    is_last: bool,
+}
+
+enum Stream<'a> {
+    File(Box<BlockReader>),
+    /// One whose length the system does not tell, like those of /proc, or a pipe.
+    Endless(Box<dyn Read + 'a>),
+    Packed(Box<Unpacked<'a>>),
+}
+
+/// A compressed file or stream; its first bytes have been looked at.
+struct Unpacked<'a> {
+    decoder: Decoder<Box<dyn Read + 'a>>,
+    head: Cursor<Vec<u8>>,
+}
+
+/// Records of inputs.
+pub struct RecordReader<'a> {
+    job: &'a Job,
+    sources: std::vec::IntoIter<Source>,
+    current: Option<(Source, Stream<'a>)>,
+    frame: Frame,
+    recognition: Recognition,
+    buffer: Vec<u8>,
+    /// What is left of the buffer.
+    from: usize,
+    to: usize,
+    /// Of the record that has been begun: the bytes given, and where in its file it begins.
+    begun_bytes: u64,
+    begun_at: u64,
+    framer: Framer,
+    /// The last byte that was given of a record.
+    last_byte: u8,
+    /// Whether the last record of CSV in this file that had an end ended with a carriage return in front of it.
+    is_crlf: bool,
+    header: Vec<u8>,
+    /// The file that the header is of.
+    header_of: Option<PathBuf>,
+    /// Bytes read so far, unpacked.
+    pub read_bytes: u64,
+}
+
+impl fmt::Debug for RecordReader<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("RecordReader");
+        text.field("frame", &self.frame).finish_non_exhaustive()
+    }
+}
+
+impl<'a> RecordReader<'a> {
+    /// Nothing is read yet. Where records are lines, `recognition` says what may be taken for them.
+    pub fn new(job: &'a Job, sources: Vec<Source>, frame: Frame, recognition: Recognition) -> Self {
+        RecordReader {
+            job,
+            sources: sources.into_iter(),
+            current: None,
+            frame,
+            recognition,
+            buffer: vec![0; BLOCK_BYTES],
+            from: 0,
+            to: 0,
+            begun_bytes: 0,
+            begun_at: 0,
+            framer: Framer::new(b','),
+            last_byte: 0,
+            is_crlf: false,
+            header: Vec::new(),
+            header_of: None,
+            read_bytes: 0,
+        }
+    }
+
+    /// Where its records end.
+    pub fn frame(&self) -> Frame {
+        self.frame
+    }
+
+    /// What stands in front of the records in the output: the header of CSV, with its end, of the first file
+    /// that is not empty. Empty for all else; then nothing is read.
+    ///
+    /// # Errors
+    /// As [`RecordReader::next_piece`].
+    pub fn header(&mut self) -> Result<&[u8]> {
+        if matches!(self.frame, Frame::Csv { .. }) {
+            while self.header_of.is_none() && self.current.is_none() && self.open_next()? {}
+        }
+        Ok(&self.header)
+    }
+
+    /// The next piece of a record. A record has at least one piece, which may be empty.
+    ///
+    /// # Errors
+    /// An input that cannot be read or decompressed; a last record that is not whole; another header.
+    pub fn next_piece(&mut self) -> Result<Option<Piece<'_>>> {
+        loop {
+            if self.current.is_none() && !self.open_next()? {
+                return Ok(None);
+            }
+            if let Some(Found { bytes, is_last }) = self.find()? {
+                let bytes = &self.buffer[bytes];
+                return Ok(Some(Piece { bytes, is_last }));
+            }
+        }
+    }
+
+    /// The rest of the record that comes next, whole: for those who keep it anyhow.
+    ///
+    /// # Errors
+    /// As [`RecordReader::next_piece`].
+    pub fn next_record(&mut self) -> Result<Option<Vec<u8>>> {
+        let mut record = Vec::new();
+        while let Some(piece) = self.next_piece()? {
+            record.extend_from_slice(piece.bytes);
+            if piece.is_last {
+                return Ok(Some(record));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes on to the next input that has something in it; false if there is none. Takes the header off.
+    fn open_next(&mut self) -> Result<bool> {
+        loop {
+            let Some(source) = self.sources.next() else {
+                return Ok(false);
+            };
+            let stream = open(self.job, &source, self.frame, self.recognition)?;
+            let name = source.name.clone();
+            self.begun_at = source.start_bytes;
+            self.current = Some((source, stream));
+            self.is_crlf = false;
+            if let Frame::Csv {
+                separator,
+                has_header,
+            } = self.frame
+            {
+                self.framer = Framer::new(separator);
+                self.take_header(&name, has_header)?;
+            }
+            if self.current.is_some() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Takes the byte order mark and the header off the front of a file.
+    fn take_header(&mut self, name: &Path, has_header: bool) -> Result<()> {
+        let mut header = Vec::new();
+        while self.to - self.from < BYTE_ORDER_MARK.len() && self.fill()? > 0 {}
+        if self.buffer[self.from..self.to].starts_with(BYTE_ORDER_MARK) {
+            header.extend_from_slice(BYTE_ORDER_MARK);
+            self.from += BYTE_ORDER_MARK.len();
+            self.begun_at += BYTE_ORDER_MARK.len() as u64;
+        }
+        if self.from == self.to && self.fill()? == 0 {
+            self.current = None;
+            return Ok(());
+        }
+        while has_header && self.current.is_some() {
+            let Some(Found { bytes, is_last }) = self.find()? else {
+                break;
+            };
+            header.extend_from_slice(&self.buffer[bytes]);
+            if header.len() > HEADER_BYTES_MAX {
+                return Err(too_long_a_header(name));
+            }
+            if is_last {
+                header.push(b'\n');
+                break;
+            }
+        }
+        let names = names_of(&header);
+        match &self.header_of {
+            None => {
+                self.header = header;
+                self.header_of = Some(name.to_path_buf());
+            }
+            Some(first) if !names.is_empty() && names != names_of(&self.header) => {
+                return Err(other_header(name, first));
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The next piece of the current file, which is gone once it has no more.
+    fn find(&mut self) -> Result<Option<Found>> {
+        if self.from == self.to && self.fill()? == 0 {
+            return self.end_file();
+        }
+        let rest = &self.buffer[self.from..self.to];
+        let end = match self.frame {
+            Frame::Bytes(bytes) => {
+                let left = bytes - self.begun_bytes as usize;
+                (rest.len() >= left).then_some((left, left))
+            }
+            Frame::Terminator(terminator) => memchr(terminator, rest).map(|end| (end, end + 1)),
+            Frame::Csv { .. } => self.framer.end_of_record(rest).map(|end| (end - 1, end)),
+        };
+        let (len, taken) = end.unwrap_or((rest.len(), rest.len()));
+        if let Some(&last) = rest[..len].last() {
+            self.last_byte = last;
+        }
+        let is_last = end.is_some();
+        if is_last {
+            self.is_crlf = self.last_byte == b'\r';
+            self.last_byte = 0;
+            self.begun_at += self.begun_bytes + taken as u64;
+            self.begun_bytes = 0;
+        } else {
+            self.begun_bytes += taken as u64;
+        }
+        let bytes = self.from..self.from + len;
+        self.from += taken;
+        Ok(Some(Found { bytes, is_last }))
+    }
+
+    /// Ends the record that the end of a file leaves open.
+    fn end_file(&mut self) -> Result<Option<Found>> {
+        let Some((source, _)) = self.current.take() else {
+            return Ok(None);
+        };
+        let (begun_bytes, last_byte) = (self.begun_bytes, self.last_byte);
+        (self.begun_bytes, self.last_byte) = (0, 0);
+        (self.from, self.to) = (0, 0);
+        if begun_bytes == 0 {
+            return Ok(None);
+        }
+        let mut added = 0;
+        match self.frame {
+            Frame::Bytes(record_bytes) => {
+                let cause = format!("the last record has {begun_bytes} of {record_bytes} bytes");
+                return Err(Error::usage("read input", cause)
+                    .path(&source.name)
+                    .hint("complete the file, or give the right --type"));
+            }
+            Frame::Csv { .. } if !self.framer.is_whole() => {
+                let cause = "the record that begins here has a quote that does not end";
+                return Err(Error::corrupt("read CSV", cause)
+                    .path(&source.name)
+                    .offset(self.begun_at)
+                    .hint("close the quote, or leave --csv out if quotes mean nothing there"));
+            }
+            Frame::Csv { .. } if self.is_crlf && last_byte != b'\r' => {
+                self.buffer[0] = b'\r';
+                added = 1;
+            }
+            Frame::Csv { .. } | Frame::Terminator(_) => {}
+        }
+        Ok(Some(Found {
+            bytes: 0..added,
+            is_last: true,
+        }))
+    }
+
+    /// Reads more behind what is there; gives the bytes read.
+    fn fill(&mut self) -> Result<usize> {
+        if self.from > 0 {
+            self.buffer.copy_within(self.from..self.to, 0);
+            self.to -= self.from;
+            self.from = 0;
+        }
+        let Some((source, stream)) = &mut self.current else {
+            return Ok(0);
+        };
+        let room = &mut self.buffer[self.to..];
+        let got = read_some(&self.job.control, stream, room).map_err(|error| {
+            match error.file_path() {
+                Some(_) => error,
+                None => error.path(&source.name),
+            }
+        })?;
+        self.to += got;
+        self.read_bytes += got as u64;
+        self.job.control.advance(got as u64);
+        self.job.control.set_traffic(self.read_bytes, 0);
+        Ok(got)
+    }
+}
+
+fn open<'a>(
+    job: &'a Job,
+    source: &Source,
+    frame: Frame,
+    recognition: Recognition,
+) -> Result<Stream<'a>> {
+    let is_lines = !matches!(frame, Frame::Bytes(_));
+    if source.is_stream() {
+        let mut stream = StreamReader::open(source, &job.control)?;
+        let mut head = stream.head(source)?;
+        let content = Content::of(&head);
+        if let Frame::Bytes(record_bytes) = frame {
+            if content == Content::Array {
+                skip_header(source, &mut head, &mut stream, record_bytes)?;
+            }
+            return Ok(Stream::Endless(Box::new(Cursor::new(head).chain(stream))));
+        }
+        recognition.check_lines(&source.name, content, false)?;
+        let all: Box<dyn Read + 'a> = Box::new(Cursor::new(head).chain(stream));
+        return match recognition.packed(&source.name, content) {
+            Some(compression) => unpacked(job, source, (compression, recognition), all),
+            None => Ok(Stream::Endless(all)),
+        };
+    }
+    let input = match is_lines {
+        true => look_at_lines(source.clone(), recognition)?,
+        false => look(source.clone())?,
+    };
+    if !is_lines {
+        input.content.check_records(&source.name, true)?;
+    }
+    if let (true, Some(compression)) = (is_lines, recognition.packed(&source.name, input.content)) {
+        return unpacked(job, source, (compression, recognition), source.open()?);
+    }
+    if input.header_bytes + input.data_bytes == 0 {
+        return Ok(Stream::Endless(source.open()?));
+    }
+    let reader = BlockReader::open(job, &source.path, input.header_bytes)?;
+    Ok(Stream::File(Box::new(reader)))
+}
+
+/// Takes the header of an array off a stream of which `head` has been read.
+fn skip_header(
+    source: &Source,
+    head: &mut Vec<u8>,
+    stream: &mut StreamReader<'_>,
+    record_bytes: usize,
+) -> Result<()> {
+    let failed = |error: Error| error.path(&source.name);
+    let header_bytes = NpyHeader::len_bytes(head).map_err(failed)?;
+    let missing_bytes = header_bytes.saturating_sub(head.len()) as u64;
+    let read = stream.take(missing_bytes).read_to_end(head);
+    read.map_err(|error| failed(Error::io("read .npy header", &error)))?;
+    let behind = head.split_off(header_bytes.min(head.len()));
+    let header = NpyHeader::parse(head).map_err(failed)?;
+    *head = behind;
+    match header.format.record_bytes() == record_bytes {
+        true => Ok(()),
+        false => {
+            let cause = format!("its header says {}", header.format);
+            Err(Error::usage("choose type", cause)
+                .path(&source.name)
+                .hint("give that --type"))
+        }
+    }
+}
+
+/// Begins to unpack, and looks at what comes out.
+fn unpacked<'a>(
+    job: &Job,
+    source: &Source,
+    (compression, recognition): (Compression, Recognition),
+    packed: Box<dyn Read + 'a>,
+) -> Result<Stream<'a>> {
+    let mut decoder = Decoder::new(compression, packed, job.options.memory_bytes)?;
+    let mut head = vec![0; HEAD_BYTES];
+    let mut got = 0;
+    loop {
+        let more = decoder.read(&mut head[got..]).map_err(|error| {
+            let stopped = job.control.check().err();
+            stopped.unwrap_or_else(|| error.path(&source.name))
+        })?;
+        got += more;
+        // The producer of a stream may be slow; a file that is broken is to be called that.
+        if more == 0 || got == head.len() || source.is_stream() {
+            break;
+        }
+    }
+    head.truncate(got);
+    recognition.check_unpacked(&source.name, &head, !source.is_stream())?;
+    Ok(Stream::Packed(Box::new(Unpacked {
+        decoder,
+        head: Cursor::new(head),
+    })))
+}
+
+fn read_some(control: &Control, stream: &mut Stream<'_>, room: &mut [u8]) -> Result<usize> {
+    loop {
+        control.check()?;
+        let got = match stream {
+            Stream::File(file) => return file.take(room),
+            Stream::Endless(file) => file.read(room),
+            Stream::Packed(unpacked) => {
+                let left = unpacked.head.get_ref().len() as u64 - unpacked.head.position();
+                match left {
+                    0 => {
+                        let got = unpacked.decoder.read(room);
+                        return got.map_err(|error| control.check().err().unwrap_or(error));
+                    }
+                    _ => unpacked.head.read(room),
+                }
+            }
+        };
+        match got {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            other => {
+                return other.map_err(|error| {
+                    let stopped = control.check().err();
+                    stopped.unwrap_or_else(|| Error::io("read input", &error))
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! A random sample of lines or records, in one pass.
+//!
+//! Contract: [`choose`] draws a word for each record and keeps those with the smallest, so every set
+//! of that size is equally likely and the choice depends on seed and places alone. Memory: that of the
+//! sample. Source: E. Cohen, "Size-estimation framework with applications to transitive closure and
+//! reachability", JCSS 1997 (bottom-k samples).
+
+use std::collections::BinaryHeap;
+
+use outcore::read::sample::random;
+use outcore::{Error, Kind, Result, units};
+
+use super::reader::RecordReader;
+
+/// What holding a record costs besides its bytes.
+const RECORD_OVERHEAD_BYTES: u64 = 64;
+
+/// `count` records of `reader`, or all where there are fewer, with their places, in order; those of
+/// `limit_bytes` at most together. Records that are not taken may be of any length.
+///
+/// # Errors
+/// What reading fails with; [`Kind::Memory`] for a larger sample.
+pub fn choose(
+    reader: &mut RecordReader<'_>,
+    count: u64,
+    seed: u64,
+    limit_bytes: u64,
+) -> Result<Vec<(u64, Vec<u8>)>> {
+    // The largest word on top, to be thrown out next.
+    let mut kept: BinaryHeap<(u64, u64, Vec<u8>)> = BinaryHeap::new();
+    let (mut place, mut held_bytes) = (0, 0);
+    // The record that is being read, if it is taken.
+    let (mut taken, mut is_begun) = (None, false);
+    while count > 0
+        && let Some(piece) = reader.next_piece()?
+    {
+        if !is_begun {
+            let word = random(seed, place);
+            let is_full = kept.len() as u64 == count;
+            let enters = !is_full || kept.peek().is_some_and(|(largest, _, _)| word < *largest);
+            if enters {
+                if is_full && let Some((_, _, out)) = kept.pop() {
+                    held_bytes -= out.len() as u64 + RECORD_OVERHEAD_BYTES;
+                }
+                held_bytes += RECORD_OVERHEAD_BYTES;
+                taken = Some((word, place, Vec::new()));
+            }
+        }
+        if let Some((_, _, record)) = &mut taken {
+            held_bytes += piece.bytes.len() as u64;
+            if held_bytes > limit_bytes {
+                let record_bytes = (record.len() + piece.bytes.len()) as u64;
+                let is_one = record_bytes + RECORD_OVERHEAD_BYTES > limit_bytes;
+                return Err(too_large(limit_bytes, is_one));
+            }
+            // Doubling a long one would take twice the memory.
+            record.reserve_exact(piece.bytes.len());
+            record.extend_from_slice(piece.bytes);
+        }
+        is_begun = !piece.is_last;
+        if piece.is_last {
+            place += 1;
+            kept.extend(taken.take());
+        }
+    }
+    let mut kept: Vec<(u64, Vec<u8>)> = kept
+        .into_iter()
+        .map(|(_, place, record)| (place, record))
+        .collect();
+    kept.sort_unstable_by_key(|(place, _)| *place);
+    Ok(kept)
+}
+
+fn too_large(limit_bytes: u64, is_one: bool) -> Error {
+    let limit = units::bytes_exact(limit_bytes);
+    let (cause, hint) = match is_one {
+        true => (
+            format!("one record of the sample is longer than the memory of {limit}"),
+            "raise --memory, or check what ends a record; another --seed may not take it",
+        ),
+        false => (
+            format!("the sample is larger than the memory of {limit}"),
+            "raise --memory, or take fewer; shuffle and head give a sample of any size",
+        ),
+    };
+    Error::new(Kind::Memory, "sample", cause).hint(hint)
+}

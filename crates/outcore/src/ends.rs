@@ -1,0 +1,363 @@
+//! Where a job's data come from and go to: inputs opened and checked, output staged, scratch made.
+//!
+//! Contract: inputs are opened in the given order and checked against their headers and the
+//! record's size; [`check_unchanged`] finds one that was written to meanwhile. An output that
+//! exists is refused before any work unless it may be replaced, and so are drives without the room
+//! that the plan needs. Nothing is read or written here.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use crate::drive::Access;
+use crate::error::{Error, Kind, Result};
+use crate::job::Job;
+use crate::memory::{BLOCK_BYTES, Pool};
+use crate::read::source::InputPart;
+use crate::units;
+use crate::volume::output::{Room, ShardPlan, StagedOutput, parent_of};
+use crate::volume::scratch::Scratch;
+use crate::volume::{ScratchDrive, Volume};
+
+/// A file to be sorted.
+#[derive(Debug, Clone)]
+pub struct Input {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Bytes in front of the data.
+    pub header_bytes: u64,
+    /// Bytes of data; the rest of the file if not given.
+    pub data_bytes: Option<u64>,
+}
+
+impl Input {
+    /// A file that is all data.
+    pub fn raw(path: impl Into<PathBuf>) -> Self {
+        Input {
+            path: path.into(),
+            header_bytes: 0,
+            data_bytes: None,
+        }
+    }
+}
+
+/// Makes the bytes in front of the data of an output of so many elements; always as many bytes
+/// as for the largest number it was ever asked for.
+pub type MakeHeader = Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>;
+
+/// Where the result goes.
+pub enum Output {
+    /// One file, with a header if there is a maker of one.
+    File {
+        /// Its name.
+        path: PathBuf,
+        /// For formats that have one.
+        header: Option<MakeHeader>,
+    },
+    /// Several files of nearly equal length, in order, that appear together.
+    Shards {
+        /// Their names.
+        paths: Vec<PathBuf>,
+        /// The name of the list of them.
+        manifest: PathBuf,
+    },
+    /// A pipe.
+    Pipe(Mutex<Box<dyn Write + Send>>),
+}
+
+/// One phase of a job that is over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Phase {
+    /// Its name.
+    pub name: &'static str,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// The phases of a run, timed one after another.
+pub(crate) struct Phases {
+    pub(crate) started: Instant,
+    current: Instant,
+    pub(crate) ended: Vec<Phase>,
+}
+
+impl Phases {
+    pub(crate) fn start() -> Self {
+        let now = Instant::now();
+        Phases {
+            started: now,
+            current: now,
+            ended: Vec::new(),
+        }
+    }
+
+    pub(crate) fn end(&mut self, name: &'static str) {
+        let now = Instant::now();
+        self.ended.push(Phase {
+            name,
+            seconds: (now - self.current).as_secs_f64(),
+        });
+        self.current = now;
+    }
+}
+
+/// Blocks on the borders of what is written, by name and number.
+pub(crate) const EDGES: &str = "edge blocks";
+const EDGE_BLOCKS: usize = 128;
+pub(crate) const EDGES_BYTES: u64 = (EDGE_BLOCKS * BLOCK_BYTES) as u64;
+
+/// The pool for blocks on the borders of what is written.
+pub(crate) fn edge_pool(job: &Job) -> Result<Pool> {
+    Pool::new(&job.budget, EDGES, BLOCK_BYTES, EDGE_BLOCKS)
+}
+
+/// Opens the files of an input of elements of `element_bytes`.
+pub(crate) fn open_inputs(
+    volume: &Volume,
+    inputs: &[Input],
+    element_bytes: usize,
+    access: Access,
+) -> Result<Vec<InputPart>> {
+    let mut parts = Vec::with_capacity(inputs.len());
+    let mut first_position = 0;
+    for input in inputs {
+        check_is_file(&input.path)?;
+        let file = volume.open(&input.path, access)?;
+        let here_bytes = file.facts.len_bytes;
+        let behind_bytes = here_bytes.checked_sub(input.header_bytes);
+        let data_len_bytes = match (behind_bytes, input.data_bytes) {
+            (Some(behind_bytes), None) => behind_bytes,
+            (Some(behind_bytes), Some(data_bytes)) if data_bytes <= behind_bytes => data_bytes,
+            _ => {
+                let cause = format!("the file ends after {here_bytes} bytes");
+                return Err(Error::corrupt("read input", cause)
+                    .path(&input.path)
+                    .hint("its header promises more data: copy it again"));
+            }
+        };
+        let left_over_bytes = data_len_bytes % element_bytes as u64;
+        if left_over_bytes != 0 {
+            let cause = format!(
+                "{data_len_bytes} bytes are no multiple of the record's {element_bytes}: \
+                 {left_over_bytes} are left over"
+            );
+            return Err(Error::usage("read input", cause)
+                .path(&input.path)
+                .hint("check --type or --record, or whether the file is complete"));
+        }
+        parts.push(InputPart {
+            file,
+            data_at_bytes: input.header_bytes,
+            data_len_bytes,
+            first_position,
+        });
+        first_position += data_len_bytes / element_bytes as u64;
+    }
+    Ok(parts)
+}
+
+/// Fails for what the system knows and is no plain file: opening a named pipe would wait for ever,
+/// and directories and devices have no length to plan with.
+fn check_is_file(path: &Path) -> Result<()> {
+    let Ok(facts) = std::fs::metadata(path) else {
+        // Opening tells what is wrong; names of an in-memory device are none of the system's.
+        return Ok(());
+    };
+    let (cause, hint) = match facts.file_type() {
+        kind if kind.is_file() && !has_no_length(path, &facts) => return Ok(()),
+        kind if kind.is_file() => ("its length is not known", "pipe it in: -"),
+        kind if kind.is_dir() => ("it is a directory", "name the files in it"),
+        kind if kind.is_fifo() => ("it is a pipe", "read it as standard input: -"),
+        _ => ("it is no plain file", "copy it to a file, or pipe it in: -"),
+    };
+    Err(Error::usage("open input", cause).path(path).hint(hint))
+}
+
+/// Whether a file has bytes and says that it has none, as those of /proc do.
+fn has_no_length(path: &Path, facts: &std::fs::Metadata) -> bool {
+    let first = |file: std::fs::File| file.take(1).read(&mut [0]);
+    facts.len() == 0
+        && std::fs::File::open(path)
+            .and_then(first)
+            .is_ok_and(|got| got > 0)
+}
+
+/// Fails if a file is no longer as it was when it was opened: its length, and, unless this job frees
+/// its blocks, the time of its last change.
+pub(crate) fn check_unchanged(
+    volume: &Volume,
+    parts: &[InputPart],
+    is_being_freed: bool,
+) -> Result<()> {
+    for part in parts {
+        let before = part.file.facts;
+        let now = volume.device().facts(part.file.id)?;
+        let (before_bytes, now_bytes) = (before.len_bytes, now.len_bytes);
+        let cause = if now_bytes != before_bytes {
+            format!(
+                "the file changed while it was read: {before_bytes} bytes before, {now_bytes} now"
+            )
+        } else if now.modified_ns != before.modified_ns && !is_being_freed {
+            "the file was written to while it was read".to_string()
+        } else {
+            continue;
+        };
+        return Err(Error::corrupt("read input", cause)
+            .path(&part.file.path)
+            .hint("work on a copy that nobody changes"));
+    }
+    Ok(())
+}
+
+/// The error for a read of `part` that ended at `at_bytes` of the file, before its data did.
+pub(crate) fn became_shorter(part: &InputPart, at_bytes: u64) -> Error {
+    Error::corrupt("read input", "the file became shorter while it was read")
+        .path(&part.file.path)
+        .offset(at_bytes)
+        .hint("work on a copy that nobody changes")
+}
+
+/// Stages the files of `output` for `data_bytes` of elements; nothing for a pipe.
+pub(crate) fn stage_output(
+    volume: &Volume,
+    output: &Output,
+    replace: bool,
+    room: Room,
+    data_bytes: u64,
+    element_bytes: usize,
+) -> Result<Option<StagedOutput>> {
+    let count = data_bytes / element_bytes as u64;
+    let (plans, manifest) = match output {
+        Output::Pipe(_) => return Ok(None),
+        Output::File { path, header } => {
+            let plan = ShardPlan {
+                path: path.clone(),
+                header: header.as_ref().map_or_else(Vec::new, |make| make(count)),
+                start_bytes: 0,
+                len_bytes: data_bytes,
+            };
+            (vec![plan], None)
+        }
+        Output::Shards { paths, manifest } => {
+            let border = |shard: usize| {
+                let border = u128::from(count) * shard as u128 / paths.len() as u128;
+                border as u64 * element_bytes as u64
+            };
+            let plans = paths.iter().enumerate().map(|(index, path)| ShardPlan {
+                path: path.clone(),
+                header: Vec::new(),
+                start_bytes: border(index),
+                len_bytes: border(index + 1) - border(index),
+            });
+            (plans.collect(), Some(manifest.clone()))
+        }
+    };
+    if !replace {
+        let mut paths = plans.iter().map(|plan| &plan.path).chain(&manifest);
+        if let Some(path) = paths.find(|path| path.exists()) {
+            return Err(Error::usage("create output", "it exists already")
+                .path(path)
+                .hint("allow overwriting with --force"));
+        }
+    }
+    StagedOutput::stage(volume, plans, manifest, replace, room).map(Some)
+}
+
+/// What each drive has served: name, bytes read, bytes written.
+pub(crate) fn traffic_by_drive(volume: &Volume) -> Vec<(String, u64, u64)> {
+    let drives = volume.drives().into_iter().map(|drive| {
+        let traffic = drive.traffic();
+        let read_bytes = traffic.read_bytes.load(Ordering::Relaxed);
+        let written_bytes = traffic.written_bytes.load(Ordering::Relaxed);
+        (drive.name.clone(), read_bytes, written_bytes)
+    });
+    drives.collect()
+}
+
+/// The drives named for scratch, or the directory of the output (of the process, for a pipe).
+pub(crate) fn scratch_drives(job: &Job, output: &Output) -> Vec<ScratchDrive> {
+    if !job.options.drives.is_empty() {
+        return job.options.drives.clone();
+    }
+    let dir = match output {
+        Output::File { path, .. } => parent_of(path),
+        Output::Shards { paths, .. } => paths.first().map_or(Path::new("."), |p| parent_of(p)),
+        Output::Pipe(_) => Path::new("."),
+    };
+    vec![ScratchDrive::new(dir)]
+}
+
+/// Takes turns among the files of the output, so that all of their drives write at once; what is to be
+/// written starts at `start_bytes`.
+pub(crate) fn interleave<T>(
+    leaves: &mut [T],
+    staged: &StagedOutput,
+    start_bytes: impl Fn(&T) -> u64,
+) {
+    let shards = staged.shards();
+    if shards.len() < 2 {
+        return;
+    }
+    let mut rank = vec![0u64; shards.len()];
+    let mut order: Vec<(u64, usize)> = Vec::with_capacity(leaves.len());
+    for leaf in leaves.iter() {
+        let at = start_bytes(leaf);
+        let shard = shards
+            .partition_point(|s| s.plan.start_bytes + s.plan.len_bytes <= at)
+            .min(shards.len() - 1);
+        order.push((rank[shard], shard));
+        rank[shard] += 1;
+    }
+    let mut keys = order.into_iter();
+    leaves.sort_by_cached_key(|_| keys.next());
+}
+
+/// Scratch for `scratch_bytes` on the drives of the job, after a look at their free space.
+pub(crate) fn make_scratch(
+    job: &Job,
+    volume: &Volume,
+    drives: &[ScratchDrive],
+    scratch_bytes: u64,
+) -> Result<Scratch> {
+    let mut seen = Vec::new();
+    let mut free_bytes = 0u64;
+    let mut listed = Vec::new();
+    for drive in drives {
+        let file_system = job.device.file_system(&drive.dir)?;
+        if !seen.contains(&file_system) {
+            seen.push(file_system);
+            let free_here_bytes = job.device.free_bytes(&drive.dir)?;
+            let here_bytes = free_here_bytes.min(drive.limit_bytes);
+            free_bytes = free_bytes.saturating_add(here_bytes);
+            listed.push(format!("{} has {}", drive.name, units::bytes(here_bytes)));
+        }
+    }
+    if free_bytes < scratch_bytes {
+        let cause = format!(
+            "about {} of scratch are needed and {}",
+            units::bytes(scratch_bytes),
+            listed.join(", ")
+        );
+        return Err(Error::new(Kind::NoSpace, "plan scratch", cause)
+            .hint("free some space, add a --drive or allow more --memory"));
+    }
+    if job.options.scratch_limit_bytes < scratch_bytes {
+        let cause = format!(
+            "about {} of scratch are needed and the limit is {}",
+            units::bytes(scratch_bytes),
+            units::bytes(job.options.scratch_limit_bytes)
+        );
+        return Err(Error::new(Kind::NoSpace, "plan scratch", cause)
+            .hint("raise --scratch-limit or --memory"));
+    }
+    Scratch::create(
+        volume,
+        drives,
+        job.options.scratch_limit_bytes,
+        scratch_bytes,
+        job.options.seed,
+    )
+}

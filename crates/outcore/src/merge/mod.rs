@@ -1,0 +1,378 @@
+//! Merging sorted pieces that are in memory: a loser tree over keys, one for numbers, one for records.
+//!
+//! Model: the tree of losers (Knuth, TAOCP volume 3, section 5.4.1): a record costs one look at the
+//! next key of its run and one comparison a level, ceil(log2 k) for k runs. Equal elements come in
+//! the order of their runs, so a merge of stable runs is stable.
+//!
+//! Contract: [`Merge`] moves elements from the pieces of the runs, as they lie in memory, to an
+//! output until that is full or a run has no more in memory; then the caller brings the run's next
+//! piece, or says that it has ended. Numbers are merged as native integers (encoded by the caller
+//! through [`Merge::encode`]) and decoded as they are put out; records by the first word of their
+//! order string, ties by the rest of it. No I/O; memory: two words a run and a small batch.
+
+mod lines;
+
+use std::cmp::Ordering;
+use std::hint::select_unpredictable;
+
+pub(crate) use lines::merge_of_lines;
+
+use crate::error::Result;
+use crate::key::bare::{BareClass, BareOrder};
+use crate::key::order::Order;
+use crate::partition::classify::Key;
+use crate::sort::elements::{as_keys, as_keys_mut};
+
+/// Marks a run that has ended: it comes after all others, whatever their keys.
+const ENDED: u32 = 1 << 31;
+/// Numbers that are decoded at once.
+const BATCH: usize = 512;
+
+/// The head of a run in the tree.
+#[derive(Debug, Clone, Copy)]
+struct Node<K> {
+    key: K,
+    run: u32,
+}
+
+/// The runs' heads; the least of them is known, and who lost to whom.
+#[derive(Debug)]
+struct LoserTree<K> {
+    /// The winner, then the losers of inner nodes 1 and up.
+    nodes: Vec<Node<K>>,
+}
+
+impl<K: Copy> LoserTree<K> {
+    /// A tree over the given heads, one a run; `beats` tells whether the first comes before the
+    /// second. `none` is the key of leaves without a run.
+    fn new(heads: &[Node<K>], none: K, mut beats: impl FnMut(&Node<K>, &Node<K>) -> bool) -> Self {
+        let leaves = heads.len().next_power_of_two();
+        let empty = Node {
+            key: none,
+            run: u32::MAX,
+        };
+        let mut nodes = vec![empty; leaves];
+        let mut winners = vec![empty; 2 * leaves];
+        winners[leaves..leaves + heads.len()].copy_from_slice(heads);
+        for inner in (1..leaves).rev() {
+            let (left, right) = (winners[2 * inner], winners[2 * inner + 1]);
+            let (winner, loser) = match beats(&right, &left) {
+                true => (right, left),
+                false => (left, right),
+            };
+            winners[inner] = winner;
+            nodes[inner] = loser;
+        }
+        nodes[0] = winners[1];
+        LoserTree { nodes }
+    }
+
+    /// The head that comes first.
+    #[inline(always)]
+    fn winner(&self) -> Node<K> {
+        self.nodes[0]
+    }
+
+    /// Puts the next head of the winner's run in its place and finds the new winner.
+    #[inline(always)]
+    fn replace(&mut self, head: Node<K>, mut beats: impl FnMut(&Node<K>, &Node<K>) -> bool) {
+        let leaf = (head.run & !ENDED) as usize + self.nodes.len();
+        let mut winner = head;
+        let mut inner = leaf / 2;
+        while inner > 0 {
+            let met = &mut self.nodes[inner];
+            let is_beaten = beats(met, &winner);
+            // Who wins is a coin's toss: a branch would be missed every other time.
+            let (won, lost) = (
+                Node {
+                    key: select_unpredictable(is_beaten, met.key, winner.key),
+                    run: select_unpredictable(is_beaten, met.run, winner.run),
+                },
+                Node {
+                    key: select_unpredictable(is_beaten, winner.key, met.key),
+                    run: select_unpredictable(is_beaten, winner.run, met.run),
+                },
+            );
+            winner = won;
+            *met = lost;
+            inner /= 2;
+        }
+        self.nodes[0] = winner;
+    }
+}
+
+/// How far a merge came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Merged {
+    /// Bytes put out.
+    pub(crate) bytes: usize,
+    /// The run whose piece is used up, if that is why it stopped.
+    pub(crate) used_up: Option<usize>,
+}
+
+/// What the runs have in memory: of each its piece and the offset of its head in that.
+#[derive(Debug)]
+pub(crate) struct Pieces<'a> {
+    /// Encoded elements of each run; those that have ended have none.
+    pub(crate) pieces: &'a [&'a [u8]],
+    /// Offset of each run's head.
+    pub(crate) heads: &'a mut [usize],
+}
+
+impl Pieces<'_> {
+    fn has_head(&self, run: usize) -> bool {
+        self.heads[run] < self.pieces[run].len()
+    }
+}
+
+/// Merging of one kind of elements.
+pub(crate) trait Merge: Send {
+    /// Turns bytes of a run into the form that is merged.
+    fn encode(&self, payload: &mut [u8]) -> Result<()>;
+    /// Begins with these pieces; a run with an empty one has ended.
+    fn start(&mut self, pieces: &Pieces<'_>) -> Result<()>;
+    /// Takes the new piece of a run that was used up; an empty one ends it.
+    fn advance(&mut self, pieces: &Pieces<'_>, run: usize) -> Result<()>;
+    /// Moves elements to `out`, which has room for a whole number of them and no more than the runs
+    /// have left; of lines, any part.
+    fn merge(&mut self, pieces: &mut Pieces<'_>, out: &mut [u8]) -> Result<Merged>;
+}
+
+/// The merge for elements of an order; `bare` where they are bare numbers.
+pub(crate) fn merge_of(order: &Order, bare: Option<BareOrder>) -> Box<dyn Merge> {
+    match bare.map(|bare| (bare, bare.class())) {
+        Some((bare, BareClass::U32)) => Box::new(Numbers::<u32>::new(bare)),
+        Some((bare, BareClass::U64)) => Box::new(Numbers::<u64>::new(bare)),
+        Some((bare, BareClass::U128)) => Box::new(Numbers::<u128>::new(bare)),
+        None => Box::new(Records {
+            order: order.clone(),
+            tree: LoserTree { nodes: Vec::new() },
+        }),
+    }
+}
+
+/// Bare numbers as native integers.
+struct Numbers<K> {
+    bare: BareOrder,
+    tree: LoserTree<K>,
+}
+
+impl<K> Numbers<K> {
+    fn new(bare: BareOrder) -> Self {
+        let tree = LoserTree { nodes: Vec::new() };
+        Numbers { bare, tree }
+    }
+}
+
+/// Of equal numbers that of a run that has not ended comes first.
+#[inline(always)]
+fn is_before<K: Ord>(a: &Node<K>, b: &Node<K>) -> bool {
+    (a.key < b.key) | ((a.key == b.key) & (a.run < b.run))
+}
+
+macro_rules! merge_numbers {
+    ($unsigned:ty, $encode:ident, $decode:ident) => {
+        impl Merge for Numbers<$unsigned> {
+            fn encode(&self, payload: &mut [u8]) -> Result<()> {
+                if !self.bare.is_identity() {
+                    self.bare.$encode(as_keys_mut(payload)?);
+                }
+                Ok(())
+            }
+
+            fn start(&mut self, pieces: &Pieces<'_>) -> Result<()> {
+                let mut heads = Vec::with_capacity(pieces.heads.len());
+                for run in 0..pieces.heads.len() {
+                    heads.push(number_head::<$unsigned>(pieces, run)?);
+                }
+                self.tree = LoserTree::new(&heads, <$unsigned>::MAX, is_before);
+                Ok(())
+            }
+
+            fn advance(&mut self, pieces: &Pieces<'_>, run: usize) -> Result<()> {
+                let head = number_head::<$unsigned>(pieces, run)?;
+                self.tree.replace(head, is_before);
+                Ok(())
+            }
+
+            fn merge(&mut self, pieces: &mut Pieces<'_>, out: &mut [u8]) -> Result<Merged> {
+                const BYTES: usize = size_of::<$unsigned>();
+                let mut rest = Vec::with_capacity(pieces.pieces.len());
+                for (piece, &head) in pieces.pieces.iter().zip(pieces.heads.iter()) {
+                    let keys = numbers_of::<$unsigned>(piece)?;
+                    rest.push(keys[(head / BYTES + 1).min(keys.len())..].iter());
+                }
+                let mut batch = [0; BATCH];
+                let (mut bytes, mut used_up) = (0, None);
+                for out in out.chunks_mut(BATCH * BYTES) {
+                    let wanted = &mut batch[..out.len() / BYTES];
+                    let (count, ended) = merge_batch(&mut self.tree, &mut rest, wanted);
+                    let batch = &mut batch[..count];
+                    if !self.bare.is_identity() {
+                        self.bare.$decode(batch);
+                    }
+                    out[..count * BYTES].copy_from_slice(bytemuck::cast_slice(batch));
+                    bytes += count * BYTES;
+                    used_up = ended;
+                    if used_up.is_some() {
+                        break;
+                    }
+                }
+                for (run, rest) in rest.iter().enumerate() {
+                    let after = pieces.pieces[run].len() - rest.len() * BYTES;
+                    // The head is the one before those that have not been looked at.
+                    pieces.heads[run] = match used_up == Some(run) {
+                        true => after,
+                        false => after.saturating_sub(BYTES),
+                    };
+                }
+                Ok(Merged { bytes, used_up })
+            }
+        }
+    };
+}
+merge_numbers!(u32, encode_u32, decode_u32);
+merge_numbers!(u64, encode_u64, decode_u64);
+merge_numbers!(u128, encode_u128, decode_u128);
+
+/// The numbers of a piece; an empty one need not be aligned.
+fn numbers_of<K: Key>(piece: &[u8]) -> Result<&[K]> {
+    match piece {
+        [] => Ok(&[]),
+        piece => as_keys(piece),
+    }
+}
+
+fn number_head<K: Key>(pieces: &Pieces<'_>, run: usize) -> Result<Node<K>> {
+    let at = pieces.heads[run] / size_of::<K>();
+    let ended = Node {
+        key: K::MAX,
+        run: run as u32 | ENDED,
+    };
+    let head = numbers_of::<K>(pieces.pieces[run])?.get(at);
+    Ok(head.map_or(ended, |&key| Node {
+        key,
+        run: run as u32,
+    }))
+}
+
+/// The hot loop: fills `out`, or stops behind the last key that a run has in memory. Equal numbers are
+/// the same, so the key alone is compared: what moves up is a key, which nothing that has ended beats.
+#[inline(always)]
+fn merge_batch<K: Key>(
+    tree: &mut LoserTree<K>,
+    rest: &mut [std::slice::Iter<'_, K>],
+    out: &mut [K],
+) -> (usize, Option<usize>) {
+    for (count, slot) in out.iter_mut().enumerate() {
+        let winner = tree.winner();
+        *slot = winner.key;
+        // One that has ended wins only when all have; the caller asks for no more than there is.
+        let run = (winner.run & !ENDED) as usize;
+        match rest.get_mut(run).and_then(Iterator::next) {
+            Some(&key) => {
+                let run = winner.run;
+                tree.replace(Node { key, run }, |met, moving| met.key < moving.key);
+            }
+            None => return (count + 1, Some(run)),
+        }
+    }
+    (out.len(), None)
+}
+
+/// Records of any size and order.
+struct Records {
+    order: Order,
+    tree: LoserTree<u64>,
+}
+
+impl Records {
+    fn head(&self, pieces: &Pieces<'_>, run: usize) -> Node<u64> {
+        match pieces.has_head(run) {
+            true => Node {
+                key: self.order.word(&pieces.pieces[run][pieces.heads[run]..], 0),
+                run: run as u32,
+            },
+            false => Node {
+                key: u64::MAX,
+                run: run as u32 | ENDED,
+            },
+        }
+    }
+}
+
+/// Whether the head of `a` comes before that of `b`.
+#[inline(always)]
+fn is_record_before(order: &Order, pieces: &Pieces<'_>, a: &Node<u64>, b: &Node<u64>) -> bool {
+    if a.key != b.key {
+        return a.key < b.key;
+    }
+    tie(order, pieces, a, b).is_lt()
+}
+
+#[inline(never)]
+fn tie(order: &Order, pieces: &Pieces<'_>, a: &Node<u64>, b: &Node<u64>) -> Ordering {
+    if (a.run | b.run) & ENDED != 0 {
+        return a.run.cmp(&b.run);
+    }
+    let record = |node: &Node<u64>| {
+        let run = node.run as usize;
+        let head = pieces.heads[run];
+        &pieces.pieces[run][head..head + order.record_bytes()]
+    };
+    order
+        .compare_from_word(record(a), record(b), 1)
+        .then(a.run.cmp(&b.run))
+}
+
+impl Merge for Records {
+    fn encode(&self, _payload: &mut [u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn start(&mut self, pieces: &Pieces<'_>) -> Result<()> {
+        let runs = 0..pieces.heads.len();
+        let heads: Vec<Node<u64>> = runs.map(|run| self.head(pieces, run)).collect();
+        let order = &self.order;
+        self.tree = LoserTree::new(&heads, u64::MAX, |a, b| {
+            is_record_before(order, pieces, a, b)
+        });
+        Ok(())
+    }
+
+    fn advance(&mut self, pieces: &Pieces<'_>, run: usize) -> Result<()> {
+        let head = self.head(pieces, run);
+        let order = &self.order;
+        self.tree
+            .replace(head, |a, b| is_record_before(order, pieces, a, b));
+        Ok(())
+    }
+
+    fn merge(&mut self, pieces: &mut Pieces<'_>, out: &mut [u8]) -> Result<Merged> {
+        let record_bytes = self.order.record_bytes();
+        let order = &self.order;
+        let mut bytes = 0;
+        for slot in out.chunks_exact_mut(record_bytes) {
+            let run = (self.tree.winner().run & !ENDED) as usize;
+            let (piece, head) = (pieces.pieces[run], pieces.heads[run]);
+            slot.copy_from_slice(&piece[head..head + record_bytes]);
+            bytes += record_bytes;
+            let next = head + record_bytes;
+            pieces.heads[run] = next;
+            if next >= piece.len() {
+                let used_up = Some(run);
+                return Ok(Merged { bytes, used_up });
+            }
+            let key = order.word(&piece[next..next + record_bytes], 0);
+            let head = Node {
+                key,
+                run: run as u32,
+            };
+            let pieces = &*pieces;
+            self.tree
+                .replace(head, |a, b| is_record_before(order, pieces, a, b));
+        }
+        let used_up = None;
+        Ok(Merged { bytes, used_up })
+    }
+}

@@ -1,0 +1,350 @@
+//! The second phase of every job: workers take bucket tasks in order, keep the next ones loading while they
+//! work on one, and emit what comes of it.
+//!
+//! Model: PALID (SPAA 2025), section 4: each bucket is read, worked on in memory and written at its final
+//! place while the next ones load.
+//!
+//! Contract: a [`TaskWorker`] is one thread; what is done with a loaded bucket says its [`BucketWork`].
+//! Every segment's checksum is verified before its items are looked at. Where the place of a bucket's
+//! output depends on the buckets before it (`--unique`, pipes), workers take turns ([`Turns`]) between
+//! work and output. Several tasks that are too large for all threads at once are run by one.
+//!
+//! Bounds: each worker's own areas and chunks; each segment is read once, each output byte written once.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::bucket::Bucket;
+use super::crew::Crew;
+use super::load::Load;
+use super::{Partition, no_buffer};
+use crate::error::{Error, Result};
+use crate::memory::{BLOCK_BYTES, Buf, Pool};
+use crate::volume::{Port, Transfer};
+use crate::writer::{WRITE_TOKEN, Writer};
+
+/// A bucket that is small enough to be worked on in memory.
+#[derive(Debug)]
+pub(crate) struct BucketTask<K = ()> {
+    pub(crate) bucket: Bucket<K>,
+    /// First output byte, where it does not depend on what is left out.
+    pub(crate) start_bytes: u64,
+}
+
+/// Where the output goes.
+pub(crate) enum Sink<'a> {
+    /// To its final place in files.
+    Files(&'a Writer),
+    /// To a pipe, in order.
+    Pipe(&'a Mutex<Box<dyn Write + Send>>),
+}
+
+/// The tasks of a job, each taken once, in order.
+pub(crate) struct Tasks<'a, K> {
+    list: Vec<Mutex<Option<BucketTask<K>>>>,
+    next: AtomicUsize,
+    /// Tasks at this and behind are not taken now.
+    end: AtomicUsize,
+    pub(crate) sink: Sink<'a>,
+    pub(crate) turns: Turns,
+}
+
+impl<'a, K> Tasks<'a, K> {
+    pub(crate) fn new(list: Vec<BucketTask<K>>, sink: Sink<'a>) -> Self {
+        let end = AtomicUsize::new(list.len());
+        Tasks {
+            list: list
+                .into_iter()
+                .map(|task| Mutex::new(Some(task)))
+                .collect(),
+            next: AtomicUsize::new(0),
+            end,
+            sink,
+            turns: Turns::default(),
+        }
+    }
+
+    /// Only tasks in front of `end` are taken until this is said again.
+    pub(crate) fn take_to(&self, end: usize) {
+        self.end.store(end, Ordering::Release);
+    }
+
+    fn take(&self) -> Option<(usize, BucketTask<K>)> {
+        let end = self.end.load(Ordering::Acquire);
+        let step = |next: usize| (next < end).then_some(next + 1);
+        let index = self
+            .next
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, step)
+            .ok()?;
+        let mut cell = self.list[index]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        Some((index, cell.take()?))
+    }
+}
+
+/// What a kind of job does with a bucket.
+pub(crate) trait BucketWork<K> {
+    /// Where in its area a bucket is loaded: in front of the first whole block behind that byte.
+    fn load_at(&self, _task: &BucketTask<K>) -> usize {
+        0
+    }
+
+    /// Works on a bucket that is in memory, and emits what comes of it.
+    fn finish(
+        &mut self,
+        worker: &mut TaskWorker<'_, K>,
+        loaded: Loaded<K>,
+        area: Buf,
+    ) -> Result<()>;
+}
+
+/// A bucket in memory; its segments are with the load.
+pub(crate) struct Loaded<K> {
+    pub(crate) task: BucketTask<K>,
+    pub(crate) load: Load,
+}
+
+/// Memory of one worker.
+#[derive(Clone)]
+pub(crate) struct TaskMemory {
+    /// For buckets.
+    pub(crate) areas: Pool,
+    /// For output that is not written from its area.
+    pub(crate) chunks: Option<Pool>,
+    /// Buckets that load at once, at most.
+    pub(crate) loads_max: usize,
+}
+
+/// One thread of the second phase.
+pub(crate) struct TaskWorker<'a, K> {
+    partition: &'a Partition<'a>,
+    pub(crate) tasks: &'a Tasks<'a, K>,
+    pub(crate) port: Port,
+    memory: TaskMemory,
+    loads: VecDeque<Loaded<K>>,
+    finished: Vec<Transfer>,
+}
+
+/// Works on all tasks that may be taken, on as many threads as have their memory.
+pub(crate) fn run_tasks<K: Send, W: BucketWork<K>>(
+    partition: &Partition<'_>,
+    tasks: &Tasks<'_, K>,
+    memory: Vec<TaskMemory>,
+    work: impl Fn() -> W + Sync,
+) -> Result<()> {
+    partition.on_all_threads(|thread| {
+        let Some(memory) = memory.get(thread).cloned() else {
+            return Ok(());
+        };
+        let mut worker = TaskWorker {
+            partition,
+            tasks,
+            port: partition.volume.port()?,
+            memory,
+            loads: VecDeque::new(),
+            finished: Vec::new(),
+        };
+        worker.run(&mut work())
+    })?;
+    Ok(())
+}
+
+impl<'a, K> TaskWorker<'a, K> {
+    fn run(&mut self, work: &mut impl BucketWork<K>) -> Result<()> {
+        loop {
+            self.partition.check()?;
+            self.start_loads(work)?;
+            match self.loads.front() {
+                Some(loaded) if loaded.load.is_complete() => {
+                    if let Some(mut loaded) = self.loads.pop_front() {
+                        // Another one takes its turn, and the drives work while this thread does.
+                        self.start_loads(work)?;
+                        self.poll(false)?;
+                        let bytes = loaded.task.bucket.counts.bytes;
+                        let area = loaded.load.join(self.partition)?;
+                        work.finish(self, loaded, area)?;
+                        let control = &self.partition.job.control;
+                        control.advance(bytes);
+                        control.watch(self.partition.volume);
+                    }
+                    self.poll(false)?;
+                }
+                None if self.port.in_flight() == 0 => return Ok(()),
+                _ => self.poll(true)?,
+            }
+        }
+    }
+
+    /// Loads ahead as far as there are areas.
+    fn start_loads(&mut self, work: &impl BucketWork<K>) -> Result<()> {
+        let memory = &self.memory;
+        while memory.areas.free_slots() > 0 && self.loads.len() < memory.loads_max {
+            let Some((index, mut task)) = self.tasks.take() else {
+                break;
+            };
+            let area = memory.areas.take().ok_or_else(no_buffer)?;
+            let at = work.load_at(&task).next_multiple_of(BLOCK_BYTES);
+            let segments = std::mem::take(&mut task.bucket.segments);
+            let load = Load::start(self.partition, &mut self.port, index, segments, area, at)?;
+            self.loads.push_back(Loaded { task, load });
+        }
+        Ok(())
+    }
+
+    /// Starts what is handed in and takes back what has been read.
+    pub(crate) fn poll(&mut self, wait: bool) -> Result<()> {
+        self.port.poll(wait, &mut self.finished)?;
+        for transfer in self.finished.drain(..) {
+            if let Some(fault) = transfer.fault {
+                return Err(self.partition.volume.explain(&fault));
+            }
+            if transfer.token == WRITE_TOKEN {
+                continue;
+            }
+            let index = Load::index_of(transfer.token);
+            let mut loads = self.loads.iter_mut().map(|loaded| &mut loaded.load);
+            if let Some(load) = loads.find(|load| load.index == index) {
+                load.take_back(transfer.token, transfer.buf);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the turn of task `index`.
+    pub(crate) fn wait_for_turn(&self, index: usize) -> Result<MutexGuard<'a, Placed>> {
+        self.tasks.turns.wait_for(index, &self.partition.crew)
+    }
+
+    /// Emits `bytes` of output that begins at `at_bytes`, in chunks laid out like it; `fill` fills each of
+    /// them to its end. Into a pipe only whose turn it is.
+    pub(crate) fn emit(
+        &mut self,
+        mut at_bytes: u64,
+        bytes: u64,
+        mut fill: impl FnMut(&mut [u8]),
+    ) -> Result<()> {
+        let mut left = bytes;
+        while left > 0 {
+            let mut chunk = self.take_chunk()?;
+            let (phase, room) = match &self.tasks.sink {
+                Sink::Files(writer) => (writer.phase(at_bytes), writer.room(at_bytes)),
+                Sink::Pipe(_) => (0, u64::MAX),
+            };
+            let len = ((chunk.len() - phase) as u64).min(left).min(room) as usize;
+            fill(&mut chunk[phase..phase + len]);
+            match &self.tasks.sink {
+                Sink::Files(writer) => {
+                    writer.write(&mut self.port, chunk, phase, len, at_bytes)?;
+                    self.poll(false)?;
+                }
+                Sink::Pipe(pipe) => write_pipe(pipe, &chunk[..len])?,
+            }
+            at_bytes += len as u64;
+            left -= len as u64;
+        }
+        Ok(())
+    }
+
+    fn take_chunk(&mut self) -> Result<Buf> {
+        loop {
+            let chunk = self.memory.chunks.as_ref().and_then(Pool::take);
+            if let Some(chunk) = chunk {
+                return Ok(chunk);
+            }
+            self.partition.check()?;
+            if self.port.in_flight() == 0 {
+                return Err(no_buffer());
+            }
+            self.poll(true)?;
+        }
+    }
+}
+
+/// Bucket tasks in order: who may place output now, and what was placed before.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    state: Mutex<Placed>,
+    changed: Condvar,
+}
+
+/// What has been placed by the tasks so far.
+#[derive(Debug, Default)]
+pub(crate) struct Placed {
+    /// Task whose turn it is.
+    turn: usize,
+    /// Elements placed.
+    pub(crate) count: u64,
+    /// The last of them, kept for `--unique`.
+    pub(crate) last: Option<Box<[u8]>>,
+}
+
+impl Turns {
+    pub(crate) fn placed(&self) -> MutexGuard<'_, Placed> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until it is the turn of task `index`.
+    pub(crate) fn wait_for(&self, index: usize, crew: &Crew<'_>) -> Result<MutexGuard<'_, Placed>> {
+        let mut placed = self.placed();
+        while placed.turn != index {
+            crew.check()?;
+            let waited = self.changed.wait_timeout(placed, Duration::from_millis(50));
+            placed = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(placed)
+    }
+
+    pub(crate) fn pass_on(&self, mut placed: MutexGuard<'_, Placed>) {
+        placed.turn += 1;
+        drop(placed);
+        self.changed.notify_all();
+    }
+}
+
+/// Writes `area[start..start + total]` at output byte `at_bytes`, over file borders. A piece that
+/// ends inside a block leaves the block's room in the area to the next file's piece, which is moved
+/// there by less than a block to be laid out like that file: however many borders there are, the
+/// area is long enough.
+pub(crate) fn write_in_place(
+    writer: &Writer,
+    port: &mut Port,
+    mut area: Buf,
+    start: usize,
+    total: usize,
+    at_bytes: u64,
+) -> Result<()> {
+    let (mut start, mut left, mut at_bytes) = (start, total, at_bytes);
+    while left > 0 {
+        let room = writer.room(at_bytes);
+        let len = left.min(usize::try_from(room).unwrap_or(usize::MAX));
+        if len == 0 || len == left {
+            return writer.write(port, area, start, left, at_bytes);
+        }
+        let whole_end = (start + len) / BLOCK_BYTES * BLOCK_BYTES;
+        let mut end = start + len;
+        if whole_end > start {
+            let front = area.split_to(whole_end);
+            let whole = whole_end - start;
+            writer.write(port, front, start, whole, at_bytes)?;
+            writer.write_edge_of(port, &area[..end - whole_end], at_bytes + whole as u64)?;
+            end -= whole_end;
+        } else {
+            writer.write_edge_of(port, &area[start..end], at_bytes)?;
+        }
+        left -= len;
+        at_bytes += len as u64;
+        start = writer.phase(at_bytes);
+        area.copy_within(end..end + left, start);
+    }
+    Ok(())
+}
+
+pub(crate) fn write_pipe(pipe: &Mutex<Box<dyn Write + Send>>, bytes: &[u8]) -> Result<()> {
+    let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+    pipe.write_all(bytes)
+        .map_err(|e| Error::io("write to the pipe", &e))
+}

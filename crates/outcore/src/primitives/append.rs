@@ -1,0 +1,614 @@
+//! Results of unknown length, in order: whoever has the next piece appends it.
+//!
+//! Contract: an [`Appender`] has outputs (files or a pipe) and, for each lane of the pass, a turn:
+//! the number of the piece whose results come next. The thread that holds that piece copies its
+//! results to the ends of the outputs and passes the turn on; whole chunks are written, directly,
+//! by the thread that fills them. So outputs hold their items in the order of the sequence, writes
+//! are large, and no length need be known before. Where lanes follow each other into the same
+//! outputs, all but the one in front keep their results in memory ([`super::ahead`]); who places
+//! the last of a lane moves on those that the next one holds.
+//!
+//! No deadlock: results that came early wait in areas of their thread, and a thread's last free
+//! area is only used for a piece that can be placed at once. The first piece of all that are not
+//! placed can be, and each before whose results are claimed without credit is claimed as well.
+//! A piece whose results overflow its area is put back and made again, straight into the outputs,
+//! when its turn has come.
+//!
+//! N.B. one copy more than writing at offsets that a scan over the counts would give. That scan
+//! was not taken: a filter that keeps 1 % would write pieces of 10 KiB, each with two border blocks.
+//!
+//! Memory: a chunk for each output and some in flight.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::ahead::{Hold, Lane};
+use super::batch::Yield;
+use super::pass::{BESIDE, Loaded, Pass, RESULTS, Reader, shield};
+use super::pieces::Piece;
+use super::producer::{Emit, Produced, Producer};
+use crate::drive::Op;
+use crate::ends::MakeHeader;
+use crate::error::{Error, Result};
+use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil};
+use crate::volume::output::StagedOutput;
+use crate::volume::{Volume, VolumeFile};
+use crate::writer::WRITE_TOKEN;
+
+/// How long a thread waits for others before it looks again.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// Chunks that a thread may have in flight, or be filling.
+const CHUNKS_A_THREAD: usize = 4;
+
+/// A pipe that takes results.
+pub(crate) type Pipe = Mutex<Box<dyn Write + Send>>;
+
+/// Where an output ends so far.
+#[derive(Debug, Default)]
+struct End {
+    chunk: Option<Buf>,
+    filled_bytes: usize,
+    /// Place of the chunk in the file.
+    at_bytes: u64,
+    /// Bytes of items appended.
+    data_bytes: u64,
+    /// The first blocks, which hold the header: written again when it is known.
+    head: Vec<u8>,
+}
+
+struct Out<'a> {
+    target: Target<'a>,
+    end: Mutex<End>,
+}
+
+enum Target<'a> {
+    File {
+        file: VolumeFile,
+        header_bytes: usize,
+    },
+    Pipe(&'a Pipe),
+}
+
+/// The ends of all outputs.
+pub(crate) struct Appender<'a> {
+    outs: Vec<Out<'a>>,
+    lanes: Vec<Mutex<Lane>>,
+    /// Pieces placed or held of each lane.
+    turns: Vec<AtomicU64>,
+    /// The last lane that places results where they belong.
+    front: AtomicUsize,
+    is_in_order: bool,
+    hold: Option<Hold>,
+    chunks: Option<Pool>,
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+impl<'a> Appender<'a> {
+    /// Chunks of all outputs, in bytes.
+    pub(crate) fn memory_bytes(outs: usize, threads: usize, chunk_bytes: usize) -> u64 {
+        ((outs + threads * CHUNKS_A_THREAD) * chunk_bytes) as u64
+    }
+
+    /// An appender to the files of `staged`.
+    pub(crate) fn to_files(
+        pass: &Pass<'_>,
+        staged: &StagedOutput,
+        chunk_bytes: usize,
+    ) -> Result<Self> {
+        let outs: Vec<Out<'_>> = staged
+            .shards()
+            .iter()
+            .map(|shard| {
+                let header_bytes = shard.plan.header.len();
+                Out {
+                    target: Target::File {
+                        file: shard.file.clone(),
+                        header_bytes,
+                    },
+                    end: Mutex::new(End::default()),
+                }
+            })
+            .collect();
+        let slots = outs.len() + pass.sizes.threads * CHUNKS_A_THREAD;
+        let chunks = Pool::new(&pass.budget, BESIDE, chunk_bytes, slots)?;
+        Ok(Self::new(pass, outs, Some(chunks)))
+    }
+
+    /// An appender to a pipe.
+    pub(crate) fn to_pipe(pass: &Pass<'_>, pipe: &'a Pipe) -> Self {
+        let out = Out {
+            target: Target::Pipe(pipe),
+            end: Mutex::new(End::default()),
+        };
+        Self::new(pass, vec![out], None)
+    }
+
+    fn new(pass: &Pass<'_>, outs: Vec<Out<'a>>, chunks: Option<Pool>) -> Self {
+        let is_in_order = pass.pieces.is_in_order();
+        let lanes = 0..pass.pieces.lanes();
+        let lane = |index| Lane {
+            is_in_front: index == 0 || !is_in_order,
+            pieces: pass.pieces.len_of(index),
+            placed: 0,
+            held: Vec::new(),
+        };
+        Appender {
+            outs,
+            turns: lanes.clone().map(|_| AtomicU64::new(0)).collect(),
+            front: AtomicUsize::new(if is_in_order { 0 } else { lanes.end }),
+            lanes: lanes.map(|index| Mutex::new(lane(index))).collect(),
+            is_in_order,
+            hold: None,
+            chunks,
+            lock: Mutex::new(()),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Keeps results that come before their turn, items of `item_bytes`, as far as `pass` has memory
+    /// left. Only for results of which a piece has an area's at most.
+    pub(crate) fn holding(mut self, pass: &Pass<'_>, item_bytes: usize) -> Result<Self> {
+        self.hold = Hold::new(pass, item_bytes)?;
+        Ok(self)
+    }
+
+    /// Whether the results of `piece` could be placed or held now.
+    fn is_turn_of(&self, piece: &Piece) -> bool {
+        let is_allowed = piece.credit_bytes > 0 || piece.lane <= self.front.load(Ordering::Acquire);
+        is_allowed && self.turns[piece.lane].load(Ordering::Acquire) == piece.order
+    }
+
+    fn lane(&self, index: usize) -> MutexGuard<'_, Lane> {
+        let lane = self.lanes[index].lock();
+        lane.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Places or holds the results of `piece`, whose turn it is: the `runs` of `area`.
+    fn place(
+        &self,
+        worker: (&mut Reader<'_>, &Placing<'_>),
+        piece: &Piece,
+        area: &mut [u8],
+        runs: &[Run],
+    ) -> Result<()> {
+        let (reader, placing) = worker;
+        let mut lane = self.lane(piece.lane);
+        if let (false, Some(hold)) = (lane.is_in_front, &self.hold) {
+            let mut held_bytes = 0;
+            for run in runs {
+                let items = &area[run.start..run.start + run.len_bytes];
+                hold.keep(&mut lane, run.out, items)?;
+                held_bytes += run.len_bytes as u64;
+            }
+            drop(lane);
+            reader.pieces().give_back(piece.credit_bytes - held_bytes);
+        } else {
+            drop(lane);
+            self.append_runs(reader, placing, area, runs)?;
+            reader.pieces().give_back(piece.credit_bytes);
+        }
+        self.pass_on(reader, placing, piece.lane)
+    }
+
+    fn append_runs(
+        &self,
+        reader: &mut Reader<'_>,
+        placing: &Placing<'_>,
+        area: &mut [u8],
+        runs: &[Run],
+    ) -> Result<()> {
+        for run in runs {
+            let results = &mut area[run.start..run.start + run.len_bytes];
+            placing.finish(results, run.out)?;
+            self.append(reader, run.out, results)?;
+        }
+        Ok(())
+    }
+
+    /// The next piece of `lane` may be placed; after the last, the next lane.
+    fn pass_on(&self, reader: &mut Reader<'_>, placing: &Placing<'_>, lane: usize) -> Result<()> {
+        let mut state = self.lane(lane);
+        state.placed += 1;
+        let is_last = state.is_in_front && state.placed == state.pieces;
+        drop(state);
+        self.turns[lane].fetch_add(1, Ordering::AcqRel);
+        if is_last && self.is_in_order {
+            self.bring_to_front(reader, placing, lane + 1)?;
+        }
+        drop(self.lock.lock());
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Places what `lane` holds, and the lanes behind it as far as they are complete.
+    fn bring_to_front(
+        &self,
+        reader: &mut Reader<'_>,
+        placing: &Placing<'_>,
+        lane: usize,
+    ) -> Result<()> {
+        for lane in lane..self.lanes.len() {
+            let is_complete = loop {
+                let mut state = self.lane(lane);
+                if state.held.is_empty() {
+                    state.is_in_front = true;
+                    break state.placed == state.pieces;
+                }
+                let held = std::mem::take(&mut state.held);
+                drop(state);
+                for mut held in held {
+                    let len_bytes = held.len_bytes() as u64;
+                    self.append_runs(reader, placing, &mut held.buf, &held.runs)?;
+                    drop(held);
+                    reader.pieces().give_back(len_bytes);
+                }
+            };
+            self.front.store(lane, Ordering::Release);
+            reader.pieces().set_front(lane);
+            if !is_complete {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&self) {
+        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.changed.wait_timeout(guard, LOOK_EVERY));
+    }
+
+    /// Appends `bytes` to output `index`; only for who has the turn.
+    pub(crate) fn append(&self, reader: &mut Reader<'_>, index: usize, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let out = &self.outs[index];
+        let mut end = out.end.lock().unwrap_or_else(PoisonError::into_inner);
+        end.data_bytes += bytes.len() as u64;
+        match &out.target {
+            Target::Pipe(pipe) => {
+                let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+                pipe.write_all(bytes)
+                    .map_err(|e| Error::io("write to the pipe", &e))
+            }
+            Target::File { file, header_bytes } => {
+                if end.chunk.is_none() && end.at_bytes == 0 && *header_bytes > 0 {
+                    let zeros = vec![0; *header_bytes];
+                    self.fill(reader, file, *header_bytes, &mut end, &zeros)?;
+                }
+                self.fill(reader, file, *header_bytes, &mut end, bytes)
+            }
+        }
+    }
+
+    fn fill(
+        &self,
+        reader: &mut Reader<'_>,
+        file: &VolumeFile,
+        header_bytes: usize,
+        end: &mut End,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let mut left = bytes;
+        let head_bytes = block_ceil(header_bytes as u64);
+        while !left.is_empty() {
+            let mut chunk = match (end.chunk.take(), &self.chunks) {
+                (Some(chunk), _) => chunk,
+                (None, Some(pool)) => reader.area(pool)?,
+                (None, None) => return Ok(()),
+            };
+            let from = end.filled_bytes;
+            let (front, behind) = left.split_at(left.len().min(chunk.len() - from));
+            chunk[from..from + front.len()].copy_from_slice(front);
+            left = behind;
+            let place = end.at_bytes + from as u64;
+            if place < head_bytes {
+                let wanted = ((head_bytes - place) as usize).min(front.len());
+                end.head.extend_from_slice(&front[..wanted]);
+            }
+            end.filled_bytes += front.len();
+            if end.filled_bytes < chunk.len() {
+                end.chunk = Some(chunk);
+                continue;
+            }
+            let at_bytes = end.at_bytes;
+            end.at_bytes += chunk.len() as u64;
+            end.filled_bytes = 0;
+            reader
+                .port
+                .submit(file, Op::Write, at_bytes, chunk, WRITE_TOKEN);
+            reader.poll(false)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is left of all outputs and their headers; gives the bytes of items in each.
+    pub(crate) fn finish(
+        self,
+        volume: &Volume,
+        header: Option<&MakeHeader>,
+        item_bytes: usize,
+    ) -> Result<Vec<u64>> {
+        let mut port = volume.port()?;
+        let mut lens = Vec::with_capacity(self.outs.len());
+        let budget_pool = self.chunks;
+        for out in self.outs {
+            let mut end = out.end.into_inner().unwrap_or_else(PoisonError::into_inner);
+            lens.push(end.data_bytes);
+            let (file, header_bytes) = match &out.target {
+                Target::File { file, header_bytes } => (file, *header_bytes),
+                Target::Pipe(pipe) => {
+                    let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+                    pipe.flush()
+                        .map_err(|e| Error::io("write to the pipe", &e))?;
+                    continue;
+                }
+            };
+            if let Some(mut chunk) = end.chunk.take() {
+                let len_bytes = block_ceil(end.filled_bytes as u64) as usize;
+                chunk[end.filled_bytes..len_bytes].fill(0);
+                let whole = chunk.split_to(len_bytes);
+                drop(chunk);
+                port.submit(file, Op::Write, end.at_bytes, whole, WRITE_TOKEN);
+                drain(volume, &mut port)?;
+            }
+            let (Some(make), true) = (header, header_bytes > 0) else {
+                continue;
+            };
+            let mut head = make(end.data_bytes / item_bytes as u64);
+            head.resize(header_bytes, b' ');
+            end.head.resize(block_ceil(header_bytes as u64) as usize, 0);
+            end.head[..header_bytes].copy_from_slice(&head);
+            for (number, block) in end.head.chunks(BLOCK_BYTES).enumerate() {
+                let taken = budget_pool.as_ref().and_then(Pool::take);
+                let Some(mut slot) = taken else {
+                    return Err(Error::usage("write header", "no buffer is free"));
+                };
+                let mut buf = slot.split_to(BLOCK_BYTES);
+                buf.copy_from_slice(block);
+                let at_bytes = (number * BLOCK_BYTES) as u64;
+                port.submit(file, Op::Write, at_bytes, buf, WRITE_TOKEN);
+                drop(slot);
+                drain(volume, &mut port)?;
+            }
+        }
+        Ok(lens)
+    }
+}
+
+fn drain(volume: &Volume, port: &mut crate::volume::Port) -> Result<()> {
+    let mut finished = Vec::new();
+    while port.in_flight() > 0 {
+        port.poll(true, &mut finished)?;
+        for transfer in finished.drain(..) {
+            if let Some(fault) = transfer.fault {
+                return Err(volume.explain(&fault));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Neighbouring results that go to one output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) out: usize,
+    pub(crate) start: usize,
+    pub(crate) len_bytes: usize,
+}
+
+/// Where in the sequence results are from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At {
+    /// The stretch.
+    pub(crate) stretch: usize,
+    /// The position of the first, where every position yields one.
+    pub(crate) first: u64,
+}
+
+/// Sorts the results at the front of an area by output: gives the runs.
+pub(crate) type Arrange<'a> = dyn Fn(&mut [u8], usize, At) -> Result<Vec<Run>> + Sync + 'a;
+
+/// Changes results that go to an output when their turn has come, one after another.
+pub(crate) type AtTurn<'a> = dyn Fn(&mut [u8], usize) -> Result<()> + Sync + 'a;
+
+/// What is done with results between producer and outputs.
+pub(crate) struct Placing<'a> {
+    /// Side by side, on any thread.
+    pub(crate) arrange: &'a Arrange<'a>,
+    /// In order.
+    pub(crate) at_turn: Option<&'a AtTurn<'a>>,
+    /// Bytes of an area that results may fill; what is behind is for `arrange`.
+    pub(crate) fill_bytes: usize,
+}
+
+impl Placing<'_> {
+    fn finish(&self, results: &mut [u8], out: usize) -> Result<()> {
+        match self.at_turn {
+            Some(at_turn) => shield(|| at_turn(results, out)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Results that wait for their turn.
+struct Pending {
+    piece: Piece,
+    area: Buf,
+    runs: Vec<Run>,
+}
+
+/// A piece that has come, and whether its results are known to overflow an area.
+type Ready = (Loaded, bool);
+
+/// Pieces that have come, by their order, for whichever thread is free.
+struct Shared<'a, 'b, P> {
+    pass: &'a Pass<'b>,
+    producer: &'a P,
+    appender: &'a Appender<'a>,
+    placing: &'a Placing<'a>,
+    ready: Mutex<BTreeMap<(u64, usize), Ready>>,
+}
+
+/// Runs `producer` over all pieces and appends what it makes, in order.
+pub(crate) fn run<P: Producer>(
+    pass: &Pass<'_>,
+    producer: &P,
+    appender: &Appender<'_>,
+    placing: &Placing<'_>,
+) -> Result<()> {
+    let shared = Shared {
+        pass,
+        producer,
+        appender,
+        placing,
+        ready: Mutex::default(),
+    };
+    pass.crew.run(|_| {
+        let sizes = &pass.sizes;
+        let areas = Pool::new(&pass.budget, RESULTS, sizes.area_bytes, sizes.areas)?;
+        let mut worker = Worker {
+            shared: &shared,
+            reader: pass.reader()?,
+            space: producer.space(),
+            areas,
+            pending: Vec::new(),
+        };
+        worker.run()
+    })
+}
+
+struct Worker<'a, 'b, P: Producer> {
+    shared: &'a Shared<'a, 'b, P>,
+    reader: Reader<'a>,
+    space: P::Space,
+    areas: Pool,
+    pending: Vec<Pending>,
+}
+
+impl<P: Producer> Worker<'_, '_, P> {
+    fn run(&mut self) -> Result<()> {
+        loop {
+            self.shared.pass.crew.check()?;
+            let queued = self.ready().len();
+            if queued < self.shared.pass.sizes.threads * self.shared.pass.sizes.window {
+                self.reader.fill()?;
+            }
+            self.reader.poll(false)?;
+            while let Some(loaded) = self.reader.take_ready() {
+                let key = (loaded.piece.order, loaded.piece.lane);
+                self.ready().insert(key, (loaded, false));
+            }
+            let has_placed = self.place_pending()?;
+            let next = self.take();
+            let is_idle = next.is_none() && !has_placed;
+            if let Some((loaded, is_large)) = next {
+                self.work(loaded, is_large)?;
+            }
+            if !is_idle {
+                continue;
+            }
+            if self.reader.port.in_flight() > 0 {
+                // What is being read may be the piece that all wait for.
+                self.reader.poll(true)?;
+            } else if self.pending.is_empty() && self.ready().is_empty() && self.reader.is_done() {
+                return self.reader.drain();
+            } else {
+                self.shared.appender.wait();
+            }
+        }
+    }
+
+    fn ready(&self) -> std::sync::MutexGuard<'_, BTreeMap<(u64, usize), Ready>> {
+        let ready = &self.shared.ready;
+        ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first piece that this thread has room for.
+    fn take(&self) -> Option<Ready> {
+        let is_last_area = match self.areas.free_slots() {
+            0 => return None,
+            free => free == 1,
+        };
+        let mut ready = self.ready();
+        let may = |loaded: &Loaded, is_large: bool| {
+            let needs_turn = is_last_area || is_large;
+            !needs_turn || self.shared.appender.is_turn_of(&loaded.piece)
+        };
+        let found = ready
+            .iter()
+            .find(|(_, (loaded, is_large))| may(loaded, *is_large));
+        let key = *found?.0;
+        ready.remove(&key)
+    }
+
+    fn work(&mut self, loaded: Loaded, is_large: bool) -> Result<()> {
+        let Some(mut area) = self.areas.take() else {
+            return Ok(());
+        };
+        let (shared, reader, space) = (self.shared, &mut self.reader, &mut self.space);
+        let (appender, placing) = (shared.appender, shared.placing);
+        let (batch, piece) = (loaded.batch(), loaded.piece);
+        let mut at = At {
+            stretch: piece.stretch,
+            first: piece.first,
+        };
+        if is_large {
+            let (front, behind) = area.split_at_mut(placing.fill_bytes);
+            let item_bytes = shared.producer.item_bytes();
+            let mut flush = |items: &[u8]| {
+                behind[..items.len()].copy_from_slice(items);
+                let runs = (placing.arrange)(behind, items.len(), at)?;
+                at.first += (items.len() / item_bytes) as u64;
+                appender.append_runs(reader, placing, behind, &runs)
+            };
+            let mut emit = Emit::streaming(front, &mut flush);
+            shield(|| shared.producer.produce(space, batch, &mut emit))?;
+            emit.finish()?;
+            appender.pass_on(reader, placing, piece.lane)?;
+            self.reader.done(&loaded);
+            return Ok(());
+        }
+        let mut emit = Emit::bounded(&mut area[..placing.fill_bytes]);
+        let produced = shield(|| shared.producer.produce(space, batch, &mut emit))?;
+        let len = emit.len();
+        if produced == Produced::Overflow {
+            let key = (piece.order, piece.lane);
+            self.ready().insert(key, (loaded, true));
+            return Ok(());
+        }
+        let runs = shield(|| (placing.arrange)(&mut area, len, at))?;
+        self.reader.done(&loaded);
+        self.pending.push(Pending { piece, area, runs });
+        Ok(())
+    }
+
+    /// Appends the results whose turn has come; true if there were any.
+    fn place_pending(&mut self) -> Result<bool> {
+        let mut has_placed = false;
+        loop {
+            let appender = self.shared.appender;
+            let is_next = |pending: &Pending| appender.is_turn_of(&pending.piece);
+            let Some(index) = self.pending.iter().position(is_next) else {
+                return Ok(has_placed);
+            };
+            let Pending {
+                piece,
+                mut area,
+                runs,
+            } = self.pending.swap_remove(index);
+            let worker = (&mut self.reader, self.shared.placing);
+            appender.place(worker, &piece, &mut area, &runs)?;
+            has_placed = true;
+        }
+    }
+}
+
+/// Bytes of an area for a piece: what a streaming piece hands on is copied behind what it makes.
+pub(crate) fn areas_for(yields: Yield, is_arranged: bool) -> usize {
+    1 + usize::from(yields == Yield::Any) + usize::from(is_arranged)
+}

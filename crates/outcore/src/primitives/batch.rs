@@ -1,0 +1,372 @@
+//! Lazy sequences: where items come from and what is done to each, until somebody consumes them.
+//!
+//! Contract (PALID, SPAA 2025, section 4: map, filter, reduce, scan; the names are those of
+//! ParlayLib, Blelloch, Anderson, Dhulipala, SPAA 2020): a [`Sequence`] is a value that describes;
+//! nothing is read before a consumer runs, and whatever stands between source and consumer is one
+//! loop over a batch, compiled together, without an intermediate array. Functions are called from
+//! several threads, so they are `Fn + Sync`; they may be called twice for an item (a `flat_map`
+//! whose results overflow their buffer). Effects that are idempotent are allowed, such as setting a bit of
+//! an atomic bitmap or storing the same value again; counting is not.
+//!
+//! Bounds: no memory of its own and no I/O.
+
+use bytemuck::Pod;
+
+use crate::ends::Input;
+use crate::error::Result;
+
+/// Most files-and-generators that one sequence may be zipped of.
+pub const LEAVES_MAX: usize = 8;
+
+/// One source below a sequence, before it is opened.
+#[derive(Debug, Clone)]
+pub struct Leaf {
+    /// Files in order; none for a generated sequence.
+    pub inputs: Vec<Input>,
+    /// Bytes of an element in the files; 0 for a generated sequence.
+    pub element_bytes: usize,
+    /// Alignment that its elements need in memory.
+    pub align_bytes: usize,
+    /// Number of elements, for a generated sequence.
+    pub count: u64,
+}
+
+/// How many items come out of one position of the sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Yield {
+    /// Exactly one.
+    One,
+    /// One or none.
+    AtMostOne,
+    /// Any number.
+    Any,
+}
+
+/// Elements of all sources at neighbouring positions.
+#[derive(Debug, Clone, Copy)]
+pub struct Batch<'b> {
+    /// Position of the first in the whole sequence.
+    pub first: u64,
+    /// Number of positions.
+    pub count: usize,
+    slices: [&'b [u8]; LEAVES_MAX],
+}
+
+impl<'b> Batch<'b> {
+    /// A batch of `count` positions from `first` on; `slices` are the elements of each source.
+    pub fn new(first: u64, count: usize, slices: &[&'b [u8]]) -> Self {
+        let mut all: [&[u8]; LEAVES_MAX] = [&[]; LEAVES_MAX];
+        for (place, slice) in all.iter_mut().zip(slices) {
+            *place = slice;
+        }
+        Batch {
+            first,
+            count,
+            slices: all,
+        }
+    }
+
+    /// The bytes of source `leaf`.
+    pub fn bytes(&self, leaf: usize) -> &'b [u8] {
+        self.slices[leaf]
+    }
+
+    /// The same without its first `leaves` sources.
+    fn skip_leaves(mut self, leaves: usize) -> Self {
+        self.slices.rotate_left(leaves);
+        self
+    }
+
+    /// The `count` positions from the `from`th on.
+    pub fn part(&self, from: usize, count: usize) -> Self {
+        let mut slices = self.slices;
+        for slice in &mut slices {
+            let element_bytes = slice.len() / self.count.max(1);
+            *slice = &slice[from * element_bytes..(from + count) * element_bytes];
+        }
+        Batch {
+            first: self.first + from as u64,
+            count,
+            slices,
+        }
+    }
+}
+
+/// A step of the caller's own: whole batches at once.
+pub trait BatchStep: Send + Sync {
+    /// What it makes of `count` items in `items`; `first` is the position of the first in the
+    /// input, where nothing was filtered before. The answer has whole items of the step's type: as
+    /// many as came in, no more, or any number, as the step was said to yield.
+    ///
+    /// # Errors
+    /// What the caller's code fails with; the job fails with it.
+    fn run(&self, first: u64, items: &[u8]) -> Result<Vec<u8>>;
+}
+
+/// A lazy sequence of items; see the module for what its methods promise.
+///
+/// Consumers (`reduce`, `write`, ...) are functions beside it: see [`super`].
+pub trait Sequence: Sync + Sized {
+    /// What it yields.
+    type Item: Send;
+
+    /// How many items a position of the sources yields.
+    const YIELD: Yield;
+
+    /// Appends its sources, in order.
+    fn leaves(&self, into: &mut Vec<Leaf>);
+
+    /// Number of its sources.
+    fn leaf_count(&self) -> usize;
+
+    /// The items of a batch, in order.
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = Self::Item>;
+
+    /// Each item through `f`.
+    fn map<U: Send, F: Fn(Self::Item) -> U + Sync>(self, f: F) -> Map<Self, F> {
+        Map { inner: self, f }
+    }
+
+    /// The items for which `keep` is true, in order.
+    fn filter<F: Fn(&Self::Item) -> bool + Sync>(self, keep: F) -> Filter<Self, F> {
+        Filter { inner: self, keep }
+    }
+
+    /// All items that `f` makes of each, in order.
+    fn flat_map<I, F>(self, f: F) -> FlatMap<Self, F>
+    where
+        I: IntoIterator,
+        I::Item: Send,
+        F: Fn(Self::Item) -> I + Sync,
+    {
+        FlatMap { inner: self, f }
+    }
+
+    /// Pairs with the items of `other` at the same positions. Both must be as long, and neither may
+    /// have been filtered: that is known when it is compiled, the lengths when it runs.
+    fn zip<S: Sequence>(self, other: S) -> Zip<Self, S> {
+        const {
+            assert!(
+                matches!((Self::YIELD, S::YIELD), (Yield::One, Yield::One)),
+                "only sequences with an item at each position can be zipped"
+            );
+        }
+        Zip { a: self, b: other }
+    }
+
+    /// Pairs of an item and its position, from 0. Only for sequences that have not been filtered: that
+    /// is known when it is compiled.
+    fn enumerate(self) -> Enumerate<Self> {
+        const {
+            assert!(
+                matches!(Self::YIELD, Yield::One),
+                "only sequences with an item at each position can be enumerated"
+            );
+        }
+        Enumerate { inner: self }
+    }
+}
+
+/// Numbers or records of files.
+#[derive(Debug, Clone)]
+pub struct Files<T> {
+    inputs: Vec<Input>,
+    item: std::marker::PhantomData<fn() -> T>,
+}
+
+/// The elements of `inputs`, in order, as values of type `T` (little endian on every machine that
+/// this runs on).
+pub fn read<T: Pod + Send>(inputs: &[Input]) -> Files<T> {
+    Files {
+        inputs: inputs.to_vec(),
+        item: std::marker::PhantomData,
+    }
+}
+
+impl<T: Pod + Send> Sequence for Files<T> {
+    type Item = T;
+    const YIELD: Yield = Yield::One;
+
+    fn leaves(&self, into: &mut Vec<Leaf>) {
+        into.push(Leaf {
+            inputs: self.inputs.clone(),
+            element_bytes: size_of::<T>(),
+            align_bytes: align_of::<T>(),
+            count: 0,
+        });
+    }
+
+    fn leaf_count(&self) -> usize {
+        1
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = T> {
+        bytemuck::cast_slice::<u8, T>(batch.bytes(0))
+            .iter()
+            .copied()
+    }
+}
+
+/// A generated sequence.
+#[derive(Debug, Clone)]
+pub struct Tabulate<F> {
+    count: u64,
+    f: F,
+}
+
+/// `f(0)` to `f(count - 1)`, made where they are needed.
+pub fn tabulate<T: Send, F: Fn(u64) -> T + Sync>(count: u64, f: F) -> Tabulate<F> {
+    Tabulate { count, f }
+}
+
+impl<T: Send, F: Fn(u64) -> T + Sync> Sequence for Tabulate<F> {
+    type Item = T;
+    const YIELD: Yield = Yield::One;
+
+    fn leaves(&self, into: &mut Vec<Leaf>) {
+        into.push(Leaf {
+            inputs: Vec::new(),
+            element_bytes: 0,
+            align_bytes: 1,
+            count: self.count,
+        });
+    }
+
+    fn leaf_count(&self) -> usize {
+        1
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = T> {
+        (0..batch.count as u64).map(move |offset| (self.f)(batch.first + offset))
+    }
+}
+
+/// See [`Sequence::map`].
+#[derive(Debug, Clone)]
+pub struct Map<S, F> {
+    inner: S,
+    f: F,
+}
+
+impl<S: Sequence, U: Send, F: Fn(S::Item) -> U + Sync> Sequence for Map<S, F> {
+    type Item = U;
+    const YIELD: Yield = S::YIELD;
+
+    fn leaves(&self, into: &mut Vec<Leaf>) {
+        self.inner.leaves(into);
+    }
+
+    fn leaf_count(&self) -> usize {
+        self.inner.leaf_count()
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = U> {
+        self.inner.iter(batch).map(&self.f)
+    }
+}
+
+/// See [`Sequence::filter`].
+#[derive(Debug, Clone)]
+pub struct Filter<S, F> {
+    inner: S,
+    keep: F,
+}
+
+impl<S: Sequence, F: Fn(&S::Item) -> bool + Sync> Sequence for Filter<S, F> {
+    type Item = S::Item;
+    const YIELD: Yield = match S::YIELD {
+        Yield::Any => Yield::Any,
+        _ => Yield::AtMostOne,
+    };
+
+    fn leaves(&self, into: &mut Vec<Leaf>) {
+        self.inner.leaves(into);
+    }
+
+    fn leaf_count(&self) -> usize {
+        self.inner.leaf_count()
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = S::Item> {
+        self.inner.iter(batch).filter(&self.keep)
+    }
+}
+
+/// See [`Sequence::flat_map`].
+#[derive(Debug, Clone)]
+pub struct FlatMap<S, F> {
+    inner: S,
+    f: F,
+}
+
+impl<S, I, F> Sequence for FlatMap<S, F>
+where
+    S: Sequence,
+    I: IntoIterator,
+    I::Item: Send,
+    F: Fn(S::Item) -> I + Sync,
+{
+    type Item = I::Item;
+    const YIELD: Yield = Yield::Any;
+
+    fn leaves(&self, into: &mut Vec<Leaf>) {
+        self.inner.leaves(into);
+    }
+
+    fn leaf_count(&self) -> usize {
+        self.inner.leaf_count()
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = I::Item> {
+        self.inner.iter(batch).flat_map(|item| (self.f)(item))
+    }
+}
+
+/// See [`Sequence::zip`].
+#[derive(Debug, Clone)]
+pub struct Zip<A, B> {
+    a: A,
+    b: B,
+}
+
+impl<A: Sequence, B: Sequence> Sequence for Zip<A, B> {
+    type Item = (A::Item, B::Item);
+    const YIELD: Yield = Yield::One;
+
+    fn leaves(&self, into: &mut Vec<Leaf>) {
+        self.a.leaves(into);
+        self.b.leaves(into);
+    }
+
+    fn leaf_count(&self) -> usize {
+        self.a.leaf_count() + self.b.leaf_count()
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = Self::Item> {
+        let behind = batch.skip_leaves(self.a.leaf_count());
+        self.a.iter(batch).zip(self.b.iter(behind))
+    }
+}
+
+/// See [`Sequence::enumerate`].
+#[derive(Debug, Clone)]
+pub struct Enumerate<S> {
+    inner: S,
+}
+
+impl<S: Sequence> Sequence for Enumerate<S> {
+    type Item = (u64, S::Item);
+    const YIELD: Yield = S::YIELD;
+
+    fn leaves(&self, into: &mut Vec<Leaf>) {
+        self.inner.leaves(into);
+    }
+
+    fn leaf_count(&self) -> usize {
+        self.inner.leaf_count()
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = Self::Item> {
+        (batch.first..).zip(self.inner.iter(batch))
+    }
+}

@@ -1,0 +1,220 @@
+//! Items to files by a function of the caller's: `distribute`, and `partition` in two.
+//!
+//! Contract (PALID, SPAA 2025, section 3, bucketer): each bucket is a file that has its items in
+//! the order of the sequence; all files and the manifest that lists them appear together. Threads
+//! sort the results of a piece by bucket, counting first, and append each run when its turn has
+//! come; all drives are read side by side as far as the memory holds what came before its turn.
+//!
+//! Bounds: one read of the sources, one write of the results; a chunk for each bucket, a quarter
+//! of the memory in all.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytemuck::Pod;
+
+use super::append::{self, Appender, At, Placing, Run};
+use super::batch::{Sequence, Yield};
+use super::pass::{Pass, PassSummary};
+use super::pieces::Lanes;
+use super::producer::{Producer, Typed};
+use super::select::no_bin;
+use super::write::{chunk_bytes, demand_of};
+use crate::ends::MakeHeader;
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::key::NpyHeader;
+use crate::volume::output::{Room, ShardPlan, StagedOutput};
+
+/// The files of the buckets.
+#[derive(Debug, Clone)]
+pub struct BucketFiles {
+    /// One a bucket.
+    pub paths: Vec<PathBuf>,
+    /// The list of them, which is written too.
+    pub manifest: PathBuf,
+    /// Replace files that exist.
+    pub replace: bool,
+    /// The header of each file, with its own number of rows, where they are arrays of NumPy.
+    pub header: Option<NpyHeader>,
+}
+
+/// Writes each item of `sequence` to the file of the bucket that `bucket` gives it; gives the
+/// number of items in each.
+///
+/// # Errors
+/// [`crate::Kind::Usage`] for a bucket that there is none of and files that exist; as
+/// [`write`](super::write()).
+pub fn distribute<S>(
+    job: &Job,
+    sequence: &S,
+    bucket: impl Fn(&S::Item) -> usize + Sync,
+    files: &BucketFiles,
+) -> Result<(Vec<u64>, PassSummary)>
+where
+    S: Sequence,
+    S::Item: Pod,
+{
+    let bucket = |_: u64, items: &[u8], into: &mut Vec<u32>| {
+        let items: &[S::Item] = bytemuck::cast_slice(items);
+        into.extend(
+            items
+                .iter()
+                .map(|item| bucket(item).min(u32::MAX as usize) as u32),
+        );
+        Ok(())
+    };
+    distribute_bytes(job, &Typed(sequence), &bucket, files)
+}
+
+/// As [`distribute`] by the position of an item too, from 0. Only for sequences with an item at each
+/// position, which have not been filtered: that is known when it is compiled.
+///
+/// # Errors
+/// As [`distribute`].
+pub fn distribute_indexed<S>(
+    job: &Job,
+    sequence: &S,
+    bucket: impl Fn(u64, &S::Item) -> usize + Sync,
+    files: &BucketFiles,
+) -> Result<(Vec<u64>, PassSummary)>
+where
+    S: Sequence,
+    S::Item: Pod,
+{
+    const {
+        assert!(
+            matches!(S::YIELD, Yield::One),
+            "positions are known of sequences with an item at each"
+        );
+    }
+    let buckets = |first: u64, items: &[u8], into: &mut Vec<u32>| {
+        let items: &[S::Item] = bytemuck::cast_slice(items);
+        let bucket = |(index, item)| bucket(index, item).min(u32::MAX as usize) as u32;
+        into.extend((first..).zip(items).map(bucket));
+        Ok(())
+    };
+    distribute_bytes(job, &Typed(sequence), &buckets, files)
+}
+
+/// Items for which `is_first` is true to the first file, the others to the second.
+///
+/// # Errors
+/// As [`distribute`].
+pub fn partition<S>(
+    job: &Job,
+    sequence: &S,
+    is_first: impl Fn(&S::Item) -> bool + Sync,
+    files: &BucketFiles,
+) -> Result<(Vec<u64>, PassSummary)>
+where
+    S: Sequence,
+    S::Item: Pod,
+{
+    distribute(job, sequence, |item| usize::from(!is_first(item)), files)
+}
+
+/// Appends the bucket of each of the items that lie one after another, the first of which has this
+/// position; where items are left out on the way, positions mean nothing.
+pub(crate) type BucketsOf<'a> = dyn Fn(u64, &[u8], &mut Vec<u32>) -> Result<()> + Sync + 'a;
+
+/// Distributes what `producer` makes.
+pub(crate) fn distribute_bytes<P: Producer>(
+    job: &Job,
+    producer: &P,
+    buckets_of: &BucketsOf<'_>,
+    files: &BucketFiles,
+) -> Result<(Vec<u64>, PassSummary)> {
+    let item_bytes = producer.item_bytes();
+    let outs = files.paths.len();
+    let demand = demand_of(producer, outs, job, true);
+    let pass = Pass::open(job, &producer.leaves(), Lanes::InOrder(1), demand)?;
+    let make_header = files
+        .header
+        .clone()
+        .map(|header| -> MakeHeader { Arc::new(move |rows| header.encode(rows)) });
+    let header = make_header.as_ref().map_or(Vec::new(), |make| make(0));
+    let plans = files.paths.iter().map(|path| ShardPlan {
+        path: path.clone(),
+        header: header.clone(),
+        start_bytes: 0,
+        len_bytes: 0,
+    });
+    let names = files.paths.iter().chain([&files.manifest]);
+    if let Some(path) = names
+        .into_iter()
+        .find(|path| !files.replace && path.exists())
+    {
+        return Err(Error::usage("create output", "it exists already")
+            .path(path)
+            .hint("allow overwriting with --force"));
+    }
+    let staged = StagedOutput::stage(
+        &pass.volume,
+        plans.collect(),
+        Some(files.manifest.clone()),
+        files.replace,
+        Room::AtMost,
+    )?;
+    job.control
+        .begin_phase("distribute", pass.pieces.sources.data_bytes());
+    let appender = Appender::to_files(&pass, &staged, chunk_bytes(job, outs))?;
+    let appender = match producer.yields() {
+        Yield::Any => appender,
+        _ => appender.holding(&pass, item_bytes)?,
+    };
+    let arrange = |area: &mut [u8], len: usize, at: At| {
+        let mut buckets = Vec::with_capacity(len / item_bytes);
+        buckets_of(at.first, &area[..len], &mut buckets)?;
+        let half = area.len() / 32 * 16;
+        let (items, sorted) = area.split_at_mut(half);
+        scatter(&items[..len], item_bytes, &buckets, outs, (sorted, half))
+    };
+    let placing = Placing {
+        arrange: &arrange,
+        at_turn: None,
+        fill_bytes: pass.sizes.items as usize * item_bytes,
+    };
+    append::run(&pass, producer, &appender, &placing)?;
+    let lens = appender.finish(&pass.volume, make_header.as_ref(), item_bytes)?;
+    pass.check_sources()?;
+    job.control.begin_phase("publish", 0);
+    staged.publish_each(&pass.volume, &lens)?;
+    let counts: Vec<u64> = lens.iter().map(|len| len / item_bytes as u64).collect();
+    let records = counts.iter().sum();
+    Ok((counts, pass.summary(records, 0)))
+}
+
+/// Copies items to `sorted`, bucket by bucket, each in order; gives the runs.
+fn scatter(
+    items: &[u8],
+    item_bytes: usize,
+    buckets: &[u32],
+    outs: usize,
+    (sorted, sorted_at): (&mut [u8], usize),
+) -> Result<Vec<Run>> {
+    let mut ends = vec![0_usize; outs];
+    for bucket in buckets {
+        let bucket = *bucket as usize;
+        *ends.get_mut(bucket).ok_or_else(|| no_bin(bucket, outs))? += item_bytes;
+    }
+    let mut start = 0;
+    let mut runs = Vec::new();
+    for (out, end) in ends.iter_mut().enumerate() {
+        let len = std::mem::replace(end, start);
+        if len > 0 {
+            runs.push(Run {
+                out,
+                start: sorted_at + start,
+                len_bytes: len,
+            });
+        }
+        start += len;
+    }
+    for (item, bucket) in items.chunks_exact(item_bytes).zip(buckets) {
+        let at = &mut ends[*bucket as usize];
+        sorted[*at..*at + item_bytes].copy_from_slice(item);
+        *at += item_bytes;
+    }
+    Ok(runs)
+}

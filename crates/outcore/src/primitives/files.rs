@@ -1,0 +1,375 @@
+//! A function on each of many files, whole: the file mapper.
+//!
+//! Contract (PALID, SPAA 2025, section 3, file mapper): [`map_files`] loads each file into memory, calls
+//! the function with its data on some thread, and gives the results in the order of the files. While
+//! a thread works on one file its next one is being read, from the drive that has least to do. A
+//! function that fails or panics fails the job in its own words, with the file's name.
+//!
+//! Bounds: one read of the files; memory is that of the files in hand, at most [`FILES_A_THREAD`] a
+//! thread and as many as the job's memory holds: at least one must fit.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::pass::{PassSummary, shield};
+use crate::drive::{Access, Op};
+use crate::ends::Input;
+use crate::ends::{became_shorter, check_unchanged, open_inputs, traffic_by_drive};
+use crate::error::{Kind, Result};
+use crate::job::Job;
+use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
+use crate::partition::crew::Crew;
+use crate::read::source::InputPart;
+use crate::volume::{Port, Transfer, Volume};
+
+/// Files that a thread has in hand: one to work on, one that is being read.
+const FILES_A_THREAD: usize = 2;
+/// Length of a read.
+const READ_BYTES: usize = 4 << 20;
+/// How long a thread waits for memory before it looks again.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// A file whose data are in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct LoadedFile<'a> {
+    /// Its number among the inputs.
+    pub index: usize,
+    /// Its name.
+    pub path: &'a Path,
+    /// Its data, what is behind its header.
+    pub bytes: &'a [u8],
+}
+
+/// What `f` makes of each of `inputs`, in their order. Files are taken in no order.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use outcore::primitives::map_files;
+/// use outcore::Input;
+/// use outcore::config::IoMode;
+/// use outcore::job::{Job, JobOptions};
+///
+/// let dir = tempfile::tempdir()?;
+/// std::fs::write(dir.path().join("a"), "one\ntwo\n")?;
+/// std::fs::write(dir.path().join("b"), "three\n")?;
+/// let inputs = ["a", "b"].map(|name| Input::raw(dir.path().join(name)));
+/// let job = Job::new(JobOptions { memory_bytes: 16 << 20, ..JobOptions::default() }, IoMode::Auto);
+/// let lines = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
+/// let (counts, _) = map_files(&job, &inputs, |file| Ok(lines(file.bytes)))?;
+/// assert_eq!(counts, [2, 1]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// What `f` fails with; [`Kind::Usage`] where it panics; [`Kind::Memory`] for a file that does not fit
+/// into the memory; what reading fails with.
+pub fn map_files<R: Send>(
+    job: &Job,
+    inputs: &[Input],
+    f: impl Fn(LoadedFile<'_>) -> Result<R> + Sync,
+) -> Result<(Vec<R>, PassSummary)> {
+    let volume = Volume::new(Arc::clone(&job.device), &[])?;
+    each_file(job, &volume, inputs, || Ok(()), |(), file| f(file))
+}
+
+/// What `f` makes of each of `inputs`, with what `state` makes for the thread.
+pub(super) fn each_file<T, R: Send>(
+    job: &Job,
+    volume: &Volume,
+    inputs: &[Input],
+    state: impl Fn() -> Result<T> + Sync,
+    f: impl Fn(&mut T, LoadedFile<'_>) -> Result<R> + Sync,
+) -> Result<(Vec<R>, PassSummary)> {
+    let started = Instant::now();
+    let parts = open_inputs(volume, inputs, 1, Access::Read)?;
+    let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
+    job.control.begin_phase("map files", data_bytes);
+    let files = Files {
+        job,
+        volume,
+        parts: &parts,
+        crew: Crew::new(job, parts.len() as u64),
+        left: Mutex::new(Left::of(&parts)),
+        changed: Condvar::new(),
+    };
+    let results = files.crew.run_for_all(|_| {
+        let mut state = state()?;
+        let mut reader = FileReader::new(&files)?;
+        let mut results = Vec::new();
+        while let Some(file) = reader.next()? {
+            let part = &parts[file.index];
+            let loaded = LoadedFile {
+                index: file.index,
+                path: &part.file.path,
+                bytes: file.bytes(),
+            };
+            let result = shield(|| f(&mut state, loaded)).map_err(|error| {
+                let has_path = error.file_path().is_some();
+                if has_path {
+                    error
+                } else {
+                    error.path(&part.file.path)
+                }
+            })?;
+            results.push((file.index, result));
+            job.control.advance(part.data_len_bytes);
+            job.control.watch(volume);
+            drop(file);
+            files.give_back();
+        }
+        Ok(results)
+    })?;
+    check_unchanged(volume, &parts, false)?;
+    let mut results: Vec<(usize, R)> = results.into_iter().flatten().collect();
+    results.sort_by_key(|(index, _)| *index);
+    let (read_bytes, written_bytes) = volume.traffic_bytes();
+    let summary = PassSummary {
+        records_in: parts.len() as u64,
+        records: results.len() as u64,
+        seconds: started.elapsed().as_secs_f64(),
+        read_bytes,
+        written_bytes,
+        passes: 1,
+        drives: traffic_by_drive(volume),
+    };
+    let results = results.into_iter().map(|(_, result)| result).collect();
+    Ok((results, summary))
+}
+
+/// The files of a job, each handed out once.
+struct Files<'a> {
+    job: &'a Job,
+    volume: &'a Volume,
+    parts: &'a [InputPart],
+    crew: Crew<'a>,
+    left: Mutex<Left>,
+    changed: Condvar,
+}
+
+struct Left {
+    /// Files on a drive: index of the drive, indices of the files.
+    drives: Vec<(usize, VecDeque<usize>)>,
+    next_drive: usize,
+    /// Files that take memory now.
+    in_hand: usize,
+}
+
+impl Left {
+    fn of(parts: &[InputPart]) -> Self {
+        let mut drives: Vec<(usize, VecDeque<usize>)> = Vec::new();
+        for (index, part) in parts.iter().enumerate() {
+            let drive_index = part.file.drive_index;
+            match drives.iter_mut().find(|(known, _)| *known == drive_index) {
+                Some((_, left)) => left.push_back(index),
+                None => drives.push((drive_index, VecDeque::from([index]))),
+            }
+        }
+        Left {
+            drives,
+            next_drive: 0,
+            in_hand: 0,
+        }
+    }
+}
+
+/// What [`Files::claim`] found.
+enum Claim {
+    File(Loading),
+    /// No memory before somebody else is done with a file.
+    Later,
+    Never,
+}
+
+impl Files<'_> {
+    /// The next file for the thread of `port`, with memory for it, from the drive that has least to do.
+    fn claim(&self, port: &Port) -> Result<Claim> {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = left.drives.len();
+        let turns = (0..count).map(|step| (left.next_drive + step) % count);
+        let open = turns.filter(|turn| !left.drives[*turn].1.is_empty());
+        let Some(turn) = open.min_by_key(|turn| port.backlog(left.drives[*turn].0)) else {
+            return Ok(Claim::Never);
+        };
+        let Some(&index) = left.drives[turn].1.front() else {
+            return Ok(Claim::Never);
+        };
+        let part = &self.parts[index];
+        let place = place_of(part);
+        let len_bytes = (place.end - place.start) as usize;
+        let buf = match len_bytes {
+            0 => None,
+            _ => match Pool::new(&self.job.budget, "a whole file", len_bytes, 1) {
+                Ok(pool) => pool.take(),
+                Err(error) if error.kind() == Kind::Memory && left.in_hand > 0 => {
+                    return Ok(Claim::Later);
+                }
+                Err(error) => return Err(error.path(&part.file.path)),
+            },
+        };
+        left.drives[turn].1.pop_front();
+        left.next_drive = (turn + 1) % count;
+        left.in_hand += 1;
+        Ok(Claim::File(Loading {
+            index,
+            skip_bytes: (part.data_at_bytes - place.start) as usize,
+            payload_bytes: part.data_len_bytes as usize,
+            left: buf,
+            done: Vec::new(),
+            missing: 0,
+        }))
+    }
+
+    /// A file's memory is free again.
+    fn give_back(&self) {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        left.in_hand -= 1;
+        drop(left);
+        self.changed.notify_all();
+    }
+
+    fn wait(&self) {
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.changed.wait_timeout(left, LOOK_EVERY));
+    }
+}
+
+/// The blocks of a file that hold its data.
+fn place_of(part: &InputPart) -> Range<u64> {
+    match part.data_len_bytes {
+        0 => 0..0,
+        len_bytes => block_floor(part.data_at_bytes)..block_ceil(part.data_at_bytes + len_bytes),
+    }
+}
+
+/// A file that is being read, or has been.
+struct Loading {
+    index: usize,
+    skip_bytes: usize,
+    payload_bytes: usize,
+    /// Memory that is not being read into.
+    left: Option<Buf>,
+    /// Neighbouring pieces that have come, by where they begin.
+    done: Vec<(usize, Buf)>,
+    missing: usize,
+}
+
+impl Loading {
+    /// All pieces as one, once none is missing.
+    fn join(&mut self) {
+        self.done.sort_unstable_by_key(|(at, _)| *at);
+        let joined = self.done.drain(..).map(|(_, buf)| buf);
+        self.left = joined.reduce(|mut front, behind| {
+            front.join(behind);
+            front
+        });
+    }
+
+    fn bytes(&self) -> &[u8] {
+        let all = self.left.as_deref().unwrap_or_default();
+        match self.payload_bytes {
+            0 => &[],
+            len_bytes => &all[self.skip_bytes..self.skip_bytes + len_bytes],
+        }
+    }
+}
+
+/// One thread's files.
+struct FileReader<'a> {
+    files: &'a Files<'a>,
+    port: Port,
+    loading: VecDeque<Loading>,
+    finished: Vec<Transfer>,
+    is_over: bool,
+}
+
+impl<'a> FileReader<'a> {
+    fn new(files: &'a Files<'a>) -> Result<Self> {
+        Ok(FileReader {
+            files,
+            port: files.volume.port()?,
+            loading: VecDeque::new(),
+            finished: Vec::new(),
+            is_over: false,
+        })
+    }
+
+    /// The next file that has come, waiting for it; nothing at the end.
+    fn next(&mut self) -> Result<Option<Loading>> {
+        loop {
+            self.files.crew.check()?;
+            self.fill()?;
+            let ready = self.loading.iter().position(|file| file.missing == 0);
+            if let Some(mut file) = ready.and_then(|index| self.loading.remove(index)) {
+                // Its place is taken while it is worked on.
+                self.fill()?;
+                file.join();
+                return Ok(Some(file));
+            }
+            if !self.loading.is_empty() {
+                self.poll(true)?;
+            } else if self.is_over {
+                return Ok(None);
+            } else {
+                self.files.wait();
+            }
+        }
+    }
+
+    /// Starts to read files as long as there is room.
+    fn fill(&mut self) -> Result<()> {
+        while !self.is_over && self.loading.len() < FILES_A_THREAD {
+            match self.files.claim(&self.port)? {
+                Claim::File(file) => self.start(file),
+                Claim::Later => break,
+                Claim::Never => self.is_over = true,
+            }
+        }
+        self.poll(false)
+    }
+
+    fn start(&mut self, mut file: Loading) {
+        let part = &self.files.parts[file.index];
+        let from = place_of(part).start;
+        let mut at = 0;
+        if let Some(mut left) = file.left.take() {
+            while !left.is_empty() {
+                let piece = left.split_to(left.len().min(READ_BYTES));
+                let len_bytes = piece.len();
+                let token = ((file.index as u64) << 32) | (at / BLOCK_BYTES) as u64;
+                let at_bytes = from + at as u64;
+                self.port
+                    .submit(&part.file, Op::Read, at_bytes, piece, token);
+                file.missing += 1;
+                at += len_bytes;
+            }
+        }
+        self.loading.push_back(file);
+    }
+
+    fn poll(&mut self, wait: bool) -> Result<()> {
+        self.port.poll(wait, &mut self.finished)?;
+        for transfer in std::mem::take(&mut self.finished) {
+            if let Some(fault) = transfer.fault {
+                return Err(self.files.volume.explain(&fault));
+            }
+            let index = (transfer.token >> 32) as usize;
+            let at = (transfer.token as u32) as usize * BLOCK_BYTES;
+            let part = &self.files.parts[index];
+            let Some(file) = self.loading.iter_mut().find(|file| file.index == index) else {
+                continue;
+            };
+            let wanted = (file.skip_bytes + file.payload_bytes).min(at + transfer.buf.len());
+            if at + transfer.len_bytes < wanted {
+                let end_bytes = place_of(part).start + (at + transfer.len_bytes) as u64;
+                return Err(became_shorter(part, end_bytes));
+            }
+            file.done.push((at, transfer.buf));
+            file.missing -= 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,268 @@
+//! Elements by position: `gather`, the random reader's use by all threads.
+//!
+//! Contract: the result has the elements at the wanted positions, in the order in which they were
+//! asked for; how they are read is [`crate::read::gather`]'s. Positions beyond the memory
+//! are gathered chunk by chunk.
+//!
+//! Bounds: I/O is at most a block a position; memory is the result, some 80 bytes a position of a
+//! chunk and the reads in flight.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::batch::{Batch, Leaf, Sequence, Yield};
+use super::pass::PassSummary;
+use super::producer::{Emit, Produced, Producer};
+use super::reduce::fold_grains;
+use crate::drive::Access;
+use crate::ends::Input;
+use crate::ends::{check_unchanged, open_inputs, traffic_by_drive};
+use crate::error::{Error, Kind, Result};
+use crate::job::Job;
+use crate::partition::crew::Crew;
+use crate::read::gather::{GatherPlan, Gatherer};
+use crate::volume::Volume;
+
+/// Positions that a chunk has at least.
+const CHUNK_MIN: usize = 1 << 10;
+
+/// The elements of `element_bytes` at `positions` of `inputs`, one after another in the order asked.
+///
+/// # Errors
+/// [`Kind::Usage`] for a position behind the end, [`Kind::Memory`] where the result does not fit,
+/// what reading fails with.
+pub fn gather(
+    job: &Job,
+    inputs: &[Input],
+    element_bytes: usize,
+    positions: &[u64],
+) -> Result<(Vec<u8>, PassSummary)> {
+    let started = std::time::Instant::now();
+    let volume = Volume::new(Arc::clone(&job.device), &[])?;
+    let parts = open_inputs(&volume, inputs, element_bytes, Access::Read)?;
+    let result_bytes = positions.len() * element_bytes;
+    let _result = job
+        .budget
+        .reserve("gathered elements", result_bytes as u64)?;
+    job.control.begin_phase("gather", result_bytes as u64);
+    let left_bytes = job.budget.free_bytes();
+    let each_bytes = GatherPlan::memory_bytes(1) + (element_bytes + size_of::<usize>()) as u64;
+    let chunk = (left_bytes / 4 * 3 / each_bytes) as usize;
+    if chunk < CHUNK_MIN.min(positions.len()) {
+        let cause = format!("{left_bytes} bytes are left beside the result of {result_bytes}");
+        return Err(Error::new(Kind::Memory, "plan gather", cause)
+            .hint("allow more with --memory, or gather in several runs"));
+    }
+    let mut result = vec![0; result_bytes];
+    let chunks = positions.chunks(chunk.max(1));
+    for (positions, result) in chunks.zip(result.chunks_mut((chunk * element_bytes).max(1))) {
+        let plan_bytes = each_bytes * positions.len() as u64;
+        let _plan = job.budget.reserve("positions to gather", plan_bytes)?;
+        let plan = GatherPlan::new(&parts, element_bytes, positions.iter().copied())?;
+        gather_chunk(job, &volume, &plan, element_bytes, result)?;
+    }
+    check_unchanged(&volume, &parts, false)?;
+    let (read_bytes, written_bytes) = volume.traffic_bytes();
+    let summary = PassSummary {
+        records_in: parts.iter().map(|part| part.data_len_bytes).sum::<u64>()
+            / element_bytes as u64,
+        records: positions.len() as u64,
+        seconds: started.elapsed().as_secs_f64(),
+        read_bytes,
+        written_bytes,
+        passes: 1,
+        drives: traffic_by_drive(&volume),
+    };
+    Ok((result, summary))
+}
+
+/// The elements of `element_bytes` at `ranges` of positions of `inputs`, range after range in the order
+/// asked. Ranges may overlap; a block that several need is read once for those that the memory holds
+/// together.
+///
+/// # Errors
+/// As [`gather`]; [`Kind::Usage`] for a range that ends before it starts.
+pub fn gather_ranges(
+    job: &Job,
+    inputs: &[Input],
+    element_bytes: usize,
+    ranges: &[Range<u64>],
+) -> Result<(Vec<u8>, PassSummary)> {
+    if let Some(range) = ranges.iter().find(|range| range.end < range.start) {
+        let cause = format!(
+            "the range {} to {} ends before it starts",
+            range.start, range.end
+        );
+        return Err(Error::usage("gather", cause).hint("give where each starts and ends"));
+    }
+    let count: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+    // Positions are what a plan is made of.
+    let list_bytes = count.saturating_mul(size_of::<u64>() as u64);
+    let _positions = job.budget.reserve("positions of ranges", list_bytes)?;
+    let positions: Vec<u64> = ranges.iter().cloned().flatten().collect();
+    gather(job, inputs, element_bytes, &positions)
+}
+
+fn gather_chunk(
+    job: &Job,
+    volume: &Volume,
+    plan: &GatherPlan<'_>,
+    element_bytes: usize,
+    result: &mut [u8],
+) -> Result<()> {
+    let crew = Crew::new(job, plan.reads().div_ceil(64) as u64);
+    let left_bytes = job.budget.free_bytes();
+    let share_bytes = left_bytes / crew.threads() as u64;
+    let all = Mutex::new(Vec::new());
+    crew.run(|_| {
+        let mut gatherer = Gatherer::new(plan, volume, &job.budget, share_bytes)?;
+        let (mut places, mut bytes) = (Vec::new(), Vec::new());
+        let check = || {
+            job.control.watch(volume);
+            crew.check()
+        };
+        gatherer.run(check, |place, element| {
+            places.push(place);
+            bytes.extend_from_slice(element);
+        })?;
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push((places, bytes));
+        Ok(())
+    })?;
+    for (places, bytes) in all.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        job.control.advance(bytes.len() as u64);
+        for (place, element) in places.into_iter().zip(bytes.chunks_exact(element_bytes)) {
+            let at = place * element_bytes;
+            result[at..at + element_bytes].copy_from_slice(element);
+        }
+    }
+    Ok(())
+}
+
+/// All items of `sequence`, in order, in memory.
+///
+/// # Errors
+/// [`Kind::Memory`] if they do not fit beside the reads; what the pass fails with.
+pub fn collect<S>(job: &Job, sequence: &S) -> Result<Vec<S::Item>>
+where
+    S: Sequence,
+    S::Item: Clone + Sync,
+{
+    let credits = Mutex::new(Vec::new());
+    let mut leaves = Vec::new();
+    sequence.leaves(&mut leaves);
+    let grain = |_: &mut (), batch: Batch<'_>| {
+        let items: Vec<S::Item> = sequence.iter(batch).collect();
+        let bytes = items.len() * size_of::<S::Item>();
+        let credit = job.budget.reserve("collected items", bytes as u64)?;
+        credits
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(credit);
+        Ok(items)
+    };
+    let combine = |mut a: Vec<S::Item>, b: Vec<S::Item>| {
+        a.extend(b);
+        a
+    };
+    let (items, _) = fold_grains(job, &leaves, 0, || (), grain, &combine)?;
+    Ok(items.unwrap_or_default())
+}
+
+/// Items that are in memory, to be written.
+pub struct InMemory<'a> {
+    /// One after another.
+    pub bytes: &'a [u8],
+    /// Bytes of one.
+    pub item_bytes: usize,
+}
+
+impl Producer for InMemory<'_> {
+    type Space = ();
+
+    fn leaves(&self) -> Vec<Leaf> {
+        vec![Leaf {
+            inputs: Vec::new(),
+            element_bytes: 0,
+            align_bytes: 1,
+            count: (self.bytes.len() / self.item_bytes) as u64,
+        }]
+    }
+
+    fn yields(&self) -> Yield {
+        Yield::One
+    }
+
+    fn item_bytes(&self) -> usize {
+        self.item_bytes
+    }
+
+    fn align_bytes(&self) -> usize {
+        1
+    }
+
+    fn space(&self) {}
+
+    fn produce(&self, _space: &mut (), batch: Batch<'_>, out: &mut Emit<'_>) -> Result<Produced> {
+        let from = batch.first as usize * self.item_bytes;
+        let items = &self.bytes[from..from + batch.count * self.item_bytes];
+        if !out.reserve(items.len())? {
+            return Ok(Produced::Overflow);
+        }
+        out.free()[..items.len()].copy_from_slice(items);
+        out.filled(items.len());
+        Ok(Produced::All)
+    }
+
+    fn steps(&self) -> String {
+        "memory".to_string()
+    }
+}
+
+/// The items of a file as they are.
+pub(crate) struct FileItems {
+    pub(crate) input: Input,
+    /// Bytes of one.
+    pub(crate) item_bytes: usize,
+}
+
+impl Producer for FileItems {
+    type Space = ();
+
+    fn leaves(&self) -> Vec<Leaf> {
+        vec![Leaf {
+            inputs: vec![self.input.clone()],
+            element_bytes: self.item_bytes,
+            align_bytes: 1,
+            count: 0,
+        }]
+    }
+
+    fn yields(&self) -> Yield {
+        Yield::One
+    }
+
+    fn item_bytes(&self) -> usize {
+        self.item_bytes
+    }
+
+    fn align_bytes(&self) -> usize {
+        1
+    }
+
+    fn space(&self) {}
+
+    fn produce(&self, _space: &mut (), batch: Batch<'_>, out: &mut Emit<'_>) -> Result<Produced> {
+        let items = batch.bytes(0);
+        if !out.reserve(items.len())? {
+            return Ok(Produced::Overflow);
+        }
+        out.free()[..items.len()].copy_from_slice(items);
+        out.filled(items.len());
+        Ok(Produced::All)
+    }
+
+    fn steps(&self) -> String {
+        "read".to_string()
+    }
+}

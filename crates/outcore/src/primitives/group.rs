@@ -1,0 +1,613 @@
+//! Distinct items and how often each occurs: `count_by`, `unique`.
+//!
+//! Contract: the result has each distinct item once, in the order in which `sort` puts such
+//! records, for `count_by` followed by its count (8 bytes, little endian). The bytes depend on the
+//! items alone. Whole items are compared; map to what is to be counted first.
+//!
+//! Two ways, one result. *By hash*: each thread counts in a table of its own, full tables are
+//! added to a shared one, and that is sorted at the end: one read of the input, nothing on
+//! scratch. *By sort*: the items are written and sorted, and runs of equal ones are counted in one
+//! pass in order. [`plan_group`] estimates from a sample how many distinct items there are, and so
+//! which way is taken; where they turn out to be more than the tables hold, by sort in any case.
+//!
+//! Bounds: the sample is [`SAMPLE_PIECES`] reads; by hash, half of the memory; by sort, what [`sort`](mod@crate::sort) takes.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use bytemuck::Pod;
+use twox_hash::XxHash3_64;
+
+use super::batch::{Sequence, Yield};
+use super::gather::{FileItems, InMemory};
+use super::ordered::{InOrder, append_in_order};
+use super::pass::{BESIDE, Demand, Pass, PassPlan, PassSummary, RESULTS, shield};
+use super::pieces::Lanes;
+use super::producer::{Emit, Producer, Typed};
+use super::write::{plan_of, produce};
+use crate::drive::PrivateDir;
+use crate::ends::{Input, Output};
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::key::order::{Order, OrderOptions, TieBreak};
+use crate::key::record::RecordFormat;
+use crate::memory::{Budget, Pool};
+use crate::read::sample::distinct;
+use crate::sort::{SortOptions, sort};
+use crate::units;
+use crate::volume::output::parent_of;
+
+/// Bytes of a count.
+const COUNT_BYTES: usize = 8;
+/// Places of a table that are taken at most, in a hundred.
+const LOAD_PERCENT: usize = 70;
+/// Places of the smallest table.
+const PLACES_MIN: usize = 64;
+/// Places of the input that are looked at, and bytes and positions at each.
+const SAMPLE_PIECES: u64 = 256;
+const SAMPLE_BYTES: u64 = 16 << 10;
+const SAMPLE_POSITIONS: u64 = 512;
+
+/// How distinct items were found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupedBy {
+    /// In tables, in memory.
+    Hash,
+    /// Through a sort.
+    Sort,
+}
+
+/// What the result has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grouping {
+    /// Items alone.
+    Unique,
+    /// Items and counts.
+    Counted,
+}
+
+/// How distinct items will be found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupPlan {
+    /// The pass over the input.
+    pub pass: PassPlan,
+    /// The way.
+    pub by: GroupedBy,
+    /// Items that come out of the input, about.
+    pub items: u64,
+    /// Distinct ones, about, if all are about as frequent; at most that for few items.
+    pub distinct: u64,
+    /// Distinct items that the tables hold.
+    pub held: u64,
+    /// Bytes that were read to find that out.
+    pub sampled_bytes: u64,
+}
+
+impl fmt::Display for GroupPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.pass)?;
+        let (distinct, items) = (units::count(self.distinct), units::count(self.items));
+        match self.sampled_bytes {
+            0 => write!(f, "  at most {distinct} distinct items, ")?,
+            _ => write!(f, "  about {distinct} distinct of {items} items, ")?,
+        }
+        write!(f, "tables hold {}: ", units::count(self.held))?;
+        match self.by {
+            GroupedBy::Hash => write!(f, "counted by hash, nothing goes to scratch"),
+            GroupedBy::Sort => write!(f, "written and sorted, then counted in order"),
+        }
+    }
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupSummary {
+    /// The pass; `records` are distinct items.
+    pub pass: PassSummary,
+    /// The way that was taken.
+    pub by: GroupedBy,
+}
+
+/// Writes each distinct item of `sequence` and its count, in the order of `format`, to `output`.
+///
+/// # Errors
+/// [`crate::Kind::Usage`] for a format of another size; as [`write`](super::write()).
+pub fn count_by<S>(
+    job: &Job,
+    sequence: &S,
+    format: &RecordFormat,
+    (output, replace): (&Output, bool),
+) -> Result<GroupSummary>
+where
+    S: Sequence,
+    S::Item: Pod,
+{
+    let typed = Typed(sequence);
+    group(job, &typed, format, Grouping::Counted, (output, replace))
+}
+
+/// Writes each distinct item of `sequence`, in the order of `format`, to `output`.
+///
+/// # Errors
+/// As [`count_by`].
+pub fn unique<S>(
+    job: &Job,
+    sequence: &S,
+    format: &RecordFormat,
+    (output, replace): (&Output, bool),
+) -> Result<GroupSummary>
+where
+    S: Sequence,
+    S::Item: Pod,
+{
+    let typed = Typed(sequence);
+    group(job, &typed, format, Grouping::Unique, (output, replace))
+}
+
+/// [`count_by`] or [`unique`] of what `producer` makes.
+///
+/// # Errors
+/// As [`count_by`].
+pub fn group<P: Producer>(
+    job: &Job,
+    producer: &P,
+    format: &RecordFormat,
+    grouping: Grouping,
+    (output, replace): (&Output, bool),
+) -> Result<GroupSummary> {
+    if format.record_bytes() != producer.item_bytes() {
+        let cause = format!("items of {} bytes are no {format}", producer.item_bytes());
+        return Err(Error::usage("group", cause).hint("give the format of the items"));
+    }
+    let order = Order::new(
+        format,
+        OrderOptions {
+            descending: false,
+            tie: TieBreak::Bytes,
+        },
+    );
+    let plan = plan_group(job, producer, "group")?;
+    let counted = match plan.by {
+        GroupedBy::Hash => by_hash(job, producer, &plan)?,
+        GroupedBy::Sort => None,
+    };
+    if let Some((table, mut pass)) = counted {
+        let mut groups: Vec<(&[u8], u64)> = table.iter().collect();
+        groups.sort_unstable_by(|a, b| order.compare(a.0, b.0));
+        let item_bytes = written_bytes(producer, grouping);
+        let mut bytes = Vec::with_capacity(groups.len() * item_bytes);
+        for (item, count) in &groups {
+            put(&mut bytes, item, *count, grouping);
+        }
+        pass.records = groups.len() as u64;
+        drop(groups);
+        drop(table);
+        let result = InMemory {
+            bytes: &bytes,
+            item_bytes,
+        };
+        let written = produce(job, &result, output, replace)?;
+        pass.read_bytes += plan.sampled_bytes;
+        pass.written_bytes += written.written_bytes;
+        pass.seconds += written.seconds;
+        return Ok(GroupSummary {
+            pass,
+            by: GroupedBy::Hash,
+        });
+    }
+    let mut pass = by_sort(job, producer, format, grouping, (output, replace))?;
+    pass.read_bytes += plan.sampled_bytes;
+    Ok(GroupSummary {
+        pass,
+        by: GroupedBy::Sort,
+    })
+}
+
+fn written_bytes<P: Producer>(producer: &P, grouping: Grouping) -> usize {
+    match grouping {
+        Grouping::Unique => producer.item_bytes(),
+        Grouping::Counted => producer.item_bytes() + COUNT_BYTES,
+    }
+}
+
+fn put(into: &mut Vec<u8>, item: &[u8], count: u64, grouping: Grouping) {
+    into.extend_from_slice(item);
+    if grouping == Grouping::Counted {
+        into.extend_from_slice(&count.to_le_bytes());
+    }
+}
+
+/// Counts of items, by open addressing: a place is an item and its count, 0 for none.
+#[derive(Debug)]
+struct Table {
+    item_bytes: usize,
+    items: Vec<u8>,
+    counts: Vec<u64>,
+    filled: usize,
+    filled_max: usize,
+}
+
+impl Table {
+    /// Bytes of a place.
+    fn place_bytes(item_bytes: usize) -> usize {
+        item_bytes + COUNT_BYTES
+    }
+
+    /// As many places, a power of two, as fit.
+    fn places(item_bytes: usize, memory_bytes: u64) -> usize {
+        let places = memory_bytes as usize / Self::place_bytes(item_bytes);
+        1 << places.max(PLACES_MIN).ilog2()
+    }
+
+    fn new(item_bytes: usize, places: usize) -> Self {
+        Table {
+            item_bytes,
+            items: vec![0; places * item_bytes],
+            counts: vec![0; places],
+            filled: 0,
+            filled_max: places * LOAD_PERCENT / 100,
+        }
+    }
+
+    /// Adds to the count of `item`; false if there is no place for it.
+    fn add(&mut self, item: &[u8], count: u64) -> bool {
+        let mask = self.counts.len() - 1;
+        let mut place = hash(item) as usize & mask;
+        loop {
+            let at = place * self.item_bytes;
+            if self.counts[place] == 0 {
+                if self.filled == self.filled_max {
+                    return false;
+                }
+                self.filled += 1;
+                self.counts[place] = count;
+                self.items[at..at + self.item_bytes].copy_from_slice(item);
+                return true;
+            }
+            if &self.items[at..at + self.item_bytes] == item {
+                self.counts[place] += count;
+                return true;
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        let all = self.items.chunks_exact(self.item_bytes).zip(&self.counts);
+        all.filter(|(_, count)| **count > 0)
+            .map(|(item, count)| (item, *count))
+    }
+
+    fn clear(&mut self) {
+        self.counts.fill(0);
+        self.filled = 0;
+    }
+}
+
+fn hash(item: &[u8]) -> u64 {
+    match <[u8; 8]>::try_from(item) {
+        // splitmix64's mixing: good in the low bits, which choose the place.
+        Ok(word) => crate::read::sample::random(u64::from_ne_bytes(word), 0),
+        Err(_) => XxHash3_64::oneshot(item),
+    }
+}
+
+/// Memory of each table; the result is made from the shared one: as much again as that.
+fn share_bytes(job: &Job) -> u64 {
+    let threads = job.options.threads.max(1) as u64;
+    job.budget.free_bytes() / 2 / (threads + 3)
+}
+
+/// How [`group`] would go about it. Reads a sample, or nothing of an input that fits in any case.
+///
+/// # Errors
+/// As [`count_by`].
+pub fn plan_group<P: Producer>(job: &Job, producer: &P, consumer: &str) -> Result<GroupPlan> {
+    let pass = plan_of(job, producer, consumer)?;
+    let item_bytes = producer.item_bytes();
+    let held = (Table::places(item_bytes, share_bytes(job)) * LOAD_PERCENT / 100) as u64;
+    let sample = sample_items(job, producer, held)?;
+    let by = match sample.distinct <= held {
+        true => GroupedBy::Hash,
+        false => GroupedBy::Sort,
+    };
+    Ok(GroupPlan {
+        pass,
+        by,
+        items: sample.items,
+        distinct: sample.distinct,
+        held,
+        sampled_bytes: sample.read_bytes,
+    })
+}
+
+/// What a sample tells.
+struct Sampled {
+    items: u64,
+    distinct: u64,
+    read_bytes: u64,
+}
+
+/// What was looked at.
+#[derive(Default)]
+struct Seen {
+    positions: u64,
+    made: u64,
+    hashes: Vec<u64>,
+}
+
+/// Items, and distinct ones, that come out of the sources; without a look where they are `few`.
+fn sample_items<P: Producer>(job: &Job, producer: &P, few: u64) -> Result<Sampled> {
+    let item_bytes = producer.item_bytes();
+    let demand = Demand {
+        out_bytes: item_bytes,
+        areas: 1,
+        thread_bytes: producer.space_bytes() as u64,
+        fixed_bytes: job.budget.free_bytes() / 8,
+    };
+    let leaves = producer.leaves();
+    let position_bytes: u64 = leaves.iter().map(|leaf| leaf.element_bytes as u64).sum();
+    let positions = (SAMPLE_BYTES / position_bytes.max(1)).clamp(1, SAMPLE_POSITIONS);
+    let room = demand.fixed_bytes / (SAMPLE_POSITIONS * size_of::<u64>() as u64);
+    let pieces = room.clamp(1, SAMPLE_PIECES);
+    let pass = Pass::open_sample(job, &leaves, demand, (pieces, positions))?;
+    let count = pass.count();
+    if producer.yields() != Yield::Any && count <= few {
+        return Ok(Sampled {
+            items: count,
+            distinct: count,
+            read_bytes: 0,
+        });
+    }
+    job.control.begin_phase("sample", 0);
+    let all = Mutex::new(Seen::default());
+    pass.each_piece(
+        || {
+            let bytes = pass.sizes.area_bytes;
+            let area = Pool::new(&pass.budget, RESULTS, bytes, 1)?;
+            Ok((producer.space(), area, Vec::new()))
+        },
+        |(space, pool, hashes), reader, loaded| {
+            let mut area = reader.area(pool)?;
+            let mut made = 0;
+            let mut add = |items: &[u8]| {
+                // Of a position that becomes many items, some are enough.
+                let room = (SAMPLE_POSITIONS as usize).saturating_sub(hashes.len());
+                hashes.extend(items.chunks_exact(item_bytes).take(room).map(hash));
+                made += items.len() / item_bytes;
+                Ok(())
+            };
+            let mut emit = Emit::streaming(&mut area, &mut add);
+            shield(|| producer.produce(space, loaded.batch(), &mut emit))?;
+            emit.finish()?;
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            all.positions += loaded.piece.count as u64;
+            all.made += made as u64;
+            all.hashes.append(hashes);
+            Ok(())
+        },
+        |_, _| Ok(()),
+    )?;
+    let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut hashes = all.hashes;
+    let taken = hashes.len() as f64;
+    hashes.sort_unstable();
+    hashes.dedup();
+    let items = count as f64 * all.made as f64 / all.positions.max(1) as f64;
+    Ok(Sampled {
+        items: items as u64,
+        distinct: distinct(hashes.len() as f64, taken, items) as u64,
+        read_bytes: pass.volume.traffic_bytes().0,
+    })
+}
+
+/// All counts, or nothing if there are more distinct items than places.
+fn by_hash<P: Producer>(
+    job: &Job,
+    producer: &P,
+    plan: &GroupPlan,
+) -> Result<Option<(Table, PassSummary)>> {
+    let item_bytes = producer.item_bytes();
+    let threads = job.options.threads.max(1) as u64;
+    let most = Table::places(item_bytes, share_bytes(job));
+    let places = match plan.sampled_bytes {
+        // There are no more items than that: few of them need no large tables.
+        0 => most.min(
+            (plan.items as usize * 2)
+                .max(PLACES_MIN)
+                .next_power_of_two(),
+        ),
+        _ => most,
+    };
+    let share_bytes = (places * Table::place_bytes(item_bytes)) as u64;
+    let demand = Demand {
+        out_bytes: item_bytes,
+        areas: 1,
+        thread_bytes: share_bytes + producer.space_bytes() as u64,
+        fixed_bytes: 3 * share_bytes,
+    };
+    let pass = Pass::open(job, &producer.leaves(), Lanes::Drives, demand)?;
+    let tables_bytes = share_bytes * (threads + 3);
+    let _tables = pass.budget.reserve(BESIDE, tables_bytes)?;
+    job.control
+        .begin_phase("count", pass.pieces.sources.data_bytes());
+    let all = Mutex::new(Table::new(item_bytes, places));
+    let is_full = AtomicBool::new(false);
+    let merge = |table: &mut Table| {
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        if !table.iter().all(|(item, count)| all.add(item, count)) {
+            is_full.store(true, Ordering::Relaxed);
+        }
+        table.clear();
+    };
+    let fill_bytes = pass.sizes.area_bytes;
+    pass.each_piece(
+        || {
+            let table = Table::new(item_bytes, places);
+            let area = Pool::new(&pass.budget, RESULTS, fill_bytes, 1)?;
+            Ok((table, producer.space(), area))
+        },
+        |(table, space, pool), reader, loaded| {
+            if is_full.load(Ordering::Relaxed) {
+                reader.stop();
+                return Ok(());
+            }
+            let mut add = |items: &[u8]| {
+                for item in items.chunks_exact(item_bytes) {
+                    if !table.add(item, 1) {
+                        merge(table);
+                        table.add(item, 1);
+                    }
+                }
+                Ok(())
+            };
+            let mut area = reader.area(pool)?;
+            let mut emit = Emit::streaming(&mut area, &mut add);
+            shield(|| producer.produce(space, loaded.batch(), &mut emit))?;
+            emit.finish()
+        },
+        |(mut table, ..), _| {
+            merge(&mut table);
+            Ok(())
+        },
+    )?;
+    pass.check_sources()?;
+    if is_full.into_inner() {
+        return Ok(None);
+    }
+    let table = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(Some((table, pass.summary(0, 0))))
+}
+
+/// A directory of our own for what lies between two steps.
+pub(super) fn make_dir(job: &Job, output: &Output) -> Result<PrivateDir> {
+    let named = job.options.drives.first().map(|drive| drive.dir.clone());
+    let beside = match output {
+        Output::File { path, .. } => parent_of(path).to_path_buf(),
+        Output::Shards { paths, .. } => paths
+            .first()
+            .map_or(".".into(), |path| parent_of(path).to_path_buf()),
+        Output::Pipe(_) => ".".into(),
+    };
+    let dir = named.unwrap_or(beside);
+    job.device.sweep_private_dirs(&dir)?;
+    job.device.make_private_dir(&dir)
+}
+
+/// The same job for a next step, its memory unused.
+pub(super) fn again(job: &Job) -> Job {
+    Job {
+        budget: Budget::new(job.budget.free_bytes()),
+        ..job.clone()
+    }
+}
+
+/// Writes the items of `producer` to `dir` and sorts them; gives the file and what that took.
+pub(super) fn sort_items<P: Producer>(
+    job: &Job,
+    producer: &P,
+    format: &RecordFormat,
+    descending: bool,
+    dir: &PrivateDir,
+) -> Result<(Input, PassSummary)> {
+    let path = |name: &str| dir.path().join(name);
+    let file = |name: &str| Output::File {
+        path: path(name),
+        header: None,
+    };
+    let written = produce(&again(job), producer, &file("items"), true)?;
+    let items = [Input::raw(path("items"))];
+    let options = SortOptions {
+        descending,
+        replace: true,
+        delete_input: true,
+        ..SortOptions::default()
+    };
+    let sorted = sort(&again(job), &items, file("sorted"), format, options)?;
+    job.device.remove(&path("items"))?;
+    let sorted = PassSummary {
+        records_in: sorted.records,
+        records: sorted.records,
+        seconds: sorted.seconds,
+        read_bytes: sorted.read_bytes,
+        written_bytes: sorted.written_bytes,
+        passes: sorted.passes,
+        drives: sorted.drives,
+    };
+    Ok((Input::raw(path("sorted")), written.and(sorted)))
+}
+
+fn by_sort<P: Producer>(
+    job: &Job,
+    producer: &P,
+    format: &RecordFormat,
+    grouping: Grouping,
+    (output, replace): (&Output, bool),
+) -> Result<PassSummary> {
+    let dir = make_dir(job, output)?;
+    let (sorted, before) = sort_items(job, producer, format, false, &dir)?;
+    let counted = count_runs(
+        &again(job),
+        &sorted,
+        producer.item_bytes(),
+        grouping,
+        (output, replace),
+    )?;
+    Ok(before.and(counted))
+}
+
+/// Runs of equal items of a file, each once with its length.
+fn count_runs(
+    job: &Job,
+    sorted: &Input,
+    item_bytes: usize,
+    grouping: Grouping,
+    to: (&Output, bool),
+) -> Result<PassSummary> {
+    let result_bytes = match grouping {
+        Grouping::Unique => item_bytes,
+        Grouping::Counted => item_bytes + COUNT_BYTES,
+    };
+    let mut runs = Runs {
+        item_bytes,
+        grouping,
+        current: None,
+    };
+    let items = FileItems {
+        input: sorted.clone(),
+        item_bytes,
+    };
+    append_in_order(job, &items, to, ("count runs", result_bytes), &mut runs)
+}
+
+/// Counts runs of equal items.
+struct Runs {
+    item_bytes: usize,
+    grouping: Grouping,
+    current: Option<(Vec<u8>, u64)>,
+}
+
+impl InOrder for Runs {
+    fn visit(&mut self, items: &[u8], results: &mut Vec<u8>) -> Result<()> {
+        for item in items.chunks_exact(self.item_bytes) {
+            match &mut self.current {
+                Some((last, count)) if last == item => *count += 1,
+                Some((last, count)) => {
+                    put(results, last, *count, self.grouping);
+                    last.copy_from_slice(item);
+                    *count = 1;
+                }
+                None => self.current = Some((item.to_vec(), 1)),
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, results: &mut Vec<u8>) -> Result<()> {
+        if let Some((last, count)) = self.current.take() {
+            put(results, &last, count, self.grouping);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! A function from file to file: each of many files becomes another one.
+//!
+//! Contract (PALID, SPAA 2025, sections 3 and 4: file mapper, scatter-gather): [`map_files_to`] loads each
+//! file whole, and writes what the function makes of it to the file of the same number; the threads write
+//! side by side, and all files appear together, with a manifest that lists them. Behind
+//! [`distribute`](super::distribute()) this is scatter-gather: items go to buckets that fit in memory, each
+//! bucket is worked on by itself, and the results, one after another, are a sequence again.
+//!
+//! Bounds: one read of the files, one write of the results; memory is that of
+//! [`map_files`](super::map_files()), what the function makes, and [`CHUNKS`] chunks of [`CHUNK_BYTES`] a
+//! thread.
+
+use std::sync::Arc;
+
+use super::distribute::BucketFiles;
+use super::files::{LoadedFile, each_file};
+use super::pass::PassSummary;
+use crate::drive::Op;
+use crate::ends::Input;
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::memory::{BLOCK_BYTES, Buf, Ledger, Pool, block_ceil};
+use crate::volume::output::{Room, ShardPlan, StagedOutput};
+use crate::volume::{Port, Transfer, Volume, VolumeFile};
+use crate::writer::WRITE_TOKEN;
+
+/// Bytes that are written at once, and chunks a thread.
+const CHUNK_BYTES: usize = 1 << 20;
+const CHUNKS: usize = 4;
+const PURPOSE: &str = "chunks of results";
+
+/// Writes what `f` makes of each of `inputs` to the file of the same number in `outputs`; gives the bytes
+/// of each. Files are taken in no order. A header of `outputs` is that of each file, for as many rows as
+/// `f` made.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use outcore::primitives::{BucketFiles, map_files_to};
+/// use outcore::Input;
+/// use outcore::config::IoMode;
+/// use outcore::job::{Job, JobOptions};
+///
+/// let dir = tempfile::tempdir()?;
+/// let path = |name: &str| dir.path().join(name);
+/// std::fs::write(path("a"), "one")?;
+/// std::fs::write(path("b"), "two")?;
+/// let outputs = BucketFiles {
+///     paths: vec![path("A"), path("B")],
+///     manifest: path("both.outcore.json"),
+///     replace: false,
+///     header: None,
+/// };
+/// let inputs = ["a", "b"].map(|name| Input::raw(path(name)));
+/// let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
+/// map_files_to(&job, &inputs, &outputs, |file| Ok(file.bytes.to_ascii_uppercase()))?;
+/// assert_eq!(std::fs::read(path("B"))?, b"TWO");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`crate::Kind::Usage`] for another number of outputs and files that exist; as
+/// [`map_files`](super::map_files()); what writing fails with. Nothing is left behind.
+pub fn map_files_to(
+    job: &Job,
+    inputs: &[Input],
+    outputs: &BucketFiles,
+    f: impl Fn(LoadedFile<'_>) -> Result<Vec<u8>> + Sync,
+) -> Result<(Vec<u64>, PassSummary)> {
+    if inputs.len() != outputs.paths.len() {
+        let cause = format!(
+            "{} files, and {} to write",
+            inputs.len(),
+            outputs.paths.len()
+        );
+        return Err(Error::usage("map files", cause).hint("name an output for each input"));
+    }
+    let volume = Volume::new(Arc::clone(&job.device), &[])?;
+    let staged = stage(&volume, outputs)?;
+    let threads = job.options.threads.max(1);
+    let own = (threads * CHUNKS * CHUNK_BYTES) as u64;
+    let chunks = Ledger::new("files to write")
+        .always(PURPOSE, own)
+        .open(&job.budget)?;
+    let state = || {
+        Ok(Writer {
+            volume: &volume,
+            port: volume.port()?,
+            chunks: Pool::new(&chunks, PURPOSE, CHUNK_BYTES, CHUNKS)?,
+            finished: Vec::new(),
+        })
+    };
+    let (lens, done) = each_file(job, &volume, inputs, state, |writer, file| {
+        let made = f(file)?;
+        let header = outputs.header.as_ref();
+        let front = match header {
+            Some(header) => {
+                let row_bytes = header.format.record_bytes().max(1);
+                header.encode((made.len() / row_bytes) as u64)
+            }
+            None => Vec::new(),
+        };
+        writer.write(&staged.shards()[file.index].file, &front, &made)?;
+        Ok(made.len() as u64)
+    })?;
+    job.control.begin_phase("publish", 0);
+    staged.publish_each(&volume, &lens)?;
+    Ok((lens, done))
+}
+
+fn stage(volume: &Volume, outputs: &BucketFiles) -> Result<StagedOutput> {
+    let names = outputs.paths.iter().chain([&outputs.manifest]);
+    if let Some(path) = names
+        .into_iter()
+        .find(|path| !outputs.replace && path.exists())
+    {
+        return Err(Error::usage("create output", "it exists already")
+            .path(path)
+            .hint("allow overwriting with --force"));
+    }
+    let header = outputs.header.as_ref();
+    let header = header.map_or(Vec::new(), |header| header.encode(0));
+    let plans = outputs.paths.iter().map(|path| ShardPlan {
+        path: path.clone(),
+        header: header.clone(),
+        start_bytes: 0,
+        len_bytes: 0,
+    });
+    let manifest = Some(outputs.manifest.clone());
+    StagedOutput::stage(
+        volume,
+        plans.collect(),
+        manifest,
+        outputs.replace,
+        Room::AtMost,
+    )
+}
+
+/// One thread's writes.
+struct Writer<'a> {
+    volume: &'a Volume,
+    port: Port,
+    chunks: Pool,
+    finished: Vec<Transfer>,
+}
+
+impl Writer<'_> {
+    /// Writes `front` and `made` to a file, the last block filled up with zeros.
+    fn write(&mut self, file: &VolumeFile, front: &[u8], made: &[u8]) -> Result<()> {
+        let mut at_bytes = 0;
+        let mut left = [front, made];
+        while left.iter().any(|part| !part.is_empty()) {
+            let mut chunk = self.chunk()?;
+            let mut filled = 0;
+            for part in &mut left {
+                let (taken, rest) = part.split_at(part.len().min(chunk.len() - filled));
+                chunk[filled..filled + taken.len()].copy_from_slice(taken);
+                filled += taken.len();
+                *part = rest;
+            }
+            let whole = block_ceil(filled as u64) as usize;
+            chunk[filled..whole].fill(0);
+            let buf = chunk.split_to(whole);
+            drop(chunk);
+            self.port
+                .submit(file, Op::Write, at_bytes, buf, WRITE_TOKEN);
+            at_bytes += whole as u64;
+            self.poll(false)?;
+        }
+        while self.port.in_flight() > 0 {
+            self.poll(true)?;
+        }
+        Ok(())
+    }
+
+    fn chunk(&mut self) -> Result<Buf> {
+        loop {
+            if let Some(chunk) = self.chunks.take() {
+                return Ok(chunk);
+            }
+            self.poll(true)?;
+        }
+    }
+
+    fn poll(&mut self, wait: bool) -> Result<()> {
+        self.port.poll(wait, &mut self.finished)?;
+        for transfer in self.finished.drain(..) {
+            if let Some(fault) = transfer.fault {
+                return Err(self.volume.explain(&fault));
+            }
+        }
+        Ok(())
+    }
+}
+
+const _: () = assert!(CHUNK_BYTES.is_multiple_of(BLOCK_BYTES));

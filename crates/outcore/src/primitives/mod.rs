@@ -1,0 +1,79 @@
+//! Parallel primitives on data larger than memory: map, filter, reduce and their like.
+//!
+//! What ParlayLib (Blelloch, Anderson, Dhulipala, SPAA 2020) gives for memory and PALID (SPAA 2025,
+//! section 4) for drives: a [`Sequence`] over files or generated values is refined lazily and then
+//! consumed by one of the functions below, in one pass that writes nothing in between.
+//!
+//! ```
+//! use outcore::primitives::{Sequence, reduce, tabulate};
+//! use outcore::config::IoMode;
+//! use outcore::job::{Job, JobOptions};
+//!
+//! # fn main() -> outcore::Result<()> {
+//! let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
+//! let even = tabulate(1_000_000, |i| i).filter(|x| x % 2 == 0);
+//! assert_eq!(reduce(&job, &even.map(|x| x * x), 0, u64::wrapping_add)?, 166_666_166_667_000_000);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`batch`] | [`Sequence`]: sources, `map`, `filter`, `flat_map`, `zip` |
+//! | [`reduce`](mod@reduce) | any monoid: `reduce`, `map_reduce`, `fold`; `count`, `sum`, `min`, `max`, `mean` |
+//! | [`write`](mod@write) | to a file, to shards, to a pipe |
+//! | [`scan`](mod@scan) | prefix sums, inclusive and exclusive |
+//! | [`select`] | `first`, `find_if`, `top_k`, `top_k_each`, `histogram` |
+//! | [`distribute`](mod@distribute) | files by bucket, `partition` |
+//! | [`group`] | `count_by`, `unique`: by hash or by sort |
+//! | [`by_key`] | `segmented_reduce`, `reduce_by_key`, `group_by_key`: neighbours with one key |
+//! | [`by_index`] | `for_each_batch` with state a thread, `reduce_by_index`, `histogram_by_index` |
+//! | [`turned`] | `reverse`, `windows`, `merge` of sorted files |
+//! | [`map_to`] | `map_files_to`: a function from file to file |
+//! | [`gather`](mod@gather) | elements by position; all items in memory |
+//! | [`files`] | a function on each of many files |
+//! | [`table`], [`aggregate`], [`tables`] | the same with types that are known when it runs: expressions |
+//! | `pieces`, `pass`, `append`, `ahead`, [`producer`] | how: what is read next, sizes, order |
+
+pub mod aggregate;
+mod ahead;
+mod append;
+pub mod batch;
+pub mod bucketer;
+pub mod by_index;
+pub mod by_key;
+pub mod distribute;
+mod expand;
+pub mod files;
+pub mod gather;
+pub mod group;
+pub mod map_to;
+mod ordered;
+mod pass;
+mod pieces;
+pub mod producer;
+pub mod reduce;
+pub mod scan;
+pub mod select;
+pub(crate) mod sources;
+pub mod table;
+pub mod tables;
+pub mod turned;
+pub mod write;
+
+pub use aggregate::{Reduction, Scalar, reduce_table};
+pub use batch::{Batch, Sequence, read, tabulate};
+pub use by_index::{for_each_batch, histogram_by_index, reduce_by_index};
+pub use by_key::{group_by_key, reduce_by_key, segmented_reduce};
+pub use distribute::{BucketFiles, distribute, distribute_indexed, partition};
+pub use files::{LoadedFile, map_files};
+pub use gather::{collect, gather, gather_ranges};
+pub use group::{GroupPlan, GroupSummary, GroupedBy, Grouping, count_by, unique};
+pub use map_to::map_files_to;
+pub use pass::{PassPlan, PassSummary};
+pub use reduce::{count, fold, map_reduce, max, mean, min, reduce, sum};
+pub use scan::{Inclusion, plan_scan, scan};
+pub use select::{find_if, first, histogram, top_k, top_k_each};
+pub use table::Table;
+pub use turned::{merge, reverse, windows};
+pub use write::write;

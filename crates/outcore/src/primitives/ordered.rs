@@ -1,0 +1,154 @@
+//! Items in order on one thread, where what is made of one depends on those before it.
+//!
+//! Contract: pieces are read ahead as in any pass; items come to `visit` batch by batch, in the order of
+//! the sequence, and what it makes of them is appended to the output.
+//!
+//! N.B. one thread: runs of neighbours cross pieces, and joining them behind parallel pieces costs a second
+//! pass over the result.
+//!
+//! Bounds: one read of the sources, one write of the results; memory is that of a pass with one thread.
+
+use std::collections::BTreeMap;
+
+use super::append::Appender;
+use super::pass::{Demand, Loaded, Pass, PassSummary, RESULTS, shield};
+use super::pieces::Lanes;
+use super::producer::{Emit, Producer};
+use super::write::{chunk_bytes, header_of};
+use crate::ends::Output;
+use crate::ends::stage_output;
+use crate::error::Result;
+use crate::job::Job;
+use crate::memory::Pool;
+use crate::volume::output::Room;
+
+/// Results that are appended at once, about.
+const RESULTS_BYTES: usize = 256 << 10;
+
+/// What is done with items in order.
+pub(crate) trait InOrder {
+    /// Takes items that lie one after another, and appends what it makes of them.
+    ///
+    /// # Errors
+    /// What the caller's functions fail with.
+    fn visit(&mut self, items: &[u8], results: &mut Vec<u8>) -> Result<()>;
+
+    /// There are no more.
+    ///
+    /// # Errors
+    /// As [`InOrder::visit`].
+    fn end(&mut self, results: &mut Vec<u8>) -> Result<()>;
+}
+
+fn one_thread(job: &Job) -> Job {
+    let mut job = job.clone();
+    job.options.threads = 1;
+    job
+}
+
+/// Hands the items of `producer` to `work` and appends what that makes to `output`, results of
+/// `result_bytes` each.
+pub(crate) fn append_in_order<P: Producer>(
+    job: &Job,
+    producer: &P,
+    (output, replace): (&Output, bool),
+    (phase, result_bytes): (&str, usize),
+    work: &mut impl InOrder,
+) -> Result<PassSummary> {
+    let job = &one_thread(job);
+    let demand = Demand {
+        out_bytes: producer.item_bytes(),
+        areas: 1,
+        thread_bytes: Appender::memory_bytes(1, 1, chunk_bytes(job, 1))
+            + producer.space_bytes() as u64,
+        ..Demand::default()
+    };
+    let pass = Pass::open(job, &producer.leaves(), Lanes::Stretches(1), demand)?;
+    let staged = stage_output(&pass.volume, output, replace, Room::AtMost, 0, result_bytes)?;
+    let appender = match (&staged, output) {
+        (Some(staged), _) => Appender::to_files(&pass, staged, chunk_bytes(job, 1))?,
+        (None, Output::Pipe(pipe)) => Appender::to_pipe(&pass, pipe),
+        (None, _) => return Ok(pass.summary(0, 0)),
+    };
+    let mut results = Vec::new();
+    let mut reader = pass.reader()?;
+    each_in_order(&pass, (phase, producer), &mut reader, |reader, items| {
+        work.visit(items, &mut results)?;
+        if results.len() >= RESULTS_BYTES {
+            appender.append(reader, 0, &results)?;
+            results.clear();
+        }
+        Ok(())
+    })?;
+    shield(|| work.end(&mut results))?;
+    appender.append(&mut reader, 0, &results)?;
+    reader.drain()?;
+    drop(reader);
+    let lens = appender.finish(&pass.volume, header_of(output), result_bytes)?;
+    pass.check_sources()?;
+    let len_bytes: u64 = lens.iter().sum();
+    match staged {
+        Some(staged) => {
+            job.control.begin_phase("publish", 0);
+            staged.publish_each(&pass.volume, &lens)?;
+            Ok(pass.summary(len_bytes / result_bytes as u64, 0))
+        }
+        None => Ok(pass.summary(len_bytes / result_bytes as u64, len_bytes)),
+    }
+}
+
+/// Hands the items of `producer` to `visit`, batch by batch.
+pub(crate) fn visit_in_order<P: Producer>(
+    job: &Job,
+    producer: &P,
+    phase: &str,
+    mut visit: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<PassSummary> {
+    let job = &one_thread(job);
+    let demand = Demand {
+        out_bytes: producer.item_bytes(),
+        areas: 1,
+        thread_bytes: producer.space_bytes() as u64,
+        ..Demand::default()
+    };
+    let pass = Pass::open(job, &producer.leaves(), Lanes::Stretches(1), demand)?;
+    let mut reader = pass.reader()?;
+    let mut count = 0;
+    each_in_order(&pass, (phase, producer), &mut reader, |_, items| {
+        count += items.len() / producer.item_bytes();
+        visit(items)
+    })?;
+    reader.drain()?;
+    drop(reader);
+    pass.check_sources()?;
+    Ok(pass.summary(count as u64, 0))
+}
+
+fn each_in_order<'p, P: Producer>(
+    pass: &'p Pass<'_>,
+    (phase, producer): (&str, &P),
+    reader: &mut super::pass::Reader<'p>,
+    mut visit: impl FnMut(&mut super::pass::Reader<'p>, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let data_bytes = pass.pieces.sources.data_bytes();
+    pass.job.control.begin_phase(phase, data_bytes);
+    let pool = Pool::new(&pass.budget, RESULTS, pass.sizes.area_bytes, 1)?;
+    let mut space = producer.space();
+    let mut waiting: BTreeMap<u64, Loaded> = BTreeMap::new();
+    let mut next = 0;
+    while let Some(loaded) = reader.next()? {
+        waiting.insert(loaded.piece.order, loaded);
+        while let Some(loaded) = waiting.remove(&next) {
+            let mut area = reader.area(&pool)?;
+            let mut visit = |items: &[u8]| visit(reader, items);
+            let mut emit = Emit::streaming(&mut area, &mut visit);
+            shield(|| {
+                producer.produce(&mut space, loaded.batch(), &mut emit)?;
+                emit.finish()
+            })?;
+            reader.done(&loaded);
+            next += 1;
+        }
+    }
+    Ok(())
+}

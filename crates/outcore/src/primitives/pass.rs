@@ -1,0 +1,618 @@
+//! One pass over the sources: sizes that follow from the memory, and each thread's reads.
+//!
+//! Contract (PALID, SPAA 2025, section 3, file streamer): a [`Reader`] is one thread's window of
+//! pieces in flight. A piece is ready when all its sources have come; it is handed out whole, with
+//! every source aligned for its elements. What the user's functions do wrong fails the job in
+//! their own words ([`shield`]).
+//!
+//! Bounds: memory is `window` slots for each source and the areas that the consumer asked for, a
+//! thread, seven eighths of the job's in all; I/O is one read of the sources, with neighbours
+//! sharing border blocks.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::batch::{Batch, LEAVES_MAX, Leaf};
+use super::pieces::{Lanes, Piece, Pieces, Sources};
+use crate::drive::Op;
+use crate::ends::{became_shorter, check_unchanged, traffic_by_drive};
+use crate::error::{Error, Kind, Result};
+use crate::job::Job;
+use crate::memory::{BLOCK_BYTES, Budget, Buf, Ledger, Pool, block_ceil, block_floor};
+use crate::partition::crew::{Crew, panic_text};
+use crate::units;
+use crate::volume::{Port, Transfer, Volume};
+use crate::writer::WRITE_TOKEN;
+
+/// Length of a piece on drives: larger reads gain nothing.
+const PIECE_BYTES: u64 = 1 << 20;
+/// Length of a piece in memory: what was copied is still in the cache when it is worked on.
+const RAM_PIECE_BYTES: u64 = 256 << 10;
+/// Pieces in flight a thread: for one drive, and for each further one.
+const WINDOW: usize = 6;
+const WINDOW_A_DRIVE: usize = 3;
+/// The least that a thread can work with.
+const WINDOW_MIN: usize = 2;
+
+/// Reservations of a pass by name: what it reads, areas for its results, and what its consumer keeps
+/// beside them.
+const INPUT: &str = "pieces to read";
+pub(crate) const RESULTS: &str = "areas for results";
+pub(crate) const BESIDE: &str = "what is kept beside the pieces";
+
+/// So many bytes, wherever they begin, in whole blocks.
+fn with_borders(bytes: u64) -> u64 {
+    block_ceil(bytes) + 2 * BLOCK_BYTES as u64
+}
+
+/// Calls the user's functions: a panic in them is their failure and not the engine's.
+pub(crate) fn shield<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let panic = match panic.downcast::<Error>() {
+            Ok(error) => return Err(*error),
+            Err(panic) => panic,
+        };
+        let cause = format!("it panicked: {}", panic_text(panic.as_ref()));
+        Err(Error::usage("run the given function", cause)
+            .hint("correct the function; nothing was left behind"))
+    })
+}
+
+/// What a consumer wants beside the sources.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Demand {
+    /// Bytes that a position becomes, at most (or as is usual, where there is no limit).
+    pub(crate) out_bytes: usize,
+    /// Areas of a piece's results a thread.
+    pub(crate) areas: usize,
+    /// Bytes needed in any case, whatever the threads.
+    pub(crate) fixed_bytes: u64,
+    /// Bytes needed a thread.
+    pub(crate) thread_bytes: u64,
+}
+
+/// Sizes of a pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    /// Positions in a piece.
+    pub(crate) items: u64,
+    /// Pieces in flight a thread.
+    pub(crate) window: usize,
+    /// Areas for results a thread, and the size of each: a piece's results and two blocks.
+    pub(crate) areas: usize,
+    pub(crate) area_bytes: usize,
+    pub(crate) threads: usize,
+    /// What is left of the memory.
+    pub(crate) spare_bytes: u64,
+}
+
+impl Geometry {
+    /// Large pieces, many in flight, as far as the memory goes; then smaller ones, then fewer.
+    pub(crate) fn new(job: &Job, sources: &Sources, demand: Demand) -> Result<Self> {
+        let grain = sources.grain();
+        let leaf_bytes: Vec<u64> = sources
+            .leaves
+            .iter()
+            .map(|leaf| leaf.element_bytes as u64)
+            .filter(|bytes| *bytes > 0)
+            .collect();
+        let position_bytes = leaf_bytes.iter().sum::<u64>().max(demand.out_bytes as u64);
+        let wanted_bytes = match sources.is_in_memory() {
+            true => RAM_PIECE_BYTES,
+            false => PIECE_BYTES,
+        };
+        let files = sources.leaves.iter().flat_map(|leaf| &leaf.parts);
+        let mut drives: Vec<usize> = files.map(|part| part.file.drive_index).collect();
+        drives.sort_unstable();
+        drives.dedup();
+        let further = drives.len().saturating_sub(1) * WINDOW_A_DRIVE;
+        let threads = job.options.threads.max(1);
+        let mut sizes = Geometry {
+            items: (wanted_bytes / (grain * position_bytes.max(1))).max(1) * grain,
+            window: WINDOW + further,
+            areas: match demand.areas {
+                0 => 0,
+                areas => areas + further / 2,
+            },
+            area_bytes: 0,
+            threads,
+            spare_bytes: 0,
+        };
+        let needed = |sizes: &Geometry| sizes.ledger(sources, demand).bytes();
+        let free_bytes = job.budget.free_bytes();
+        let limit_bytes = free_bytes / 8 * 7;
+        while needed(&sizes) > limit_bytes {
+            if sizes.items > grain && sizes.items * position_bytes > PIECE_BYTES / 4 {
+                sizes.items = (sizes.items / 2).next_multiple_of(grain);
+            } else if sizes.window > WINDOW_MIN {
+                sizes.window -= 1;
+            } else if sizes.areas > demand.areas {
+                sizes.areas -= 1;
+            } else if sizes.items > grain {
+                sizes.items = (sizes.items / 2).next_multiple_of(grain);
+            } else {
+                let needed_bytes = needed(&sizes).div_ceil(7) * 8;
+                let cause = format!(
+                    "{threads} threads need at least {} for this, {} are allowed",
+                    units::bytes_exact(needed_bytes),
+                    units::bytes_exact(free_bytes)
+                );
+                return Err(Error::new(Kind::Memory, "plan pass", cause)
+                    .hint("allow more with --memory, or use fewer --threads"));
+            }
+        }
+        sizes.spare_bytes = limit_bytes - needed(&sizes);
+        sizes.area_bytes = with_borders(sizes.items * demand.out_bytes as u64) as usize;
+        Ok(sizes)
+    }
+
+    /// What a pass reserves, on all threads together.
+    fn ledger(&self, sources: &Sources, demand: Demand) -> Ledger {
+        let leaves = sources.leaves.iter();
+        let leaves = leaves.filter(|leaf| leaf.element_bytes > 0);
+        let slots = leaves.map(|leaf| with_borders(self.items * leaf.element_bytes as u64));
+        let area_bytes = with_borders(self.items * demand.out_bytes as u64);
+        let threads = self.threads as u64;
+        Ledger::new("pass")
+            .always(INPUT, threads * self.window as u64 * slots.sum::<u64>())
+            .always(RESULTS, threads * self.areas as u64 * area_bytes)
+            .always(BESIDE, threads * demand.thread_bytes + demand.fixed_bytes)
+    }
+}
+
+/// What a chain is about to do, or did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PassPlan {
+    /// The steps between source and consumer, and the consumer.
+    pub steps: String,
+    /// Times that the sources are read.
+    pub reads: u32,
+    /// Bytes that the sources hold.
+    pub data_bytes: u64,
+    /// Bytes of a piece's largest source, pieces in flight a thread, threads.
+    pub piece_bytes: u64,
+    /// Pieces in flight a thread.
+    pub window: usize,
+    /// Threads.
+    pub threads: usize,
+}
+
+impl fmt::Display for PassPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let times = if self.reads == 1 { "once" } else { "twice" };
+        writeln!(f, "{}", self.steps)?;
+        write!(
+            f,
+            "  reads {} {times}, writes nothing in between; pieces of {}, {} in flight on each of {} threads",
+            units::bytes(self.data_bytes),
+            units::bytes(self.piece_bytes),
+            self.window,
+            self.threads
+        )
+    }
+}
+
+/// What a pass did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PassSummary {
+    /// Positions of the sources.
+    pub records_in: u64,
+    /// Items of the result.
+    pub records: u64,
+    /// Wall time.
+    pub seconds: f64,
+    /// Bytes read from all drives.
+    pub read_bytes: u64,
+    /// Bytes written to all drives, or to the pipe.
+    pub written_bytes: u64,
+    /// Times that the sources were read.
+    pub passes: u32,
+    /// (name, bytes read, bytes written) of each drive.
+    pub drives: Vec<(String, u64, u64)>,
+}
+
+impl PassSummary {
+    /// This pass and a later one that goes on with what it made: the result of that one, and what
+    /// both moved.
+    pub(crate) fn and(mut self, later: PassSummary) -> Self {
+        for (name, read_bytes, written_bytes) in later.drives {
+            match self.drives.iter_mut().find(|drive| drive.0 == name) {
+                Some((_, read, written)) => {
+                    *read += read_bytes;
+                    *written += written_bytes;
+                }
+                None => self.drives.push((name, read_bytes, written_bytes)),
+            }
+        }
+        PassSummary {
+            records_in: self.records_in,
+            records: later.records,
+            seconds: self.seconds + later.seconds,
+            read_bytes: self.read_bytes + later.read_bytes,
+            written_bytes: self.written_bytes + later.written_bytes,
+            passes: self.passes + later.passes,
+            drives: self.drives,
+        }
+    }
+}
+
+/// A pass that is set up: sources open, sizes chosen.
+pub(crate) struct Pass<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) volume: Volume,
+    pub(crate) pieces: Pieces,
+    pub(crate) sizes: Geometry,
+    pub(crate) crew: Crew<'a>,
+    /// The memory of the pass: what its ledger names.
+    pub(crate) budget: Budget,
+    started: Instant,
+}
+
+impl<'a> Pass<'a> {
+    /// Opens `leaves` and chooses sizes. Outputs are opened before threads have their ports.
+    pub(crate) fn open(
+        job: &'a Job,
+        leaves: &[Leaf],
+        lanes: Lanes,
+        demand: Demand,
+    ) -> Result<Self> {
+        Self::open_part(job, leaves, lanes, demand, None)
+    }
+
+    /// A pass over a sample: about `pieces` pieces of `positions` positions, evenly spread.
+    pub(crate) fn open_sample(
+        job: &'a Job,
+        leaves: &[Leaf],
+        demand: Demand,
+        (pieces, positions): (u64, u64),
+    ) -> Result<Self> {
+        Self::open_part(
+            job,
+            leaves,
+            Lanes::Drives,
+            demand,
+            Some((pieces, positions)),
+        )
+    }
+
+    fn open_part(
+        job: &'a Job,
+        leaves: &[Leaf],
+        lanes: Lanes,
+        demand: Demand,
+        sample: Option<(u64, u64)>,
+    ) -> Result<Self> {
+        let started = Instant::now();
+        let volume = Volume::new(Arc::clone(&job.device), &[])?;
+        let sources = Sources::open(&volume, leaves, lanes)?;
+        let mut sizes = Geometry::new(job, &sources, demand)?;
+        let budget = sizes.ledger(&sources, demand).open(&job.budget)?;
+        let pieces = match sample {
+            None => Pieces::new(sources, sizes.items),
+            Some((pieces, positions)) => {
+                sizes.items = sizes.items.min(positions);
+                Pieces::new(sources, sizes.items).sampled(pieces)
+            }
+        };
+        let crew = Crew::new(job, pieces.len());
+        Ok(Pass {
+            job,
+            volume,
+            pieces,
+            sizes,
+            crew,
+            budget,
+            started,
+        })
+    }
+
+    /// Number of positions.
+    pub(crate) fn count(&self) -> u64 {
+        self.pieces.sources.count
+    }
+
+    /// A thread's reader.
+    pub(crate) fn reader(&self) -> Result<Reader<'_>> {
+        Reader::new(self)
+    }
+
+    /// The end: fails if a source changed meanwhile.
+    pub(crate) fn check_sources(&self) -> Result<()> {
+        let leaves = &self.pieces.sources.leaves;
+        leaves
+            .iter()
+            .try_for_each(|leaf| check_unchanged(&self.volume, &leaf.parts, false))
+    }
+
+    /// What was done.
+    pub(crate) fn summary(&self, records: u64, piped_bytes: u64) -> PassSummary {
+        let (read_bytes, written_bytes) = self.volume.traffic_bytes();
+        PassSummary {
+            records_in: self.pieces.sources.count,
+            records,
+            seconds: self.started.elapsed().as_secs_f64(),
+            read_bytes,
+            written_bytes: written_bytes + piped_bytes,
+            passes: 1,
+            drives: traffic_by_drive(&self.volume),
+        }
+    }
+
+    /// Reads all pieces, in any order, and calls `visit` with each on some thread; `state` makes
+    /// what a thread needs, `end` takes it back.
+    pub(crate) fn each_piece<S>(
+        &self,
+        state: impl Fn() -> Result<S> + Sync,
+        visit: impl Fn(&mut S, &mut Reader<'_>, &Loaded) -> Result<()> + Sync,
+        end: impl Fn(S, &mut Reader<'_>) -> Result<()> + Sync,
+    ) -> Result<()> {
+        self.crew.run(|_| {
+            let mut state = state()?;
+            let mut reader = self.reader()?;
+            while let Some(loaded) = reader.next()? {
+                visit(&mut state, &mut reader, &loaded)?;
+                reader.done(&loaded);
+            }
+            end(state, &mut reader)?;
+            reader.drain()
+        })
+    }
+}
+
+/// A piece that has come.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) piece: Piece,
+    /// Memory of each source, with where its elements are.
+    bufs: [Option<(Buf, usize, usize)>; LEAVES_MAX],
+}
+
+impl Loaded {
+    /// Its elements.
+    pub(crate) fn batch(&self) -> Batch<'_> {
+        let mut slices: [&[u8]; LEAVES_MAX] = [&[]; LEAVES_MAX];
+        for (slice, buf) in slices.iter_mut().zip(&self.bufs) {
+            if let Some((buf, skip, len)) = buf {
+                *slice = &buf[*skip..*skip + *len];
+            }
+        }
+        Batch::new(self.piece.first, self.piece.count, &slices)
+    }
+}
+
+/// A piece of which some sources are still being read.
+struct Loading {
+    loaded: Loaded,
+    missing: usize,
+}
+
+/// One thread's reads.
+pub(crate) struct Reader<'a> {
+    pass: &'a Pass<'a>,
+    pub(crate) port: Port,
+    pools: Vec<Option<Pool>>,
+    loading: Vec<Option<Loading>>,
+    ready: VecDeque<Loaded>,
+    finished: Vec<Transfer>,
+    is_over: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn new(pass: &'a Pass<'a>) -> Result<Self> {
+        let pool = |bytes: usize| {
+            let slot_bytes = with_borders(pass.sizes.items * bytes as u64) as usize;
+            Pool::new(&pass.budget, INPUT, slot_bytes, pass.sizes.window).map(Some)
+        };
+        let pools = pass.pieces.sources.leaves.iter();
+        let pools = pools.map(|leaf| match leaf.element_bytes {
+            0 => Ok(None),
+            bytes => pool(bytes),
+        });
+        Ok(Reader {
+            pools: pools.collect::<Result<Vec<_>>>()?,
+            port: pass.volume.port()?,
+            loading: (0..pass.sizes.window).map(|_| None).collect(),
+            ready: VecDeque::new(),
+            finished: Vec::new(),
+            is_over: false,
+            pass,
+        })
+    }
+
+    /// The pieces that it takes from.
+    pub(crate) fn pieces(&self) -> &Pieces {
+        &self.pass.pieces
+    }
+
+    /// Hands out no more pieces: what has been started is still finished.
+    pub(crate) fn stop(&mut self) {
+        self.is_over = true;
+    }
+
+    /// Whether nothing is being read and nothing is left to be.
+    pub(crate) fn is_done(&self) -> bool {
+        self.is_over && self.ready.is_empty() && self.loading.iter().all(Option::is_none)
+    }
+
+    /// The next piece that has come, waiting for it; nothing at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<Loaded>> {
+        loop {
+            self.pass.crew.check()?;
+            self.fill()?;
+            if let Some(loaded) = self.ready.pop_front() {
+                return Ok(Some(loaded));
+            }
+            if self.is_done() {
+                return Ok(None);
+            }
+            self.poll(true)?;
+        }
+    }
+
+    /// A piece that has come, if one has.
+    pub(crate) fn take_ready(&mut self) -> Option<Loaded> {
+        self.ready.pop_front()
+    }
+
+    /// Counts a piece as done.
+    pub(crate) fn done(&self, loaded: &Loaded) {
+        let batch = loaded.batch();
+        let bytes: usize = (0..LEAVES_MAX).map(|leaf| batch.bytes(leaf).len()).sum();
+        self.pass.job.control.advance(bytes as u64);
+        self.pass.job.control.watch(&self.pass.volume);
+    }
+
+    /// Starts reads for all free slots.
+    pub(crate) fn fill(&mut self) -> Result<()> {
+        let mut is_any = false;
+        while !self.is_over && self.start_one()? {
+            is_any = true;
+        }
+        if is_any {
+            self.poll(false)?;
+        }
+        Ok(())
+    }
+
+    /// Starts the reads of one piece; false if there is no slot or no piece.
+    fn start_one(&mut self) -> Result<bool> {
+        let Some(slot) = self.loading.iter().position(Option::is_none) else {
+            return Ok(false);
+        };
+        // What is generated needs no slot, and is made when it is its turn.
+        if self.ready.len() >= self.pass.sizes.window {
+            return Ok(false);
+        }
+        let mut bufs = [const { None }; LEAVES_MAX];
+        for (buf, pool) in bufs.iter_mut().zip(&self.pools) {
+            if let Some(pool) = pool {
+                *buf = pool.take();
+                if buf.is_none() {
+                    return Ok(false);
+                }
+            }
+        }
+        let Some(piece) = self.pass.pieces.next(&self.port) else {
+            self.is_over = true;
+            return Ok(false);
+        };
+        let sources = &self.pass.pieces.sources;
+        let mut loading = Loading {
+            loaded: Loaded {
+                piece,
+                bufs: [const { None }; LEAVES_MAX],
+            },
+            missing: 0,
+        };
+        for (leaf, buf) in bufs.into_iter().enumerate() {
+            let Some(mut buf) = buf else { continue };
+            let read = place_of(sources, &piece, leaf);
+            let front = buf.split_to(read.len_bytes);
+            let token = (slot * LEAVES_MAX + leaf) as u64;
+            let file = &sources.part_of(&piece, leaf).file;
+            self.port
+                .submit(file, Op::Read, read.at_bytes, front, token);
+            loading.missing += 1;
+        }
+        if loading.missing == 0 {
+            self.ready.push_back(loading.loaded);
+        } else {
+            self.loading[slot] = Some(loading);
+        }
+        Ok(true)
+    }
+
+    /// Takes back what has finished, reads and writes.
+    pub(crate) fn poll(&mut self, wait: bool) -> Result<()> {
+        let wait = wait && self.ready.is_empty();
+        self.port.poll(wait, &mut self.finished)?;
+        for transfer in std::mem::take(&mut self.finished) {
+            if let Some(fault) = transfer.fault {
+                return Err(self.pass.volume.explain(&fault));
+            }
+            if transfer.token != WRITE_TOKEN {
+                self.arrived(transfer)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn arrived(&mut self, transfer: Transfer) -> Result<()> {
+        let (slot, leaf) = (
+            transfer.token as usize / LEAVES_MAX,
+            transfer.token as usize % LEAVES_MAX,
+        );
+        let Some(loading) = &mut self.loading[slot] else {
+            return Ok(());
+        };
+        let piece = &loading.loaded.piece;
+        let sources = &self.pass.pieces.sources;
+        let read = place_of(sources, piece, leaf);
+        if transfer.len_bytes < read.skip_bytes + read.payload_bytes {
+            let end_bytes = read.at_bytes + transfer.len_bytes as u64;
+            return Err(became_shorter(sources.part_of(piece, leaf), end_bytes));
+        }
+        let mut buf = transfer.buf;
+        let mut skip_bytes = read.skip_bytes;
+        let align_bytes = sources.leaves[leaf].align_bytes;
+        if !skip_bytes.is_multiple_of(align_bytes) {
+            buf.copy_within(skip_bytes..skip_bytes + read.payload_bytes, 0);
+            skip_bytes = 0;
+        }
+        loading.loaded.bufs[leaf] = Some((buf, skip_bytes, read.payload_bytes));
+        loading.missing -= 1;
+        if loading.missing == 0
+            && let Some(loading) = self.loading[slot].take()
+        {
+            self.ready.push_back(loading.loaded);
+        }
+        Ok(())
+    }
+
+    /// A free area of `pool`, waiting for writes of this thread to give one back.
+    pub(crate) fn area(&mut self, pool: &Pool) -> Result<Buf> {
+        loop {
+            if let Some(area) = pool.take() {
+                return Ok(area);
+            }
+            self.pass.crew.check()?;
+            self.port.poll(true, &mut self.finished)?;
+            self.poll(false)?;
+        }
+    }
+
+    /// Waits for all that is in flight.
+    pub(crate) fn drain(&mut self) -> Result<()> {
+        while self.port.in_flight() > 0 {
+            self.pass.crew.check()?;
+            self.port.poll(true, &mut self.finished)?;
+            self.poll(false)?;
+        }
+        Ok(())
+    }
+}
+
+/// One read.
+struct Place {
+    at_bytes: u64,
+    len_bytes: usize,
+    skip_bytes: usize,
+    payload_bytes: usize,
+}
+
+fn place_of(sources: &Sources, piece: &Piece, leaf: usize) -> Place {
+    let part = sources.part_of(piece, leaf);
+    let element_bytes = sources.leaves[leaf].element_bytes;
+    let from = part.data_at_bytes + (piece.first - part.first_position) * element_bytes as u64;
+    let payload_bytes = piece.count * element_bytes;
+    let at_bytes = block_floor(from);
+    Place {
+        at_bytes,
+        len_bytes: (block_ceil(from + payload_bytes as u64) - at_bytes) as usize,
+        skip_bytes: (from - at_bytes) as usize,
+        payload_bytes,
+    }
+}

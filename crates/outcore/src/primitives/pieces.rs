@@ -1,0 +1,587 @@
+//! The sources of a pass as pieces: which positions a thread reads next, and from where.
+//!
+//! Contract: the sources are opened and must be equally long. Their positions are cut into
+//! *segments* wherever one of them goes on in another file, so that a piece is one read of each
+//! source, and segments into pieces of equal length. Pieces are handed out, each once, from
+//! *lanes*: the segments of one lane in order, and among lanes from the one whose drive has least
+//! to do. A lane is all that lies on one drive, or, where results must come in order, a stretch of
+//! the sequence.
+//!
+//! Where all results go one after another, lanes are neighbours on one drive, and those behind the
+//! one whose results are being placed ([`Pieces::set_front`]) are read *ahead*: of each drive the
+//! next one, as long as there is credit for the results, so that no drive waits for another. What is
+//! claimed without credit comes strictly in order.
+//!
+//! Piece length is a multiple of the *grain*, which depends on the sizes of elements alone: what
+//! is folded grain by grain comes out the same whatever memory and threads are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::batch::{LEAVES_MAX, Leaf};
+use crate::drive::Access;
+use crate::ends::open_inputs;
+use crate::error::{Error, Result};
+use crate::memory::BLOCK_BYTES;
+use crate::read::source::InputPart;
+use crate::volume::{Port, Volume};
+
+/// About so many bytes of all sources make a grain.
+const GRAIN_BYTES: u64 = 64 << 10;
+/// Grains are whole blocks unless that would make them larger than this.
+const GRAIN_BYTES_MAX: u64 = 256 << 10;
+/// A generated element counts as so many bytes.
+const GENERATED_BYTES: u64 = 8;
+
+/// A source that is open.
+#[derive(Debug)]
+pub(crate) struct OpenLeaf {
+    /// Its files; none for a generated one.
+    pub(crate) parts: Vec<InputPart>,
+    pub(crate) element_bytes: usize,
+    pub(crate) align_bytes: usize,
+}
+
+/// Positions at which each source stays in one file.
+#[derive(Debug, Clone)]
+struct Segment {
+    first: u64,
+    count: u64,
+    /// The file of each source.
+    parts: [usize; LEAVES_MAX],
+    drive_index: Option<usize>,
+    stretch: usize,
+}
+
+/// Neighbouring positions, read and worked on together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece {
+    /// The segment it is of.
+    pub(crate) segment: usize,
+    /// Its number in the segment.
+    pub(crate) number: u64,
+    /// Its lane, and its number there.
+    pub(crate) lane: usize,
+    pub(crate) order: u64,
+    /// The stretch of the sequence that it is of.
+    pub(crate) stretch: usize,
+    /// Room that results may take before their turn; 0 if they have to wait for it.
+    pub(crate) credit_bytes: u64,
+    /// Position of the first element.
+    pub(crate) first: u64,
+    pub(crate) count: usize,
+}
+
+/// How pieces follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lanes {
+    /// Drives work side by side; order does not matter.
+    Drives,
+    /// So many stretches of the sequence side by side, each in order.
+    Stretches(usize),
+    /// So many stretches one after another, each in order.
+    InOrder(usize),
+}
+
+/// What may be read before the results of all that comes before are placed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Ahead {
+    /// Room for results.
+    pub(crate) free_bytes: u64,
+    /// Results of a piece, at most.
+    pub(crate) piece_bytes: u64,
+    /// What a lane takes beside its results.
+    pub(crate) lane_bytes: u64,
+}
+
+/// Open sources.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    pub(crate) leaves: Vec<OpenLeaf>,
+    segments: Vec<Segment>,
+    /// Number of positions.
+    pub(crate) count: u64,
+    lanes: Vec<Vec<usize>>,
+    /// Number of drives that they lie on.
+    drives: usize,
+    is_in_order: bool,
+}
+
+impl Sources {
+    /// Opens `leaves`.
+    pub(crate) fn open(volume: &Volume, leaves: &[Leaf], lanes: Lanes) -> Result<Self> {
+        if leaves.len() > LEAVES_MAX {
+            let cause = format!("{} sequences are zipped", leaves.len());
+            return Err(Error::usage("open sequence", cause)
+                .hint(format!("zip at most {LEAVES_MAX}, or write some to a file")));
+        }
+        let mut open = Vec::with_capacity(leaves.len());
+        let mut counts = Vec::with_capacity(leaves.len());
+        for leaf in leaves {
+            let parts = match leaf.element_bytes {
+                0 => Vec::new(),
+                bytes => open_inputs(volume, &leaf.inputs, bytes, Access::Read)?,
+            };
+            counts.push(match leaf.element_bytes {
+                0 => leaf.count,
+                bytes => parts.iter().map(|part| part.data_len_bytes).sum::<u64>() / bytes as u64,
+            });
+            open.push(OpenLeaf {
+                parts,
+                element_bytes: leaf.element_bytes,
+                align_bytes: leaf.align_bytes,
+            });
+        }
+        let count = counts.first().copied().unwrap_or(0);
+        if let Some(other) = counts.iter().find(|other| **other != count) {
+            let cause = format!("one has {count} elements and another {other}");
+            return Err(Error::usage("zip sequences", cause).hint("zip sequences of one length"));
+        }
+        let segments = cut(&open, count, lanes);
+        Ok(Sources {
+            leaves: open,
+            lanes: match lanes {
+                Lanes::Drives => by_drive(&segments),
+                Lanes::Stretches(lanes) => by_stretch(&segments, lanes),
+                Lanes::InOrder(_) => by_run(&segments),
+            },
+            drives: by_drive(&segments).len(),
+            segments,
+            count,
+            is_in_order: matches!(lanes, Lanes::InOrder(_)),
+        })
+    }
+
+    /// Bytes of all sources.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        let parts = self.leaves.iter().flat_map(|leaf| &leaf.parts);
+        parts.map(|part| part.data_len_bytes).sum()
+    }
+
+    /// Bytes of one position in all sources.
+    pub(crate) fn position_bytes(&self) -> usize {
+        self.leaves.iter().map(|leaf| leaf.element_bytes).sum()
+    }
+
+    /// Whether all files lie in memory (tmpfs), so that a read is a copy and never waits.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        let mut parts = self.leaves.iter().flat_map(|leaf| &leaf.parts);
+        parts.all(|part| part.file.facts.is_in_memory)
+    }
+
+    /// Number of segments.
+    pub(crate) fn segment_count(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// The stretch that a segment is of.
+    pub(crate) fn stretch_of(&self, segment: usize) -> usize {
+        self.segments[segment].stretch
+    }
+
+    /// Bytes of the drive with the most of them.
+    pub(crate) fn fullest_drive_bytes(&self) -> u64 {
+        let mut drives: BTreeMap<usize, u64> = BTreeMap::new();
+        for part in self.leaves.iter().flat_map(|leaf| &leaf.parts) {
+            *drives.entry(part.file.drive_index).or_default() += part.data_len_bytes;
+        }
+        drives.into_values().max().unwrap_or(0)
+    }
+
+    /// Positions that are folded together before anything else.
+    pub(crate) fn grain(&self) -> u64 {
+        let position_bytes = self.position_bytes() as u64;
+        let block_bytes = BLOCK_BYTES as u64;
+        let bytes = match position_bytes {
+            0 => GENERATED_BYTES,
+            bytes => bytes,
+        };
+        let unit = block_bytes / (1 << bytes.trailing_zeros().min(block_bytes.ilog2()));
+        let unit = if unit * bytes <= GRAIN_BYTES_MAX {
+            unit
+        } else {
+            1
+        };
+        unit * (GRAIN_BYTES / (unit * bytes)).max(1)
+    }
+
+    /// The file of source `leaf` that holds `piece`.
+    pub(crate) fn part_of(&self, piece: &Piece, leaf: usize) -> &InputPart {
+        &self.leaves[leaf].parts[self.segments[piece.segment].parts[leaf]]
+    }
+}
+
+fn cut(leaves: &[OpenLeaf], count: u64, lanes: Lanes) -> Vec<Segment> {
+    let mut borders: BTreeSet<u64> = [0, count].into();
+    for leaf in leaves {
+        borders.extend(leaf.parts.iter().map(|part| part.first_position));
+    }
+    let stretches = match lanes {
+        Lanes::Drives => 1,
+        Lanes::Stretches(stretches) | Lanes::InOrder(stretches) => stretches.max(1),
+    };
+    let starts = (0..stretches).map(|stretch| stretch_start(count, stretch, stretches));
+    let starts: Vec<u64> = starts.collect();
+    borders.extend(&starts);
+    let borders: Vec<u64> = borders.into_iter().collect();
+    let segment = |pair: &[u64]| {
+        let mut parts = [0; LEAVES_MAX];
+        let mut drive_index = None;
+        for (place, leaf) in parts.iter_mut().zip(leaves) {
+            // Of parts that begin here, only the last has elements.
+            let after = leaf
+                .parts
+                .partition_point(|part| part.first_position <= pair[0]);
+            *place = after.saturating_sub(1);
+            if drive_index.is_none() {
+                drive_index = leaf.parts.get(*place).map(|part| part.file.drive_index);
+            }
+        }
+        Segment {
+            first: pair[0],
+            count: pair[1] - pair[0],
+            parts,
+            drive_index,
+            stretch: starts.partition_point(|start| *start <= pair[0]) - 1,
+        }
+    };
+    borders.windows(2).map(segment).collect()
+}
+
+/// First position of stretch `index` of `stretches`.
+fn stretch_start(count: u64, index: usize, stretches: usize) -> u64 {
+    (u128::from(count) * index as u128 / stretches as u128) as u64
+}
+
+fn by_drive(segments: &[Segment]) -> Vec<Vec<usize>> {
+    let mut drives: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
+    for (index, segment) in segments.iter().enumerate() {
+        match drives
+            .iter_mut()
+            .find(|(drive, _)| *drive == segment.drive_index)
+        {
+            Some((_, list)) => list.push(index),
+            None => drives.push((segment.drive_index, vec![index])),
+        }
+    }
+    drives.into_iter().map(|(_, list)| list).collect()
+}
+
+fn by_stretch(segments: &[Segment], stretches: usize) -> Vec<Vec<usize>> {
+    let mut list = vec![Vec::new(); stretches];
+    for (index, segment) in segments.iter().enumerate() {
+        list[segment.stretch].push(index);
+    }
+    list
+}
+
+fn by_run(segments: &[Segment]) -> Vec<Vec<usize>> {
+    let indices: Vec<usize> = (0..segments.len()).collect();
+    let runs = indices.chunk_by(|a, b| segments[*a].drive_index == segments[*b].drive_index);
+    runs.map(<[usize]>::to_vec).collect()
+}
+
+/// Where a lane stands.
+#[derive(Debug, Default)]
+struct Lane {
+    /// Next of its segments, and next piece of that one.
+    next: usize,
+    number: u64,
+    order: u64,
+    /// Whether credit has been taken for it.
+    is_ahead: bool,
+}
+
+#[derive(Debug)]
+struct Claims {
+    lanes: Vec<Lane>,
+    next_lane: usize,
+    /// The first lane with pieces left, and the one whose results are being placed.
+    first_open: usize,
+    front: usize,
+    ahead: Ahead,
+}
+
+/// The pieces of a pass, each handed out once.
+#[derive(Debug)]
+pub(crate) struct Pieces {
+    pub(crate) sources: Sources,
+    /// Positions in a piece.
+    pub(crate) items: u64,
+    /// Of so many pieces of a segment one is handed out.
+    stride: u64,
+    claims: Mutex<Claims>,
+}
+
+impl Pieces {
+    /// Pieces of `items` positions.
+    pub(crate) fn new(sources: Sources, items: u64) -> Self {
+        let lanes = sources.lanes.iter().map(|_| Lane::default()).collect();
+        Pieces {
+            sources,
+            items,
+            stride: 1,
+            claims: Mutex::new(Claims {
+                lanes,
+                next_lane: 0,
+                first_open: 0,
+                front: 0,
+                ahead: Ahead::default(),
+            }),
+        }
+    }
+
+    /// About `count` of the pieces, evenly spread, and at least one of each segment.
+    pub(crate) fn sampled(self, count: u64) -> Self {
+        Pieces {
+            stride: (self.len() / count.max(1)).max(1),
+            ..self
+        }
+    }
+
+    /// Number of pieces.
+    pub(crate) fn len(&self) -> u64 {
+        (0..self.sources.lanes.len())
+            .map(|lane| self.len_of(lane))
+            .sum()
+    }
+
+    /// Number of pieces of a lane.
+    pub(crate) fn len_of(&self, lane: usize) -> u64 {
+        let segments = self.sources.lanes[lane].iter();
+        let counts = segments.map(|segment| self.sources.segments[*segment].count);
+        let pieces = counts.map(|count| count.div_ceil(self.items).div_ceil(self.stride));
+        pieces.sum()
+    }
+
+    /// Number of lanes.
+    pub(crate) fn lanes(&self) -> usize {
+        self.sources.lanes.len()
+    }
+
+    /// Whether the results of all lanes go one after another.
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.sources.is_in_order
+    }
+
+    /// Leaves out the last lane.
+    pub(crate) fn leave_out_last(&self) {
+        if let (Some(lane), Some(list)) =
+            (self.claims().lanes.last_mut(), self.sources.lanes.last())
+        {
+            lane.next = list.len();
+        }
+    }
+
+    /// Allows to read ahead.
+    pub(crate) fn read_ahead(&self, ahead: Ahead) {
+        self.claims().ahead = ahead;
+    }
+
+    /// Gives back credit.
+    pub(crate) fn give_back(&self, bytes: u64) {
+        if bytes > 0 {
+            self.claims().ahead.free_bytes += bytes;
+        }
+    }
+
+    /// Results of `lane` are being placed now, and those of all lanes before are.
+    pub(crate) fn set_front(&self, lane: usize) {
+        let mut claims = self.claims();
+        claims.front = lane;
+        if std::mem::take(&mut claims.lanes[lane].is_ahead) {
+            claims.ahead.free_bytes += claims.ahead.lane_bytes;
+        }
+    }
+
+    fn claims(&self) -> MutexGuard<'_, Claims> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next piece, of the lane whose drive has the least to do for `port`.
+    pub(crate) fn next(&self, port: &Port) -> Option<Piece> {
+        let mut claims = self.claims();
+        while claims.first_open < self.lanes()
+            && self.drive_of(&claims, claims.first_open).is_none()
+        {
+            claims.first_open += 1;
+        }
+        let (lane, credit_bytes) = match self.sources.is_in_order {
+            true => self.choose_in_order(&claims, port),
+            false => self.choose_any(&claims, port),
+        }?;
+        Some(self.claim(&mut claims, lane, credit_bytes))
+    }
+
+    /// The drive from which `lane` goes on; nothing at its end.
+    fn drive_of(&self, claims: &Claims, lane: usize) -> Option<Option<usize>> {
+        let segment = self.sources.lanes[lane].get(claims.lanes[lane].next)?;
+        Some(self.sources.segments[*segment].drive_index)
+    }
+
+    fn choose_any(&self, claims: &Claims, port: &Port) -> Option<(usize, u64)> {
+        let lanes = self.lanes();
+        let turns = (0..lanes).map(|step| (claims.next_lane + step) % lanes);
+        let open = turns.filter_map(|lane| {
+            let drive = self.drive_of(claims, lane)?;
+            Some((lane, drive.map_or(0, |drive| port.backlog(drive))))
+        });
+        let least = open.min_by_key(|&(_, backlog)| backlog);
+        least.map(|(lane, _)| (lane, 0))
+    }
+
+    /// Of each drive only the next lane counts: those behind it would take its credit.
+    fn choose_in_order(&self, claims: &Claims, port: &Port) -> Option<(usize, u64)> {
+        let Ahead {
+            free_bytes,
+            piece_bytes,
+            lane_bytes,
+        } = claims.ahead;
+        let mut seen = Vec::new();
+        let mut best: Option<(usize, usize, u64)> = None;
+        for lane in claims.first_open..self.lanes() {
+            let Some(drive) = self.drive_of(claims, lane) else {
+                continue;
+            };
+            if seen.contains(&drive) {
+                continue;
+            }
+            seen.push(drive);
+            let more_bytes = if claims.lanes[lane].is_ahead {
+                0
+            } else {
+                lane_bytes
+            };
+            let has_credit = piece_bytes > 0 && free_bytes >= piece_bytes + more_bytes;
+            let credit_bytes = match lane {
+                lane if lane == claims.front => 0,
+                _ if has_credit => piece_bytes,
+                lane if lane == claims.first_open => 0,
+                _ => break,
+            };
+            let backlog = drive.map_or(0, |drive| port.backlog(drive));
+            if best.is_none_or(|(_, least, _)| backlog < least) {
+                best = Some((lane, backlog, credit_bytes));
+            }
+            if seen.len() == self.sources.drives {
+                break;
+            }
+        }
+        best.map(|(lane, _, credit_bytes)| (lane, credit_bytes))
+    }
+
+    fn claim(&self, claims: &mut Claims, lane_index: usize, credit_bytes: u64) -> Piece {
+        claims.next_lane = (lane_index + 1) % self.lanes();
+        let Claims { lanes, ahead, .. } = claims;
+        let lane = &mut lanes[lane_index];
+        ahead.free_bytes -= credit_bytes;
+        if credit_bytes > 0 && !std::mem::replace(&mut lane.is_ahead, true) {
+            ahead.free_bytes -= ahead.lane_bytes;
+        }
+        let segment_index = self.sources.lanes[lane_index][lane.next];
+        let segment = &self.sources.segments[segment_index];
+        let start = lane.number * self.items;
+        let piece = Piece {
+            segment: segment_index,
+            number: lane.number,
+            lane: lane_index,
+            order: lane.order,
+            stretch: segment.stretch,
+            credit_bytes,
+            first: segment.first + start,
+            count: self.items.min(segment.count - start) as usize,
+        };
+        lane.order += 1;
+        lane.number += self.stride;
+        if lane.number * self.items >= segment.count {
+            lane.next += 1;
+            lane.number = 0;
+        }
+        piece
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::drive::Op;
+    use crate::drive::ram::{RamDevice, RamOptions};
+    use crate::ends::Input;
+    use crate::memory::{Budget, Pool};
+
+    #[test]
+    fn of_each_drive_the_next_lane_is_read_ahead_as_far_as_credit_goes() {
+        let device = RamDevice::new(RamOptions::default());
+        let paths = ["/d0/a", "/d1/b", "/d2/c", "/d0/d"];
+        for path in paths {
+            device.put(path, vec![0; 2 * BLOCK_BYTES]);
+        }
+        let volume = Volume::new(Arc::new(device), &[]).unwrap();
+        let leaf = Leaf {
+            inputs: paths.map(Input::raw).to_vec(),
+            element_bytes: 1,
+            align_bytes: 1,
+            count: 0,
+        };
+        let sources = Sources::open(&volume, &[leaf], Lanes::InOrder(1)).unwrap();
+        let pieces = Pieces::new(sources, BLOCK_BYTES as u64);
+        assert_eq!((pieces.lanes(), pieces.len(), pieces.len_of(3)), (4, 8, 2));
+        pieces.read_ahead(Ahead {
+            free_bytes: 3 * 4096 + 2 * 100,
+            piece_bytes: 4096,
+            lane_bytes: 100,
+        });
+        let budget = Budget::new(1 << 20);
+        let pool = Pool::new(&budget, "reads", BLOCK_BYTES, 3).unwrap();
+        let mut port = volume.port().unwrap();
+        let mut claimed = Vec::new();
+        while let Some(piece) = pieces.next(&port) {
+            // The first three are in flight all the time: each drive has as much to do.
+            if let Some(buf) = pool.take() {
+                let file = &pieces.sources.part_of(&piece, 0).file;
+                port.submit(file, Op::Read, 0, buf, 0);
+            }
+            claimed.push((piece.lane, piece.order, piece.credit_bytes));
+        }
+        let expected = [
+            (0, 0, 0),
+            (1, 0, 4096),
+            (2, 0, 4096),
+            (0, 1, 0),
+            (1, 1, 4096),
+            // Without credit strictly in order.
+            (2, 1, 0),
+            (3, 0, 0),
+            (3, 1, 0),
+        ];
+        assert_eq!(claimed, expected);
+        pieces.give_back(3 * 4096);
+        pieces.set_front(1);
+        pieces.set_front(2);
+        assert_eq!(pieces.claims().ahead.free_bytes, 3 * 4096 + 2 * 100);
+    }
+
+    #[test]
+    fn a_sample_has_about_as_many_pieces_as_wanted_and_some_of_each_file() {
+        let device = RamDevice::new(RamOptions::default());
+        device.put("/d0/small", vec![0; 100]);
+        device.put("/d0/large", vec![0; 1_000_000]);
+        let volume = Volume::new(Arc::new(device), &[]).unwrap();
+        let leaf = Leaf {
+            inputs: ["/d0/small", "/d0/large"].map(Input::raw).to_vec(),
+            element_bytes: 1,
+            align_bytes: 1,
+            count: 0,
+        };
+        let sources = Sources::open(&volume, &[leaf], Lanes::Drives).unwrap();
+        let pieces = Pieces::new(sources, 1000).sampled(100);
+        let port = volume.port().unwrap();
+        let all: Vec<Piece> = std::iter::from_fn(|| pieces.next(&port)).collect();
+        assert_eq!(all.len() as u64, pieces.len());
+        assert!((100..=102).contains(&all.len()), "{}", all.len());
+        assert_eq!((all[0].first, all[0].count), (0, 100));
+        assert!(all.last().is_some_and(|piece| piece.first > 980_000));
+    }
+}

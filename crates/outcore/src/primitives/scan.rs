@@ -1,0 +1,136 @@
+//! Prefix sums over any monoid, inclusive and exclusive.
+//!
+//! Contract (PALID, SPAA 2025, section 4: scan): item i of the result is the fold of the items up
+//! to i (inclusive), or before it (exclusive), from left to right, one by one: for floats the very
+//! bits that a loop over the data gives, as long as one pass is made. Pieces are read and mapped
+//! side by side, and each is scanned when its turn to be appended has come, from the value that the
+//! piece before it left: one read and one write, into one file or several.
+//!
+//! Data that lie on three drives or more and are to become several shards are read twice, but for
+//! the last shard's: stretches are folded first, on all drives at once, and then scanned side by
+//! side, each from the fold of those before it. Twice is the least there: a drive has nothing to
+//! write before all that comes before its data has been read, and by then its own data should
+//! have been. On D drives that takes 2/D of what one reading in order does, which has one
+//! drive at work at a time.
+//!
+//! N.B. block sums first and a second read everywhere moves 3 times the data instead of 2: on one
+//! drive, and on two, that gains nothing.
+//!
+//! Bounds: I/O is one read and one write of the data, or two reads and one write.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytemuck::Pod;
+
+use super::batch::{Batch, Leaf, Sequence};
+use super::pass::{PassPlan, PassSummary, shield};
+use super::pieces::{Lanes, Sources};
+use super::producer::{Producer, Typed};
+use super::reduce::fold_stretches;
+use super::write::{append_in_lanes, outs_of, plan_of};
+use crate::ends::Output;
+use crate::error::Result;
+use crate::job::Job;
+use crate::volume::Volume;
+
+/// Whether an item counts for its own prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inclusion {
+    /// It does: the first result is the first item.
+    Inclusive,
+    /// It does not: the first result is the identity.
+    Exclusive,
+}
+
+/// Writes the prefixes of `sequence` under `op`, with its identity `identity`, to `output`.
+///
+/// # Errors
+/// As [`write`](super::write()).
+pub fn scan<S>(
+    job: &Job,
+    sequence: &S,
+    identity: S::Item,
+    op: impl Fn(S::Item, S::Item) -> S::Item + Sync,
+    inclusion: Inclusion,
+    (output, replace): (&Output, bool),
+) -> Result<PassSummary>
+where
+    S: Sequence,
+    S::Item: Pod + Sync,
+{
+    let outs = outs_of(output);
+    let mut leaves = Vec::new();
+    sequence.leaves(&mut leaves);
+    let is_folded = outs > 1 && is_faster_read_twice(job, &leaves)?;
+    let mut starts = vec![identity];
+    if is_folded {
+        let grain = |batch: Batch<'_>| Ok(sequence.iter(batch).fold(identity, &op));
+        let folds = fold_stretches(job, &leaves, outs, grain, &op)?;
+        starts = shield(|| {
+            let mut before = identity;
+            let starts = folds.into_iter().map(|fold| {
+                let start = before;
+                if let Some(fold) = fold {
+                    before = op(before, fold);
+                }
+                start
+            });
+            Ok(starts.collect())
+        })?;
+    }
+    let lanes = match is_folded {
+        true => Lanes::Stretches(outs),
+        false => Lanes::InOrder(outs),
+    };
+    let states: Vec<Mutex<S::Item>> = starts.into_iter().map(Mutex::new).collect();
+    let at_turn = |results: &mut [u8], out: usize| {
+        // One value goes through all outputs where they are written one after another.
+        let state = &states[out.min(states.len() - 1)];
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let items: &mut [S::Item] = bytemuck::cast_slice_mut(results);
+        let mut so_far = *state;
+        match inclusion {
+            Inclusion::Inclusive => {
+                for item in items {
+                    so_far = op(so_far, *item);
+                    *item = so_far;
+                }
+            }
+            Inclusion::Exclusive => {
+                for item in items {
+                    so_far = op(so_far, std::mem::replace(item, so_far));
+                }
+            }
+        }
+        *state = so_far;
+        Ok(())
+    };
+    let typed = Typed(sequence);
+    let done = append_in_lanes(job, &typed, (output, replace), lanes, Some(&at_turn))?;
+    Ok(PassSummary {
+        passes: 1 + u32::from(is_folded),
+        ..done
+    })
+}
+
+/// How [`scan`] into `outs` files would go about it. Opens the sources and reads nothing.
+///
+/// # Errors
+/// As [`scan`].
+pub fn plan_scan<P: Producer>(job: &Job, producer: &P, outs: usize) -> Result<PassPlan> {
+    let is_folded = outs > 1 && is_faster_read_twice(job, &producer.leaves())?;
+    Ok(PassPlan {
+        reads: 1 + u32::from(is_folded),
+        ..plan_of(job, producer, "scan")?
+    })
+}
+
+/// Whether so many drives hold the data that reading all at once, twice, takes less time than one
+/// after another: what memory can hold need not wait.
+fn is_faster_read_twice(job: &Job, leaves: &[Leaf]) -> Result<bool> {
+    let volume = Volume::new(Arc::clone(&job.device), &[])?;
+    let sources = Sources::open(&volume, leaves, Lanes::Drives)?;
+    let data_bytes = sources.data_bytes();
+    let is_held = data_bytes <= job.budget.free_bytes() / 2;
+    Ok(!is_held && 2 * sources.fullest_drive_bytes() < data_bytes)
+}

@@ -1,0 +1,413 @@
+//! The first item, the largest items, and how many fall where.
+//!
+//! Contract: [`first`] and [`find_if`] give what stands first in the order of the sequence, on any
+//! number of threads, and stop reading soon after. [`top_k`] gives the largest `k`, largest first and
+//! equal ones in the order of the sequence; [`top_k_each`] more of them than the memory holds.
+//! [`histogram`] counts items by a number that a function gives each.
+//!
+//! Bounds: I/O is at most one read of the sources, of [`top_k_each`] one for each so many as the memory
+//! selects; memory is twice `k` items and their places, or a counter a bin, a thread.
+
+use std::cmp::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering as Atomic};
+use std::sync::{Mutex, PoisonError};
+
+use super::batch::{Batch, Leaf, Sequence, Yield, tabulate};
+use super::pass::{Demand, Pass, PassSummary, shield};
+use super::pieces::Lanes;
+use crate::error::{Error, Kind, Result};
+use crate::job::Job;
+use crate::units;
+
+/// The first item; nothing for an empty sequence. Filtered sequences are read as far as needed.
+///
+/// # Errors
+/// As [`reduce`](super::reduce()).
+pub fn first<S: Sequence>(job: &Job, sequence: &S) -> Result<(Option<S::Item>, PassSummary)> {
+    let mut leaves = Vec::new();
+    sequence.leaves(&mut leaves);
+    let pass = Pass::open(job, &leaves, Lanes::Stretches(1), Demand::default())?;
+    job.control
+        .begin_phase("find", pass.pieces.sources.data_bytes());
+    // Position of the first piece that has any, and its first item.
+    let nearest = AtomicU64::new(u64::MAX);
+    let found = Mutex::new(None);
+    pass.each_piece(
+        || Ok(()),
+        |(), reader, loaded| {
+            let place = loaded.piece.first;
+            if place > nearest.load(Atomic::Relaxed) {
+                // Pieces are handed out in order: none that follows comes before this one.
+                reader.stop();
+                return Ok(());
+            }
+            let Some(item) = shield(|| Ok(sequence.iter(loaded.batch()).next()))? else {
+                return Ok(());
+            };
+            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            if place < nearest.fetch_min(place, Atomic::Relaxed) {
+                *found = Some(item);
+            }
+            reader.stop();
+            Ok(())
+        },
+        |(), _| Ok(()),
+    )?;
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let records = u64::from(found.is_some());
+    Ok((found, pass.summary(records, 0)))
+}
+
+/// The first item for which `wanted` is true, and its position.
+///
+/// # Errors
+/// As [`reduce`](super::reduce()).
+pub fn find_if<S: Sequence>(
+    job: &Job,
+    sequence: S,
+    wanted: impl Fn(&S::Item) -> bool + Sync,
+) -> Result<Option<(u64, S::Item)>> {
+    let mut leaves = Vec::new();
+    sequence.leaves(&mut leaves);
+    let volume = crate::volume::Volume::new(std::sync::Arc::clone(&job.device), &[])?;
+    let count = super::pieces::Sources::open(&volume, &leaves, Lanes::Drives)?.count;
+    let numbered = tabulate(count, |position| position).zip(sequence);
+    let (found, _) = first(job, &numbered.filter(|(_, item)| wanted(item)))?;
+    Ok(found)
+}
+
+/// Reads of the sources after which a sort takes less time.
+const READS_MAX: u64 = 4;
+
+/// The `k` largest items by `compare`, largest first, and of equal ones those that come first in the
+/// sequence; all if there are no more. One read where the memory holds them twice for each thread; up
+/// to four where it holds the result, and a part of it so often.
+///
+/// # Errors
+/// [`crate::Kind::Memory`] where it does not: [`top_k_each`] hands out any number of them, and bytes
+/// can be sorted ([`crate::sort`]); as [`reduce`](super::reduce()).
+pub fn top_k<S>(
+    job: &Job,
+    sequence: &S,
+    k: usize,
+    compare: impl Fn(&S::Item, &S::Item) -> Ordering + Sync,
+) -> Result<(Vec<S::Item>, PassSummary)>
+where
+    S: Sequence,
+    S::Item: Clone + Sync,
+{
+    top_k_for(job, sequence, k, compare, 0)
+}
+
+/// The same for a caller who makes `more_bytes` of each item of the result, for which memory is left too.
+pub(super) fn top_k_for<S>(
+    job: &Job,
+    sequence: &S,
+    k: usize,
+    compare: impl Fn(&S::Item, &S::Item) -> Ordering + Sync,
+    more_bytes: u64,
+) -> Result<(Vec<S::Item>, PassSummary)>
+where
+    S: Sequence,
+    S::Item: Clone + Sync,
+{
+    let selection = Selection::new(job, sequence, &compare);
+    let count = selection.at_most(k as u64)?;
+    let result_bytes = count.saturating_mul(size_of::<S::Item>() as u64);
+    // What was selected with is free by then.
+    let later_bytes = result_bytes.saturating_add(count.saturating_mul(more_bytes));
+    if later_bytes > job.budget.free_bytes() {
+        return Err(too_many(count, later_bytes, job));
+    }
+    let is_one_pass = match selection.open(count, 0) {
+        Ok(_) => true,
+        Err(error) if error.kind() == Kind::Memory => false,
+        Err(error) => return Err(error),
+    };
+    let (chunk, held_bytes) = match is_one_pass {
+        true => (count, 0),
+        false => (selection.chunk(count, result_bytes), result_bytes),
+    };
+    if chunk.saturating_mul(READS_MAX) < count {
+        return Err(too_many(count, result_bytes, job));
+    }
+    let mut found = Vec::with_capacity(count as usize);
+    let put = |item| {
+        found.push(item);
+        Ok(())
+    };
+    let summary = selection.passes(count, chunk, held_bytes, put)?;
+    Ok((found, summary))
+}
+
+/// As [`top_k`], but one after another to `each` and never together: any number of them, in
+/// `k / m` reads of the sources where the memory selects m at a time (an eighth of it over the size
+/// of an item and 16 bytes, less with more threads).
+///
+/// # Errors
+/// What `each` fails with; [`crate::Kind::Memory`] where not even one item fits; as
+/// [`reduce`](super::reduce()).
+pub fn top_k_each<S>(
+    job: &Job,
+    sequence: &S,
+    k: u64,
+    compare: impl Fn(&S::Item, &S::Item) -> Ordering + Sync,
+    each: impl FnMut(S::Item) -> Result<()>,
+) -> Result<PassSummary>
+where
+    S: Sequence,
+    S::Item: Clone + Sync,
+{
+    let selection = Selection::new(job, sequence, &compare);
+    let count = selection.at_most(k)?;
+    selection.passes(count, selection.chunk(count, 0), 0, each)
+}
+
+/// An item, and where it stands: its grain's first position, and its number in the grain. That
+/// depends on the sources alone.
+type Placed<T> = (T, (u64, u64));
+
+/// What a thread has kept.
+struct Best<T> {
+    items: Vec<Placed<T>>,
+    /// The last of the first `k`, once there were so many.
+    least: Option<Placed<T>>,
+}
+
+/// The largest items of a sequence, some of them at a time.
+struct Selection<'a, S, C> {
+    job: &'a Job,
+    sequence: &'a S,
+    leaves: Vec<Leaf>,
+    compare: &'a C,
+}
+
+impl<'a, S, C> Selection<'a, S, C>
+where
+    S: Sequence,
+    S::Item: Clone + Sync,
+    C: Fn(&S::Item, &S::Item) -> Ordering + Sync,
+{
+    const KEPT_BYTES: u64 = size_of::<Placed<S::Item>>() as u64;
+
+    fn new(job: &'a Job, sequence: &'a S, compare: &'a C) -> Self {
+        let mut leaves = Vec::new();
+        sequence.leaves(&mut leaves);
+        Selection {
+            job,
+            sequence,
+            leaves,
+            compare,
+        }
+    }
+
+    /// No more than there can be.
+    fn at_most(&self, k: u64) -> Result<u64> {
+        match S::YIELD {
+            Yield::Any => Ok(k),
+            Yield::One | Yield::AtMostOne => Ok(k.min(self.open(0, 0)?.count())),
+        }
+    }
+
+    /// A pass that keeps `k` items twice for each thread and once more, beside `held_bytes`.
+    fn open(&self, k: u64, held_bytes: u64) -> Result<Pass<'a>> {
+        // Beyond any memory, and sums of it do not overflow.
+        let most = |bytes: u64| bytes.min(1 << 48);
+        let kept_bytes = most(k.saturating_mul(2 * Self::KEPT_BYTES));
+        let demand = Demand {
+            thread_bytes: kept_bytes,
+            fixed_bytes: kept_bytes + most(held_bytes),
+            ..Demand::default()
+        };
+        Pass::open(self.job, &self.leaves, Lanes::Drives, demand)
+    }
+
+    /// How many of `k` items to select in one pass, with `held_bytes` of memory for others.
+    fn chunk(&self, k: u64, held_bytes: u64) -> u64 {
+        let threads = self.job.options.threads.max(1) as u64;
+        let free_bytes = (self.job.budget.free_bytes() / 4 * 3).saturating_sub(held_bytes);
+        k.min(free_bytes / (2 * Self::KEPT_BYTES * (threads + 1)))
+    }
+
+    /// As many passes as it takes, each of `chunk` items at most, beside `held_bytes`.
+    fn passes(
+        &self,
+        k: u64,
+        mut chunk: u64,
+        held_bytes: u64,
+        mut each: impl FnMut(S::Item) -> Result<()>,
+    ) -> Result<PassSummary> {
+        let (mut last, mut found) = (None, 0);
+        let mut total: Option<PassSummary> = None;
+        loop {
+            chunk = chunk.clamp(1, (k - found).max(1));
+            let pass = match self.open(chunk, held_bytes) {
+                // Buffers took more than was left for them.
+                Err(error) if error.kind() == Kind::Memory && chunk > 1 => {
+                    chunk /= 2;
+                    continue;
+                }
+                opened => opened?,
+            };
+            let wanted = chunk.min(k - found);
+            let (end, mut summary) = self.pass(&pass, wanted as usize, last.as_ref(), &mut each)?;
+            let is_over = summary.records < wanted || found + summary.records == k;
+            found += summary.records;
+            summary.records = found;
+            let all = match total.take() {
+                None => summary,
+                Some(before) => before.and(summary),
+            };
+            if is_over {
+                return Ok(all);
+            }
+            (last, total) = (end, Some(all));
+        }
+    }
+
+    /// Whether `a` comes before `b` in the result.
+    fn rank(&self, a: &Placed<S::Item>, b: &Placed<S::Item>) -> Ordering {
+        (self.compare)(&b.0, &a.0).then_with(|| a.1.cmp(&b.1))
+    }
+
+    /// Hands out the first `k` that come behind `behind`, in order; gives the last of them.
+    fn pass(
+        &self,
+        pass: &Pass<'_>,
+        k: usize,
+        behind: Option<&Placed<S::Item>>,
+        mut each: impl FnMut(S::Item) -> Result<()>,
+    ) -> Result<(Option<Placed<S::Item>>, PassSummary)> {
+        if k == 0 {
+            return Ok((None, pass.summary(0, 0)));
+        }
+        self.job
+            .control
+            .begin_phase("top", pass.pieces.sources.data_bytes());
+        let shrink = |best: &mut Vec<Placed<S::Item>>| {
+            if best.len() > k {
+                best.select_nth_unstable_by(k - 1, |a, b| self.rank(a, b));
+                best.truncate(k);
+            }
+        };
+        let grain = pass.pieces.sources.grain() as usize;
+        let all = Mutex::new(Vec::new());
+        let begin = || {
+            Ok(Best {
+                items: Vec::new(),
+                least: None,
+            })
+        };
+        let visit = |best: &mut Best<S::Item>, batch: Batch<'_>| {
+            for from in (0..batch.count).step_by(grain) {
+                let part = batch.part(from, grain.min(batch.count - from));
+                for (number, item) in self.sequence.iter(part).enumerate() {
+                    let item = (item, (part.first, number as u64));
+                    let is_late = |least| self.rank(&item, least).is_gt();
+                    let is_done = |behind| self.rank(&item, behind).is_le();
+                    if best.least.as_ref().is_some_and(is_late) || behind.is_some_and(is_done) {
+                        continue;
+                    }
+                    let len = best.items.len();
+                    if len == best.items.capacity() {
+                        // Never more than was planned for.
+                        best.items.reserve_exact(len.max(64).min(2 * k - len));
+                    }
+                    best.items.push(item);
+                    if best.items.len() >= 2 * k {
+                        shrink(&mut best.items);
+                        best.least = best.items.get(k - 1).cloned();
+                    }
+                }
+            }
+            Ok(())
+        };
+        pass.each_piece(
+            begin,
+            |best, _, loaded| shield(|| visit(best, loaded.batch())),
+            |mut best, _| {
+                let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+                shield(|| {
+                    shrink(&mut best.items);
+                    all.reserve_exact(best.items.len());
+                    all.append(&mut best.items);
+                    shrink(&mut all);
+                    Ok(())
+                })
+            },
+        )?;
+        pass.check_sources()?;
+        let mut best = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+        shield(|| {
+            best.sort_unstable_by(|a, b| self.rank(a, b));
+            Ok(())
+        })?;
+        let summary = pass.summary(best.len() as u64, 0);
+        let last = best.last().cloned();
+        best.into_iter().try_for_each(|(item, _)| each(item))?;
+        Ok((last, summary))
+    }
+}
+
+fn too_many(k: u64, result_bytes: u64, job: &Job) -> Error {
+    let cause = format!(
+        "the {k} largest items, {} in all, are selected beside what is kept; {} of memory are allowed",
+        units::bytes(result_bytes),
+        units::bytes(job.budget.limit_bytes()),
+    );
+    Error::new(Kind::Memory, "keep the largest", cause).hint(
+        "allow more memory; or sort them on the drives, the largest first, and take the first",
+    )
+}
+
+/// How many items `bin` puts into each of `bins`; those for which it gives nothing are left out.
+///
+/// # Errors
+/// [`crate::Kind::Usage`] for a bin that there is none of; as [`reduce`](super::reduce()).
+pub fn histogram<S: Sequence>(
+    job: &Job,
+    sequence: &S,
+    bins: usize,
+    bin: impl Fn(&S::Item) -> Option<usize> + Sync,
+) -> Result<(Vec<u64>, PassSummary)> {
+    let demand = Demand {
+        thread_bytes: bins as u64 * 8,
+        fixed_bytes: bins as u64 * 8,
+        ..Demand::default()
+    };
+    let mut leaves = Vec::new();
+    sequence.leaves(&mut leaves);
+    let pass = Pass::open(job, &leaves, Lanes::Drives, demand)?;
+    job.control
+        .begin_phase("histogram", pass.pieces.sources.data_bytes());
+    let all = Mutex::new(vec![0_u64; bins]);
+    pass.each_piece(
+        || Ok(vec![0_u64; bins]),
+        |counts, _, loaded| {
+            shield(|| {
+                for item in sequence.iter(loaded.batch()) {
+                    let Some(bin) = bin(&item) else { continue };
+                    let count = counts.get_mut(bin).ok_or_else(|| no_bin(bin, bins))?;
+                    *count += 1;
+                }
+                Ok(())
+            })
+        },
+        |counts, _| {
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            for (sum, count) in all.iter_mut().zip(counts) {
+                *sum += count;
+            }
+            Ok(())
+        },
+    )?;
+    pass.check_sources()?;
+    let counts = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok((counts, pass.summary(pass.count(), 0)))
+}
+
+/// The error for a bin or bucket that is not there.
+pub(crate) fn no_bin(bin: usize, bins: usize) -> Error {
+    Error::usage("choose bucket", format!("number {bin} of {bins}"))
+        .hint("the function must give numbers below the number of buckets")
+}

@@ -1,0 +1,682 @@
+//! Sequences whose types are known when the program runs: records of files, refined by expressions.
+//!
+//! Contract: a [`Table`] is to the shell and to Python what a typed [`Sequence`] is to Rust: lazy,
+//! refined by [`filter`](Table::filter) and [`map`](Table::map), which fuse into one pass. Steps
+//! work on batches of some 1,000 rows, column by column ([`crate::key::expr`]), and hand on
+//! dense rows. A step of the caller's own ([`BatchStep`]) takes its place among them.
+//!
+//! Bounds: a few columns of a batch a step and thread.
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytemuck::Pod;
+
+pub use super::batch::BatchStep;
+use super::batch::{Batch, LEAVES_MAX, Leaf, Sequence, Yield};
+use super::expand::{Numbered, expand};
+use super::producer::{Emit, Produced, Producer};
+use crate::ends::Input;
+use crate::error::{Error, Result};
+use crate::key::expr::{BATCH_ROWS, Expr, Program, Rows, Schema, Space};
+use crate::key::record::{Endian, KeyKind, Number, NumberType, RecordFormat};
+
+/// Most steps of a table: each calls the next, on the stack of a thread.
+const STEPS_MAX: usize = 1000;
+
+#[derive(Clone)]
+enum Step {
+    Where(Program),
+    Map(Program),
+    Own(Arc<dyn BatchStep>, usize),
+    /// A number from each program, one after another.
+    Expand(Vec<Program>),
+}
+
+/// Records, lazily refined; see the module.
+#[derive(Clone)]
+pub struct Table {
+    leaves: Vec<Leaf>,
+    /// What names mean after the steps so far.
+    schema: Schema,
+    format: RecordFormat,
+    steps: Vec<Step>,
+    texts: Vec<String>,
+    yields: Yield,
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Table({})", self.texts.join(" -> "))
+    }
+}
+
+impl Table {
+    /// The records of `inputs`, whose numbers have the names of `schema`.
+    pub fn read(inputs: &[Input], format: &RecordFormat, schema: Schema) -> Self {
+        let align_bytes = match format.bare() {
+            Some(number) => number.bytes(),
+            None => 1,
+        };
+        Table {
+            leaves: vec![Leaf {
+                inputs: inputs.to_vec(),
+                element_bytes: format.record_bytes(),
+                align_bytes,
+                count: 0,
+            }],
+            schema,
+            format: format.clone(),
+            steps: Vec::new(),
+            texts: vec![format!("read {format}")],
+            yields: Yield::One,
+        }
+    }
+
+    /// The numbers 0 to `count - 1`, of type `u64`, as `x`.
+    ///
+    /// # Errors
+    /// None that a caller could cause.
+    pub fn count_up(count: u64) -> Result<Self> {
+        let schema = Schema {
+            record_bytes: vec![0],
+            fields: Vec::new(),
+            has_index: true,
+        };
+        let table = Table {
+            leaves: vec![Leaf {
+                inputs: Vec::new(),
+                element_bytes: 0,
+                align_bytes: 1,
+                count,
+            }],
+            schema,
+            format: RecordFormat::numbers(Number::new(NumberType::U64, Endian::NATIVE), 1)?,
+            steps: Vec::new(),
+            texts: vec![format!("count to {count}")],
+            yields: Yield::One,
+        };
+        table.map("index")
+    }
+
+    /// Several tables side by side, before anything was done to them: plain numbers are `x`, `y`,
+    /// `z`, `w`, fields of records `x.key0`, `y.key0`.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for tables that have been refined, or too many.
+    pub fn zip(tables: &[Table]) -> Result<Self> {
+        if let [only] = tables {
+            return Ok(only.clone());
+        }
+        if tables.iter().any(|table| !table.steps.is_empty()) || tables.len() > LEAVES_MAX {
+            let cause = format!("at most {LEAVES_MAX} files can be zipped, before any step");
+            return Err(Error::usage("zip", cause).hint("zip first, then map"));
+        }
+        let schemas: Vec<Schema> = tables.iter().map(|table| table.schema.clone()).collect();
+        let mut offset_bytes = 0;
+        let mut keys = Vec::new();
+        for table in tables {
+            for key in table.format.keys() {
+                let mut key = *key;
+                key.offset_bytes += offset_bytes;
+                keys.push(key);
+            }
+            offset_bytes += table.format.record_bytes();
+        }
+        let numbers: Vec<Option<Number>> = tables.iter().map(|t| t.format.bare()).collect();
+        let format = match numbers[..] {
+            [Some(first), ..] if numbers.iter().all(|number| *number == Some(first)) => {
+                RecordFormat::numbers(first, numbers.len())?
+            }
+            _ => RecordFormat::new(offset_bytes, keys)?,
+        };
+        let texts = tables.iter().flat_map(|table| table.texts.clone());
+        let texts: Vec<String> = texts.collect();
+        Ok(Table {
+            leaves: tables
+                .iter()
+                .flat_map(|table| table.leaves.clone())
+                .collect(),
+            schema: Schema::zip(&schemas),
+            format,
+            steps: Vec::new(),
+            texts: vec![format!("zip({})", texts.join(", "))],
+            yields: Yield::One,
+        })
+    }
+
+    /// What its items are.
+    pub fn format(&self) -> &RecordFormat {
+        &self.format
+    }
+
+    /// What names mean in the next expression.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Only the records for which `condition` is true, in order.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for an expression without meaning.
+    pub fn filter(&self, condition: &str) -> Result<Self> {
+        let expr: Expr = condition.parse()?;
+        let program = Program::compile_condition(&expr, &self.schema)?;
+        let mut table = self.then(Step::Where(program), format!("where {condition}"))?;
+        table.yields = table.yields.max(Yield::AtMostOne);
+        // What is left no longer stands where it stood.
+        table.schema.has_index = false;
+        Ok(table)
+    }
+
+    /// What `expression` makes of each record, called `x` from here on: a number, or of vectors,
+    /// element by element, a vector as long.
+    ///
+    /// # Errors
+    /// As [`Table::filter`].
+    pub fn map(&self, expression: &str) -> Result<Self> {
+        self.mapped(&expression.parse()?, expression)
+    }
+
+    fn mapped(&self, expr: &Expr, text: &str) -> Result<Self> {
+        let program = Program::compile_elementwise(expr, &self.schema)?;
+        let (number, width) = (program.kind().number(), program.width());
+        let mut table = self.then(Step::Map(program), format!("map {text}"))?;
+        table.become_numbers(number, width)?;
+        Ok(table)
+    }
+
+    /// All that `expressions` make of each record, one after another: numbers of one type, called `x` from
+    /// here on.
+    ///
+    /// # Errors
+    /// As [`Table::filter`]; [`crate::Kind::Usage`] for types that differ, and for no expression.
+    pub fn flat_map(&self, expressions: &[String]) -> Result<Self> {
+        let compile = |text: &String| Program::compile(&text.parse()?, &self.schema);
+        let programs: Result<Vec<Program>> = expressions.iter().map(compile).collect();
+        let programs = programs?;
+        let kinds: Vec<NumberType> = programs.iter().map(|p| p.kind().number()).collect();
+        let Some((first, rest)) = kinds.split_first() else {
+            return Err(Error::usage("flat_map", "no expression is given")
+                .hint("give one or more, separated by commas"));
+        };
+        if let Some(other) = rest.iter().find(|other| *other != first) {
+            let cause = format!("expressions of {first:?} and of {other:?}");
+            return Err(
+                Error::usage("flat_map", cause).hint("cast them to one type, for example u64(x)")
+            );
+        }
+        let text = format!("flat_map {}", expressions.join(", "));
+        let mut table = self.then(Step::Expand(programs), text)?;
+        table.yields = Yield::Any;
+        table.schema.has_index = false;
+        table.become_numbers(*first, 1)?;
+        Ok(table)
+    }
+
+    /// Each record behind its position, from 0, as records of `format` with the names of `schema`.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] where records were left out before, so that positions are not known.
+    pub fn enumerate(&self, format: &RecordFormat, schema: Schema) -> Result<Self> {
+        if !self.schema.has_index {
+            let cause = "records were left out before, so that positions are not known";
+            return Err(
+                Error::usage("enumerate", cause).hint("write what is left, and number that")
+            );
+        }
+        let step = Numbered {
+            item_bytes: self.format.record_bytes(),
+        };
+        let mut table = self.own(Arc::new(step), format, schema, Yield::One)?;
+        if let Some(text) = table.texts.last_mut() {
+            *text = "enumerate".to_string();
+        }
+        Ok(table)
+    }
+
+    /// What `step` makes of whole batches: items of `format`, as many as `yields` says.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for too many steps.
+    pub fn own(
+        &self,
+        step: Arc<dyn BatchStep>,
+        format: &RecordFormat,
+        schema: Schema,
+        yields: Yield,
+    ) -> Result<Self> {
+        let step = Step::Own(step, format.record_bytes());
+        let mut table = self.then(step, "function".to_string())?;
+        let has_index = self.schema.has_index && yields == Yield::One;
+        table.format = format.clone();
+        table.schema = Schema {
+            has_index,
+            ..schema
+        };
+        table.yields = table.yields.max(yields);
+        Ok(table)
+    }
+
+    /// The same with a further step.
+    fn then(&self, step: Step, text: String) -> Result<Self> {
+        if self.steps.len() == STEPS_MAX {
+            let cause = format!("more than {STEPS_MAX} steps in one pass");
+            return Err(Error::usage("take steps", cause).hint("write what is made in between"));
+        }
+        let mut table = self.clone();
+        table.steps.push(step);
+        table.texts.push(text);
+        Ok(table)
+    }
+
+    fn become_numbers(&mut self, number: NumberType, width: usize) -> Result<()> {
+        let has_index = self.schema.has_index;
+        self.format = RecordFormat::numbers(Number::new(number, Endian::NATIVE), width)?;
+        self.schema = Schema {
+            has_index,
+            ..Schema::of_format(&self.format)
+        };
+        Ok(())
+    }
+
+    /// The same with numbers in the byte order of this machine as items, and their type.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for records that are no single numbers.
+    pub fn numbers(&self) -> Result<(Self, NumberType)> {
+        match self.format.keys() {
+            [key] if key.len_bytes == self.format.record_bytes() => match key.kind {
+                KeyKind::Numbers(number) if number.bytes() == key.len_bytes => {
+                    let is_native = number == Number::new(number.kind, Endian::NATIVE);
+                    let table = match (is_native, self.schema.fields.first()) {
+                        (true, _) if number.kind != NumberType::U128 => self.clone(),
+                        // A structured array calls it what it likes.
+                        (_, Some(field)) => {
+                            self.mapped(&Expr::Name(field.name.clone(), None), &field.name)?
+                        }
+                        (_, None) => self.map("x")?,
+                    };
+                    return Ok((table, number.kind));
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+        let first = match self.schema.fields.first() {
+            Some(field) if field.count > 1 && field.number.is_some() => {
+                format!("{}[0]", field.name)
+            }
+            Some(field) => field.name.clone(),
+            None => "x".to_string(),
+        };
+        let cause = format!("records of {} are no plain numbers", self.format);
+        let hint =
+            format!("choose one of each, for example {first}, with --map or in the expression");
+        Err(Error::usage("choose numbers", cause).hint(hint))
+    }
+
+    /// Runs all steps over a batch and calls `sink` with the rows that come out.
+    pub(crate) fn run(
+        &self,
+        space: &mut TableSpace,
+        batch: Batch<'_>,
+        sink: &mut dyn FnMut(&Rows<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut from = 0;
+        // The caller's own code is dear to call and does not live in the cache.
+        let rows_max = match self.steps.first() {
+            Some(Step::Own(..)) => batch.count,
+            _ => BATCH_ROWS,
+        };
+        while from < batch.count {
+            let count = rows_max.min(batch.count - from);
+            let part = batch.part(from, count);
+            let mut inputs: [&[u8]; LEAVES_MAX] = [&[]; LEAVES_MAX];
+            for (leaf, input) in inputs.iter_mut().enumerate().take(self.leaves.len()) {
+                *input = part.bytes(leaf);
+            }
+            let rows = Rows {
+                first: part.first,
+                count,
+                inputs: &inputs[..self.leaves.len()],
+            };
+            run_steps(&self.steps, &mut space.steps, &rows, sink)?;
+            from += count;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn make_space(&self) -> TableSpace {
+        let steps = self.steps.iter().map(|step| match step {
+            Step::Where(program) | Step::Map(program) => StepSpace {
+                program: Some(program.space()),
+                more: Vec::new(),
+                kept: vec![Vec::new(); self.leaves.len()],
+            },
+            Step::Expand(programs) => StepSpace {
+                program: None,
+                more: programs.iter().map(Program::space).collect(),
+                kept: vec![Vec::new()],
+            },
+            Step::Own(..) => StepSpace {
+                program: None,
+                more: Vec::new(),
+                kept: vec![Vec::new()],
+            },
+        });
+        TableSpace {
+            steps: steps.collect(),
+        }
+    }
+
+    pub(crate) fn space_estimate_bytes(&self) -> usize {
+        let record_bytes: usize = self.leaves.iter().map(|leaf| leaf.element_bytes).sum();
+        let mut item_bytes = record_bytes;
+        let step = |step: &Step| match step {
+            Step::Where(program) => program.space_bytes() + BATCH_ROWS * item_bytes.max(8),
+            Step::Map(program) => {
+                item_bytes = program.kind().bytes() * program.width();
+                program.space_bytes()
+            }
+            Step::Expand(programs) => {
+                item_bytes = programs.first().map_or(8, |program| program.kind().bytes());
+                let spaces: usize = programs.iter().map(Program::space_bytes).sum();
+                spaces + BATCH_ROWS * item_bytes
+            }
+            Step::Own(_, made_bytes) => {
+                let taken_bytes = std::mem::replace(&mut item_bytes, *made_bytes);
+                BATCH_ROWS * (made_bytes + taken_bytes)
+            }
+        };
+        self.steps.iter().map(step).sum()
+    }
+
+    pub(crate) fn sources(&self) -> &[Leaf] {
+        &self.leaves
+    }
+}
+
+/// Space of one thread.
+pub struct TableSpace {
+    steps: Vec<StepSpace>,
+}
+
+struct StepSpace {
+    program: Option<Space>,
+    /// Of further programs.
+    more: Vec<Space>,
+    /// Rows that a filter keeps, of each input.
+    kept: Vec<Vec<u8>>,
+}
+
+fn run_steps(
+    steps: &[Step],
+    spaces: &mut [StepSpace],
+    rows: &Rows<'_>,
+    sink: &mut dyn FnMut(&Rows<'_>) -> Result<()>,
+) -> Result<()> {
+    if rows.count == 0 {
+        return Ok(());
+    }
+    let (Some((step, later)), Some((space, spaces))) =
+        (steps.split_first(), spaces.split_first_mut())
+    else {
+        return sink(rows);
+    };
+    match (step, &mut space.program) {
+        (Step::Map(program), Some(registers)) => {
+            let mut from = 0;
+            while from < rows.count {
+                let count = program.rows_max().min(rows.count - from);
+                let mut inputs: [&[u8]; LEAVES_MAX] = [&[]; LEAVES_MAX];
+                for (part, input) in inputs.iter_mut().zip(rows.inputs) {
+                    let record_bytes = input.len() / rows.count;
+                    *part = &input[from * record_bytes..(from + count) * record_bytes];
+                }
+                let part = Rows {
+                    first: rows.first + from as u64,
+                    count,
+                    inputs: &inputs[..rows.inputs.len()],
+                };
+                let column = program.run(registers, &part)?;
+                let mapped = Rows {
+                    inputs: &[column.bytes],
+                    ..part
+                };
+                run_steps(later, spaces, &mapped, sink)?;
+                from += count;
+            }
+            Ok(())
+        }
+        (Step::Where(program), Some(registers)) => {
+            let mask = program.run(registers, rows)?.bytes;
+            let mut count = 0;
+            for (kept, input) in space.kept.iter_mut().zip(rows.inputs) {
+                count = keep(mask, input, kept);
+            }
+            let mut inputs: [&[u8]; LEAVES_MAX] = [&[]; LEAVES_MAX];
+            for (input, kept) in inputs.iter_mut().zip(&space.kept) {
+                *input = kept;
+            }
+            let kept = Rows {
+                first: rows.first,
+                count,
+                inputs: &inputs[..rows.inputs.len()],
+            };
+            run_steps(later, spaces, &kept, sink)
+        }
+        (Step::Expand(programs), _) => {
+            let (spaces_of, made) = (&mut space.more, &mut space.kept[0]);
+            expand((programs, spaces_of), made, rows, &mut |rows| {
+                run_steps(later, spaces, rows, sink)
+            })
+        }
+        (Step::Own(own, item_bytes), _) => {
+            let joined = match rows.inputs {
+                [only] => only,
+                inputs => {
+                    space.kept[0].clear();
+                    interleave(inputs, rows.count, &mut space.kept[0]);
+                    &space.kept[0][..]
+                }
+            };
+            let made = own.run(rows.first, joined)?;
+            let items = made.len() / item_bytes;
+            let rows_max = match later.first() {
+                Some(Step::Own(..)) => items.max(1),
+                _ => BATCH_ROWS,
+            };
+            for (number, part) in made.chunks(rows_max * item_bytes).enumerate() {
+                let rows = Rows {
+                    first: rows.first + (number * rows_max) as u64,
+                    count: rows_max.min(items - number * rows_max),
+                    inputs: &[part],
+                };
+                run_steps(later, spaces, &rows, sink)?;
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Copies the records whose mask is 1 to `kept`; gives their number.
+fn keep(mask: &[u8], input: &[u8], kept: &mut Vec<u8>) -> usize {
+    let record_bytes = input.len() / mask.len().max(1);
+    kept.resize(input.len(), 0);
+    let count = match record_bytes {
+        1 => keep_sized::<1>(mask, input, kept),
+        2 => keep_sized::<2>(mask, input, kept),
+        4 => keep_sized::<4>(mask, input, kept),
+        8 => keep_sized::<8>(mask, input, kept),
+        0 => mask.iter().map(|kept| usize::from(*kept)).sum(),
+        _ => {
+            let mut count = 0;
+            for (record, is_kept) in input.chunks_exact(record_bytes).zip(mask) {
+                if *is_kept != 0 {
+                    let at = count * record_bytes;
+                    kept[at..at + record_bytes].copy_from_slice(record);
+                    count += 1;
+                }
+            }
+            count
+        }
+    };
+    kept.truncate(count * record_bytes);
+    count
+}
+
+/// Without branches: each record is written, and the next one over it unless it is kept.
+fn keep_sized<const N: usize>(mask: &[u8], input: &[u8], kept: &mut [u8]) -> usize {
+    let (input, kept) = (input.as_chunks::<N>().0, kept.as_chunks_mut::<N>().0);
+    let mut count = 0;
+    for (record, is_kept) in input.iter().zip(mask) {
+        kept[count] = *record;
+        count += usize::from(*is_kept & 1);
+    }
+    count
+}
+
+/// Records of several inputs side by side.
+fn interleave(inputs: &[&[u8]], count: usize, into: &mut Vec<u8>) {
+    for row in 0..count {
+        for input in inputs {
+            let record_bytes = input.len() / count;
+            into.extend_from_slice(&input[row * record_bytes..(row + 1) * record_bytes]);
+        }
+    }
+}
+
+impl Producer for Table {
+    type Space = (TableSpace, Vec<u8>);
+
+    fn leaves(&self) -> Vec<Leaf> {
+        self.leaves.clone()
+    }
+
+    fn yields(&self) -> Yield {
+        self.yields
+    }
+
+    fn item_bytes(&self) -> usize {
+        self.format.record_bytes()
+    }
+
+    fn align_bytes(&self) -> usize {
+        1
+    }
+
+    fn space(&self) -> Self::Space {
+        (self.make_space(), Vec::new())
+    }
+
+    fn space_bytes(&self) -> usize {
+        self.space_estimate_bytes()
+    }
+
+    fn produce(
+        &self,
+        space: &mut Self::Space,
+        batch: Batch<'_>,
+        out: &mut Emit<'_>,
+    ) -> Result<Produced> {
+        let (space, joined) = space;
+        let mut produced = Produced::All;
+        let item_bytes = self.item_bytes();
+        self.run(space, batch, &mut |rows| {
+            if produced == Produced::Overflow {
+                return Ok(());
+            }
+            let bytes = match rows.inputs {
+                [only] => only,
+                inputs => {
+                    joined.clear();
+                    interleave(inputs, rows.count, joined);
+                    &joined[..]
+                }
+            };
+            // A function may make more of a batch than an area holds.
+            let mut left = &bytes[..rows.count * item_bytes];
+            while !left.is_empty() {
+                if !out.reserve(left.len())? && !out.reserve(item_bytes)? {
+                    produced = Produced::Overflow;
+                    return Ok(());
+                }
+                let room = out.free().len() / item_bytes * item_bytes;
+                let (front, behind) = left.split_at(room.min(left.len()));
+                out.free()[..front.len()].copy_from_slice(front);
+                out.filled(front.len());
+                left = behind;
+            }
+            Ok(())
+        })?;
+        Ok(produced)
+    }
+
+    fn steps(&self) -> String {
+        self.texts.join(" -> ")
+    }
+}
+
+/// The numbers of a table as a typed sequence, for the consumers of those.
+pub struct Numbers<T> {
+    table: Table,
+    spaces: Mutex<Vec<TableSpace>>,
+    item: PhantomData<fn() -> T>,
+}
+
+impl<T: Pod + Send> Numbers<T> {
+    /// The items of `table`, which are numbers of type `T` ([`Table::numbers`]).
+    pub fn of(table: &Table) -> Self {
+        assert_eq!(
+            table.item_bytes(),
+            size_of::<T>(),
+            "the items are numbers of that type"
+        );
+        Numbers {
+            table: table.clone(),
+            spaces: Mutex::default(),
+            item: PhantomData,
+        }
+    }
+
+    fn spaces(&self) -> std::sync::MutexGuard<'_, Vec<TableSpace>> {
+        self.spaces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Pod + Send> Sequence for Numbers<T> {
+    type Item = T;
+    /// What is not filtered still goes the way of what may be.
+    const YIELD: Yield = Yield::AtMostOne;
+
+    fn leaves(&self, into: &mut Vec<Leaf>) {
+        into.extend_from_slice(&self.table.leaves);
+    }
+
+    fn leaf_count(&self) -> usize {
+        self.table.leaves.len()
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = T> {
+        let taken = self.spaces().pop();
+        let mut space = taken.unwrap_or_else(|| self.table.make_space());
+        let mut items: Vec<T> = Vec::with_capacity(batch.count);
+        let outcome = self.table.run(&mut space, batch, &mut |rows| {
+            items.extend_from_slice(bytemuck::cast_slice(
+                &rows.inputs[0][..rows.count * size_of::<T>()],
+            ));
+            Ok(())
+        });
+        if let Err(error) = outcome {
+            // An iterator cannot fail: the error takes the way of the caller's own panics.
+            let error: Box<dyn Any + Send> = Box::new(error);
+            std::panic::resume_unwind(error);
+        }
+        self.spaces().push(space);
+        items.into_iter()
+    }
+}

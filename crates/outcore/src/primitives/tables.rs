@@ -1,0 +1,380 @@
+//! Consumers of tables: the typed ones, chosen by the type that the items turn out to have.
+//!
+//! Contract: each does what the function of the same name does for typed sequences, for numbers of
+//! ten types ([`Table::numbers`]) or whole records. Floats are ordered as `f64::total_cmp` does.
+
+use std::cmp::Ordering;
+use std::sync::Mutex;
+
+use super::aggregate::{Reduction, Scalar, reduce_table};
+use super::distribute::{BucketFiles, distribute_bytes};
+use super::gather::gather;
+use super::group::{make_dir, sort_items};
+use super::pass::PassSummary;
+use super::producer::Producer;
+use super::scan::{Inclusion, scan};
+use super::select::{first, histogram, top_k_for};
+use super::table::{BatchStep, Numbers, Table};
+use crate::ends::Output;
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::key::expr::with_type;
+use crate::key::expr::{BATCH_ROWS, Expr, Program, Rows};
+use crate::key::record::NumberType;
+
+/// Of so many numbers at once those that came from a sort are read back.
+const TOP_CHUNK: u64 = 1 << 14;
+
+/// What prefixes are taken of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScanOp {
+    /// Sums, in the type of the items: integers wrap around.
+    Sum,
+    /// Products, likewise.
+    Product,
+    /// The smallest so far.
+    Min,
+    /// The largest so far.
+    Max,
+}
+
+/// Operators of prefixes for a type.
+trait Prefix: bytemuck::Pod + Send + Sync {
+    fn identity(op: ScanOp) -> Self;
+    fn apply(op: ScanOp, a: Self, b: Self) -> Self;
+    fn compare(a: &Self, b: &Self) -> Ordering;
+    fn to_f64(self) -> f64;
+    fn scalar(self) -> Scalar;
+}
+
+macro_rules! integer_prefix {
+    ($($t:ty),*) => {$(
+        impl Prefix for $t {
+            fn identity(op: ScanOp) -> Self {
+                match op {
+                    ScanOp::Sum => 0,
+                    ScanOp::Product => 1,
+                    ScanOp::Min => <$t>::MAX,
+                    ScanOp::Max => <$t>::MIN,
+                }
+            }
+            fn apply(op: ScanOp, a: Self, b: Self) -> Self {
+                match op {
+                    ScanOp::Sum => a.wrapping_add(b),
+                    ScanOp::Product => a.wrapping_mul(b),
+                    ScanOp::Min => a.min(b),
+                    ScanOp::Max => a.max(b),
+                }
+            }
+            fn compare(a: &Self, b: &Self) -> Ordering { a.cmp(b) }
+            fn to_f64(self) -> f64 { self as f64 }
+            fn scalar(self) -> Scalar { Scalar::Int(i128::from(self)) }
+        }
+    )*};
+}
+integer_prefix!(u8, u16, u32, u64, i8, i16, i32, i64);
+
+macro_rules! float_prefix {
+    ($($t:ty, $scalar:path);*) => {$(
+        impl Prefix for $t {
+            fn identity(op: ScanOp) -> Self {
+                match op {
+                    ScanOp::Sum => 0.0,
+                    ScanOp::Product => 1.0,
+                    ScanOp::Min => <$t>::INFINITY,
+                    ScanOp::Max => <$t>::NEG_INFINITY,
+                }
+            }
+            fn apply(op: ScanOp, a: Self, b: Self) -> Self {
+                match op {
+                    ScanOp::Sum => a + b,
+                    ScanOp::Product => a * b,
+                    ScanOp::Min if a.is_nan() || a < b => a,
+                    ScanOp::Max if a.is_nan() || a > b => a,
+                    ScanOp::Min | ScanOp::Max => b,
+                }
+            }
+            fn compare(a: &Self, b: &Self) -> Ordering { a.total_cmp(b) }
+            fn to_f64(self) -> f64 { f64::from(self) }
+            fn scalar(self) -> Scalar { $scalar(self) }
+        }
+    )*};
+}
+float_prefix!(f32, Scalar::Float32; f64, Scalar::Float);
+
+/// The number that `item` is, in the byte order of this machine: an item of a table of numbers
+/// ([`Table::numbers`]) of `kind`.
+///
+/// # Panics
+/// If `item` has another length than such a number.
+pub fn scalar_of(kind: NumberType, item: &[u8]) -> Scalar {
+    with_type!(kind, T => T::scalar(bytemuck::pod_read_unaligned(item)))
+}
+
+/// Writes the prefixes of the numbers of `table` to `output`.
+///
+/// # Errors
+/// As [`scan`](super::scan()), and usage for records that are no numbers.
+pub fn scan_table(
+    job: &Job,
+    table: &Table,
+    op: ScanOp,
+    inclusion: Inclusion,
+    output: (&Output, bool),
+) -> Result<PassSummary> {
+    let (table, kind) = table.numbers()?;
+    with_type!(kind, T => {
+        let apply = |a: T, b: T| T::apply(op, a, b);
+        scan(job, &Numbers::<T>::of(&table), T::identity(op), apply, inclusion, output)
+    })
+}
+
+/// The `k` largest numbers of `table`, largest first; or the smallest.
+///
+/// # Errors
+/// As [`top_k`](super::top_k), and usage for records that are no numbers.
+pub fn top_table(
+    job: &Job,
+    table: &Table,
+    k: usize,
+    smallest: bool,
+) -> Result<(Vec<Scalar>, PassSummary)> {
+    top_table_for(job, table, (k, smallest), 0)
+}
+
+/// The same for a caller who makes `more_bytes` of each number, for which memory is left too.
+///
+/// # Errors
+/// As [`top_table`].
+pub fn top_table_for(
+    job: &Job,
+    table: &Table,
+    (k, smallest): (usize, bool),
+    more_bytes: u64,
+) -> Result<(Vec<Scalar>, PassSummary)> {
+    let more_bytes = more_bytes + size_of::<Scalar>() as u64;
+    let (table, kind) = table.numbers()?;
+    with_type!(kind, T => {
+        let compare = |a: &T, b: &T| match smallest {
+            true => T::compare(b, a),
+            false => T::compare(a, b),
+        };
+        let (best, summary) = top_k_for(job, &Numbers::<T>::of(&table), k, compare, more_bytes)?;
+        Ok((best.into_iter().map(T::scalar).collect(), summary))
+    })
+}
+
+/// The numbers that [`top_table`] finds, one after another, through a sort: for more of them than the
+/// memory holds. Leaves nothing behind.
+///
+/// # Errors
+/// As [`top_table`] and [`sort`](mod@crate::sort); what `each` fails with.
+pub fn top_by_sort(
+    job: &Job,
+    table: &Table,
+    k: u64,
+    smallest: bool,
+    each: &mut dyn FnMut(Scalar) -> Result<()>,
+) -> Result<PassSummary> {
+    let (table, kind) = table.numbers()?;
+    let pipe = Output::Pipe(Mutex::new(Box::new(std::io::sink())));
+    let dir = make_dir(job, &pipe)?;
+    let (sorted, mut total) = sort_items(job, &table, table.format(), !smallest, &dir)?;
+    let k = k.min(total.records);
+    let item_bytes = table.item_bytes();
+    for from in (0..k).step_by(TOP_CHUNK as usize) {
+        let positions: Vec<u64> = (from..k.min(from + TOP_CHUNK)).collect();
+        let inputs = std::slice::from_ref(&sorted);
+        let (bytes, read) = gather(job, inputs, item_bytes, &positions)?;
+        total = total.and(PassSummary { passes: 0, ..read });
+        for item in bytes.chunks_exact(item_bytes) {
+            each(scalar_of(kind, item))?;
+        }
+    }
+    total.passes += 1;
+    Ok(PassSummary {
+        records: k,
+        ..total
+    })
+}
+
+/// The position of the first record of `table` for which `condition` is true. No step may have
+/// filtered before.
+///
+/// # Errors
+/// As [`first`], and usage for an expression without meaning.
+pub fn find_table(job: &Job, table: &Table, condition: &str) -> Result<(Option<u64>, PassSummary)> {
+    let positions = format!("where({condition}, index, {})", u64::MAX);
+    let table = table
+        .map(&positions)?
+        .filter(&format!("x != {}", u64::MAX))?;
+    first(job, &Numbers::<u64>::of(&table))
+}
+
+/// The range of a histogram and the counts of its equal bins.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Histogram {
+    /// Least and greatest value that is counted.
+    pub range: (f64, f64),
+    /// The counts; of a value on a border the bin above, but for the last.
+    pub counts: Vec<u64>,
+}
+
+impl Histogram {
+    /// Where a bin begins, and the one before it ends.
+    pub fn border(&self, bin: usize) -> f64 {
+        border(self.range, self.counts.len(), bin)
+    }
+}
+
+/// Where a bin begins, in a range that may be wider than any number.
+fn border((low, high): (f64, f64), bins: usize, bin: usize) -> f64 {
+    match ((high - low) * bins as f64).is_finite() {
+        true => low + (high - low) * bin as f64 / bins as f64,
+        false => {
+            let share = bin as f64 / bins as f64;
+            low * (1.0 - share) + high * share
+        }
+    }
+}
+
+/// Counts the numbers of `table` in `bins` equal bins of `range`, or of their own range.
+///
+/// # Errors
+/// As [`histogram`], and usage for records that are no numbers or a range that is none.
+pub fn histogram_table(
+    job: &Job,
+    table: &Table,
+    bins: usize,
+    range: Option<(f64, f64)>,
+) -> Result<(Histogram, PassSummary)> {
+    let (table, kind) = table.numbers()?;
+    let ((low, high), before) = match range {
+        Some(range) => (range, None),
+        None => {
+            let both = [Reduction::Min, Reduction::Max];
+            let (found, summary) = reduce_table(job, &table, &both)?;
+            ((to_f64(found[0]), to_f64(found[1])), Some(summary))
+        }
+    };
+    if !(low <= high && low.is_finite() && high.is_finite()) {
+        let cause = format!("a range from {low} to {high}");
+        return Err(Error::usage("histogram", cause).hint("give one: --range 0:100"));
+    }
+    let width = high - low;
+    let scale = bins as f64 / width;
+    let part = if width.is_finite() { 1.0 } else { 0.5 };
+    let place_of = |value: f64| match width.is_finite() && scale.is_finite() {
+        true => (value - low) * scale,
+        // The width of a wide range is no number, nor is the scale of a narrow one.
+        false => (value * part - low * part) / (high * part - low * part) * bins as f64,
+    };
+    let (counts, summary) = with_type!(kind, T => {
+        histogram(job, &Numbers::<T>::of(&table), bins, |item| {
+            let value = T::to_f64(*item);
+            if !(low <= value && value <= high) {
+                return None;
+            }
+            if low == high {
+                return Some(0);
+            }
+            let near = (place_of(value) as usize).min(bins - 1);
+            // Rounding may have led to a neighbour.
+            let begins = |bin: usize| border((low, high), bins, bin) <= value;
+            Some(match near {
+                bin if !begins(bin) => bin.saturating_sub(1),
+                bin if bin + 1 < bins && begins(bin + 1) => bin + 1,
+                bin => bin,
+            })
+        })?
+    });
+    let range = (low, high);
+    let summary = match before {
+        Some(before) => before.and(summary),
+        None => summary,
+    };
+    Ok((Histogram { range, counts }, summary))
+}
+
+fn to_f64(scalar: Scalar) -> f64 {
+    match scalar {
+        Scalar::Int(value) => value as f64,
+        Scalar::Float(value) => value,
+        Scalar::Float32(value) => f64::from(value),
+        Scalar::None => 0.0,
+    }
+}
+
+/// Writes each record of `table` to the file that `bucket`, an expression, numbers; gives the number
+/// of records in each. A condition is 0 or 1.
+///
+/// # Errors
+/// As [`distribute`](super::distribute()), and usage for an expression without meaning.
+pub fn distribute_table(
+    job: &Job,
+    table: &Table,
+    bucket: &str,
+    files: &BucketFiles,
+) -> Result<(Vec<u64>, PassSummary)> {
+    let expr = Expr::Call("i64".to_string(), vec![bucket.parse()?]);
+    let schema = table.schema().clone();
+    if schema.record_bytes.len() > 1 {
+        let cause = "records of several files side by side";
+        return Err(Error::usage("distribute", cause).hint("write them with zip first"));
+    }
+    let program = Program::compile(&expr, &schema)?;
+    let item_bytes = table.item_bytes();
+    let buckets_of = |first: u64, items: &[u8], into: &mut Vec<u32>| {
+        let mut space = program.space();
+        for (number, part) in items.chunks(BATCH_ROWS * item_bytes).enumerate() {
+            let rows = Rows {
+                first: first + (number * BATCH_ROWS) as u64,
+                count: part.len() / item_bytes,
+                inputs: &[part],
+            };
+            let column = program.run(&mut space, &rows)?;
+            let buckets: &[i64] = bytemuck::cast_slice(column.bytes);
+            into.extend(buckets.iter().map(|bucket| bucket_of(*bucket)));
+        }
+        Ok(())
+    };
+    distribute_bytes(job, table, &buckets_of, files)
+}
+
+/// Writes each record of `table` to the file that `step` numbers: it makes an `i64` of each record of a
+/// batch. Gives the number of records in each.
+///
+/// # Errors
+/// As [`distribute_table`], and what `step` fails with.
+pub fn distribute_by(
+    job: &Job,
+    table: &Table,
+    step: &dyn BatchStep,
+    files: &BucketFiles,
+) -> Result<(Vec<u64>, PassSummary)> {
+    let item_bytes = table.item_bytes();
+    let buckets_of = |first: u64, items: &[u8], into: &mut Vec<u32>| {
+        let made = step.run(first, items)?;
+        let buckets = made.as_chunks::<8>().0;
+        if buckets.len() * item_bytes != items.len() {
+            let cause = format!(
+                "{} items were given {} numbers of files",
+                items.len() / item_bytes,
+                buckets.len()
+            );
+            return Err(Error::usage("distribute", cause).hint("make one number of each item"));
+        }
+        into.extend(
+            buckets
+                .iter()
+                .map(|bucket| bucket_of(i64::from_ne_bytes(*bucket))),
+        );
+        Ok(())
+    };
+    distribute_bytes(job, table, &buckets_of, files)
+}
+
+/// A bucket as it is counted; what is none lies beyond all.
+fn bucket_of(number: i64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,402 @@
+//! The same items in another arrangement: `reverse`, `windows`, `merge` of files that are in order.
+//!
+//! Contract: [`reverse`] writes the last item first. [`windows`] is a lazy sequence of the item at each
+//! position with those behind it. [`merge`] writes the records of files, each in order, in one order; of
+//! equal ones those of the earlier file come first. Files that are not in order give a result that is not.
+//!
+//! Bounds: `reverse` and `merge` are one read and one write; `windows` of k items is k reads, side by side.
+//! A merge runs on one thread; each file has its own reads in flight, with an equal share of the memory.
+
+use std::collections::BTreeMap;
+
+use bytemuck::Pod;
+
+use super::append::Appender;
+use super::batch::{Batch, LEAVES_MAX, Leaf, Sequence, Yield};
+use super::gather::FileItems;
+use super::group::{again, make_dir};
+use super::pass::{Demand, Loaded, Pass, PassSummary, Reader};
+use super::pieces::Lanes;
+use super::producer::{Producer, Typed};
+use super::sources::lengths_of;
+use super::write::{Direction, chunk_bytes, header_of, produce, write_placed};
+use crate::ends::stage_output;
+use crate::ends::{Input, Output};
+use crate::error::{Error, Kind, Result};
+use crate::job::Job;
+use crate::key::bare::BareOrder;
+use crate::key::order::{Order, OrderOptions, TieBreak};
+use crate::key::record::RecordFormat;
+use crate::memory::Budget;
+use crate::merge::{Merge, Pieces, merge_of};
+use crate::sort::SortOptions;
+use crate::volume::output::Room;
+
+/// Bytes that are merged at once.
+const MERGED_BYTES: usize = 256 << 10;
+/// Files that are merged at once, at most.
+const MERGED_MAX: usize = 1024;
+
+/// Writes `sequence` to `output`, the last item first.
+///
+/// # Errors
+/// As [`write`](super::write()).
+pub fn reverse<S>(job: &Job, sequence: &S, to: (&Output, bool)) -> Result<PassSummary>
+where
+    S: Sequence,
+    S::Item: Pod,
+{
+    reverse_items(job, &Typed(sequence), to)
+}
+
+/// [`reverse`] of what `producer` makes. Items whose number is not known before are written once more.
+///
+/// # Errors
+/// As [`reverse`].
+pub fn reverse_items<P: Producer>(
+    job: &Job,
+    producer: &P,
+    (output, replace): (&Output, bool),
+) -> Result<PassSummary> {
+    let is_pipe = matches!(output, Output::Pipe(_));
+    if producer.yields() == Yield::One && !is_pipe {
+        return write_placed(job, producer, (output, replace), Direction::Backward);
+    }
+    let item_bytes = producer.item_bytes();
+    let dir = make_dir(job, output)?;
+    let file = |name: &str| Output::File {
+        path: dir.path().join(name),
+        header: None,
+    };
+    let items = |name: &str| FileItems {
+        input: Input::raw(dir.path().join(name)),
+        item_bytes,
+    };
+    let written = produce(&again(job), producer, &file("items"), true)?;
+    let job = &again(job);
+    if !is_pipe {
+        let to = (output, replace);
+        return Ok(written.and(write_placed(job, &items("items"), to, Direction::Backward)?));
+    }
+    let to = (&file("items-1"), true);
+    let reversed = write_placed(job, &items("items"), to, Direction::Backward)?;
+    let piped = produce(&again(job), &items("items-1"), output, replace)?;
+    Ok(written.and(reversed).and(piped))
+}
+
+/// Each position of files with the `K - 1` behind it; see [`windows`].
+#[derive(Debug, Clone)]
+pub struct Windows<T, const K: usize> {
+    shifted: Vec<Vec<Input>>,
+    item: std::marker::PhantomData<fn() -> T>,
+}
+
+/// The windows of `K` neighbours over the values in `inputs`: none where there are fewer.
+///
+/// # Errors
+/// Files that are missing, or end within a value.
+pub fn windows<T: Pod + Send, const K: usize>(
+    job: &Job,
+    inputs: &[Input],
+) -> Result<Windows<T, K>> {
+    const {
+        assert!(K > 0 && K <= LEAVES_MAX, "windows of 1 to 8 items");
+    }
+    Ok(Windows {
+        shifted: shifted(job, inputs, (size_of::<T>(), K))?,
+        item: std::marker::PhantomData,
+    })
+}
+
+/// `inputs` of items of `item_bytes`, `count` times, each shifted by one more item.
+pub(crate) fn shifted(
+    job: &Job,
+    inputs: &[Input],
+    (item_bytes, count): (usize, usize),
+) -> Result<Vec<Vec<Input>>> {
+    let lens_bytes = lengths_of(job, inputs, item_bytes)?;
+    let item_bytes = item_bytes as u64;
+    let items = lens_bytes.iter().sum::<u64>() / item_bytes;
+    let windows = (items + 1).saturating_sub(count as u64);
+    let part = |shift| {
+        part_of(
+            inputs,
+            &lens_bytes,
+            (shift * item_bytes, windows * item_bytes),
+        )
+    };
+    Ok((0..count as u64).map(part).collect())
+}
+
+/// The part of `inputs` of `len_bytes` that begins `from_bytes` behind their beginning.
+fn part_of(
+    inputs: &[Input],
+    lens_bytes: &[u64],
+    (mut from_bytes, mut left_bytes): (u64, u64),
+) -> Vec<Input> {
+    let mut parts = Vec::new();
+    for (input, len_bytes) in inputs.iter().zip(lens_bytes) {
+        let skip_bytes = from_bytes.min(*len_bytes);
+        let taken_bytes = (len_bytes - skip_bytes).min(left_bytes);
+        from_bytes -= skip_bytes;
+        left_bytes -= taken_bytes;
+        if taken_bytes > 0 {
+            parts.push(Input {
+                path: input.path.clone(),
+                header_bytes: input.header_bytes + skip_bytes,
+                data_bytes: Some(taken_bytes),
+            });
+        }
+    }
+    parts
+}
+
+impl<T: Pod + Send, const K: usize> Sequence for Windows<T, K> {
+    type Item = [T; K];
+    const YIELD: Yield = Yield::One;
+
+    fn leaves(&self, into: &mut Vec<Leaf>) {
+        into.extend(self.shifted.iter().map(|inputs| Leaf {
+            inputs: inputs.clone(),
+            element_bytes: size_of::<T>(),
+            align_bytes: align_of::<T>(),
+            count: 0,
+        }));
+    }
+
+    fn leaf_count(&self) -> usize {
+        K
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = [T; K]> {
+        let columns: [&[T]; K] =
+            std::array::from_fn(|leaf| bytemuck::cast_slice::<u8, T>(batch.bytes(leaf)));
+        (0..batch.count).map(move |at| std::array::from_fn(|leaf| columns[leaf][at]))
+    }
+}
+
+/// Writes the records of `inputs`, each of which is in the order that [`sort`](crate::sort::sort)
+/// would give it with `format` and `options`, in that order to `output`. With `options.stable` equal keys
+/// keep the order of the files.
+///
+/// # Errors
+/// [`Kind::Usage`] for shards, and for `unique`; [`Kind::Memory`] for more files than the memory has
+/// buffers for; what reading and writing fail with.
+pub fn merge(
+    job: &Job,
+    inputs: &[Input],
+    format: &RecordFormat,
+    options: SortOptions,
+    output: &Output,
+) -> Result<PassSummary> {
+    if options.unique || matches!(output, Output::Shards { .. }) {
+        let cause = "a merge writes all records to one file";
+        return Err(Error::usage("merge", cause).hint("sort with --unique, or name one file"));
+    }
+    if inputs.len() > MERGED_MAX {
+        let cause = format!(
+            "{} files, at most {MERGED_MAX} are merged at once",
+            inputs.len()
+        );
+        return Err(Error::usage("merge", cause).hint("merge some of them first"));
+    }
+    let tie = match options.stable {
+        true => TieBreak::Position,
+        false => TieBreak::Bytes,
+    };
+    let descending = options.descending;
+    let order = Order::new(format, OrderOptions { descending, tie });
+    let bare = BareOrder::of(format, descending).filter(BareOrder::is_identity);
+    let mut merger = merge_of(&order, bare);
+    // What the result takes, and of the rest a share for each file.
+    let result_bytes = (result_demand(&one_thread(job)).fixed_bytes + (64 << 10)).div_ceil(7) * 8;
+    let left_bytes = job.budget.free_bytes().saturating_sub(result_bytes);
+    let share_bytes = left_bytes / inputs.len().max(1) as u64;
+    let inputs_bytes = share_bytes * inputs.len() as u64;
+    let _inputs = job.budget.reserve("files to merge", inputs_bytes)?;
+    let own = Job {
+        budget: Budget::new(share_bytes),
+        ..one_thread(job)
+    };
+    let owns: Vec<Job> = inputs.iter().map(|_| again(&own)).collect();
+    let mut runs = Vec::with_capacity(inputs.len());
+    for (own, input) in owns.iter().zip(inputs) {
+        runs.push(open_run(own, input, format)?);
+    }
+    merge_runs(
+        &one_thread(job),
+        &runs,
+        merger.as_mut(),
+        (format, options.replace, output),
+    )
+}
+
+fn one_thread(job: &Job) -> Job {
+    let mut job = job.clone();
+    job.options.threads = 1;
+    job
+}
+
+/// What the result of a merge takes.
+fn result_demand(job: &Job) -> Demand {
+    Demand {
+        fixed_bytes: Appender::memory_bytes(1, 1, chunk_bytes(job, 1)) + MERGED_BYTES as u64,
+        ..Demand::default()
+    }
+}
+
+/// A pass over one file.
+fn open_run<'a>(job: &'a Job, input: &Input, format: &RecordFormat) -> Result<Pass<'a>> {
+    let leaf = Leaf {
+        inputs: vec![input.clone()],
+        element_bytes: format.record_bytes(),
+        align_bytes: format.bare().map_or(1, |number| number.bytes()),
+        count: 0,
+    };
+    let pass = Pass::open(job, &[leaf], Lanes::Stretches(1), Demand::default());
+    pass.map_err(|error| match error.kind() {
+        Kind::Memory => error.hint("allow more with --memory, or merge fewer files at once"),
+        _ => error,
+    })
+}
+
+/// One file that is merged.
+struct Run<'a> {
+    reader: Reader<'a>,
+    /// Pieces that came before their turn.
+    waiting: BTreeMap<u64, Loaded>,
+    next: u64,
+    /// The piece that is being merged; none at the end.
+    loaded: Option<Loaded>,
+}
+
+impl<'a> Run<'a> {
+    fn begin(pass: &'a Pass<'a>) -> Result<Self> {
+        let mut run = Run {
+            reader: pass.reader()?,
+            waiting: BTreeMap::new(),
+            next: 0,
+            loaded: None,
+        };
+        run.reader.fill()?;
+        Ok(run)
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        if let Some(loaded) = self.loaded.take() {
+            self.reader.done(&loaded);
+        }
+        loop {
+            self.loaded = self.waiting.remove(&self.next);
+            if self.loaded.is_some() {
+                self.next += 1;
+                // The buffer that is free now is read into at once.
+                return self.reader.fill();
+            }
+            match self.reader.next()? {
+                Some(loaded) => drop(self.waiting.insert(loaded.piece.order, loaded)),
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// What the runs have in memory.
+fn slices<'r>(runs: &'r [Run<'_>]) -> Vec<&'r [u8]> {
+    let loaded = runs.iter().map(|run| run.loaded.as_ref());
+    let bytes = loaded.map(|loaded| loaded.map_or(&[][..], |loaded| loaded.batch().bytes(0)));
+    bytes.collect()
+}
+
+fn merge_runs(
+    job: &Job,
+    passes: &[Pass<'_>],
+    merger: &mut dyn Merge,
+    (format, replace, output): (&RecordFormat, bool, &Output),
+) -> Result<PassSummary> {
+    let record_bytes = format.record_bytes();
+    let nothing = Leaf {
+        inputs: Vec::new(),
+        element_bytes: 0,
+        align_bytes: 1,
+        count: 0,
+    };
+    let demand = result_demand(job);
+    let result = Pass::open(job, &[nothing], Lanes::Stretches(1), demand)?;
+    let count: u64 = passes.iter().map(Pass::count).sum();
+    let mut left_bytes = count * record_bytes as u64;
+    let room = Room::AtMost;
+    let staged = stage_output(
+        &result.volume,
+        output,
+        replace,
+        room,
+        left_bytes,
+        record_bytes,
+    )?;
+    let appender = match (&staged, output) {
+        (Some(staged), _) => Appender::to_files(&result, staged, chunk_bytes(job, 1))?,
+        (None, Output::Pipe(pipe)) => Appender::to_pipe(&result, pipe),
+        (None, _) => return Ok(result.summary(0, 0)),
+    };
+    job.control.begin_phase("merge", left_bytes);
+    let begun = passes.iter().map(Run::begin);
+    let mut runs: Vec<Run<'_>> = begun.collect::<Result<_>>()?;
+    runs.iter_mut().try_for_each(Run::advance)?;
+    let mut heads = vec![0; runs.len()];
+    let mut merged_bytes = vec![0; (MERGED_BYTES / record_bytes).max(1) * record_bytes];
+    let mut writer = result.reader()?;
+    merger.start(&Pieces {
+        pieces: &slices(&runs),
+        heads: &mut heads,
+    })?;
+    while left_bytes > 0 {
+        let room_bytes = (merged_bytes.len() as u64).min(left_bytes) as usize;
+        let merged = merger.merge(
+            &mut Pieces {
+                pieces: &slices(&runs),
+                heads: &mut heads,
+            },
+            &mut merged_bytes[..room_bytes],
+        )?;
+        appender.append(&mut writer, 0, &merged_bytes[..merged.bytes])?;
+        left_bytes -= merged.bytes as u64;
+        if let Some(run) = merged.used_up {
+            result.crew.check()?;
+            runs[run].advance()?;
+            heads[run] = 0;
+            let pieces = Pieces {
+                pieces: &slices(&runs),
+                heads: &mut heads,
+            };
+            merger.advance(&pieces, run)?;
+        }
+    }
+    runs.iter_mut().try_for_each(|run| run.reader.drain())?;
+    drop(runs);
+    writer.drain()?;
+    drop(writer);
+    let lens = appender.finish(&result.volume, header_of(output), record_bytes)?;
+    passes.iter().try_for_each(Pass::check_sources)?;
+    let piped_bytes = match staged {
+        Some(staged) => {
+            job.control.begin_phase("publish", 0);
+            staged.publish_each(&result.volume, &lens)?;
+            0
+        }
+        None => lens.iter().sum(),
+    };
+    let read = passes.iter().map(|pass| pass.summary(0, 0));
+    let read = read.reduce(PassSummary::and);
+    let written = result.summary(count, piped_bytes);
+    let all = match read {
+        Some(read) => read.and(written.clone()),
+        None => written.clone(),
+    };
+    Ok(PassSummary {
+        records_in: count,
+        seconds: written.seconds,
+        passes: 1,
+        ..all
+    })
+}

@@ -1,0 +1,316 @@
+//! Writing a sequence: to a file, to shards, or to a pipe, whole or not at all.
+//!
+//! Contract: the output holds the items in the order of the sequence; its bytes depend on the
+//! sources and the functions alone. Where each position yields one item, pieces are written at
+//! their final place, by any thread and without a copy ([`Writer`]). Where their number is known
+//! only afterwards (`filter`, `flat_map`), and for pipes, they are appended in order
+//! ([`super::append`]); an output of several shards then has in each what a stretch of the input
+//! became, so that all drives write at once. Into one output all drives are read side by side as
+//! far as the memory holds the results ([`super::ahead`]).
+//!
+//! Bounds: I/O is one read of the sources and one write of the result.
+
+use bytemuck::Pod;
+
+use super::append::{self, Appender, At, AtTurn, Placing, Run, areas_for};
+use super::batch::{Sequence, Yield};
+use super::pass::{BESIDE, Demand, Geometry, Pass, PassPlan, PassSummary, RESULTS, shield};
+use super::pieces::{Lanes, Sources};
+use super::producer::{Emit, Producer, Typed};
+use crate::ends::stage_output;
+use crate::ends::{MakeHeader, Output};
+use crate::error::Result;
+use crate::job::Job;
+use crate::memory::{BLOCK_BYTES, Pool};
+use crate::partition::task::write_in_place;
+use crate::volume::Volume;
+use crate::volume::output::{Room, StagedOutput};
+use crate::writer::Writer;
+
+/// Areas for results a thread: one being filled, some in flight.
+const AREAS: usize = 4;
+/// Slots for border blocks in flight.
+const EDGE_SLOTS: usize = 128;
+
+/// Writes `sequence` to `output`.
+///
+/// # Errors
+/// [`crate::Kind::Usage`] for an output that exists (unless `replace`), for sequences that cannot be
+/// zipped and for functions that panic; what reading and writing fail with. Nothing is left behind.
+pub fn write<S>(job: &Job, sequence: &S, output: &Output, replace: bool) -> Result<PassSummary>
+where
+    S: Sequence,
+    S::Item: Pod,
+{
+    produce(job, &Typed(sequence), output, replace)
+}
+
+/// Writes what `producer` makes to `output`; see [`write`].
+///
+/// # Errors
+/// As [`write`].
+pub fn produce<P: Producer>(
+    job: &Job,
+    producer: &P,
+    output: &Output,
+    replace: bool,
+) -> Result<PassSummary> {
+    let is_placed = producer.yields() == Yield::One && !matches!(output, Output::Pipe(_));
+    match is_placed {
+        true => write_placed(job, producer, (output, replace), Direction::Forward),
+        false => write_appended(job, producer, output, replace),
+    }
+}
+
+/// How [`produce`] would go about it. Opens the sources and reads nothing.
+///
+/// # Errors
+/// As [`write`].
+pub fn plan_of<P: Producer>(job: &Job, producer: &P, consumer: &str) -> Result<PassPlan> {
+    let volume = Volume::new(std::sync::Arc::clone(&job.device), &[])?;
+    let sources = Sources::open(&volume, &producer.leaves(), Lanes::Drives)?;
+    let demand = demand_of(producer, 1, job, false);
+    let sizes = Geometry::new(job, &sources, demand)?;
+    let element_bytes = sources.leaves.iter().map(|leaf| leaf.element_bytes).max();
+    Ok(PassPlan {
+        steps: format!("{} -> {consumer}", producer.steps()),
+        reads: 1,
+        data_bytes: sources.data_bytes(),
+        piece_bytes: sizes.items * element_bytes.unwrap_or(0) as u64,
+        window: sizes.window,
+        threads: sizes.threads,
+    })
+}
+
+/// Memory for the results of `producer` beside the reads.
+pub(crate) fn demand_of<P: Producer>(
+    producer: &P,
+    outs: usize,
+    job: &Job,
+    is_arranged: bool,
+) -> Demand {
+    let times = areas_for(producer.yields(), is_arranged);
+    let threads = job.options.threads.max(1);
+    let chunks = Appender::memory_bytes(outs, threads, chunk_bytes(job, outs));
+    Demand {
+        out_bytes: producer.item_bytes() * times,
+        areas: AREAS,
+        fixed_bytes: chunks + (EDGE_SLOTS * BLOCK_BYTES) as u64,
+        thread_bytes: producer.space_bytes() as u64,
+    }
+}
+
+/// Chunks of outputs: large, but all together no more than a quarter of the memory.
+pub(crate) fn chunk_bytes(job: &Job, outs: usize) -> usize {
+    let slots = outs + job.options.threads.max(1) * 4;
+    let share = job.budget.limit_bytes() / 4 / slots as u64;
+    let bytes = share.clamp(BLOCK_BYTES as u64, 1 << 20);
+    1 << bytes.ilog2()
+}
+
+/// In which order items are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// The first one first.
+    Forward,
+    /// The last one first.
+    Backward,
+}
+
+/// Writes items at their final place, by any thread; only of producers with one at each position, and to
+/// files.
+pub(crate) fn write_placed<P: Producer>(
+    job: &Job,
+    producer: &P,
+    (output, replace): (&Output, bool),
+    direction: Direction,
+) -> Result<PassSummary> {
+    let demand = Demand {
+        out_bytes: producer.item_bytes(),
+        areas: AREAS,
+        fixed_bytes: (EDGE_SLOTS * BLOCK_BYTES) as u64,
+        thread_bytes: producer.space_bytes() as u64,
+    };
+    let item_bytes = producer.item_bytes();
+    let align_bytes = producer.align_bytes();
+    let pass = Pass::open(job, &producer.leaves(), Lanes::Drives, demand)?;
+    let count = pass.count();
+    let data_bytes = count * item_bytes as u64;
+    let staged = stage_output(
+        &pass.volume,
+        output,
+        replace,
+        Room::Exactly,
+        data_bytes,
+        item_bytes,
+    )?;
+    let Some(staged) = staged else {
+        return write_appended(job, producer, output, replace);
+    };
+    job.control
+        .begin_phase("write", pass.pieces.sources.data_bytes());
+    let edge_pool = Pool::new(&pass.budget, BESIDE, BLOCK_BYTES, EDGE_SLOTS)?;
+    let writer = Writer::new(&staged, edge_pool);
+    let state = || {
+        let (bytes, areas) = (pass.sizes.area_bytes, pass.sizes.areas);
+        let pool = Pool::new(&pass.budget, RESULTS, bytes, areas)?;
+        Ok((pool, producer.space()))
+    };
+    pass.each_piece(
+        state,
+        |(pool, space), reader, loaded| {
+            let mut area = reader.area(pool)?;
+            let len = loaded.piece.count * item_bytes;
+            let at_bytes = match direction {
+                Direction::Forward => loaded.piece.first * item_bytes as u64,
+                Direction::Backward => {
+                    data_bytes - loaded.piece.first * item_bytes as u64 - len as u64
+                }
+            };
+            let phase = writer.phase(at_bytes);
+            // Where a header leaves items unaligned, they are made aligned and moved.
+            let start = match phase.is_multiple_of(align_bytes) {
+                true => phase,
+                false => 0,
+            };
+            let mut emit = Emit::bounded(&mut area[start..]);
+            shield(|| producer.produce(space, loaded.batch(), &mut emit))?;
+            if direction == Direction::Backward {
+                turn_round(&mut area[start..start + len], item_bytes);
+            }
+            if start != phase {
+                area.copy_within(start..start + len, phase);
+            }
+            write_in_place(&writer, &mut reader.port, area, phase, len, at_bytes)?;
+            reader.poll(false)
+        },
+        |_, _| Ok(()),
+    )?;
+    let mut port = pass.volume.port()?;
+    write_header(&writer, &mut port, &staged, output, count);
+    writer.finish(&pass.volume, &mut port, data_bytes)?;
+    pass.check_sources()?;
+    job.control.begin_phase("publish", 0);
+    staged.publish(&pass.volume, data_bytes)?;
+    Ok(pass.summary(count, 0))
+}
+
+/// Puts the last of `items` first.
+fn turn_round(items: &mut [u8], item_bytes: usize) {
+    let count = items.len() / item_bytes;
+    let (front, behind) = items.split_at_mut(count.div_ceil(2) * item_bytes);
+    let pairs = front.chunks_exact_mut(item_bytes);
+    for (a, b) in pairs.zip(behind.chunks_exact_mut(item_bytes).rev()) {
+        a.swap_with_slice(b);
+    }
+}
+
+/// Writes the header of a file that has one.
+pub(crate) fn write_header(
+    writer: &Writer,
+    port: &mut crate::volume::Port,
+    staged: &StagedOutput,
+    output: &Output,
+    count: u64,
+) {
+    if let Output::File {
+        header: Some(make), ..
+    } = output
+    {
+        let mut header = make(count);
+        header.resize(staged.shards()[0].plan.header.len(), b' ');
+        writer.write_header(port, &header);
+    }
+}
+
+fn write_appended<P: Producer>(
+    job: &Job,
+    producer: &P,
+    output: &Output,
+    replace: bool,
+) -> Result<PassSummary> {
+    let lanes = match outs_of(output) {
+        1 => Lanes::InOrder(1),
+        outs => Lanes::Stretches(outs),
+    };
+    append_in_lanes(job, producer, (output, replace), lanes, None)
+}
+
+/// Number of files of `output`, each of which takes a stretch of the result.
+pub(crate) fn outs_of(output: &Output) -> usize {
+    match output {
+        Output::Shards { paths, .. } => paths.len(),
+        _ => 1,
+    }
+}
+
+/// Appends what `producer` makes, and `at_turn` makes of that in order, to `output`; each of its
+/// files takes one of the stretches of `lanes`.
+pub(crate) fn append_in_lanes<P: Producer>(
+    job: &Job,
+    producer: &P,
+    (output, replace): (&Output, bool),
+    lanes: Lanes,
+    at_turn: Option<&AtTurn<'_>>,
+) -> Result<PassSummary> {
+    let item_bytes = producer.item_bytes();
+    let outs = outs_of(output);
+    let demand = demand_of(producer, outs, job, false);
+    let pass = Pass::open(job, &producer.leaves(), lanes, demand)?;
+    let data_bytes = match producer.yields() {
+        Yield::Any => 0,
+        _ => pass.count() * item_bytes as u64,
+    };
+    let staged = stage_output(
+        &pass.volume,
+        output,
+        replace,
+        Room::AtMost,
+        data_bytes,
+        item_bytes,
+    )?;
+    job.control
+        .begin_phase("write", pass.pieces.sources.data_bytes());
+    let appender = match (&staged, output) {
+        (Some(staged), _) => Appender::to_files(&pass, staged, chunk_bytes(job, outs))?,
+        (None, Output::Pipe(pipe)) => Appender::to_pipe(&pass, pipe),
+        (None, _) => return Ok(pass.summary(0, 0)),
+    };
+    let appender = match producer.yields() {
+        Yield::Any => appender,
+        _ => appender.holding(&pass, item_bytes)?,
+    };
+    let arrange = |_: &mut [u8], len: usize, at: At| {
+        Ok(vec![Run {
+            out: at.stretch,
+            start: 0,
+            len_bytes: len,
+        }])
+    };
+    let placing = Placing {
+        arrange: &arrange,
+        at_turn,
+        fill_bytes: pass.sizes.items as usize * item_bytes,
+    };
+    append::run(&pass, producer, &appender, &placing)?;
+    let lens = appender.finish(&pass.volume, header_of(output), item_bytes)?;
+    pass.check_sources()?;
+    let written_bytes: u64 = lens.iter().sum();
+    let records = written_bytes / item_bytes as u64;
+    match staged {
+        Some(staged) => {
+            job.control.begin_phase("publish", 0);
+            staged.publish_each(&pass.volume, &lens)?;
+            Ok(pass.summary(records, 0))
+        }
+        None => Ok(pass.summary(records, written_bytes)),
+    }
+}
+
+/// The maker of the header of one file.
+pub(crate) fn header_of(output: &Output) -> Option<&MakeHeader> {
+    match output {
+        Output::File { header, .. } => header.as_ref(),
+        _ => None,
+    }
+}

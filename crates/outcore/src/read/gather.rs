@@ -1,0 +1,259 @@
+//! Random reader: many small reads by position, sorted, merged and without repeats, at full depth.
+//!
+//! Contract (PALID, SPAA 2025, section 3, random reader): positions of elements, in any order and
+//! with repeats, become *runs*: reads of whole blocks, each of which serves all positions in it.
+//! Blocks that lie close together are read as one. [`GatherPlan`] is pure; a [`Gatherer`] is one
+//! thread's part in reading it: it takes runs from whichever drive has least to do for it and keeps
+//! as many in flight on each as a port allows. So no block is read twice, and each drive sees its
+//! reads in ascending order.
+//!
+//! Bounds: I/O is at most a block a position; memory is the plan (24 bytes a position) and a
+//! window of slots a thread.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::source::InputPart;
+use crate::drive::Op;
+use crate::error::{Error, Result};
+use crate::memory::{BLOCK_BYTES, Budget, Pool, block_ceil, block_floor};
+use crate::volume::{LANE_DEPTH, Port, Transfer, Volume};
+
+/// Blocks are read together if no more than this lies between them.
+const GAP_BYTES: u64 = 4 << 10;
+/// Longest run, beside the one element that it may be for.
+const RUN_BYTES_MAX: u64 = 32 << 10;
+/// Runs that a thread takes at a time.
+const RUNS_AT_ONCE: usize = 8;
+
+/// One read and the wanted positions that it serves.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    part: u32,
+    /// First of the wanted, and the one behind the last.
+    from: usize,
+    to: usize,
+    at_bytes: u64,
+    len_bytes: usize,
+}
+
+/// Which reads serve which positions.
+#[derive(Debug)]
+pub struct GatherPlan<'a> {
+    parts: &'a [InputPart],
+    element_bytes: usize,
+    /// (position, place in the result), by position.
+    wanted: Vec<(u64, usize)>,
+    /// Runs of each drive, ascending.
+    drives: Vec<(usize, Vec<Run>)>,
+    next: Vec<AtomicUsize>,
+    slot_bytes: usize,
+}
+
+impl<'a> GatherPlan<'a> {
+    /// Bytes of memory for a plan of so many positions.
+    pub const fn memory_bytes(count: usize) -> u64 {
+        (count * (size_of::<(u64, usize)>() + size_of::<Run>())) as u64
+    }
+
+    /// A plan to read the elements at `positions` of `parts`.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for a position behind the end.
+    pub fn new(
+        parts: &'a [InputPart],
+        element_bytes: usize,
+        positions: impl Iterator<Item = u64>,
+    ) -> Result<Self> {
+        let mut wanted: Vec<(u64, usize)> = positions
+            .enumerate()
+            .map(|(place, position)| (position, place))
+            .collect();
+        wanted.sort_unstable();
+        let element = element_bytes as u64;
+        let count: u64 = parts.iter().map(|part| part.data_len_bytes / element).sum();
+        if let Some((position, place)) = wanted.last().filter(|(last, _)| *last >= count) {
+            let cause = format!("position {position} (number {place} of those wanted)");
+            return Err(Error::usage("gather", cause)
+                .hint(format!("there are {count} records, counted from 0")));
+        }
+        let mut drives: Vec<(usize, Vec<Run>)> = Vec::new();
+        let mut slot_bytes = BLOCK_BYTES;
+        let mut part_index = 0;
+        for (index, (position, _)) in wanted.iter().enumerate() {
+            let end = |part: &InputPart| part.first_position + part.data_len_bytes / element;
+            while *position >= end(&parts[part_index]) {
+                part_index += 1;
+            }
+            let part = &parts[part_index];
+            let from = part.data_at_bytes + (position - part.first_position) * element;
+            let (at_bytes, end_bytes) = (block_floor(from), block_ceil(from + element));
+            let drive = part.file.drive_index;
+            let known = drives.iter().position(|(known, _)| *known == drive);
+            let known = known.unwrap_or_else(|| {
+                drives.push((drive, Vec::new()));
+                drives.len() - 1
+            });
+            let runs = &mut drives[known].1;
+            if let Some(last) = runs.last_mut()
+                && last.part as usize == part_index
+                && at_bytes <= last.at_bytes + last.len_bytes as u64 + GAP_BYTES
+                && end_bytes.max(last.at_bytes + last.len_bytes as u64) - last.at_bytes
+                    <= RUN_BYTES_MAX.max(last.len_bytes as u64)
+            {
+                last.to = index + 1;
+                let len_bytes = (end_bytes - last.at_bytes) as usize;
+                last.len_bytes = last.len_bytes.max(len_bytes);
+                slot_bytes = slot_bytes.max(last.len_bytes);
+                continue;
+            }
+            let len_bytes = (end_bytes - at_bytes) as usize;
+            slot_bytes = slot_bytes.max(len_bytes);
+            runs.push(Run {
+                part: part_index as u32,
+                from: index,
+                to: index + 1,
+                at_bytes,
+                len_bytes,
+            });
+        }
+        Ok(GatherPlan {
+            parts,
+            element_bytes,
+            wanted,
+            next: drives.iter().map(|_| AtomicUsize::new(0)).collect(),
+            drives,
+            slot_bytes,
+        })
+    }
+
+    /// Number of reads.
+    pub fn reads(&self) -> usize {
+        self.drives.iter().map(|(_, runs)| runs.len()).sum()
+    }
+
+    /// Some runs of the drive that has the least to do for `port`.
+    fn take(&self, port: &Port) -> &[Run] {
+        let open =
+            self.drives.iter().enumerate().filter(|(index, (_, runs))| {
+                self.next[*index].load(Ordering::Relaxed) < runs.len()
+            });
+        let least = open.min_by_key(|(_, (drive, _))| port.backlog(*drive));
+        let Some((index, (_, runs))) = least else {
+            return &[];
+        };
+        let from = self.next[index].fetch_add(RUNS_AT_ONCE, Ordering::Relaxed);
+        runs.get(from..(from + RUNS_AT_ONCE).min(runs.len()))
+            .unwrap_or(&[])
+    }
+
+    fn is_taken(&self) -> bool {
+        let all = self.drives.iter().zip(&self.next);
+        all.into_iter()
+            .all(|((_, runs), next)| next.load(Ordering::Relaxed) >= runs.len())
+    }
+}
+
+/// One thread that reads runs of a plan.
+pub struct Gatherer<'a> {
+    plan: &'a GatherPlan<'a>,
+    volume: &'a Volume,
+    port: Port,
+    pool: Pool,
+    reading: Vec<Option<Run>>,
+    finished: Vec<Transfer>,
+}
+
+impl<'a> Gatherer<'a> {
+    /// A reader with as many slots as a port keeps in flight, or as `memory_bytes` hold.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Memory`] if there is no room for two.
+    pub fn new(
+        plan: &'a GatherPlan<'a>,
+        volume: &'a Volume,
+        budget: &Budget,
+        memory_bytes: u64,
+    ) -> Result<Self> {
+        let wanted = (LANE_DEPTH * plan.drives.len().max(1)) as u64;
+        let slots = (memory_bytes / plan.slot_bytes as u64).clamp(2, wanted) as usize;
+        Ok(Gatherer {
+            plan,
+            volume,
+            port: volume.port()?,
+            pool: Pool::new(budget, "random reads", plan.slot_bytes, slots)?,
+            reading: (0..slots).map(|_| None).collect(),
+            finished: Vec::new(),
+        })
+    }
+
+    /// Reads until nothing is left, and gives `found` the place in the result and the bytes of each
+    /// element. `check` says when to stop.
+    ///
+    /// # Errors
+    /// What reading and `check` fail with; [`crate::Kind::Corrupt`] for a file that became shorter.
+    pub fn run(
+        &mut self,
+        check: impl Fn() -> Result<()>,
+        mut found: impl FnMut(usize, &[u8]),
+    ) -> Result<()> {
+        let mut runs: &[Run] = &[];
+        loop {
+            check()?;
+            let mut is_any = false;
+            while let Some(token) = self.reading.iter().position(Option::is_none) {
+                if runs.is_empty() {
+                    runs = self.plan.take(&self.port);
+                }
+                let Some((run, rest)) = runs.split_first() else {
+                    break;
+                };
+                let Some(mut slot) = self.pool.take() else {
+                    break;
+                };
+                runs = rest;
+                let file = &self.plan.parts[run.part as usize].file;
+                let buf = slot.split_to(run.len_bytes);
+                self.port
+                    .submit(file, Op::Read, run.at_bytes, buf, token as u64);
+                self.reading[token] = Some(*run);
+                is_any = true;
+            }
+            if self.port.in_flight() == 0 && !is_any {
+                if runs.is_empty() && self.plan.is_taken() {
+                    return Ok(());
+                }
+                continue;
+            }
+            self.port.poll(true, &mut self.finished)?;
+            for transfer in std::mem::take(&mut self.finished) {
+                self.settle(transfer, &mut found)?;
+            }
+        }
+    }
+
+    fn settle(&mut self, transfer: Transfer, found: &mut impl FnMut(usize, &[u8])) -> Result<()> {
+        if let Some(fault) = transfer.fault {
+            return Err(self.volume.explain(&fault));
+        }
+        let Some(run) = self.reading[transfer.token as usize].take() else {
+            return Ok(());
+        };
+        let (plan, element_bytes) = (self.plan, self.plan.element_bytes);
+        let part = &plan.parts[run.part as usize];
+        for (position, place) in &plan.wanted[run.from..run.to] {
+            let at = part.data_at_bytes + (position - part.first_position) * element_bytes as u64;
+            let from = (at - run.at_bytes) as usize;
+            if from + element_bytes > transfer.len_bytes {
+                return Err(Error::corrupt(
+                    "read input",
+                    "the file became shorter while it was read",
+                )
+                .path(&part.file.path)
+                .offset(at)
+                .hint("work on a copy that nobody changes"));
+            }
+            found(*place, &transfer.buf[from..from + element_bytes]);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,9 @@
+//! Streams over a volume: blocks in ([`source`]), whole records of any length in order
+//! ([`regions`]), and random pieces for samples ([`sample`]).
+
+pub mod chunks;
+pub mod framing;
+pub mod gather;
+pub mod regions;
+pub mod sample;
+pub mod source;

@@ -1,0 +1,607 @@
+//! The input as regions of whole records, whatever their length: what shuffles and sorts of lines read.
+//!
+//! Contract: the input is the concatenation of its files' data, cut into [`Chunks`] of equal length
+//! (but for the last). A record belongs to the chunk in which its first byte lies. A
+//! [`RegionReader`], one a thread, takes chunks from whichever drive has least to do and gives
+//! their records in order, as [`Region`]s: the records that lie whole in a block where they were
+//! read, and copies of those that lie across a border of blocks. What a record is says its
+//! [`Framing`]. Records do not run from one file into the next; a last one that is not ended is
+//! ended here.
+//!
+//! Bounds: `lanes` chunks are open at once, each with a window of reads of `block_bytes` from the
+//! pool, and a record of at most `record_bytes_max` that is being put together. Each byte is read
+//! once, but for a block or two at the borders of chunks.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+pub use super::chunks::Chunks;
+use super::chunks::Stretch;
+pub use super::framing::{FixedLength, Framing, Terminated};
+use crate::drive::Op;
+use crate::error::{Error, Kind, Result};
+use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
+use crate::units;
+use crate::volume::{Port, Transfer};
+
+/// Marks the tokens of reads made here; owners of the port use others.
+pub const REGION_TOKENS: u64 = 1 << 61;
+
+/// The longest line, however large the memory: offsets in memory have 32 bits, half of which a bucket
+/// of lines may take.
+pub const LINE_BYTES_LIMIT: usize = 1 << 30;
+
+/// Whole records, neighbours in one file, in order: `head`, then those in `body`, then `tail`.
+#[derive(Debug)]
+pub struct Region {
+    /// Number of the chunk.
+    pub chunk: u64,
+    /// Index of the file.
+    pub part: usize,
+    /// Where in the file's data the first record begins.
+    pub at_bytes: u64,
+    /// Bytes of the input that this is further than the region before; for progress.
+    pub advance_bytes: u64,
+    /// Whether nothing of the chunk comes behind.
+    pub ends_chunk: bool,
+    head: Vec<u8>,
+    buf: Option<Buf>,
+    body: Range<usize>,
+    tail: Vec<u8>,
+}
+
+impl Region {
+    /// Stretches of whole records, in order; some may be empty.
+    pub fn slices(&self) -> [&[u8]; 3] {
+        let body = self.buf.as_ref().map_or(&[][..], |buf| &buf[..]);
+        [&self.head, &body[self.body.clone()], &self.tail]
+    }
+}
+
+/// A read that has been asked for.
+struct Read {
+    stretch: Stretch,
+    /// Data from..to of the file that are wanted of it.
+    from: u64,
+    to: u64,
+    /// Whether it is the first of its stretch, and begins where the begin of a record is looked for.
+    is_first: bool,
+    token: u64,
+    buf: Option<Buf>,
+}
+
+/// A chunk that is being read.
+struct Lane<F> {
+    chunk: u64,
+    framing: F,
+    /// Not asked for: stretches, and how far the first of them has been.
+    left: VecDeque<Stretch>,
+    next_from: Option<u64>,
+    reads: VecDeque<Read>,
+    /// The front of a record that goes on in the next read, and where it begins.
+    begun: Vec<u8>,
+    begun_at: u64,
+    /// Whether records of the current stretch have begun.
+    is_inside: bool,
+}
+
+/// How a [`RegionReader`] reads.
+#[derive(Debug, Clone, Copy)]
+pub struct RegionSizes {
+    /// Length of a read.
+    pub block_bytes: usize,
+    /// Chunks open at once.
+    pub lanes: usize,
+    /// Reads in flight in each.
+    pub reads_a_lane: usize,
+    /// The longest record.
+    pub record_bytes_max: usize,
+}
+
+impl RegionSizes {
+    /// Length of the pool's buffers: a read and its borders.
+    pub fn slot_bytes(&self) -> usize {
+        block_ceil(self.block_bytes as u64) as usize + 3 * BLOCK_BYTES
+    }
+
+    /// Buffers a thread.
+    pub fn slots(&self) -> usize {
+        // One in the hands of the owner.
+        self.lanes * self.reads_a_lane + 1
+    }
+}
+
+/// One thread's way through the chunks.
+pub struct RegionReader<'a, F> {
+    chunks: &'a Chunks,
+    framing: F,
+    sizes: RegionSizes,
+    pool: Pool,
+    lanes: Vec<Lane<F>>,
+    /// Lane to look at first.
+    turn: usize,
+    next_token: u64,
+    in_flight: usize,
+    is_out: bool,
+}
+
+impl<'a, F: Framing> RegionReader<'a, F> {
+    /// A reader with its own share of `pool`: [`RegionSizes::slots`] of [`RegionSizes::slot_bytes`].
+    pub fn new(chunks: &'a Chunks, framing: F, sizes: RegionSizes, pool: Pool) -> Self {
+        RegionReader {
+            chunks,
+            framing,
+            sizes,
+            pool,
+            lanes: Vec::new(),
+            turn: 0,
+            next_token: 0,
+            in_flight: 0,
+            is_out: false,
+        }
+    }
+
+    /// Whether all has been given that there is.
+    pub fn is_done(&self) -> bool {
+        self.is_out && self.lanes.is_empty()
+    }
+
+    /// Keeps the windows of reads full.
+    pub fn start(&mut self, port: &mut Port) -> Result<()> {
+        while !self.is_out && self.lanes.len() < self.sizes.lanes {
+            let Some(chunk) = self.chunks.next(port) else {
+                self.is_out = true;
+                break;
+            };
+            let mut lane = Lane {
+                chunk,
+                framing: self.framing.clone(),
+                left: self.chunks.stretches(chunk),
+                next_from: None,
+                reads: VecDeque::new(),
+                begun: Vec::new(),
+                begun_at: 0,
+                is_inside: false,
+            };
+            // So that it counts for the choice of the next one's drive.
+            self.fill(&mut lane, port)?;
+            self.lanes.push(lane);
+        }
+        let mut lanes = std::mem::take(&mut self.lanes);
+        let filled = lanes.iter_mut().try_for_each(|lane| self.fill(lane, port));
+        self.lanes = lanes;
+        filled
+    }
+
+    fn fill(&mut self, lane: &mut Lane<F>, port: &mut Port) -> Result<()> {
+        while lane.reads.len() < self.sizes.reads_a_lane {
+            let Some(&stretch) = lane.left.front() else {
+                return Ok(());
+            };
+            let is_first = lane.next_from.is_none();
+            let from = lane.next_from.unwrap_or(match F::IS_SCANNED {
+                // The byte in front says whether a record begins here.
+                true => stretch.from.saturating_sub(1),
+                false => stretch.from,
+            });
+            let mut to = (from + self.sizes.block_bytes as u64).min(stretch.to);
+            let len_bytes = self.chunks.parts()[stretch.part].data_len_bytes;
+            if to == stretch.to {
+                lane.left.pop_front();
+                lane.next_from = None;
+                if F::IS_SCANNED {
+                    // The last record ends behind it, mostly not far.
+                    to = (to + BLOCK_BYTES as u64 / 2).min(len_bytes);
+                }
+            } else {
+                lane.next_from = Some(to);
+            }
+            let read = self.read(port, stretch, from..to, is_first)?;
+            lane.reads.push_back(read);
+        }
+        Ok(())
+    }
+
+    fn read(
+        &mut self,
+        port: &mut Port,
+        stretch: Stretch,
+        range: Range<u64>,
+        is_first: bool,
+    ) -> Result<Read> {
+        let part = &self.chunks.parts()[stretch.part];
+        let read_from = block_floor(part.data_at_bytes + range.start);
+        let read_to = block_ceil(part.data_at_bytes + range.end);
+        let mut buf = self.pool.take().ok_or_else(|| {
+            Error::new(Kind::Memory, "take a buffer", "the pool is empty")
+                .hint("a bug: please report it")
+        })?;
+        let buf = buf.split_to((read_to - read_from) as usize);
+        let token = REGION_TOKENS | self.next_token;
+        self.next_token += 1;
+        port.submit(&part.file, Op::Read, read_from, buf, token);
+        self.in_flight += 1;
+        Ok(Read {
+            stretch,
+            from: range.start,
+            to: range.end,
+            is_first,
+            token,
+            buf: None,
+        })
+    }
+
+    /// Takes back a read that has ended, one whose token has [`REGION_TOKENS`] in it; its owner has
+    /// looked for a fault.
+    pub fn settle(&mut self, transfer: Transfer) -> Result<()> {
+        self.in_flight -= 1;
+        let mut reads = self.lanes.iter_mut().flat_map(|lane| &mut lane.reads);
+        let Some(read) = reads.find(|read| read.token == transfer.token) else {
+            return Ok(());
+        };
+        let part = &self.chunks.parts()[read.stretch.part];
+        let read_from = block_floor(part.data_at_bytes + read.from);
+        let got_to = read_from + transfer.len_bytes as u64;
+        if got_to < part.data_at_bytes + read.to {
+            return Err(
+                Error::corrupt("read input", "the file became shorter while it was read")
+                    .path(&part.file.path)
+                    .offset(got_to)
+                    .hint("work on a copy that nobody changes"),
+            );
+        }
+        read.buf = Some(transfer.buf);
+        Ok(())
+    }
+
+    /// The next region, if its bytes have come; then the owner polls, unless all is done.
+    pub fn take(&mut self, port: &mut Port) -> Result<Option<Region>> {
+        let count = self.lanes.len();
+        for step in 0..count {
+            let index = (self.turn + step) % count;
+            let is_ready = |lane: &Lane<F>| lane.reads.front().is_some_and(|r| r.buf.is_some());
+            if !is_ready(&self.lanes[index]) {
+                continue;
+            }
+            // Whatever has come of one chunk first: changing it costs its owner something.
+            self.turn = index;
+            let mut lane = self.lanes.swap_remove(index);
+            let region = self.region(&mut lane, port)?;
+            if !region.ends_chunk {
+                self.lanes.push(lane);
+                self.lanes.swap(index, count - 1);
+            }
+            return Ok(Some(region));
+        }
+        Ok(None)
+    }
+
+    /// What the first read of a lane finishes.
+    fn region(&mut self, lane: &mut Lane<F>, port: &mut Port) -> Result<Region> {
+        let mut read = lane.reads.pop_front().ok_or_else(nothing_read)?;
+        let (stretch, to) = (read.stretch, read.to);
+        let part = &self.chunks.parts()[stretch.part];
+        let buf = read.buf.take().ok_or_else(nothing_read)?;
+        let read_at = part.data_at_bytes + read.from;
+        let skip = (read_at - block_floor(read_at)) as usize;
+        let bytes = &buf[skip..skip + (to - read.from) as usize];
+        let mut region = Region {
+            chunk: lane.chunk,
+            part: stretch.part,
+            at_bytes: 0,
+            advance_bytes: to
+                .min(stretch.to)
+                .saturating_sub(read.from.max(stretch.from)),
+            ends_chunk: false,
+            head: Vec::new(),
+            buf: None,
+            body: 0..0,
+            tail: Vec::new(),
+        };
+        let mut begin = 0;
+        if read.is_first && !lane.is_inside {
+            lane.is_inside = stretch.from == 0 || !F::IS_SCANNED;
+        }
+        if !lane.is_inside {
+            let found = lane.framing.next_begin(bytes);
+            lane.is_inside = found.is_some();
+            begin = found.unwrap_or(bytes.len());
+        }
+        // No record of the stretch begins at its end or behind.
+        let is_over = read.from + begin as u64 >= stretch.to && lane.begun.is_empty();
+        let mut end = None;
+        if is_over {
+            end = Some(begin);
+        } else if to >= stretch.to {
+            end = self.stretch_end(lane, &read, bytes);
+        }
+        let body = &bytes[begin..end.unwrap_or(bytes.len())];
+        if !is_over && lane.is_inside {
+            region.at_bytes = read.from + begin as u64;
+            self.cut(lane, &mut region, body, skip + begin)?;
+        }
+        region.buf = Some(buf);
+        if end.is_some() {
+            self.end_stretch(lane, &mut region)?;
+            region.ends_chunk = lane.reads.is_empty() && lane.left.is_empty();
+        } else if to >= stretch.to {
+            // A long record: it goes on behind what was thought to be enough.
+            let len_bytes = part.data_len_bytes;
+            let more = to..(to + self.sizes.block_bytes as u64).min(len_bytes);
+            let read = self.read(port, stretch, more, false)?;
+            lane.reads.push_front(read);
+        }
+        Ok(region)
+    }
+
+    /// Where in `bytes` the stretch ends, if it does.
+    fn stretch_end(&self, lane: &Lane<F>, read: &Read, bytes: &[u8]) -> Option<usize> {
+        let stretch = read.stretch;
+        let is_last = stretch.to == self.chunks.parts()[stretch.part].data_len_bytes;
+        if !F::IS_SCANNED || is_last {
+            return Some((stretch.to - read.from) as usize);
+        }
+        // The first record that begins at the end or behind.
+        let look_from = (stretch.to - 1).max(read.from) - read.from;
+        let found = lane.framing.next_begin(&bytes[look_from as usize..]);
+        match found {
+            Some(at) => Some(look_from as usize + at),
+            None if read.to == self.chunks.parts()[stretch.part].data_len_bytes => {
+                Some(bytes.len())
+            }
+            None => None,
+        }
+    }
+
+    /// Cuts `body`, which begins at `offset_bytes` of the buffer, into whole records and the front of
+    /// another.
+    fn cut(
+        &self,
+        lane: &mut Lane<F>,
+        region: &mut Region,
+        body: &[u8],
+        offset_bytes: usize,
+    ) -> Result<()> {
+        let body_at = region.at_bytes;
+        let mut from = 0;
+        if !lane.begun.is_empty() {
+            region.at_bytes = lane.begun_at;
+            let end = lane.framing.first_end(&lane.begun, body);
+            from = end.unwrap_or(body.len());
+            self.check_length(lane, region, lane.begun.len() + from)?;
+            lane.begun.extend_from_slice(&body[..from]);
+            if end.is_none() {
+                return Ok(());
+            }
+            region.head = std::mem::take(&mut lane.begun);
+        }
+        let whole = lane.framing.whole_end(&body[from..]);
+        region.body = offset_bytes + from..offset_bytes + from + whole;
+        let rest = &body[from + whole..];
+        self.check_length(lane, region, rest.len())?;
+        lane.begun.extend_from_slice(rest);
+        lane.begun_at = body_at + (from + whole) as u64;
+        Ok(())
+    }
+
+    fn check_length(&self, lane: &Lane<F>, region: &Region, len_bytes: usize) -> Result<()> {
+        if len_bytes <= self.sizes.record_bytes_max {
+            return Ok(());
+        }
+        let limit = units::bytes(self.sizes.record_bytes_max as u64);
+        let (whose, hint) = match self.sizes.record_bytes_max >= LINE_BYTES_LIMIT {
+            true => ("a line may have", "check what ends a record"),
+            false => (
+                "this memory allows",
+                "allow more --memory, or check what ends a record",
+            ),
+        };
+        let cause = format!("a record is longer than {limit}, the most that {whose}");
+        let part = &self.chunks.parts()[region.part];
+        Err(Error::new(Kind::Memory, "read input", cause)
+            .path(&part.file.path)
+            .offset(part.data_at_bytes + lane.begun_at)
+            .hint(hint))
+    }
+
+    /// Ends a record that the file has not ended.
+    fn end_stretch(&self, lane: &mut Lane<F>, region: &mut Region) -> Result<()> {
+        lane.is_inside = false;
+        if lane.begun.is_empty() {
+            return Ok(());
+        }
+        let mut tail = std::mem::take(&mut lane.begun);
+        lane.framing.finish(&mut tail).map_err(|cause| {
+            let part = &self.chunks.parts()[region.part];
+            Error::corrupt("read input", cause)
+                .path(&part.file.path)
+                .offset(part.data_at_bytes + lane.begun_at)
+                .hint("check whether the file is complete, and what ends a record")
+        })?;
+        if region.head.is_empty() && region.body.is_empty() {
+            region.at_bytes = lane.begun_at;
+        }
+        region.tail = tail;
+        Ok(())
+    }
+}
+
+fn nothing_read() -> Error {
+    Error::new(Kind::Corrupt, "read input", "a block is missing").hint("a bug: please report it")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::drive::os::OsDevice;
+    use crate::drive::{Access, Device};
+    use crate::memory::Budget;
+    use crate::read::source::InputPart;
+    use crate::volume::Volume;
+
+    /// All records of `files` by chunk, read with one port, and those that belong there.
+    fn read<F: Framing>(
+        files: &[Vec<u8>],
+        framing: F,
+        chunk_bytes: u64,
+        sizes: RegionSizes,
+    ) -> Result<Vec<Vec<u8>>> {
+        let dir = tempfile::tempdir().unwrap();
+        let device: Arc<dyn Device> = Arc::new(OsDevice::new(crate::config::IoMode::Auto));
+        let volume = Volume::new(device, &[]).unwrap();
+        let mut parts = Vec::new();
+        for (index, bytes) in files.iter().enumerate() {
+            let path = dir.path().join(index.to_string());
+            std::fs::write(&path, bytes).unwrap();
+            parts.push(InputPart {
+                file: volume.open(&path, Access::Read).unwrap(),
+                data_at_bytes: 0,
+                data_len_bytes: bytes.len() as u64,
+                first_position: 0,
+            });
+        }
+        let chunks = Chunks::new(parts, chunk_bytes);
+        let pool = Pool::new(
+            &Budget::new(1 << 30),
+            "test",
+            sizes.slot_bytes(),
+            sizes.slots(),
+        )?;
+        let mut port = volume.port()?;
+        let mut reader = RegionReader::new(&chunks, framing, sizes, pool);
+        let mut by_chunk = vec![Vec::new(); chunks.count() as usize];
+        let mut advanced_bytes = 0;
+        let mut finished = Vec::new();
+        loop {
+            reader.start(&mut port)?;
+            if let Some(region) = reader.take(&mut port)? {
+                advanced_bytes += region.advance_bytes;
+                let out: &mut Vec<u8> = &mut by_chunk[region.chunk as usize];
+                let joined = region.slices().concat();
+                let mut framing = framing_of(&reader);
+                assert_eq!(
+                    framing.whole_end(&joined),
+                    joined.len(),
+                    "records are whole"
+                );
+                let file = &files[region.part];
+                let at = region.at_bytes as usize;
+                let same = joined.len().min(file.len() - at.min(file.len()));
+                assert_eq!(&joined[..same], &file[at.min(file.len())..][..same]);
+                out.extend_from_slice(&joined);
+            } else if reader.is_done() {
+                break;
+            } else {
+                port.poll(true, &mut finished)?;
+                finished
+                    .drain(..)
+                    .try_for_each(|transfer| reader.settle(transfer))?;
+            }
+        }
+        assert_eq!(advanced_bytes, chunks.total_bytes());
+        Ok(by_chunk)
+    }
+
+    fn framing_of<F: Framing>(reader: &RegionReader<'_, F>) -> F {
+        reader.framing.clone()
+    }
+
+    /// The same by definition: each line goes to the chunk of its first byte.
+    fn lines_by_chunk(files: &[Vec<u8>], chunk_bytes: u64) -> Vec<Vec<u8>> {
+        let total: usize = files.iter().map(Vec::len).sum();
+        let mut by_chunk = vec![Vec::new(); (total as u64).div_ceil(chunk_bytes) as usize];
+        let mut at = 0;
+        for line in files
+            .iter()
+            .flat_map(|f| f.split_inclusive(|&b| b == b'\n'))
+        {
+            let out: &mut Vec<u8> = &mut by_chunk[(at / chunk_bytes) as usize];
+            out.extend_from_slice(line);
+            if line.last() != Some(&b'\n') {
+                out.push(b'\n');
+            }
+            at += line.len() as u64;
+        }
+        by_chunk
+    }
+
+    fn sizes(block_bytes: usize, lanes: usize) -> RegionSizes {
+        RegionSizes {
+            block_bytes,
+            lanes,
+            reads_a_lane: 2,
+            record_bytes_max: 1 << 20,
+        }
+    }
+
+    fn file() -> impl Strategy<Value = Vec<u8>> {
+        let line = prop_oneof![
+            8 => 0usize..40,
+            2 => 4000usize..4200,
+            1 => 10_000usize..14_000,
+        ];
+        (prop::collection::vec(line, 0..30), any::<bool>()).prop_map(|(lens, is_ended)| {
+            let mut bytes = Vec::new();
+            for (index, len) in lens.into_iter().enumerate() {
+                bytes.extend((0..len).map(|at| b'a' + ((at + index) % 26) as u8));
+                bytes.push(b'\n');
+            }
+            if !is_ended {
+                bytes.pop();
+            }
+            bytes
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        #[test]
+        fn every_line_is_given_once_in_order_in_the_chunk_of_its_first_byte(
+            files in prop::collection::vec(file(), 0..4),
+            chunk_bytes in prop_oneof![1u64..100, 4090..4100u64, 1000..30_000u64],
+            block_bytes in prop_oneof![Just(4096usize), 4096..20_000usize],
+            lanes in 1usize..4,
+        ) {
+            let framing = Terminated { terminator: b'\n' };
+            let total: usize = files.iter().map(Vec::len).sum();
+            let chunk_bytes = chunk_bytes.max(total as u64 / 50 + 1);
+            let got = read(&files, framing, chunk_bytes, sizes(block_bytes, lanes)).unwrap();
+            prop_assert_eq!(got, lines_by_chunk(&files, chunk_bytes));
+        }
+
+        #[test]
+        fn records_of_one_length_keep_their_place(
+            record_bytes in 1usize..300,
+            counts in prop::collection::vec(0usize..300, 1..4),
+            chunk_records in 1u64..200,
+            block_bytes in 4096usize..9000,
+        ) {
+            let mut byte = 0u8;
+            let mut fill = |count: usize| (0..count * record_bytes).map(|_| { byte = byte.wrapping_mul(5).wrapping_add(7); byte }).collect::<Vec<u8>>();
+            let files: Vec<Vec<u8>> = counts.iter().map(|&count| fill(count)).collect();
+            let chunk_bytes = chunk_records * record_bytes as u64;
+            let got = read(&files, FixedLength { record_bytes }, chunk_bytes, sizes(block_bytes, 2)).unwrap();
+            prop_assert!(got.iter().rev().skip(1).all(|chunk| chunk.len() as u64 == chunk_bytes));
+            prop_assert_eq!(got.concat(), files.concat());
+        }
+    }
+
+    #[test]
+    fn a_record_longer_than_allowed_is_an_error_that_names_its_place() {
+        let mut file = b"short\n".to_vec();
+        file.extend(vec![b'x'; 100_000]);
+        let small = RegionSizes {
+            record_bytes_max: 50_000,
+            ..sizes(8192, 1)
+        };
+        let framing = Terminated { terminator: b'\n' };
+        let error = read(&[file], framing, 1 << 20, small).unwrap_err();
+        assert_eq!(error.kind(), Kind::Memory);
+        assert!(error.to_string().contains("at byte 6"), "{error}");
+    }
+}

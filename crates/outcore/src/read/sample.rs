@@ -1,0 +1,120 @@
+//! Samples: elements from random places of the input, one from each equal stretch.
+//!
+//! Contract: the input is cut into as many stretches as there are reads, and each read starts at
+//! a seeded place inside its stretch, so that sorted, periodic and random inputs all give splitters
+//! that cut evenly. Reads go through one port, many in flight over all drives.
+//! Bounds: `reads * read_bytes` of I/O, a few hundred buffers of memory beside the sample itself.
+
+use super::source::InputPart;
+use crate::drive::{BLOCK_BYTES, Op};
+use crate::error::Result;
+use crate::memory::{Budget, Pool, block_ceil, block_floor};
+use crate::volume::Volume;
+
+/// The name under which buffers are reserved.
+pub const SAMPLE: &str = "sample";
+/// Reads in flight while sampling.
+const WINDOW: usize = 128;
+
+/// splitmix64 of `seed` and `index`: the place inside a stretch.
+pub fn random(seed: u64, index: u64) -> u64 {
+    let mut z = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// About how many different items there are among `total`, if all are about as frequent and `seen`
+/// were different of `taken`. Solves `seen = all (1 - exp(-taken / all))`.
+pub fn distinct(seen: f64, taken: f64, total: f64) -> f64 {
+    let (mut low, mut high) = (seen, total.max(seen));
+    for _ in 0..60 {
+        let all = (low + high) / 2.0;
+        match all * -(-taken / all).exp_m1() < seen {
+            true => low = all,
+            false => high = all,
+        }
+    }
+    high
+}
+
+/// Where one read of a sample goes.
+struct Place {
+    part: usize,
+    at_bytes: u64,
+    len_bytes: u64,
+}
+
+/// Elements from `reads` random places of `parts`, about `read_bytes` at each, one after another.
+pub fn sample(
+    volume: &Volume,
+    budget: &Budget,
+    parts: &[InputPart],
+    element_bytes: usize,
+    reads: usize,
+    read_bytes: usize,
+    seed: u64,
+) -> Result<Vec<u8>> {
+    let element = element_bytes as u64;
+    let total: u64 = parts.iter().map(|part| part.data_len_bytes / element).sum();
+    let per_read = (read_bytes as u64 / element).max(1);
+    let mut places = Vec::with_capacity(reads);
+    for index in 0..reads as u64 {
+        let from = (u128::from(total) * u128::from(index) / reads as u128) as u64;
+        let to = (u128::from(total) * u128::from(index + 1) / reads as u128) as u64;
+        if from == to {
+            continue;
+        }
+        let stretch = (to - from).saturating_sub(per_read).max(1);
+        places.extend(place(
+            parts,
+            element,
+            from + random(seed, index) % stretch,
+            per_read,
+        ));
+    }
+    let slot_bytes = block_ceil(per_read * element) as usize + 2 * BLOCK_BYTES;
+    let affordable = (budget.left_bytes(SAMPLE) / slot_bytes as u64).max(1) as usize;
+    let slots = WINDOW.min(affordable).min(places.len().max(1));
+    let pool = Pool::new(budget, SAMPLE, slot_bytes, slots)?;
+    let mut port = volume.port()?;
+    let mut gathered = Vec::new();
+    let mut finished = Vec::new();
+    let mut next = 0;
+    while next < places.len() || port.in_flight() > 0 {
+        while let Some(place) = places.get(next) {
+            let Some(mut buf) = pool.take() else { break };
+            let from = block_floor(place.at_bytes);
+            let len = block_ceil(place.at_bytes + place.len_bytes) - from;
+            let buf = buf.split_to(len as usize);
+            port.submit(&parts[place.part].file, Op::Read, from, buf, next as u64);
+            next += 1;
+        }
+        port.poll(true, &mut finished)?;
+        for transfer in finished.drain(..) {
+            if let Some(fault) = transfer.fault {
+                return Err(volume.explain(&fault));
+            }
+            let place = &places[transfer.token as usize];
+            let skip = (place.at_bytes - block_floor(place.at_bytes)) as usize;
+            // A file that became shorter is found, and named, when its blocks are read.
+            let end = (skip + place.len_bytes as usize).min(transfer.len_bytes);
+            let whole = end.saturating_sub(skip) / element_bytes * element_bytes;
+            gathered.extend_from_slice(&transfer.buf[skip..skip + whole]);
+        }
+    }
+    Ok(gathered)
+}
+
+fn place(parts: &[InputPart], element: u64, position: u64, per_read: u64) -> Option<Place> {
+    let after = parts.partition_point(|part| part.first_position <= position);
+    let index = (0..after).rev().find(|&i| parts[i].data_len_bytes > 0)?;
+    let part = &parts[index];
+    let offset = (position - part.first_position) * element;
+    let len_bytes = (per_read * element).min(part.data_len_bytes.checked_sub(offset)?);
+    (len_bytes > 0).then_some(Place {
+        part: index,
+        at_bytes: part.data_at_bytes + offset,
+        len_bytes,
+    })
+}

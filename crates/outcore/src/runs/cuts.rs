@@ -1,0 +1,55 @@
+//! The input of a view, cut into the runs that it will have.
+//!
+//! Contract: runs take consecutive records, as many as the plan says, out of parts of input files. Nothing
+//! is read here; lines are cut by [`super::sort_lines`], which has to find where they end.
+
+use super::plan::INPUT_PIECES_MAX;
+use crate::read::source::InputPart;
+
+/// A run to be: where its records come from.
+#[derive(Debug, Default)]
+pub(super) struct CutRun {
+    /// Records, or bytes of lines.
+    pub(super) units: u64,
+    pub(super) pieces: Vec<Piece>,
+}
+
+/// A part of an input file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece {
+    /// Which part of the input.
+    pub(super) part: usize,
+    /// Where it begins in the part's file.
+    pub(super) at_bytes: u64,
+    pub(super) len_bytes: u64,
+    /// Whether its last line has no terminator.
+    pub(super) is_unended: bool,
+}
+
+/// Cuts the input into runs of consecutive records.
+pub(super) fn cut_runs(parts: &[InputPart], run_records: u64, record_bytes: u64) -> Vec<CutRun> {
+    let mut cuts: Vec<CutRun> = Vec::new();
+    let mut current = CutRun::default();
+    for (index, part) in parts.iter().enumerate() {
+        let mut at_bytes = 0;
+        while at_bytes < part.data_len_bytes {
+            let room = (run_records - current.units) * record_bytes;
+            let len_bytes = room.min(part.data_len_bytes - at_bytes);
+            current.pieces.push(Piece {
+                part: index,
+                at_bytes: part.data_at_bytes + at_bytes,
+                len_bytes,
+                is_unended: false,
+            });
+            current.units += len_bytes / record_bytes;
+            at_bytes += len_bytes;
+            if current.units == run_records || current.pieces.len() == INPUT_PIECES_MAX {
+                cuts.push(std::mem::take(&mut current));
+            }
+        }
+    }
+    if current.units > 0 || cuts.is_empty() {
+        cuts.push(current);
+    }
+    cuts
+}

@@ -1,0 +1,249 @@
+//! Blocks of runs on their way into memory, for one thread.
+//!
+//! Contract: [`Fetcher::fetch`] starts to read a stretch of blocks into a slot of its pool; what has
+//! come is handed out by [`Fetcher::take_arrived`] as [`Piece`]s, in any order. What a run still has
+//! in memory since it was sorted is copied instead. [`Piece`]s that were read must be checked
+//! ([`Fetcher::check`]) before their records are used. A failed or short read is an error that
+//! names run, drive and offset.
+//!
+//! Memory: the pool, and a description of each stretch in flight. A block that no slot holds, for a line
+//! in it is long, takes memory of its own from the job's budget while it is here.
+
+use std::sync::Arc;
+
+use super::run_set::{RunSet, Stretch};
+use crate::drive::Op;
+use crate::error::{Error, Kind, Result};
+use crate::job::{Control, Job};
+use crate::memory::{BLOCK_BYTES, Budget, Buf, Pool, block_ceil};
+use crate::units;
+use crate::volume::{Port, Transfer};
+
+/// Blocks of a run in memory.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) stretch: Stretch,
+    buf: Buf,
+    is_checked: bool,
+}
+
+impl Piece {
+    /// The records.
+    pub(super) fn payload(&self) -> &[u8] {
+        let from = self.stretch.skip_bytes;
+        &self.buf[from..from + self.stretch.payload_bytes]
+    }
+
+    pub(super) fn payload_mut(&mut self) -> &mut [u8] {
+        let from = self.stretch.skip_bytes;
+        &mut self.buf[from..from + self.stretch.payload_bytes]
+    }
+}
+
+/// The name under which pieces of runs are reserved.
+pub(super) const PIECES: &str = "pieces of runs";
+
+/// One thread's way to the blocks.
+pub(super) struct Fetcher {
+    set: Arc<RunSet>,
+    control: Arc<Control>,
+    budget: Budget,
+    port: Port,
+    pool: Pool,
+    coming: Vec<Option<Stretch>>,
+    finished: Vec<Transfer>,
+    arrived: Vec<Piece>,
+    /// Blocks fetched so far.
+    pub(super) blocks_fetched: u64,
+}
+
+impl Fetcher {
+    pub(super) fn new(job: &Job, set: Arc<RunSet>, pool: Pool) -> Result<Self> {
+        let port = set.volume.port()?;
+        Ok(Fetcher {
+            set,
+            control: Arc::clone(&job.control),
+            budget: job.budget.clone(),
+            port,
+            pool,
+            coming: Vec::new(),
+            finished: Vec::new(),
+            arrived: Vec::new(),
+            blocks_fetched: 0,
+        })
+    }
+
+    /// Slots that are free.
+    pub(super) fn free_slots(&self) -> usize {
+        self.pool.free_slots()
+    }
+
+    /// The most blocks of a run that fit a slot.
+    pub(super) fn blocks_max(&self) -> u64 {
+        let shape = &self.set.shape;
+        let slack_bytes = slack_bytes(shape.is_aligned());
+        ((self.pool.slot_bytes() - slack_bytes) / shape.block_bytes()).max(1) as u64
+    }
+
+    /// A stretch of so many blocks, or of fewer, down to one, so that it fits a slot.
+    pub(super) fn fit(&self, run: usize, first_block: u64, blocks: u64) -> Stretch {
+        let mut blocks = blocks.max(1);
+        loop {
+            let stretch = self.set.stretch(run, first_block, blocks);
+            if blocks == 1 || !self.is_long(&stretch) {
+                return stretch;
+            }
+            blocks -= 1;
+        }
+    }
+
+    /// Whether no slot holds it.
+    pub(super) fn is_long(&self, stretch: &Stretch) -> bool {
+        stretch.read_len_bytes > self.pool.slot_bytes()
+    }
+
+    /// Whether nothing is on its way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.arrived.is_empty() && self.port.in_flight() == 0
+    }
+
+    fn take_slot(&self, stretch: &Stretch) -> Option<Buf> {
+        match self.is_long(stretch) {
+            false => self.pool.take(),
+            true => {
+                let len_bytes = stretch.read_len_bytes;
+                if block_ceil(len_bytes as u64) > self.budget.left_bytes(PIECES) {
+                    return None;
+                }
+                let own = Pool::try_new(&self.budget, PIECES, len_bytes, 1);
+                own.ok()??.take()
+            }
+        }
+    }
+
+    /// The error for a stretch that there is no memory for.
+    pub(super) fn no_room(&self, stretch: &Stretch) -> Error {
+        let run = &self.set.runs[stretch.run];
+        let hint = match self.is_long(stretch) {
+            true => "allow more with --memory, or use fewer --threads",
+            false => "a bug: please report it",
+        };
+        let cause = format!(
+            "no room for a block of {} of run {}",
+            units::bytes(stretch.payload_bytes as u64),
+            run.number
+        );
+        Error::new(Kind::Memory, "read view", cause)
+            .path(&run.file.path)
+            .offset(stretch.read_at_bytes)
+            .hint(hint)
+    }
+
+    /// Starts to bring a stretch; false if no slot is free.
+    pub(super) fn fetch(&mut self, stretch: Stretch) -> bool {
+        let Some(mut slot) = self.take_slot(&stretch) else {
+            return false;
+        };
+        self.blocks_fetched += stretch.blocks;
+        let run = &self.set.runs[stretch.run];
+        if let Some(resident) = &run.resident {
+            let from = (stretch.read_at_bytes - run.base_bytes) as usize + stretch.skip_bytes;
+            let records = &resident[from..from + stretch.payload_bytes];
+            let mut piece = Piece {
+                stretch,
+                buf: slot,
+                is_checked: true,
+            };
+            piece.payload_mut().copy_from_slice(records);
+            self.arrived.push(piece);
+            return true;
+        }
+        let buf = slot.split_to(stretch.read_len_bytes);
+        let free = self.coming.iter().position(Option::is_none);
+        let token = free.unwrap_or_else(|| {
+            self.coming.push(None);
+            self.coming.len() - 1
+        });
+        self.coming[token] = Some(stretch);
+        let at_bytes = stretch.read_at_bytes;
+        self.port
+            .submit(&run.file, Op::Read, at_bytes, buf, token as u64);
+        true
+    }
+
+    /// Fails when the job is to stop.
+    pub(super) fn check_stop(&self) -> Result<()> {
+        self.control.check()
+    }
+
+    /// Looks for what has come; with `wait`, waits for a moment if nothing is here.
+    pub(super) fn poll(&mut self, wait: bool) -> Result<()> {
+        self.control.check()?;
+        let wait = wait && self.arrived.is_empty();
+        self.port.poll(wait, &mut self.finished)?;
+        for transfer in self.finished.drain(..) {
+            let stretch = self
+                .coming
+                .get_mut(transfer.token as usize)
+                .and_then(Option::take);
+            let Some(stretch) = stretch else { continue };
+            if let Some(fault) = transfer.fault {
+                return Err(self.set.volume.explain(&fault));
+            }
+            if transfer.len_bytes < stretch.skip_bytes + stretch.payload_bytes {
+                let end_bytes = stretch.read_at_bytes + transfer.len_bytes as u64;
+                return Err(self.set.too_short(stretch.run, end_bytes));
+            }
+            self.arrived.push(Piece {
+                stretch,
+                buf: transfer.buf,
+                is_checked: false,
+            });
+        }
+        Ok(())
+    }
+
+    /// What has come since the last look.
+    pub(super) fn take_arrived(&mut self) -> std::vec::Drain<'_, Piece> {
+        self.arrived.drain(..)
+    }
+
+    /// Checks the blocks of a piece against the index, once.
+    pub(super) fn check(&self, piece: &mut Piece) -> Result<()> {
+        if !piece.is_checked {
+            self.set.check(&piece.stretch, piece.payload())?;
+            piece.is_checked = true;
+        }
+        Ok(())
+    }
+
+    /// Waits for all that is in flight and forgets it.
+    pub(super) fn drain(&mut self) -> Result<()> {
+        while self.port.in_flight() > 0 {
+            self.finished.clear();
+            self.port.poll(true, &mut self.finished)?;
+        }
+        self.finished.clear();
+        self.coming.clear();
+        self.arrived.clear();
+        Ok(())
+    }
+}
+
+/// Bytes of a slot for one block, or for `blocks`. Slots of lines hold what is a little longer, too.
+pub(super) fn slot_bytes(set: &RunSet, blocks: usize) -> usize {
+    let nominal_bytes = set.shape.block_bytes();
+    let longest_bytes = set.longest_block_bytes().min(LONG_BLOCKS * nominal_bytes);
+    (blocks * nominal_bytes).max(longest_bytes) + slack_bytes(set.shape.is_aligned())
+}
+
+/// Blocks of lines that are longer than so many are read to memory of their own.
+pub(super) const LONG_BLOCKS: usize = 2;
+
+/// Room in a slot beside the blocks, for reads that are widened to 4 KiB borders.
+pub(super) fn slack_bytes(is_aligned: bool) -> usize {
+    match is_aligned {
+        true => 0,
+        false => 2 * BLOCK_BYTES,
+    }
+}

@@ -1,0 +1,241 @@
+//! Runs that are being written: all of one generation, staged together.
+//!
+//! Contract: [`Level::stage`] reserves a place for every run, spread over the drives by weight: a file
+//! each for the runs of a view, one file a drive for runs that are merged once more. Until
+//! [`Level::publish`] they lie in private directories and are gone if the job is; it makes them
+//! durable and gives them and the manifest their names, all or none: whoever sweeps what a job left
+//! that was killed in between finishes it. Nothing is written here.
+//!
+//! Memory: the indexes of the runs, which their writers hand in.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::index::Index;
+use super::manifest::{Manifest, ManifestRun, NAME, RUN, Replaced};
+use super::run_set::{Run, RunSet};
+use super::shape::Shape;
+use crate::error::Result;
+use crate::job::ScratchDrive;
+use crate::read::sample::random;
+use crate::volume::output::{Room, ShardPlan, StagedOutput};
+use crate::volume::{Volume, VolumeFile};
+
+/// Where runs may lie.
+pub(super) struct Places<'a> {
+    pub(super) volume: &'a Arc<Volume>,
+    pub(super) drives: &'a [ScratchDrive],
+    pub(super) dir: &'a Path,
+}
+
+impl Places<'_> {
+    /// The drive for each run: the one with the least for its weight.
+    fn spread(&self, stored_bytes: &[u64]) -> Vec<usize> {
+        let mut taken_bytes = vec![0u64; self.drives.len()];
+        let mut chosen = Vec::with_capacity(stored_bytes.len());
+        for &bytes in stored_bytes {
+            let load = |drive: usize| {
+                let after_bytes = taken_bytes[drive] + bytes;
+                let is_over = after_bytes > self.drives[drive].limit_bytes;
+                let weight = self.drives[drive].weight.max(f64::MIN_POSITIVE);
+                (is_over, after_bytes as f64 / weight)
+            };
+            let least = (0..self.drives.len()).min_by(|&a, &b| {
+                load(a)
+                    .partial_cmp(&load(b))
+                    .unwrap_or(std::cmp::Ordering::Equal)
+            });
+            let drive = least.unwrap_or(0);
+            taken_bytes[drive] += bytes;
+            chosen.push(drive);
+        }
+        chosen
+    }
+
+    /// The name of a run's file on a drive: with the view's id, and with when it was made, since the runs
+    /// that are added to a view and to a copy of it must never have one name.
+    fn path_of(&self, drive: usize, (id, made): (u64, u32), name: &str) -> PathBuf {
+        let home = &self.drives[drive].dir;
+        let file = format!("{name}-{id:016x}-{made:08x}");
+        if home == self.dir {
+            return home.join(file);
+        }
+        let view = self.dir.file_name().unwrap_or_default().to_string_lossy();
+        home.join(format!("{view}.{file}"))
+    }
+}
+
+/// Which generation of runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Generation {
+    /// Those that are merged once more.
+    Passing,
+    /// Those of the view; whether its manifest may replace one.
+    Last {
+        /// It may.
+        replace: bool,
+    },
+}
+
+/// Runs that are being written, all of one generation.
+pub(super) struct Level {
+    pub(super) volume: Arc<Volume>,
+    pub(super) shape: Shape,
+    output: StagedOutput,
+    pub(super) runs: Vec<LevelRun>,
+}
+
+/// One of them.
+pub(super) struct LevelRun {
+    pub(super) file: VolumeFile,
+    pub(super) base_bytes: u64,
+    pub(super) number: u32,
+    /// Records, or bytes of lines.
+    pub(super) units: u64,
+    pub(super) index: Mutex<Index>,
+}
+
+impl LevelRun {
+    fn records(&self, shape: &Shape, index: &Index) -> u64 {
+        shape.lines().map_or(self.units, |_| index.lines)
+    }
+}
+
+impl Level {
+    /// Stages the files of runs of so many units: one for each if they are those of the view, else
+    /// one a drive.
+    pub(super) fn stage(
+        places: &Places<'_>,
+        shape: &Shape,
+        counts: &[u64],
+        (first_number, generation): (u32, Generation),
+    ) -> Result<Self> {
+        let stored: Vec<u64> = counts
+            .iter()
+            .map(|&count| shape.stored_bytes(count))
+            .collect();
+        let chosen = places.spread(&stored);
+        let names = (shape.id, (random(now_seed(), shape.id) >> 32) as u32);
+        let mut plans: Vec<ShardPlan> = Vec::new();
+        let mut where_at: Vec<(usize, u64)> = Vec::with_capacity(counts.len());
+        let mut start_bytes = 0;
+        let mut add = |path: PathBuf, len_bytes: u64| {
+            plans.push(ShardPlan {
+                path,
+                header: Vec::new(),
+                start_bytes,
+                len_bytes,
+            });
+            start_bytes += len_bytes;
+        };
+        let mut manifest = None;
+        let mut may_replace = false;
+        if let Generation::Last { replace } = generation {
+            manifest = Some(places.dir.join(NAME));
+            may_replace = replace;
+            for (at, (&bytes, &drive)) in stored.iter().zip(&chosen).enumerate() {
+                let name = format!("{RUN}{:04}", first_number as usize + at);
+                add(places.path_of(drive, names, &name), bytes);
+                where_at.push((at, 0));
+            }
+        } else {
+            let mut ends = vec![0; places.drives.len()];
+            for (&bytes, &drive) in stored.iter().zip(&chosen) {
+                where_at.push((drive, ends[drive]));
+                ends[drive] += bytes;
+            }
+            for (drive, &bytes) in ends.iter().enumerate() {
+                add(places.path_of(drive, names, "runs"), bytes);
+            }
+        }
+        let output =
+            StagedOutput::stage(places.volume, plans, manifest, may_replace, Room::Exactly)?;
+        let runs = counts.iter().zip(where_at).enumerate();
+        let runs = runs.map(|(at, (&units, (shard, base_bytes)))| LevelRun {
+            file: output.shards()[shard].file.clone(),
+            base_bytes,
+            number: first_number + at as u32,
+            units,
+            index: Mutex::new(Index::new(shape)),
+        });
+        Ok(Level {
+            volume: Arc::clone(places.volume),
+            shape: shape.clone(),
+            runs: runs.collect(),
+            output,
+        })
+    }
+
+    /// The runs, to be read.
+    pub(super) fn to_set(&self, range: std::ops::Range<usize>) -> RunSet {
+        let runs = self.runs[range].iter().map(|run| {
+            let index = run.index.lock().unwrap_or_else(PoisonError::into_inner);
+            Run {
+                file: run.file.clone(),
+                number: run.number,
+                base_bytes: run.base_bytes,
+                units: run.units,
+                records: run.records(&self.shape, &index),
+                longest_block_bytes: index.longest_bytes(run.units) as usize,
+                index: Arc::new(index.clone()),
+                resident: None,
+            }
+        });
+        RunSet {
+            volume: Arc::clone(&self.volume),
+            shape: self.shape.clone(),
+            runs: runs.collect(),
+        }
+    }
+
+    /// Records and bytes of all runs.
+    pub(super) fn totals(&self) -> (u64, u64) {
+        let records = self.runs.iter().map(|run| {
+            let index = run.index.lock().unwrap_or_else(PoisonError::into_inner);
+            run.records(&self.shape, &index)
+        });
+        let units: u64 = self.runs.iter().map(|run| run.units).sum();
+        (records.sum(), units * self.shape.unit_bytes as u64)
+    }
+
+    /// Makes the runs durable and gives them their names, together with a manifest that names them
+    /// behind `known` and says what it `replaces`.
+    pub(super) fn publish(
+        self,
+        dir: &Path,
+        known: &[ManifestRun],
+        replaces: Option<Replaced>,
+    ) -> Result<()> {
+        let mut runs = known.to_vec();
+        for (run, shard) in self.runs.iter().zip(self.output.shards()) {
+            let path = &shard.plan.path;
+            let path = match path.strip_prefix(dir) {
+                Ok(inside) => inside.to_path_buf(),
+                Err(_) => std::path::absolute(path).unwrap_or_else(|_| path.clone()),
+            };
+            let index = run.index.lock().unwrap_or_else(PoisonError::into_inner);
+            runs.push(ManifestRun {
+                path,
+                number: run.number,
+                records: run.records(&self.shape, &index),
+                bytes: self.shape.lines().map(|_| run.units),
+                index_checksum: format!("{:016x}", index.checksum()),
+            });
+        }
+        let manifest = Manifest::of(&self.shape, dir, runs, replaces);
+        self.output
+            .publish_under(&self.volume, &manifest.to_bytes()?)
+    }
+
+    pub(super) fn close(self) {
+        for shard in self.output.shards() {
+            self.volume.close(&shard.file);
+        }
+    }
+}
+
+/// Another number for each view ever made.
+pub(super) fn now_seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(1, |now| now.as_nanos() as u64)
+}

@@ -1,0 +1,496 @@
+//! The manifest of a view: what ties its runs together, and how they are found again.
+//!
+//! Contract: `view.json` in the view's directory, [metadata](crate::metadata) with a checksum, names
+//! format, order, block size and every run with
+//! its place, length and the checksum of its index (what section 5 of the ActiveSort paper asks an
+//! interface to carry: key and record lengths, key type, sizes and places of runs). It appears last,
+//! together with the runs or not at all ([`super::level`]), so a directory with a manifest is a whole
+//! view. Opening reads the manifest and the runs' indexes, and checks both; no record is read.
+//!
+//! Runs that a manifest replaces are removed after it is there. It names them, so that who changes the
+//! view next removes what a killed job did not come to ([`tidy`]).
+//!
+//! Runs belong to a view's id and directory ([`Home`]). Those inside of the directory go where it goes;
+//! those on other drives are the original's, however often its directory is copied: no copy removes them,
+//! or adds to them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::home::Home;
+use super::index::Index;
+use super::run_set::{Run, RunSet};
+use super::shape::{Rule, Shape};
+use super::types::{FRONT_BYTES_MAX, LineOrders, LineType, ViewOrder, ViewType};
+use crate::drive::{Access, Op};
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::key::record::RecordFormat;
+use crate::memory::{Credit, Pool, block_ceil};
+use crate::metadata::{Form, Owner};
+use crate::volume::{Volume, VolumeFile};
+
+/// Name of the manifest in the view's directory.
+pub(super) const NAME: &str = "view.json";
+const FORM: Form = Form {
+    kind: "sorted view",
+    version: 2,
+    operation: OPEN,
+    len_bytes_max: 64 << 20,
+    remedy: "restore it, or remove the view's directory and build the view again",
+    upgrade: "remove the view's directory and its runs, and build it again: `outcore view build`",
+};
+/// The type of a view of lines.
+const LINES: &str = "lines";
+const READ_BYTES: usize = 1 << 20;
+const READS: usize = 4;
+const OPEN: &str = "open view";
+/// No view has larger blocks, or more data; within them no sum of sizes overflows.
+const BLOCK_BYTES_MAX: u64 = 1 << 30;
+const DATA_BYTES_MAX: u64 = 1 << 56;
+
+/// The manifest as it is written.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Manifest {
+    pub(super) id: String,
+    /// The directory that it was written into.
+    home: Home,
+    /// As [`RecordFormat::parse_type`] reads it, or [`LINES`].
+    #[serde(rename = "type")]
+    record_type: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lines: Option<ManifestLines>,
+    record_bytes: usize,
+    key_bytes: usize,
+    descending: bool,
+    stable: bool,
+    pub(super) records: u64,
+    /// Units of a block: records, or bytes of lines.
+    #[serde(rename = "block_records")]
+    pub(super) block_units: u64,
+    pub(super) runs: Vec<ManifestRun>,
+    /// Runs of the view that was here before, which may still be there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    replaces: Option<Replaced>,
+}
+
+/// The runs of a view that another one has replaced.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Replaced {
+    /// The id of that view.
+    id: String,
+    runs: Vec<PathBuf>,
+}
+
+/// What a manifest says of lines.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ManifestLines {
+    terminator: u8,
+    /// Their end in the sorted file, if it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file_terminator: Option<u8>,
+    /// The bytes in front of them, each as the character of its number.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    front: String,
+    /// The name of their order, for who made the view.
+    order: String,
+}
+
+impl ManifestLines {
+    fn of(lines: &LineType) -> Self {
+        ManifestLines {
+            terminator: lines.terminator,
+            file_terminator: lines.other_end(),
+            front: lines.front.iter().copied().map(char::from).collect(),
+            order: lines.order_name.clone(),
+        }
+    }
+
+    fn to_type(&self, path: &Path, orders: LineOrders<'_>) -> Result<LineType> {
+        let front: Option<Vec<u8>> = self.front.chars().map(|c| u8::try_from(c).ok()).collect();
+        let front = front.filter(|front| front.len() <= FRONT_BYTES_MAX);
+        Ok(LineType {
+            terminator: self.terminator,
+            file_terminator: self.file_terminator.unwrap_or(self.terminator),
+            front: front
+                .ok_or_else(|| broken(path, "the bytes in front of its lines"))?
+                .into(),
+            order_name: self.order.clone(),
+            order: orders(&self.order).map_err(|error| error.path(path))?,
+        })
+    }
+}
+
+/// One run in the manifest.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ManifestRun {
+    /// Relative to the view's directory if it lies there.
+    pub(super) path: PathBuf,
+    pub(super) number: u32,
+    pub(super) records: u64,
+    /// Bytes of its lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) bytes: Option<u64>,
+    pub(super) index_checksum: String,
+}
+
+impl ManifestRun {
+    /// Its length in units.
+    fn units(&self) -> u64 {
+        self.bytes.unwrap_or(self.records)
+    }
+}
+
+impl Manifest {
+    pub(super) fn of(
+        shape: &Shape,
+        dir: &Path,
+        runs: Vec<ManifestRun>,
+        replaces: Option<Replaced>,
+    ) -> Self {
+        let (record_type, lines, key_bytes) = match (&shape.what, &shape.rule) {
+            (ViewType::Lines(lines), _) => (LINES.to_string(), Some(ManifestLines::of(lines)), 0),
+            (ViewType::Records(format), Rule::Records { order, .. }) => {
+                (format.to_string(), None, order.key_bytes())
+            }
+            (ViewType::Records(format), Rule::Lines(_)) => (format.to_string(), None, 0),
+        };
+        Manifest {
+            id: format!("{:016x}", shape.id),
+            home: Home::of(dir),
+            record_type,
+            lines,
+            record_bytes: shape.unit_bytes,
+            key_bytes,
+            descending: shape.view_order.descending,
+            stable: shape.view_order.stable,
+            records: runs.iter().map(|run| run.records).sum(),
+            block_units: shape.block_units,
+            runs,
+            replaces,
+        }
+    }
+
+    /// What all runs have in common.
+    pub(super) fn shape(&self, path: &Path, orders: LineOrders<'_>) -> Result<Shape> {
+        let what: ViewType = match &self.lines {
+            Some(lines) => lines.to_type(path, orders)?.into(),
+            None => ViewType::Records(
+                RecordFormat::parse_type(&self.record_type)
+                    .map_err(|error| broken(path, error.cause()))?,
+            ),
+        };
+        let id = u64::from_str_radix(&self.id, 16).map_err(|_| broken(path, "its id"))?;
+        let block_bytes = self.block_units.checked_mul(self.record_bytes as u64);
+        let is_block = block_bytes.is_some_and(|bytes| (1..=BLOCK_BYTES_MAX).contains(&bytes));
+        let mut runs = self.runs.iter();
+        let units = runs.try_fold(0_u64, |sum, run| sum.checked_add(run.units()));
+        let data_bytes = units.and_then(|units| units.checked_mul(self.record_bytes as u64));
+        let is_view = data_bytes.is_some_and(|bytes| bytes <= DATA_BYTES_MAX);
+        let has_bytes = |run: &ManifestRun| run.bytes.is_some() == self.lines.is_some();
+        let is_sized = is_block && is_view && self.runs.iter().all(has_bytes);
+        if !is_sized || what.unit_bytes() != self.record_bytes {
+            return Err(broken(path, "its sizes do not agree"));
+        }
+        let order = ViewOrder {
+            descending: self.descending,
+            stable: self.stable,
+        };
+        Ok(Shape::new(&what, order, self.block_units, id))
+    }
+
+    /// Reads the manifest of the view in `dir`.
+    pub(super) fn read(job: &Job, volume: &Volume, dir: &Path) -> Result<Self> {
+        let path = dir.join(NAME);
+        let missing = rustix::io::Errno::NOENT.raw_os_error();
+        let file = volume.open(&path, Access::Read).map_err(|error| {
+            match error.raw_errno() == Some(missing) {
+                true => Error::errno(OPEN, missing)
+                    .path(&path)
+                    .hint("no view is there: make one with `outcore view build`"),
+                false => error,
+            }
+        })?;
+        FORM.check_len(file.facts.len_bytes)
+            .map_err(|error| error.path(&path))?;
+        let bytes = read_range(job, volume, &file, (0, file.facts.len_bytes))?;
+        volume.close(&file);
+        let owner = Owner {
+            name: NAME,
+            place: None,
+        };
+        let opened = FORM.open::<Manifest>(&path, owner, &bytes)?;
+        let (manifest, place) = (opened.body, opened.place);
+        if place != manifest.place() {
+            return Err(broken(&path, "it is that of another view"));
+        }
+        let mut runs = manifest.runs.iter();
+        let records = runs.try_fold(0_u64, |sum, run| sum.checked_add(run.records));
+        if manifest.runs.is_empty() || records != Some(manifest.records) {
+            return Err(broken(&path, "its counts do not agree"));
+        }
+        Ok(manifest)
+    }
+
+    /// What its file belongs to.
+    fn place(&self) -> String {
+        format!("view {}", self.id)
+    }
+
+    /// Whether it has runs that do not lie in its directory.
+    fn has_runs_elsewhere(&self) -> bool {
+        self.runs.iter().any(|run| run.path.is_absolute())
+    }
+
+    /// Whether the view in `dir`, which this is the manifest of, may do with all of its runs as it likes.
+    pub(super) fn owns_runs(&self, dir: &Path) -> bool {
+        !self.has_runs_elsewhere() || self.home.is(dir)
+    }
+
+    /// Fails for a copy of a view whose runs on other drives are the original's: what is added to one
+    /// would be lost with the other.
+    pub(super) fn refuse_to_add_to_a_copy(&self, dir: &Path) -> Result<()> {
+        match self.owns_runs(dir) {
+            true => Ok(()),
+            false => Err(self.not_owned("add to view", dir)),
+        }
+    }
+
+    /// Fails unless the runs on other drives are this view's, or surely those of the view that it is a
+    /// copy of: else whoever replaces the view would leave them behind unseen.
+    pub(super) fn refuse_to_forget_runs(&self, job: &Job, dir: &Path) -> Result<()> {
+        let original = self.home.dir();
+        let is_there = || {
+            let found = Manifest::look(job, original);
+            found.is_ok_and(|found| found.is_some_and(|found| found.id == self.id))
+        };
+        match self.owns_runs(dir) || (!Home::of(dir).is(original) && is_there()) {
+            true => Ok(()),
+            false => Err(self.not_owned("replace view", dir)),
+        }
+    }
+
+    fn not_owned(&self, operation: &str, dir: &Path) -> Error {
+        let run = self.runs.iter().find(|run| run.path.is_absolute());
+        let drive = run.and_then(|run| run.path.parent()).unwrap_or(dir);
+        let cause = format!(
+            "it was copied from {}: its runs on other drives ({}, ...) belong to the view there",
+            self.home.dir().display(),
+            drive.display(),
+        );
+        Error::usage(operation, cause)
+            .path(dir.join(NAME))
+            .hint("build a view in another directory, from the inputs or from what `outcore view materialize` writes")
+    }
+
+    /// Its runs, to be named by what replaces it.
+    pub(super) fn to_replaced(&self) -> Replaced {
+        Replaced {
+            id: self.id.clone(),
+            runs: self.run_paths(),
+        }
+    }
+
+    /// The paths of its runs.
+    pub(super) fn run_paths(&self) -> Vec<PathBuf> {
+        self.runs.iter().map(|run| run.path.clone()).collect()
+    }
+
+    /// Whether both name the same runs.
+    pub(super) fn names_runs_of(&self, other: &Manifest) -> bool {
+        self.id == other.id && self.run_paths() == other.run_paths()
+    }
+
+    /// As it is written.
+    pub(super) fn to_bytes(&self) -> Result<Vec<u8>> {
+        let owner = Owner {
+            name: NAME,
+            place: Some(&self.place()),
+        };
+        FORM.seal(owner, self)
+    }
+
+    /// The manifest of the view that is in `dir` already, if there is one.
+    pub(super) fn look(job: &Job, dir: &Path) -> Result<Option<Self>> {
+        let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
+        match Manifest::read(job, &volume, dir) {
+            Ok(manifest) => Ok(Some(manifest)),
+            Err(error) if Manifest::is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether reading it failed since none is there.
+    pub(super) fn is_missing(error: &Error) -> bool {
+        error.raw_errno() == Some(rustix::io::Errno::NOENT.raw_os_error())
+    }
+}
+
+/// Finishes what jobs that were killed left of the view in `dir`; gives its manifest, if there is one.
+/// To be called before a view is changed.
+pub(super) fn tidy(job: &Job, dir: &Path) -> Result<Option<Manifest>> {
+    job.device.sweep_private_dirs(dir)?;
+    let manifest = Manifest::look(job, dir)?;
+    if let Some(manifest) = &manifest
+        && let Some(replaced) = &manifest.replaces
+    {
+        remove_runs(job, dir, replaced, manifest.home.is(dir));
+    }
+    Ok(manifest)
+}
+
+/// Removes runs of a view that has been replaced: those in its directory, and, if it `owns` them, those on
+/// other drives.
+pub(super) fn remove_runs(job: &Job, dir: &Path, replaced: &Replaced, owns: bool) {
+    let is_inside = |path: &Path| path.components().count() == 1;
+    let is_its = |path: &&PathBuf| {
+        is_run_name(path, &replaced.id) && (is_inside(path) || (owns && path.is_absolute()))
+    };
+    for path in replaced.runs.iter().filter(is_its) {
+        // What cannot be removed is only space.
+        let _ = job.device.remove(&dir.join(path));
+    }
+}
+
+/// Front of the last part of a run's name.
+pub(super) const RUN: &str = "run-";
+
+/// Whether a path ends as those of the runs of the view `id` do ([`super::level`]): `run-NUMBER-ID-MADE`.
+fn is_run_name(path: &Path, id: &str) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let mut parts = last.strip_prefix(RUN).unwrap_or_default().split('-');
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    parts.next().is_some_and(is_number)
+        && parts.next() == Some(id)
+        && parts.next().is_some()
+        && parts.next().is_none()
+}
+
+fn broken(path: &Path, cause: &str) -> Error {
+    let cause = format!("the manifest cannot be used: {cause}");
+    FORM.damage(cause).path(path)
+}
+
+/// Opens all runs and reads their indexes; gives also the memory that these take.
+pub(super) fn open_runs(
+    job: &Job,
+    volume: Volume,
+    dir: &Path,
+    (manifest, orders): (&Manifest, LineOrders<'_>),
+) -> Result<(RunSet, Credit)> {
+    let shape = manifest.shape(&dir.join(NAME), orders)?;
+    let blocks: u64 = manifest
+        .runs
+        .iter()
+        .map(|run| shape.blocks_of(run.units()))
+        .sum();
+    let credit = job
+        .budget
+        .reserve("the view's index", shape.index_bytes(blocks))?;
+    let mut files = Vec::with_capacity(manifest.runs.len());
+    for run in &manifest.runs {
+        let path = dir.join(&run.path);
+        let file = volume.open(&path, Access::Read).map_err(|error| {
+            let cause = format!("run {} of the view: {}", run.number, error.cause());
+            let mut named = match error.raw_errno() {
+                Some(errno) => Error::errno(format!("open run {} of the view", run.number), errno),
+                None => Error::new(error.kind(), OPEN, cause),
+            };
+            named = named.path(&path);
+            named.hint("restore the run, or build the view again")
+        })?;
+        files.push(file);
+    }
+    let mut set = RunSet {
+        volume: Arc::new(volume),
+        shape,
+        runs: Vec::with_capacity(files.len()),
+    };
+    for (run, file) in manifest.runs.iter().zip(files) {
+        job.control.check()?;
+        set.runs.push(Run {
+            file,
+            number: run.number,
+            base_bytes: 0,
+            units: run.units(),
+            records: run.records,
+            index: Arc::new(Index::new(&set.shape)),
+            longest_block_bytes: 0,
+            resident: None,
+        });
+        let at = set.runs.len() - 1;
+        let index = read_index(job, &set, at, &run.index_checksum)?;
+        set.runs[at].longest_block_bytes = index.longest_bytes(run.units()) as usize;
+        set.runs[at].index = Arc::new(index);
+    }
+    Ok((set, credit))
+}
+
+fn read_index(job: &Job, set: &RunSet, at: usize, checksum: &str) -> Result<Index> {
+    let (shape, run) = (&set.shape, &set.runs[at]);
+    let stored_bytes = run.base_bytes + shape.stored_bytes(run.units);
+    if run.file.facts.len_bytes < stored_bytes {
+        return Err(set.too_short(at, run.file.facts.len_bytes));
+    }
+    let blocks = shape.blocks_of(run.units);
+    let index_at = run.base_bytes + block_ceil(run.units * shape.unit_bytes as u64);
+    let wanted = (index_at, shape.index_bytes(blocks));
+    let bytes = read_range(job, &set.volume, &run.file, wanted)?;
+    let mut index = Index::new(shape);
+    index.read_from(&bytes);
+    index.lines = run.records;
+    let is_whole = format!("{:016x}", index.checksum()) == checksum;
+    if !is_whole || !index.is_sound(shape.block_units, run.units, run.records) {
+        return Err(set.fault(at, index_at, "its index is not what was written"));
+    }
+    Ok(index)
+}
+
+/// Reads `len_bytes` from `at_bytes` (a 4 KiB border) of a file.
+pub(super) fn read_range(
+    job: &Job,
+    volume: &Volume,
+    file: &VolumeFile,
+    (at_bytes, len_bytes): (u64, u64),
+) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; len_bytes as usize];
+    let slot_bytes = (block_ceil(len_bytes) as usize).clamp(4096, READ_BYTES);
+    let pool = Pool::new(&job.budget, "reads of an index", slot_bytes, READS)?;
+    let mut port = volume.port()?;
+    let (mut next, mut finished) = (0, Vec::new());
+    loop {
+        job.control.check()?;
+        while next < len_bytes
+            && let Some(mut slot) = pool.take()
+        {
+            let want = block_ceil(len_bytes - next).min(slot.len() as u64) as usize;
+            let buf = slot.split_to(want);
+            port.submit(file, Op::Read, at_bytes + next, buf, next);
+            next += want as u64;
+        }
+        if port.in_flight() == 0 {
+            return Ok(bytes);
+        }
+        port.poll(true, &mut finished)?;
+        for transfer in finished.drain(..) {
+            if let Some(fault) = transfer.fault {
+                return Err(volume.explain(&fault));
+            }
+            let from = transfer.token as usize;
+            let want = transfer.buf.len().min(bytes.len() - from);
+            if transfer.len_bytes < want {
+                return Err(Error::corrupt(OPEN, "the file became shorter")
+                    .path(&file.path)
+                    .offset(at_bytes + transfer.token));
+            }
+            bytes[from..from + want].copy_from_slice(&transfer.buf[..want]);
+        }
+    }
+}

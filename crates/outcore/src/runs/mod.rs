@@ -1,0 +1,591 @@
+//! Sorted views: a sorted file whose last merge happens while it is read.
+//!
+//! Model: ActiveSort (Lee et al., "Accelerating External Sorting via On-the-fly Data Merge in Active
+//! SSDs"): after the runs are formed, data that are read once move two reads and one write, where a
+//! sort that writes its result moves three and two. Here the host merges; [`MergeDevice`] is where a
+//! drive that computes could stand in.
+//!
+//! Contract: a view is a directory with a manifest and sorted runs, spread over drives, that
+//! [`build`] makes and [`SortedView::open`] opens again. Whatever is read through a [`ViewReader`],
+//! in any order, equals the file that [`crate::sort::sort`] would have written, byte for byte.
+//! Every block is checked against its checksum before it is merged: a run that is gone, too short or
+//! rotten is an error that names run, drive and offset, never wrong data.
+//!
+//! Records are of one length, or lines ([`ViewType`]). Places in runs count units: records, or bytes of
+//! lines; a view of lines is read by bytes, and lines are found by their number.
+//!
+//! Bounds: memory of the job; the index takes 24 bytes a block of 16 KiB to 1 MiB, 88 where there are
+//! lines; a reader at least two blocks a run. A seek reads one block of each run, and now and then a second one.
+
+mod build;
+mod copy;
+mod cuts;
+mod device;
+mod fetch;
+mod home;
+mod index;
+mod level;
+mod line_rule;
+mod manifest;
+mod output;
+mod plan;
+mod reader;
+mod run_set;
+mod select;
+mod shape;
+mod sort_lines;
+mod sort_run;
+mod sorting;
+mod types;
+mod verify;
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use build::{BuildSummary, append, append_with, build};
+pub use device::{HostMerge, MergeDevice, MergeStream, RunPlace, RunsAbout};
+pub use output::WriteSummary;
+pub use plan::{LineMeans, ViewPlan, ViewSize, plan_view, size_of_lines};
+pub use types::{
+    BuildOptions, FRONT_BYTES_MAX, LineOrders, LineType, SharedLineOrder, ViewOrder, ViewType,
+};
+pub use verify::ViewReport;
+
+pub(crate) use line_rule::LineRule;
+
+use fetch::{Fetcher, LONG_BLOCKS, PIECES, slot_bytes};
+use manifest::{Manifest, open_runs};
+use reader::MergeReader;
+use run_set::RunSet;
+use select::{Measure, Selector};
+use types::own_orders;
+
+use crate::error::{Error, Kind, Result};
+use crate::job::{Control, Job};
+use crate::key::record::RecordFormat;
+use crate::memory::{Credit, Pool};
+use crate::volume::Volume;
+
+/// Slots of a reader beyond two a run, for what will be needed first.
+const SPARE_SLOTS: usize = 12;
+/// What comes before a place inside a line is merged and left out in parts of this size.
+const SKIP_BYTES: usize = 64 << 10;
+/// Pieces of runs that are longer than this read no faster.
+const PIECE_BYTES_MAX: usize = 1 << 20;
+
+/// A sorted file that is merged while it is read. Clones share all of it.
+#[derive(Clone)]
+pub struct SortedView {
+    set: Arc<RunSet>,
+    job: Job,
+    dir: PathBuf,
+    index: Arc<Credit>,
+}
+
+/// What a view is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ViewInfo {
+    /// Its directory.
+    pub dir: PathBuf,
+    /// Records.
+    pub records: u64,
+    /// What they are.
+    pub what: ViewType,
+    /// How they are ordered.
+    pub order: ViewOrder,
+    /// Bytes that are read for one record, if no more are wanted.
+    pub block_bytes: usize,
+    /// Memory for the index.
+    pub index_bytes: u64,
+    /// The runs: path, name of the drive, records.
+    pub runs: Vec<(PathBuf, String, u64)>,
+}
+
+impl SortedView {
+    /// Opens the view in `dir`, with the means of `job`. Reads its manifest and the indexes of its
+    /// runs, 24 bytes a block.
+    ///
+    /// # Errors
+    /// [`Kind::Io`] if a run or the manifest is missing, [`Kind::Corrupt`] if one is not what was
+    /// written, [`Kind::Memory`] if the index does not fit, [`Kind::Usage`] for lines in an order that
+    /// is not the engine's own.
+    pub fn open(job: &Job, dir: &Path) -> Result<Self> {
+        Self::open_with(job, dir, &own_orders)
+    }
+
+    /// The same for views whose lines may have any of `orders`.
+    ///
+    /// # Errors
+    /// As [`SortedView::open`], and what `orders` fails with.
+    pub fn open_with(job: &Job, dir: &Path, orders: LineOrders<'_>) -> Result<Self> {
+        let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
+        let manifest = match Manifest::read(job, &volume, dir) {
+            // A build that was killed while it published is finished by who sweeps.
+            Err(error) if Manifest::is_missing(&error) => {
+                // Where it may not write, there is no view all the same.
+                let _ = job.device.sweep_private_dirs(dir);
+                Manifest::read(job, &volume, dir)?
+            }
+            read => read?,
+        };
+        let (set, index) = open_runs(job, volume, dir, (&manifest, orders))?;
+        Ok(SortedView {
+            set: Arc::new(set),
+            job: job.clone(),
+            dir: dir.to_path_buf(),
+            index: Arc::new(index),
+        })
+    }
+
+    /// The same view, watched and stopped through `control`.
+    #[must_use]
+    pub fn watched(mut self, control: Arc<Control>) -> Self {
+        self.job.control = control;
+        self
+    }
+
+    /// Number of records.
+    pub fn len(&self) -> u64 {
+        self.set.records()
+    }
+
+    /// Whether it has no records.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What a read gives a whole number of: the size of a record, or 1 for lines.
+    pub fn unit_bytes(&self) -> usize {
+        self.set.shape.unit_bytes
+    }
+
+    /// Size of the sorted file.
+    pub fn len_bytes(&self) -> u64 {
+        self.front().len() as u64 + self.set.units() * self.unit_bytes() as u64
+    }
+
+    /// What stands before the first record in the sorted file: the header of CSV. No rank counts it.
+    pub fn front(&self) -> &[u8] {
+        self.set.shape.front()
+    }
+
+    /// What it holds.
+    pub fn what(&self) -> &ViewType {
+        &self.set.shape.what
+    }
+
+    /// What the records are, if they are not lines.
+    pub fn format(&self) -> Option<&RecordFormat> {
+        self.what().records()
+    }
+
+    /// The job whose means it uses.
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// Bytes read from and written to all drives through this view so far.
+    pub fn traffic_bytes(&self) -> (u64, u64) {
+        self.set.volume.traffic_bytes()
+    }
+
+    /// What it is.
+    pub fn info(&self) -> ViewInfo {
+        let shape = &self.set.shape;
+        let drives = self.set.volume.drives();
+        let runs = self.set.runs.iter().map(|run| {
+            let drive = drives.get(run.file.drive_index);
+            let drive = drive.map_or_else(String::new, |drive| drive.name.clone());
+            (run.file.path.to_path_buf(), drive, run.records)
+        });
+        ViewInfo {
+            dir: self.dir.clone(),
+            records: self.len(),
+            what: shape.what.clone(),
+            order: shape.view_order,
+            block_bytes: shape.block_bytes(),
+            index_bytes: self.index.bytes(),
+            runs: runs.collect(),
+        }
+    }
+
+    /// Memory for each of `readers` readers, so that all fit what the job has left.
+    pub fn reader_bytes(&self, readers: usize) -> u64 {
+        let budget = &self.job.budget;
+        budget.free_bytes() / 16 * 15 / readers.max(1) as u64
+    }
+
+    /// A reader for the calling thread, with at most `memory_bytes` of buffers (see
+    /// [`SortedView::reader_bytes`]).
+    ///
+    /// # Errors
+    /// [`Kind::Memory`] if two blocks of each run do not fit.
+    pub fn reader(&self, memory_bytes: u64) -> Result<ViewReader> {
+        self.reader_of(&self.job, memory_bytes)
+    }
+
+    /// The same with the memory of `job`.
+    fn reader_of(&self, job: &Job, memory_bytes: u64) -> Result<ViewReader> {
+        let mut reader = ViewReader::new(job, Arc::clone(&self.set), memory_bytes)?;
+        reader.other_end = self.what().lines().and_then(LineType::other_end);
+        Ok(reader)
+    }
+
+    /// The same for who must tell lines apart: they end as they do in runs, also where the sorted file
+    /// ends them with a byte that they may hold.
+    ///
+    /// # Errors
+    /// As [`SortedView::reader`].
+    pub fn reader_of_runs(&self, memory_bytes: u64) -> Result<ViewReader> {
+        ViewReader::new(&self.job, Arc::clone(&self.set), memory_bytes)
+    }
+
+    /// The least memory of a reader.
+    fn needed_bytes(&self) -> u64 {
+        needed_bytes(&self.set)
+    }
+
+    /// Of `readers` readers side by side, those that fit the memory: at least one.
+    pub fn readers_that_fit(&self, readers: usize) -> usize {
+        self.readers_beside(readers, 0)
+    }
+
+    /// The same, where each takes so much besides.
+    fn readers_beside(&self, readers: usize, each_bytes: u64) -> usize {
+        let needed_bytes = needed_bytes(&self.set) + each_bytes;
+        let fit = self.reader_bytes(1) / needed_bytes.max(1);
+        usize::try_from(fit)
+            .unwrap_or(readers)
+            .clamp(1, readers.max(1))
+    }
+
+    /// The places of a range of records in units. For lines two are looked for, unless all are wanted.
+    fn units_of(&self, range: Range<u64>) -> Result<Range<u64>> {
+        if self.set.shape.lines().is_none() {
+            return Ok(range);
+        }
+        if range == (0..self.len()) {
+            return Ok(0..self.set.units());
+        }
+        let mut reader = self.reader(self.reader_bytes(1))?;
+        reader.seek(range)?;
+        Ok(reader.next.unwrap_or(0)..reader.end)
+    }
+
+    /// Ranges of equal length, one after another, that `parts` threads or processes can read side by
+    /// side.
+    pub fn split(&self, parts: u64) -> Vec<Range<u64>> {
+        let records = u128::from(self.len());
+        let border = |part: u64| (records * u128::from(part) / u128::from(parts.max(1))) as u64;
+        (0..parts.max(1))
+            .map(|part| border(part)..border(part + 1))
+            .collect()
+    }
+}
+
+/// One thread's reader of a view.
+pub struct ViewReader {
+    set: Arc<RunSet>,
+    fetcher: Fetcher,
+    merge: MergeReader,
+    /// The unit of the sorted file that the merge gives next, if it has been started.
+    next: Option<u64>,
+    /// End of the range that was sought, in units.
+    end: u64,
+    /// Units read since the last seek.
+    since_seek: u64,
+    /// A record of which a part was asked for, and its rank.
+    part: Vec<u8>,
+    part_rank: Option<u64>,
+    /// What ends lines in place of their terminator.
+    other_end: Option<u8>,
+}
+
+/// The least memory of a reader.
+fn needed_bytes(set: &RunSet) -> u64 {
+    (slot_bytes(set, 1) * (2 * set.runs.len() + SPARE_SLOTS)) as u64
+}
+
+impl ViewReader {
+    /// A reader of `set` with at most `memory_bytes` of buffers.
+    fn new(job: &Job, set: Arc<RunSet>, memory_bytes: u64) -> Result<Self> {
+        let (shape, runs) = (&set.shape, set.runs.len());
+        let slots = 2 * runs + SPARE_SLOTS;
+        let needed_bytes = needed_bytes(&set);
+        if memory_bytes < needed_bytes {
+            let cause = format!(
+                "a reader of {runs} runs needs {needed_bytes} bytes and {memory_bytes} are there"
+            );
+            return Err(Error::new(Kind::Memory, "open reader", cause)
+                .hint("allow more with --memory, or use fewer --threads"));
+        }
+        // Where nothing waits for a drive, what counts is that pieces stay in the cache.
+        let is_in_memory = |run: &run_set::Run| run.file.facts.is_in_memory;
+        let piece_bytes_max = match set.runs.iter().all(is_in_memory) {
+            true => PIECE_BYTES_MAX / 8,
+            false => PIECE_BYTES_MAX,
+        };
+        // What long lines take of their own.
+        let longest_bytes = set.longest_block_bytes();
+        let own_bytes = match longest_bytes > LONG_BLOCKS * shape.block_bytes() {
+            true => (memory_bytes / 2).min((longest_bytes * runs) as u64 + (1 << 20)),
+            false => 0,
+        };
+        let slots_bytes = (memory_bytes - own_bytes).max(needed_bytes);
+        let piece_bytes = (slots_bytes / slots as u64) as usize;
+        let blocks = (piece_bytes.min(piece_bytes_max) / shape.block_bytes()).max(1);
+        let fits = |blocks: &usize| slot_bytes(&set, *blocks) <= piece_bytes;
+        let blocks = (1..=blocks).rev().find(fits).unwrap_or(1);
+        let slot_bytes = slot_bytes(&set, blocks);
+        let pool = Pool::new(&job.budget, PIECES, slot_bytes, slots)?;
+        Ok(ViewReader {
+            merge: MergeReader::new(&set),
+            fetcher: Fetcher::new(job, Arc::clone(&set), pool)?,
+            set,
+            next: None,
+            end: 0,
+            since_seek: 0,
+            part: Vec::new(),
+            part_rank: None,
+            other_end: None,
+        })
+    }
+
+    /// Number of records of the view.
+    pub fn len(&self) -> u64 {
+        self.set.records()
+    }
+
+    /// Whether the view has no records.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Blocks read so far.
+    pub fn blocks_read(&self) -> u64 {
+        self.fetcher.blocks_fetched
+    }
+
+    /// Goes to a range of ranks: [`ViewReader::read`] gives its records. Of a short range single
+    /// blocks are read; of a long one as much ahead as there is room for, and nothing behind its end.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`] for a range beyond the end; what reading fails with.
+    pub fn seek(&mut self, range: Range<u64>) -> Result<()> {
+        let records = self.len();
+        if range.start > range.end || range.end > records {
+            let cause = format!(
+                "records {}..{} of a view that has {records}",
+                range.start, range.end
+            );
+            return Err(Error::usage("seek in view", cause).hint("give a range inside the view"));
+        }
+        match self.set.shape.lines().is_some() {
+            true => self.seek_by(Measure::Records, range),
+            false => self.seek_by(Measure::Units, range),
+        }
+    }
+
+    /// The same for a range of units, which may begin and end inside lines.
+    fn seek_units(&mut self, range: Range<u64>) -> Result<()> {
+        self.seek_by(Measure::Units, range)
+    }
+
+    fn seek_by(&mut self, measure: Measure, range: Range<u64>) -> Result<()> {
+        let (runs, shape) = (&self.set.runs, &self.set.shape);
+        let total = match measure {
+            Measure::Units => self.set.units(),
+            Measure::Records => self.set.records(),
+        };
+        let share = (range.end - range.start) as f64 / total.max(1) as f64;
+        let wanted = share * self.set.units() as f64;
+        let is_long = wanted >= (2 * shape.block_units * runs.len() as u64) as f64;
+        let is_end_wanted = is_long || measure == Measure::Records;
+        self.next = None;
+        // Gives back the buffers of what was being merged: the selection may need all.
+        self.merge = MergeReader::new(&self.set);
+        let mut selector = Selector::new(&self.set, &mut self.fetcher)?;
+        let to = match is_end_wanted {
+            true => selector.cut_at(measure, range.end)?.through,
+            false => runs.iter().map(|run| run.units).collect(),
+        };
+        let from = selector.cut_at(measure, range.start)?.before;
+        let given = selector.into_pieces();
+        let (begin, end) = match measure {
+            Measure::Units => (range.start, range.end),
+            Measure::Records => (from.iter().sum(), to.iter().sum()),
+        };
+        self.start((&from, &to), given, is_long)?;
+        self.skip_to(from.iter().sum(), begin)?;
+        self.end = end;
+        Ok(())
+    }
+
+    /// Leaves out what comes before `begin` of the line at whose front the merge stands.
+    fn skip_to(&mut self, at: u64, begin: u64) -> Result<()> {
+        let unit_bytes = self.set.shape.unit_bytes;
+        let mut left = (begin - at) as usize * unit_bytes;
+        let mut skipped = vec![0; left.min(SKIP_BYTES)];
+        while left > 0 {
+            let len = left.min(skipped.len());
+            self.merge.read(&mut self.fetcher, &mut skipped[..len])?;
+            left -= len;
+        }
+        self.next = Some(begin);
+        Ok(())
+    }
+
+    fn start(
+        &mut self,
+        (from, to): (&[u64], &[u64]),
+        mut given: Vec<fetch::Piece>,
+        is_long: bool,
+    ) -> Result<()> {
+        // Blocks behind the first would be out of turn.
+        let set = Arc::clone(&self.set);
+        given.retain(|piece| piece.stretch.first_block == set.block_of(from[piece.stretch.run]));
+        self.since_seek = 0;
+        self.merge
+            .start(&mut self.fetcher, (from, to), given, is_long)
+    }
+
+    /// Reads as many whole records as fit `out` and are left of the range; gives the bytes. Of lines it
+    /// reads as many bytes as fit, and goes on inside a line the next time.
+    ///
+    /// # Errors
+    /// What reading fails with; seek again after that.
+    pub fn read(&mut self, out: &mut [u8]) -> Result<usize> {
+        let Some(next) = self.next else {
+            return Err(Error::usage("read view", "no place to read from")
+                .hint("seek before reading, and after an error"));
+        };
+        let unit_bytes = self.set.shape.unit_bytes;
+        let units = ((out.len() / unit_bytes) as u64).min(self.end - next);
+        let len_bytes = units as usize * unit_bytes;
+        self.next = None;
+        self.merge.read(&mut self.fetcher, &mut out[..len_bytes])?;
+        if let (Some(end), Some(rule)) = (self.other_end, self.set.shape.lines()) {
+            let ends = out[..len_bytes].iter_mut();
+            ends.filter(|byte| **byte == rule.terminator)
+                .for_each(|byte| *byte = end);
+        }
+        self.next = Some(next + units);
+        self.since_seek += units;
+        Ok(len_bytes)
+    }
+
+    /// Bytes that are left of the range.
+    pub fn left_bytes(&self) -> u64 {
+        let units = self.next.map_or(0, |next| self.end - next);
+        units * self.set.shape.unit_bytes as u64
+    }
+
+    /// The rank of the first record whose key is not before that of `record`, which is a whole
+    /// record of which only the key fields count, or a line without its terminator.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`] for what has no key; what reading fails with.
+    pub fn seek_key(&mut self, record: &[u8]) -> Result<u64> {
+        let shape = &self.set.shape;
+        match &shape.what {
+            ViewType::Records(_) if record.len() != shape.unit_bytes => {
+                let cause = format!(
+                    "{} bytes for a record of {}",
+                    record.len(),
+                    shape.unit_bytes
+                );
+                return Err(Error::usage("seek key", cause)
+                    .hint("give a whole record of which only the key counts"));
+            }
+            ViewType::Records(_) => {}
+            ViewType::Lines(lines) => {
+                let made = lines.order.append_key(record, &mut Vec::new());
+                made.map_err(|why| {
+                    Error::usage("seek key", why.0).hint("give a line that has such a key")
+                })?;
+            }
+        }
+        self.next = None;
+        // Gives back the buffers of what was being merged: the selection may need all.
+        self.merge = MergeReader::new(&self.set);
+        let mut selector = Selector::new(&self.set, &mut self.fetcher)?;
+        let cut = selector.cut_at_key(record)?;
+        selector.records_before(&cut)
+    }
+
+    /// Reads the bytes of the sorted file from `offset_bytes` on; gives how many there were, fewer
+    /// than `out` holds only at the end. Reading on is cheap, anything else a seek.
+    ///
+    /// # Errors
+    /// What reading fails with.
+    pub fn read_at(&mut self, offset_bytes: u64, out: &mut [u8]) -> Result<usize> {
+        let front = self.set.shape.front();
+        let from = usize::try_from(offset_bytes).map_or(front.len(), |at| at.min(front.len()));
+        let len = (front.len() - from).min(out.len());
+        out[..len].copy_from_slice(&front[from..from + len]);
+        match len == out.len() {
+            true => Ok(len),
+            false => Ok(len + self.read_data_at(offset_bytes - from as u64, &mut out[len..])?),
+        }
+    }
+
+    /// The same behind the front.
+    fn read_data_at(&mut self, offset_bytes: u64, out: &mut [u8]) -> Result<usize> {
+        let record_bytes = self.set.shape.unit_bytes;
+        let total_bytes = self.set.units() * record_bytes as u64;
+        let left_bytes = total_bytes.saturating_sub(offset_bytes);
+        let wanted = (out.len() as u64).min(left_bytes) as usize;
+        let mut done = 0;
+        while done < wanted {
+            let at_bytes = offset_bytes + done as u64;
+            let rank = at_bytes / record_bytes as u64;
+            let skip = (at_bytes % record_bytes as u64) as usize;
+            let whole = (wanted - done) / record_bytes * record_bytes;
+            if skip == 0 && whole > 0 && self.part_rank != Some(rank) {
+                self.go_to(rank)?;
+                done += self.read(&mut out[done..done + whole])?;
+                continue;
+            }
+            if self.part_rank != Some(rank) {
+                self.part_rank = None;
+                self.go_to(rank)?;
+                let mut part = std::mem::take(&mut self.part);
+                part.resize(record_bytes, 0);
+                let read = self.read(&mut part);
+                self.part = part;
+                read?;
+                self.part_rank = Some(rank);
+            }
+            let len = (record_bytes - skip).min(wanted - done);
+            out[done..done + len].copy_from_slice(&self.part[skip..skip + len]);
+            done += len;
+        }
+        Ok(done)
+    }
+
+    /// Makes `unit` the next one: at once if it is, by a seek if not. Who reads on for a while is
+    /// taken to want all.
+    fn go_to(&mut self, unit: u64) -> Result<()> {
+        let units = self.set.units();
+        if self.next == Some(unit) && self.end == units {
+            let shape = &self.set.shape;
+            if self.since_seek >= shape.block_units * self.set.runs.len() as u64 {
+                self.merge.read_on();
+            }
+            return Ok(());
+        }
+        let runs = &self.set.runs;
+        self.next = None;
+        // Gives back the buffers of what was being merged: the selection may need all.
+        self.merge = MergeReader::new(&self.set);
+        let mut selector = Selector::new(&self.set, &mut self.fetcher)?;
+        let from = selector.cut_at(Measure::Units, unit)?.before;
+        let to: Vec<u64> = runs.iter().map(|run| run.units).collect();
+        let given = selector.into_pieces();
+        self.start((&from, &to), given, false)?;
+        self.skip_to(from.iter().sum(), unit)?;
+        self.end = units;
+        Ok(())
+    }
+}

@@ -1,0 +1,419 @@
+//! Merged records on their way out of a view: to a longer run, a sorted file, shards, or a pipe.
+//!
+//! Contract: [`SortedView::write_file`] writes the sorted file as a sort would have written it: absent
+//! or whole, every byte at its final place, in parallel by as many threads as have memory for a
+//! reader. [`SortedView::write_to`] does so with a range of records. Runs that are merged beforehand go to the files of the next level, each by one thread. Pipes
+//! are written by [`super::copy`].
+//!
+//! Memory: a reader a thread, and a few buffers of 1 MiB.
+
+use std::io::Write;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+use super::copy::write_error;
+use super::fetch::PIECES;
+use super::index::Indexer;
+use super::level::{Level, LevelRun};
+use super::plan::INDEX;
+use super::shape::Shape;
+use super::{SortedView, ViewReader};
+use crate::drive::Op;
+use crate::ends::Output;
+use crate::ends::{EDGES, EDGES_BYTES, edge_pool, stage_output, traffic_by_drive};
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::memory::{BLOCK_BYTES, Buf, Ledger, Pool, block_ceil, block_floor};
+use crate::partition::crew::Crew;
+use crate::volume::output::Room;
+use crate::volume::{Port, Transfer, Volume};
+use crate::writer::Writer;
+
+/// The name under which buffers for merged records are reserved.
+const MERGED: &str = "merged records";
+/// Buffers of a writer, and their size if records are not longer.
+const BUFFERS: usize = 4;
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// What writing a view out did.
+#[derive(Debug, Clone)]
+pub struct WriteSummary {
+    /// Records written.
+    pub records: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Wall time.
+    pub seconds: f64,
+    /// Bytes read from all drives.
+    pub read_bytes: u64,
+    /// Bytes written to all drives.
+    pub written_bytes: u64,
+    /// (name, bytes read, bytes written) of each drive.
+    pub drives: Vec<(String, u64, u64)>,
+}
+
+impl SortedView {
+    /// Writes the sorted file to `output`, with what stands before its first record.
+    ///
+    /// # Errors
+    /// As [`crate::sort::sort`]; [`Kind::Usage`] where several files or a header of another kind
+    /// leave no place for what stands in front.
+    pub fn write_file(&self, output: &Output, replace: bool) -> Result<WriteSummary> {
+        let (all, front) = (0..self.len(), self.front());
+        if front.is_empty() {
+            return self.write_to(all, output, replace);
+        }
+        match output {
+            Output::Pipe(pipe) => {
+                let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+                pipe.write_all(front).map_err(|error| write_error(&error))?;
+                drop(pipe);
+                self.write_to(all, output, replace)
+            }
+            Output::File { path, header: None } => {
+                let header = front.to_vec();
+                let output = Output::File {
+                    path: path.clone(),
+                    header: Some(Arc::new(move |_| header.clone())),
+                };
+                self.write_to(all, &output, replace)
+            }
+            _ => Err(Error::usage(
+                "create output",
+                "there is no place for the header of the view",
+            )
+            .hint("write one plain file")),
+        }
+    }
+
+    /// Writes the records of `range` to `output`, and nothing else.
+    ///
+    /// # Errors
+    /// As [`crate::sort::sort`].
+    pub fn write_to(
+        &self,
+        range: Range<u64>,
+        output: &Output,
+        replace: bool,
+    ) -> Result<WriteSummary> {
+        let started = Instant::now();
+        let (read_before, written_before) = self.traffic_bytes();
+        let unit_bytes = self.unit_bytes();
+        let records = range.end.min(self.len()).saturating_sub(range.start);
+        let range = self.units_of(range.start..range.start + records)?;
+        let data_bytes = (range.end - range.start) * unit_bytes as u64;
+        self.job.control.begin_phase("merge", data_bytes);
+        let volume = &self.set.volume;
+        let staged = stage_output(
+            volume,
+            output,
+            replace,
+            Room::Exactly,
+            data_bytes,
+            unit_bytes,
+        )?;
+        match (staged, output) {
+            (None, Output::Pipe(pipe)) => {
+                let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+                self.copy_units(range, &mut **pipe)?;
+            }
+            (None, _) => {}
+            (Some(staged), _) => {
+                let (job, threads) = self.merging(range.end - range.start)?;
+                let writer = Writer::new(&staged, edge_pool(&job)?);
+                self.write_parts(&job, threads, range, &writer)?;
+                let mut port = volume.port()?;
+                if let Output::File {
+                    header: Some(make), ..
+                } = output
+                {
+                    let mut header = make(records);
+                    header.resize(staged.shards()[0].plan.header.len(), b' ');
+                    writer.write_header(&mut port, &header);
+                }
+                writer.finish(volume, &mut port, data_bytes)?;
+                self.job.control.begin_phase("publish", 0);
+                staged.publish(volume, data_bytes)?;
+            }
+        }
+        let (read_bytes, written_bytes) = self.traffic_bytes();
+        Ok(WriteSummary {
+            records,
+            bytes: data_bytes,
+            seconds: started.elapsed().as_secs_f64(),
+            read_bytes: read_bytes - read_before,
+            written_bytes: written_bytes - written_before,
+            drives: traffic_by_drive(volume),
+        })
+    }
+
+    /// Bytes of a buffer for merged records.
+    fn merged_bytes(&self) -> usize {
+        BUFFER_BYTES.max(self.unit_bytes()) + BLOCK_BYTES
+    }
+
+    /// The job with the memory of a merge of so many units into files, and its threads.
+    fn merging(&self, units: u64) -> Result<(Job, usize)> {
+        let buffers_bytes = Pool::total_bytes(self.merged_bytes(), BUFFERS);
+        let wanted = self.readers_beside(self.job.options.threads, buffers_bytes);
+        let threads = Crew::new(&self.job, (wanted as u64).min(units)).threads();
+        let ledger = Ledger::new("merge of a view")
+            .always(EDGES, EDGES_BYTES)
+            .always(MERGED, threads as u64 * buffers_bytes)
+            .during("merge", PIECES, 0)
+            .filled("merge", PIECES, self.job.budget.free_bytes());
+        Ok((self.job.under(&ledger)?, threads))
+    }
+
+    /// Every thread merges a part of a range of units and writes it to its place.
+    fn write_parts(
+        &self,
+        job: &Job,
+        threads: usize,
+        range: Range<u64>,
+        writer: &Writer,
+    ) -> Result<()> {
+        let unit_bytes = self.unit_bytes();
+        let units = range.end - range.start;
+        let buffer_bytes = self.merged_bytes();
+        let crew = Crew::new(job, threads as u64);
+        let mut pools = Vec::with_capacity(threads);
+        for _ in 0..threads {
+            pools.push(Pool::new(&job.budget, MERGED, buffer_bytes, BUFFERS)?);
+        }
+        let memory_bytes = job.budget.left_bytes(PIECES) / 16 * 15 / threads as u64;
+        crew.run(|thread| {
+            let border = |part: usize| {
+                let part = u128::from(units) * part as u128 / threads as u128;
+                range.start + part as u64
+            };
+            let mut reader = self.reader_of(job, memory_bytes)?;
+            let mut port = self.set.volume.port()?;
+            let (from, to) = (border(thread), border(thread + 1));
+            reader.seek_units(from..to)?;
+            let mut finished = Vec::new();
+            let mut at = from;
+            while at < to {
+                crew.check()?;
+                let mut buf = self.free_buffer(&pools[thread], &mut port, &mut finished)?;
+                let at_bytes = (at - range.start) * unit_bytes as u64;
+                let phase = writer.phase(at_bytes);
+                let room = (buf.len() - phase).min(to_usize(writer.room(at_bytes)));
+                let room = room / unit_bytes * unit_bytes;
+                let len = reader.read(&mut buf[phase..phase + room])?;
+                writer.write(&mut port, buf, phase, len, at_bytes)?;
+                at += (len / unit_bytes) as u64;
+                self.job.control.advance(len as u64);
+                self.job.control.watch(&self.set.volume);
+                self.settle(&mut port, false, &mut finished)?;
+            }
+            while port.in_flight() > 0 {
+                self.settle(&mut port, true, &mut finished)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn free_buffer(
+        &self,
+        pool: &Pool,
+        port: &mut Port,
+        finished: &mut Vec<Transfer>,
+    ) -> Result<Buf> {
+        loop {
+            if let Some(buf) = pool.take() {
+                return Ok(buf);
+            }
+            self.job.control.check()?;
+            self.settle(port, true, finished)?;
+        }
+    }
+
+    fn settle(&self, port: &mut Port, wait: bool, finished: &mut Vec<Transfer>) -> Result<()> {
+        settle(&self.set.volume, port, wait, finished)
+    }
+}
+
+fn to_usize(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+fn settle(
+    volume: &Volume,
+    port: &mut Port,
+    wait: bool,
+    finished: &mut Vec<Transfer>,
+) -> Result<()> {
+    port.poll(wait, finished)?;
+    let fault = finished.drain(..).find_map(|transfer| transfer.fault);
+    fault.map_or(Ok(()), |fault| Err(volume.explain(&fault)))
+}
+
+/// Merges each `group` runs of `level` into a run of `next`.
+pub(super) fn merge_groups(job: &Job, level: &Level, next: &Level, group: usize) -> Result<()> {
+    let groups = next.runs.len();
+    let shape = &level.shape;
+    let blocks: u64 = next.runs.iter().map(|run| shape.blocks_of(run.units)).sum();
+    // Those of the runs that are read, and those of the runs that are written.
+    let index_bytes = 2 * shape.index_bytes(blocks + level.runs.len() as u64);
+    let chunk_bytes = chunk_bytes(shape, BUFFER_BYTES);
+    let slot_bytes = chunk_bytes + BLOCK_BYTES;
+    let threads = Crew::new(job, groups as u64).threads();
+    let buffers = BUFFERS * threads;
+    let memory_bytes = job.budget.free_bytes();
+    let ledger = Ledger::new("merge of runs")
+        .always(INDEX, index_bytes)
+        .always(MERGED, Pool::total_bytes(slot_bytes, buffers))
+        .during("merge", PIECES, 0)
+        .filled("merge", PIECES, memory_bytes);
+    let job = &job.under(&ledger)?;
+    let crew = Crew::new(job, groups as u64);
+    let _index = job.budget.reserve(INDEX, index_bytes)?;
+    let pool = Pool::new(&job.budget, MERGED, slot_bytes, buffers)?;
+    let reader_bytes = job.budget.left_bytes(PIECES) / 16 * 15 / threads as u64;
+    let taken = AtomicUsize::new(0);
+    crew.run(|_| {
+        let mut port = next.volume.port()?;
+        loop {
+            let number = taken.fetch_add(1, Ordering::Relaxed);
+            if number >= groups {
+                return Ok(());
+            }
+            let from = number * group;
+            let to = (from + group).min(level.runs.len());
+            let set = Arc::new(level.to_set(from..to));
+            let mut reader = ViewReader::new(job, set, reader_bytes)?;
+            let run = &next.runs[number];
+            reader.seek_units(0..run.units)?;
+            let mut merged = RunWriter::new((job, next, run), &pool, &mut port);
+            merged.take(chunk_bytes, |out| {
+                let len = reader.read(out)?;
+                job.control.advance(len as u64);
+                Ok(len)
+            })?;
+            merged.finish()?;
+        }
+    })
+}
+
+/// Whole blocks in as many bytes, one at least.
+pub(super) fn chunk_bytes(shape: &Shape, bytes: usize) -> usize {
+    (bytes / shape.block_bytes()).max(1) * shape.block_bytes()
+}
+
+/// Writes one run as its records come, and its index behind them.
+pub(super) struct RunWriter<'a> {
+    job: &'a Job,
+    level: &'a Level,
+    run: &'a LevelRun,
+    pool: &'a Pool,
+    port: &'a mut Port,
+    finished: Vec<Transfer>,
+    indexer: Indexer<'a>,
+    /// Where in the run the next write goes: a 4 KiB border.
+    at_bytes: u64,
+    /// Blocks need not end at 4 KiB borders: what is over goes in front of the next ones.
+    over: Vec<u8>,
+}
+
+impl<'a> RunWriter<'a> {
+    /// For a run of a level, with buffers of `pool`; nothing else goes through `port`.
+    pub(super) fn new(
+        (job, level, run): (&'a Job, &'a Level, &'a LevelRun),
+        pool: &'a Pool,
+        port: &'a mut Port,
+    ) -> Self {
+        RunWriter {
+            job,
+            level,
+            run,
+            pool,
+            port,
+            finished: Vec::new(),
+            indexer: Indexer::new(&level.shape, run.number),
+            at_bytes: 0,
+            over: Vec::new(),
+        }
+    }
+
+    /// Writes what `read` puts into buffers of `chunk_bytes`, 4 KiB less than those of the pool, until
+    /// it puts nothing there.
+    pub(super) fn take(
+        &mut self,
+        chunk_bytes: usize,
+        mut read: impl FnMut(&mut [u8]) -> Result<usize>,
+    ) -> Result<()> {
+        loop {
+            self.job.control.check()?;
+            let mut buf = self.buffer()?;
+            let carried = self.over.len();
+            buf[..carried].copy_from_slice(&self.over);
+            let len = read(&mut buf[carried..carried + chunk_bytes])?;
+            if len == 0 {
+                return Ok(());
+            }
+            self.indexer.add(&buf[carried..carried + len]);
+            let filled = carried + len;
+            let whole = block_floor(filled as u64) as usize;
+            self.over.clear();
+            self.over.extend_from_slice(&buf[whole..filled]);
+            self.submit(buf, whole)?;
+        }
+    }
+
+    /// Writes what is over and the index, which the run of the level gets.
+    pub(super) fn finish(mut self) -> Result<()> {
+        let mut buf = self.buffer()?;
+        let filled = self.over.len();
+        let whole = block_ceil(filled as u64) as usize;
+        buf[..filled].copy_from_slice(&self.over);
+        buf[filled..whole].fill(0);
+        self.submit(buf, whole)?;
+        let shape = &self.level.shape;
+        let empty = Indexer::new(shape, self.run.number);
+        let index = std::mem::replace(&mut self.indexer, empty).finish();
+        let entries_len = shape.index_bytes(index.blocks() as u64);
+        let mut entries = vec![0; block_ceil(entries_len) as usize];
+        index.write_to(&mut entries);
+        let slot_len = self.pool.slot_bytes();
+        for part in entries.chunks(slot_len) {
+            let mut buf = self.buffer()?;
+            buf[..part.len()].copy_from_slice(part);
+            self.submit(buf, part.len())?;
+        }
+        let volume = &self.level.volume;
+        while self.port.in_flight() > 0 {
+            settle(volume, self.port, true, &mut self.finished)?;
+        }
+        *self
+            .run
+            .index
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = index;
+        self.job.control.watch(volume);
+        Ok(())
+    }
+
+    fn submit(&mut self, mut buf: Buf, len_bytes: usize) -> Result<()> {
+        if len_bytes > 0 {
+            let at_bytes = self.run.base_bytes + self.at_bytes;
+            let part = buf.split_to(len_bytes);
+            self.port
+                .submit(&self.run.file, Op::Write, at_bytes, part, 0);
+            self.at_bytes += len_bytes as u64;
+        }
+        settle(&self.level.volume, self.port, false, &mut self.finished)
+    }
+
+    fn buffer(&mut self) -> Result<Buf> {
+        loop {
+            if let Some(buf) = self.pool.take() {
+                return Ok(buf);
+            }
+            self.job.control.check()?;
+            settle(&self.level.volume, self.port, true, &mut self.finished)?;
+        }
+    }
+}

@@ -1,0 +1,581 @@
+//! The plan of a view: runs, areas, blocks, merges beforehand, predicted traffic. Pure.
+//!
+//! Contract: [`plan_view`] turns sizes into a [`ViewPlan`] before anything is read; printing it is
+//! `--explain`. Every run fits an *area*, and each thread has an area that it fills and one that it
+//! sorts and writes; the sort's own space, the index and, where the runs are kept in memory for a
+//! first read, a reader are counted too. Runs that are more than a reader with most of the memory, or
+//! a process with its open files, can merge are merged beforehand, in groups.
+//!
+//! | in ActiveSort | here |
+//! |---|---|
+//! | N records | `data_bytes / record_bytes`; of lines, bytes are planned for |
+//! | M memory | `memory_bytes` |
+//! | N / M runs | `runs` |
+
+use std::fmt;
+
+use std::sync::Arc;
+
+use super::SPARE_SLOTS;
+use super::fetch::slack_bytes;
+use super::line_rule::PREFIX_WORDS;
+use super::shape::{BLOCKS_WANTED, block_units, entry_bytes};
+use super::types::{BuildOptions, LineType};
+use crate::drive::Access;
+use crate::ends::Input;
+use crate::ends::open_inputs;
+use crate::error::{Error, Kind, Result};
+use crate::job::Job;
+use crate::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
+use crate::sort::lines::{LineSize, REF_BYTES, sample_lengths};
+use crate::units;
+use crate::volume::Volume;
+
+/// Runs of one view at most: each is an open file.
+const RUNS_MAX: u64 = 512;
+/// Pieces of input files in one run at most.
+pub(super) const INPUT_PIECES_MAX: usize = 64;
+/// A run is at most so long: records in it are found by 32 bits.
+const AREA_BYTES_MAX: u64 = 1 << 30;
+/// Shorter areas are not worth a run.
+const AREA_BYTES_MIN: u64 = 64 << 10;
+/// Blocks of lines hold so many lines of the mean length.
+const BLOCK_LINES: u64 = 16;
+/// Buffers in which a thread puts sorted lines, and their size.
+pub(super) const LINE_BUFFERS: usize = 4;
+const LINE_BUFFER_BYTES_MAX: u64 = 1 << 20;
+/// The longest line is so much of the memory, as in a sort of lines.
+const LINE_SHARE: u64 = 32;
+const LINE_BYTES_MIN: u64 = 64 << 10;
+/// Reservations by name.
+pub(super) const RUNS: &str = "runs";
+pub(super) const SPACE: &str = "sort space";
+pub(super) const INDEX: &str = "the view's index";
+pub(super) const LINES: &str = "sorted lines";
+/// References to lines beyond those that the mean length foretells.
+const LINES_SPARE: u64 = 1024;
+
+/// What a view is made of and with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ViewSize {
+    /// Bytes of all inputs.
+    pub data_bytes: u64,
+    /// Size of a record; 1 for lines.
+    pub record_bytes: usize,
+    /// Whether records are bare numbers.
+    pub is_bare: bool,
+    /// How long lines are, if records are lines.
+    pub lines: Option<LineMeans>,
+    /// Memory of the job.
+    pub memory_bytes: u64,
+    /// Threads of the job.
+    pub threads: usize,
+    /// Keep in memory what fits, for who reads the view next.
+    pub keeps_runs: bool,
+    /// Runs of that size instead of the largest that fit.
+    pub run_bytes: Option<u64>,
+}
+
+/// Lengths of lines, as a sample tells them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineMeans {
+    /// Bytes of a line with its terminator.
+    pub line_bytes: u64,
+    /// Bytes of a key, if that is not the line.
+    pub key_bytes: Option<u64>,
+}
+
+impl LineMeans {
+    pub(super) fn of(size: &LineSize) -> Self {
+        LineMeans {
+            line_bytes: (size.line_bytes as u64).max(1),
+            key_bytes: (size.key_bytes > 0.0).then(|| size.key_bytes.ceil() as u64),
+        }
+    }
+
+    /// Lines of a run that are sorted at once: more are sorted in several passes over it.
+    pub(super) fn lines_max(&self, run_bytes: u64) -> u64 {
+        run_bytes / 4 * 5 / self.line_bytes + LINES_SPARE
+    }
+
+    /// Bytes of their keys.
+    pub(super) fn keys_bytes_max(&self, run_bytes: u64) -> u64 {
+        let key_bytes = self.key_bytes.map_or(0, |bytes| bytes + 8);
+        self.lines_max(run_bytes) * key_bytes
+    }
+}
+
+/// Looks into the lines of `inputs` for what a plan has to know.
+///
+/// # Errors
+/// What opening and reading the inputs fails with.
+pub fn size_of_lines(
+    job: &Job,
+    inputs: &[Input],
+    lines: &LineType,
+    options: BuildOptions,
+) -> Result<ViewSize> {
+    let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
+    let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
+    let sampled = sample_lengths(job, &volume, &parts, &*lines.order, lines.terminator)?;
+    Ok(ViewSize {
+        data_bytes: sampled.data_bytes,
+        record_bytes: 1,
+        is_bare: false,
+        lines: Some(LineMeans::of(&sampled)),
+        memory_bytes: job.budget.free_bytes(),
+        threads: job.options.threads,
+        keeps_runs: options.keeps_runs,
+        run_bytes: options.run_bytes,
+    })
+}
+
+/// How a view is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewPlan {
+    /// What was planned for.
+    pub size: ViewSize,
+    /// Records of a block; bytes, of lines.
+    pub block_records: u64,
+    /// Threads that sort runs: the job's, or as many as the memory feeds.
+    pub sort_threads: usize,
+    /// Records of a run, as first sorted; bytes, of lines.
+    pub run_records: u64,
+    /// Runs, as first sorted, if the input is one file.
+    pub runs: u64,
+    /// Bytes of an area, of which a run fills one.
+    pub area_bytes: usize,
+    /// Areas.
+    pub areas: usize,
+    /// How many runs become one in each merge beforehand; nothing if there is none.
+    pub merges: Vec<u64>,
+    /// Predicted bytes read to make it.
+    pub predicted_read_bytes: u64,
+    /// Predicted bytes written to make it.
+    pub predicted_written_bytes: u64,
+}
+
+impl ViewSize {
+    /// Space that a sort of so many bytes needs beside them.
+    pub(super) fn sort_space_bytes(&self, run_bytes: u64) -> u64 {
+        match (&self.lines, self.is_bare) {
+            (Some(lines), _) => {
+                REF_BYTES * lines.lines_max(run_bytes) + lines.keys_bytes_max(run_bytes)
+            }
+            (None, true) => run_bytes,
+            (None, false) => 32 * (run_bytes / self.record_bytes as u64),
+        }
+    }
+
+    /// Bytes of an index entry.
+    fn entry_bytes(&self) -> u64 {
+        entry_bytes(self.lines.map_or(1, |_| PREFIX_WORDS)) as u64
+    }
+
+    /// The longest line.
+    pub(super) fn line_bytes_max(&self) -> u64 {
+        (self.memory_bytes / LINE_SHARE).max(LINE_BYTES_MIN)
+    }
+
+    /// Size of a buffer for sorted lines.
+    pub(super) fn line_buffer_bytes(&self) -> usize {
+        (self.memory_bytes / 128).clamp(64 << 10, LINE_BUFFER_BYTES_MAX) as usize
+    }
+}
+
+/// The plan for a view.
+///
+/// # Errors
+/// [`Kind::Memory`] if the memory is too little for records of that size.
+pub fn plan_view(size: ViewSize) -> Result<ViewPlan> {
+    plan_sized(size).map_err(|error| {
+        let more = std::iter::successors(Some(size.memory_bytes), |bytes| bytes.checked_mul(2));
+        let mut more = more.skip(1).take_while(|bytes| *bytes <= 1 << 50);
+        let enough = more.find(|&memory_bytes| {
+            plan_sized(ViewSize {
+                memory_bytes,
+                ..size
+            })
+            .is_ok()
+        });
+        match enough {
+            Some(bytes) => error.hint(format!("--memory {} are enough", units::bytes_exact(bytes))),
+            None => error,
+        }
+    })
+}
+
+fn plan_sized(size: ViewSize) -> Result<ViewPlan> {
+    // The index of everything takes an eighth of the memory at most.
+    let blocks_max = (size.memory_bytes / 8 / size.entry_bytes()).max(1);
+    let least_bytes = (size.data_bytes / blocks_max).next_power_of_two();
+    // Slots for blocks of long lines shall not take all of it.
+    let share_bytes = size.memory_bytes / 1024;
+    let lines_bytes = size.lines.map_or(0, |lines| BLOCK_LINES * lines.line_bytes);
+    let lines_bytes = lines_bytes.min(share_bytes);
+    let wanted_bytes = least_bytes.max(lines_bytes).saturating_mul(BLOCKS_WANTED);
+    let block_records = block_units(size.record_bytes, size.data_bytes.max(wanted_bytes));
+    plan_in_blocks(size, block_records)
+}
+
+/// The plan for further runs of a view that has blocks of so many records.
+pub(super) fn plan_in_blocks(size: ViewSize, block_records: u64) -> Result<ViewPlan> {
+    let fits = |threads: usize| plan_for_threads(size, block_records, threads);
+    // Little memory is better sorted by few threads than by none.
+    let most = size.threads.max(1);
+    (1..most)
+        .rev()
+        .fold(fits(most), |plan, threads| plan.or_else(|_| fits(threads)))
+}
+
+/// The plan with so many threads that sort.
+fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> Result<ViewPlan> {
+    let record_bytes = size.record_bytes as u64;
+    let threads = sort_threads as u64;
+    let eighth_bytes = size.memory_bytes / 8;
+    let block_bytes = block_records * record_bytes;
+    let slot_bytes = slot_bytes(&size, block_records);
+    let index_bytes = (size.data_bytes / block_bytes + 1) * size.entry_bytes();
+    let kept_bytes = match size.keeps_runs {
+        true => eighth_bytes.max((2 * 16 + SPARE_SLOTS as u64) * slot_bytes),
+        false => 0,
+    };
+    let buffers_bytes = match size.lines {
+        Some(_) => {
+            threads * (LINE_BUFFERS * size.line_buffer_bytes()) as u64
+                + threads * LINE_BUFFERS as u64 * (2 * block_bytes + 2 * BLOCK_BYTES as u64)
+        }
+        None => 0,
+    };
+    let areas = threads + 2;
+    // What the space takes, however short the run is.
+    let least_space_bytes = size.sort_space_bytes(0);
+    let space = |run_bytes: u64| size.sort_space_bytes(run_bytes) - least_space_bytes;
+    let fixed_bytes = size.memory_bytes / 32
+        + index_bytes
+        + kept_bytes
+        + buffers_bytes
+        + threads * least_space_bytes;
+    let usable_bytes = size.memory_bytes.saturating_sub(fixed_bytes);
+    // Areas and sort space for bytes of a run: both grow with it in proportion.
+    let mib_bytes = areas * (1 << 20) + threads * space(1 << 20).max(1);
+    let mut area_bytes = u128::from(usable_bytes) * (1 << 20) / u128::from(mib_bytes);
+    area_bytes = area_bytes.min(u128::from(AREA_BYTES_MAX));
+    let area_bytes = area_bytes as u64 / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
+    let index_share = size.entry_bytes() * (area_bytes / block_bytes + 1);
+    let room_bytes = area_bytes.saturating_sub(AREA_SLACK_BYTES + index_share);
+    if room_bytes < record_bytes.max(AREA_BYTES_MIN) {
+        return Err(too_little(&size));
+    }
+    let mut run_records = room_bytes / record_bytes;
+    // Data that fit several areas are spread evenly, so that all threads have some.
+    let records = size.data_bytes / record_bytes;
+    if records <= run_records * areas {
+        run_records = records.div_ceil(areas).max(1).min(run_records);
+    }
+    if let Some(run_bytes) = size.run_bytes {
+        let least = size.lines.map_or(1, |lines| lines.line_bytes);
+        run_records = run_records.min((run_bytes / record_bytes).max(least));
+    }
+    let runs = records.div_ceil(run_records);
+    let merges = merges(size, slot_bytes, runs)?;
+    let moves = 1 + merges.len() as u64;
+    let plan = ViewPlan {
+        size,
+        block_records,
+        sort_threads,
+        run_records,
+        runs,
+        area_bytes: area_bytes as usize,
+        areas: areas as usize,
+        merges,
+        predicted_read_bytes: moves * size.data_bytes,
+        predicted_written_bytes: moves * (block_ceil(size.data_bytes) + index_bytes),
+    };
+    // Runs that are shorter than a block have an entry of the index each.
+    match plan.ledger().bytes() <= size.memory_bytes {
+        true => Ok(plan),
+        false => Err(too_little(&size)),
+    }
+}
+
+fn too_little(size: &ViewSize) -> Error {
+    let cause = format!(
+        "{} are too little for {} in records of {} bytes",
+        units::bytes(size.memory_bytes),
+        units::bytes(size.data_bytes),
+        size.record_bytes
+    );
+    Error::new(Kind::Memory, "plan view", cause).hint("allow more with --memory")
+}
+
+/// A slot for one block.
+fn slot_bytes(size: &ViewSize, block_records: u64) -> u64 {
+    let block_bytes = block_records * size.record_bytes as u64;
+    let is_aligned = size.lines.is_none() && block_bytes.is_multiple_of(BLOCK_BYTES as u64);
+    // A block of lines is longer than its units by a line.
+    let share_bytes = size.memory_bytes / 128;
+    let more_bytes = size.lines.map_or(0, |lines| {
+        block_bytes.max((2 * lines.line_bytes).min(share_bytes))
+    });
+    block_bytes + more_bytes + slack_bytes(is_aligned) as u64
+}
+
+/// How many runs are merged into one in each pass beforehand, so that in the end one reader with
+/// most of the memory can merge them all.
+fn merges(size: ViewSize, slot_bytes: u64, runs: u64) -> Result<Vec<u64>> {
+    let reader_bytes = size.memory_bytes / 8 * 5;
+    let readable = |bytes: u64| (bytes / slot_bytes).saturating_sub(SPARE_SLOTS as u64) / 2;
+    let runs_max = readable(reader_bytes).min(RUNS_MAX);
+    let fan_in_max = readable(reader_bytes / size.threads.max(1) as u64).min(RUNS_MAX);
+    let mut left = runs;
+    let mut merges = Vec::new();
+    while left > runs_max {
+        if fan_in_max < 2 {
+            let cause = format!(
+                "{runs} runs in blocks of {} cannot be merged in {}",
+                units::bytes(slot_bytes),
+                units::bytes(size.memory_bytes)
+            );
+            return Err(Error::new(Kind::Memory, "plan view", cause)
+                .hint("allow more with --memory, or use fewer --threads"));
+        }
+        let group = left.div_ceil(runs_max.max(1)).clamp(2, fan_in_max);
+        merges.push(group);
+        left = left.div_ceil(group);
+    }
+    Ok(merges)
+}
+
+/// Room in an area beside the records: for pieces that begin at 4 KiB borders.
+const AREA_SLACK_BYTES: u64 = (INPUT_PIECES_MAX as u64 * 3 + 4) * BLOCK_BYTES as u64;
+
+impl ViewPlan {
+    /// The longest line.
+    pub(super) fn line_bytes_max(&self) -> u64 {
+        let room_bytes = (self.area_bytes as u64).saturating_sub(AREA_SLACK_BYTES);
+        self.size.line_bytes_max().min(room_bytes)
+    }
+
+    /// What the runs lie in, while they are sorted and as long as they are kept.
+    pub(super) fn runs_ledger(&self, areas: usize) -> Ledger {
+        Ledger::new("runs in memory").always(RUNS, Pool::total_bytes(self.area_bytes, areas))
+    }
+
+    /// What sorting runs reserves beside them: `index_bytes` of index, and buffers of `chunk_bytes` for
+    /// lines.
+    pub(super) fn sort_ledger(&self, index_bytes: u64, chunk_bytes: usize) -> Ledger {
+        let threads = self.sort_threads;
+        let space_bytes = threads as u64 * self.size.sort_space_bytes(self.run_bytes());
+        let lines_bytes = match self.size.lines {
+            Some(_) => Pool::total_bytes(chunk_bytes + BLOCK_BYTES, LINE_BUFFERS * threads),
+            None => 0,
+        };
+        Ledger::new("sort of runs")
+            .always(SPACE, space_bytes)
+            .always(INDEX, index_bytes)
+            .always(LINES, lines_bytes)
+    }
+
+    /// All that the sort of the view's runs reserves, about: how input files are cut into runs tells how
+    /// long the index is.
+    pub fn ledger(&self) -> Ledger {
+        let block_bytes = self.block_records * self.size.record_bytes as u64;
+        let blocks = self.runs * self.run_records.div_ceil(self.block_records);
+        let chunk_bytes = self.size.line_buffer_bytes().max(block_bytes as usize);
+        self.sort_ledger(blocks * self.size.entry_bytes(), chunk_bytes)
+            .always(RUNS, Pool::total_bytes(self.area_bytes, self.areas))
+    }
+
+    /// Bytes of a run, as first sorted.
+    pub fn run_bytes(&self) -> u64 {
+        self.run_records * self.size.record_bytes as u64
+    }
+
+    /// Plans for the runs that the input's files really make.
+    pub(super) fn set_runs(&mut self, runs: u64) -> Result<()> {
+        self.runs = runs;
+        self.merges = merges(self.size, slot_bytes(&self.size, self.block_records), runs)?;
+        Ok(())
+    }
+
+    /// Runs of the view that is made.
+    pub fn view_runs(&self) -> u64 {
+        let merged = |runs: u64, group: &u64| runs.div_ceil(*group);
+        self.merges.iter().fold(self.runs, merged)
+    }
+}
+
+impl fmt::Display for ViewPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = &self.size;
+        let what = match size.lines {
+            Some(lines) => format!("lines of about {} bytes", lines.line_bytes),
+            None => format!("{}-byte records", size.record_bytes),
+        };
+        writeln!(
+            f,
+            "plan: {} of {what} in {} of memory, {} threads",
+            units::bytes(size.data_bytes),
+            units::bytes(size.memory_bytes),
+            size.threads
+        )?;
+        writeln!(
+            f,
+            "  sort {} runs of up to {}, in {} areas of {}, on {} threads",
+            self.runs,
+            units::bytes(self.run_bytes()),
+            self.areas,
+            units::bytes(self.area_bytes as u64),
+            self.sort_threads
+        )?;
+        if self.merges.is_empty() {
+            writeln!(f, "  no merge beforehand: a reader can merge them all")?;
+        }
+        for group in &self.merges {
+            writeln!(f, "  merge {group} runs at a time into one, beforehand")?;
+        }
+        writeln!(
+            f,
+            "  blocks of {}, an index of {}",
+            units::bytes(self.block_records * size.record_bytes as u64),
+            units::bytes(
+                size.data_bytes / (self.block_records * size.record_bytes as u64)
+                    * size.entry_bytes()
+            )
+        )?;
+        writeln!(
+            f,
+            "  reads {}, writes {}; each full read of the view reads {} more",
+            units::bytes(self.predicted_read_bytes),
+            units::bytes(self.predicted_written_bytes),
+            units::bytes(size.data_bytes)
+        )?;
+        write!(f, "{}", self.ledger())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size(data_bytes: u64, memory_bytes: u64) -> ViewSize {
+        ViewSize {
+            data_bytes,
+            record_bytes: 8,
+            is_bare: true,
+            lines: None,
+            memory_bytes,
+            threads: 2,
+            keeps_runs: false,
+            run_bytes: None,
+        }
+    }
+
+    #[test]
+    fn areas_and_space_fit_the_memory_for_any_size() {
+        for shift in 20..44 {
+            for memory_shift in 26..34 {
+                for (record_bytes, is_bare) in [(4, true), (16, true), (100, false), (4096, false)]
+                {
+                    for keeps_runs in [false, true] {
+                        let size = ViewSize {
+                            record_bytes,
+                            is_bare,
+                            keeps_runs,
+                            ..size((1 << shift) / 400 * 400 * 4096, 1 << memory_shift)
+                        };
+                        let Ok(plan) = plan_view(size) else {
+                            // A tebibyte in 64 MiB is asked too much where runs stay in memory.
+                            assert!((shift, memory_shift) >= (28, 26), "{size:?}");
+                            assert!(shift > 28 || memory_shift == 26, "{size:?}");
+                            continue;
+                        };
+                        let areas = plan.areas as u64 * plan.area_bytes as u64;
+                        let space = 2 * size.sort_space_bytes(plan.run_bytes());
+                        assert!(areas + space <= size.memory_bytes, "{plan:?}");
+                        assert!(plan.run_records > 0 && plan.view_runs() <= 512, "{plan:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_too_little_for_all_threads_is_sorted_by_fewer() {
+        let tiny_records = ViewSize {
+            record_bytes: 1,
+            is_bare: false,
+            threads: 8,
+            keeps_runs: true,
+            ..size(4000, 64 << 20)
+        };
+        let plan = plan_view(tiny_records).unwrap();
+        assert!((1..8).contains(&plan.sort_threads), "{plan:?}");
+        let areas_bytes = plan.areas as u64 * plan.area_bytes as u64;
+        let space_bytes = tiny_records.sort_space_bytes(plan.run_bytes());
+        let used_bytes = areas_bytes + plan.sort_threads as u64 * space_bytes;
+        assert!(used_bytes <= tiny_records.memory_bytes, "{plan:?}");
+        let roomy = ViewSize {
+            memory_bytes: 1 << 30,
+            ..tiny_records
+        };
+        assert_eq!(plan_view(roomy).unwrap().sort_threads, 8);
+    }
+
+    #[test]
+    fn lines_their_references_and_keys_fit_the_memory() {
+        for memory_shift in 26..34 {
+            for (line_bytes, key_bytes) in [(2, None), (100, None), (30, Some(40)), (5000, Some(3))]
+            {
+                let lines = LineMeans {
+                    line_bytes,
+                    key_bytes,
+                };
+                let size = ViewSize {
+                    record_bytes: 1,
+                    is_bare: false,
+                    lines: Some(lines),
+                    ..size(20 << 30, 1 << memory_shift)
+                };
+                let plan = plan_view(size).unwrap();
+                let areas = plan.areas as u64 * plan.area_bytes as u64;
+                let space = plan.sort_threads as u64 * size.sort_space_bytes(plan.run_bytes());
+                assert!(areas + space <= size.memory_bytes, "{plan:?}");
+                assert!(
+                    plan.block_records >= (16 * line_bytes).min(size.memory_bytes / 1024),
+                    "{plan:?}"
+                );
+                assert!(plan.line_bytes_max() >= AREA_BYTES_MIN, "{plan:?}");
+                assert!(plan.to_string().contains("lines of about"), "{plan}");
+            }
+        }
+    }
+
+    #[test]
+    fn further_runs_fit_their_areas_in_the_blocks_of_a_small_view() {
+        for record_bytes in [4, 100, 4096] {
+            let large = ViewSize {
+                record_bytes,
+                threads: 1,
+                ..size(1 << 40, 8 << 30)
+            };
+            let blocks_of_small = block_units(record_bytes, 1 << 20);
+            assert!(plan_view(large).unwrap().block_records > blocks_of_small);
+            let plan = plan_in_blocks(large, blocks_of_small).unwrap();
+            let blocks = plan.run_records.div_ceil(plan.block_records);
+            let index_bytes = block_ceil(blocks * large.entry_bytes());
+            let stored_bytes = block_ceil(plan.run_bytes()) + index_bytes;
+            assert!(stored_bytes <= plan.area_bytes as u64, "{plan:?}");
+        }
+    }
+
+    #[test]
+    fn more_runs_than_a_reader_can_merge_are_merged_beforehand() {
+        let few = plan_view(size(4 << 30, 1 << 30)).unwrap();
+        assert!(few.merges.is_empty());
+        let many = plan_view(size(100 << 30, 64 << 20)).unwrap();
+        assert!(!many.merges.is_empty() && many.view_runs() <= 512);
+        assert!(many.to_string().contains("beforehand"), "{many}");
+    }
+}

@@ -1,0 +1,347 @@
+//! Reading a view in order, from any place: pieces of runs are prefetched and merged.
+//!
+//! Model: forecasting (Knuth, TAOCP volume 3, section 5.4.6): the run whose last record in memory
+//! comes first is the one that needs its next block first. The index knows the first record of every
+//! block, so the order in which blocks will be needed is known before they are read.
+//!
+//! Contract: each run has the piece that is being merged and, when reading on, at least one more on
+//! its way; what is left of the slots is filled with the pieces that will be needed first. A reader
+//! of a few records reads single blocks and nothing ahead. Everything that is merged has been checked
+//! against the index. After an error a reader must be started again.
+//!
+//! Memory: the pool that the caller gave; two slots a run at least.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::fetch::{Fetcher, Piece};
+use super::line_rule::Prefix;
+use super::run_set::RunSet;
+use crate::error::{Error, Kind, Result};
+use crate::merge::{Merge, Pieces};
+
+/// What comes after the piece that is being merged.
+enum Ahead {
+    /// On its way: the first block of it.
+    Coming(u64),
+    Here(Piece),
+}
+
+impl Ahead {
+    fn is_coming(&self, block: u64) -> bool {
+        matches!(self, Ahead::Coming(first) if *first == block)
+    }
+}
+
+/// One run's state.
+#[derive(Default)]
+struct RunState {
+    current: Option<Piece>,
+    /// Bytes of the current piece's payload that belong to the range.
+    current_bytes: usize,
+    ahead: VecDeque<Ahead>,
+    /// Blocks from here to `end_block` have not been asked for.
+    next_block: u64,
+    end_block: u64,
+    /// The unit behind the last.
+    end: u64,
+    /// Blocks to ask for at once, the next time.
+    step_blocks: u64,
+}
+
+/// A merge that has been started somewhere.
+pub(super) struct MergeReader {
+    set: Arc<RunSet>,
+    core: Box<dyn Merge>,
+    runs: Vec<RunState>,
+    heads: Vec<usize>,
+    /// The run that has no more in memory.
+    used_up: Option<usize>,
+    /// Whether to read ahead.
+    is_reading_on: bool,
+    /// Units left in the range.
+    left: u64,
+}
+
+impl MergeReader {
+    pub(super) fn new(set: &Arc<RunSet>) -> Self {
+        MergeReader {
+            set: Arc::clone(set),
+            core: set.shape.merge(),
+            runs: Vec::new(),
+            heads: Vec::new(),
+            used_up: None,
+            is_reading_on: false,
+            left: 0,
+        }
+    }
+
+    /// Starts at the units `from` of the runs, where records begin, to end before `to`. `given` are pieces that are in
+    /// memory already. With `is_reading_on`, all of the range will be wanted.
+    pub(super) fn start(
+        &mut self,
+        fetcher: &mut Fetcher,
+        (from, to): (&[u64], &[u64]),
+        given: Vec<Piece>,
+        is_reading_on: bool,
+    ) -> Result<()> {
+        self.left = 0;
+        self.runs.clear();
+        fetcher.drain()?;
+        self.is_reading_on = is_reading_on;
+        self.used_up = None;
+        for (run, (&from, &to)) in from.iter().zip(to).enumerate() {
+            let is_empty = from >= to;
+            let next_block = self.set.block_of(from);
+            self.runs.push(RunState {
+                next_block,
+                end_block: match is_empty {
+                    true => next_block,
+                    false => self.set.block_behind(run, to),
+                },
+                end: to,
+                step_blocks: 1,
+                ..RunState::default()
+            });
+        }
+        for piece in given {
+            let state = &mut self.runs[piece.stretch.run];
+            let is_next = state.ahead.is_empty() && piece.stretch.first_block == state.next_block;
+            if is_next && state.next_block < state.end_block {
+                state.next_block += piece.stretch.blocks;
+                skip_empty(&self.set, piece.stretch.run, state);
+                state.ahead.push_back(Ahead::Here(piece));
+            }
+        }
+        self.heads = vec![0; self.runs.len()];
+        self.ask(fetcher, None)?;
+        for (run, &from) in from.iter().enumerate() {
+            self.bring(fetcher, run)?;
+            if let Some(current) = &self.runs[run].current {
+                let first = self.set.start(run, current.stretch.first_block);
+                self.heads[run] = (from - first) as usize * self.set.shape.unit_bytes;
+            }
+        }
+        let slices = slices(&self.runs);
+        self.core.start(&Pieces {
+            pieces: &slices,
+            heads: &mut self.heads,
+        })?;
+        let counts = from.iter().zip(to);
+        self.left = counts.map(|(from, to)| to.saturating_sub(*from)).sum();
+        Ok(())
+    }
+
+    /// All of what is left will be wanted.
+    pub(super) fn read_on(&mut self) {
+        self.is_reading_on = true;
+    }
+
+    /// Fills `out`, a whole number of units and no more than are left.
+    pub(super) fn read(&mut self, fetcher: &mut Fetcher, out: &mut [u8]) -> Result<()> {
+        let units = (out.len() / self.set.shape.unit_bytes) as u64;
+        if units > self.left {
+            return Err(Error::new(
+                Kind::Usage,
+                "read view",
+                "a read beyond the end of the range",
+            )
+            .hint("a bug: please report it"));
+        }
+        // A failure leaves nothing to be read.
+        let left = std::mem::take(&mut self.left);
+        let mut filled = 0;
+        // Pieces that gave nothing, one after another: no more than there are runs.
+        let mut empty = 0;
+        while filled < out.len() {
+            if let Some(run) = self.used_up.take() {
+                fetcher.check_stop()?;
+                self.runs[run].current = None;
+                self.bring(fetcher, run)?;
+                self.heads[run] = 0;
+                let slices = slices(&self.runs);
+                let pieces = Pieces {
+                    pieces: &slices,
+                    heads: &mut self.heads,
+                };
+                self.core.advance(&pieces, run)?;
+            }
+            let slices = slices(&self.runs);
+            let mut pieces = Pieces {
+                pieces: &slices,
+                heads: &mut self.heads,
+            };
+            let merged = self.core.merge(&mut pieces, &mut out[filled..])?;
+            filled += merged.bytes;
+            self.used_up = merged.used_up;
+            empty = match merged.bytes {
+                0 => empty + 1,
+                _ => 0,
+            };
+            if empty > self.runs.len() + 1 {
+                return Err(self.set.fault(0, 0, "the runs end before the view does"));
+            }
+        }
+        self.left = left - units;
+        Ok(())
+    }
+
+    /// Makes the next piece of `run` the current one, if it has one.
+    fn bring(&mut self, fetcher: &mut Fetcher, run: usize) -> Result<()> {
+        loop {
+            self.ask(fetcher, Some(run))?;
+            self.settle(fetcher);
+            self.check_room(fetcher, run)?;
+            let state = &mut self.runs[run];
+            match state.ahead.pop_front() {
+                Some(Ahead::Here(mut piece)) => {
+                    fetcher.check(&mut piece)?;
+                    self.core.encode(piece.payload_mut())?;
+                    let first = self.set.start(run, piece.stretch.first_block);
+                    let wanted = (state.end - first) as usize * self.set.shape.unit_bytes;
+                    state.current_bytes = wanted.min(piece.stretch.payload_bytes);
+                    state.current = Some(piece);
+                    return Ok(());
+                }
+                Some(coming) => state.ahead.push_front(coming),
+                None if state.next_block == state.end_block => return Ok(()),
+                None => {}
+            }
+            fetcher.poll(true)?;
+        }
+    }
+
+    /// Fails if a run's next piece is neither here nor coming for want of memory.
+    fn check_room(&self, fetcher: &Fetcher, run: usize) -> Result<()> {
+        let state = &self.runs[run];
+        let is_wanted = state.ahead.is_empty() && state.next_block < state.end_block;
+        match is_wanted && fetcher.is_idle() {
+            true => Err(fetcher.no_room(&fetcher.fit(run, state.next_block, 1))),
+            false => Ok(()),
+        }
+    }
+
+    /// Puts what has come in its place.
+    fn settle(&mut self, fetcher: &mut Fetcher) {
+        for piece in fetcher.take_arrived() {
+            let first = piece.stretch.first_block;
+            let ahead = &mut self.runs[piece.stretch.run].ahead;
+            if let Some(place) = ahead.iter_mut().find(|ahead| ahead.is_coming(first)) {
+                *place = Ahead::Here(piece);
+            }
+        }
+    }
+
+    /// Asks for pieces: that of the run that needs one now; when reading on, one for each run that
+    /// has none ahead, and more of those that will be needed first.
+    fn ask(&mut self, fetcher: &mut Fetcher, needed: Option<usize>) -> Result<()> {
+        let mut is_any = false;
+        if let Some(run) = needed
+            && self.runs[run].ahead.is_empty()
+        {
+            is_any |= self.ask_for(fetcher, run, true);
+        }
+        if self.is_reading_on {
+            let mut lacking: Vec<usize> = (0..self.runs.len())
+                .filter(|&run| self.is_unasked(run) && self.runs[run].ahead.is_empty())
+                .collect();
+            lacking.sort_by_key(|&run| (self.forecast(run), run));
+            for run in lacking {
+                is_any |= self.ask_for(fetcher, run, false);
+            }
+            // Every run's own slots stay free for it.
+            let mut spare = self.spare_slots(fetcher);
+            while spare > 0 {
+                let runs = (0..self.runs.len()).filter(|&run| self.is_unasked(run));
+                let Some(first) = runs.min_by_key(|&run| (self.forecast(run), run)) else {
+                    break;
+                };
+                if !self.ask_for(fetcher, first, false) {
+                    break;
+                }
+                is_any = true;
+                spare -= 1;
+            }
+        }
+        if is_any {
+            // The drives work while this thread merges.
+            fetcher.poll(false)?;
+            self.settle(fetcher);
+        }
+        Ok(())
+    }
+
+    /// Slots beyond two for each run that has more to come.
+    fn spare_slots(&self, fetcher: &Fetcher) -> usize {
+        let owed: usize = self
+            .runs
+            .iter()
+            .filter(|state| state.next_block < state.end_block)
+            .map(|state| {
+                let has = usize::from(state.current.is_some()) + state.ahead.len();
+                2usize.saturating_sub(has)
+            })
+            .sum();
+        fetcher.free_slots().saturating_sub(owed)
+    }
+
+    fn is_unasked(&self, run: usize) -> bool {
+        self.runs[run].next_block < self.runs[run].end_block
+    }
+
+    /// When the next piece of a run will be needed: when its first record comes.
+    fn forecast(&self, run: usize) -> Prefix {
+        let block = self.runs[run].next_block as usize;
+        self.set.runs[run].index.prefix(block)
+    }
+
+    /// Asks for the next piece of a run; false if it has none or there is no slot. What has no slot of
+    /// its size waits until it is needed.
+    fn ask_for(&mut self, fetcher: &mut Fetcher, run: usize, is_needed: bool) -> bool {
+        let blocks_max = match self.is_reading_on {
+            true => fetcher.blocks_max(),
+            false => 1,
+        };
+        let state = &mut self.runs[run];
+        if state.next_block >= state.end_block {
+            return false;
+        }
+        let blocks = state
+            .step_blocks
+            .min(blocks_max)
+            .min(state.end_block - state.next_block);
+        let stretch = fetcher.fit(run, state.next_block, blocks);
+        let waits = !is_needed && fetcher.is_long(&stretch);
+        if waits || !fetcher.fetch(stretch) {
+            return false;
+        }
+        state.ahead.push_back(Ahead::Coming(state.next_block));
+        state.next_block += stretch.blocks;
+        skip_empty(&self.set, run, state);
+        // The first record is there after one block a run; what follows is read in larger pieces.
+        state.step_blocks = (4 * state.step_blocks).min(blocks_max);
+        true
+    }
+}
+
+/// Goes on to the next block in which a line begins.
+fn skip_empty(set: &RunSet, run: usize, state: &mut RunState) {
+    let start = |block: u64| set.start(run, block);
+    while state.next_block < state.end_block
+        && start(state.next_block) == start(state.next_block + 1)
+    {
+        state.next_block += 1;
+    }
+}
+
+/// What of each run can be merged now.
+fn slices(runs: &[RunState]) -> Vec<&[u8]> {
+    runs.iter().map(slice).collect()
+}
+
+fn slice(state: &RunState) -> &[u8] {
+    match &state.current {
+        Some(piece) => &piece.payload()[..state.current_bytes],
+        None => &[],
+    }
+}

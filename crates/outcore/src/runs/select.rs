@@ -1,0 +1,554 @@
+//! From a rank or a key to its place in every run.
+//!
+//! Model: multi-sequence selection (Varman, Scheufler, Iyer, Ricard, "Merging multiple lists on
+//! hierarchical-memory multiprocessors", JPDC 1991): the records before rank i are a prefix of each
+//! run. A first pivot comes from the index alone: the sample whose rank, estimated with half a block
+//! for each run, is next to i. One block of each run tells its rank exactly. It is about
+//! sqrt(k / 12) blocks away from i, so that further pivots, chosen by interpolation, mostly lie in
+//! the blocks that are here already.
+//!
+//! Ranks count units or records ([`Measure`]): for lines a place in the sorted text, or the number of a
+//! line. A unit inside a line has the cut in front of that line.
+//!
+//! Contract: records are ordered by their order strings, equal ones by run and place; so every rank
+//! has one cut, whatever is repeated. Blocks are checked before they are looked at. At most two
+//! blocks of each run are in memory at once.
+
+use std::sync::Arc;
+
+use super::fetch::{Fetcher, Piece};
+use super::line_rule::Prefix;
+use super::run_set::RunSet;
+use super::shape::Shape;
+use crate::error::{Error, Kind, Result};
+
+/// What a rank counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Measure {
+    Units,
+    Records,
+}
+
+/// The place of a rank in every run, in units.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cut {
+    /// In front of the record that holds the rank.
+    pub(super) before: Vec<u64>,
+    /// Behind that record, if it begins before the rank.
+    pub(super) through: Vec<u64>,
+}
+
+impl Cut {
+    fn at(place: Vec<u64>) -> Self {
+        Cut {
+            through: place.clone(),
+            before: place,
+        }
+    }
+}
+
+/// A question that is answered with yes by the first records of every run and with no by the rest.
+trait Pivot {
+    /// Whether a record is before the cut; it begins at `unit` of the run.
+    fn is_before(&self, run: usize, unit: u64, record: &[u8]) -> bool;
+    /// The same, told from its prefix, if that is enough.
+    fn is_prefix_before(&self, run: usize, unit: u64, prefix: &Prefix) -> Option<bool>;
+    /// The cut in a run where it is known.
+    fn known(&self, _run: usize) -> Option<u64> {
+        None
+    }
+}
+
+/// Records whose prefix is less.
+struct PrefixPivot<'a> {
+    shape: &'a Shape,
+    prefix: Prefix,
+}
+
+impl Pivot for PrefixPivot<'_> {
+    fn is_before(&self, _run: usize, _unit: u64, record: &[u8]) -> bool {
+        self.shape.prefix(record) < self.prefix
+    }
+
+    fn is_prefix_before(&self, _run: usize, _unit: u64, prefix: &Prefix) -> Option<bool> {
+        Some(*prefix < self.prefix)
+    }
+}
+
+/// A record and those before it.
+struct RecordPivot<'a> {
+    shape: &'a Shape,
+    run: usize,
+    found: Found,
+    prefix: Prefix,
+}
+
+/// A record that was looked at, and where it begins and ends.
+struct Found {
+    from: u64,
+    to: u64,
+    record: Vec<u8>,
+}
+
+impl Pivot for RecordPivot<'_> {
+    fn is_before(&self, run: usize, unit: u64, record: &[u8]) -> bool {
+        if run == self.run {
+            return unit < self.found.to;
+        }
+        let order = self.shape.compare(record, &self.found.record);
+        order.then(run.cmp(&self.run)).is_lt()
+    }
+
+    fn is_prefix_before(&self, run: usize, unit: u64, prefix: &Prefix) -> Option<bool> {
+        if run == self.run {
+            return Some(unit < self.found.to);
+        }
+        let order = prefix.cmp(&self.prefix);
+        match (order.is_eq(), self.shape.is_whole_in_prefix()) {
+            (true, false) => None,
+            _ => Some(order.then(run.cmp(&self.run)).is_lt()),
+        }
+    }
+
+    fn known(&self, run: usize) -> Option<u64> {
+        (run == self.run).then_some(self.found.to)
+    }
+}
+
+/// Records whose keys come before that of `record`.
+struct KeyPivot<'a> {
+    shape: &'a Shape,
+    record: &'a [u8],
+    prefix: Prefix,
+    mask: Prefix,
+}
+
+impl<'a> KeyPivot<'a> {
+    fn new(shape: &'a Shape, record: &'a [u8]) -> Self {
+        let mask = shape.key_mask();
+        KeyPivot {
+            shape,
+            record,
+            prefix: masked(&shape.prefix(record), &mask),
+            mask,
+        }
+    }
+}
+
+fn masked(prefix: &Prefix, mask: &Prefix) -> Prefix {
+    let mut masked = *prefix;
+    masked
+        .iter_mut()
+        .zip(mask)
+        .for_each(|(word, mask)| *word &= mask);
+    masked
+}
+
+impl Pivot for KeyPivot<'_> {
+    fn is_before(&self, _run: usize, _unit: u64, record: &[u8]) -> bool {
+        self.shape.compare_keys(record, self.record).is_lt()
+    }
+
+    fn is_prefix_before(&self, _run: usize, _unit: u64, prefix: &Prefix) -> Option<bool> {
+        let order = masked(prefix, &self.mask).cmp(&self.prefix);
+        match order.is_eq() && !self.shape.is_key_in_prefix() {
+            true => None,
+            false => Some(order.is_lt()),
+        }
+    }
+}
+
+/// Looks for cuts; keeps the blocks that it has read.
+pub(super) struct Selector<'a> {
+    set: Arc<RunSet>,
+    fetcher: &'a mut Fetcher,
+    cached: Vec<Vec<Piece>>,
+}
+
+impl<'a> Selector<'a> {
+    pub(super) fn new(set: &Arc<RunSet>, fetcher: &'a mut Fetcher) -> Result<Self> {
+        fetcher.drain()?;
+        Ok(Selector {
+            set: Arc::clone(set),
+            cached: set.runs.iter().map(|_| Vec::new()).collect(),
+            fetcher,
+        })
+    }
+
+    /// The blocks that are here.
+    pub(super) fn into_pieces(self) -> Vec<Piece> {
+        self.cached.into_iter().flatten().collect()
+    }
+
+    /// Where in each run the first record is whose key is not before that of `record`.
+    pub(super) fn cut_at_key(&mut self, record: &[u8]) -> Result<Vec<u64>> {
+        let set = Arc::clone(&self.set);
+        let (lo, hi) = self.whole();
+        self.cuts(&KeyPivot::new(&set.shape, record), &lo, &hi)
+    }
+
+    /// Where in each run the rank `rank` is.
+    pub(super) fn cut_at(&mut self, measure: Measure, rank: u64) -> Result<Cut> {
+        let set = Arc::clone(&self.set);
+        let (mut lo, mut hi) = self.whole();
+        let total = match measure {
+            Measure::Units => set.units(),
+            Measure::Records => set.records(),
+        };
+        if rank == 0 || rank >= total {
+            return Ok(Cut::at(if rank == 0 { lo } else { hi }));
+        }
+        let (mut below, mut above) = (rank, total - rank);
+        let mut known = None;
+        if let Some(prefix) = self.estimate(measure, rank) {
+            let shape = &set.shape;
+            let cuts = self.cuts(&PrefixPivot { shape, prefix }, &lo, &hi)?;
+            let counted = self.count(measure, &cuts)?;
+            match counted <= rank {
+                true => (lo, below) = (cuts, rank - counted),
+                false => (hi, above) = (cuts, counted - rank),
+            }
+        }
+        for round in 1u64.. {
+            self.fetcher.check_stop()?;
+            if below == 0 || above == 0 {
+                break;
+            }
+            // Each round brings the bounds closer, unless the index and the runs contradict each other.
+            let is_apart = lo.iter().zip(&hi).all(|(lo, hi)| lo <= hi);
+            if !is_apart || known.as_ref() == Some(&(lo.clone(), hi.clone())) {
+                return Err(self.contradiction(0, 0));
+            }
+            known = Some((lo.clone(), hi.clone()));
+            if measure == Measure::Units && set.shape.lines().is_none() {
+                // Where every unit is a record, a cut is no further than the rank is.
+                match tighten(&mut lo, &mut hi, rank) {
+                    Some(closer) => (below, above) = closer,
+                    None => below = rank - lo.iter().sum::<u64>(),
+                }
+                if below == 0 || hi.iter().sum::<u64>() == rank {
+                    break;
+                }
+            }
+            let widths = lo.iter().zip(&hi).map(|(lo, hi)| hi - lo);
+            let Some((run, width)) = widths.enumerate().max_by_key(|&(_, width)| width) else {
+                break;
+            };
+            let share = u128::from(width) * u128::from(below) / u128::from(below + above);
+            // Now and then the middle, so that no data make the search slow.
+            let step = if round % 4 == 0 {
+                width / 2
+            } else {
+                share as u64
+            };
+            let found = self.record(run, lo[run] + step.min(width - 1))?;
+            let pivot = RecordPivot {
+                shape: &set.shape,
+                run,
+                prefix: set.shape.prefix(&found.record),
+                found,
+            };
+            let through = self.cuts(&pivot, &lo, &hi)?;
+            let counted = self.count(measure, &through)?;
+            if counted <= rank {
+                (lo, below) = (through, rank - counted);
+                continue;
+            }
+            let mut before = through.clone();
+            before[run] = pivot.found.from;
+            let size = match measure {
+                Measure::Units => pivot.found.to - pivot.found.from,
+                Measure::Records => 1,
+            };
+            if counted - size < rank {
+                return Ok(Cut { before, through });
+            }
+            (hi, above) = (before, counted - size - rank);
+        }
+        Ok(Cut::at(if below == 0 { lo } else { hi }))
+    }
+
+    /// How many records of all runs come before the cuts, which [`Selector::cuts`] has given.
+    pub(super) fn records_before(&mut self, cuts: &[u64]) -> Result<u64> {
+        self.count(Measure::Records, cuts)
+    }
+
+    fn count(&mut self, measure: Measure, cuts: &[u64]) -> Result<u64> {
+        let set = Arc::clone(&self.set);
+        let Some(lines) = set.shape.lines().filter(|_| measure == Measure::Records) else {
+            return Ok(cuts.iter().sum());
+        };
+        let mut counted = 0;
+        for (run, &cut) in cuts.iter().enumerate() {
+            if cut == set.runs[run].units {
+                counted += set.runs[run].records;
+                continue;
+            }
+            let block = set.block_of(cut);
+            counted += set.rank_of_block(run, block);
+            let from = set.start(run, block);
+            if from < cut {
+                let piece = self.block(run, block)?;
+                let here = &piece[..(cut - from) as usize];
+                counted += memchr::memchr_iter(lines.terminator, here).count() as u64;
+            }
+        }
+        Ok(counted)
+    }
+
+    fn whole(&self) -> (Vec<u64>, Vec<u64>) {
+        let runs = &self.set.runs;
+        let hi: Vec<u64> = runs.iter().map(|run| run.units).collect();
+        (vec![0; runs.len()], hi)
+    }
+
+    /// The prefix of a block's first record whose rank is about `rank`.
+    fn estimate(&self, measure: Measure, rank: u64) -> Option<Prefix> {
+        let set = &self.set;
+        let runs = &set.runs;
+        let mut lo = vec![0; runs.len()];
+        let mut hi: Vec<usize> = runs.iter().map(|run| run.index.blocks()).collect();
+        let mut best: Option<(f64, Prefix)> = None;
+        loop {
+            let widths = lo.iter().zip(&hi).map(|(lo, hi)| hi - lo);
+            let (widest, width) = widths.enumerate().max_by_key(|&(_, width)| width)?;
+            if width == 0 {
+                return best.map(|(_, prefix)| prefix);
+            }
+            let middle = lo[widest] + width / 2;
+            let prefix = runs[widest].index.prefix(middle);
+            let mut cuts = Vec::with_capacity(runs.len());
+            let mut estimated = 0.0;
+            for (run, facts) in runs.iter().enumerate() {
+                let cut = lo[run] + facts.index.count_less((lo[run], hi[run]), &prefix);
+                // The cut is somewhere in the block in front of that.
+                estimated += match cut {
+                    0 => 0.0,
+                    cut => {
+                        let (last, cut) = (cut as u64 - 1, cut as u64);
+                        let ends = match measure {
+                            Measure::Units => (set.start(run, last), set.start(run, cut)),
+                            Measure::Records => {
+                                (set.rank_of_block(run, last), set.rank_of_block(run, cut))
+                            }
+                        };
+                        (ends.0 + ends.1) as f64 / 2.0
+                    }
+                };
+                cuts.push(cut);
+            }
+            let distance = (estimated - rank as f64).abs();
+            if best.is_none_or(|(least, _)| distance < least) {
+                best = Some((distance, prefix));
+            }
+            if estimated <= rank as f64 {
+                lo = cuts;
+                lo[widest] = middle + 1;
+            } else {
+                hi = cuts;
+            }
+        }
+    }
+
+    /// The cut of a pivot in every run, between `lo` and `hi`.
+    fn cuts(&mut self, pivot: &dyn Pivot, lo: &[u64], hi: &[u64]) -> Result<Vec<u64>> {
+        let mut bounds: Vec<(u64, u64)> = lo.iter().copied().zip(hi.iter().copied()).collect();
+        let mut open: Vec<usize> = (0..bounds.len()).collect();
+        loop {
+            self.fetcher.check_stop()?;
+            let mut wanted = Vec::new();
+            for &run in &open {
+                let missing = self.narrow(pivot, run, &mut bounds[run])?;
+                wanted.extend(missing.map(|block| (run, block)));
+            }
+            open = wanted.iter().map(|&(run, _)| run).collect();
+            if open.is_empty() {
+                return Ok(bounds.into_iter().map(|(lo, _)| lo).collect());
+            }
+            self.load(&wanted)?;
+        }
+    }
+
+    /// Closes the bounds of the cut in one run; gives the block that is missing for that, if one is.
+    fn narrow(
+        &self,
+        pivot: &dyn Pivot,
+        run: usize,
+        bounds: &mut (u64, u64),
+    ) -> Result<Option<u64>> {
+        if let Some(known) = pivot.known(run) {
+            let known = known.clamp(bounds.0, bounds.1);
+            *bounds = (known, known);
+        }
+        let set = &self.set;
+        while bounds.0 < bounds.1 {
+            let (first, last) = (set.block_of(bounds.0), set.block_behind(run, bounds.1) - 1);
+            if first == last {
+                return self.narrow_in_block(pivot, run, first, bounds);
+            }
+            let before = *bounds;
+            let middle = first + (last - first).div_ceil(2);
+            let unit = set.start(run, middle);
+            let prefix = set.runs[run].index.prefix(middle as usize);
+            let is_before = match pivot.is_prefix_before(run, unit, &prefix) {
+                Some(is_before) => is_before,
+                None => match self.found(run, unit) {
+                    Some((_, record)) => pivot.is_before(run, unit, record),
+                    None => return Ok(Some(set.block_of(unit))),
+                },
+            };
+            match is_before {
+                // How long a line is, only its block says.
+                true if set.shape.lines().is_some() => bounds.0 = unit,
+                true => bounds.0 = unit + 1,
+                false => bounds.1 = unit,
+            }
+            self.check_closer(run, before, *bounds)?;
+        }
+        Ok(None)
+    }
+
+    /// Fails for bounds that are no closer than they were: such a search would never end.
+    fn check_closer(&self, run: usize, before: (u64, u64), now: (u64, u64)) -> Result<()> {
+        let is_closer = now != before && now.0 >= before.0 && now.1 <= before.1;
+        match is_closer {
+            true => Ok(()),
+            false => Err(self.contradiction(run, now.0)),
+        }
+    }
+
+    fn contradiction(&self, run: usize, unit: u64) -> Error {
+        let at_bytes = unit * self.set.shape.unit_bytes as u64;
+        let cause = "its index says another order than the records have";
+        self.set
+            .fault(run, at_bytes, cause)
+            .hint("restore the run, or build the view again")
+    }
+
+    /// The same inside one block.
+    fn narrow_in_block(
+        &self,
+        pivot: &dyn Pivot,
+        run: usize,
+        block: u64,
+        bounds: &mut (u64, u64),
+    ) -> Result<Option<u64>> {
+        while bounds.0 < bounds.1 {
+            let before = *bounds;
+            let middle = bounds.0 + (bounds.1 - bounds.0) / 2;
+            let Some(((from, to), record)) = self.found_in(run, block, middle) else {
+                return Ok(Some(block));
+            };
+            match pivot.is_before(run, from, record) {
+                true => bounds.0 = to,
+                false => bounds.1 = from,
+            }
+            self.check_closer(run, before, *bounds)?;
+        }
+        Ok(None)
+    }
+
+    /// The record that holds a unit, if its block is here, with the units where it begins and ends.
+    fn found(&self, run: usize, unit: u64) -> Option<((u64, u64), &[u8])> {
+        self.found_in(run, self.block_with(run, unit), unit)
+    }
+
+    /// The block in which the record begins that holds a unit.
+    fn block_with(&self, run: usize, unit: u64) -> u64 {
+        self.set.block_behind(run, unit + 1).saturating_sub(1)
+    }
+
+    fn found_in(&self, run: usize, block: u64, unit: u64) -> Option<((u64, u64), &[u8])> {
+        let payload = self.cached(run, block)?;
+        let shape = &self.set.shape;
+        let first = self.set.start(run, block);
+        let at = (unit - first) as usize * shape.unit_bytes;
+        let Some(lines) = shape.lines() else {
+            let record = &payload[at..at + shape.unit_bytes];
+            return Some(((unit, unit + 1), record));
+        };
+        let from = memchr::memrchr(lines.terminator, &payload[..at]).map_or(0, |end| end + 1);
+        let len = memchr::memchr(lines.terminator, &payload[from..]);
+        let end = len.map_or(payload.len(), |len| from + len);
+        let to = (end + 1).min(payload.len());
+        Some((
+            (first + from as u64, first + to as u64),
+            &payload[from..end],
+        ))
+    }
+
+    /// What a block holds, if it is here.
+    fn cached(&self, run: usize, block: u64) -> Option<&[u8]> {
+        let mut pieces = self.cached[run].iter();
+        pieces
+            .find(|piece| piece.stretch.first_block == block)
+            .map(Piece::payload)
+    }
+
+    /// What a block holds.
+    fn block(&mut self, run: usize, block: u64) -> Result<&[u8]> {
+        if self.cached(run, block).is_none() {
+            self.load(&[(run, block)])?;
+        }
+        self.cached(run, block).ok_or_else(no_block)
+    }
+
+    /// The record of a run that holds a unit.
+    fn record(&mut self, run: usize, unit: u64) -> Result<Found> {
+        let block = self.block_with(run, unit);
+        self.block(run, block)?;
+        let found = self.found_in(run, block, unit);
+        let ((from, to), record) = found.ok_or_else(no_block)?;
+        let record = record.to_vec();
+        Ok(Found { from, to, record })
+    }
+
+    /// Reads blocks; each run keeps the last two.
+    fn load(&mut self, wanted: &[(usize, u64)]) -> Result<()> {
+        for &(run, block) in wanted {
+            let cached = &mut self.cached[run];
+            if cached.len() > 1 {
+                cached.remove(0);
+            }
+            let stretch = self.set.stretch(run, block, 1);
+            if !self.fetcher.fetch(stretch) {
+                return Err(self.fetcher.no_room(&stretch));
+            }
+        }
+        let mut missing = wanted.len();
+        while missing > 0 {
+            self.fetcher.poll(true)?;
+            let arrived: Vec<Piece> = self.fetcher.take_arrived().collect();
+            for mut piece in arrived {
+                self.fetcher.check(&mut piece)?;
+                self.cached[piece.stretch.run].push(piece);
+                missing -= 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Brings bounds as close as the rank alone allows; gives the distances from their sums to it, or
+/// nothing if one of them is zero.
+fn tighten(lo: &mut [u64], hi: &mut [u64], rank: u64) -> Option<(u64, u64)> {
+    let below = rank - lo.iter().sum::<u64>();
+    for (lo, hi) in lo.iter().zip(hi.iter_mut()) {
+        *hi = (*hi).min(lo.saturating_add(below));
+    }
+    let above = hi.iter().sum::<u64>() - rank;
+    for (lo, hi) in lo.iter_mut().zip(hi.iter()) {
+        *lo = (*lo).max(hi.saturating_sub(above));
+    }
+    let below = rank - lo.iter().sum::<u64>();
+    (below > 0 && above > 0).then_some((below, above))
+}
+
+fn no_block() -> Error {
+    Error::new(
+        Kind::Memory,
+        "look for a place in the runs",
+        "a block is not here",
+    )
+    .hint("a bug: please report it")
+}

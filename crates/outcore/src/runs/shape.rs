@@ -1,0 +1,233 @@
+//! The shape of a view's runs: how records are compared, how many a block holds, where bytes lie.
+//!
+//! Layout of a run, from a 4 KiB border of its file: its records, one after another; zeros up to the
+//! next 4 KiB border; then its *index* ([`super::index`]), an entry a block.
+//!
+//! Contract: a place in a run counts *units*: records, or bytes where the records are lines. A block
+//! holds the records that begin in as many units, the last one of a run excepted: for records of one
+//! length these are its units; a block of lines begins with its first line and ends with its last,
+//! however far that goes. Everything here is arithmetic and comparison; nothing is read.
+
+use std::cmp::Ordering;
+
+use super::line_rule::{LineRule, PREFIX_WORDS, Prefix};
+use super::types::{ViewOrder, ViewType};
+use crate::checksum::BlockPlace;
+use crate::key::bare::BareOrder;
+use crate::key::order::{Order, OrderOptions, TieBreak};
+use crate::memory::{BLOCK_BYTES, block_ceil};
+use crate::merge::{Merge, merge_of, merge_of_lines};
+
+/// Bytes of an entry beside its prefix, and what lines add.
+const CHECKSUM_BYTES: usize = 8;
+const PLACE_BYTES: usize = 16;
+
+/// Bytes of an index entry whose prefix has so many words.
+pub(super) const fn entry_bytes(words: usize) -> usize {
+    match words {
+        1 => 16 + CHECKSUM_BYTES,
+        words => 16 * words + CHECKSUM_BYTES + PLACE_BYTES,
+    }
+}
+
+/// Blocks are at least so long, if records are not longer: a seek reads one or two of each run.
+const BLOCK_BYTES_MIN: u64 = 16 << 10;
+/// Blocks are at most so long, if records are not longer.
+const BLOCK_BYTES_MAX: u64 = 1 << 20;
+/// Blocks grow so that there are about so many.
+pub(super) const BLOCKS_WANTED: u64 = 1 << 19;
+
+/// How records are compared.
+#[derive(Debug, Clone)]
+pub(crate) enum Rule {
+    Records {
+        order: Order,
+        bare: Option<BareOrder>,
+    },
+    Lines(LineRule),
+}
+
+/// What all runs have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Shape {
+    pub(crate) what: ViewType,
+    pub(crate) view_order: ViewOrder,
+    pub(crate) rule: Rule,
+    /// Bytes of a record, or 1 where records are lines.
+    pub(crate) unit_bytes: usize,
+    /// Units of a block.
+    pub(crate) block_units: u64,
+    /// Seeds checksums; another one for each view ever made.
+    pub(crate) id: u64,
+}
+
+impl Shape {
+    pub(crate) fn new(what: &ViewType, view_order: ViewOrder, block_units: u64, id: u64) -> Self {
+        let (rule, view_order) = match what {
+            ViewType::Lines(lines) => (Rule::Lines(LineRule::new(lines)), lines.view_order()),
+            ViewType::Records(format) => {
+                let tie = match view_order.stable {
+                    true => TieBreak::Position,
+                    false => TieBreak::Bytes,
+                };
+                let options = OrderOptions {
+                    descending: view_order.descending,
+                    tie,
+                };
+                let rule = Rule::Records {
+                    order: Order::new(format, options),
+                    bare: BareOrder::of(format, view_order.descending),
+                };
+                (rule, view_order)
+            }
+        };
+        Shape {
+            unit_bytes: what.unit_bytes(),
+            what: what.clone(),
+            view_order,
+            rule,
+            block_units,
+            id,
+        }
+    }
+
+    /// How lines are compared, if these are lines.
+    pub(crate) fn lines(&self) -> Option<&LineRule> {
+        match &self.rule {
+            Rule::Lines(rule) => Some(rule),
+            Rule::Records { .. } => None,
+        }
+    }
+
+    /// What stands before the first record in the sorted file.
+    pub(crate) fn front(&self) -> &[u8] {
+        self.lines().map_or(&[], |rule| &rule.lines.front)
+    }
+
+    /// Bytes of the units of a block.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.block_units as usize * self.unit_bytes
+    }
+
+    /// Blocks of a run of so many units.
+    pub(crate) fn blocks_of(&self, units: u64) -> u64 {
+        units.div_ceil(self.block_units)
+    }
+
+    /// Whether blocks begin at 4 KiB borders, so that nothing beside them is read with them.
+    pub(crate) fn is_aligned(&self) -> bool {
+        self.lines().is_none() && self.block_bytes().is_multiple_of(BLOCK_BYTES)
+    }
+
+    /// Words of a prefix that count.
+    pub(super) fn prefix_words(&self) -> usize {
+        match self.rule {
+            Rule::Records { .. } => 1,
+            Rule::Lines(_) => PREFIX_WORDS,
+        }
+    }
+
+    /// The first bytes of a record's order string: 16, of lines 64.
+    pub(crate) fn prefix(&self, record: &[u8]) -> Prefix {
+        let order = match &self.rule {
+            Rule::Records { order, .. } => order,
+            Rule::Lines(rule) => return rule.prefix(record),
+        };
+        let second = match order.words() {
+            0 | 1 => 0,
+            _ => order.word(record, 1),
+        };
+        let mut prefix = [0; PREFIX_WORDS];
+        prefix[0] = u128::from(order.word(record, 0)) << 64 | u128::from(second);
+        prefix
+    }
+
+    /// Of the prefix of a record, what tells its key.
+    pub(crate) fn key_mask(&self) -> Prefix {
+        let mut mask = [u128::MAX; PREFIX_WORDS];
+        if let Rule::Records { order, .. } = &self.rule {
+            let second = match order.words() {
+                0 | 1 => 0,
+                _ => order.key_mask(1),
+            };
+            mask[0] = u128::from(order.key_mask(0)) << 64 | u128::from(second);
+        }
+        mask
+    }
+
+    /// Whether equal prefixes mean equal order strings.
+    pub(crate) fn is_whole_in_prefix(&self) -> bool {
+        matches!(&self.rule, Rule::Records { order, .. } if order.words() <= 2)
+    }
+
+    /// Whether prefixes whose keys are equal mean equal keys.
+    pub(crate) fn is_key_in_prefix(&self) -> bool {
+        matches!(&self.rule, Rule::Records { order, .. } if order.key_bytes() <= 16)
+    }
+
+    /// The order of two records, but for their places.
+    pub(crate) fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match &self.rule {
+            Rule::Records { order, .. } => order.compare(a, b),
+            Rule::Lines(rule) => rule.compare(a, b),
+        }
+    }
+
+    /// The order of their keys.
+    pub(crate) fn compare_keys(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match &self.rule {
+            Rule::Records { order, .. } => order.compare_keys(a, b),
+            Rule::Lines(rule) => rule.compare_keys(a, b),
+        }
+    }
+
+    /// What merges them.
+    pub(crate) fn merge(&self) -> Box<dyn Merge> {
+        match &self.rule {
+            Rule::Records { order, bare } => merge_of(order, *bare),
+            Rule::Lines(rule) => merge_of_lines(rule.clone()),
+        }
+    }
+
+    /// Where a block belongs, for its checksum.
+    pub(super) fn place_of(&self, run: u32, block: u64) -> BlockPlace {
+        BlockPlace {
+            drive: run,
+            address_bytes: block * self.block_bytes() as u64,
+            run: self.id,
+        }
+    }
+
+    /// Bytes of an index of so many blocks, in memory and as it is written.
+    pub(crate) fn index_bytes(&self, blocks: u64) -> u64 {
+        blocks * entry_bytes(self.prefix_words()) as u64
+    }
+
+    /// Bytes of a run's file: records, padding, index.
+    pub(crate) fn stored_bytes(&self, units: u64) -> u64 {
+        block_ceil(units * self.unit_bytes as u64)
+            + block_ceil(self.index_bytes(self.blocks_of(units)))
+    }
+}
+
+/// Records of a block for data of `data_bytes`: as short as an index of moderate size allows, and
+/// beginning at 4 KiB borders where the record's size lets a block of moderate size do so.
+pub(super) fn block_units(unit_bytes: usize, data_bytes: u64) -> u64 {
+    let record_bytes = unit_bytes as u64;
+    let wanted = (data_bytes / BLOCKS_WANTED)
+        .next_power_of_two()
+        .clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX);
+    let step = BLOCK_BYTES as u64 / gcd(record_bytes, BLOCK_BYTES as u64);
+    let records = (wanted / record_bytes).max(1);
+    match step * record_bytes <= 8 * wanted {
+        true => records.next_multiple_of(step),
+        false => records,
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    match b {
+        0 => a,
+        b => gcd(b, a % b),
+    }
+}

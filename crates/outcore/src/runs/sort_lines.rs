@@ -1,0 +1,365 @@
+//! Runs of lines: where the input is cut, and how an area of lines is put in order.
+//!
+//! Contract: [`cut_lines`] cuts the input behind lines, so that each run fits its area, reading only
+//! what lies around the cuts. [`Passes`] gives the lines of an area in order, as references: all at once
+//! where their references, and keys where lines are not their own, fit the space that was planned from a
+//! sample; otherwise the first ones, then those behind them, in as many passes over the area as it takes
+//! (selection by repeated partition: of a full space the later half is forgotten). So no input needs more
+//! memory than was planned.
+//!
+//! Bounds: the space; for cuts 64 KiB each, more only where lines are longer. A pass puts out half of
+//! what the space holds at least.
+
+use memchr::{memchr, memchr_iter, memrchr};
+
+use super::cuts::{CutRun, Piece};
+use super::line_rule::LineRule;
+use super::manifest::read_range;
+use super::plan::INPUT_PIECES_MAX;
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::key::lines::NoKey;
+use crate::memory::block_floor;
+use crate::read::source::InputPart;
+use crate::sort::lines::{AnyTie, Ref, key_ref, sort_keys, sort_refs, to_line};
+use crate::units;
+use crate::volume::Volume;
+
+/// What is read at once to find the end of a line.
+const LOOK_BYTES: u64 = 64 << 10;
+
+/// Lengths of runs and lines.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RunSizes {
+    pub(super) run_bytes: u64,
+    pub(super) line_bytes_max: u64,
+}
+
+/// Cuts the input into runs of whole lines.
+pub(super) fn cut_lines(
+    job: &Job,
+    volume: &Volume,
+    parts: &[InputPart],
+    sizes: RunSizes,
+    terminator: u8,
+) -> Result<Vec<CutRun>> {
+    let look = Look {
+        job,
+        volume,
+        sizes,
+        terminator,
+    };
+    let mut cuts = Vec::new();
+    let mut current = CutRun::default();
+    for (index, part) in parts.iter().enumerate() {
+        let end_bytes = part.data_at_bytes + part.data_len_bytes;
+        let mut at_bytes = part.data_at_bytes;
+        while at_bytes < end_bytes {
+            let room_bytes = sizes.run_bytes - current.units;
+            let is_last = end_bytes - at_bytes < room_bytes;
+            let to_bytes = match is_last {
+                true => end_bytes,
+                false => match look.last_end(
+                    part,
+                    (at_bytes, at_bytes + room_bytes),
+                    sizes.line_bytes_max,
+                )? {
+                    Some(to_bytes) => to_bytes,
+                    // The next line is longer than what is left of this run.
+                    None if current.units > 0 => {
+                        cuts.push(std::mem::take(&mut current));
+                        continue;
+                    }
+                    None => look.next_end(part, at_bytes, at_bytes + room_bytes)?,
+                },
+            };
+            let is_unended = to_bytes == end_bytes && !look.ends_line(part, end_bytes)?;
+            let len_bytes = to_bytes - at_bytes;
+            current.pieces.push(Piece {
+                part: index,
+                at_bytes,
+                len_bytes,
+                is_unended,
+            });
+            current.units += len_bytes + u64::from(is_unended);
+            at_bytes = to_bytes;
+            let is_full = current.units >= sizes.run_bytes;
+            if !is_last || is_full || current.pieces.len() == INPUT_PIECES_MAX {
+                cuts.push(std::mem::take(&mut current));
+            }
+        }
+    }
+    if current.units > 0 || cuts.is_empty() {
+        cuts.push(current);
+    }
+    Ok(cuts)
+}
+
+/// Looks for the ends of lines in files.
+struct Look<'a> {
+    job: &'a Job,
+    volume: &'a Volume,
+    sizes: RunSizes,
+    terminator: u8,
+}
+
+impl Look<'_> {
+    /// Where the last line ends that begins at or behind `from` and ends at `to` at the latest, and not
+    /// further in front of it than `reach_bytes`.
+    fn last_end(
+        &self,
+        part: &InputPart,
+        (from, to): (u64, u64),
+        reach_bytes: u64,
+    ) -> Result<Option<u64>> {
+        let least = from.max(to.saturating_sub(reach_bytes));
+        let mut end = to;
+        while end > least {
+            let start = block_floor(end.saturating_sub(LOOK_BYTES)).max(block_floor(from));
+            let bytes = read_range(self.job, self.volume, &part.file, (start, end - start))?;
+            let skip = from.saturating_sub(start) as usize;
+            if let Some(at) = memrchr(self.terminator, &bytes[skip..]) {
+                return Ok(Some(start + (skip + at) as u64 + 1));
+            }
+            end = start;
+        }
+        Ok(None)
+    }
+
+    /// Where the line ends that begins at `from` and goes on behind `to`.
+    fn next_end(&self, part: &InputPart, from: u64, to: u64) -> Result<u64> {
+        let end_bytes = part.data_at_bytes + part.data_len_bytes;
+        let last = end_bytes.min(from + self.sizes.line_bytes_max);
+        let mut start = block_floor(to);
+        while start < last {
+            let len = (last - start).min(LOOK_BYTES);
+            let bytes = read_range(self.job, self.volume, &part.file, (start, len))?;
+            let skip = to.saturating_sub(start).min(len) as usize;
+            if let Some(at) = memchr(self.terminator, &bytes[skip..]) {
+                return Ok(start + (skip + at) as u64 + 1);
+            }
+            start += len;
+        }
+        match last == end_bytes {
+            true => Ok(end_bytes),
+            false => {
+                let before = self.last_end(part, (from, to), u64::MAX)?;
+                Err(line_too_long(self.sizes.line_bytes_max)
+                    .path(&part.file.path)
+                    .offset(before.unwrap_or(from)))
+            }
+        }
+    }
+
+    fn ends_line(&self, part: &InputPart, end_bytes: u64) -> Result<bool> {
+        let start = block_floor(end_bytes - 1);
+        let bytes = read_range(
+            self.job,
+            self.volume,
+            &part.file,
+            (start, end_bytes - start),
+        )?;
+        Ok(bytes.last() == Some(&self.terminator))
+    }
+}
+
+fn line_too_long(line_bytes_max: u64) -> Error {
+    let cause = format!("a line is longer than {}", units::bytes(line_bytes_max));
+    Error::new(crate::Kind::Memory, "sort lines", cause).hint("allow more with --memory")
+}
+
+/// Space for references and keys.
+#[derive(Debug, Default)]
+pub(super) struct LineSpace {
+    refs: Vec<Ref>,
+    keys: Vec<u8>,
+}
+
+/// How much of it may be used, and how long a line may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SpaceSizes {
+    pub(super) lines_max: usize,
+    pub(super) key_bytes_max: usize,
+    pub(super) line_bytes_max: u64,
+}
+
+/// The lines of an area in order.
+pub(super) struct Passes<'a> {
+    rule: &'a LineRule,
+    area: &'a [u8],
+    space: &'a mut LineSpace,
+    sizes: SpaceSizes,
+    /// The last line that was given, if there may be more.
+    after: Option<Ref>,
+    is_begun: bool,
+}
+
+impl<'a> Passes<'a> {
+    /// Of `area`, in which each line has its end.
+    pub(super) fn new(
+        rule: &'a LineRule,
+        area: &'a [u8],
+        space: &'a mut LineSpace,
+        sizes: SpaceSizes,
+    ) -> Self {
+        space
+            .refs
+            .reserve_exact(sizes.lines_max.saturating_sub(space.refs.len()));
+        Passes {
+            rule,
+            area,
+            space,
+            sizes,
+            after: None,
+            is_begun: false,
+        }
+    }
+
+    /// The next lines, or none behind the last.
+    pub(super) fn next(&mut self) -> Result<Option<&[Ref]>> {
+        if self.area.is_empty() || (self.is_begun && self.after.is_none()) {
+            return Ok(None);
+        }
+        let is_all = !self.is_begun && self.collect_all()?;
+        self.is_begun = true;
+        match is_all {
+            true => self.sort_all(),
+            false => self.collect_next()?,
+        }
+        Ok(Some(&self.space.refs))
+    }
+
+    /// References to all lines; false if there is no space for so many.
+    fn collect_all(&mut self) -> Result<bool> {
+        let LineSpace { refs, keys } = &mut *self.space;
+        refs.clear();
+        keys.clear();
+        let mut from = 0;
+        for end in memchr_iter(self.rule.terminator, self.area) {
+            if (end - from) as u64 >= self.sizes.line_bytes_max {
+                return Err(line_too_long(self.sizes.line_bytes_max));
+            }
+            if refs.len() == self.sizes.lines_max
+                || !has_key_room(self.rule, keys, end - from, self.sizes)
+            {
+                return Ok(false);
+            }
+            refs.push(reference(self.rule, self.area, (from, end), keys)?);
+            from = end + 1;
+        }
+        Ok(true)
+    }
+
+    fn sort_all(&mut self) {
+        let LineSpace { refs, keys } = &mut *self.space;
+        match self.rule.is_whole {
+            true => sort_refs(self.area, refs, 0, &AnyTie),
+            false => sort_keys(&*self.rule.lines.order, (self.area, keys), refs, 0),
+        }
+        if self.rule.is_descending() {
+            refs.reverse();
+        }
+        if !self.rule.is_whole {
+            refs.iter_mut().for_each(|key| to_line(keys, key));
+        }
+    }
+
+    /// The first lines behind those that were given, as many as the space holds, or half of that.
+    fn collect_next(&mut self) -> Result<()> {
+        let (rule, area) = (self.rule, self.area);
+        let LineSpace { refs, keys } = &mut *self.space;
+        refs.clear();
+        let lines_max = self.sizes.lines_max.max(2);
+        let mut until: Option<Ref> = None;
+        let mut from = 0;
+        for end in memchr_iter(rule.terminator, area) {
+            if (end - from) as u64 >= self.sizes.line_bytes_max {
+                return Err(line_too_long(self.sizes.line_bytes_max));
+            }
+            if self.after.is_none() {
+                // Comparisons do not say that a line has no key.
+                keys.clear();
+                reference(rule, area, (from, end), keys)?;
+            }
+            let line = line_ref(from, end);
+            from = end + 1;
+            let is_behind = |other: &Ref| is_line_before(rule, area, other, &line);
+            if !self.after.as_ref().is_none_or(is_behind) || until.as_ref().is_some_and(is_behind) {
+                continue;
+            }
+            if refs.len() == lines_max {
+                refs.sort_unstable_by(|a, b| order_lines(rule, area, a, b));
+                refs.truncate(lines_max / 2);
+                until = refs.last().copied();
+                if until
+                    .as_ref()
+                    .is_some_and(|last| is_line_before(rule, area, last, &line))
+                {
+                    continue;
+                }
+            }
+            refs.push(line);
+        }
+        refs.sort_unstable_by(|a, b| order_lines(rule, area, a, b));
+        self.after = match until {
+            Some(_) => refs.last().copied(),
+            None => None,
+        };
+        Ok(())
+    }
+}
+
+/// Whether there is room for the key of a line of so many bytes.
+fn has_key_room(rule: &LineRule, keys: &mut Vec<u8>, line_bytes: usize, sizes: SpaceSizes) -> bool {
+    if rule.is_whole {
+        return true;
+    }
+    let wanted_bytes = 2 * line_bytes + 64;
+    if keys.capacity() - keys.len() >= wanted_bytes {
+        return true;
+    }
+    let room_bytes = sizes.key_bytes_max.saturating_sub(keys.len());
+    match room_bytes >= wanted_bytes {
+        true => keys.reserve_exact(room_bytes),
+        false => return false,
+    }
+    true
+}
+
+fn reference(
+    rule: &LineRule,
+    area: &[u8],
+    (from, end): (usize, usize),
+    keys: &mut Vec<u8>,
+) -> Result<Ref> {
+    match rule.is_whole {
+        true => Ok(line_ref(from, end)),
+        false => {
+            let made = key_ref(&*rule.lines.order, area, (from, end), keys);
+            made.map_err(|why| no_key(&why, from))
+        }
+    }
+}
+
+/// The error for a line without a key; its offset is that of the line in the area.
+fn no_key(why: &NoKey, from: usize) -> Error {
+    Error::corrupt("sort lines", format!("a line has no key: {}", why.0)).offset(from as u64)
+}
+
+fn line_ref(from: usize, end: usize) -> Ref {
+    Ref {
+        word: 0,
+        at: from as u32,
+        len_bytes: (end - from) as u32,
+    }
+}
+
+/// The order of two lines of an area, equal ones by their places.
+fn order_lines(rule: &LineRule, area: &[u8], a: &Ref, b: &Ref) -> std::cmp::Ordering {
+    rule.compare(a.bytes(area), b.bytes(area))
+        .then(a.at.cmp(&b.at))
+}
+
+fn is_line_before(rule: &LineRule, area: &[u8], a: &Ref, b: &Ref) -> bool {
+    order_lines(rule, area, a, b).is_lt()
+}

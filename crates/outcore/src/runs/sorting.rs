@@ -1,0 +1,431 @@
+//! Sorting runs: several threads read areas, put them in order and write them.
+//!
+//! Contract: every run of the level is read once, sorted and written with its index, by the thread that
+//! took it. A thread fills one area while it sorts another; records are sorted where they lie and
+//! written from there, lines are put in order in small buffers on their way out. Short reads are errors
+//! that name the input. With `keeps`, areas that nobody needs keep what was written.
+//!
+//! Memory: the areas, the sort's space, the indexes of the runs, and the buffers of lines, all as
+//! planned.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::cuts::CutRun;
+use super::index::Indexer;
+use super::level::Level;
+use super::line_rule::LineRule;
+use super::output::{RunWriter, chunk_bytes};
+use super::plan::{INDEX, LINE_BUFFERS, LINES, RUNS, SPACE, ViewPlan};
+use super::shape::Shape;
+use super::sort_lines::{LineSpace, Passes, SpaceSizes};
+use super::sort_run::sort_run;
+use crate::drive::Op;
+use crate::ends::became_shorter;
+use crate::error::{Error, Kind, Result};
+use crate::job::Job;
+use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
+use crate::partition::crew::Crew;
+use crate::read::source::InputPart;
+use crate::sort::in_memory::Entry;
+use crate::sort::lines::{Gather, LineSortOptions, line_number};
+use crate::volume::{Port, Transfer, Volume};
+
+/// Largest transfers.
+const TRANSFER_BYTES: usize = 4 << 20;
+/// Marks the token of a write.
+const WRITE: u64 = 1 << 63;
+
+/// What the threads that sort runs share.
+struct Sorting<'a> {
+    job: &'a Job,
+    crew: Crew<'a>,
+    volume: &'a Volume,
+    parts: &'a [InputPart],
+    cuts: &'a [CutRun],
+    level: &'a Level,
+    areas: Pool,
+    next: AtomicUsize,
+    keeps: bool,
+    /// What sorting lines takes.
+    lines: Option<LineSizes>,
+    /// Written runs that are still in memory, the oldest first.
+    kept: Mutex<VecDeque<(u32, Buf)>>,
+}
+
+impl Sorting<'_> {
+    /// An error whose offset is a place in the area of a run, with the file and the line there.
+    fn with_line(&self, cut: &CutRun, rule: &LineRule, error: Error) -> Error {
+        let Some(at_bytes) = error.offset_bytes() else {
+            return error;
+        };
+        let mut start_bytes = 0;
+        for piece in &cut.pieces {
+            let end_bytes = start_bytes + piece.len_bytes + u64::from(piece.is_unended);
+            if at_bytes < end_bytes {
+                let part = &self.parts[piece.part];
+                let in_file_bytes = piece.at_bytes + at_bytes - start_bytes;
+                let options = LineSortOptions {
+                    terminator: rule.terminator,
+                    inner_end: rule.lines.other_end(),
+                    ..LineSortOptions::default()
+                };
+                let in_data_bytes = in_file_bytes - part.data_at_bytes;
+                let number = line_number(self.job, self.volume, part, options, in_data_bytes);
+                return number.map_or_else(
+                    |failed| failed,
+                    |number| {
+                        let cause = format!("line {number}: {}", error.cause());
+                        Error::corrupt(error.operation(), cause)
+                            .path(&part.file.path)
+                            .hint("correct the line, or leave it out before the view is built")
+                    },
+                );
+            }
+            start_bytes = end_bytes;
+        }
+        error
+    }
+}
+
+/// What a thread takes to sort lines.
+#[derive(Debug, Clone, Copy)]
+struct LineSizes {
+    space: SpaceSizes,
+    chunk_bytes: usize,
+}
+
+impl LineSizes {
+    fn of(plan: &ViewPlan, shape: &Shape) -> Option<Self> {
+        let means = plan.size.lines?;
+        let run_bytes = plan.run_bytes();
+        Some(LineSizes {
+            space: SpaceSizes {
+                lines_max: means.lines_max(run_bytes) as usize,
+                key_bytes_max: means.keys_bytes_max(run_bytes) as usize,
+                line_bytes_max: plan.line_bytes_max(),
+            },
+            chunk_bytes: chunk_bytes(shape, plan.size.line_buffer_bytes()),
+        })
+    }
+}
+
+/// Reads, sorts and writes all runs; gives those that are still in memory.
+pub(super) fn sort_runs(
+    job: &Job,
+    volume: &Volume,
+    parts: &[InputPart],
+    cuts: &[CutRun],
+    plan: &ViewPlan,
+    (level, keeps): (&mut Level, bool),
+) -> Result<Vec<(u32, Buf)>> {
+    let crew_size = cuts.len().min(plan.sort_threads) as u64;
+    let blocks: u64 = cuts
+        .iter()
+        .map(|cut| level.shape.blocks_of(cut.units))
+        .sum();
+    let index_bytes = level.shape.index_bytes(blocks);
+    let areas = plan.areas.min(cuts.len()).max(1);
+    // Runs may stay in memory longer than all else.
+    let runs = plan.runs_ledger(areas).open(&job.budget)?;
+    let lines = LineSizes::of(plan, &level.shape);
+    let chunk_bytes = lines.map_or(0, |lines| lines.chunk_bytes);
+    let job = &job.under(&plan.sort_ledger(index_bytes, chunk_bytes))?;
+    let crew = Crew::new(job, crew_size);
+    let space_bytes = plan.size.sort_space_bytes(plan.run_bytes()) * crew.threads() as u64;
+    let _space = job.budget.reserve(SPACE, space_bytes)?;
+    let _index = job.budget.reserve(INDEX, index_bytes)?;
+    let sorting = Sorting {
+        job,
+        crew,
+        volume,
+        parts,
+        cuts,
+        level,
+        areas: Pool::new(&runs, RUNS, plan.area_bytes, areas)?,
+        next: AtomicUsize::new(0),
+        keeps,
+        lines,
+        kept: Mutex::default(),
+    };
+    sorting.crew.run(|_| {
+        let buffers = sorting.lines.map(|lines| {
+            let slot_bytes = lines.chunk_bytes + BLOCK_BYTES;
+            Pool::new(&job.budget, LINES, slot_bytes, LINE_BUFFERS)
+        });
+        let mut worker = Worker {
+            sorting: &sorting,
+            port: volume.port()?,
+            buffers: buffers.transpose()?,
+            space: LineSpace::default(),
+            loading: VecDeque::new(),
+            writing: Vec::new(),
+            finished: Vec::new(),
+            entries: Vec::new(),
+        };
+        worker.run()
+    })?;
+    let kept = sorting.kept.into_inner();
+    Ok(kept.unwrap_or_else(PoisonError::into_inner).into())
+}
+
+/// An area that is being filled or written.
+struct Area {
+    run: usize,
+    /// Parts of it, by their offset.
+    parts: Vec<(usize, Buf)>,
+    transfers_left: usize,
+    /// Offset and length of the records of each piece that is read.
+    pieces: Vec<(usize, usize)>,
+}
+
+impl Area {
+    /// All parts as one again.
+    fn join(&mut self) -> Result<Buf> {
+        self.parts.sort_unstable_by_key(|(offset, _)| *offset);
+        let mut parts = self.parts.drain(..).map(|(_, buf)| buf);
+        let mut whole = parts.next().ok_or_else(no_area)?;
+        parts.for_each(|part| whole.join(part));
+        Ok(whole)
+    }
+}
+
+struct Worker<'a> {
+    sorting: &'a Sorting<'a>,
+    port: Port,
+    loading: VecDeque<Area>,
+    writing: Vec<Area>,
+    finished: Vec<Transfer>,
+    entries: Vec<Entry>,
+    /// Buffers and space for lines.
+    buffers: Option<Pool>,
+    space: LineSpace,
+}
+
+impl Worker<'_> {
+    fn run(&mut self) -> Result<()> {
+        loop {
+            self.sorting.crew.check()?;
+            if self.start_load()? {
+                self.poll(false)?;
+            }
+            match self.loading.front() {
+                Some(area) if area.transfers_left == 0 => {
+                    if let Some(area) = self.loading.pop_front() {
+                        self.sort_and_write(area)?;
+                    }
+                    self.poll(false)?;
+                }
+                None if self.port.in_flight() == 0 && self.is_done() => return Ok(()),
+                None if self.port.in_flight() == 0 => {
+                    // The other threads have all areas; one of them will be free soon.
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                _ => self.poll(true)?,
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.sorting.next.load(Ordering::Relaxed) >= self.sorting.cuts.len()
+    }
+
+    /// Fills one area ahead, if there is a free one and a run left; true if it was started.
+    fn start_load(&mut self) -> Result<bool> {
+        if self.loading.len() > 1 || self.is_done() {
+            return Ok(false);
+        }
+        let Some(slot) = self.take_area() else {
+            return Ok(false);
+        };
+        let run = self.sorting.next.fetch_add(1, Ordering::Relaxed);
+        let Some(cut) = self.sorting.cuts.get(run) else {
+            return Ok(false);
+        };
+        let mut area = Area {
+            run,
+            parts: Vec::new(),
+            transfers_left: 0,
+            pieces: Vec::new(),
+        };
+        let mut rest = slot;
+        let mut offset = 0;
+        for piece in &cut.pieces {
+            let file = &self.sorting.parts[piece.part].file;
+            let mut from_bytes = block_floor(piece.at_bytes);
+            let to_bytes = block_ceil(piece.at_bytes + piece.len_bytes);
+            area.pieces.push((
+                offset + (piece.at_bytes - from_bytes) as usize,
+                piece.len_bytes as usize,
+            ));
+            while from_bytes < to_bytes {
+                let len = ((to_bytes - from_bytes) as usize).min(TRANSFER_BYTES);
+                let buf = rest.split_to(len);
+                let token = (run as u64) << 32 | offset as u64;
+                self.port.submit(file, Op::Read, from_bytes, buf, token);
+                area.transfers_left += 1;
+                offset += len;
+                from_bytes += len as u64;
+            }
+            if piece.is_unended {
+                // Room for its terminator.
+                area.parts.push((offset, rest.split_to(BLOCK_BYTES)));
+                offset += BLOCK_BYTES;
+            }
+        }
+        area.parts.push((offset, rest));
+        self.loading.push_back(area);
+        Ok(true)
+    }
+
+    /// A free area, or the one that was kept longest.
+    fn take_area(&self) -> Option<Buf> {
+        if let Some(area) = self.sorting.areas.take() {
+            return Some(area);
+        }
+        let kept = &self.sorting.kept;
+        let oldest = kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop_front()?;
+        drop(oldest);
+        self.sorting.areas.take()
+    }
+
+    fn sort_and_write(&mut self, mut area: Area) -> Result<()> {
+        let shape = &self.sorting.level.shape;
+        let mut whole = area.join()?;
+        // Pieces of several files lie apart.
+        let mut len = 0;
+        let pieces = &self.sorting.cuts[area.run].pieces;
+        for (&(offset, piece_len), piece) in area.pieces.iter().zip(pieces) {
+            whole.copy_within(offset..offset + piece_len, len);
+            len += piece_len;
+            if let (true, Some(rule)) = (piece.is_unended, shape.lines()) {
+                whole[len] = rule.terminator;
+                len += 1;
+            }
+        }
+        if let Some(rule) = shape.lines() {
+            return self.sort_and_write_lines(area.run, &whole[..len], rule);
+        }
+        sort_run(shape, &mut whole[..len], &mut self.entries)?;
+        let run = &self.sorting.level.runs[area.run];
+        let mut index = run.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut indexer = Indexer::new(shape, run.number);
+        indexer.add(&whole[..len]);
+        *index = indexer.finish();
+        let index_at = block_ceil(len as u64) as usize;
+        let end = shape.stored_bytes(run.units) as usize;
+        whole[len..index_at].fill(0);
+        index.write_to(&mut whole[index_at..end]);
+        drop(index);
+        let mut offset = 0;
+        while offset < end {
+            let part = whole.split_to((end - offset).min(TRANSFER_BYTES));
+            let part_len = part.len();
+            let token = WRITE | (area.run as u64) << 32 | offset as u64;
+            let at_bytes = run.base_bytes + offset as u64;
+            self.port
+                .submit(&run.file, Op::Write, at_bytes, part, token);
+            area.transfers_left += 1;
+            offset += part_len;
+        }
+        area.parts.push((offset, whole));
+        self.writing.push(area);
+        self.sorting.job.control.advance(len as u64);
+        self.sorting.job.control.watch(self.sorting.volume);
+        Ok(())
+    }
+
+    /// Puts the lines of an area in order as they are written.
+    fn sort_and_write_lines(&mut self, run: usize, text: &[u8], rule: &LineRule) -> Result<()> {
+        let (sorting, level) = (self.sorting, self.sorting.level);
+        let (Some(sizes), Some(buffers)) = (sorting.lines, &self.buffers) else {
+            return Err(no_area());
+        };
+        // What is being loaded goes on through the other port.
+        let mut port = sorting.volume.port()?;
+        let cut = &sorting.cuts[run];
+        let run = &level.runs[run];
+        let mut writer = RunWriter::new((sorting.job, level, run), buffers, &mut port);
+        let mut passes = Passes::new(rule, text, &mut self.space, sizes.space);
+        while let Some(refs) = passes
+            .next()
+            .map_err(|error| sorting.with_line(cut, rule, error))?
+        {
+            sorting.crew.check()?;
+            let mut lines = Gather::new(text, refs, refs.len() as u64, false);
+            writer.take(sizes.chunk_bytes, |out| Ok(lines.fill(out)))?;
+        }
+        writer.finish()?;
+        sorting.job.control.advance(text.len() as u64);
+        Ok(())
+    }
+
+    fn poll(&mut self, wait: bool) -> Result<()> {
+        let mut finished = std::mem::take(&mut self.finished);
+        self.port.poll(wait, &mut finished)?;
+        for transfer in finished.drain(..) {
+            if let Some(fault) = transfer.fault {
+                return Err(self.sorting.volume.explain(&fault));
+            }
+            let is_write = transfer.token & WRITE != 0;
+            let run = ((transfer.token & !WRITE) >> 32) as usize;
+            let offset = (transfer.token & u64::from(u32::MAX)) as usize;
+            match is_write {
+                true => self.take_written(run, offset, transfer.buf)?,
+                false => self.take_read(run, offset, transfer)?,
+            }
+        }
+        self.finished = finished;
+        Ok(())
+    }
+
+    fn take_read(&mut self, run: usize, offset_bytes: usize, transfer: Transfer) -> Result<()> {
+        let Some(area) = self.loading.iter_mut().find(|area| area.run == run) else {
+            return Ok(());
+        };
+        // Short reads end a file: all bytes of the piece must have come.
+        let end = offset_bytes + transfer.len_bytes;
+        let pieces = area.pieces.iter().zip(&self.sorting.cuts[run].pieces);
+        for (&(from, len), piece) in pieces {
+            let is_here = from < offset_bytes + transfer.buf.len() && from + len > offset_bytes;
+            if is_here && end < (from + len).min(offset_bytes + transfer.buf.len()) {
+                let ended_at = piece.at_bytes + (end.max(from) - from) as u64;
+                return Err(became_shorter(&self.sorting.parts[piece.part], ended_at));
+            }
+        }
+        area.transfers_left -= 1;
+        area.parts.push((offset_bytes, transfer.buf));
+        Ok(())
+    }
+
+    fn take_written(&mut self, run: usize, offset_bytes: usize, buf: Buf) -> Result<()> {
+        let Some(at) = self.writing.iter().position(|area| area.run == run) else {
+            return Ok(());
+        };
+        let area = &mut self.writing[at];
+        area.transfers_left -= 1;
+        area.parts.push((offset_bytes, buf));
+        if area.transfers_left == 0 {
+            let mut area = self.writing.swap_remove(at);
+            if self.sorting.keeps {
+                let number = self.sorting.level.runs[run].number;
+                let whole = area.join()?;
+                let mut kept = self
+                    .sorting
+                    .kept
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                kept.push_back((number, whole));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn no_area() -> Error {
+    Error::new(Kind::Memory, "take an area", "the pool is empty").hint("a bug: please report it")
+}

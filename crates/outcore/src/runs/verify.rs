@@ -1,0 +1,171 @@
+//! Checking a view without merging it.
+//!
+//! Contract: [`SortedView::verify`] reads every block of every run once and checks its checksum, the
+//! order of records inside each run, and that the index says of each block what is there. With these
+//! three, and the counts of the manifest, whatever is merged from the runs is sorted and whole. The
+//! first fault ends it, with its run, drive and offset.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use super::fetch::{Fetcher, Piece, slot_bytes};
+use super::{PIECE_BYTES_MAX, SortedView};
+use crate::error::Result;
+use crate::memory::{BLOCK_BYTES, Pool};
+use crate::partition::crew::Crew;
+
+/// Pieces of a run in flight.
+const WINDOW: usize = 4;
+
+/// What checking a view found: nothing wrong.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ViewReport {
+    /// Records checked.
+    pub records: u64,
+    /// Blocks checked.
+    pub blocks: u64,
+    /// Wall time.
+    pub seconds: f64,
+    /// Bytes read.
+    pub read_bytes: u64,
+}
+
+impl SortedView {
+    /// Checks all blocks and their order.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Corrupt`] for a block that is not what was written or out of order.
+    pub fn verify(&self) -> Result<ViewReport> {
+        let started = Instant::now();
+        let before_bytes = self.traffic_bytes().0;
+        let shape = &self.set.shape;
+        self.job.control.begin_phase("verify", self.len_bytes());
+        let crew = Crew::new(&self.job, self.set.runs.len() as u64);
+        let share_bytes = self.reader_bytes(crew.threads() * WINDOW) as usize;
+        let share_bytes = share_bytes.saturating_sub(2 * BLOCK_BYTES);
+        let blocks = (share_bytes.min(PIECE_BYTES_MAX) / shape.block_bytes()).max(1);
+        let slot_bytes = slot_bytes(&self.set, blocks);
+        let next = AtomicUsize::new(0);
+        crew.run(|_| {
+            let pool = Pool::new(&self.job.budget, "blocks to check", slot_bytes, WINDOW)?;
+            let mut fetcher = Fetcher::new(&self.job, Arc::clone(&self.set), pool)?;
+            loop {
+                crew.check()?;
+                let run = next.fetch_add(1, Ordering::Relaxed);
+                if run >= self.set.runs.len() {
+                    return Ok(());
+                }
+                self.verify_run(&mut fetcher, run)?;
+            }
+        })?;
+        let blocks = |run: &super::run_set::Run| shape.blocks_of(run.units);
+        Ok(ViewReport {
+            records: self.len(),
+            blocks: self.set.runs.iter().map(blocks).sum(),
+            seconds: started.elapsed().as_secs_f64(),
+            read_bytes: self.traffic_bytes().0 - before_bytes,
+        })
+    }
+
+    fn verify_run(&self, fetcher: &mut Fetcher, run: usize) -> Result<()> {
+        let blocks = self.set.shape.blocks_of(self.set.runs[run].units);
+        let (mut asked, mut checked) = (0, 0);
+        let mut here: Vec<Piece> = Vec::new();
+        let mut last: Option<Vec<u8>> = None;
+        while checked < blocks {
+            while asked < blocks {
+                let stretch = fetcher.fit(run, asked, fetcher.blocks_max());
+                if !fetcher.fetch(stretch) {
+                    break;
+                }
+                asked += stretch.blocks;
+            }
+            if asked == checked && fetcher.is_idle() {
+                return Err(fetcher.no_room(&fetcher.fit(run, asked, 1)));
+            }
+            fetcher.poll(true)?;
+            here.extend(fetcher.take_arrived());
+            while let Some(at) = here
+                .iter()
+                .position(|piece| piece.stretch.first_block == checked)
+            {
+                let mut piece = here.swap_remove(at);
+                fetcher.check(&mut piece)?;
+                last = match self.set.shape.lines() {
+                    None => self.check_order(&piece, last)?,
+                    Some(rule) => self.check_lines(&piece, rule.terminator, last)?,
+                };
+                checked += piece.stretch.blocks;
+                self.job.control.advance(piece.payload().len() as u64);
+                self.job.control.watch(&self.set.volume);
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the order of a piece that follows `last`; gives its own last record.
+    fn check_order(&self, piece: &Piece, last: Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
+        let (shape, run) = (&self.set.shape, piece.stretch.run);
+        let facts = &self.set.runs[run];
+        let first = self.set.start(run, piece.stretch.first_block);
+        let mut previous = last.as_deref();
+        for (step, record) in piece.payload().chunks_exact(shape.unit_bytes).enumerate() {
+            let unit = first + step as u64;
+            let at_bytes = facts.base_bytes + unit * shape.unit_bytes as u64;
+            if previous.is_some_and(|previous| shape.compare(previous, record).is_gt()) {
+                return Err(self.set.fault(run, at_bytes, "a record is out of order"));
+            }
+            if unit.is_multiple_of(shape.block_units) {
+                let block = self.set.block_of(unit) as usize;
+                if facts.index.prefix(block) != shape.prefix(record) {
+                    return Err(self.set.fault(run, at_bytes, "the index has another key"));
+                }
+            }
+            previous = Some(record);
+        }
+        Ok(previous.map(<[u8]>::to_vec))
+    }
+
+    /// The same of lines, and that each block begins where the index says, with as many lines before it.
+    fn check_lines(
+        &self,
+        piece: &Piece,
+        terminator: u8,
+        last: Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>> {
+        let (shape, run) = (&self.set.shape, piece.stretch.run);
+        let facts = &self.set.runs[run];
+        let mut block = piece.stretch.first_block;
+        let mut unit = self.set.start(run, block);
+        let mut rank = self.set.rank_of_block(run, block);
+        let fault =
+            |unit: u64, cause: &str| Err(self.set.fault(run, facts.base_bytes + unit, cause));
+        let mut previous = last.as_deref();
+        for line in piece.payload().split_inclusive(|byte| *byte == terminator) {
+            let Some(line) = line.strip_suffix(&[terminator]) else {
+                return fault(unit, "a line has no end");
+            };
+            if previous.is_some_and(|previous| shape.compare(previous, line).is_gt()) {
+                return fault(unit, "a line is out of order");
+            }
+            while block <= self.set.block_of(unit) {
+                if facts.index.start(block) != Some(unit) || facts.index.rank(block) != Some(rank) {
+                    return fault(unit, "the index has another place");
+                }
+                if facts.index.prefix(block as usize) != shape.prefix(line) {
+                    return fault(unit, "the index has another key");
+                }
+                block += 1;
+            }
+            unit += line.len() as u64 + 1;
+            rank += 1;
+            previous = Some(line);
+        }
+        let behind = piece.stretch.first_block + piece.stretch.blocks;
+        if unit != self.set.start(run, behind) || rank != self.set.rank_of_block(run, behind) {
+            return fault(unit, "the index has other lines");
+        }
+        Ok(previous.map(<[u8]>::to_vec))
+    }
+}

@@ -1,0 +1,285 @@
+//! What a shuffle does with a bucket: permute it in memory, and write it at its final place.
+//!
+//! Contract: the records of a bucket are named by their places in the area, in the order of the
+//! input; what is left of the tree throws the names into leaves, each leaf is permuted, and records
+//! are gathered in that order into buffers laid out like the output; numbers are dealt there right
+//! away, as far as a leaf fits ([`crate::partition::task`]). Into a pipe buckets go in turn.
+//!
+//! Bounds: the plan's areas, output buffers and names.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use bytemuck::Pod;
+
+use super::Shared;
+use super::plan::{PERMUTING, PLACES};
+use super::records::Records;
+use super::throw::{NodeBucket, chunk_and_number};
+use super::tree::{Node, Walk, fan_out};
+use crate::error::{Error, Kind, Result};
+use crate::memory::{Buf, Pool, block_ceil};
+use crate::partition::kernel::count_each;
+use crate::partition::load::Load;
+use crate::partition::no_buffer;
+use crate::partition::task::{
+    BucketTask, BucketWork, Loaded, Sink, TaskMemory, TaskWorker, Tasks, run_tasks,
+};
+use crate::units;
+
+/// How long a thread rests that waits for memory which others will give back.
+const REST: Duration = Duration::from_micros(200);
+
+/// What one worker does with the buckets of a shuffle.
+struct Permuting<'a, R: Records> {
+    shared: &'a Shared<'a, R>,
+    names: &'a Pool,
+    /// Whether buckets wait for nothing but memory.
+    may_wait: bool,
+}
+
+/// The records of a bucket.
+#[derive(Debug)]
+struct Names {
+    /// Where they lie, leaf by leaf; behind that, to which leaf each goes, in the order of the input.
+    buf: Buf,
+    count: usize,
+    /// Where the places of each leaf end.
+    ends: Vec<usize>,
+    /// How many leaves, from the first, are permuted.
+    permuted: usize,
+}
+
+impl Names {
+    /// Bytes of `count` names.
+    fn bytes<P>(count: usize) -> usize {
+        count * (size_of::<P>() + size_of::<u16>())
+    }
+
+    /// Places, and leaves.
+    fn parts<P: Pod>(&mut self) -> (&mut [P], &mut [u16]) {
+        let used = &mut self.buf[..Self::bytes::<P>(self.count)];
+        let (places, leaves) = used.split_at_mut(self.count * size_of::<P>());
+        (
+            bytemuck::cast_slice_mut(places),
+            bytemuck::cast_slice_mut(leaves),
+        )
+    }
+
+    /// Where the places of a leaf lie.
+    fn range(&self, leaf: usize) -> Range<usize> {
+        let from = match leaf {
+            0 => 0,
+            _ => self.ends[leaf - 1],
+        };
+        from..self.ends[leaf]
+    }
+}
+
+/// A piece of a chunk in an area, with what orders it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Run {
+    position: u64,
+    at: usize,
+    count: u32,
+}
+
+/// Permutes and writes all buckets on all threads.
+pub(super) fn permute<R: Records>(
+    shared: &Shared<'_, R>,
+    tasks: Vec<BucketTask<Node>>,
+    sink: Sink<'_>,
+) -> Result<()> {
+    let plan = shared.plan;
+    let budget = &shared.job.budget;
+    let too_large = tasks
+        .iter()
+        .map(|task| task.bucket.stored_bytes())
+        .find(|&bytes| bytes > plan.area_bytes());
+    if let Some(bytes) = too_large {
+        return Err(too_long(bytes, plan.area_bytes()));
+    }
+    let threads = plan.size.threads;
+    let names = Pool::new(budget, PLACES, plan.places_bytes as usize, threads)?;
+    let mut memory = Vec::new();
+    for _ in 0..threads {
+        memory.push(TaskMemory {
+            areas: Pool::new(budget, PERMUTING, plan.area_bytes(), plan.areas)?,
+            chunks: Some(Pool::new(budget, PERMUTING, plan.chunk_bytes, plan.chunks)?),
+            loads_max: plan.areas - 1,
+        });
+    }
+    let may_wait = matches!(sink, Sink::Files(_));
+    let tasks = Tasks::new(tasks, sink);
+    run_tasks(shared, &tasks, memory, || Permuting {
+        shared,
+        names: &names,
+        may_wait,
+    })
+}
+
+impl<R: Records> BucketWork<Node> for Permuting<'_, R> {
+    fn finish(
+        &mut self,
+        worker: &mut TaskWorker<'_, Node>,
+        mut loaded: Loaded<Node>,
+        mut area: Buf,
+    ) -> Result<()> {
+        loaded.load.append_resident(&mut area);
+        let bucket = &loaded.task.bucket;
+        let runs = runs_in_order(&loaded.load);
+        let mut names = self.name(bucket, &runs, &area)?;
+        let tasks = worker.tasks;
+        let turn = match tasks.sink {
+            Sink::Pipe(_) => Some(worker.wait_for_turn(loaded.load.index)?),
+            Sink::Files(_) => None,
+        };
+        // The next byte to be written: a record and an offset inside it.
+        let mut next: (usize, usize) = (0, 0);
+        worker.emit(loaded.task.start_bytes, bucket.counts.bytes, |out| {
+            next = self.fill(bucket, &area, &mut names, next, out);
+        })?;
+        if let Some(turn) = turn {
+            tasks.turns.pass_on(turn);
+        }
+        Ok(())
+    }
+}
+
+impl<R: Records> Permuting<'_, R> {
+    /// Memory for more records than were planned for, which a leaf of very short lines has; where
+    /// buckets wait for nothing else, it waits until other threads have given theirs back.
+    fn more_names(&self, names_bytes: usize) -> Result<Pool> {
+        let budget = &self.shared.job.budget;
+        let spare_bytes = self.shared.plan.spare_places_bytes();
+        while block_ceil(names_bytes as u64) <= spare_bytes {
+            if let Some(pool) = Pool::try_new(budget, PLACES, names_bytes, 1)? {
+                return Ok(pool);
+            }
+            if !self.may_wait {
+                break;
+            }
+            self.shared.check()?;
+            std::thread::sleep(REST);
+        }
+        let cause = format!(
+            "the lines of one bucket are so short that their places need {}, {} are left",
+            units::bytes(names_bytes as u64),
+            units::bytes(spare_bytes)
+        );
+        Err(Error::new(Kind::Memory, "permute lines", cause).hint("allow more --memory"))
+    }
+
+    /// The places of all records of a bucket, leaf by leaf, those of a leaf in the order of the input.
+    fn name(&self, bucket: &NodeBucket, runs: &[Run], area: &[u8]) -> Result<Names> {
+        let (tree, records) = (self.shared.tree, self.shared.records);
+        let count = bucket.counts.items as usize;
+        let names_bytes = Names::bytes::<R::Place>(count);
+        let buf = match names_bytes <= self.names.slot_bytes() {
+            true => self.names.take(),
+            false => self.more_names(names_bytes)?.take(),
+        };
+        let levels = tree.levels - bucket.kind.level;
+        let mut ends = vec![0; fan_out(levels)];
+        let mut names = Names {
+            buf: buf.ok_or_else(no_buffer)?,
+            count,
+            ends: Vec::new(),
+            permuted: 0,
+        };
+        let (places, leaves) = names.parts();
+        if levels == 0 {
+            let mut slots = places.iter_mut();
+            for run in runs {
+                records.places(area, run.at, run.count as usize, |place| {
+                    if let Some(slot) = slots.next() {
+                        *slot = place;
+                        ends[0] += 1;
+                    }
+                });
+            }
+        } else {
+            // Which leaf each goes to, and how many to each: throws need no records.
+            let mut walk = Walk::new(tree, bucket.kind, levels, 0);
+            let mut rest = &mut *leaves;
+            for run in runs {
+                let (chunk, number) = chunk_and_number(run.position);
+                let (leaves, after) = rest.split_at_mut(run.count as usize);
+                walk.seek(chunk, number);
+                walk.fill(leaves);
+                rest = after;
+            }
+            count_each(leaves, &mut ends);
+            let mut sum = 0;
+            for end in &mut ends {
+                sum += std::mem::replace(end, sum);
+            }
+            let mut rest = &*leaves;
+            for run in runs {
+                let (leaves, after) = rest.split_at(run.count as usize);
+                records.scatter(area, run.at, leaves, &mut ends, places);
+                rest = after;
+            }
+        }
+        assert_eq!(ends.last(), Some(&count));
+        names.ends = ends;
+        Ok(names)
+    }
+
+    /// Fills `out` with the records of a bucket from byte `next.1` of record `next.0` on; gives where
+    /// it ended. Leaves are permuted as late as that, for then they are in the cache when they are used.
+    fn fill(
+        &self,
+        bucket: &NodeBucket,
+        area: &[u8],
+        names: &mut Names,
+        mut next: (usize, usize),
+        out: &mut [u8],
+    ) -> (usize, usize) {
+        let (tree, records) = (self.shared.tree, self.shared.records);
+        let levels = tree.levels - bucket.kind.level;
+        let mut filled = 0;
+        while filled < out.len() {
+            let leaf = names.permuted;
+            let permuted_to = leaf.checked_sub(1).map_or(0, |last| names.ends[last]);
+            if next.0 < permuted_to {
+                let places = &names.parts().0[..permuted_to];
+                let (len, after) = records.gather(area, places, next, &mut out[filled..]);
+                filled += len;
+                next = after;
+                continue;
+            }
+            let range = names.range(leaf);
+            let dice = tree.dice(bucket.kind.below(levels, leaf));
+            let places = &mut names.parts().0[range];
+            let (dealt, len) = records.permute(dice, places, &mut out[filled..]);
+            names.permuted += 1;
+            filled += len;
+            next.0 += dealt;
+        }
+        next
+    }
+}
+
+/// The pieces of chunks in a loaded bucket, in the order of the input.
+fn runs_in_order(load: &Load) -> Vec<Run> {
+    let mut runs = Vec::new();
+    for &(number, offset) in &load.offsets {
+        let mut at = offset;
+        for piece in &load.segments[number].pieces {
+            runs.push(Run {
+                position: piece.position,
+                at,
+                count: piece.count,
+            });
+            at += piece.bytes as usize;
+        }
+    }
+    runs.sort_unstable();
+    runs
+}
+
+fn too_long(bucket_bytes: usize, area_bytes: usize) -> Error {
+    let cause = format!("a few long lines take {bucket_bytes} bytes together, {area_bytes} fit");
+    Error::new(Kind::Memory, "load a bucket", cause).hint("allow more --memory")
+}

@@ -1,0 +1,470 @@
+//! What a shuffle moves: records of one length, or lines.
+//!
+//! Contract: [`Records`] is all that the rest of a shuffle asks: how records are found in the input,
+//! thrown into buffers, named in an area of memory, and gathered from it. The two implementations
+//! are monomorphised; nothing is decided for each record.
+
+use std::marker::PhantomData;
+
+use bytemuck::Pod;
+use memchr::memchr_iter;
+
+use super::tree::{Dice, Walk};
+use crate::partition::kernel::{Full, Scatter};
+use crate::read::regions::{FixedLength, Framing, Terminated};
+
+/// Elements whose buckets are found, then moved: the numbers stay in the first-level cache.
+const BATCH: usize = 1024;
+
+/// Why throwing stopped before the end.
+pub(super) enum Stop {
+    /// A buffer is full.
+    Full(usize),
+    /// The next record is longer than a buffer: bucket, length.
+    Long(usize, usize),
+}
+
+/// Records as a shuffle sees them.
+pub(super) trait Records: Sync {
+    /// How they are found in the input.
+    type Framing: Framing;
+    /// Where one lies in an area.
+    type Place: Pod + Send;
+    /// Buckets of records that have been found and not been moved.
+    type Pending: Default + Send;
+
+    fn framing(&self) -> Self::Framing;
+
+    /// Moves records from the front of `bytes` to the buckets that `walk` says, until all are moved or
+    /// there is no room; gives how many bytes were moved. What `walk` has said of others stays in
+    /// `pending`. `added` counts those of a bucket if their bytes do not tell.
+    fn throw(
+        &self,
+        bytes: &[u8],
+        walk: &mut Walk,
+        scatter: &mut Scatter,
+        pending: &mut Self::Pending,
+        added: &mut [u32],
+    ) -> (usize, Option<Stop>);
+
+    /// How many records were moved to a bucket, in so many bytes, since `added` was last looked at.
+    fn take_added(&self, added: &mut u32, bytes: usize) -> u32;
+
+    /// The record that stopped the last throw has been moved by other means.
+    fn moved(pending: &mut Self::Pending);
+
+    /// Calls `visit` with the place of each of `count` records, one after another from `at` in `area`.
+    fn places(&self, area: &[u8], at: usize, count: usize, visit: impl FnMut(Self::Place));
+
+    /// Puts each of the records that lie one after another from `at` in `area` to the end of its leaf:
+    /// `leaves` says which that is, `ends` where each ends in `places`, before and after.
+    fn scatter(
+        &self,
+        area: &[u8],
+        at: usize,
+        leaves: &[u16],
+        ends: &mut [usize],
+        places: &mut [Self::Place],
+    ) {
+        let mut leaf_of = leaves.iter();
+        self.places(area, at, leaves.len(), |place| {
+            if let Some(&leaf) = leaf_of.next() {
+                let end = &mut ends[usize::from(leaf)];
+                places[*end] = place;
+                *end += 1;
+            }
+        });
+    }
+
+    /// Permutes the records of a leaf, the next ones of the output; where it costs nothing more, the
+    /// first of them go to `out` rather than to `places`. Gives how many, and their bytes.
+    fn permute(
+        &self,
+        mut dice: Dice,
+        places: &mut [Self::Place],
+        _out: &mut [u8],
+    ) -> (usize, usize) {
+        dice.shuffle(places);
+        (0, 0)
+    }
+
+    /// Fills `out` with records in the order of `places`, from byte `next.1` of record `next.0`, as far
+    /// as both go; gives how many bytes these are, and where it ended.
+    fn gather(
+        &self,
+        area: &[u8],
+        places: &[Self::Place],
+        next: (usize, usize),
+        out: &mut [u8],
+    ) -> (usize, (usize, usize));
+}
+
+/// Numbers, which are moved themselves where others have their places moved: what is in order of
+/// the output then lies so, and nothing has to be looked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Numbers<K>(pub(super) PhantomData<K>);
+
+impl<K: Pod + Send + Sync> Records for Numbers<K> {
+    type Framing = FixedLength;
+    type Place = K;
+    type Pending = Batch;
+
+    fn framing(&self) -> FixedLength {
+        FixedLength {
+            record_bytes: size_of::<K>(),
+        }
+    }
+
+    fn throw(
+        &self,
+        bytes: &[u8],
+        walk: &mut Walk,
+        scatter: &mut Scatter,
+        batch: &mut Batch,
+        _: &mut [u32],
+    ) -> (usize, Option<Stop>) {
+        throw_fixed(bytes, size_of::<K>(), walk, batch, |records, buckets| {
+            scatter.scatter_numbers::<K>(records, buckets)
+        })
+    }
+
+    fn take_added(&self, _: &mut u32, bytes: usize) -> u32 {
+        (bytes / size_of::<K>()) as u32
+    }
+
+    fn moved(_: &mut Batch) {}
+
+    fn places(&self, area: &[u8], at: usize, count: usize, visit: impl FnMut(K)) {
+        let records = area[at..at + count * size_of::<K>()].chunks_exact(size_of::<K>());
+        records.map(bytemuck::pod_read_unaligned).for_each(visit);
+    }
+
+    fn scatter(
+        &self,
+        area: &[u8],
+        at: usize,
+        leaves: &[u16],
+        ends: &mut [usize],
+        places: &mut [K],
+    ) {
+        let records = area[at..at + leaves.len() * size_of::<K>()].chunks_exact(size_of::<K>());
+        for (record, &leaf) in records.zip(leaves) {
+            let end = &mut ends[usize::from(leaf)];
+            places[*end] = bytemuck::pod_read_unaligned(record);
+            *end += 1;
+        }
+    }
+
+    fn permute(&self, mut dice: Dice, places: &mut [K], out: &mut [u8]) -> (usize, usize) {
+        let len = out.len() / size_of::<K>() * size_of::<K>();
+        // Behind a header of odd length the output's numbers may lie astray.
+        let out = bytemuck::try_cast_slice_mut(&mut out[..len]).unwrap_or_default();
+        let dealt = out.len().min(places.len());
+        dice.deal(places, &mut out[..dealt]);
+        (dealt, dealt * size_of::<K>())
+    }
+
+    fn gather(
+        &self,
+        _: &[u8],
+        places: &[K],
+        (index, offset): (usize, usize),
+        out: &mut [u8],
+    ) -> (usize, (usize, usize)) {
+        let from = index * size_of::<K>() + offset;
+        let bytes = &bytemuck::cast_slice(places)[from..];
+        let len = bytes.len().min(out.len());
+        out[..len].copy_from_slice(&bytes[..len]);
+        let to = from + len;
+        (len, (to / size_of::<K>(), to % size_of::<K>()))
+    }
+}
+
+/// Records of one length.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fixed {
+    pub(super) record_bytes: usize,
+}
+
+/// Buckets of a batch, of which the first `moved` have been moved.
+#[derive(Debug)]
+pub(super) struct Batch {
+    buckets: [u16; BATCH],
+    moved: usize,
+    count: usize,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Batch {
+            buckets: [0; BATCH],
+            moved: 0,
+            count: 0,
+        }
+    }
+}
+
+impl Records for Fixed {
+    type Framing = FixedLength;
+    type Place = u32;
+    type Pending = Batch;
+
+    fn framing(&self) -> FixedLength {
+        FixedLength {
+            record_bytes: self.record_bytes,
+        }
+    }
+
+    fn throw(
+        &self,
+        bytes: &[u8],
+        walk: &mut Walk,
+        scatter: &mut Scatter,
+        batch: &mut Batch,
+        _: &mut [u32],
+    ) -> (usize, Option<Stop>) {
+        let record_bytes = self.record_bytes;
+        throw_fixed(bytes, record_bytes, walk, batch, |records, buckets| {
+            scatter.scatter_records(records, record_bytes, buckets)
+        })
+    }
+
+    fn take_added(&self, _: &mut u32, bytes: usize) -> u32 {
+        (bytes / self.record_bytes) as u32
+    }
+
+    fn moved(_: &mut Batch) {}
+
+    fn places(&self, _: &[u8], at: usize, count: usize, mut visit: impl FnMut(u32)) {
+        for number in 0..count {
+            visit((at + number * self.record_bytes) as u32);
+        }
+    }
+
+    fn gather(
+        &self,
+        area: &[u8],
+        places: &[u32],
+        next: (usize, usize),
+        out: &mut [u8],
+    ) -> (usize, (usize, usize)) {
+        match self.record_bytes {
+            16 => gather_fixed::<16>(area, places, next, out),
+            _ => {
+                let range = |place: u32| (place as usize, self.record_bytes);
+                gather_each(area, places, range, next, out)
+            }
+        }
+    }
+}
+
+/// Lines, ended by a byte.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lines {
+    pub(super) terminator: u8,
+}
+
+/// The bucket of a line that found no room.
+#[derive(Debug, Default)]
+pub(super) struct Waiting(Option<usize>);
+
+impl Records for Lines {
+    type Framing = Terminated;
+    type Place = [u32; 2];
+    type Pending = Waiting;
+
+    fn framing(&self) -> Terminated {
+        Terminated {
+            terminator: self.terminator,
+        }
+    }
+
+    fn throw(
+        &self,
+        bytes: &[u8],
+        walk: &mut Walk,
+        scatter: &mut Scatter,
+        waiting: &mut Waiting,
+        added: &mut [u32],
+    ) -> (usize, Option<Stop>) {
+        let mut at = 0;
+        for end in memchr_iter(self.terminator, bytes) {
+            let line = &bytes[at..=end];
+            let bucket = waiting.0.take().unwrap_or_else(|| walk.next());
+            if !scatter.append(bucket, line) {
+                waiting.0 = Some(bucket);
+                let stop = match line.len() > scatter.capacity_bytes() {
+                    true => Stop::Long(bucket, line.len()),
+                    false => Stop::Full(bucket),
+                };
+                return (at, Some(stop));
+            }
+            added[bucket] += 1;
+            at = end + 1;
+        }
+        (at, None)
+    }
+
+    fn take_added(&self, added: &mut u32, _: usize) -> u32 {
+        std::mem::take(added)
+    }
+
+    fn moved(waiting: &mut Waiting) {
+        waiting.0 = None;
+    }
+
+    fn places(&self, area: &[u8], at: usize, count: usize, mut visit: impl FnMut([u32; 2])) {
+        let mut from = at;
+        for end in memchr_iter(self.terminator, &area[at..]).take(count) {
+            let to = at + end + 1;
+            visit([from as u32, (to - from) as u32]);
+            from = to;
+        }
+    }
+
+    fn gather(
+        &self,
+        area: &[u8],
+        places: &[[u32; 2]],
+        next: (usize, usize),
+        out: &mut [u8],
+    ) -> (usize, (usize, usize)) {
+        let range = |[at, len]: [u32; 2]| (at as usize, len as usize);
+        gather_each(area, places, range, next, out)
+    }
+}
+
+/// [`Records::throw`] for records of `record_bytes`: `scatter` moves some to the buckets beside them.
+fn throw_fixed(
+    bytes: &[u8],
+    record_bytes: usize,
+    walk: &mut Walk,
+    batch: &mut Batch,
+    mut scatter: impl FnMut(&[u8], &[u16]) -> Option<Full>,
+) -> (usize, Option<Stop>) {
+    let mut at = 0;
+    while at < bytes.len() {
+        if batch.moved == batch.count {
+            batch.moved = 0;
+            batch.count = ((bytes.len() - at) / record_bytes).min(BATCH);
+            walk.fill(&mut batch.buckets[..batch.count]);
+        }
+        let buckets = &batch.buckets[batch.moved..batch.count];
+        let records = &bytes[at..at + buckets.len() * record_bytes];
+        let full = scatter(records, buckets);
+        let moved = full.map_or(buckets.len(), |full| full.consumed);
+        batch.moved += moved;
+        at += moved * record_bytes;
+        if let Some(full) = full {
+            return (at, Some(Stop::Full(full.bucket)));
+        }
+    }
+    (at, None)
+}
+
+fn gather_each<P: Copy>(
+    area: &[u8],
+    places: &[P],
+    range: impl Fn(P) -> (usize, usize),
+    next: (usize, usize),
+    out: &mut [u8],
+) -> (usize, (usize, usize)) {
+    let (mut index, mut offset) = next;
+    let mut filled = 0;
+    while filled < out.len() && index < places.len() {
+        let (at, record_bytes) = range(places[index]);
+        let len = (record_bytes - offset).min(out.len() - filled);
+        out[filled..filled + len].copy_from_slice(&area[at + offset..at + offset + len]);
+        filled += len;
+        offset += len;
+        if offset == record_bytes {
+            index += 1;
+            offset = 0;
+        }
+    }
+    (filled, (index, offset))
+}
+
+/// The same where the length is known when compiling: whole records in the middle.
+fn gather_fixed<const LEN: usize>(
+    area: &[u8],
+    places: &[u32],
+    next: (usize, usize),
+    out: &mut [u8],
+) -> (usize, (usize, usize)) {
+    let range = |place: u32| (place as usize, LEN);
+    let front = match next.1 {
+        0 => 0,
+        offset => (LEN - offset).min(out.len()),
+    };
+    let (front, (index, offset)) = gather_each(area, places, range, next, &mut out[..front]);
+    if offset > 0 {
+        return (front, (index, offset));
+    }
+    let (records, _) = out[front..].as_chunks_mut::<LEN>();
+    let count = records.len().min(places.len() - index);
+    for (record, &place) in records.iter_mut().zip(&places[index..]) {
+        let at = place as usize;
+        record.copy_from_slice(&area[at..at + LEN]);
+    }
+    let middle = front + count * LEN;
+    let (rest, next) = gather_each(area, places, range, (index + count, 0), &mut out[middle..]);
+    (middle + rest, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gathers in pieces of each length, and looks whether that is `whole`.
+    fn check<R: Records>(records: &R, area: &[u8], places: &[R::Place], whole: &[u8]) {
+        for step in 1..80 {
+            let mut out = vec![0; whole.len()];
+            let mut next = (0, 0);
+            for chunk in out.chunks_mut(step) {
+                // Places become known while it goes on, some at a time.
+                let known = places.len().min(next.0 + 2);
+                let (some, after) = records.gather(area, &places[..known], next, chunk);
+                let (rest, after) = records.gather(area, places, after, &mut chunk[some..]);
+                assert_eq!(some + rest, chunk.len());
+                next = after;
+            }
+            assert_eq!(out, whole);
+            assert_eq!(next, (places.len(), 0));
+        }
+    }
+
+    #[test]
+    fn gathering_in_pieces_of_any_length_is_gathering_at_once() {
+        let area: Vec<u8> = (0..=255).collect();
+        for record_bytes in [5, 8, 16] {
+            let count = area.len() / record_bytes;
+            let starts: Vec<usize> = (0..count).map(|i| (i * 7 % count) * record_bytes).collect();
+            let record = |at: &usize| area[*at..*at + record_bytes].to_vec();
+            let whole: Vec<u8> = starts.iter().flat_map(record).collect();
+            let places: Vec<u32> = starts.iter().map(|&at| at as u32).collect();
+            check(&Fixed { record_bytes }, &area, &places, &whole);
+            if record_bytes == 8 {
+                let numbers: Vec<u64> = bytemuck::pod_collect_to_vec(&whole);
+                check(&Numbers::<u64>(PhantomData), &area, &numbers, &whole);
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_are_found_wherever_they_lie() {
+        let area: Vec<u8> = (0..32).collect();
+        let mut places = Vec::new();
+        let numbers = Numbers::<u32>(PhantomData);
+        numbers.places(&area, 3, 2, |place| places.push(place.to_ne_bytes()));
+        assert_eq!(places, [[3, 4, 5, 6], [7, 8, 9, 10]]);
+    }
+
+    #[test]
+    fn lines_are_found_with_their_ends() {
+        let lines = Lines { terminator: b'\n' };
+        let mut places = Vec::new();
+        lines.places(b"xx\na\n\nbcd\nrest\n", 3, 3, |place| places.push(place));
+        assert_eq!(places, [[3, 2], [5, 1], [6, 4]]);
+    }
+}

@@ -1,0 +1,199 @@
+//! What is sorted: bare numbers or records, behind one trait for the loops of distribute and sort.
+//!
+//! Contract: [`Elements`] gives the unsigned key by which elements are classified, moves elements
+//! into buckets, and says how deep the order goes. A bare number is its own key, turned into a
+//! native unsigned integer when it is first read and back when it is written at last, so scratch
+//! holds ordered integers. A record keeps its bytes; its key at depth d is word d of its order
+//! string ([`crate::key::order`]): a bucket whose records share a word is split by the next.
+//! Everything here is monomorphised per key type; no allocation, no branch on configuration.
+
+use std::cmp::Ordering;
+
+use crate::error::{Error, Kind, Result};
+use crate::key::bare::BareOrder;
+use crate::key::order::Order;
+use crate::partition::classify::Key;
+use crate::partition::kernel::{Full, Scatter};
+
+/// Elements of one size with an order.
+pub(crate) trait Elements: Sync {
+    /// What they are classified by.
+    type Key: Key;
+
+    /// Size of an element.
+    fn element_bytes(&self) -> usize;
+    /// Whether an element is its key, so that equal keys are equal elements.
+    fn is_bare(&self) -> bool;
+    /// Number of keys that an element has, one after another; elements that share all of them
+    /// are equal in the order.
+    fn depth_end(&self) -> usize;
+    /// Turns input bytes into the form that is classified and kept on scratch.
+    fn encode(&self, payload: &mut [u8]) -> Result<()>;
+    /// Turns that form back into the bytes of the input.
+    fn decode(&self, payload: &mut [u8]) -> Result<()>;
+    /// The keys at `depth` of all elements of `payload`; `space` holds them if they must be made.
+    fn keys<'a>(
+        &self,
+        payload: &'a [u8],
+        depth: usize,
+        space: &'a mut Vec<Self::Key>,
+    ) -> Result<&'a [Self::Key]>;
+    /// Moves elements to their buckets until one is full.
+    fn scatter(&self, into: &mut Scatter, payload: &[u8], buckets: &[u16]) -> Result<Option<Full>>;
+    /// Compares two elements from `depth` on.
+    fn compare_from(&self, a: &[u8], b: &[u8], depth: usize) -> Ordering;
+    /// Whether two elements have the same key in the user's sense (`--unique`).
+    fn is_same_key(&self, a: &[u8], b: &[u8]) -> bool;
+}
+
+/// Bare numbers of the native integer `K`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bare<K> {
+    order: BareOrder,
+    key: std::marker::PhantomData<K>,
+}
+
+impl<K> Bare<K> {
+    pub(crate) fn new(order: BareOrder) -> Self {
+        Bare {
+            order,
+            key: std::marker::PhantomData,
+        }
+    }
+}
+
+/// The native integers in a payload; it starts at a multiple of their size.
+pub(crate) fn as_keys<K: Key>(payload: &[u8]) -> Result<&[K]> {
+    bytemuck::try_cast_slice(payload).map_err(|e| misaligned(&e))
+}
+
+/// As [`as_keys`], to be changed.
+pub(crate) fn as_keys_mut<K: Key>(payload: &mut [u8]) -> Result<&mut [K]> {
+    bytemuck::try_cast_slice_mut(payload).map_err(|e| misaligned(&e))
+}
+
+fn misaligned(error: &bytemuck::PodCastError) -> Error {
+    Error::new(Kind::Corrupt, "look at keys", error.to_string()).hint("a bug: please report it")
+}
+
+macro_rules! bare {
+    ($unsigned:ty, $encode:ident, $decode:ident) => {
+        impl Elements for Bare<$unsigned> {
+            type Key = $unsigned;
+
+            fn element_bytes(&self) -> usize {
+                size_of::<$unsigned>()
+            }
+
+            fn is_bare(&self) -> bool {
+                true
+            }
+
+            fn depth_end(&self) -> usize {
+                1
+            }
+
+            fn encode(&self, payload: &mut [u8]) -> Result<()> {
+                if !self.order.is_identity() {
+                    self.order.$encode(as_keys_mut(payload)?);
+                }
+                Ok(())
+            }
+
+            fn decode(&self, payload: &mut [u8]) -> Result<()> {
+                if !self.order.is_identity() {
+                    self.order.$decode(as_keys_mut(payload)?);
+                }
+                Ok(())
+            }
+
+            fn keys<'a>(
+                &self,
+                payload: &'a [u8],
+                _depth: usize,
+                _space: &'a mut Vec<$unsigned>,
+            ) -> Result<&'a [$unsigned]> {
+                as_keys(payload)
+            }
+
+            fn scatter(
+                &self,
+                into: &mut Scatter,
+                payload: &[u8],
+                buckets: &[u16],
+            ) -> Result<Option<Full>> {
+                Ok(into.scatter_keys(as_keys::<$unsigned>(payload)?, buckets))
+            }
+
+            fn compare_from(&self, _a: &[u8], _b: &[u8], _depth: usize) -> Ordering {
+                Ordering::Equal
+            }
+
+            fn is_same_key(&self, a: &[u8], b: &[u8]) -> bool {
+                a == b
+            }
+        }
+    };
+}
+bare!(u32, encode_u32, decode_u32);
+bare!(u64, encode_u64, decode_u64);
+bare!(u128, encode_u128, decode_u128);
+
+/// Records with a payload, or with several keys.
+#[derive(Debug, Clone)]
+pub(crate) struct Records {
+    order: Order,
+}
+
+impl Records {
+    pub(crate) fn new(order: Order) -> Self {
+        Records { order }
+    }
+}
+
+impl Elements for Records {
+    type Key = u64;
+
+    fn element_bytes(&self) -> usize {
+        self.order.record_bytes()
+    }
+
+    fn is_bare(&self) -> bool {
+        false
+    }
+
+    fn depth_end(&self) -> usize {
+        self.order.words()
+    }
+
+    fn encode(&self, _payload: &mut [u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn decode(&self, _payload: &mut [u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn keys<'a>(
+        &self,
+        payload: &'a [u8],
+        depth: usize,
+        space: &'a mut Vec<u64>,
+    ) -> Result<&'a [u64]> {
+        space.resize(payload.len() / self.order.record_bytes(), 0);
+        self.order.fill_words(payload, depth, space);
+        Ok(&space[..])
+    }
+
+    fn scatter(&self, into: &mut Scatter, payload: &[u8], buckets: &[u16]) -> Result<Option<Full>> {
+        Ok(into.scatter_records(payload, self.order.record_bytes(), buckets))
+    }
+
+    fn compare_from(&self, a: &[u8], b: &[u8], depth: usize) -> Ordering {
+        self.order.compare_from_word(a, b, depth)
+    }
+
+    fn is_same_key(&self, a: &[u8], b: &[u8]) -> bool {
+        self.order.compare_keys(a, b) == Ordering::Equal
+    }
+}

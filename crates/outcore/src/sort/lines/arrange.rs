@@ -1,0 +1,73 @@
+//! Lines of an area put in order by keys that are made of them.
+//!
+//! Contract: a key lies in a space of its own, behind the place of its line, so that a reference to a
+//! key leads to its line ([`to_line`]). Keys that are made in the order of the input order ties by their
+//! places.
+
+use super::plan::KEY_HEAD_BYTES;
+use super::refs::{Ref, sort_refs};
+use crate::key::lines::{LineOrder, LineTie, NoKey};
+
+/// Makes the key of the line `from..end` of `area` behind what is in `keys`; gives a reference to it.
+///
+/// # Errors
+/// The line has no key.
+pub(crate) fn key_ref(
+    order: &dyn LineOrder,
+    area: &[u8],
+    (from, end): (usize, usize),
+    keys: &mut Vec<u8>,
+) -> Result<Ref, NoKey> {
+    keys.extend_from_slice(&(from as u32).to_ne_bytes());
+    keys.extend_from_slice(&((end - from) as u32).to_ne_bytes());
+    let at = keys.len();
+    order.append_key(&area[from..end], keys)?;
+    Ok(Ref {
+        word: 0,
+        at: at as u32,
+        len_bytes: (keys.len() - at) as u32,
+    })
+}
+
+/// Orders references to keys that agree in their first `depth` bytes, and equal ones as the order says;
+/// turned around where the order descends, for the caller to turn all.
+pub(crate) fn sort_keys(
+    order: &dyn LineOrder,
+    (area, keys): (&[u8], &[u8]),
+    refs: &mut [Ref],
+    depth: usize,
+) {
+    let is_turned = order.is_descending();
+    let line = |key: &Ref| {
+        let (at, len) = line_of(keys, key);
+        &area[at as usize..(at + len) as usize]
+    };
+    match (order.tie(), is_turned) {
+        (LineTie::Position, false) => {
+            sort_refs(keys, refs, depth, &|a: &Ref, b: &Ref| a.at.cmp(&b.at));
+        }
+        (LineTie::Position, true) => {
+            sort_refs(keys, refs, depth, &|a: &Ref, b: &Ref| b.at.cmp(&a.at));
+        }
+        (LineTie::Bytes, false) | (LineTie::BytesDescending, true) => {
+            sort_refs(keys, refs, depth, &|a: &Ref, b: &Ref| line(a).cmp(line(b)));
+        }
+        (LineTie::Bytes, true) | (LineTie::BytesDescending, false) => {
+            sort_refs(keys, refs, depth, &|a: &Ref, b: &Ref| line(b).cmp(line(a)));
+        }
+    }
+}
+
+/// Where the line of a key is: in front of the key.
+fn line_of(keys: &[u8], key: &Ref) -> (u32, u32) {
+    let head = keys[..key.at as usize].last_chunk::<{ KEY_HEAD_BYTES as usize }>();
+    head.map_or((0, 0), |&[a, b, c, d, e, f, g, h]| {
+        let at = u32::from_ne_bytes([a, b, c, d]);
+        (at, u32::from_ne_bytes([e, f, g, h]))
+    })
+}
+
+/// Makes a reference to a key one to its line.
+pub(crate) fn to_line(keys: &[u8], key: &mut Ref) {
+    (key.at, key.len_bytes) = line_of(keys, key);
+}

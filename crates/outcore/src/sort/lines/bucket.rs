@@ -1,0 +1,89 @@
+//! Buckets of lines between distribution and sort, and how much memory each needs to be sorted.
+//!
+//! Contract: the segments of a bucket hold whole lines with their terminators; one that is longer
+//! than a segment goes on in the next ones. Lines that are their own keys and all equal are only
+//! counted.
+
+use super::emit::COUNT_BYTES_MAX;
+use super::plan::{KEY_HEAD_BYTES, REF_BYTES};
+use super::table::FromTable;
+use crate::memory::block_ceil;
+use crate::partition::bucket::{Bucket, Location};
+
+/// Lines of a bucket that were counted in tables.
+#[derive(Debug, Default)]
+pub(super) struct TableLines {
+    pub(super) from: Vec<FromTable>,
+    pub(super) lines: u64,
+    /// With terminators.
+    pub(super) bytes: u64,
+}
+
+/// All lines of one range of keys.
+pub(super) type LineBucket = Bucket<TableLines>;
+
+/// Memory that a bucket needs to be sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Space {
+    pub(super) area_bytes: u64,
+    pub(super) lines: u64,
+    pub(super) key_bytes: u64,
+}
+
+impl Space {
+    /// Bytes beside the area.
+    pub(super) fn beside_bytes(&self) -> u64 {
+        REF_BYTES * self.lines + self.key_bytes
+    }
+
+    /// Whether it is enough for another.
+    pub(super) fn holds(&self, other: &Space) -> bool {
+        self.area_bytes >= other.area_bytes
+            && self.lines >= other.lines
+            && self.key_bytes >= other.key_bytes
+    }
+}
+
+impl LineBucket {
+    /// Bytes that it takes in the output if its lines are counted, at most.
+    pub(super) fn counted_bytes_max(&self) -> u64 {
+        match &self.copies_of {
+            Some(line) => line.len() as u64 + COUNT_BYTES_MAX as u64,
+            // Counts of lines from tables may be of any length, others grow with the lines.
+            None => {
+                let counts_bytes = 8 * self.counts.items + COUNT_BYTES_MAX as u64 * self.kind.lines;
+                self.counts.bytes + self.kind.bytes + counts_bytes
+            }
+        }
+    }
+
+    /// Lines of it that may be written, at most.
+    pub(super) fn lines_max(&self) -> u64 {
+        self.counts.items + self.kind.lines
+    }
+
+    /// What its sort needs; `has_keys` if keys have to be made.
+    pub(super) fn space(&self, has_keys: bool) -> Space {
+        if self.copies_of.is_some() {
+            return Space {
+                area_bytes: 0,
+                lines: 0,
+                key_bytes: 0,
+            };
+        }
+        let stored = self.segments.iter().map(|segment| match segment.location {
+            Location::Memory(_) => u64::from(segment.payload_bytes),
+            Location::Scratch { .. } => segment.stored_bytes() as u64,
+        });
+        let heads_bytes = KEY_HEAD_BYTES * self.counts.items;
+        Space {
+            area_bytes: block_ceil(stored.sum::<u64>() + self.kind.bytes),
+            lines: self.counts.items + self.kind.lines,
+            key_bytes: if has_keys && !self.is_equal {
+                self.counts.key_bytes + heads_bytes
+            } else {
+                0
+            },
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Whether lines are in order, told in one pass.
+//!
+//! Contract: the files are one input, one after another; the first line that may not stand behind
+//! the one before it is named. With `unique`, lines of equal keys may not stand behind one another.
+//!
+//! Bounds: reads the input once; two blocks and two lines of memory.
+
+use std::cmp::Ordering;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::files::{FileReader, FileSizes, INPUT, LineFile};
+use super::merge::{Rank, line_bytes_max};
+use super::{LineSortOptions, OnNoKey};
+use crate::drive::Access;
+use crate::ends::Input;
+use crate::ends::{check_unchanged, open_inputs};
+use crate::error::Result;
+use crate::job::Job;
+use crate::key::lines::LineOrder;
+use crate::memory::{BLOCK_BYTES, Ledger};
+use crate::volume::Volume;
+
+/// Most bytes of a line that are shown.
+const SHOWN_BYTES: usize = 4096;
+
+/// The first line that is not in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disorder {
+    /// The file that it is in.
+    pub path: PathBuf,
+    /// Its number in that file, from 1.
+    pub line_number: u64,
+    /// The line without its terminator, or its front.
+    pub line: Vec<u8>,
+}
+
+/// The first line of `inputs` that is not in order, if there is one.
+///
+/// # Errors
+/// As [`super::sort_lines`] for the inputs.
+pub fn check_lines(
+    job: &Job,
+    inputs: &[Input],
+    order: &dyn LineOrder,
+    options: LineSortOptions,
+) -> Result<Option<Disorder>> {
+    let volume = Volume::new(Arc::clone(&job.device), &[])?;
+    let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
+    let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
+    job.control.begin_phase("check", data_bytes);
+    let memory_bytes = job.budget.free_bytes();
+    let sizes = FileSizes {
+        block_bytes: (memory_bytes as usize / 16 / BLOCK_BYTES * BLOCK_BYTES)
+            .clamp(64 << 10, 4 << 20),
+        line_bytes_max: line_bytes_max(memory_bytes, 1),
+    };
+    let ledger = Ledger::new("check of lines")
+        .always(INPUT, sizes.pool_bytes(1))
+        .during("check", "lines and keys", 0)
+        .filled("check", "lines and keys", memory_bytes);
+    let job = &job.under(&ledger)?;
+    let is_whole = order.is_whole_line();
+    let rank = Rank::new(order);
+    let (mut last, mut last_key) = (Vec::new(), Vec::new());
+    let mut key = Vec::new();
+    let mut is_first = true;
+    for part in &parts {
+        let mut reader = FileReader::new(job, &volume, sizes, 1)?;
+        let mut files = [LineFile::new(part, 0, options)];
+        while reader.advance(&mut files, 0)? {
+            let file = &files[0];
+            if !is_whole && let Err(why) = reader.key(file, order, &mut key) {
+                match options.on_no_key {
+                    OnNoKey::Skip => continue,
+                    OnNoKey::Fail => return Err(reader.no_key(file, &why)),
+                }
+            }
+            let line = file.line();
+            let is_behind = is_first || {
+                let by_key = rank.by_key((&last, &last_key), (line, &key));
+                match (by_key, options.unique) {
+                    (Ordering::Equal, true) => false,
+                    (Ordering::Equal, false) => rank.by_tie(&last, line) != Ordering::Greater,
+                    (by_key, _) => by_key == Ordering::Less,
+                }
+            };
+            if !is_behind {
+                return Ok(Some(Disorder {
+                    path: file.part().file.path.to_path_buf(),
+                    line_number: reader.line_number(file)?,
+                    line: line[..line.len().min(SHOWN_BYTES)].to_vec(),
+                }));
+            }
+            is_first = false;
+            last.clear();
+            last.extend_from_slice(line);
+            std::mem::swap(&mut last_key, &mut key);
+        }
+    }
+    check_unchanged(&volume, &parts, false)?;
+    Ok(None)
+}

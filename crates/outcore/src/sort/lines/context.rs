@@ -1,0 +1,159 @@
+//! What the threads of a sort of lines share, and which line an error is about.
+//!
+//! Contract: beside the [`Partition`] the order, the options and the inputs, which errors name. All of it
+//! lives as long as the sort and is reached by shared reference.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::distribute::By;
+use super::plan::{LinePlan, SORTING};
+use super::{LineSortOptions, OnNoKey};
+use crate::error::{Error, Kind, Result};
+use crate::job::Job;
+use crate::key::lines::{LineOrder, LineTie, NoKey};
+use crate::memory::{Budget, Pool, block_ceil, block_floor};
+use crate::partition::Partition;
+use crate::partition::read::ReadAhead;
+use crate::read::source::InputPart;
+use crate::volume::Volume;
+
+/// What all threads of a sort of lines share.
+pub(super) struct Context<'a> {
+    pub(super) partition: Partition<'a>,
+    pub(super) order: &'a dyn LineOrder,
+    pub(super) options: LineSortOptions,
+    pub(super) plan: &'a LinePlan,
+    pub(super) parts: &'a [InputPart],
+    /// Lines left out for having no key.
+    pub(super) skipped: AtomicU64,
+}
+
+impl<'a> Deref for Context<'a> {
+    type Target = Partition<'a>;
+
+    fn deref(&self) -> &Partition<'a> {
+        &self.partition
+    }
+}
+
+impl Context<'_> {
+    /// Whether lines are their own keys.
+    pub(super) fn is_whole(&self) -> bool {
+        self.order.is_whole_line()
+    }
+
+    /// What decides about a line's bucket.
+    pub(super) fn by(&self) -> By {
+        match self.is_whole() {
+            true => By::Line,
+            false => By::Key,
+        }
+    }
+
+    /// Whether the place of lines in the input is kept.
+    pub(super) fn is_ordered(&self) -> bool {
+        !self.is_whole() && self.order.tie() == LineTie::Position
+    }
+
+    /// Whether one line a key is written.
+    pub(super) fn is_unique(&self) -> bool {
+        self.options.unique || self.options.count
+    }
+
+    /// Memory in which buckets may be sorted now.
+    pub(super) fn sorting_bytes(&self) -> u64 {
+        self.job.budget.left_bytes(SORTING)
+    }
+
+    /// A line without a key, which begins at byte `at_bytes` of the data of `part`: counted or an
+    /// error, as asked for.
+    pub(super) fn no_key(&self, part: usize, at_bytes: u64, why: &NoKey) -> Result<()> {
+        if self.options.on_no_key == OnNoKey::Skip {
+            self.skipped.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        }
+        Err(keyless(
+            self.job,
+            self.volume,
+            &self.parts[part],
+            self.options,
+            at_bytes,
+            why,
+        ))
+    }
+}
+
+/// The error for a line without a key, which names file and line.
+pub(super) fn keyless(
+    job: &Job,
+    volume: &Volume,
+    part: &InputPart,
+    options: LineSortOptions,
+    at_bytes: u64,
+    why: &NoKey,
+) -> Error {
+    match line_number(job, volume, part, options, at_bytes) {
+        Ok(number) => keyless_line(part, number, why),
+        Err(error) => error,
+    }
+}
+
+/// The same for a line whose number is known.
+pub(super) fn keyless_line(part: &InputPart, number: u64, why: &NoKey) -> Error {
+    let cause = format!("line {number} has no key: {}", why.0);
+    Error::new(Kind::Corrupt, "read lines", cause)
+        .path(&part.file.path)
+        .hint("correct the line, or leave such lines out with --on-error skip")
+}
+
+/// The number, from 1, of the line that begins at byte `at_bytes` of the data of `part`, counted in
+/// the whole file, a header included. Reads it up to there; only what is about to fail asks.
+pub(crate) fn line_number(
+    job: &Job,
+    volume: &Volume,
+    part: &InputPart,
+    options: LineSortOptions,
+    at_bytes: u64,
+) -> Result<u64> {
+    const READ_BYTES: u64 = 256 << 10;
+    const WINDOW: usize = 8;
+    // What fails may have taken all memory that there is.
+    let budget = Budget::new(WINDOW as u64 * READ_BYTES);
+    let pool = Pool::new(&budget, "count lines", READ_BYTES as usize, WINDOW)?;
+    let mut port = volume.port()?;
+    let mut ahead = ReadAhead::new(WINDOW);
+    let mut finished = Vec::new();
+    let mut number = 1;
+    let (mut at, end) = (0, part.data_at_bytes + at_bytes);
+    loop {
+        job.control.check()?;
+        while at < end && ahead.has_room() {
+            let from = block_floor(at);
+            let to = block_ceil(end).min(from + READ_BYTES);
+            let Some(mut slot) = pool.take() else { break };
+            let buf = slot.split_to((to - from) as usize);
+            let inside = (at - from) as usize..(to.min(end) - from) as usize;
+            ahead.ask(&mut port, (&part.file, from), buf, inside);
+            at = to;
+        }
+        if let Some((inside, Some(buf))) = ahead.next(false) {
+            let (end, inner_end) = (options.terminator, options.inner_end);
+            number += memchr::memchr_iter(end, &buf[inside.clone()]).count() as u64;
+            if let Some(inner_end) = inner_end.filter(|inner_end| *inner_end != end) {
+                number += memchr::memchr_iter(inner_end, &buf[inside]).count() as u64;
+            }
+            continue;
+        }
+        if ahead.is_idle() {
+            return Ok(number);
+        }
+        port.poll(true, &mut finished)?;
+        for transfer in finished.drain(..) {
+            if let Some(fault) = transfer.fault {
+                return Err(volume.explain(&fault));
+            }
+            ahead.settle(transfer, |_, _| Ok(()))?;
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! Files of lines that are in order already, made one.
+//!
+//! Model: a tournament tree of losers (Knuth, The Art of Computer Programming, volume 3, 5.4.1).
+//!
+//! Contract: the output is all lines of the inputs, in order if each input is; of lines that nothing
+//! tells apart, those of an earlier file come first. With `unique` the first line of a key is
+//! written. What is not in order stays where it is met.
+//!
+//! Bounds: two blocks, a line and a key for each file; reads and writes everything once.
+
+use std::cmp::Ordering;
+use std::io::Write;
+use std::sync::{Arc, PoisonError};
+
+use super::files::{self, FileReader, FileSizes, LineFile};
+use super::sort::{check_output, write_header};
+use super::{LineSortOptions, LineSummary, OnNoKey};
+use crate::drive::Access;
+use crate::ends::{
+    EDGES, EDGES_BYTES, check_unchanged, edge_pool, open_inputs, scratch_drives, stage_output,
+    traffic_by_drive,
+};
+use crate::ends::{Input, Output, Phases};
+use crate::error::{Error, Kind, Result};
+use crate::job::Job;
+use crate::key::lines::{LineOrder, LineTie, compare};
+use crate::memory::{BLOCK_BYTES, Buf, Ledger, Pool};
+use crate::partition::task::{Sink, write_pipe};
+use crate::units;
+use crate::volume::Volume;
+use crate::volume::output::Room;
+use crate::writer::Writer;
+
+/// Blocks below this are not worth a request.
+const BLOCK_BYTES_LEAST: usize = 16 << 10;
+const BLOCK_BYTES_MOST: usize = 4 << 20;
+/// Output buffers.
+const CHUNKS: usize = 4;
+/// Set aside for edge blocks and small tables.
+const FIXED_BYTES: u64 = 2 << 20;
+const OUTPUT: &str = "output chunks";
+
+/// The longest line where so many files are read at once.
+pub(super) fn line_bytes_max(memory_bytes: u64, files: usize) -> usize {
+    // Line and key, each grown by doubling, take half.
+    ((memory_bytes / (8 * files.max(1) as u64)) as usize).max(16 << 10)
+}
+
+/// How two lines are ordered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rank {
+    is_whole: bool,
+    is_descending: bool,
+    tie: LineTie,
+}
+
+impl Rank {
+    pub(crate) fn new(order: &dyn LineOrder) -> Self {
+        Rank {
+            is_whole: order.is_whole_line(),
+            is_descending: order.is_descending(),
+            tie: order.tie(),
+        }
+    }
+
+    /// By their keys; each line with its key, if those are made.
+    pub(crate) fn by_key(&self, a: (&[u8], &[u8]), b: (&[u8], &[u8])) -> Ordering {
+        let order = match self.is_whole {
+            true => compare(a.0, b.0),
+            false => compare(a.1, b.1),
+        };
+        match self.is_descending {
+            true => order.reverse(),
+            false => order,
+        }
+    }
+
+    /// Of lines with equal keys.
+    pub(crate) fn by_tie(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match self.tie {
+            _ if self.is_whole => Ordering::Equal,
+            LineTie::Position => Ordering::Equal,
+            LineTie::Bytes => compare(a, b),
+            LineTie::BytesDescending => compare(b, a),
+        }
+    }
+}
+
+/// The files and the keys of the lines that they have come to.
+struct Runs<'a> {
+    files: Vec<LineFile<'a>>,
+    keys: Vec<Vec<u8>>,
+    is_over: Vec<bool>,
+    rank: Rank,
+    order: &'a dyn LineOrder,
+    options: LineSortOptions,
+    lines_in: u64,
+    skipped: u64,
+}
+
+impl Runs<'_> {
+    /// Moves a file on to its next line that has a key.
+    fn advance(&mut self, reader: &mut FileReader<'_>, index: usize) -> Result<()> {
+        loop {
+            self.is_over[index] = !reader.advance(&mut self.files, index)?;
+            if self.is_over[index] {
+                return Ok(());
+            }
+            self.lines_in += 1;
+            if self.order.is_whole_line() {
+                return Ok(());
+            }
+            match reader.key(&self.files[index], self.order, &mut self.keys[index]) {
+                Ok(()) => return Ok(()),
+                Err(why) if self.options.on_no_key == OnNoKey::Fail => {
+                    return Err(reader.no_key(&self.files[index], &why));
+                }
+                Err(_) => self.skipped += 1,
+            }
+        }
+    }
+
+    fn line(&self, index: usize) -> (&[u8], &[u8]) {
+        (self.files[index].line(), &self.keys[index])
+    }
+
+    /// Whether the line of file `a` comes before that of file `b`.
+    fn is_before(&self, a: usize, b: usize) -> bool {
+        if self.is_over[a] || self.is_over[b] {
+            return !self.is_over[a] || (self.is_over[b] && a < b);
+        }
+        let (first, second) = (self.line(a), self.line(b));
+        let order = self.rank.by_key(first, second);
+        let order = order.then_with(|| self.rank.by_tie(first.0, second.0));
+        order.then(a.cmp(&b)) == Ordering::Less
+    }
+
+    /// Sets up the tree: the winner is at 0, losers behind.
+    fn play_all(&self) -> Vec<usize> {
+        let count = self.files.len();
+        let mut winners = vec![0; 2 * count];
+        let mut losers = vec![0; count.max(1)];
+        for index in 0..count {
+            winners[count + index] = index;
+        }
+        for node in (1..count).rev() {
+            let (a, b) = (winners[2 * node], winners[2 * node + 1]);
+            let (winner, loser) = if self.is_before(a, b) { (a, b) } else { (b, a) };
+            (winners[node], losers[node]) = (winner, loser);
+        }
+        losers[0] = if count > 1 { winners[1] } else { 0 };
+        losers
+    }
+
+    /// Plays the games of a file whose line has changed again.
+    fn replay(&self, losers: &mut [usize], index: usize) {
+        let mut winner = index;
+        let mut node = (self.files.len() + index) / 2;
+        while node > 0 {
+            if self.is_before(losers[node], winner) {
+                std::mem::swap(&mut losers[node], &mut winner);
+            }
+            node /= 2;
+        }
+        losers[0] = winner;
+    }
+}
+
+/// Lines on their way out.
+struct Out<'a> {
+    sink: Sink<'a>,
+    chunks: Pool,
+    chunk: Option<Buf>,
+    phase: usize,
+    filled: usize,
+    at_bytes: u64,
+    lines: u64,
+    options: LineSortOptions,
+}
+
+impl Out<'_> {
+    fn line(
+        &mut self,
+        runs: &mut [LineFile<'_>],
+        reader: &mut FileReader<'_>,
+        line: &[u8],
+    ) -> Result<()> {
+        self.lines += 1;
+        self.bytes(runs, reader, line)?;
+        self.bytes(runs, reader, &[self.options.terminator])
+    }
+
+    fn bytes(
+        &mut self,
+        runs: &mut [LineFile<'_>],
+        reader: &mut FileReader<'_>,
+        mut bytes: &[u8],
+    ) -> Result<()> {
+        while !bytes.is_empty() {
+            if self.chunk.is_none() {
+                self.begin(runs, reader)?;
+            }
+            let Some(chunk) = &mut self.chunk else { break };
+            let room = &mut chunk[self.phase + self.filled..];
+            let len = room.len().min(bytes.len());
+            room[..len].copy_from_slice(&bytes[..len]);
+            self.filled += len;
+            bytes = &bytes[len..];
+            if self.phase + self.filled == chunk.len() {
+                self.flush(reader)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, runs: &mut [LineFile<'_>], reader: &mut FileReader<'_>) -> Result<()> {
+        self.phase = match &self.sink {
+            Sink::Files(writer) => writer.phase(self.at_bytes),
+            Sink::Pipe(_) => 0,
+        };
+        self.filled = 0;
+        loop {
+            self.chunk = self.chunks.take();
+            if self.chunk.is_some() {
+                return Ok(());
+            }
+            reader.job.control.check()?;
+            reader.poll(true, runs)?;
+        }
+    }
+
+    fn flush(&mut self, reader: &mut FileReader<'_>) -> Result<()> {
+        let Some(chunk) = self.chunk.take() else {
+            return Ok(());
+        };
+        match &self.sink {
+            Sink::Files(writer) => {
+                let port = &mut reader.port;
+                writer.write(port, chunk, self.phase, self.filled, self.at_bytes)?;
+            }
+            Sink::Pipe(pipe) => write_pipe(pipe, &chunk[..self.filled])?,
+        }
+        self.at_bytes += self.filled as u64;
+        Ok(())
+    }
+}
+
+/// Merges `inputs`, each of which is in order, into `output`.
+///
+/// # Errors
+/// As [`super::sort_lines`]; [`Kind::Memory`] for more files than the memory has blocks for.
+pub fn merge_lines(
+    job: &Job,
+    inputs: &[Input],
+    output: Output,
+    order: &dyn LineOrder,
+    options: LineSortOptions,
+) -> Result<LineSummary> {
+    if options.count {
+        return Err(Error::usage("merge lines", "a merge does not count")
+            .hint("count while sorting, without --merge"));
+    }
+    check_output(&output, options)?;
+    let mut phases = Phases::start();
+    let drives = scratch_drives(job, &output);
+    let volume = Volume::new(Arc::clone(&job.device), &drives)?;
+    let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
+    let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
+    let memory_bytes = job.budget.free_bytes();
+    let sizes = file_sizes(memory_bytes, parts.len())?;
+    let job = &job.under(&ledger(sizes, memory_bytes, parts.len()))?;
+    // A file may lack its last terminator.
+    let most_bytes = data_bytes + parts.len() as u64;
+    let room = match options.unique {
+        true => Room::AtMost,
+        false => Room::Exactly,
+    };
+    let staged = stage_output(&volume, &output, options.replace, room, most_bytes, 1)?;
+    phases.end("prepare");
+    job.control.begin_phase("merge", data_bytes);
+    let edges = edge_pool(job)?;
+    let writer = staged.as_ref().map(|staged| Writer::new(staged, edges));
+    let sink = match (&writer, &output) {
+        (Some(writer), _) => Sink::Files(writer),
+        (None, Output::Pipe(pipe)) => Sink::Pipe(pipe),
+        (None, _) => return Err(Error::usage("merge lines", "there is no output")),
+    };
+    let mut reader = FileReader::new(job, &volume, sizes, parts.len())?;
+    let indexed = parts.iter().enumerate();
+    let mut runs = Runs {
+        files: indexed
+            .map(|(index, part)| LineFile::new(part, index as u64, options))
+            .collect(),
+        keys: vec![Vec::new(); parts.len()],
+        is_over: vec![false; parts.len()],
+        rank: Rank::new(order),
+        order,
+        options,
+        lines_in: 0,
+        skipped: 0,
+    };
+    let mut out = Out {
+        sink,
+        chunks: Pool::new(&job.budget, OUTPUT, sizes.chunk_bytes(), CHUNKS)?,
+        chunk: None,
+        phase: 0,
+        filled: 0,
+        at_bytes: 0,
+        lines: 0,
+        options,
+    };
+    merge(&mut runs, &mut reader, &mut out)?;
+    out.flush(&mut reader)?;
+    let (lines_out, bytes_out) = (out.lines, out.at_bytes);
+    drop(out);
+    if let Some(writer) = &writer {
+        let port = &mut reader.port;
+        write_header(writer, port, staged.as_ref(), &output, lines_out);
+        writer.finish(&volume, port, bytes_out)?;
+    }
+    if let Output::Pipe(pipe) = &output {
+        let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+        pipe.flush()
+            .map_err(|e| Error::io("write to the pipe", &e))?;
+    }
+    let (lines_in, skipped) = (runs.lines_in, runs.skipped);
+    drop((runs, reader));
+    phases.end("merge");
+    check_unchanged(&volume, &parts, false)?;
+    if let Some(staged) = staged {
+        job.control.begin_phase("publish", 0);
+        staged.publish(&volume, bytes_out)?;
+    }
+    phases.end("publish");
+    let (read_bytes, written_bytes) = volume.traffic_bytes();
+    Ok(LineSummary {
+        lines_in,
+        lines_out,
+        skipped,
+        bytes_out,
+        seconds: phases.started.elapsed().as_secs_f64(),
+        read_bytes,
+        written_bytes,
+        passes: 1,
+        scratch_bytes: 0,
+        drives: traffic_by_drive(&volume),
+        phases: phases.ended,
+        plan: None,
+    })
+}
+
+/// What a merge of so many files reserves.
+fn ledger(sizes: FileSizes, memory_bytes: u64, files: usize) -> Ledger {
+    Ledger::new("merge of lines")
+        .always("small tables", FIXED_BYTES - EDGES_BYTES)
+        .always(EDGES, EDGES_BYTES)
+        .always(files::INPUT, sizes.pool_bytes(files))
+        .always(OUTPUT, Pool::total_bytes(sizes.chunk_bytes(), CHUNKS))
+        // What the files' lines and keys grow to.
+        .during("merge", "lines and keys", 0)
+        .filled("merge", "lines and keys", memory_bytes)
+}
+
+/// Blocks for so many files, half of the memory for all of them.
+fn file_sizes(memory_bytes: u64, files: usize) -> Result<FileSizes> {
+    let buffers = (2 * files.max(1) + CHUNKS + 1) as u64;
+    let each_bytes = memory_bytes.saturating_sub(FIXED_BYTES) / 2 / buffers;
+    if each_bytes < BLOCK_BYTES_LEAST as u64 {
+        let cause = format!(
+            "{} of memory are too little to read {files} files at once",
+            units::bytes(memory_bytes)
+        );
+        let least_bytes = FIXED_BYTES + 2 * buffers * BLOCK_BYTES_LEAST as u64;
+        let hint = format!(
+            "allow at least --memory {}, or sort the files instead",
+            units::bytes_exact(least_bytes.next_multiple_of(1 << 20))
+        );
+        return Err(Error::new(Kind::Memory, "plan the merge", cause).hint(hint));
+    }
+    let block_bytes = (each_bytes as usize).min(BLOCK_BYTES_MOST) / BLOCK_BYTES * BLOCK_BYTES;
+    Ok(FileSizes {
+        block_bytes,
+        line_bytes_max: line_bytes_max(memory_bytes, files),
+    })
+}
+
+fn merge(runs: &mut Runs<'_>, reader: &mut FileReader<'_>, out: &mut Out<'_>) -> Result<()> {
+    if runs.files.is_empty() {
+        return Ok(());
+    }
+    for index in 0..runs.files.len() {
+        runs.advance(reader, index)?;
+    }
+    let mut losers = runs.play_all();
+    let is_unique = out.options.unique;
+    // The line written last, and its key.
+    let (mut first, mut first_key, mut is_begun) = (Vec::new(), Vec::new(), false);
+    while !runs.is_over[losers[0]] {
+        let index = losers[0];
+        let next = runs.line(index);
+        let is_same = is_unique
+            && is_begun
+            && runs.rank.by_key((&first, &first_key), next) == Ordering::Equal;
+        if !is_same {
+            first.clear();
+            first.extend_from_slice(runs.files[index].line());
+            first_key.clear();
+            first_key.extend_from_slice(&runs.keys[index]);
+            is_begun = true;
+            out.line(&mut runs.files, reader, &first)?;
+        }
+        runs.advance(reader, index)?;
+        runs.replay(&mut losers, index);
+    }
+    Ok(())
+}

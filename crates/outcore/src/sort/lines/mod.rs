@@ -1,0 +1,110 @@
+//! Lines in order: sorted, one of each, counted, merged, checked.
+//!
+//! [`sort_lines`] is the external samplesort of [`crate::sort`] for records of any length, in
+//! the order of any [`LineOrder`]: splitters are strings, buckets are lists of segments with whole
+//! lines, and a bucket is sorted by reference, eight bytes at a time. Where one line a key is wanted
+//! and few differ, they are counted in tables as they are read.
+//!
+//! A last line that its file does not end is ended in the output, as the standard tools do it.
+
+mod arrange;
+mod bucket;
+mod check;
+mod context;
+mod cut;
+mod distribute;
+mod emit;
+mod files;
+mod merge;
+mod plan;
+mod refs;
+mod sample;
+mod sort;
+mod sort_task;
+mod split;
+mod table;
+
+pub use check::{Disorder, check_lines};
+pub use merge::merge_lines;
+pub use plan::{LinePlan, LineSize, plan_lines};
+pub use sort::{sample_lines, sort_lines};
+
+pub(crate) use arrange::{key_ref, sort_keys, to_line};
+pub(crate) use context::line_number;
+pub(crate) use emit::Gather;
+pub(crate) use merge::Rank;
+pub(crate) use plan::REF_BYTES;
+pub(crate) use refs::{AnyTie, Ref, sort_refs, word_of};
+pub(crate) use sort::sample_lengths;
+
+use crate::ends::Phase;
+
+/// What becomes of lines that have no key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnNoKey {
+    /// The job fails and names the line.
+    #[default]
+    Fail,
+    /// They are left out and counted.
+    Skip,
+}
+
+/// How lines are sorted, besides their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineSortOptions {
+    /// What ends a line.
+    pub terminator: u8,
+    /// What ends the lines that people count in messages, where those that are sorted may hold
+    /// several of them; the terminator ends one, too.
+    pub inner_end: Option<u8>,
+    /// One line a key: the first of them in the order.
+    pub unique: bool,
+    /// The same, with the number of lines of that key in front, as `uniq -c` writes it.
+    pub count: bool,
+    /// Replace an output that exists.
+    pub replace: bool,
+    /// What becomes of lines that have no key.
+    pub on_no_key: OnNoKey,
+}
+
+impl Default for LineSortOptions {
+    fn default() -> Self {
+        LineSortOptions {
+            terminator: b'\n',
+            inner_end: None,
+            unique: false,
+            count: false,
+            replace: false,
+            on_no_key: OnNoKey::Fail,
+        }
+    }
+}
+
+/// What was done with lines.
+#[derive(Debug, Clone)]
+pub struct LineSummary {
+    /// Lines read.
+    pub lines_in: u64,
+    /// Lines written.
+    pub lines_out: u64,
+    /// Lines left out for having no key.
+    pub skipped: u64,
+    /// Bytes of the output.
+    pub bytes_out: u64,
+    /// Wall time.
+    pub seconds: f64,
+    /// Bytes read from all drives.
+    pub read_bytes: u64,
+    /// Bytes written to all drives.
+    pub written_bytes: u64,
+    /// Times that data were read and written.
+    pub passes: u32,
+    /// Most scratch in use at once.
+    pub scratch_bytes: u64,
+    /// The phases in order.
+    pub phases: Vec<Phase>,
+    /// (name, bytes read, bytes written) of each drive.
+    pub drives: Vec<(String, u64, u64)>,
+    /// The plan of a sort.
+    pub plan: Option<LinePlan>,
+}

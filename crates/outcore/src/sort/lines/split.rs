@@ -1,0 +1,296 @@
+//! Buckets of lines that turned out too large for the memory, distributed again until none is.
+//!
+//! Contract: the order of buckets is kept. A bucket is split by keys sampled from it; one of equal
+//! keys by what orders its lines then, their bytes or their place in the input. A frequent key, or
+//! line, gets a bucket of its own, so the splitting ends. Reads and writes the bucket once a split;
+//! scratch that has been read is used again, and so is the memory.
+
+use std::collections::VecDeque;
+
+use super::bucket::{LineBucket, Space};
+use super::context::Context;
+use super::cut::{CutSize, LineCut};
+use super::distribute::{By, Scatter, Scattered, join};
+use super::plan::{LONG_KEYS, LONG_KEYS_BYTES_MIN, LinePlan, SPLIT_BUCKETS};
+use super::sample::{LineSample, Lines, Share};
+use super::table::Tables;
+use crate::error::{Error, Kind, Result};
+use crate::key::lines::{ByteOrder, LineTie};
+use crate::memory::Pool;
+use crate::partition::SPLIT_SEGMENTS;
+use crate::partition::bucket::{Piece, Segment};
+use crate::partition::read::{LongItem, SegmentQueue, SegmentReader, look_at_segments};
+use crate::partition::spill::Spilling;
+use crate::units;
+
+/// Segments that are looked at to split a bucket.
+const SAMPLE_SEGMENTS: usize = 64;
+/// Places in each from which on lines are taken.
+const SAMPLE_PLACES: usize = 4;
+/// Bytes of a key that are kept: keys of a bucket may begin with many that are the same.
+const KEY_BYTES_MAX: usize = LONG_KEYS_BYTES_MIN as usize / SAMPLE_SEGMENTS_MIN;
+/// What did not tell lines apart is made so many times (a power of two) longer.
+const KEY_GROWTH_BITS: u32 = 2;
+/// Segments that are looked at in any case.
+const SAMPLE_SEGMENTS_MIN: usize = 4;
+/// Times that a bucket may be split: more mean that one line is too long.
+const SPLITS_MAX: u32 = 12;
+
+/// Distributes buckets that are too large for the memory again, until none is; keeps the order.
+/// Gives how many times, at most, a line was distributed here, too.
+pub(super) fn split_oversized(
+    context: &Context<'_>,
+    tables: &Tables,
+    buckets: Vec<LineBucket>,
+) -> Result<(Vec<LineBucket>, u32)> {
+    let mut done = Vec::with_capacity(buckets.len());
+    let mut most_splits = 0;
+    // With how often each was split, and how often of that in vain.
+    let mut left: VecDeque<(LineBucket, u32, u32)> =
+        buckets.into_iter().map(|bucket| (bucket, 0, 0)).collect();
+    while let Some((bucket, splits, in_vain)) = left.pop_front() {
+        most_splits = most_splits.max(splits);
+        let is_over = splits == SPLITS_MAX || bucket.counts.items < 2;
+        let space = bucket.space(!context.is_whole());
+        if fits(context, &space) && (is_over || is_as_planned(context.plan, &space, splits)) {
+            done.push(bucket);
+            continue;
+        }
+        if is_over {
+            return Err(too_long(context, &bucket));
+        }
+        let (lines, is_equal) = (bucket.counts.items, bucket.is_equal);
+        let parts = split(context, tables, bucket, in_vain)?;
+        for part in parts.into_iter().rev() {
+            if part.lines_max() > 0 {
+                let in_vain = match part.is_equal == is_equal {
+                    true => in_vain + u32::from(part.counts.items == lines),
+                    false => 0,
+                };
+                left.push_front((part, splits + 1, in_vain));
+            }
+        }
+    }
+    Ok((done, most_splits))
+}
+
+/// Whether a bucket can be sorted in the memory that is left.
+fn fits(context: &Context<'_>, space: &Space) -> bool {
+    let chunks_bytes = 2 * context.plan.chunk_bytes as u64;
+    let needed = space.area_bytes + space.beside_bytes() + chunks_bytes;
+    let offsets_max = u64::from(u32::MAX / 2);
+    needed <= context.sorting_bytes()
+        && space.area_bytes <= offsets_max
+        && space.key_bytes <= offsets_max
+}
+
+/// Where all buckets are to be split, they are split as far as planned, so that all threads can sort
+/// side by side; what does not get smaller is left as it is.
+fn is_as_planned(plan: &LinePlan, space: &Space, splits: u32) -> bool {
+    plan.levels < 2 || splits > plan.levels || plan.leaf_space().holds(space)
+}
+
+/// Parts that a bucket is split into: no smaller than they need be.
+fn parts_of(plan: &LinePlan, bucket: &LineBucket) -> usize {
+    let parts_max = SPLIT_BUCKETS / 2;
+    match plan.levels {
+        0 | 1 => parts_max,
+        _ => {
+            let wanted = bucket.counts.bytes.saturating_mul(2) / plan.leaf_bytes_max as u64;
+            (wanted as usize).clamp(2, parts_max)
+        }
+    }
+}
+
+fn too_long(context: &Context<'_>, bucket: &LineBucket) -> Error {
+    let space = bucket.space(!context.is_whole());
+    let cause = format!(
+        "{} lines that cannot be told apart further need {} of memory, {} are left",
+        bucket.counts.items,
+        units::bytes(space.area_bytes + space.beside_bytes()),
+        units::bytes(context.sorting_bytes())
+    );
+    Error::new(Kind::Memory, "sort lines", cause).hint("allow more --memory")
+}
+
+fn split(
+    context: &Context<'_>,
+    tables: &Tables,
+    mut bucket: LineBucket,
+    in_vain: u32,
+) -> Result<Vec<LineBucket>> {
+    let is_equal = bucket.is_equal && !context.is_whole();
+    let tie = context.order.tie();
+    let segments = std::mem::take(&mut bucket.segments);
+    let mut parts = if is_equal && tie == LineTie::Position {
+        split_by_position(context, segments)?
+    } else {
+        let by = if is_equal { By::Line } else { context.by() };
+        let sample = sample_segments(context, &segments, by, in_vain)?;
+        let size = CutSize {
+            ranges: parts_of(context.plan, &bucket),
+            buckets_max: SPLIT_BUCKETS,
+            heavy_share: if by == By::Line { 0.25 } else { 0.75 },
+        };
+        let cut = LineCut::choose(&sample.keys, size);
+        let mut parts = distribute_segments(context, (&cut, by), segments, None)?;
+        tables.reassign(&cut, &bucket.kind.from, &mut parts);
+        parts
+    };
+    if is_equal {
+        parts.iter_mut().for_each(|part| part.is_equal = true);
+        // The whole list is turned around at the end where the order descends.
+        let is_turned = tie == LineTie::BytesDescending;
+        if is_turned != context.order.is_descending() {
+            parts.reverse();
+        }
+    }
+    Ok(parts)
+}
+
+/// Cuts lines of equal keys by their place in the input.
+fn split_by_position(context: &Context<'_>, segments: Vec<Segment>) -> Result<Vec<LineBucket>> {
+    let pieces = segments.iter().flat_map(|segment| segment.pieces.iter());
+    let mut positions: Vec<u64> = pieces.map(|piece| piece.position).collect();
+    positions.sort_unstable();
+    let count = SPLIT_BUCKETS;
+    let mut starts: Vec<u64> = (1..count)
+        .filter_map(|cut| positions.get(cut * positions.len() / count).copied())
+        .collect();
+    starts.dedup();
+    let cut = LineCut::of_ranges(starts.len() + 1);
+    distribute_segments(context, (&cut, By::Line), segments, Some(&starts))
+}
+
+/// Lines from some of the segments. The more often lines could not be told apart, the more of their
+/// keys is kept, and the fewer are looked at.
+fn sample_segments(
+    context: &Context<'_>,
+    segments: &[Segment],
+    by: By,
+    in_vain: u32,
+) -> Result<LineSample> {
+    let more_bits = (KEY_GROWTH_BITS * in_vain).min(usize::BITS / 4);
+    let room_bytes = context.job.budget.left_bytes(LONG_KEYS) as usize / 2;
+    let longest = room_bytes / SAMPLE_SEGMENTS_MIN;
+    let key_bytes_max = (KEY_BYTES_MAX << more_bits).min(longest.max(KEY_BYTES_MAX));
+    let (wanted, places) = match in_vain {
+        0 => (SAMPLE_SEGMENTS, SAMPLE_PLACES),
+        _ => (SAMPLE_SEGMENTS.min(room_bytes / key_bytes_max), 1),
+    };
+    let begins = |number: usize| number == 0 || !segments[number - 1].is_continued;
+    let firsts: Vec<usize> = (0..segments.len()).filter(|&n| begins(n)).collect();
+    let chosen = firsts.len().min(wanted.max(SAMPLE_SEGMENTS_MIN));
+    let keys_bytes = match in_vain {
+        0 => 0,
+        _ => chosen * key_bytes_max,
+    };
+    let _keys = context.job.budget.reserve(LONG_KEYS, keys_bytes as u64)?;
+    let mut sample = LineSample::default();
+    let lines = Lines {
+        order: if by == By::Line {
+            &ByteOrder
+        } else {
+            context.order
+        },
+        terminator: context.options.terminator,
+    };
+    let share = Share::of(chosen * places, key_bytes_max);
+    // A long line is looked at with all of its segments.
+    let looked_at = (0..chosen).flat_map(|index| {
+        let first = firsts[index * firsts.len() / chosen];
+        let rest = &segments[first..];
+        let goes_on = rest.iter().take_while(|segment| segment.is_continued);
+        &rest[..=goes_on.count()]
+    });
+    let mut long_line = LongItem::default();
+    look_at_segments(context, looked_at, |segment, payload| {
+        let Some((payload, _)) = long_line.join_bytes(segment, payload) else {
+            return;
+        };
+        for place in 0..places {
+            let at = place * payload.len() / places;
+            sample.take(lines, &payload[at..], at == 0, share);
+        }
+    })?;
+    sample.sort();
+    Ok(sample)
+}
+
+/// Distributes the lines of `segments` by a cut, or, if they are given, by the first places of the
+/// buckets behind the first.
+fn distribute_segments(
+    context: &Context<'_>,
+    cut: (&LineCut, By),
+    segments: Vec<Segment>,
+    starts: Option<&[u64]>,
+) -> Result<Vec<LineBucket>> {
+    let queue = SegmentQueue::new(segments);
+    let sizes = context.sizes;
+    let slots = sizes.split_reads * context.crew.threads();
+    let budget = &context.job.budget;
+    let pool = Pool::new(budget, SPLIT_SEGMENTS, sizes.segment_bytes, slots)?;
+    let spilling = Spilling {
+        resident_below: usize::MAX,
+        is_split: true,
+    };
+    let workers: Vec<Scattered> = context.on_all_threads(|_| {
+        let mut scatter = Scatter::new(context, cut, spilling)?;
+        let mut reader = SegmentReader::new(context, pool.clone());
+        let mut taken = VecDeque::new();
+        let mut long_line = LongItem::default();
+        loop {
+            context.check()?;
+            let next = || queue.next(u64::MAX, &mut taken);
+            reader.start(&mut scatter.worker.port, next)?;
+            match reader.next(true) {
+                Some(read) => {
+                    if let Some((lines, pieces)) = long_line.join(&read) {
+                        distribute_pieces(&mut scatter, lines, pieces, starts)?;
+                    }
+                    reader.give_back(read);
+                    scatter.poll(false)?;
+                }
+                None if reader.is_idle() => break,
+                None => scatter.poll(true)?,
+            }
+            let mut come = scatter.others.drain(..);
+            come.try_for_each(|transfer| reader.settle(transfer))?;
+        }
+        scatter.finish(false)
+    })?;
+    Ok(join(context, cut, workers))
+}
+
+/// Distributes whole lines, which come from these runs of the input if the order counts.
+fn distribute_pieces(
+    scatter: &mut Scatter<'_>,
+    payload: &[u8],
+    pieces: &[Piece],
+    starts: Option<&[u64]>,
+) -> Result<()> {
+    if pieces.is_empty() {
+        return scatter.scatter(payload, 0, None);
+    }
+    let mut from = 0;
+    for piece in pieces {
+        // Of a long line the piece has only the first segment.
+        let to = match pieces.len() {
+            1 => payload.len(),
+            _ => from + piece.bytes as usize,
+        };
+        let run = &payload[from..to];
+        match starts {
+            Some(starts) => {
+                let bucket = starts.partition_point(|&start| start <= piece.position);
+                scatter.append_run(bucket, run, piece.position)?;
+            }
+            None => {
+                scatter.scatter(run, piece.position, None)?;
+                scatter.end_run();
+            }
+        }
+        from = to;
+    }
+    Ok(())
+}

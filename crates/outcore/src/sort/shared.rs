@@ -1,0 +1,60 @@
+//! What the threads of a sort of numbers or records share beside the [`Partition`]: elements, plan, and
+//! the inputs that are given back while they are read.
+
+use std::ops::{Deref, Range};
+
+use super::plan::SortPlan;
+use crate::drive::PrivateDir;
+use crate::error::Result;
+use crate::partition::{Partition, SegmentSizes};
+use crate::volume::VolumeFile;
+use crate::volume::consumed::Consumed;
+use crate::volume::output::StagedOutput;
+
+/// What all threads of a sort share.
+pub(crate) struct Shared<'a, E> {
+    pub(crate) partition: Partition<'a>,
+    pub(crate) elements: &'a E,
+    pub(crate) plan: &'a SortPlan,
+    /// The inputs whose blocks are given back to the file system once they are distributed, and the
+    /// output, which has what was read of them in the end.
+    pub(crate) consumed: Option<(Consumed, Option<&'a StagedOutput>)>,
+}
+
+impl<'a, E> Deref for Shared<'a, E> {
+    type Target = Partition<'a>;
+
+    fn deref(&self) -> &Partition<'a> {
+        &self.partition
+    }
+}
+
+impl<E> Shared<'_, E> {
+    /// Gives the blocks of an input back, for good: it is marked before the first ones go.
+    pub(crate) fn free_input(&self, file: &VolumeFile, blocks: Range<u64>) -> Result<()> {
+        let Some((consumed, output)) = &self.consumed else {
+            return Ok(());
+        };
+        let device = self.volume.device();
+        let dirs = output.iter().flat_map(|output| output.dirs());
+        let dirs: Vec<&PrivateDir> = dirs.chain(self.scratch()?.dirs()).collect();
+        consumed.begin(device.as_ref(), &file.path, &dirs)?;
+        device.punch(file.id, blocks.start, blocks.end - blocks.start)
+    }
+}
+
+impl SortPlan {
+    /// How segments are written and read back.
+    pub(crate) fn segment_sizes(&self) -> SegmentSizes {
+        SegmentSizes {
+            segment_bytes: self.segment_bytes,
+            full_bytes: self.segment_payload_bytes,
+            extent_segments: self.extent_segments,
+            expected_segments: self.expected_segments(),
+            writes_in_flight: self.writes_in_flight,
+            resident_segments: self.resident_segments,
+            split_reads: self.split_reads(),
+            slots: self.segment_slots(),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Buckets that turned out too large for the memory, distributed again until none is.
+//!
+//! Contract: order is kept; a bucket whose elements share a word of the order is split by the next
+//! word, equal elements of an ordered job by their place in the input, equal elements of any other
+//! job anywhere. Each split makes at least eight buckets of which none but a heavy one's own holds
+//! much more than a quarter, so the splitting ends. Reads and writes the bucket once a split; the
+//! scratch of what has been read is used again, and so is the memory. PALID (SPAA 2025), section 4,
+//! splits likewise.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use super::distribute::{Source, distribute};
+use super::elements::Elements;
+use super::plan::BUCKETS_MAX;
+use super::shared::Shared;
+use super::splitters::{Cut, KeyCut};
+use crate::error::Result;
+use crate::partition::bucket::Bucket;
+use crate::partition::read::look_at_segments;
+
+/// Segments that are looked at to split a bucket again.
+const SPLIT_SAMPLE_SEGMENTS: usize = 64;
+/// Elements taken from each.
+const SPLIT_SAMPLE_ELEMENTS: usize = 512;
+/// Most bytes of all of them.
+const SPLIT_SAMPLE_BYTES_MAX: u64 = 2 << 20;
+/// Fewest buckets of a split: see [`crate::partition::classify::Classifier::from_sample`].
+const SPLIT_BUCKETS_MIN: usize = 8;
+
+/// Distributes buckets that are too large for the memory again, until none is; keeps the order.
+/// Gives how many times, at most, an element was distributed here, too.
+pub(crate) fn split_oversized<E: Elements>(
+    shared: &Shared<'_, E>,
+    buckets: Vec<Bucket>,
+) -> Result<(Vec<Bucket>, u32)> {
+    let leaf_bytes_max = shared.plan.leaf_bytes_max as u64;
+    let element_bytes = shared.elements.element_bytes() as u64;
+    let mut done = Vec::new();
+    let mut most_splits = 0;
+    let mut left: VecDeque<(Bucket, u32)> = buckets.into_iter().map(|b| (b, 0)).collect();
+    while let Some((bucket, splits)) = left.pop_front() {
+        most_splits = most_splits.max(splits);
+        let bytes = bucket.counts.items * element_bytes;
+        if bucket.copies_of.is_some() || bytes <= leaf_bytes_max {
+            if bucket.counts.items > 0 {
+                done.push(bucket);
+            }
+            continue;
+        }
+        let parts = if bucket.depth < shared.elements.depth_end() {
+            split_by_key(shared, bucket)?
+        } else if shared.plan.size.is_ordered {
+            split_by_position(shared, bucket)?
+        } else {
+            split_equal(bucket, leaf_bytes_max, element_bytes)
+        };
+        parts
+            .into_iter()
+            .rev()
+            .for_each(|part| left.push_front((part, splits + 1)));
+    }
+    Ok((done, most_splits))
+}
+
+/// Ranges for a split of `bytes`, and the most buckets that there are buffers for: those beyond the
+/// ranges are for frequent values.
+fn split_bucket_counts<E>(shared: &Shared<'_, E>, bytes: u64) -> (usize, usize) {
+    let plan = shared.plan;
+    // What may still stay in memory is reserved.
+    let reserved = shared.resident_left.load(Ordering::Relaxed).max(0) as usize;
+    let free = shared.segment_pool.free_slots().saturating_sub(reserved) / plan.size.threads;
+    let affordable = free.saturating_sub(plan.writes_in_flight);
+    let buckets_max = affordable.clamp(SPLIT_BUCKETS_MIN, BUCKETS_MAX);
+    let wanted = bytes.div_ceil((plan.leaf_bytes_max / 2) as u64) as usize;
+    (wanted.clamp(SPLIT_BUCKETS_MIN, buckets_max), buckets_max)
+}
+
+fn split_by_key<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<Vec<Bucket>> {
+    let bytes = bucket.counts.items * shared.elements.element_bytes() as u64;
+    let sampled = sample_bucket(shared, &bucket)?;
+    let (ranges, buckets_max) = split_bucket_counts(shared, bytes);
+    let depth = bucket.depth;
+    let cut = KeyCut::choose(shared.elements, &sampled, false, depth, ranges, buckets_max)?;
+    let source = Source::segments(bucket.segments);
+    distribute(shared, &source, &Cut::Keys(cut), depth, usize::MAX, false)
+}
+
+/// Equal elements whose order in the input counts are told apart by their place in it.
+fn split_by_position<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<Vec<Bucket>> {
+    let bytes = bucket.counts.items * shared.elements.element_bytes() as u64;
+    let (count, _) = split_bucket_counts(shared, bytes);
+    let pieces = bucket
+        .segments
+        .iter()
+        .flat_map(|segment| segment.pieces.iter());
+    let mut positions: Vec<u64> = pieces.map(|piece| piece.position).collect();
+    positions.sort_unstable();
+    let mut starts: Vec<u64> = (0..count)
+        .map(|cut| positions[cut * positions.len() / count])
+        .collect();
+    starts.dedup();
+    let depth = bucket.depth;
+    let source = Source::segments(bucket.segments);
+    distribute(
+        shared,
+        &source,
+        &Cut::Positions(starts),
+        depth,
+        usize::MAX,
+        false,
+    )
+}
+
+/// Equal elements in any order: a list of segments is cut anywhere.
+fn split_equal(bucket: Bucket, leaf_bytes_max: u64, element_bytes: u64) -> Vec<Bucket> {
+    let mut parts: Vec<Bucket> = Vec::new();
+    let mut open_bytes = u64::MAX;
+    for segment in bucket.segments {
+        let bytes = u64::from(segment.payload_bytes);
+        if open_bytes.saturating_add(bytes) > leaf_bytes_max {
+            parts.push(Bucket {
+                depth: bucket.depth,
+                ..Bucket::default()
+            });
+            open_bytes = 0;
+        }
+        open_bytes += bytes;
+        if let Some(part) = parts.last_mut() {
+            part.counts.items += bytes / element_bytes;
+            part.segments.push(segment);
+        }
+    }
+    parts
+}
+
+/// Elements from some of the bucket's segments.
+fn sample_bucket<E: Elements>(shared: &Shared<'_, E>, bucket: &Bucket) -> Result<Vec<u8>> {
+    let element_bytes = shared.elements.element_bytes();
+    let chosen = bucket.segments.len().min(SPLIT_SAMPLE_SEGMENTS);
+    let sample_bytes =
+        (shared.plan.size.memory_bytes / 64).clamp(256 << 10, SPLIT_SAMPLE_BYTES_MAX) as usize;
+    let taken_max = (sample_bytes / chosen.max(1) / element_bytes).clamp(1, SPLIT_SAMPLE_ELEMENTS);
+    let mut sampled = Vec::new();
+    let segments = (0..chosen).map(|i| &bucket.segments[i * bucket.segments.len() / chosen]);
+    look_at_segments(shared, segments, |_, payload| {
+        let count = payload.len() / element_bytes;
+        let taken = count.min(taken_max);
+        for sample in 0..taken {
+            let at = sample * count / taken * element_bytes;
+            sampled.extend_from_slice(&payload[at..at + element_bytes]);
+        }
+    })?;
+    Ok(sampled)
+}

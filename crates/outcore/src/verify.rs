@@ -1,0 +1,513 @@
+//! Order, count, duplicates and checksum of files, read once by all threads.
+//!
+//! Contract: the inputs, in the given order, are one stream of records. Threads take its blocks
+//! ([`Blocks`]), each checks its own with a [`Checker`], and neighbours are merged as soon as both
+//! are there, so the report is that of one checker that saw everything in order. Nothing is
+//! written. Whether the stream is in order is an answer, not an error; a file that changes while
+//! it is read is an error.
+//!
+//! Bounds: memory is a window of blocks a thread, at most half of the job's, and the first and
+//! last record of each stretch that waits for its neighbour: at most one stretch a drive and one a
+//! block in flight. I/O is one read of the data, with neighbours sharing border blocks.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::drive::{Access, Op};
+use crate::ends::Input;
+use crate::ends::{became_shorter, check_unchanged, open_inputs, traffic_by_drive};
+use crate::error::{Error, Kind, Result};
+use crate::job::Job;
+use crate::key::check::{CheckOptions, CheckReport, Checker};
+use crate::key::record::RecordFormat;
+use crate::memory::{BLOCK_BYTES, Ledger, Pool};
+use crate::partition::crew::Crew;
+use crate::read::source::{Block, Blocks, InputPart};
+use crate::volume::{Port, Transfer, Volume};
+
+/// Largest read: beyond it the drives gain nothing.
+const READ_BYTES_MAX: u64 = 1 << 20;
+/// Smallest read.
+const READ_BYTES_MIN: u64 = 16 << 10;
+/// The name under which blocks are reserved.
+const BLOCKS: &str = "blocks to check";
+/// Reads in flight a thread.
+const WINDOW: usize = 6;
+
+/// What a look at all records found, and what it took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VerifyReport {
+    /// Order, count, duplicates, checksum.
+    pub check: CheckReport,
+    /// Wall time.
+    pub seconds: f64,
+    /// Bytes read from all drives, or from the pipe.
+    pub read_bytes: u64,
+    /// (name, bytes read, bytes written) of each drive.
+    pub drives: Vec<(String, u64, u64)>,
+}
+
+/// Checks all records of `inputs` as one stream.
+///
+/// # Errors
+/// [`Kind::Usage`] for a size that is no multiple of the record, [`Kind::Memory`], [`Kind::Io`],
+/// [`Kind::Corrupt`] for a file that changes meanwhile, [`Kind::Interrupted`].
+pub fn verify(
+    job: &Job,
+    inputs: &[Input],
+    format: &RecordFormat,
+    options: CheckOptions,
+) -> Result<VerifyReport> {
+    let started = Instant::now();
+    let volume = Volume::new(Arc::clone(&job.device), &[])?;
+    let parts = open_inputs(&volume, inputs, format.record_bytes(), Access::Read)?;
+    let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
+    job.control.begin_phase("verify", data_bytes);
+    let block_bytes = block_bytes(job, format.record_bytes())?;
+    let blocks = Blocks::new(parts, format.record_bytes(), block_bytes);
+    let windows = WINDOW * job.options.threads.max(1);
+    let windows_bytes = Pool::total_bytes(blocks.read_bytes_max(), windows);
+    let job = &job.under(&Ledger::new("verify").always(BLOCKS, windows_bytes))?;
+    let crew = Crew::new(job, data_bytes.div_ceil(block_bytes as u64));
+    let checked = Checked {
+        template: Checker::new(format, options),
+        stretches: Mutex::default(),
+        record_bytes: format.record_bytes(),
+    };
+    crew.run(|_| {
+        let read_bytes = blocks.read_bytes_max();
+        let pool = Pool::new(&job.budget, BLOCKS, read_bytes, WINDOW)?;
+        let mut worker = Worker {
+            job,
+            crew: &crew,
+            volume: &volume,
+            blocks: &blocks,
+            checked: &checked,
+            port: volume.port()?,
+            pool,
+            reading: Vec::new(),
+            finished: Vec::new(),
+        };
+        worker.run()
+    })?;
+    check_unchanged(&volume, blocks.parts(), false)?;
+    Ok(VerifyReport {
+        check: checked.into_report(blocks.parts())?,
+        seconds: started.elapsed().as_secs_f64(),
+        read_bytes: volume.traffic_bytes().0,
+        drives: traffic_by_drive(&volume),
+    })
+}
+
+/// Count and checksum of the records of `inputs`, whatever their order: two inputs with equal ones
+/// hold the same records (see [`CheckReport::has_records_of`]).
+///
+/// # Errors
+/// As [`verify`].
+pub fn checksum_of(job: &Job, inputs: &[Input], format: &RecordFormat) -> Result<VerifyReport> {
+    let options = CheckOptions {
+        unordered: true,
+        ..CheckOptions::default()
+    };
+    verify(job, inputs, format, options)
+}
+
+/// Checks the records that come out of a pipe, on one thread.
+///
+/// # Errors
+/// As [`verify`]; [`Kind::Corrupt`] if the stream ends inside a record.
+pub fn verify_stream(
+    job: &Job,
+    input: &mut dyn Read,
+    format: &RecordFormat,
+    options: CheckOptions,
+) -> Result<VerifyReport> {
+    let started = Instant::now();
+    job.control.begin_phase("verify", 0);
+    let block_bytes = block_bytes(job, format.record_bytes())?;
+    let pool = Pool::new(&job.budget, BLOCKS, block_bytes, 1)?;
+    let mut block = pool.take().ok_or_else(no_buffer)?;
+    let mut checker = Checker::new(format, options);
+    let mut read_bytes = 0;
+    loop {
+        job.control.check()?;
+        let got_bytes = match input.read(&mut block) {
+            Ok(0) => break,
+            Ok(got_bytes) => got_bytes,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(Error::io("read from the pipe", &e).offset(read_bytes)),
+        };
+        checker.push(&block[..got_bytes]);
+        read_bytes += got_bytes as u64;
+        job.control.advance(got_bytes as u64);
+        job.control.set_traffic(read_bytes, 0);
+    }
+    Ok(VerifyReport {
+        check: checker.finish()?,
+        seconds: started.elapsed().as_secs_f64(),
+        read_bytes,
+        drives: Vec::new(),
+    })
+}
+
+/// Bytes of a block so that the windows of all threads, border blocks and the records that are
+/// kept stay within half of the job's memory.
+fn block_bytes(job: &Job, record_bytes: usize) -> Result<usize> {
+    let threads = job.options.threads.max(1) as u64;
+    let limit_bytes = job.budget.free_bytes();
+    let slot_bytes = limit_bytes / 2 / threads / WINDOW as u64;
+    let least_bytes = READ_BYTES_MIN.max(record_bytes as u64) + 2 * BLOCK_BYTES as u64;
+    if slot_bytes < least_bytes {
+        let needed_bytes = least_bytes * 2 * threads * WINDOW as u64;
+        let cause = format!(
+            "{threads} threads need at least {needed_bytes} bytes, {limit_bytes} are allowed"
+        );
+        return Err(Error::new(Kind::Memory, "plan verify", cause)
+            .hint("allow more with --memory, or use fewer --threads"));
+    }
+    let block_bytes = slot_bytes - 2 * BLOCK_BYTES as u64;
+    Ok(block_bytes.min(READ_BYTES_MAX.max(record_bytes as u64)) as usize)
+}
+
+fn no_buffer() -> Error {
+    Error::new(Kind::Memory, "take a buffer", "the pool is empty").hint("a bug: please report it")
+}
+
+/// Stretches of the stream that have been checked, by the position of their first record; each
+/// ends before the next begins, with a gap.
+type Stretches = BTreeMap<u64, Checker>;
+
+/// What all threads have found.
+struct Checked {
+    /// A checker that has seen nothing.
+    template: Checker,
+    stretches: Mutex<Stretches>,
+    record_bytes: usize,
+}
+
+impl Checked {
+    fn check(&self, block: &Block, payload: &[u8]) {
+        let mut checker = self.template.clone();
+        checker.push(payload);
+        let records = (payload.len() / self.record_bytes) as u64;
+        let mut stretches = self
+            .stretches
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        add(&mut stretches, block.position, records, checker);
+    }
+
+    /// The report on the whole stream; fails if a part of it was not seen.
+    fn into_report(self, parts: &[InputPart]) -> Result<CheckReport> {
+        let wanted: u64 = parts
+            .iter()
+            .map(|part| part.data_len_bytes / self.record_bytes as u64)
+            .sum();
+        let stretches = self.stretches.into_inner();
+        let mut stretches = stretches.unwrap_or_else(PoisonError::into_inner);
+        let whole = stretches.remove(&0).unwrap_or(self.template);
+        if stretches.is_empty() && whole.report().records == wanted {
+            return whole.finish();
+        }
+        let cause = "not every block of the input was seen";
+        Err(Error::new(Kind::Io, "verify", cause).hint("a bug: please report it"))
+    }
+}
+
+/// Adds a stretch of `records` records from `position` on and joins it with its neighbours.
+fn add(stretches: &mut Stretches, position: u64, records: u64, checker: Checker) {
+    let mut checker = checker;
+    if let Some(next) = stretches.remove(&(position + records)) {
+        checker.merge(&next);
+    }
+    if let Some((start, before)) = stretches.range_mut(..position).next_back()
+        && start + before.report().records == position
+    {
+        before.merge(&checker);
+        return;
+    }
+    stretches.insert(position, checker);
+}
+
+/// One thread that reads blocks and checks them.
+struct Worker<'a> {
+    job: &'a Job,
+    crew: &'a Crew<'a>,
+    volume: &'a Volume,
+    blocks: &'a Blocks,
+    checked: &'a Checked,
+    port: Port,
+    pool: Pool,
+    /// Blocks being read, by token.
+    reading: Vec<Option<Block>>,
+    finished: Vec<Transfer>,
+}
+
+impl Worker<'_> {
+    fn run(&mut self) -> Result<()> {
+        let mut ready: Vec<Transfer> = Vec::new();
+        loop {
+            self.crew.check()?;
+            self.start_reads()?;
+            if self.finished.is_empty() {
+                if self.port.in_flight() == 0 {
+                    return Ok(());
+                }
+                self.port.poll(true, &mut self.finished)?;
+            }
+            std::mem::swap(&mut ready, &mut self.finished);
+            for transfer in ready.drain(..) {
+                self.crew.check()?;
+                self.check(transfer)?;
+                // The buffer is free again: the drives work while the next block is checked.
+                self.start_reads()?;
+            }
+        }
+    }
+
+    fn start_reads(&mut self) -> Result<()> {
+        let mut is_any = false;
+        while let Some(mut slot) = self.pool.take() {
+            let Some(block) = self.blocks.next(&self.port) else {
+                break;
+            };
+            let buf = slot.split_to(block.read_len_bytes);
+            let file = &self.blocks.parts()[block.part].file;
+            let at_bytes = block.read_at_bytes;
+            let free = self.reading.iter().position(Option::is_none);
+            let token = free.unwrap_or_else(|| {
+                self.reading.push(None);
+                self.reading.len() - 1
+            });
+            self.reading[token] = Some(block);
+            self.port
+                .submit(file, Op::Read, at_bytes, buf, token as u64);
+            is_any = true;
+        }
+        if is_any {
+            self.port.poll(false, &mut self.finished)?;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, transfer: Transfer) -> Result<()> {
+        let Some(block) = self.reading[transfer.token as usize].take() else {
+            return Ok(());
+        };
+        if let Some(fault) = transfer.fault {
+            return Err(self.volume.explain(&fault));
+        }
+        if transfer.len_bytes < block.skip_bytes + block.payload_bytes {
+            let end_bytes = block.read_at_bytes + transfer.len_bytes as u64;
+            return Err(became_shorter(&self.blocks.parts()[block.part], end_bytes));
+        }
+        let payload = &transfer.buf[block.skip_bytes..block.skip_bytes + block.payload_bytes];
+        self.checked.check(&block, payload);
+        self.job.control.advance(block.payload_bytes as u64);
+        self.job.control.watch(self.volume);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::config::IoMode;
+    use crate::drive::fault::{FaultDevice, FaultPlan};
+    use crate::drive::ram::{RamDevice, RamOptions};
+    use crate::job::JobOptions;
+    use crate::key::generate::{GenerateOptions, Generator};
+    use crate::key::gensort::GensortOptions;
+    use crate::key::order::{Order, OrderOptions, TieBreak};
+
+    fn options(threads: usize, memory_bytes: u64) -> JobOptions {
+        JobOptions {
+            threads,
+            memory_bytes,
+            ..JobOptions::default()
+        }
+    }
+
+    fn ram_job(threads: usize, memory_bytes: u64) -> (RamDevice, Job) {
+        let device = RamDevice::new(RamOptions::default());
+        let job = Job::on(options(threads, memory_bytes), Arc::new(device.clone()));
+        (device, job)
+    }
+
+    /// The report from its definition, by one checker that sees everything in order.
+    fn naive(format: &RecordFormat, options: CheckOptions, bytes: &[u8]) -> CheckReport {
+        let mut checker = Checker::new(format, options);
+        checker.push(bytes);
+        checker.finish().unwrap()
+    }
+
+    fn records(format: &RecordFormat, count: usize, seed: u64) -> Vec<u8> {
+        let generate = GenerateOptions {
+            distribution: "uniform:200".parse().unwrap(),
+            seed,
+            records: 0,
+        };
+        let mut bytes = vec![0; count * format.record_bytes()];
+        Generator::new(format, generate)
+            .unwrap()
+            .fill(0, &mut bytes);
+        bytes
+    }
+
+    fn sorted(format: &RecordFormat, bytes: &[u8]) -> Vec<u8> {
+        let order_options = OrderOptions {
+            descending: false,
+            tie: TieBreak::Bytes,
+        };
+        let order = Order::new(format, order_options);
+        let mut records: Vec<&[u8]> = bytes.chunks(format.record_bytes()).collect();
+        records.sort_by(|a, b| order.compare(a, b));
+        records.concat()
+    }
+
+    fn any_options() -> impl Strategy<Value = CheckOptions> {
+        (any::<bool>(), any::<bool>(), any::<bool>(), 0..6).prop_map(
+            |(descending, ties, unique, rare)| CheckOptions {
+                descending,
+                ties,
+                unique,
+                unordered: rare == 0,
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn threads_and_files_on_many_drives_report_what_one_reader_would(
+            format in prop_oneof![Just("u64"), Just("gensort"), Just("f32x3"), Just("9000/8:4")],
+            options in any_options(), len_bytes in 0usize..2_000_000, is_sorted: bool,
+            swapped in any::<prop::sample::Index>(), threads in 1usize..4, memory_mib in 1u64..12,
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..5), header_bytes in 0u64..5000,
+        ) {
+            let format = RecordFormat::parse_type(format).unwrap();
+            let record_bytes = format.record_bytes();
+            let count = len_bytes / record_bytes;
+            let mut bytes = records(&format, count, 3);
+            if is_sorted {
+                bytes = sorted(&format, &bytes);
+                if count > 1 && memory_mib % 2 == 0 {
+                    let at = swapped.index(count) * record_bytes;
+                    bytes[at..at + record_bytes].fill(1);
+                }
+            }
+            let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(count + 1)).collect();
+            ends.sort_unstable();
+            ends.push(count);
+            let (device, job) = ram_job(threads, memory_mib << 20);
+            let mut inputs = Vec::new();
+            let mut start = 0;
+            for (number, end) in ends.into_iter().enumerate() {
+                let path = format!("/d{}/{number}", number % 3);
+                let mut file = vec![7; header_bytes as usize];
+                file.extend_from_slice(&bytes[start * record_bytes..end * record_bytes]);
+                device.put(&path, file);
+                inputs.push(Input { path: path.into(), header_bytes, data_bytes: None });
+                start = end;
+            }
+            let report = verify(&job, &inputs, &format, options).unwrap();
+            let expected = naive(&format, options, &bytes);
+            prop_assert_eq!(report.check, expected);
+            prop_assert!(report.read_bytes as usize >= bytes.len());
+            prop_assert_eq!(job.budget.used_bytes(), 0);
+            let without_order = checksum_of(&job, &inputs, &format).unwrap();
+            prop_assert!(without_order.check.has_records_of(&expected));
+            let stream = verify_stream(&job, &mut &bytes[..], &format, options).unwrap();
+            prop_assert_eq!(stream.check, expected);
+        }
+
+        #[test]
+        fn stretches_added_in_any_order_become_one(
+            seed: u64, count in 1usize..60,
+        ) {
+            let format = RecordFormat::parse_type("bytes1").unwrap();
+            let options = CheckOptions::default();
+            let bytes = records(&format, count, seed);
+            let mut numbers: Vec<usize> = (0..count).collect();
+            numbers.sort_by_key(|&n| seed.rotate_left(n as u32).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            let mut stretches = Stretches::new();
+            for number in numbers {
+                let mut checker = Checker::new(&format, options);
+                checker.push(&bytes[number..=number]);
+                add(&mut stretches, number as u64, 1, checker);
+            }
+            prop_assert_eq!(stretches.len(), 1);
+            prop_assert_eq!(stretches[&0].report(), naive(&format, options, &bytes));
+        }
+    }
+
+    fn input(path: impl AsRef<Path>) -> Vec<Input> {
+        vec![Input::raw(path.as_ref())]
+    }
+
+    #[test]
+    fn a_gensort_file_on_disk_gets_the_checksum_of_gensort() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("in");
+        let mut bytes = vec![0; 100_000];
+        Generator::gensort(GensortOptions::default()).fill(0, &mut bytes);
+        std::fs::write(&path, bytes).unwrap();
+        let job = Job::new(options(2, 8 << 20), IoMode::Auto);
+        let format = RecordFormat::gensort();
+        let report = verify(&job, &input(&path), &format, CheckOptions::default()).unwrap();
+        assert_eq!(report.check.records, 1000);
+        // As valsort prints it for the first thousand records.
+        assert_eq!(format!("{:x}", report.check.checksum), "1ea6370b955");
+        assert_eq!(report.check.first_unordered, Some(2));
+        assert_eq!(job.control.progress().done_bytes, 100_000);
+    }
+
+    #[test]
+    fn sizes_that_are_no_multiple_missing_files_and_little_memory_are_named() {
+        let (device, job) = ram_job(2, 8 << 20);
+        let format = RecordFormat::gensort();
+        let kind = |job: &Job, path: &str| {
+            let outcome = verify(job, &input(path), &format, CheckOptions::default());
+            outcome.unwrap_err().kind()
+        };
+        device.put("/d0/odd", vec![0; 250]);
+        assert_eq!(kind(&job, "/d0/odd"), Kind::Usage);
+        assert_eq!(kind(&job, "/d0/none"), Kind::Io);
+        device.put("/d0/even", vec![0; 200]);
+        assert_eq!(kind(&ram_job(99, 1 << 20).1, "/d0/even"), Kind::Io);
+        let tight = Job::on(options(99, 1 << 20), Arc::new(device));
+        assert_eq!(kind(&tight, "/d0/even"), Kind::Memory);
+        job.control.cancel();
+        assert_eq!(kind(&job, "/d0/even"), Kind::Interrupted);
+        let (_, job) = ram_job(1, 1 << 20);
+        let cut = verify_stream(&job, &mut &[0; 250][..], &format, CheckOptions::default());
+        assert_eq!(cut.unwrap_err().kind(), Kind::Corrupt);
+    }
+
+    #[test]
+    fn a_failed_read_is_an_error_and_never_a_report() {
+        let format = RecordFormat::parse_type("u64").unwrap();
+        for nth in 1.. {
+            let plan: FaultPlan = format!("eio@{nth}:read").parse().unwrap();
+            let ram = RamDevice::new(RamOptions::default());
+            ram.put("/d0/in", vec![0; 500_000]);
+            let device = Arc::new(FaultDevice::new(Arc::new(ram), plan));
+            let job = Job::on(options(2, 1 << 20), Arc::clone(&device) as _);
+            let outcome = verify(&job, &input("/d0/in"), &format, CheckOptions::default());
+            if device.operations() < nth {
+                assert!(nth > 5, "a job has more reads");
+                assert_eq!(outcome.unwrap().check.records, 62_500);
+                return;
+            }
+            let text = outcome.unwrap_err().to_string();
+            assert!(text.contains("/d0/in"), "{text}");
+        }
+    }
+}

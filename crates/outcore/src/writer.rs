@@ -1,0 +1,269 @@
+//! Bytes at their final place: pieces of any length become aligned writes, each block once.
+//!
+//! Contract (PALID, SPAA 2025, section 3, batched writer): pieces of the output arrive in any
+//! order from any thread and cover it exactly once. The part of a piece that fills whole 4 KiB
+//! blocks is written from the piece's own buffer, without a copy where the buffer is laid out
+//! like the file (`address % 4096 == offset % 4096`). What is left at its edges is gathered in a
+//! table of edge blocks shared by all threads; the piece that completes a block writes it. The
+//! last block is padded; the file is cut when it is published.
+//!
+//! Memory: one 4 KiB block for each edge that waits for its other side: at most two a piece in
+//! flight, plus one a shard.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::drive::Op;
+use crate::error::{Error, Kind, Result};
+use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
+use crate::volume::output::StagedOutput;
+use crate::volume::{Port, Volume, VolumeFile};
+
+/// Token of the writes made here; callers use others for their own.
+pub(crate) const WRITE_TOKEN: u64 = u64::MAX;
+
+/// One file of the output with the place of its data.
+#[derive(Debug, Clone)]
+struct Target {
+    file: VolumeFile,
+    start_bytes: u64,
+    end_bytes: u64,
+    header_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Edge {
+    bytes: Box<[u8; BLOCK_BYTES]>,
+    filled_bytes: usize,
+}
+
+/// The shared end of all writes to an output.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    targets: Vec<Target>,
+    /// Keyed by (target, block number).
+    edges: Mutex<HashMap<(usize, u64), Edge>>,
+    /// Full edge blocks that found no slot: (target, block number, bytes).
+    deferred: Mutex<Vec<(usize, u64, Edge)>>,
+    edge_pool: Pool,
+}
+
+impl Writer {
+    /// A writer to the files of `output`; `edge_pool` has 4 KiB slots for edge blocks in flight.
+    pub(crate) fn new(output: &StagedOutput, edge_pool: Pool) -> Self {
+        let targets: Vec<Target> = output
+            .shards()
+            .iter()
+            .map(|shard| Target {
+                file: shard.file.clone(),
+                start_bytes: shard.plan.start_bytes,
+                end_bytes: shard.plan.start_bytes + shard.plan.len_bytes,
+                header_bytes: shard.plan.header.len() as u64,
+            })
+            .collect();
+        Writer {
+            targets,
+            edges: Mutex::new(HashMap::new()),
+            deferred: Mutex::default(),
+            edge_pool,
+        }
+    }
+
+    /// Offset in its file, modulo 4 KiB, of output byte `at_bytes`: buffers laid out like that
+    /// are written without a copy.
+    pub(crate) fn phase(&self, at_bytes: u64) -> usize {
+        let target = self.target_of(at_bytes).map_or(at_bytes, |(_, target)| {
+            target.header_bytes + (at_bytes - target.start_bytes)
+        });
+        (target % BLOCK_BYTES as u64) as usize
+    }
+
+    /// Bytes from `at_bytes` to the end of the file that holds it.
+    pub(crate) fn room(&self, at_bytes: u64) -> u64 {
+        self.target_of(at_bytes)
+            .map_or(0, |(_, target)| target.end_bytes - at_bytes)
+    }
+
+    fn target_of(&self, at_bytes: u64) -> Option<(usize, &Target)> {
+        let after = self
+            .targets
+            .partition_point(|target| target.end_bytes <= at_bytes);
+        self.targets.get(after).map(|target| (after, target))
+    }
+
+    /// Writes the header of the first file; as long as it was planned.
+    pub(crate) fn write_header(&self, port: &mut Port, header: &[u8]) {
+        let mut at = 0;
+        for block in header.chunks(BLOCK_BYTES) {
+            self.fill_edge(port, 0, at, block);
+            at += block.len() as u64;
+        }
+    }
+
+    /// Writes `buf[skip_bytes..skip_bytes + len_bytes]` at output byte `at_bytes`, all of it
+    /// inside one file and laid out like the file (see [`Writer::phase`]). Errors when the piece lies
+    /// beyond the planned end; the write's own completion carries [`WRITE_TOKEN`].
+    pub(crate) fn write(
+        &self,
+        port: &mut Port,
+        mut buf: Buf,
+        skip_bytes: usize,
+        len_bytes: usize,
+        at_bytes: u64,
+    ) -> Result<()> {
+        let Some((index, target)) = self.target_of(at_bytes) else {
+            return Err(beyond(at_bytes));
+        };
+        if at_bytes + len_bytes as u64 > target.end_bytes {
+            return Err(beyond(at_bytes));
+        }
+        let file_at = target.header_bytes + (at_bytes - target.start_bytes);
+        let file_end = file_at + len_bytes as u64;
+        assert_eq!(
+            (buf.address() + skip_bytes) % BLOCK_BYTES,
+            (file_at % BLOCK_BYTES as u64) as usize,
+            "the buffer is laid out like the file"
+        );
+        let inner_from = block_ceil(file_at);
+        let inner_to = block_floor(file_end);
+        if inner_from >= inner_to {
+            // No whole block: one edge, or two neighbours.
+            let border = inner_from.min(file_end);
+            let head = (border - file_at) as usize;
+            let piece = &buf[skip_bytes..skip_bytes + len_bytes];
+            self.fill_edge(port, index, file_at, &piece[..head]);
+            self.fill_edge(port, index, border, &piece[head..]);
+            return Ok(());
+        }
+        let head = (inner_from - file_at) as usize;
+        let inner = (inner_to - inner_from) as usize;
+        let tail = (file_end - inner_to) as usize;
+        self.fill_edge(port, index, file_at, &buf[skip_bytes..skip_bytes + head]);
+        let tail_from = skip_bytes + head + inner;
+        self.fill_edge(port, index, inner_to, &buf[tail_from..tail_from + tail]);
+        drop(buf.split_to(skip_bytes + head));
+        let whole = buf.split_to(inner);
+        port.submit(&target.file, Op::Write, inner_from, whole, WRITE_TOKEN);
+        Ok(())
+    }
+
+    /// Copies bytes that lie inside one block of one file, at output byte `at_bytes`.
+    pub(crate) fn write_edge_of(&self, port: &mut Port, bytes: &[u8], at_bytes: u64) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let (index, target) = self.target_of(at_bytes).ok_or_else(|| beyond(at_bytes))?;
+        let file_at = target.header_bytes + (at_bytes - target.start_bytes);
+        assert!(file_at % BLOCK_BYTES as u64 + bytes.len() as u64 <= BLOCK_BYTES as u64);
+        self.fill_edge(port, index, file_at, bytes);
+        Ok(())
+    }
+
+    /// Writes the edge blocks that are still waiting once all data up to `end_bytes` have come:
+    /// the last block of each file, padded with zeros.
+    pub(crate) fn finish(&self, volume: &Volume, port: &mut Port, end_bytes: u64) -> Result<()> {
+        let mut edges = self.edges.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left: Vec<_> = edges.drain().collect();
+        drop(edges);
+        left.sort_by_key(|((index, block), _)| (*index, *block));
+        for ((index, block), edge) in left {
+            let target = &self.targets[index];
+            let data_end = end_bytes.clamp(target.start_bytes, target.end_bytes);
+            let file_end = target.header_bytes + (data_end - target.start_bytes);
+            let expected = (file_end - block * BLOCK_BYTES as u64).min(BLOCK_BYTES as u64);
+            if edge.filled_bytes as u64 != expected {
+                return Err(Error::new(
+                    Kind::Corrupt,
+                    "finish output",
+                    format!(
+                        "{} of {expected} bytes of a block were written",
+                        edge.filled_bytes
+                    ),
+                )
+                .path(&target.file.path)
+                .offset(block * BLOCK_BYTES as u64)
+                .hint("a bug: please report it"));
+            }
+            self.write_edge(port, index, block, edge);
+        }
+        let mut finished = Vec::new();
+        while !self.write_deferred(port) || port.in_flight() > 0 {
+            port.poll(true, &mut finished)?;
+            for transfer in finished.drain(..) {
+                if let Some(fault) = transfer.fault {
+                    return Err(volume.explain(&fault));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds bytes that lie inside one block of a file; writes the block once it is full.
+    fn fill_edge(&self, port: &mut Port, index: usize, file_at: u64, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let block = file_at / BLOCK_BYTES as u64;
+        let within = (file_at % BLOCK_BYTES as u64) as usize;
+        let mut edges = self.edges.lock().unwrap_or_else(PoisonError::into_inner);
+        let edge = edges.entry((index, block)).or_insert_with(|| Edge {
+            bytes: Box::new([0; BLOCK_BYTES]),
+            filled_bytes: 0,
+        });
+        edge.bytes[within..within + bytes.len()].copy_from_slice(bytes);
+        edge.filled_bytes += bytes.len();
+        if edge.filled_bytes < BLOCK_BYTES {
+            return;
+        }
+        let full = edges.remove(&(index, block));
+        drop(edges);
+        self.write_deferred(port);
+        if let Some(edge) = full {
+            self.write_edge(port, index, block, edge);
+        }
+    }
+
+    /// Writes a finished edge block, or keeps it for later while all slots are in flight.
+    fn write_edge(&self, port: &mut Port, index: usize, block: u64, edge: Edge) {
+        match self.edge_pool.take() {
+            Some(mut buf) => {
+                buf.copy_from_slice(&edge.bytes[..]);
+                let at = block * BLOCK_BYTES as u64;
+                port.submit(&self.targets[index].file, Op::Write, at, buf, WRITE_TOKEN);
+            }
+            None => {
+                let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
+                deferred.push((index, block, edge));
+            }
+        }
+    }
+
+    /// Writes what was kept for later, as far as there are slots; true if nothing is left.
+    fn write_deferred(&self, port: &mut Port) -> bool {
+        while self.edge_pool.free_slots() > 0 {
+            let next = self
+                .deferred
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop();
+            let Some((index, block, edge)) = next else {
+                return true;
+            };
+            self.write_edge(port, index, block, edge);
+        }
+        self.deferred
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_empty()
+    }
+}
+
+fn beyond(at_bytes: u64) -> Error {
+    Error::new(
+        Kind::Corrupt,
+        "write output",
+        "a piece lies beyond the planned end",
+    )
+    .offset(at_bytes)
+    .hint("a bug: please report it")
+}
