@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 
 use outcore::dataset::Step;
-use outcore::dataset::step::SharedOrder;
+use outcore::key::lines::SharedOrder;
 use outcore::primitives::Inclusion;
 use outcore::primitives::batch::Yield;
 use outcore::primitives::tables::ScanOp;

@@ -13,7 +13,7 @@ use outcore::{Error, Result};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::keys::{Decimal, append_decimal, append_string, complement, digits_len};
+use outcore::key::encode::{Decimal, append_decimal, append_string, complement, digits_len};
 
 const READ: &str = "read path";
 

@@ -6,6 +6,7 @@
 //! An order is a pure function of the line.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// How lines of equal keys are ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +49,9 @@ pub trait LineOrder: Sync {
         LineTie::Bytes
     }
 }
+
+/// An order that several threads and values hold.
+pub type SharedOrder = Arc<dyn LineOrder + Send + Sync>;
 
 /// Order of two keys or lines as strings of unsigned bytes, a prefix first.
 ///

@@ -12,6 +12,7 @@
 //! | [`bare`] | [`BareOrder`]: bare numbers to native unsigned integers and back |
 //! | [`npy`] | [`NpyHeader`]: headers of NumPy files |
 //! | [`generate`], [`gensort`] | [`Generator`]: records by number, in many distributions |
+//! | [`encode`] | what keys of text are made of: escaped strings, decimal numbers, complements |
 //! | [`lines`] | [`LineOrder`]: lines of text and the keys they are ordered by |
 //! | [`expr`] | [`Expr`](expr::Expr): expressions over the numbers of a record
 //! | [`check`] | [`Checker`]: order, duplicates and checksum of a stream |
@@ -20,6 +21,7 @@ pub mod bare;
 pub mod check;
 pub mod distribution;
 mod dtype;
+pub mod encode;
 pub mod expr;
 pub mod generate;
 pub mod gensort;

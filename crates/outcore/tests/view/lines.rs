@@ -12,10 +12,9 @@ use outcore::drive::Device;
 use outcore::drive::fault::{FaultDevice, FaultPlan};
 use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions, ScratchDrive};
-use outcore::key::lines::{LineOrder, LineTie, NoKey, compare_lines};
+use outcore::key::lines::{LineOrder, LineTie, NoKey, SharedOrder, compare_lines};
 use outcore::runs::{
-    BuildOptions, BuildSummary, LineType, SharedLineOrder, SortedView, ViewReader, append_with,
-    build,
+    BuildOptions, BuildSummary, LineType, SortedView, ViewReader, append_with, build,
 };
 use outcore::{Error, Kind, Result};
 use outcore::{Input, Output};
@@ -148,8 +147,8 @@ impl LineCase {
         }
     }
 
-    fn orders(&self) -> impl Fn(&str) -> Result<SharedLineOrder> + use<> {
-        let order: SharedLineOrder = Arc::new(self.order);
+    fn orders(&self) -> impl Fn(&str) -> Result<SharedOrder> + use<> {
+        let order: SharedOrder = Arc::new(self.order);
         move |name: &str| match name {
             "test" => Ok(Arc::clone(&order)),
             _ => Err(Error::usage("open view", "another order")),

@@ -25,8 +25,8 @@ use outcore::key::lines::{LineOrder, LineTie, NoKey};
 use outcore::{Error, Result};
 use twox_hash::XxHash3_64;
 
-use super::keys::{self, Decimal, append_decimal, append_string, complement};
 use fields::{Separator, Span, is_blank};
+use outcore::key::encode::{self, Decimal, append_decimal, append_string, complement};
 
 const CHOOSE: &str = "choose order";
 
@@ -409,7 +409,7 @@ fn append_filtered(text: &[u8], filter: &Filter, key: &mut Vec<u8>) {
 fn append_escaped(byte: u8, key: &mut Vec<u8>) {
     key.push(byte);
     if byte == 0 {
-        key.push(keys::ESCAPED);
+        key.push(encode::ESCAPED);
     }
 }
 
