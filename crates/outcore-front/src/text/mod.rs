@@ -1,7 +1,7 @@
 //! Text: what a line is to its user, and how it is ordered.
 //!
 //! Contract: from what users write (options of GNU sort, a column of CSV, a field of JSON) to a
-//! [`LineOrder`](outcore::key::LineOrder), the one thing that the engine knows of text. What
+//! [`SortKey`](outcore::key::SortKey), the one thing that the engine knows of text. What
 //! keys are made of stands in [`outcore::key::encode`].
 //!
 //! | file | does |

@@ -7,7 +7,7 @@
 //! their bytes.
 
 use crate::key::encode::{Decimal, append_decimal, append_string, complement};
-use crate::key::lines::{LineOrder, NoKey};
+use crate::key::sort_key::{NoKey, SortKey};
 
 /// A field of a line, and how it compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl From<Field> for Fields {
     }
 }
 
-impl LineOrder for Fields {
+impl SortKey for Fields {
     fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> Result<(), NoKey> {
         self.0.iter().for_each(|field| field.append(line, key));
         Ok(())

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::key::lines::{ByteOrder, SharedOrder};
+use crate::key::sort_key::{ByteOrder, SharedKey};
 use crate::key::{KeyField, NpyHeader, RecordFormat};
 use crate::primitives::Inclusion;
 use crate::primitives::batch::Yield;
@@ -95,7 +95,7 @@ pub enum Step {
     /// Lines in order.
     SortLines {
         /// The order.
-        order: SharedOrder,
+        order: SharedKey,
         /// Ends of lines, one line a key, counts, lines without a key.
         options: LineSortOptions,
         /// Whether each file is in this order already, so that they are merged.

@@ -31,7 +31,7 @@ use super::stream::stream;
 use super::summary::Summary;
 use crate::ends::{Input, Output};
 use crate::error::Result;
-use crate::key::lines::{ByteOrder, SharedOrder};
+use crate::key::sort_key::{ByteOrder, SharedKey};
 use crate::sort::lines::LineSortOptions;
 use crate::volume::output::parent_of;
 
@@ -70,7 +70,7 @@ impl Lines {
     }
 
     /// In any order, with options: one line a key, counts, lines without a key.
-    pub fn sort_with(self, order: SharedOrder, options: LineSortOptions) -> Self {
+    pub fn sort_with(self, order: SharedKey, options: LineSortOptions) -> Self {
         self.then(Step::SortLines {
             order,
             options,

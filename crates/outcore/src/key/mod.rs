@@ -13,7 +13,7 @@
 //! | [`npy`] | [`NpyHeader`]: headers of NumPy files |
 //! | [`generate`], [`gensort`] | [`Generator`]: records by number, in many distributions |
 //! | [`encode`] | what keys of text are made of: escaped strings, decimal numbers, complements |
-//! | [`lines`] | [`LineOrder`]: lines of text and the keys they are ordered by |
+//! | [`sort_key`] | [`SortKey`]: every order as bytes that compare as unsigned |
 //! | [`expr`] | [`Expr`](expr::Expr): expressions over the numbers of a record
 //! | [`check`] | [`Checker`]: order, duplicates and checksum of a stream |
 
@@ -25,7 +25,6 @@ pub mod encode;
 pub mod expr;
 pub mod generate;
 pub mod gensort;
-pub mod lines;
 mod literal;
 mod normal;
 mod notation;
@@ -33,6 +32,7 @@ pub mod npy;
 pub mod order;
 mod random;
 pub mod record;
+pub mod sort_key;
 mod word;
 
 pub use bare::{BareClass, BareOrder};
@@ -41,7 +41,7 @@ pub use distribution::Distribution;
 pub use dtype::NpyField;
 pub use generate::{GenerateOptions, Generator};
 pub use gensort::GensortOptions;
-pub use lines::{ByteOrder, LineOrder, LineTie, NoKey, compare_lines};
 pub use npy::NpyHeader;
-pub use order::{Order, OrderOptions, TieBreak};
+pub use order::{Order, OrderOptions};
 pub use record::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
+pub use sort_key::{ByteOrder, NoKey, SharedKey, SortKey, Tie, compare_items};

@@ -32,7 +32,7 @@ use crate::ends::{Input, Phase};
 use crate::ends::{check_unchanged, open_inputs, traffic_by_drive};
 use crate::error::{Error, Result};
 use crate::job::{Job, ScratchDrive};
-use crate::key::lines::SharedOrder;
+use crate::key::sort_key::SharedKey;
 use crate::memory::Buf;
 use crate::read::sample::random;
 use crate::read::source::InputPart;
@@ -102,7 +102,7 @@ pub fn build(
 }
 
 /// The orders to open what was just built: its own.
-fn orders_of(what: &ViewType) -> impl Fn(&str) -> Result<SharedOrder> {
+fn orders_of(what: &ViewType) -> impl Fn(&str) -> Result<SharedKey> {
     let what = what.clone();
     move |name: &str| match &what {
         ViewType::Lines(lines) if lines.order_name == name => Ok(Arc::clone(&lines.order)),

@@ -10,11 +10,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::key::lines::{ByteOrder, LineTie, SharedOrder};
 use crate::key::record::RecordFormat;
+use crate::key::sort_key::{ByteOrder, SharedKey, Tie};
 
 /// The orders of lines that names in manifests mean.
-pub type LineOrders<'a> = &'a dyn Fn(&str) -> Result<SharedOrder>;
+pub type LineOrders<'a> = &'a dyn Fn(&str) -> Result<SharedKey>;
 
 /// How the records of a view are ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,7 +40,7 @@ pub struct LineType {
     /// The order's name in the manifest; empty for the order of bytes.
     pub order_name: String,
     /// The order itself.
-    pub order: SharedOrder,
+    pub order: SharedKey,
 }
 
 impl LineType {
@@ -50,7 +50,7 @@ impl LineType {
     }
 
     /// Lines in an order and its name. The file has nothing but them.
-    pub fn ordered(terminator: u8, order_name: String, order: SharedOrder) -> Self {
+    pub fn ordered(terminator: u8, order_name: String, order: SharedKey) -> Self {
         LineType {
             terminator,
             file_terminator: terminator,
@@ -69,7 +69,7 @@ impl LineType {
     pub(super) fn view_order(&self) -> ViewOrder {
         ViewOrder {
             descending: self.order.is_descending(),
-            stable: !self.order.is_whole_line() && self.order.tie() == LineTie::Position,
+            stable: !self.order.is_item() && self.order.tie() == Tie::Position,
         }
     }
 }
@@ -139,7 +139,7 @@ impl From<LineType> for ViewType {
 }
 
 /// The orders that the engine knows: that of bytes.
-pub(super) fn own_orders(name: &str) -> Result<SharedOrder> {
+pub(super) fn own_orders(name: &str) -> Result<SharedKey> {
     match name {
         "" => Ok(Arc::new(ByteOrder)),
         name => Err(
