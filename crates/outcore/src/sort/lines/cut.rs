@@ -11,7 +11,7 @@
 
 use super::refs::{AnyTie, Ref, sort_refs, word_in, word_of};
 use crate::error::Result;
-use crate::key::lines::compare;
+use crate::key::sort_key::compare;
 use crate::partition::classify::Classifier;
 use crate::partition::route::{Batch, Route};
 

@@ -13,7 +13,7 @@ use super::plan::{LONG_KEYS, LONG_KEYS_BYTES_MIN, LinePlan, SPLIT_BUCKETS};
 use super::sample::{LineSample, Lines, Share};
 use super::table::Tables;
 use crate::error::{Error, Kind, Result};
-use crate::key::lines::{ByteOrder, LineTie};
+use crate::key::sort_key::{ByteOrder, Tie};
 use crate::partition::bucket::Segment;
 use crate::partition::read::{LongItem, look_at_segments};
 use crate::partition::refine::{Refined, refine};
@@ -104,7 +104,7 @@ fn split(
     let is_equal = bucket.is_equal && !context.is_whole();
     let tie = context.order.tie();
     let segments = std::mem::take(&mut bucket.segments);
-    let mut parts = if is_equal && tie == LineTie::Position {
+    let mut parts = if is_equal && tie == Tie::Position {
         let route = PositionRoute::choose(&segments, SPLIT_BUCKETS);
         distribute_by_position(context, segments, &route)?
     } else {
@@ -123,7 +123,7 @@ fn split(
     if is_equal {
         parts.iter_mut().for_each(|part| part.is_equal = true);
         // The whole list is turned around at the end where the order descends.
-        let is_turned = tie == LineTie::BytesDescending;
+        let is_turned = tie == Tie::BytesDescending;
         if is_turned != context.order.is_descending() {
             parts.reverse();
         }
