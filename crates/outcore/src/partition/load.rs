@@ -180,6 +180,62 @@ impl Load {
     }
 }
 
+/// Items of an area that were neighbours in the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct LoadedRun {
+    /// Orders it among the others; 0 unless the job is ordered.
+    pub(crate) position: u64,
+    /// Where it begins in the area.
+    pub(crate) at: usize,
+    pub(crate) len_bytes: usize,
+    /// Number of items; 0 unless the job is ordered.
+    pub(crate) count: u32,
+}
+
+impl Load {
+    /// All items that are in the area, in the order of the input if it is known, and the end of all. The
+    /// parts of a long item lie one after another.
+    pub(crate) fn runs(&self) -> (Vec<LoadedRun>, usize) {
+        let mut places = vec![0; self.segments.len()];
+        let mut end = self.loaded_to;
+        for &(number, offset) in &self.offsets {
+            places[number] = offset;
+            end = end.max(offset + self.segments[number].payload_bytes as usize);
+        }
+        let mut runs: Vec<LoadedRun> = Vec::with_capacity(self.segments.len());
+        let mut is_inside = false;
+        for (&from, segment) in places.iter().zip(&self.segments) {
+            let payload_bytes = segment.payload_bytes as usize;
+            let was_inside = std::mem::replace(&mut is_inside, segment.is_continued);
+            if let Some(long) = runs.last_mut().filter(|_| was_inside) {
+                long.len_bytes += payload_bytes;
+                continue;
+            }
+            if segment.pieces.is_empty() {
+                runs.push(LoadedRun {
+                    position: 0,
+                    at: from,
+                    len_bytes: payload_bytes,
+                    count: 0,
+                });
+            }
+            let mut at = from;
+            for piece in &segment.pieces {
+                let len_bytes = piece.bytes as usize;
+                runs.push(LoadedRun {
+                    position: piece.position,
+                    at,
+                    len_bytes,
+                    count: piece.count,
+                });
+                at += len_bytes;
+            }
+        }
+        runs.sort_unstable();
+        (runs, end)
+    }
+}
+
 /// End of the run of segments that lie side by side on scratch, in whole blocks, from `from`.
 fn run_end(on_scratch: &[(bool, u16, u64, usize)], from: usize, segments: &[Segment]) -> usize {
     let (_, log, offset, number) = on_scratch[from];

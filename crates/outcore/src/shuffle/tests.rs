@@ -4,7 +4,7 @@
 //! threads; every case runs with means that keep the data in memory and with some that do not.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 

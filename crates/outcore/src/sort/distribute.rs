@@ -154,7 +154,13 @@ fn buckets_of<E: Elements>(
             ..Bucket::default()
         }
     });
-    join_outs(buckets.collect(), outs)
+    let mut buckets = join_outs(buckets.collect(), outs);
+    for bucket in &mut buckets {
+        if let Some(element) = &bucket.copies_of {
+            bucket.counts.bytes = bucket.counts.items * element.len() as u64;
+        }
+    }
+    buckets
 }
 
 /// Moves bare numbers that a header of odd length put astray to where they can be looked at as such; gives

@@ -107,6 +107,7 @@ fn split_equal(bucket: Bucket, leaf_bytes_max: u64, element_bytes: u64) -> Vec<B
         open_bytes += bytes;
         if let Some(part) = parts.last_mut() {
             part.counts.items += bytes / element_bytes;
+            part.counts.bytes += bytes;
             part.segments.push(segment);
         }
     }

@@ -4,11 +4,22 @@
 //! than a segment goes on in the next ones. Lines that are their own keys and all equal are only
 //! counted.
 
+use std::ops::Range;
+
+use super::arrange::KEY_HEAD_BYTES;
 use super::emit::COUNT_BYTES_MAX;
-use super::plan::{KEY_HEAD_BYTES, REF_BYTES};
-use super::table::FromTable;
+use super::refs::REF_BYTES;
 use crate::memory::block_ceil;
 use crate::partition::bucket::{Bucket, Location};
+
+/// Lines of one of several tables that belong to a bucket.
+#[derive(Debug, Clone)]
+pub(super) struct FromTable {
+    /// Number of the table.
+    pub(super) table: usize,
+    /// Which of its lines, which are in order.
+    pub(super) refs: Range<usize>,
+}
 
 /// Lines of a bucket that were counted in tables.
 #[derive(Debug, Default)]

@@ -9,11 +9,10 @@
 //! Bounds: two blocks, a line and a key for each file; reads and writes everything once.
 
 use std::cmp::Ordering;
-use std::io::Write;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::files::{self, FileReader, FileSizes, LineFile};
-use super::sort::{check_output, write_header};
+use super::sort::check_output;
 use super::{LineSortOptions, LineSummary, OnNoKey};
 use crate::drive::Access;
 use crate::ends::{
@@ -25,6 +24,7 @@ use crate::error::{Error, Kind, Result};
 use crate::job::Job;
 use crate::key::sort_key::{Rank, SortKey};
 use crate::memory::{BLOCK_BYTES, Buf, Ledger, Pool};
+use crate::partition::driver::{flush, write_header};
 use crate::partition::task::{Sink, write_pipe};
 use crate::units;
 use crate::volume::Volume;
@@ -278,11 +278,7 @@ pub fn merge_lines(
         write_header(writer, port, staged.as_ref(), &output, lines_out);
         writer.finish(&volume, port, bytes_out)?;
     }
-    if let Output::Pipe(pipe) = &output {
-        let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
-        pipe.flush()
-            .map_err(|e| Error::io("write to the pipe", &e))?;
-    }
+    flush(&output)?;
     let (lines_in, skipped) = (runs.lines_in, runs.skipped);
     drop((runs, reader));
     phases.end("merge");

@@ -15,7 +15,9 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use super::arrange::KEY_HEAD_BYTES;
 use super::bucket::Space;
+use super::refs::REF_BYTES;
 use crate::drive::rates::DriveRates;
 use crate::ends::{EDGES, EDGES_BYTES};
 use crate::error::{Error, Kind, Result};
@@ -39,10 +41,6 @@ const SEGMENT_BYTES_MAX: usize = 256 << 10;
 const SEGMENT_BYTES_MIN: usize = 4 << 10;
 /// Where a bucket's sort is fastest, keys and references included.
 const LEAF_BYTES_BEST: u64 = 8 << 20;
-/// Bytes of references a line: one, and its copy in the radix sort.
-pub(crate) const REF_BYTES: u64 = 32;
-/// Bytes in front of each key: where its line is.
-pub(crate) const KEY_HEAD_BYTES: u64 = 8;
 /// A sample of keys that nothing shorter tells apart, at least.
 pub(super) const LONG_KEYS_BYTES_MIN: u64 = 256 << 10;
 /// Reservations by name: buffers of the distribution, what it reads, what a bucket is split with, and
