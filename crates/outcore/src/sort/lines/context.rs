@@ -6,7 +6,6 @@
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::distribute::By;
 use super::plan::{LinePlan, SORTING};
 use super::{LineSortOptions, OnNoKey};
 use crate::error::{Error, Kind, Result};
@@ -41,14 +40,6 @@ impl Context<'_> {
     /// Whether lines are their own keys.
     pub(super) fn is_whole(&self) -> bool {
         self.order.is_item()
-    }
-
-    /// What decides about a line's bucket.
-    pub(super) fn by(&self) -> By {
-        match self.is_whole() {
-            true => By::Line,
-            false => By::Key,
-        }
     }
 
     /// Whether the place of lines in the input is kept.
