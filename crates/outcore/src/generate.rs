@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::drive::Op;
 use crate::ends::Output;
 use crate::ends::{stage_output, traffic_by_drive};
 use crate::error::{Error, Kind, Result};
@@ -26,7 +25,8 @@ use crate::key::generate::Generator;
 use crate::memory::{BLOCK_BYTES, Pool, block_ceil};
 use crate::partition::crew::Crew;
 use crate::volume::output::{Room, StagedOutput};
-use crate::volume::{Port, Transfer, Volume, VolumeFile};
+use crate::volume::transfers::Transfers;
+use crate::volume::{Volume, VolumeFile};
 
 /// Largest write: beyond it the drives gain nothing.
 const WRITE_BYTES_MAX: usize = 1 << 20;
@@ -280,7 +280,7 @@ fn write_files(
             crew,
             volume,
             turn: &turn,
-            port: volume.port()?,
+            writes: Transfers::new(volume)?,
             pool: Pool::new(
                 &job.budget,
                 "blocks to write",
@@ -288,7 +288,6 @@ fn write_files(
                 geometry.window,
             )?,
             record: vec![0; record_bytes],
-            finished: Vec::new(),
         };
         worker.run()
     })
@@ -300,18 +299,21 @@ struct FileWorker<'a> {
     crew: &'a Crew<'a>,
     volume: &'a Volume,
     turn: &'a Turn<'a>,
-    port: Port,
+    /// Each with the bytes of data in it.
+    writes: Transfers<u64>,
     pool: Pool,
     record: Vec<u8>,
-    finished: Vec<Transfer>,
 }
 
 impl FileWorker<'_> {
     fn run(&mut self) -> Result<()> {
         loop {
             self.crew.check()?;
+            while let Some(written) = self.writes.take()? {
+                self.count(written.what);
+            }
             let Some(mut slot) = self.pool.take() else {
-                self.poll(true)?;
+                self.writes.wait()?;
                 continue;
             };
             let Some((content, file, at_bytes)) = self.turn.next() else {
@@ -322,27 +324,19 @@ impl FileWorker<'_> {
             let mut block = slot.split_to(len_bytes);
             drop(slot);
             content.fill(at_bytes, &mut block, &mut self.record);
-            let token = content.data_bytes_in(at_bytes, len_bytes as u64);
-            self.port.submit(file, Op::Write, at_bytes, block, token);
-            self.poll(false)?;
+            let data_bytes = content.data_bytes_in(at_bytes, len_bytes as u64);
+            self.writes.write(file, at_bytes, block, data_bytes);
+            self.writes.start()?;
         }
-        while self.port.in_flight() > 0 {
-            self.crew.check()?;
-            self.poll(true)?;
+        while let Some(written) = self.writes.next(|| self.crew.check())? {
+            self.count(written.what);
         }
         Ok(())
     }
 
-    fn poll(&mut self, wait: bool) -> Result<()> {
-        self.port.poll(wait, &mut self.finished)?;
-        for transfer in self.finished.drain(..) {
-            if let Some(fault) = transfer.fault {
-                return Err(self.volume.explain(&fault));
-            }
-            self.job.control.advance(transfer.token);
-            self.job.control.watch(self.volume);
-        }
-        Ok(())
+    fn count(&self, data_bytes: u64) {
+        self.job.control.advance(data_bytes);
+        self.job.control.watch(self.volume);
     }
 }
 

@@ -22,12 +22,13 @@ use super::splitters::Cut;
 use crate::error::{Error, Result};
 use crate::memory::{Buf, Pool, block_ceil, block_floor};
 use crate::partition::bucket::{Bucket, Out, Piece, Segment, join_outs};
-use crate::partition::read::{AHEAD_TOKENS, ReadAhead, ReadSegment, SegmentQueue, SegmentReader};
+use crate::partition::read::{ReadSegment, SegmentQueue, SegmentReader};
 use crate::partition::scatter::ScatterWorker;
 use crate::partition::spill::Spilling;
 use crate::partition::{SPLIT_SEGMENTS, no_buffer};
 use crate::read::source::{Block, Blocks, Stretch};
 use crate::volume::Transfer;
+use crate::volume::transfers::{ASKED_TOKENS, ReadAhead};
 
 /// Elements that are classified, then moved: their bucket numbers stay in the first-level cache.
 const BATCH: usize = 1024;
@@ -256,7 +257,7 @@ impl<'a, E: Elements> Worker<'a, E> {
         let wait = wait && self.transfers.is_empty();
         self.scatter.poll(wait, &mut self.transfers)?;
         for transfer in self.transfers.drain(..) {
-            debug_assert!(transfer.token & AHEAD_TOKENS != 0);
+            debug_assert!(transfer.token & ASKED_TOKENS != 0);
             match (&mut self.reads, self.source) {
                 (Reads::Blocks { ahead, .. }, Source::Blocks(blocks)) => {
                     ahead.settle(transfer, |block, transfer| {
