@@ -11,7 +11,7 @@
 //!
 //! A [`ReadAhead`] is the bookkeeping alone, for who shares a port with others and settles by token.
 //!
-//! Bounds: a few words a transfer in flight. The port that a `Transfers` owns takes back all that is in
+//! Bounds: a few words a transfer in flight. The queues that a `Transfers` owns take back all that is in
 //! flight before buffers and files go.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{Buf, Pool};
-use crate::port::{Port, Transfer, Volume, VolumeFile};
+use crate::port::{Port, Transfer, TransferFault, Volume, VolumeFile};
 
 /// Token of writes of which nobody wants to know more than that they have not failed.
 pub const WRITE_BEHIND: u64 = u64::MAX;
@@ -77,6 +77,48 @@ impl<T> Asked<T> {
     }
 }
 
+/// One thread's queues to one or many drives: what requests are submitted to and polled from.
+pub trait Queues {
+    /// What an offset is one in.
+    type File;
+
+    /// Hands in a transfer of the whole of `buf`.
+    fn submit(&mut self, file: &Self::File, op: Op, at_bytes: u64, buf: Buf, token: u64);
+
+    /// Starts what is handed in and moves what has finished to `finished`. With `wait`, blocks for a moment
+    /// for the first.
+    ///
+    /// # Errors
+    /// The queue itself fails.
+    fn poll(&mut self, wait: bool, finished: &mut Vec<Transfer>) -> Result<()>;
+
+    /// Transfers handed in and not yet returned.
+    fn in_flight(&self) -> usize;
+
+    /// Turns a failed transfer into an error with its place.
+    fn explain(&self, fault: &TransferFault) -> Error;
+}
+
+impl Queues for Port {
+    type File = VolumeFile;
+
+    fn submit(&mut self, file: &VolumeFile, op: Op, at_bytes: u64, buf: Buf, token: u64) {
+        Port::submit(self, file, op, at_bytes, buf, token);
+    }
+
+    fn poll(&mut self, wait: bool, finished: &mut Vec<Transfer>) -> Result<()> {
+        Port::poll(self, wait, finished)
+    }
+
+    fn in_flight(&self) -> usize {
+        Port::in_flight(self)
+    }
+
+    fn explain(&self, fault: &TransferFault) -> Error {
+        Port::explain(self, fault)
+    }
+}
+
 /// A transfer that has ended well.
 #[derive(Debug)]
 pub struct Arrival<T> {
@@ -90,9 +132,9 @@ pub struct Arrival<T> {
 
 /// A range to be read.
 #[derive(Debug)]
-pub struct ReadRange<'f, T> {
+pub struct ReadRange<'f, T, F = VolumeFile> {
     /// The file.
-    pub file: &'f VolumeFile,
+    pub file: &'f F,
     /// Where it begins in the file; a 4 KiB border.
     pub at_bytes: u64,
     /// Its length in bytes, in whole 4 KiB blocks, at most that of a buffer.
@@ -102,8 +144,8 @@ pub struct ReadRange<'f, T> {
 }
 
 /// One thread's transfers, each with what it is for.
-pub struct Transfers<T> {
-    port: Port,
+pub struct Transfers<T, Q = Port> {
+    queues: Q,
     asked: Asked<T>,
     /// What has come and was not taken, by number.
     came: BTreeMap<u64, (T, Transfer)>,
@@ -117,28 +159,30 @@ impl<T> Transfers<T> {
     /// # Errors
     /// The device has no further queue.
     pub fn new(volume: &Volume) -> Result<Self> {
-        Ok(Transfers {
-            port: volume.port()?,
-            asked: Asked::new(),
-            came: BTreeMap::new(),
-            next_given: 0,
-            finished: Vec::new(),
-        })
+        Ok(Self::on(volume.port()?))
     }
 
     /// The port, for who writes behind through it ([`WRITE_BEHIND`]).
     pub fn port(&mut self) -> &mut Port {
-        &mut self.port
+        &mut self.queues
     }
+}
 
-    /// Transfers of one drive that are not over.
-    pub fn backlog(&self, drive_index: usize) -> usize {
-        self.port.backlog(drive_index)
+impl<T, Q: Queues> Transfers<T, Q> {
+    /// On a thread's queues.
+    pub fn on(queues: Q) -> Self {
+        Transfers {
+            queues,
+            asked: Asked::new(),
+            came: BTreeMap::new(),
+            next_given: 0,
+            finished: Vec::new(),
+        }
     }
 
     /// Transfers that have not come back, those written behind included.
     pub fn in_flight(&self) -> usize {
-        self.port.in_flight()
+        self.queues.in_flight()
     }
 
     /// What was asked for and not taken yet.
@@ -152,23 +196,23 @@ impl<T> Transfers<T> {
     }
 
     /// Asks for a read of the whole of `buf`.
-    pub fn read(&mut self, file: &VolumeFile, at_bytes: u64, buf: Buf, what: T) {
+    pub fn read(&mut self, file: &Q::File, at_bytes: u64, buf: Buf, what: T) {
         let token = self.asked.ask(what);
-        self.port.submit(file, Op::Read, at_bytes, buf, token);
+        self.queues.submit(file, Op::Read, at_bytes, buf, token);
     }
 
     /// Asks for a write of the whole of `buf`, which is to be taken back.
-    pub fn write(&mut self, file: &VolumeFile, at_bytes: u64, buf: Buf, what: T) {
+    pub fn write(&mut self, file: &Q::File, at_bytes: u64, buf: Buf, what: T) {
         let token = self.asked.ask(what);
-        self.port.submit(file, Op::Write, at_bytes, buf, token);
+        self.queues.submit(file, Op::Write, at_bytes, buf, token);
     }
 
     /// Starts to write the whole of `buf`, which goes back to its pool when it is written.
     ///
     /// # Errors
     /// What is written behind and has failed since the last look.
-    pub fn write_behind(&mut self, file: &VolumeFile, at_bytes: u64, buf: Buf) -> Result<()> {
-        self.port
+    pub fn write_behind(&mut self, file: &Q::File, at_bytes: u64, buf: Buf) -> Result<()> {
+        self.queues
             .submit(file, Op::Write, at_bytes, buf, WRITE_BEHIND);
         self.start()
     }
@@ -190,7 +234,7 @@ impl<T> Transfers<T> {
     }
 
     fn turn(&mut self, wait: bool) -> Result<()> {
-        self.port.poll(wait, &mut self.finished)?;
+        self.queues.poll(wait, &mut self.finished)?;
         let mut fault = None;
         for transfer in self.finished.drain(..) {
             match self.asked.take_back(transfer.token) {
@@ -200,7 +244,7 @@ impl<T> Transfers<T> {
                 None => fault = fault.or(transfer.fault),
             }
         }
-        fault.map_or(Ok(()), |fault| Err(self.port.explain(&fault)))
+        fault.map_or(Ok(()), |fault| Err(self.queues.explain(&fault)))
     }
 
     /// What has come, the first that was asked for first.
@@ -226,9 +270,27 @@ impl<T> Transfers<T> {
         self.arrival(came).map(Some)
     }
 
+    /// The next in the order of asking, waiting for it, whether it failed or not: for who goes on where a
+    /// drive does not.
+    ///
+    /// # Errors
+    /// As [`Transfers::start`]; what `check` fails with.
+    pub fn next_or_fault(
+        &mut self,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<Option<(T, Transfer)>> {
+        while self.asked.len() > 0 && !self.came.contains_key(&self.next_given) {
+            check()?;
+            self.turn(true)?;
+        }
+        let came = self.came.remove(&self.next_given);
+        self.next_given += u64::from(came.is_some());
+        Ok(came)
+    }
+
     fn arrival(&self, (what, transfer): (T, Transfer)) -> Result<Arrival<T>> {
         match transfer.fault {
-            Some(fault) => Err(self.port.explain(&fault)),
+            Some(fault) => Err(self.queues.explain(&fault)),
             None => Ok(Arrival {
                 what,
                 buf: transfer.buf,
@@ -289,7 +351,7 @@ impl<T> Transfers<T> {
     /// # Errors
     /// As [`Transfers::start`]; what `check` fails with.
     pub fn finish(&mut self, check: impl Fn() -> Result<()>) -> Result<()> {
-        while self.port.in_flight() > 0 {
+        while self.queues.in_flight() > 0 {
             check()?;
             self.turn(true)?;
         }
@@ -301,9 +363,9 @@ impl<T> Transfers<T> {
     /// # Errors
     /// The queue itself fails.
     pub fn forget(&mut self) -> Result<()> {
-        while self.port.in_flight() > 0 {
+        while self.queues.in_flight() > 0 {
             self.finished.clear();
-            self.port.poll(true, &mut self.finished)?;
+            self.queues.poll(true, &mut self.finished)?;
         }
         self.finished.clear();
         self.asked = Asked::new();
@@ -313,7 +375,7 @@ impl<T> Transfers<T> {
     }
 
     /// Reads all the ranges that `next` gives, each into a buffer of `pool`, and gives each to `take` as it
-    /// comes. The port shows `next` which drive has least to do.
+    /// comes. The queues show `next` which drive has least to do.
     ///
     /// # Errors
     /// A read that failed; what `check` and `take` fail with.
@@ -321,9 +383,12 @@ impl<T> Transfers<T> {
         &mut self,
         pool: &Pool,
         check: impl Fn() -> Result<()>,
-        next: impl FnMut(&Port) -> Option<ReadRange<'f, T>>,
+        next: impl FnMut(&Q) -> Option<ReadRange<'f, T, Q::File>>,
         take: impl FnMut(Arrival<T>) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        Q::File: 'f,
+    {
         self.read_all((pool, Self::take), check, next, take)
     }
 
@@ -335,9 +400,12 @@ impl<T> Transfers<T> {
         &mut self,
         pool: &Pool,
         check: impl Fn() -> Result<()>,
-        next: impl FnMut(&Port) -> Option<ReadRange<'f, T>>,
+        next: impl FnMut(&Q) -> Option<ReadRange<'f, T, Q::File>>,
         take: impl FnMut(Arrival<T>) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        Q::File: 'f,
+    {
         self.read_all((pool, Self::take_in_order), check, next, take)
     }
 
@@ -345,15 +413,18 @@ impl<T> Transfers<T> {
         &mut self,
         (pool, taken): (&Pool, fn(&mut Self) -> Result<Option<Arrival<T>>>),
         check: impl Fn() -> Result<()>,
-        mut next: impl FnMut(&Port) -> Option<ReadRange<'f, T>>,
+        mut next: impl FnMut(&Q) -> Option<ReadRange<'f, T, Q::File>>,
         mut take: impl FnMut(Arrival<T>) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        Q::File: 'f,
+    {
         let mut is_over = false;
         loop {
             check()?;
             let mut is_any = false;
             while !is_over && let Some(mut slot) = pool.take() {
-                let Some(range) = next(&self.port) else {
+                let Some(range) = next(&self.queues) else {
                     is_over = true;
                     break;
                 };

@@ -122,7 +122,7 @@ fn push_file(
         }
         if source.reads.is_empty() {
             // All buffers are being written.
-            writer.poll(true)?;
+            writer.wait()?;
             continue;
         }
         source.reads.start()?;
@@ -137,7 +137,7 @@ fn push_file(
             (watch.advance)(wanted_bytes as u64);
             next = source.reads.take_in_order()?;
         }
-        writer.poll(false)?;
+        writer.start()?;
     }
     Ok(())
 }
