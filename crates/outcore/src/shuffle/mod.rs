@@ -301,7 +301,7 @@ fn write_buckets<R: Records>(
             header.resize(staged.shards()[0].plan.header.len(), b' ');
             writer.write_header(&mut port, &header);
         }
-        writer.finish(shared.volume, &mut port, bytes)?;
+        writer.finish(&mut port, bytes)?;
     }
     if let Output::Pipe(pipe) = output {
         let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);

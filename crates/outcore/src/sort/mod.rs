@@ -400,7 +400,7 @@ where
             header.resize(staged.shards()[0].plan.header.len(), b' ');
             writer.write_header(&mut port, &header);
         }
-        writer.finish(shared.volume, &mut port, written * element_bytes)?;
+        writer.finish(&mut port, written * element_bytes)?;
     }
     if let Output::Pipe(pipe) = output {
         let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
