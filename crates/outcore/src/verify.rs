@@ -321,7 +321,8 @@ mod tests {
     use crate::drive::fault::{FaultDevice, FaultPlan};
     use crate::drive::ram::{RamDevice, RamOptions};
     use crate::job::JobOptions;
-    use crate::key::order::{Order, OrderOptions, TieBreak};
+    use crate::key::order::{Order, OrderOptions};
+    use crate::key::sort_key::Tie;
 
     fn options(threads: usize, memory_bytes: u64) -> JobOptions {
         JobOptions {
@@ -358,7 +359,7 @@ mod tests {
     fn sorted(format: &RecordFormat, bytes: &[u8]) -> Vec<u8> {
         let order_options = OrderOptions {
             descending: false,
-            tie: TieBreak::Bytes,
+            tie: Tie::Bytes,
         };
         let order = Order::new(format, order_options);
         let mut records: Vec<&[u8]> = bytes.chunks(format.record_bytes()).collect();

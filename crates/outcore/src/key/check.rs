@@ -18,8 +18,9 @@ use std::fmt::Write;
 
 use twox_hash::XxHash3_64;
 
-use super::order::{Order, OrderOptions, TieBreak};
+use super::order::{Order, OrderOptions};
 use super::record::RecordFormat;
+use super::sort_key::Tie;
 use crate::error::{Error, Result};
 
 /// Records compared at a time: their first words fit the first-level cache.
@@ -127,7 +128,7 @@ impl Checker {
     pub fn new(format: &RecordFormat, options: CheckOptions) -> Self {
         let order_options = OrderOptions {
             descending: options.descending,
-            tie: TieBreak::Bytes,
+            tie: Tie::Bytes,
         };
         let order = Order::new(format, order_options);
         let is_deep = order.key_words() > 1 || options.ties && !order.covers_record();
@@ -410,7 +411,7 @@ mod tests {
     fn naive(format: &RecordFormat, options: CheckOptions, bytes: &[u8]) -> CheckReport {
         let order_options = OrderOptions {
             descending: options.descending,
-            tie: TieBreak::Bytes,
+            tie: Tie::Bytes,
         };
         let order = Order::new(format, order_options);
         let records: Vec<&[u8]> = bytes.chunks(format.record_bytes()).collect();
@@ -481,7 +482,7 @@ mod tests {
                 let bytes = few_kinds(record_bytes, count, seed, kinds);
                 let order_options = OrderOptions {
                     descending: options.descending,
-                    tie: TieBreak::Bytes,
+                    tie: Tie::Bytes,
                 };
                 let order = Order::new(&format, order_options);
                 let mut records: Vec<&[u8]> = bytes.chunks(record_bytes).collect();

@@ -11,27 +11,29 @@
 //! | [`order`] | [`Order`]: the total order as 8-byte words |
 //! | [`bare`] | [`BareOrder`]: bare numbers to native unsigned integers and back |
 //! | [`npy`] | [`NpyHeader`]: headers of NumPy files |
-//! | [`lines`] | [`LineOrder`]: lines of text and the keys they are ordered by |
+//! | [`encode`] | what keys of text are made of: escaped strings, decimal numbers, complements |
+//! | [`sort_key`] | [`SortKey`]: every order as bytes that compare as unsigned |
 //! | [`expr`] | [`Expr`](expr::Expr): expressions over the numbers of a record
 //! | [`check`] | [`Checker`]: order, duplicates and checksum of a stream |
 
 pub mod bare;
 pub mod check;
 mod dtype;
+pub mod encode;
 pub mod expr;
-pub mod lines;
 mod literal;
 mod normal;
 mod notation;
 pub mod npy;
 pub mod order;
 pub mod record;
+pub mod sort_key;
 mod word;
 
 pub use bare::{BareClass, BareOrder};
 pub use check::{CheckOptions, CheckReport, Checker};
 pub use dtype::NpyField;
-pub use lines::{ByteOrder, LineOrder, LineTie, NoKey, compare_lines};
 pub use npy::NpyHeader;
-pub use order::{Order, OrderOptions, TieBreak};
+pub use order::{Order, OrderOptions};
 pub use record::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
+pub use sort_key::{ByteOrder, NoKey, SharedKey, SortKey, Tie, compare_items};

@@ -30,8 +30,9 @@ use crate::drive::PrivateDir;
 use crate::ends::{Input, Output};
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::key::order::{Order, OrderOptions, TieBreak};
+use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
+use crate::key::sort_key::Tie;
 use crate::memory::{Budget, Pool};
 use crate::read::sample::distinct;
 use crate::sort::{SortOptions, sort};
@@ -164,7 +165,7 @@ pub fn group<P: Producer>(
         format,
         OrderOptions {
             descending: false,
-            tie: TieBreak::Bytes,
+            tie: Tie::Bytes,
         },
     );
     let plan = plan_group(job, producer, "group")?;

@@ -25,8 +25,9 @@ use crate::ends::{Input, Output};
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
 use crate::key::bare::BareOrder;
-use crate::key::order::{Order, OrderOptions, TieBreak};
+use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
+use crate::key::sort_key::Tie;
 use crate::memory::Budget;
 use crate::merge::{Merge, Pieces, merge_of};
 use crate::sort::SortOptions;
@@ -201,8 +202,8 @@ pub fn merge(
         return Err(Error::usage("merge", cause).hint("merge some of them first"));
     }
     let tie = match options.stable {
-        true => TieBreak::Position,
-        false => TieBreak::Bytes,
+        true => Tie::Position,
+        false => Tie::Bytes,
     };
     let descending = options.descending;
     let order = Order::new(format, OrderOptions { descending, tie });

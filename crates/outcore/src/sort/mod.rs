@@ -41,8 +41,9 @@ use crate::ends::{
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::bare::{BareClass, BareOrder};
-use crate::key::order::{Order, OrderOptions, TieBreak};
+use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
+use crate::key::sort_key::Tie;
 use crate::partition::bucket::Bucket;
 use crate::partition::task::{BucketTask, Sink, Tasks};
 use crate::partition::{LazyScratch, Partition};
@@ -117,9 +118,9 @@ pub fn sort(
         },
         None => {
             let tie = if options.stable {
-                TieBreak::Position
+                Tie::Position
             } else {
-                TieBreak::Bytes
+                Tie::Bytes
             };
             let order = Order::new(
                 format,

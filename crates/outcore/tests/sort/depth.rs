@@ -13,7 +13,7 @@ use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::drive::{Device, Op};
 use outcore::job::{Control, Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
-use outcore::key::lines::{ByteOrder, LineOrder, LineTie, NoKey};
+use outcore::key::sort_key::{ByteOrder, NoKey, SortKey, Tie};
 use outcore::primitives::{Inclusion, read, scan, sum, unique, write};
 use outcore::read::sample::random;
 use outcore::runs::{BuildOptions, build};
@@ -191,13 +191,13 @@ fn lines(bytes: usize) -> Vec<u8> {
 /// Lines by their first ten bytes, equal ones in the order of the input.
 struct ByKey;
 
-impl LineOrder for ByKey {
+impl SortKey for ByKey {
     fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> Result<(), NoKey> {
         key.extend_from_slice(&line[..10]);
         Ok(())
     }
 
-    fn is_whole_line(&self) -> bool {
+    fn is_item(&self) -> bool {
         false
     }
 
@@ -205,8 +205,8 @@ impl LineOrder for ByKey {
         false
     }
 
-    fn tie(&self) -> LineTie {
-        LineTie::Position
+    fn tie(&self) -> Tie {
+        Tie::Position
     }
 }
 
@@ -237,7 +237,7 @@ fn a_sort_of_numbers_or_records_keeps_reads_in_flight_in_every_phase() {
 #[test]
 fn a_sort_of_lines_keeps_reads_in_flight_in_every_phase() {
     let text = lines(64 << 20);
-    let orders: [&dyn LineOrder; 2] = [&ByteOrder, &ByKey];
+    let orders: [&dyn SortKey; 2] = [&ByteOrder, &ByKey];
     for order in orders {
         for memory_kib in [32 << 10, 6 << 10] {
             let mut levels = 0;

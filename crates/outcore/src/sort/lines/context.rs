@@ -11,7 +11,7 @@ use super::plan::{LinePlan, SORTING};
 use super::{LineSortOptions, OnNoKey};
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
-use crate::key::lines::{LineOrder, LineTie, NoKey};
+use crate::key::sort_key::{NoKey, SortKey, Tie};
 use crate::memory::{Budget, Pool, block_ceil, block_floor};
 use crate::partition::Partition;
 use crate::partition::read::ReadAhead;
@@ -21,7 +21,7 @@ use crate::volume::Volume;
 /// What all threads of a sort of lines share.
 pub(super) struct Context<'a> {
     pub(super) partition: Partition<'a>,
-    pub(super) order: &'a dyn LineOrder,
+    pub(super) order: &'a dyn SortKey,
     pub(super) options: LineSortOptions,
     pub(super) plan: &'a LinePlan,
     pub(super) parts: &'a [InputPart],
@@ -40,7 +40,7 @@ impl<'a> Deref for Context<'a> {
 impl Context<'_> {
     /// Whether lines are their own keys.
     pub(super) fn is_whole(&self) -> bool {
-        self.order.is_whole_line()
+        self.order.is_item()
     }
 
     /// What decides about a line's bucket.
@@ -53,7 +53,7 @@ impl Context<'_> {
 
     /// Whether the place of lines in the input is kept.
     pub(super) fn is_ordered(&self) -> bool {
-        !self.is_whole() && self.order.tie() == LineTie::Position
+        !self.is_whole() && self.order.tie() == Tie::Position
     }
 
     /// Whether one line a key is written.

@@ -10,7 +10,7 @@
 //! own, all of whose keys are equal. The sample decides only how even the buckets are.
 
 use super::refs::{AnyTie, Ref, sort_refs, word_in, word_of};
-use crate::key::lines::compare;
+use crate::key::sort_key::compare;
 use crate::partition::classify::Classifier;
 
 /// Keys that were sampled: strings in an area.

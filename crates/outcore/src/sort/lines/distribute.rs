@@ -19,7 +19,7 @@ use super::plan::{ACROSS, INPUT};
 use super::refs::Ref;
 use super::table::Table;
 use crate::error::Result;
-use crate::key::lines::LineTie;
+use crate::key::sort_key::Tie;
 use crate::memory::Pool;
 use crate::partition::bucket::{Out, join_outs};
 use crate::partition::scatter::ScatterWorker;
@@ -317,12 +317,12 @@ impl<'a> Scatter<'a> {
 impl Best {
     /// Whether a line, with its terminator, comes before it. Terminators take no part: some bytes are
     /// below them, and a line comes before those that it begins.
-    fn is_behind(&self, tie: LineTie, line: &[u8], position: u64) -> bool {
+    fn is_behind(&self, tie: Tie, line: &[u8], position: u64) -> bool {
         let (line, best) = (&line[..line.len() - 1], &self.line[..self.line.len() - 1]);
         match tie {
-            LineTie::Position => position < self.position,
-            LineTie::Bytes => line < best,
-            LineTie::BytesDescending => line > best,
+            Tie::Position => position < self.position,
+            Tie::Bytes => line < best,
+            Tie::BytesDescending => line > best,
         }
     }
 }

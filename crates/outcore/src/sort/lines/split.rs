@@ -15,7 +15,7 @@ use super::plan::{LONG_KEYS, LONG_KEYS_BYTES_MIN, LinePlan, SPLIT_BUCKETS};
 use super::sample::{LineSample, Lines, Share};
 use super::table::Tables;
 use crate::error::{Error, Kind, Result};
-use crate::key::lines::{ByteOrder, LineTie};
+use crate::key::sort_key::{ByteOrder, Tie};
 use crate::memory::Pool;
 use crate::partition::SPLIT_SEGMENTS;
 use crate::partition::bucket::{Piece, Segment};
@@ -122,7 +122,7 @@ fn split(
     let is_equal = bucket.is_equal && !context.is_whole();
     let tie = context.order.tie();
     let segments = std::mem::take(&mut bucket.segments);
-    let mut parts = if is_equal && tie == LineTie::Position {
+    let mut parts = if is_equal && tie == Tie::Position {
         split_by_position(context, segments)?
     } else {
         let by = if is_equal { By::Line } else { context.by() };
@@ -140,7 +140,7 @@ fn split(
     if is_equal {
         parts.iter_mut().for_each(|part| part.is_equal = true);
         // The whole list is turned around at the end where the order descends.
-        let is_turned = tie == LineTie::BytesDescending;
+        let is_turned = tie == Tie::BytesDescending;
         if is_turned != context.order.is_descending() {
             parts.reverse();
         }
