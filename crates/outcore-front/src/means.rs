@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use outcore::config::{Config, Defaults, DriveSpec, Environment, Flags};
 use outcore::drive::Device;
-use outcore::drive::fault::{FaultDevice, FaultPlan};
 use outcore::drive::os::OsDevice;
 use outcore::drive::probe::ProbeOptions;
 use outcore::drive::rates::{DriveRates, RatesCache};
+use outcore::drive::testing::{FaultDevice, FaultPlan};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::{Error, Result};
 

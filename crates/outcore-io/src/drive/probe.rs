@@ -355,8 +355,7 @@ mod tests {
 
     use super::*;
     use crate::config::DriveSet;
-    use crate::drive::fault::FaultDevice;
-    use crate::drive::ram::{RamDevice, RamOptions};
+    use crate::drive::testing::{FaultDevice, RamDevice, RamOptions};
     use crate::error::Kind;
 
     fn quick() -> ProbeOptions<'static> {

@@ -309,7 +309,7 @@ fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::ram::{RamDevice, RamOptions};
+    use crate::drive::testing::{RamDevice, RamOptions};
 
     fn ram() -> Arc<dyn Device> {
         Arc::new(RamDevice::new(RamOptions {
