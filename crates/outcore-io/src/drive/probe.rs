@@ -128,7 +128,7 @@ pub fn probe(drives: &[DriveSpec], options: ProbeOptions<'_>) -> Result<ProbeRep
 ///
 /// # Errors
 /// As [`probe`].
-pub fn probe_on(
+pub(crate) fn probe_on(
     device: &Arc<dyn Device>,
     features: &[String],
     drives: &[DriveSpec],

@@ -191,7 +191,7 @@ impl DatasetWriter {
     ///
     /// # Errors
     /// A write that failed meanwhile.
-    pub fn take_buf(&mut self) -> Result<Buf> {
+    pub(crate) fn take_buf(&mut self) -> Result<Buf> {
         loop {
             if let Some(buf) = self.pool.take() {
                 return Ok(buf);
