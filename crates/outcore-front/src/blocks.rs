@@ -12,11 +12,12 @@ use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use outcore::drive::{Access, Op, PrivateDir};
+use outcore::drive::{Access, PrivateDir};
 use outcore::job::{Job, ScratchDrive};
 use outcore::memory::{Buf, Ledger, Pool, block_ceil};
 use outcore::volume::output::parent_of;
-use outcore::volume::{Port, Transfer, Volume, VolumeFile};
+use outcore::volume::transfers::Transfers;
+use outcore::volume::{Volume, VolumeFile};
 use outcore::{Error, Kind, Result, units};
 
 const BLOCK_BYTES: usize = 1 << 20;
@@ -26,19 +27,18 @@ const WRITTEN: &str = "file that is written";
 const STAGED: &str = "output";
 
 /// A file that is read from front to end.
-pub struct BlockReader {
+pub(crate) struct BlockReader {
     job: Job,
     volume: Volume,
     pool: Pool,
-    port: Port,
+    /// Each with where it begins.
+    reads: Transfers<u64>,
     file: VolumeFile,
-    /// Where the next block to be used begins, where the next to be read, and where the file ends.
-    at_bytes: u64,
+    /// Where the next block to be read begins, and where the file ends.
     next_bytes: u64,
     end_bytes: u64,
     /// How many blocks may be asked for before they are used.
     ahead: usize,
-    arrived: Vec<Transfer>,
     current: Option<Buf>,
     from: usize,
     to: usize,
@@ -47,7 +47,7 @@ pub struct BlockReader {
 impl fmt::Debug for BlockReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = f.debug_struct("BlockReader");
-        text.field("at_bytes", &self.at_bytes)
+        text.field("next_bytes", &self.next_bytes)
             .finish_non_exhaustive()
     }
 }
@@ -57,7 +57,7 @@ impl BlockReader {
     ///
     /// # Errors
     /// No room in the budget for its blocks; what opening it fails with.
-    pub fn open(job: &Job, path: &Path, from_bytes: u64) -> Result<Self> {
+    pub(crate) fn open(job: &Job, path: &Path, from_bytes: u64) -> Result<Self> {
         let volume = Volume::new(job.device.clone(), &[])?;
         let file = volume.open(path, Access::Read)?;
         let end_bytes = file.facts.len_bytes;
@@ -68,15 +68,13 @@ impl BlockReader {
         let slots = blocks.clamp(1, BLOCKS as u64) as usize;
         Ok(BlockReader {
             pool: Pool::new(&job.budget, READ, BLOCK_BYTES, slots)?,
-            port: volume.port()?,
+            reads: Transfers::new(&volume)?,
             file,
             volume,
             job: job.clone(),
-            at_bytes: start_bytes,
             next_bytes: start_bytes,
             end_bytes,
             ahead: 1,
-            arrived: Vec::new(),
             current: None,
             from: (from_bytes - start_bytes) as usize,
             to: 0,
@@ -87,7 +85,7 @@ impl BlockReader {
     ///
     /// # Errors
     /// What reading it failed with; an interruption.
-    pub fn take(&mut self, room: &mut [u8]) -> Result<usize> {
+    pub(crate) fn take(&mut self, room: &mut [u8]) -> Result<usize> {
         while self.current.is_none() || self.from >= self.to {
             if !self.advance()? {
                 return Ok(0);
@@ -109,55 +107,32 @@ impl BlockReader {
             self.ahead = (2 * self.ahead).min(BLOCKS - 1);
         }
         self.to = 0;
-        loop {
-            self.ask()?;
-            if let Some(transfer) = self.next_arrived() {
-                if let Some(fault) = &transfer.fault {
-                    return Err(self.volume.explain(fault));
-                }
-                self.at_bytes += BLOCK_BYTES as u64;
-                if transfer.len_bytes < transfer.buf.len() {
-                    // It ends here, whatever it said when it was opened.
-                    self.end_bytes = self
-                        .end_bytes
-                        .min(transfer.token + transfer.len_bytes as u64);
-                }
-                self.to = transfer.len_bytes;
-                self.current = Some(transfer.buf);
-                return Ok(true);
-            }
-            if self.port.in_flight() == 0 {
-                return Ok(false);
-            }
-            self.job.control.check()?;
-            self.port.poll(true, &mut self.arrived)?;
+        self.ask()?;
+        let Some(read) = self.reads.next_in_order(|| self.job.control.check())? else {
+            return Ok(false);
+        };
+        if read.len_bytes < read.buf.len() {
+            // It ends here, whatever it said when it was opened.
+            self.end_bytes = self.end_bytes.min(read.what + read.len_bytes as u64);
         }
-    }
-
-    fn next_arrived(&mut self) -> Option<Transfer> {
-        let mut arrived = self.arrived.iter();
-        let at = arrived.position(|transfer| transfer.token == self.at_bytes)?;
-        Some(self.arrived.swap_remove(at))
+        self.to = read.len_bytes;
+        self.current = Some(read.buf);
+        Ok(true)
     }
 
     /// Begins the reads that may be under way.
     fn ask(&mut self) -> Result<()> {
         while self.next_bytes < self.end_bytes
-            && self.port.in_flight() + self.arrived.len() < self.ahead
+            && self.reads.len() < self.ahead
             && let Some(mut block) = self.pool.take()
         {
             let rest_bytes = block_ceil(self.end_bytes - self.next_bytes);
             let block = block.split_to((BLOCK_BYTES as u64).min(rest_bytes) as usize);
-            self.port.submit(
-                &self.file,
-                Op::Read,
-                self.next_bytes,
-                block,
-                self.next_bytes,
-            );
+            let at_bytes = self.next_bytes;
+            self.reads.read(&self.file, at_bytes, block, at_bytes);
             self.next_bytes += BLOCK_BYTES as u64;
         }
-        self.port.poll(false, &mut self.arrived)
+        self.reads.start()
     }
 }
 
@@ -165,12 +140,9 @@ impl Drop for BlockReader {
     fn drop(&mut self) {
         // Nothing may be in flight on a file that is closed. Where the device fails here the process
         // keeps the file until its end.
-        while self.port.in_flight() > 0 {
-            if self.port.poll(true, &mut self.arrived).is_err() {
-                return;
-            }
+        if self.reads.forget().is_ok() {
+            self.volume.close(&self.file);
         }
-        self.volume.close(&self.file);
     }
 }
 
@@ -179,7 +151,8 @@ pub struct BlockWriter {
     job: Job,
     volume: Volume,
     pool: Pool,
-    port: Port,
+    /// Each with the bytes that were filled.
+    writes: Transfers<u64>,
     file: VolumeFile,
     block: Option<Buf>,
     filled_bytes: usize,
@@ -187,7 +160,6 @@ pub struct BlockWriter {
     limit_bytes: u64,
     submitted_bytes: u64,
     written_bytes: u64,
-    finished: Vec<Transfer>,
     failure: Option<Error>,
 }
 
@@ -222,7 +194,7 @@ impl BlockWriter {
         let volume = Volume::new(job.device.clone(), &[ScratchDrive::new(parent_of(path))])?;
         Ok(BlockWriter {
             pool: Pool::new(&job.budget, WRITTEN, BLOCK_BYTES, BLOCKS)?,
-            port: volume.port()?,
+            writes: Transfers::new(&volume)?,
             file: volume.open(path, Access::Create)?,
             volume,
             job: job.clone(),
@@ -232,7 +204,6 @@ impl BlockWriter {
             limit_bytes,
             submitted_bytes: 0,
             written_bytes: 0,
-            finished: Vec::new(),
             failure: None,
         })
     }
@@ -291,8 +262,7 @@ impl BlockWriter {
         let whole = block.split_to(block_ceil(filled_bytes) as usize);
         self.submitted_bytes += whole.len() as u64;
         let at_bytes = self.len_bytes - filled_bytes;
-        self.port
-            .submit(&self.file, Op::Write, at_bytes, whole, filled_bytes);
+        self.writes.write(&self.file, at_bytes, whole, filled_bytes);
         self.settle(false)
     }
 
@@ -301,13 +271,13 @@ impl BlockWriter {
     /// # Errors
     /// What writing it failed with.
     pub fn settle(&mut self, wait: bool) -> Result<()> {
-        self.port.poll(wait, &mut self.finished)?;
-        for transfer in self.finished.drain(..) {
-            if let Some(fault) = &transfer.fault {
-                return Err(self.volume.explain(fault));
-            }
-            self.written_bytes += transfer.token;
-            self.job.control.advance(transfer.token);
+        match wait {
+            true => self.writes.wait()?,
+            false => self.writes.start()?,
+        }
+        while let Some(written) = self.writes.take()? {
+            self.written_bytes += written.what;
+            self.job.control.advance(written.what);
         }
         self.job.control.set_traffic(0, self.written_bytes);
         Ok(())
@@ -327,7 +297,7 @@ impl BlockWriter {
     ///
     /// # Errors
     /// What went wrong first.
-    pub fn finish_synced(mut self) -> Result<Written> {
+    pub(crate) fn finish_synced(mut self) -> Result<Written> {
         let written = self.complete()?;
         self.volume.device().sync(self.file.id)?;
         self.volume.close(&self.file);
@@ -341,7 +311,7 @@ impl BlockWriter {
         if self.filled_bytes > 0 {
             self.submit()?;
         }
-        while self.port.in_flight() > 0 {
+        while !self.writes.is_empty() {
             self.job.control.check()?;
             self.settle(true)?;
         }
@@ -393,7 +363,7 @@ impl Write for BlockWriter {
 
 /// A file that appears at its place once it is whole.
 #[derive(Debug)]
-pub struct StagedFile {
+pub(crate) struct StagedFile {
     writer: BlockWriter,
     dir: PrivateDir,
     path: PathBuf,
@@ -405,7 +375,7 @@ impl StagedFile {
     ///
     /// # Errors
     /// What making it fails with.
-    pub fn create(job: &Job, path: &Path, replace: bool) -> Result<Self> {
+    pub(crate) fn create(job: &Job, path: &Path, replace: bool) -> Result<Self> {
         let parent = parent_of(path);
         job.device.sweep_private_dirs(parent)?;
         let dir = job.device.make_private_dir(parent)?;
@@ -418,7 +388,7 @@ impl StagedFile {
     }
 
     /// Why a write failed, once.
-    pub fn failure(&mut self) -> Option<Error> {
+    pub(crate) fn failure(&mut self) -> Option<Error> {
         let failure = self.writer.failure.take();
         failure.map(|error| match error.file_path() {
             Some(_) => error,
@@ -430,7 +400,7 @@ impl StagedFile {
     ///
     /// # Errors
     /// What went wrong first, since it was begun; nothing is there then.
-    pub fn publish(mut self) -> Result<Written> {
+    pub(crate) fn publish(mut self) -> Result<Written> {
         let place = |error: Error| match error.file_path() {
             Some(_) => error,
             None => error.path(&self.path),

@@ -121,7 +121,6 @@
 
 pub mod dataset;
 mod ends;
-pub mod generate;
 pub mod job;
 pub mod key;
 mod merge;

@@ -15,7 +15,7 @@ use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::drive::{Access, Op};
+use crate::drive::Access;
 use crate::ends::Input;
 use crate::ends::{became_shorter, check_unchanged, open_inputs, traffic_by_drive};
 use crate::error::{Error, Kind, Result};
@@ -25,7 +25,8 @@ use crate::key::record::RecordFormat;
 use crate::memory::{BLOCK_BYTES, Ledger, Pool};
 use crate::partition::crew::Crew;
 use crate::read::source::{Block, Blocks, InputPart};
-use crate::volume::{Port, Transfer, Volume};
+use crate::volume::transfers::{Arrival, ReadRange, Transfers};
+use crate::volume::{Port, Volume};
 
 /// Largest read: beyond it the drives gain nothing.
 const READ_BYTES_MAX: u64 = 1 << 20;
@@ -79,18 +80,28 @@ pub fn verify(
     crew.run(|_| {
         let read_bytes = blocks.read_bytes_max();
         let pool = Pool::new(&job.budget, BLOCKS, read_bytes, WINDOW)?;
-        let mut worker = Worker {
-            job,
-            crew: &crew,
-            volume: &volume,
-            blocks: &blocks,
-            checked: &checked,
-            port: volume.port()?,
-            pool,
-            reading: Vec::new(),
-            finished: Vec::new(),
+        let next = |port: &Port| {
+            let block = blocks.next(port)?;
+            Some(ReadRange {
+                file: &blocks.parts()[block.part].file,
+                at_bytes: block.read_at_bytes,
+                len_bytes: block.read_len_bytes,
+                what: block,
+            })
         };
-        worker.run()
+        let check = |read: Arrival<Block>| {
+            let block = &read.what;
+            let end = block.skip_bytes + block.payload_bytes;
+            if read.len_bytes < end {
+                let end_bytes = block.read_at_bytes + read.len_bytes as u64;
+                return Err(became_shorter(&blocks.parts()[block.part], end_bytes));
+            }
+            checked.check(block, &read.buf[block.skip_bytes..end]);
+            job.control.advance(block.payload_bytes as u64);
+            job.control.watch(&volume);
+            Ok(())
+        };
+        Transfers::new(&volume)?.read_each(&pool, || crew.check(), next, check)
     })?;
     check_unchanged(&volume, blocks.parts(), false)?;
     Ok(VerifyReport {
@@ -231,86 +242,6 @@ fn add(stretches: &mut Stretches, position: u64, records: u64, checker: Checker)
     stretches.insert(position, checker);
 }
 
-/// One thread that reads blocks and checks them.
-struct Worker<'a> {
-    job: &'a Job,
-    crew: &'a Crew<'a>,
-    volume: &'a Volume,
-    blocks: &'a Blocks,
-    checked: &'a Checked,
-    port: Port,
-    pool: Pool,
-    /// Blocks being read, by token.
-    reading: Vec<Option<Block>>,
-    finished: Vec<Transfer>,
-}
-
-impl Worker<'_> {
-    fn run(&mut self) -> Result<()> {
-        let mut ready: Vec<Transfer> = Vec::new();
-        loop {
-            self.crew.check()?;
-            self.start_reads()?;
-            if self.finished.is_empty() {
-                if self.port.in_flight() == 0 {
-                    return Ok(());
-                }
-                self.port.poll(true, &mut self.finished)?;
-            }
-            std::mem::swap(&mut ready, &mut self.finished);
-            for transfer in ready.drain(..) {
-                self.crew.check()?;
-                self.check(transfer)?;
-                // The buffer is free again: the drives work while the next block is checked.
-                self.start_reads()?;
-            }
-        }
-    }
-
-    fn start_reads(&mut self) -> Result<()> {
-        let mut is_any = false;
-        while let Some(mut slot) = self.pool.take() {
-            let Some(block) = self.blocks.next(&self.port) else {
-                break;
-            };
-            let buf = slot.split_to(block.read_len_bytes);
-            let file = &self.blocks.parts()[block.part].file;
-            let at_bytes = block.read_at_bytes;
-            let free = self.reading.iter().position(Option::is_none);
-            let token = free.unwrap_or_else(|| {
-                self.reading.push(None);
-                self.reading.len() - 1
-            });
-            self.reading[token] = Some(block);
-            self.port
-                .submit(file, Op::Read, at_bytes, buf, token as u64);
-            is_any = true;
-        }
-        if is_any {
-            self.port.poll(false, &mut self.finished)?;
-        }
-        Ok(())
-    }
-
-    fn check(&mut self, transfer: Transfer) -> Result<()> {
-        let Some(block) = self.reading[transfer.token as usize].take() else {
-            return Ok(());
-        };
-        if let Some(fault) = transfer.fault {
-            return Err(self.volume.explain(&fault));
-        }
-        if transfer.len_bytes < block.skip_bytes + block.payload_bytes {
-            let end_bytes = block.read_at_bytes + transfer.len_bytes as u64;
-            return Err(became_shorter(&self.blocks.parts()[block.part], end_bytes));
-        }
-        let payload = &transfer.buf[block.skip_bytes..block.skip_bytes + block.payload_bytes];
-        self.checked.check(&block, payload);
-        self.job.control.advance(block.payload_bytes as u64);
-        self.job.control.watch(self.volume);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -318,12 +249,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::config::IoMode;
-    use crate::drive::fault::{FaultDevice, FaultPlan};
-    use crate::drive::ram::{RamDevice, RamOptions};
+    use crate::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
     use crate::job::JobOptions;
-    use crate::key::generate::{GenerateOptions, Generator};
-    use crate::key::gensort::GensortOptions;
     use crate::key::order::{Order, OrderOptions};
     use crate::key::sort_key::Tie;
 
@@ -349,15 +276,13 @@ mod tests {
     }
 
     fn records(format: &RecordFormat, count: usize, seed: u64) -> Vec<u8> {
-        let generate = GenerateOptions {
-            distribution: "uniform:200".parse().unwrap(),
-            seed,
-            records: 0,
-        };
-        let mut bytes = vec![0; count * format.record_bytes()];
-        Generator::new(format, generate)
-            .unwrap()
-            .fill(0, &mut bytes);
+        // A number in the first bytes of which many are equal, the same in the rest.
+        let mut bytes = vec![seed as u8; count * format.record_bytes()];
+        let mut state = seed;
+        for record in bytes.chunks_mut(format.record_bytes()) {
+            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+            record[0] = (state >> 33) as u8 % 200;
+        }
         bytes
     }
 
@@ -451,23 +376,6 @@ mod tests {
 
     fn input(path: impl AsRef<Path>) -> Vec<Input> {
         vec![Input::raw(path.as_ref())]
-    }
-
-    #[test]
-    fn a_gensort_file_on_disk_gets_the_checksum_of_gensort() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("in");
-        let mut bytes = vec![0; 100_000];
-        Generator::gensort(GensortOptions::default()).fill(0, &mut bytes);
-        std::fs::write(&path, bytes).unwrap();
-        let job = Job::new(options(2, 8 << 20), IoMode::Auto);
-        let format = RecordFormat::gensort();
-        let report = verify(&job, &input(&path), &format, CheckOptions::default()).unwrap();
-        assert_eq!(report.check.records, 1000);
-        // As valsort prints it for the first thousand records.
-        assert_eq!(format!("{:x}", report.check.checksum), "1ea6370b955");
-        assert_eq!(report.check.first_unordered, Some(2));
-        assert_eq!(job.control.progress().done_bytes, 100_000);
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl Ends {
         if let Some(writer) = &writer {
             let mut port = self.volume.port()?;
             write_header(writer, &mut port, staged, &self.output, written.items);
-            writer.finish(&self.volume, &mut port, written.bytes)?;
+            writer.finish(&mut port, written.bytes)?;
         }
         flush(&self.output)?;
         Ok(written)

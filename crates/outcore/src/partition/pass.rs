@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use super::bucket::{Piece, Segment};
 use super::mover::{Mover, Run};
-use super::read::{AHEAD_TOKENS, LongItem, ReadAhead, ReadSegment, SegmentQueue, SegmentReader};
+use super::read::{LongItem, ReadSegment, SegmentQueue, SegmentReader};
 use super::route::Route;
 use super::scatter::{RunStart, ScatterWorker};
 use super::{Partition, SPLIT_SEGMENTS, no_buffer};
@@ -20,6 +20,7 @@ use crate::error::Result;
 use crate::memory::{Buf, Pool};
 use crate::read::regions::{Framing, Region, RegionReader};
 use crate::read::source::{Block, Blocks, Stretch};
+use crate::volume::transfers::{ASKED_TOKENS, ReadAhead};
 use crate::volume::{Port, Transfer};
 
 /// A source that one thread reads ahead.
@@ -147,7 +148,7 @@ impl Reader for BlockReader<'_> {
     }
 
     fn settle(&mut self, transfer: Transfer) -> Result<()> {
-        debug_assert!(transfer.token & AHEAD_TOKENS != 0);
+        debug_assert!(transfer.token & ASKED_TOKENS != 0);
         let parts = self.blocks.parts();
         self.ahead.settle(transfer, |block, transfer| {
             // The file must still be as long as it was.

@@ -431,8 +431,7 @@ fn by_hash<P: Producer>(
     let pass = Pass::open(job, &producer.leaves(), Lanes::Drives, demand)?;
     let tables_bytes = share_bytes * (threads + 3);
     let _tables = pass.budget.reserve(BESIDE, tables_bytes)?;
-    job.control
-        .begin_phase("count", pass.pieces.sources.data_bytes());
+    pass.begin_phase("count");
     let all = Mutex::new(Table::new(item_bytes, places));
     let is_full = AtomicBool::new(false);
     let merge = |table: &mut Table| {

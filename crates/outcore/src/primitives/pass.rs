@@ -16,16 +16,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::batch::{Batch, LEAVES_MAX, Leaf};
-use super::pieces::{Lanes, Piece, Pieces, Sources};
-use crate::drive::Op;
+use super::pieces::{Lanes, Piece, Pieces, Sources, grain_of};
 use crate::ends::{became_shorter, check_unchanged, traffic_by_drive};
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
 use crate::memory::{BLOCK_BYTES, Budget, Buf, Ledger, Pool, block_ceil, block_floor};
 use crate::partition::crew::{Crew, panic_text};
 use crate::units;
-use crate::volume::{Port, Transfer, Volume};
-use crate::writer::WRITE_TOKEN;
+use crate::volume::Volume;
+use crate::volume::transfers::{Arrival, Transfers};
 
 /// Length of a piece on drives: larger reads gain nothing.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -92,7 +91,11 @@ pub(crate) struct Geometry {
 impl Geometry {
     /// Large pieces, many in flight, as far as the memory goes; then smaller ones, then fewer.
     pub(crate) fn new(job: &Job, sources: &Sources, demand: Demand) -> Result<Self> {
-        let grain = sources.grain();
+        let is_generated = sources.position_bytes() == 0 && demand.out_bytes > 0;
+        let grain = match is_generated {
+            true => grain_of(demand.out_bytes as u64),
+            false => sources.grain(),
+        };
         let leaf_bytes: Vec<u64> = sources
             .leaves
             .iter()
@@ -100,7 +103,7 @@ impl Geometry {
             .filter(|bytes| *bytes > 0)
             .collect();
         let position_bytes = leaf_bytes.iter().sum::<u64>().max(demand.out_bytes as u64);
-        let wanted_bytes = match sources.is_in_memory() {
+        let wanted_bytes = match sources.is_in_memory() && !is_generated {
             true => RAM_PIECE_BYTES,
             false => PIECE_BYTES,
         };
@@ -115,12 +118,15 @@ impl Geometry {
             window: WINDOW + further,
             areas: match demand.areas {
                 0 => 0,
+                // Nothing is read: what is in flight are results alone.
+                areas if is_generated => 2 * areas,
                 areas => areas + further / 2,
             },
             area_bytes: 0,
             threads,
             spare_bytes: 0,
         };
+        let areas_min = if is_generated { 1 } else { demand.areas };
         let needed = |sizes: &Geometry| sizes.ledger(sources, demand).bytes();
         let free_bytes = job.budget.free_bytes();
         let limit_bytes = free_bytes / 8 * 7;
@@ -129,7 +135,7 @@ impl Geometry {
                 sizes.items = (sizes.items / 2).next_multiple_of(grain);
             } else if sizes.window > WINDOW_MIN {
                 sizes.window -= 1;
-            } else if sizes.areas > demand.areas {
+            } else if sizes.areas > areas_min {
                 sizes.areas -= 1;
             } else if sizes.items > grain {
                 sizes.items = (sizes.items / 2).next_multiple_of(grain);
@@ -248,6 +254,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) crew: Crew<'a>,
     /// The memory of the pass: what its ledger names.
     pub(crate) budget: Budget,
+    /// What a position counts for the progress where nothing is read: the bytes of its result.
+    generated_bytes: u64,
     started: Instant,
 }
 
@@ -305,6 +313,7 @@ impl<'a> Pass<'a> {
             sizes,
             crew,
             budget,
+            generated_bytes: demand.out_bytes as u64,
             started,
         })
     }
@@ -312,6 +321,15 @@ impl<'a> Pass<'a> {
     /// Number of positions.
     pub(crate) fn count(&self) -> u64 {
         self.pieces.sources.count
+    }
+
+    /// Begins a phase that takes each piece once.
+    pub(crate) fn begin_phase(&self, name: &str) {
+        let bytes = match self.pieces.sources.data_bytes() {
+            0 => self.count() * self.generated_bytes,
+            bytes => bytes,
+        };
+        self.job.control.begin_phase(name, bytes);
     }
 
     /// A thread's reader.
@@ -392,11 +410,11 @@ struct Loading {
 /// One thread's reads.
 pub(crate) struct Reader<'a> {
     pass: &'a Pass<'a>,
-    pub(crate) port: Port,
+    /// Reads by slot and source; what is made of them is written behind.
+    pub(crate) transfers: Transfers<(usize, usize)>,
     pools: Vec<Option<Pool>>,
     loading: Vec<Option<Loading>>,
     ready: VecDeque<Loaded>,
-    finished: Vec<Transfer>,
     is_over: bool,
 }
 
@@ -413,10 +431,9 @@ impl<'a> Reader<'a> {
         });
         Ok(Reader {
             pools: pools.collect::<Result<Vec<_>>>()?,
-            port: pass.volume.port()?,
+            transfers: Transfers::new(&pass.volume)?,
             loading: (0..pass.sizes.window).map(|_| None).collect(),
             ready: VecDeque::new(),
-            finished: Vec::new(),
             is_over: false,
             pass,
         })
@@ -448,7 +465,7 @@ impl<'a> Reader<'a> {
             if self.is_done() {
                 return Ok(None);
             }
-            self.poll(true)?;
+            self.wait()?;
         }
     }
 
@@ -459,9 +476,12 @@ impl<'a> Reader<'a> {
 
     /// Counts a piece as done.
     pub(crate) fn done(&self, loaded: &Loaded) {
-        let batch = loaded.batch();
-        let bytes: usize = (0..LEAVES_MAX).map(|leaf| batch.bytes(leaf).len()).sum();
-        self.pass.job.control.advance(bytes as u64);
+        let position_bytes = match self.pass.pieces.sources.position_bytes() {
+            0 => self.pass.generated_bytes,
+            bytes => bytes as u64,
+        };
+        let bytes = loaded.piece.count as u64 * position_bytes;
+        self.pass.job.control.advance(bytes);
         self.pass.job.control.watch(&self.pass.volume);
     }
 
@@ -472,7 +492,7 @@ impl<'a> Reader<'a> {
             is_any = true;
         }
         if is_any {
-            self.poll(false)?;
+            self.start()?;
         }
         Ok(())
     }
@@ -482,8 +502,9 @@ impl<'a> Reader<'a> {
         let Some(slot) = self.loading.iter().position(Option::is_none) else {
             return Ok(false);
         };
-        // What is generated needs no slot, and is made when it is its turn.
-        if self.ready.len() >= self.pass.sizes.window {
+        // What is generated needs no slot: it is made when it is its turn, by whoever is free then.
+        let is_generated = self.pools.iter().all(Option::is_none);
+        if is_generated && !self.ready.is_empty() {
             return Ok(false);
         }
         let mut bufs = [const { None }; LEAVES_MAX];
@@ -495,7 +516,7 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-        let Some(piece) = self.pass.pieces.next(&self.port) else {
+        let Some(piece) = self.pass.pieces.next(self.transfers.port()) else {
             self.is_over = true;
             return Ok(false);
         };
@@ -511,10 +532,9 @@ impl<'a> Reader<'a> {
             let Some(mut buf) = buf else { continue };
             let read = place_of(sources, &piece, leaf);
             let front = buf.split_to(read.len_bytes);
-            let token = (slot * LEAVES_MAX + leaf) as u64;
             let file = &sources.part_of(&piece, leaf).file;
-            self.port
-                .submit(file, Op::Read, read.at_bytes, front, token);
+            self.transfers
+                .read(file, read.at_bytes, front, (slot, leaf));
             loading.missing += 1;
         }
         if loading.missing == 0 {
@@ -525,37 +545,41 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    /// Takes back what has finished, reads and writes.
-    pub(crate) fn poll(&mut self, wait: bool) -> Result<()> {
-        let wait = wait && self.ready.is_empty();
-        self.port.poll(wait, &mut self.finished)?;
-        for transfer in std::mem::take(&mut self.finished) {
-            if let Some(fault) = transfer.fault {
-                return Err(self.pass.volume.explain(&fault));
-            }
-            if transfer.token != WRITE_TOKEN {
-                self.arrived(transfer)?;
-            }
+    /// Starts what is handed in and takes back what has finished, reads and writes.
+    pub(crate) fn start(&mut self) -> Result<()> {
+        self.transfers.start()?;
+        self.settle()
+    }
+
+    /// The same, waiting for a moment if no piece is ready.
+    pub(crate) fn wait(&mut self) -> Result<()> {
+        if !self.ready.is_empty() {
+            return self.start();
+        }
+        self.transfers.wait()?;
+        self.settle()
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        while let Some(arrival) = self.transfers.take()? {
+            self.arrived(arrival)?;
         }
         Ok(())
     }
 
-    fn arrived(&mut self, transfer: Transfer) -> Result<()> {
-        let (slot, leaf) = (
-            transfer.token as usize / LEAVES_MAX,
-            transfer.token as usize % LEAVES_MAX,
-        );
+    fn arrived(&mut self, arrival: Arrival<(usize, usize)>) -> Result<()> {
+        let (slot, leaf) = arrival.what;
         let Some(loading) = &mut self.loading[slot] else {
             return Ok(());
         };
         let piece = &loading.loaded.piece;
         let sources = &self.pass.pieces.sources;
         let read = place_of(sources, piece, leaf);
-        if transfer.len_bytes < read.skip_bytes + read.payload_bytes {
-            let end_bytes = read.at_bytes + transfer.len_bytes as u64;
+        if arrival.len_bytes < read.skip_bytes + read.payload_bytes {
+            let end_bytes = read.at_bytes + arrival.len_bytes as u64;
             return Err(became_shorter(sources.part_of(piece, leaf), end_bytes));
         }
-        let mut buf = transfer.buf;
+        let mut buf = arrival.buf;
         let mut skip_bytes = read.skip_bytes;
         let align_bytes = sources.leaves[leaf].align_bytes;
         if !skip_bytes.is_multiple_of(align_bytes) {
@@ -574,24 +598,13 @@ impl<'a> Reader<'a> {
 
     /// A free area of `pool`, waiting for writes of this thread to give one back.
     pub(crate) fn area(&mut self, pool: &Pool) -> Result<Buf> {
-        loop {
-            if let Some(area) = pool.take() {
-                return Ok(area);
-            }
-            self.pass.crew.check()?;
-            self.port.poll(true, &mut self.finished)?;
-            self.poll(false)?;
-        }
+        self.transfers.buffer(pool, || self.pass.crew.check())
     }
 
     /// Waits for all that is in flight.
     pub(crate) fn drain(&mut self) -> Result<()> {
-        while self.port.in_flight() > 0 {
-            self.pass.crew.check()?;
-            self.port.poll(true, &mut self.finished)?;
-            self.poll(false)?;
-        }
-        Ok(())
+        self.transfers.finish(|| self.pass.crew.check())?;
+        self.settle()
     }
 }
 

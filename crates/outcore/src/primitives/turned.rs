@@ -316,12 +316,7 @@ fn merge_runs(
     (format, replace, output): (&RecordFormat, bool, &Output),
 ) -> Result<PassSummary> {
     let record_bytes = format.record_bytes();
-    let nothing = Leaf {
-        inputs: Vec::new(),
-        element_bytes: 0,
-        align_bytes: 1,
-        count: 0,
-    };
+    let nothing = Leaf::generated(0);
     let demand = result_demand(job);
     let result = Pass::open(job, &[nothing], Lanes::Stretches(1), demand)?;
     let count: u64 = passes.iter().map(Pass::count).sum();
