@@ -16,6 +16,7 @@ use super::elements::Elements;
 use super::plan::INPUT;
 use super::shared::Shared;
 use super::splitters::{KeyCut, KeyRoute};
+use crate::ends::check_unchanged;
 use crate::error::Result;
 use crate::memory::{Buf, Pool, block_ceil, block_floor};
 use crate::partition::bucket::{Bucket, Out, Segment, join_outs};
@@ -24,7 +25,7 @@ use crate::partition::pass::{BlockReader, BucketSource, TakeShare, read_all, sca
 use crate::partition::route::Route;
 use crate::partition::scatter::{RunStart, ScatterWorker, Scattering};
 use crate::partition::spill::Spilling;
-use crate::read::source::{Block, Blocks};
+use crate::read::source::{Block, Blocks, InputPart};
 
 impl<E: Elements> Shared<'_, E> {
     /// What one thread of a distribution is for.
@@ -50,16 +51,23 @@ impl<E: Elements> Shared<'_, E> {
     }
 }
 
-/// Distributes the input by `cut`. Buckets below `resident_below` stay in memory as far as there are
-/// reservations; part-filled buffers stay in memory if `keep_partials`.
-pub(crate) fn distribute_blocks<E: Elements>(
+/// Distributes the input by `cut`. As many buckets as fill what is reserved for that stay in memory, and
+/// part-filled buffers unless buckets are distributed again.
+pub(crate) fn distribute_input<E: Elements>(
     shared: &Shared<'_, E>,
-    blocks: &Blocks,
+    parts: &[InputPart],
     cut: &KeyCut<E::Key>,
-    resident_below: usize,
-    keep_partials: bool,
 ) -> Result<Vec<Bucket>> {
     let (plan, elements) = (shared.plan, shared.elements);
+    let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
+    shared.job.control.begin_phase("distribute", data_bytes);
+    let element_bytes = elements.element_bytes();
+    let blocks = Blocks::new(parts.to_vec(), element_bytes, plan.read_block_bytes);
+    let resident_bytes = (plan.resident_segments * plan.segment_payload_bytes) as u64;
+    let resident_below = match resident_bytes >= data_bytes {
+        true => usize::MAX,
+        false => shared.resident_below(cut.bucket_count(), data_bytes),
+    };
     let slots = plan.reads_in_flight * plan.size.threads;
     let pool = Pool::new(&shared.job.budget, INPUT, blocks.read_bytes_max(), slots)?;
     let scattering = shared.scattering(resident_below, false, cut.bucket_count());
@@ -67,13 +75,13 @@ pub(crate) fn distribute_blocks<E: Elements>(
         let mut worker = ScatterWorker::new(shared, scattering)?;
         count_equal(shared, cut, &mut worker);
         let order = (shared.take_share(), plan.size.is_ordered);
-        let mut reader = BlockReader::new(blocks, order, plan.reads_in_flight, pool.clone());
+        let mut reader = BlockReader::new(&blocks, order, plan.reads_in_flight, pool.clone());
         let mut mover = FixedMover::new(elements.items(), KeyRoute::new(elements, cut, 0));
         read_all(&mut worker, &mut reader, |worker, (block, buf)| {
             let start = align_payload(elements, block, buf);
             let payload = &mut buf[start..start + block.payload_bytes];
             elements.encode(payload)?;
-            let count = (payload.len() / elements.element_bytes()) as u64;
+            let count = (payload.len() / element_bytes) as u64;
             worker.begin_run(RunStart {
                 position: block.position,
                 begin: block.position,
@@ -85,10 +93,11 @@ pub(crate) fn distribute_blocks<E: Elements>(
                 place: None,
             };
             mover.take(worker, run)?;
-            free_input(shared, blocks, block)
+            free_input(shared, &blocks, block)
         })?;
-        worker.finish(keep_partials)
+        worker.finish(plan.levels <= 1)
     })?;
+    check_unchanged(shared.volume, parts, shared.consumed.is_some())?;
     Ok(buckets_of(shared, cut, 0, outs))
 }
 

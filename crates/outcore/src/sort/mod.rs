@@ -22,15 +22,16 @@ mod split;
 mod splitters;
 mod task;
 
-use self::distribute::distribute_blocks;
+use self::distribute::distribute_input;
 use self::elements::{Bare, Elements, Records};
 use self::in_memory::SortKeys;
 use self::plan::{SortPlan, SortSize, plan_sort};
 use self::shared::Shared;
 use self::split::split_oversized;
 use self::splitters::KeyCut;
+use self::task::sort_buckets;
 use crate::drive::Access;
-use crate::ends::{Input, Output, Phase, Phases, check_unchanged, interleave};
+use crate::ends::{Input, Output, Phase, Phases};
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::bare::{BareClass, BareOrder};
@@ -38,13 +39,11 @@ use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
 use crate::key::sort_key::Tie;
 use crate::partition::Partition;
-use crate::partition::bucket::Bucket;
-use crate::partition::driver::{Ends, Written};
-use crate::partition::task::{Tasks, tasks_in_order};
+use crate::partition::driver::Ends;
 use crate::read::sample::sample;
-use crate::read::source::{Blocks, InputPart};
+use crate::read::source::InputPart;
 use crate::volume::consumed::Consumed;
-use crate::volume::output::{Room, StagedOutput};
+use crate::volume::output::Room;
 
 /// Options of a sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -206,7 +205,7 @@ where
     let buckets = distribute_input(&shared, &ends.parts, &cut)?;
     let (buckets, splits) = split_oversized(&shared, buckets)?;
     phases.end("distribute");
-    let written = sort_buckets(&shared, buckets, &ends, staged.as_ref(), options.unique)?;
+    let written = sort_buckets(&shared, buckets, (&ends, staged.as_ref()), options.unique)?;
     phases.end("sort");
     drop(shared);
     let scratch = (scratch.into_made(), is_consumed);
@@ -251,61 +250,4 @@ fn sample_input<E: Elements>(
     let extra = cut.bucket_count().saturating_sub(plan.bucket_count);
     shared.take_resident(extra.min(plan.spare_buckets()) * plan.size.threads);
     Ok(cut)
-}
-
-/// The first distribution, from the input's files.
-fn distribute_input<E: Elements>(
-    shared: &Shared<'_, E>,
-    parts: &[InputPart],
-    cut: &KeyCut<E::Key>,
-) -> Result<Vec<Bucket>> {
-    let plan = shared.plan;
-    let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
-    shared.job.control.begin_phase("distribute", data_bytes);
-    let blocks = Blocks::new(
-        parts.to_vec(),
-        shared.elements.element_bytes(),
-        plan.read_block_bytes,
-    );
-    let resident_bytes = (plan.resident_segments * plan.segment_payload_bytes) as u64;
-    let resident_below = if resident_bytes >= data_bytes {
-        usize::MAX
-    } else {
-        shared.resident_below(cut.bucket_count(), data_bytes)
-    };
-    let keep_partials = plan.levels <= 1;
-    let buckets = distribute_blocks(shared, &blocks, cut, resident_below, keep_partials)?;
-    check_unchanged(shared.volume, parts, shared.consumed.is_some())?;
-    Ok(buckets)
-}
-
-/// Sorts all buckets and writes them.
-fn sort_buckets<E>(
-    shared: &Shared<'_, E>,
-    buckets: Vec<Bucket>,
-    ends: &Ends,
-    staged: Option<&StagedOutput>,
-    is_unique: bool,
-) -> Result<Written>
-where
-    E: Elements,
-    E::Key: SortKeys + Into<u128>,
-{
-    let bytes: u64 = buckets.iter().map(|bucket| bucket.counts.bytes).sum();
-    shared.job.control.begin_phase("sort", bytes);
-    ends.write(shared, staged, |sink| {
-        let copies_bytes_max = (!is_unique).then_some(shared.plan.leaf_bytes_max);
-        let mut list = tasks_in_order(buckets, copies_bytes_max);
-        if let Some(staged) = staged.filter(|_| !is_unique) {
-            interleave(&mut list, staged, |task| task.start_bytes);
-        }
-        let tasks = Tasks::new(list, sink, is_unique);
-        task::run(shared, &tasks, is_unique)?;
-        let bytes = match is_unique {
-            true => tasks.placed_bytes(),
-            false => bytes,
-        };
-        let items = bytes / shared.elements.element_bytes() as u64;
-        Ok(Written { items, bytes })
-    })
 }
