@@ -7,8 +7,8 @@
 use std::io::Write;
 use std::sync::{Arc, PoisonError};
 
+use super::LazyScratch;
 use super::task::Sink;
-use super::{LazyScratch, Partition};
 use crate::drive::Access;
 use crate::ends::{
     Input, Output, Phase, Phases, check_unchanged, edge_pool, make_scratch, open_inputs,
@@ -19,7 +19,7 @@ use crate::job::Job;
 use crate::read::source::InputPart;
 use crate::volume::output::{Room, StagedOutput};
 use crate::volume::scratch::Scratch;
-use crate::volume::{Port, ScratchDrive, Volume};
+use crate::volume::{ScratchDrive, Volume};
 use crate::writer::Writer;
 
 /// Where a job's data come from and go to.
@@ -114,14 +114,11 @@ impl Ends {
     /// Writes the output: what `write` gives to the sink, and the header in front.
     pub(crate) fn write(
         &self,
-        partition: &Partition<'_>,
+        job: &Job,
         staged: Option<&StagedOutput>,
         write: impl FnOnce(Sink<'_>) -> Result<Written>,
     ) -> Result<Written> {
-        if let Some(scratch) = partition.scratch.made() {
-            scratch.seal();
-        }
-        let edges = edge_pool(partition.job)?;
+        let edges = edge_pool(job)?;
         let writer = staged.map(|staged| Writer::new(staged, edges));
         let written = match (&writer, &self.output) {
             (Some(writer), _) => write(Sink::Files(writer))?,
@@ -130,10 +127,23 @@ impl Ends {
         };
         if let Some(writer) = &writer {
             let mut port = self.volume.port()?;
-            write_header(writer, &mut port, staged, &self.output, written.items);
+            let shard = staged.and_then(|staged| staged.shards().first());
+            let header = match &self.output {
+                Output::File { header, .. } => header.as_ref(),
+                _ => None,
+            };
+            if let Some((shard, make)) = shard.zip(header) {
+                let mut header = make(written.items);
+                header.resize(shard.plan.header.len(), b' ');
+                writer.write_header(&mut port, &header);
+            }
             writer.finish(&mut port, written.bytes)?;
         }
-        flush(&self.output)?;
+        if let Output::Pipe(pipe) = &self.output {
+            let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+            pipe.flush()
+                .map_err(|e| Error::io("write to the pipe", &e))?;
+        }
         Ok(written)
     }
 
@@ -176,36 +186,4 @@ impl Ends {
             drives: traffic_by_drive(&self.volume),
         })
     }
-}
-
-/// Writes the header of a file that has one, once the number of items is known.
-pub(crate) fn write_header(
-    writer: &Writer,
-    port: &mut Port,
-    staged: Option<&StagedOutput>,
-    output: &Output,
-    items: u64,
-) {
-    let shard = staged.and_then(|staged| staged.shards().first());
-    if let (
-        Some(shard),
-        Output::File {
-            header: Some(make), ..
-        },
-    ) = (shard, output)
-    {
-        let mut header = make(items);
-        header.resize(shard.plan.header.len(), b' ');
-        writer.write_header(port, &header);
-    }
-}
-
-/// Gives a pipe what is left for it.
-pub(crate) fn flush(output: &Output) -> Result<()> {
-    if let Output::Pipe(pipe) = output {
-        let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
-        pipe.flush()
-            .map_err(|e| Error::io("write to the pipe", &e))?;
-    }
-    Ok(())
 }

@@ -9,7 +9,7 @@
 //! Bounds: the area, and a few words a segment; each segment is read once.
 
 use super::Partition;
-use super::bucket::{Location, Segment, verify_segment};
+use super::bucket::{Location, Segment};
 use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Buf};
@@ -145,12 +145,11 @@ impl Load {
         parts.for_each(|part| area.join(part));
         for &(number, offset) in &self.offsets {
             let segment = &self.segments[number];
-            let Location::Scratch { place, checksum } = &segment.location else {
+            let Location::Scratch { place, .. } = &segment.location else {
                 continue;
             };
-            let payload = &area[offset..offset + segment.payload_bytes as usize];
+            segment.verify(partition, &area[offset..])?;
             let scratch = partition.scratch()?;
-            verify_segment(scratch, partition.run, *place, *checksum, payload)?;
             let file = scratch.file(*place);
             if file.facts.is_in_memory {
                 let len_bytes = segment.stored_bytes() as u64;

@@ -173,6 +173,9 @@ pub(crate) fn run_tasks<K: Send, W: BucketWork<K>>(
     (name, memory, threads): (&'static str, TaskMemory, usize),
     work: impl Fn() -> W + Sync,
 ) -> Result<()> {
+    if let Some(scratch) = partition.scratch.made() {
+        scratch.seal();
+    }
     let budget = &partition.job.budget;
     let mut pools = Vec::new();
     for _ in 0..threads {

@@ -221,7 +221,7 @@ fn write_buckets<R: Records>(
     let bytes = buckets.iter().map(|bucket| bucket.counts.bytes).sum();
     shared.job.control.begin_phase("permute", bytes);
     buckets.retain(|bucket| bucket.counts.items > 0);
-    ends.write(shared, staged, |sink| {
+    ends.write(shared.job, staged, |sink| {
         let mut tasks = tasks_in_order(buckets, None);
         if let Some(staged) = staged {
             interleave(&mut tasks, staged, |task| task.start_bytes);

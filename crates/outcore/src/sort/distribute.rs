@@ -16,6 +16,7 @@ use super::elements::Elements;
 use super::plan::INPUT;
 use super::shared::Shared;
 use super::splitters::{KeyCut, KeyRoute};
+use crate::ends::check_unchanged;
 use crate::error::Result;
 use crate::memory::{Buf, Pool, block_ceil, block_floor};
 use crate::partition::bucket::{Bucket, Out, Segment, join_outs};
@@ -24,7 +25,7 @@ use crate::partition::pass::{BlockReader, BucketSource, TakeShare, read_all, sca
 use crate::partition::route::Route;
 use crate::partition::scatter::{RunStart, ScatterWorker, Scattering};
 use crate::partition::spill::Spilling;
-use crate::read::source::{Block, Blocks};
+use crate::read::source::{Block, Blocks, InputPart};
 
 impl<E: Elements> Shared<'_, E> {
     /// What one thread of a distribution is for.
@@ -51,27 +52,32 @@ impl<E: Elements> Shared<'_, E> {
 }
 
 /// Distributes the blocks of the input by `cut`.
-pub(crate) fn distribute_blocks<E: Elements>(
+pub(crate) fn distribute_input<E: Elements>(
     shared: &Shared<'_, E>,
-    blocks: &Blocks,
+    parts: &[InputPart],
     cut: &KeyCut<E::Key>,
 ) -> Result<Vec<Bucket>> {
     let (plan, elements) = (shared.plan, shared.elements);
+    let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
+    shared.job.control.begin_phase("distribute", data_bytes);
+    let element_bytes = elements.element_bytes();
+    let blocks = Blocks::new(parts.to_vec(), element_bytes, plan.read_block_bytes);
     let slots = plan.reads_in_flight * plan.size.threads;
     let pool = Pool::new(&shared.job.budget, INPUT, blocks.read_bytes_max(), slots)?;
     let outs = shared.on_all_threads(|_| {
         let mut inlet = Inlet::new(shared, cut)?;
         let order = (shared.take_share(), plan.size.is_ordered);
-        let mut reader = BlockReader::new(blocks, order, plan.reads_in_flight, pool.clone());
+        let mut reader = BlockReader::new(&blocks, order, plan.reads_in_flight, pool.clone());
         let mover = &mut inlet.mover;
         read_all(&mut inlet.worker, &mut reader, |worker, (block, buf)| {
             let start = align_payload(elements, block, buf);
             let payload = &mut buf[start..start + block.payload_bytes];
             take_run(elements, (worker, mover), payload, block.position)?;
-            free_input(shared, blocks, block)
+            free_input(shared, &blocks, block)
         })?;
         inlet.finish()
     })?;
+    check_unchanged(shared.volume, parts, shared.consumed.is_some())?;
     Ok(buckets_of(shared, cut, 0, outs))
 }
 

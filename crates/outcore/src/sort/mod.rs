@@ -30,8 +30,9 @@ use self::shared::Shared;
 use self::source::{Files, Source};
 use self::split::split_oversized;
 use self::splitters::KeyCut;
+use self::task::sort_buckets;
 use crate::drive::Access;
-use crate::ends::{Input, Output, Phase, Phases, interleave};
+use crate::ends::{Input, Output, Phase, Phases};
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::bare::{BareClass, BareOrder};
@@ -39,11 +40,9 @@ use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
 use crate::key::sort_key::Tie;
 use crate::partition::Partition;
-use crate::partition::bucket::Bucket;
-use crate::partition::driver::{Ends, Written};
-use crate::partition::task::{Tasks, tasks_in_order};
+use crate::partition::driver::Ends;
 use crate::volume::consumed::Consumed;
-use crate::volume::output::{Room, StagedOutput};
+use crate::volume::output::Room;
 
 /// Options of a sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -220,7 +219,7 @@ where
     let buckets = source.distribute(&shared, &ends, &cut)?;
     let (buckets, splits) = split_oversized(&shared, buckets)?;
     phases.end("distribute");
-    let written = sort_buckets(&shared, buckets, &ends, staged.as_ref(), options.unique)?;
+    let written = sort_buckets(&shared, buckets, (&ends, staged.as_ref()), options.unique)?;
     phases.end("sort");
     drop(shared);
     let scratch = (scratch.into_made(), is_consumed);
@@ -252,35 +251,4 @@ fn choose_cut<E: Elements>(shared: &Shared<'_, E>, sample: &[u8]) -> Result<KeyC
     let extra = cut.bucket_count().saturating_sub(plan.bucket_count);
     shared.take_resident(extra.min(plan.spare_buckets()) * plan.size.threads);
     Ok(cut)
-}
-
-/// Sorts all buckets and writes them.
-fn sort_buckets<E>(
-    shared: &Shared<'_, E>,
-    buckets: Vec<Bucket>,
-    ends: &Ends,
-    staged: Option<&StagedOutput>,
-    is_unique: bool,
-) -> Result<Written>
-where
-    E: Elements,
-    E::Key: SortKeys + Into<u128>,
-{
-    let bytes: u64 = buckets.iter().map(|bucket| bucket.counts.bytes).sum();
-    shared.job.control.begin_phase("sort", bytes);
-    ends.write(shared, staged, |sink| {
-        let copies_bytes_max = (!is_unique).then_some(shared.plan.leaf_bytes_max);
-        let mut list = tasks_in_order(buckets, copies_bytes_max);
-        if let Some(staged) = staged.filter(|_| !is_unique) {
-            interleave(&mut list, staged, |task| task.start_bytes);
-        }
-        let tasks = Tasks::new(list, sink, is_unique);
-        task::run(shared, &tasks, is_unique)?;
-        let bytes = match is_unique {
-            true => tasks.placed_bytes(),
-            false => bytes,
-        };
-        let items = bytes / shared.elements.element_bytes() as u64;
-        Ok(Written { items, bytes })
-    })
 }

@@ -4,20 +4,18 @@
 //! each of its elements to a bucket once. Where it cannot know how many elements there are, the plan is for
 //! about as many; more than that only make buckets larger, which are then split.
 
-use super::distribute::{Inlet, buckets_of, distribute_blocks};
+use super::distribute::{Inlet, buckets_of, distribute_input};
 use super::elements::Elements;
+use super::plan::INPUT;
 use super::shared::Shared;
 use super::splitters::KeyCut;
-use crate::ends::{Input, check_unchanged};
+use crate::ends::Input;
 use crate::error::Result;
 use crate::job::Job;
 use crate::memory::Budget;
 use crate::partition::bucket::{Bucket, Out};
 use crate::partition::driver::Ends;
 use crate::read::sample::sample;
-use crate::read::source::Blocks;
-
-use super::plan::INPUT;
 
 /// How much is sorted.
 #[derive(Debug, Clone, Copy)]
@@ -96,17 +94,7 @@ impl Source for Files<'_> {
         ends: &Ends,
         cut: &KeyCut<E::Key>,
     ) -> Result<Vec<Bucket>> {
-        let begin = |bytes| shared.job.control.begin_phase("distribute", bytes);
-        begin(ends.data_bytes);
-        let element_bytes = shared.elements.element_bytes();
-        let blocks = Blocks::new(
-            ends.parts.clone(),
-            element_bytes,
-            shared.plan.read_block_bytes,
-        );
-        let buckets = distribute_blocks(shared, &blocks, cut)?;
-        check_unchanged(shared.volume, &ends.parts, shared.consumed.is_some())?;
-        Ok(buckets)
+        distribute_input(shared, &ends.parts, cut)
     }
 }
 

@@ -11,13 +11,17 @@ use super::elements::{Elements, as_keys_mut};
 use super::in_memory::{Entry, SortKeys, each_tie, sort_entries};
 use super::plan::SORTING;
 use super::shared::Shared;
+use crate::ends::interleave;
 use crate::error::Result;
 use crate::memory::Buf;
-use crate::partition::bucket::Location;
+use crate::partition::bucket::{Bucket, Location};
 use crate::partition::classify::Key;
+use crate::partition::driver::{Ends, Written};
 use crate::partition::task::{
     BucketTask, BucketWork, Loaded, Spot, TaskMemory, TaskWorker, Tasks, gather, run_tasks,
+    tasks_in_order,
 };
+use crate::volume::output::StagedOutput;
 
 /// What one worker does with the buckets of a sort.
 struct Sorting<'a, E: Elements> {
@@ -28,8 +32,38 @@ struct Sorting<'a, E: Elements> {
     key_space: Vec<E::Key>,
 }
 
+/// Sorts all buckets and writes them.
+pub(crate) fn sort_buckets<E>(
+    shared: &Shared<'_, E>,
+    buckets: Vec<Bucket>,
+    (ends, staged): (&Ends, Option<&StagedOutput>),
+    is_unique: bool,
+) -> Result<Written>
+where
+    E: Elements,
+    E::Key: SortKeys + Into<u128>,
+{
+    let bytes: u64 = buckets.iter().map(|bucket| bucket.counts.bytes).sum();
+    shared.job.control.begin_phase("sort", bytes);
+    ends.write(shared.job, staged, |sink| {
+        let copies_bytes_max = (!is_unique).then_some(shared.plan.leaf_bytes_max);
+        let mut list = tasks_in_order(buckets, copies_bytes_max);
+        if let Some(staged) = staged.filter(|_| !is_unique) {
+            interleave(&mut list, staged, |task| task.start_bytes);
+        }
+        let tasks = Tasks::new(list, sink, is_unique);
+        run(shared, &tasks, is_unique)?;
+        let bytes = match is_unique {
+            true => tasks.placed_bytes(),
+            false => bytes,
+        };
+        let items = bytes / shared.elements.element_bytes() as u64;
+        Ok(Written { items, bytes })
+    })
+}
+
 /// Sorts and writes all buckets on all threads.
-pub(crate) fn run<E>(shared: &Shared<'_, E>, tasks: &Tasks<'_, ()>, is_unique: bool) -> Result<()>
+fn run<E>(shared: &Shared<'_, E>, tasks: &Tasks<'_, ()>, is_unique: bool) -> Result<()>
 where
     E: Elements,
     E::Key: SortKeys + Into<u128>,

@@ -34,7 +34,7 @@ pub(super) struct TableLines {
 pub(super) type LineBucket = Bucket<TableLines>;
 
 /// Memory that a bucket needs to be sorted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Space {
     pub(super) area_bytes: u64,
     pub(super) lines: u64,
@@ -76,11 +76,7 @@ impl LineBucket {
     /// What its sort needs; `has_keys` if keys have to be made.
     pub(super) fn space(&self, has_keys: bool) -> Space {
         if self.copies_of.is_some() {
-            return Space {
-                area_bytes: 0,
-                lines: 0,
-                key_bytes: 0,
-            };
+            return Space::default();
         }
         let stored = self.segments.iter().map(|segment| match segment.location {
             Location::Memory(_) => u64::from(segment.payload_bytes),

@@ -12,15 +12,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::bucket::{LineBucket, Space};
+use super::bucket::LineBucket;
 use super::context::Context;
 use super::cut::{CutSize, LineCut};
 use super::distribute::distribute_input;
 use super::plan::{LineSize, TABLES, plan_lines};
 use super::sample::{LineSample, Lines, Wanted, sample_input};
-use super::sort_task::{self, TaskSizes};
+use super::sort_task::sort_buckets;
 use super::split::split_oversized;
-use super::table::{Tables, sort_tables};
+use super::table::sort_tables;
 use super::{LineSortOptions, LineSummary};
 use crate::drive::Access;
 use crate::ends::{Input, Output, Phases, check_unchanged, open_inputs};
@@ -28,11 +28,10 @@ use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::sort_key::SortKey;
 use crate::partition::Partition;
-use crate::partition::driver::{Ends, Written};
-use crate::partition::task::{Tasks, tasks_in_order};
+use crate::partition::driver::Ends;
 use crate::read::source::InputPart;
 use crate::volume::Volume;
-use crate::volume::output::{Room, StagedOutput};
+use crate::volume::output::Room;
 
 /// Sorts the lines of `inputs`, one file after another, into `output`.
 ///
@@ -103,7 +102,7 @@ pub fn sort_lines(
         let counted_bytes = buckets.iter().map(LineBucket::counted_bytes_max).sum();
         staged = ends.stage(options.replace, room, counted_bytes)?;
     }
-    let written = sort_buckets(&context, &tables, buckets, &ends, staged.as_ref())?;
+    let written = sort_buckets(&context, &tables, buckets, (&ends, staged.as_ref()))?;
     phases.end("sort");
     let skipped = context.skipped.load(Ordering::Relaxed);
     drop(context);
@@ -205,111 +204,4 @@ fn choose_cut(context: &Context<'_>, sample: &LineSample) -> LineCut {
         context.take_resident(extra * plan.size.threads);
     }
     cut
-}
-
-/// Sorts all buckets and writes them.
-fn sort_buckets(
-    context: &Context<'_>,
-    tables: &Tables,
-    mut buckets: Vec<LineBucket>,
-    ends: &Ends,
-    staged: Option<&StagedOutput>,
-) -> Result<Written> {
-    let bytes: u64 = buckets.iter().map(|bucket| bucket.counts.bytes).sum();
-    context.job.control.begin_phase("sort", bytes);
-    if context.order.is_descending() {
-        buckets.reverse();
-    }
-    buckets.retain(|bucket| bucket.lines_max() > 0);
-    ends.write(context, staged, |sink| {
-        let sizes = SizeChoice::of(context, &buckets)?;
-        let takes_turns = context.is_unique() || staged.is_none();
-        let copies_bytes_max = (!takes_turns).then_some(context.plan.leaf_bytes_max);
-        let list = tasks_in_order(buckets, copies_bytes_max);
-        let alone: Vec<Option<Space>> = list
-            .iter()
-            .map(|task| sizes.alone(context, &task.bucket))
-            .collect();
-        let tasks = Tasks::new(list, sink, context.is_unique());
-        let lines = AtomicU64::new(0);
-        let mut from = 0;
-        while from < alone.len() {
-            let (to, sizes, threads) = match alone[from] {
-                Some(space) => (from + 1, sizes.for_one(space), 1),
-                None => {
-                    let rest = alone[from..].iter();
-                    let many = rest.take_while(|space| space.is_none()).count();
-                    (from + many, sizes.for_many, context.crew.threads())
-                }
-            };
-            tasks.take_to(to);
-            sort_task::run(context, &tasks, (tables, &lines), sizes, threads)?;
-            from = to;
-        }
-        let bytes = match takes_turns {
-            true => tasks.placed_bytes(),
-            false => bytes,
-        };
-        let items = lines.load(Ordering::Relaxed);
-        Ok(Written { items, bytes })
-    })
-}
-
-/// How much memory workers get for a bucket, and which buckets need more than that.
-struct SizeChoice {
-    for_many: TaskSizes,
-}
-
-impl SizeChoice {
-    /// Room for the largest bucket if there is as much for every thread, or as planned.
-    fn of(context: &Context<'_>, buckets: &[LineBucket]) -> Result<Self> {
-        let plan = context.plan;
-        let has_keys = !context.is_whole();
-        let mut largest = Space {
-            area_bytes: 0,
-            lines: 0,
-            key_bytes: 0,
-        };
-        for bucket in buckets {
-            let space = bucket.space(has_keys);
-            largest.area_bytes = largest.area_bytes.max(space.area_bytes);
-            largest.lines = largest.lines.max(space.lines);
-            largest.key_bytes = largest.key_bytes.max(space.key_bytes);
-        }
-        let mut sizes = TaskSizes {
-            space: largest,
-            areas: plan.areas,
-            chunk_bytes: plan.chunk_bytes,
-            chunks: plan.chunks,
-        };
-        let is_enough = |sizes: &TaskSizes| {
-            sizes.bytes() * context.crew.threads() as u64 <= context.sorting_bytes()
-                && sizes.space.area_bytes <= u64::from(u32::MAX / 2)
-                && sizes.space.key_bytes <= u64::from(u32::MAX / 2)
-        };
-        while !is_enough(&sizes) && sizes.areas > 2 {
-            sizes.areas -= 1;
-        }
-        if !is_enough(&sizes) {
-            sizes.areas = plan.areas;
-            sizes.space = plan.leaf_space();
-        }
-        Ok(SizeChoice { for_many: sizes })
-    }
-
-    /// What a bucket needs, if that is more.
-    fn alone(&self, context: &Context<'_>, bucket: &LineBucket) -> Option<Space> {
-        let space = bucket.space(!context.is_whole());
-        (!self.for_many.space.holds(&space)).then_some(space)
-    }
-
-    /// Memory for one bucket that is sorted alone.
-    fn for_one(&self, space: Space) -> TaskSizes {
-        TaskSizes {
-            space,
-            areas: 1,
-            chunk_bytes: self.for_many.chunk_bytes,
-            chunks: 2,
-        }
-    }
 }

@@ -21,27 +21,123 @@ use super::table::Tables;
 use crate::error::{Error, Kind, Result};
 use crate::key::sort_key::Tie;
 use crate::memory::{BLOCK_BYTES, Buf};
+use crate::partition::driver::{Ends, Written};
 use crate::partition::load::LoadedRun;
-use crate::partition::task::{BucketWork, Loaded, TaskMemory, TaskWorker, Tasks, run_tasks};
+use crate::partition::task::{
+    BucketTask, BucketWork, Loaded, TaskMemory, TaskWorker, Tasks, run_tasks, tasks_in_order,
+};
+use crate::volume::output::StagedOutput;
 
 /// References to one line that are gathered at once.
 const COPIES_MAX: u64 = 4096;
 
 /// Memory of one worker.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TaskSizes {
-    pub(super) space: Space,
-    pub(super) areas: usize,
-    pub(super) chunk_bytes: usize,
-    pub(super) chunks: usize,
+struct TaskSizes {
+    space: Space,
+    areas: usize,
+    chunk_bytes: usize,
+    chunks: usize,
 }
 
 impl TaskSizes {
+    /// Room for the largest bucket if there is as much for every thread, or as planned.
+    fn of(context: &Context<'_>, buckets: &[LineBucket]) -> Self {
+        let plan = context.plan;
+        let has_keys = !context.is_whole();
+        let mut largest = Space::default();
+        for bucket in buckets {
+            let space = bucket.space(has_keys);
+            largest.area_bytes = largest.area_bytes.max(space.area_bytes);
+            largest.lines = largest.lines.max(space.lines);
+            largest.key_bytes = largest.key_bytes.max(space.key_bytes);
+        }
+        let mut sizes = TaskSizes {
+            space: largest,
+            areas: plan.areas,
+            chunk_bytes: plan.chunk_bytes,
+            chunks: plan.chunks,
+        };
+        let is_enough = |sizes: &TaskSizes| {
+            sizes.bytes() * context.crew.threads() as u64 <= context.sorting_bytes()
+                && sizes.space.area_bytes <= u64::from(u32::MAX / 2)
+                && sizes.space.key_bytes <= u64::from(u32::MAX / 2)
+        };
+        while !is_enough(&sizes) && sizes.areas > 2 {
+            sizes.areas -= 1;
+        }
+        if !is_enough(&sizes) {
+            sizes.areas = plan.areas;
+            sizes.space = plan.leaf_space();
+        }
+        sizes
+    }
+
+    /// Memory for one bucket that is sorted alone, since it needs more.
+    fn alone(&self, space: Space) -> Self {
+        TaskSizes {
+            space,
+            areas: 1,
+            chunks: 2,
+            ..*self
+        }
+    }
+
     /// All of it.
-    pub(super) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         let areas = self.areas as u64 * self.space.area_bytes.max(BLOCK_BYTES as u64);
         areas + self.space.beside_bytes() + (self.chunks * self.chunk_bytes) as u64
     }
+}
+
+/// Sorts all buckets and writes them.
+pub(super) fn sort_buckets(
+    context: &Context<'_>,
+    tables: &Tables,
+    mut buckets: Vec<LineBucket>,
+    (ends, staged): (&Ends, Option<&StagedOutput>),
+) -> Result<Written> {
+    let bytes: u64 = buckets.iter().map(|bucket| bucket.counts.bytes).sum();
+    context.job.control.begin_phase("sort", bytes);
+    if context.order.is_descending() {
+        buckets.reverse();
+    }
+    buckets.retain(|bucket| bucket.lines_max() > 0);
+    ends.write(context.job, staged, |sink| {
+        let sizes = TaskSizes::of(context, &buckets);
+        let takes_turns = context.is_unique() || staged.is_none();
+        let copies_bytes_max = (!takes_turns).then_some(context.plan.leaf_bytes_max);
+        let list = tasks_in_order(buckets, copies_bytes_max);
+        // What is too large for all threads at once is sorted by one.
+        let needs = |task: &BucketTask<_>| task.bucket.space(!context.is_whole());
+        let too_large = |space: &Space| !sizes.space.holds(space);
+        let alone: Vec<Option<Space>> = list
+            .iter()
+            .map(|task| Some(needs(task)).filter(too_large))
+            .collect();
+        let tasks = Tasks::new(list, sink, context.is_unique());
+        let lines = AtomicU64::new(0);
+        let mut from = 0;
+        while from < alone.len() {
+            let (to, sizes, threads) = match alone[from] {
+                Some(space) => (from + 1, sizes.alone(space), 1),
+                None => {
+                    let rest = alone[from..].iter();
+                    let many = rest.take_while(|space| space.is_none()).count();
+                    (from + many, sizes, context.crew.threads())
+                }
+            };
+            tasks.take_to(to);
+            run(context, &tasks, (tables, &lines), sizes, threads)?;
+            from = to;
+        }
+        let bytes = match takes_turns {
+            true => tasks.placed_bytes(),
+            false => bytes,
+        };
+        let items = lines.load(Ordering::Relaxed);
+        Ok(Written { items, bytes })
+    })
 }
 
 /// What one worker does with the buckets of a sort of lines.
@@ -55,7 +151,7 @@ struct Sorting<'a> {
 }
 
 /// Sorts and writes the buckets that may be taken on `threads` threads; counts the lines written.
-pub(super) fn run(
+fn run(
     context: &Context<'_>,
     tasks: &Tasks<'_, TableLines>,
     (tables, lines): (&Tables, &AtomicU64),
