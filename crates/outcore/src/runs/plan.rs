@@ -22,8 +22,8 @@ use super::line_rule::PREFIX_WORDS;
 use super::shape::{BLOCKS_WANTED, block_units, entry_bytes};
 use super::types::{BuildOptions, LineType};
 use crate::drive::Access;
-use crate::ends::Input;
 use crate::ends::open_inputs;
+use crate::ends::{Input, PhasePlan};
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
 use crate::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
@@ -131,7 +131,7 @@ pub fn size_of_lines(
 }
 
 /// How a view is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ViewPlan {
     /// What was planned for.
     pub size: ViewSize,
@@ -153,6 +153,8 @@ pub struct ViewPlan {
     pub predicted_read_bytes: u64,
     /// Predicted bytes written to make it.
     pub predicted_written_bytes: u64,
+    /// What of it each phase does.
+    pub phases: Vec<PhasePlan>,
 }
 
 impl ViewSize {
@@ -291,6 +293,7 @@ fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> 
         merges,
         predicted_read_bytes: moves * size.data_bytes,
         predicted_written_bytes: moves * (block_ceil(size.data_bytes) + index_bytes),
+        phases: Vec::new(),
     };
     // Runs that are shorter than a block have an entry of the index each.
     match plan.ledger().bytes() <= size.memory_bytes {

@@ -23,7 +23,6 @@ mod tree;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
 
 pub use self::order::Shuffled;
 use self::permute::permute;
@@ -32,7 +31,7 @@ use self::records::{Fixed, Lines, Numbers, Records};
 use self::throw::{NodeBucket, split_oversized, throw_input};
 use self::tree::{Node, Tree};
 use crate::drive::Access;
-use crate::ends::{Input, Output, Phase};
+use crate::ends::{Input, Output, Phase, Phases};
 use crate::ends::{
     check_unchanged, edge_pool, interleave, make_scratch, open_inputs, scratch_drives,
     stage_output, traffic_by_drive,
@@ -178,13 +177,7 @@ fn run<R: Records>(
     options: ShuffleOptions,
     records: &R,
 ) -> Result<ShuffleSummary> {
-    let started = Instant::now();
-    let mut phases = Vec::new();
-    let mut end_phase = |name| {
-        let before: f64 = phases.iter().map(|phase: &Phase| phase.seconds).sum();
-        let seconds = started.elapsed().as_secs_f64() - before;
-        phases.push(Phase { name, seconds });
-    };
+    let mut phases = Phases::start();
     let record_bytes = match options.unit {
         Unit::Records { record_bytes } => Some(record_bytes),
         Unit::Lines { .. } => None,
@@ -225,7 +218,7 @@ fn run<R: Records>(
     if plan.distributions > 0 {
         scratch.get()?;
     }
-    end_phase("prepare");
+    phases.end("prepare", &volume);
     let shared = Shared {
         partition: Partition::new(
             job,
@@ -248,9 +241,9 @@ fn run<R: Records>(
     let buckets = throw_input(&shared, &chunks)?;
     check_unchanged(&volume, &parts, false)?;
     let buckets = split_oversized(&shared, buckets)?;
-    end_phase("distribute");
+    phases.end("distribute", &volume);
     let (records_count, bytes) = write_buckets(&shared, buckets, staged.as_ref(), &output)?;
-    end_phase("permute");
+    phases.end("permute", &volume);
     drop(shared);
     // Before the output gets its name: what was written is what the files held at one time.
     check_unchanged(&volume, &parts, false)?;
@@ -263,16 +256,16 @@ fn run<R: Records>(
         job.control.begin_phase("publish", 0);
         staged.publish(&volume, bytes)?;
     }
-    end_phase("publish");
+    phases.end("publish", &volume);
     let (read_bytes, written_bytes) = volume.traffic_bytes();
     Ok(ShuffleSummary {
         records: records_count,
         bytes,
-        seconds: started.elapsed().as_secs_f64(),
+        seconds: phases.started.elapsed().as_secs_f64(),
         read_bytes,
         written_bytes,
         scratch_bytes,
-        phases,
+        phases: phases.beside(&plan.phases),
         drives: traffic_by_drive(&volume),
         plan,
     })

@@ -14,7 +14,7 @@ use std::fmt;
 
 use super::tree::{Tree, fan_out};
 use crate::drive::rates::DriveRates;
-use crate::ends::{EDGES, EDGES_BYTES};
+use crate::ends::{EDGES, EDGES_BYTES, PhasePlan};
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Ledger, Pool};
 use crate::partition::plan::{FIXED_BYTES, PIECE_BYTES, SEGMENT_META_BYTES};
@@ -126,6 +126,8 @@ pub struct ShufflePlan {
     pub predicted_written_bytes: u64,
     /// Predicted time at the assumed rates of the drives.
     pub predicted_seconds: f64,
+    /// What of it each phase does.
+    pub phases: Vec<PhasePlan>,
 }
 
 impl ShufflePlan {
@@ -402,6 +404,7 @@ fn candidate(
         predicted_read_bytes: 0,
         predicted_written_bytes: 0,
         predicted_seconds: 0.0,
+        phases: Vec::new(),
     };
     if plan.needed_bytes() > size.memory_bytes {
         // One bucket loads while one is permuted; reads do not overlap, but it can be done.

@@ -213,7 +213,7 @@ where
     let is_consumed = options.delete_input && plan.levels > 0;
     let paths = inputs.iter().map(|input| input.path.as_path());
     let consumed = is_consumed.then(|| Consumed::new(paths));
-    phases.end("prepare");
+    phases.end("prepare", &volume);
     let sizes = plan.segment_sizes();
     let shared = Shared {
         partition: Partition::new(
@@ -228,12 +228,12 @@ where
         consumed: consumed.map(|consumed| (consumed, staged.as_ref())),
     };
     let cut = sample_input(&shared, &parts)?;
-    phases.end("sample");
+    phases.end("sample", &volume);
     let buckets = distribute_input(&shared, &parts, &cut)?;
     let (buckets, splits) = split_oversized(&shared, buckets)?;
-    phases.end("distribute");
+    phases.end("distribute", &volume);
     let written = sort_buckets(&shared, buckets, staged.as_ref(), &output, options)?;
-    phases.end("sort");
+    phases.end("sort", &volume);
     drop(shared);
     // Once the output has its name, there may be no other copy.
     check_unchanged(&volume, &parts, is_consumed)?;
@@ -241,7 +241,7 @@ where
     let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
     let written_bytes = written * element_bytes as u64;
     finish(job, &volume, (scratch, is_consumed), staged, written_bytes)?;
-    phases.end("publish");
+    phases.end("publish", &volume);
     let mut summary = summarise(&volume, phases, written, scratch_bytes, plan);
     summary.passes = match (scratch_bytes, summary.passes) {
         (0, _) => 1,
@@ -293,7 +293,7 @@ fn summarise(
         passes: plan.levels + 1,
         scratch_bytes,
         drives: traffic_by_drive(volume),
-        phases: phases.ended,
+        phases: phases.beside(&plan.phases),
         plan: Some(plan),
     }
 }

@@ -23,7 +23,7 @@
 use std::fmt;
 
 use crate::drive::rates::DriveRates;
-use crate::ends::{EDGES, EDGES_BYTES};
+use crate::ends::{EDGES, EDGES_BYTES, PhasePlan};
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
 use crate::partition::plan::{FIXED_BYTES, PIECE_BYTES, SEGMENT_META_BYTES, least_memory_bytes};
@@ -115,6 +115,8 @@ pub struct SortPlan {
     pub predicted_written_bytes: u64,
     /// Predicted time at the assumed rates of the drives.
     pub predicted_seconds: f64,
+    /// What of it each phase does.
+    pub phases: Vec<PhasePlan>,
 }
 
 impl SortSize {
@@ -386,6 +388,7 @@ fn candidate(
         predicted_read_bytes: 0,
         predicted_written_bytes: 0,
         predicted_seconds: 0.0,
+        phases: Vec::new(),
     };
     plan.is_sequential = PIECE_BYTES * plan.pieces(0) > size.memory_bytes / 64;
     // Most of what is tried does not fit, whatever is given up below.

@@ -276,7 +276,7 @@ pub fn merge_lines(
         false => Room::Exactly,
     };
     let staged = stage_output(&volume, &output, options.replace, room, most_bytes, 1)?;
-    phases.end("prepare");
+    phases.end("prepare", &volume);
     job.control.begin_phase("merge", data_bytes);
     let edges = edge_pool(job)?;
     let writer = staged.as_ref().map(|staged| Writer::new(staged, edges));
@@ -325,13 +325,13 @@ pub fn merge_lines(
     }
     let (lines_in, skipped) = (runs.lines_in, runs.skipped);
     drop((runs, reader));
-    phases.end("merge");
+    phases.end("merge", &volume);
     check_unchanged(&volume, &parts, false)?;
     if let Some(staged) = staged {
         job.control.begin_phase("publish", 0);
         staged.publish(&volume, bytes_out)?;
     }
-    phases.end("publish");
+    phases.end("publish", &volume);
     let (read_bytes, written_bytes) = volume.traffic_bytes();
     Ok(LineSummary {
         lines_in,
@@ -344,7 +344,7 @@ pub fn merge_lines(
         passes: 1,
         scratch_bytes: 0,
         drives: traffic_by_drive(&volume),
-        phases: phases.ended,
+        phases: phases.beside(&[]),
         plan: None,
     })
 }

@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 
 use super::bucket::Space;
 use crate::drive::rates::DriveRates;
-use crate::ends::{EDGES, EDGES_BYTES};
+use crate::ends::{EDGES, EDGES_BYTES, PhasePlan};
 use crate::error::{Error, Kind, Result};
 use crate::memory::{BLOCK_BYTES, Ledger, Pool};
 use crate::partition::plan::{FIXED_BYTES, PIECE_BYTES, SEGMENT_META_BYTES, least_memory_bytes};
@@ -127,6 +127,8 @@ pub struct LinePlan {
     pub predicted_written_bytes: u64,
     /// Predicted time at the assumed rates of the drives.
     pub predicted_seconds: f64,
+    /// What of it each phase does.
+    pub phases: Vec<PhasePlan>,
 }
 
 impl LineSize {
@@ -454,6 +456,7 @@ fn candidate(size: LineSize, choice: Choice) -> Option<LinePlan> {
         predicted_read_bytes: 0,
         predicted_written_bytes: 0,
         predicted_seconds: 0.0,
+        phases: Vec::new(),
     };
     if plan.area_bytes() > (u32::MAX / 2) as usize {
         return None;

@@ -66,7 +66,7 @@ pub fn sort_lines(
         true => None,
         false => stage(&volume, &output, options, most_bytes)?,
     };
-    phases.end("prepare");
+    phases.end("prepare", &volume);
     job.control.begin_phase("sample", 0);
     let lines = Lines {
         order,
@@ -98,7 +98,7 @@ pub fn sort_lines(
     };
     let cut = choose_cut(&context, &sample);
     drop(sample);
-    phases.end("sample");
+    phases.end("sample", &volume);
     job.control.begin_phase("distribute", data_bytes);
     let table_bytes = plan.table_bytes * plan.size.threads as u64;
     let _tables = job.budget.reserve(TABLES, table_bytes)?;
@@ -110,13 +110,13 @@ pub fn sort_lines(
         + context.skipped.load(Ordering::Relaxed);
     tables.assign(&cut, &mut buckets);
     let (buckets, splits) = split_oversized(&context, &tables, buckets)?;
-    phases.end("distribute");
+    phases.end("distribute", &volume);
     if options.count {
         let counted_bytes = buckets.iter().map(LineBucket::counted_bytes_max).sum();
         staged = stage(&volume, &output, options, counted_bytes)?;
     }
     let written = sort_buckets(&context, &tables, buckets, staged.as_ref(), &output)?;
-    phases.end("sort");
+    phases.end("sort", &volume);
     let skipped = context.skipped.load(Ordering::Relaxed);
     drop(context);
     // Once the output has its name, there may be no other copy.
@@ -131,7 +131,7 @@ pub fn sort_lines(
         job.control.begin_phase("publish", 0);
         staged.publish(&volume, written.bytes)?;
     }
-    phases.end("publish");
+    phases.end("publish", &volume);
     let (read_bytes, written_bytes) = volume.traffic_bytes();
     Ok(LineSummary {
         lines_in,
@@ -144,7 +144,7 @@ pub fn sort_lines(
         passes: 1 + splits + u32::from(scratch_bytes > 0),
         scratch_bytes,
         drives: traffic_by_drive(&volume),
-        phases: phases.ended,
+        phases: phases.beside(&plan.phases),
         plan: Some(plan),
     })
 }
