@@ -26,10 +26,17 @@ _Reply = TypeVar("_Reply", bound="JobSummary")
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a job."""
+    """A part of a job, beside what its plan predicted of it (`None` where it says nothing)."""
 
     name: str
     seconds: float
+    #: Bytes read from all drives meanwhile.
+    read_bytes: int
+    #: Bytes written to all drives meanwhile.
+    written_bytes: int
+    predicted_seconds: float | None
+    predicted_read_bytes: int | None
+    predicted_written_bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,19 @@ class IoTrace:
 
 
 @dataclass(frozen=True)
+class Rates:
+    """How fast a plan takes one drive to be, and who says so."""
+
+    read_bytes_per_s: float
+    write_bytes_per_s: float
+    requests_per_s: float
+    #: "assumed; not measured", "from the drives file" or "measured on" a day.
+    origin: str
+    #: The same of what the processors compute.
+    computing_origin: str
+
+
+@dataclass(frozen=True)
 class Plan:
     """How a sort will be done, or was; `str` of it is what `outcore sort --explain` prints."""
 
@@ -72,9 +92,10 @@ class Plan:
     scratch_bytes: int
     predicted_read_bytes: int
     predicted_written_bytes: int
-    #: At assumed rates of the drives.
+    #: At `rates`.
     predicted_seconds: float
     drive_count: int
+    rates: Rates
     #: For people.
     text: str
 
@@ -250,7 +271,8 @@ class VerifyReport(JobSummary):
 
 def plan_of(reply: PlanReply) -> Plan:
     """The value of a reply."""
-    return Plan(**reply)
+    values: dict[str, Any] = {**reply, "rates": Rates(**reply["rates"])}
+    return Plan(**values)
 
 
 def sorted_of(reply: SortReply) -> SortSummary:

@@ -17,7 +17,7 @@ use outcore::drive::fault::{FaultDevice, FaultPlan};
 use outcore::drive::os::OsDevice;
 use outcore::drive::probe::ProbeOptions;
 use outcore::drive::rates::{DriveRates, RatesCache};
-use outcore::job::{Job, JobOptions, ScratchDrive};
+use outcore::job::{ComputeCosts, Job, JobOptions, ScratchDrive};
 use outcore::{Error, Result};
 
 use crate::inputs::{FilesOnly, Names};
@@ -202,6 +202,7 @@ impl Means {
             scratch_limit_bytes: self.scratch_limit_bytes(),
             seed: self.request.seed,
             rates,
+            costs: ComputeCosts::ASSUMED,
         };
         Job::on(options, self.device())
     }

@@ -34,7 +34,7 @@ use crate::cli::view::{
 };
 use crate::cli::{DriveArgs, MeansArgs, RecordArgs, TraceArgs};
 use crate::context::Context;
-use crate::measure::{Summary, drives_json, rate_text};
+use crate::measure::{Summary, drives_json, phases_json, phases_table, rate_text, rates_json};
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::{Weight, watch};
 use crate::recorder::Kept;
@@ -264,6 +264,8 @@ fn plan_json(plan: &ViewPlan) -> Value {
         "merges": plan.merges,
         "predicted_read_bytes": plan.predicted_read_bytes,
         "predicted_written_bytes": plan.predicted_written_bytes,
+        "predicted_seconds": plan.predicted_seconds,
+        "rates": rates_json(&plan.size.job),
     })
 }
 
@@ -276,11 +278,6 @@ fn summarise_built(
 ) {
     let seconds = started.elapsed().as_secs_f64();
     let traffic: Vec<DriveTraffic> = built.drives.iter().map(DriveTraffic::of).collect();
-    let phases = built
-        .phases
-        .iter()
-        .map(|phase| json!({"name": phase.name, "seconds": phase.seconds}));
-    let phases: Vec<Value> = phases.collect();
     let summary = Summary {
         records: built.records,
         seconds,
@@ -293,7 +290,7 @@ fn summarise_built(
     .with("output", json!(view.info().dir.display().to_string()))
     .with("runs", json!(built.runs))
     .with("resident_bytes", json!(built.resident_bytes))
-    .with("phases", json!(phases))
+    .with("phases", phases_json(&built.phases))
     .with("drives", drives_json(&traffic))
     .with("plan", plan_json(&built.plan));
     context.reporter.summary(&summary);
@@ -317,6 +314,9 @@ fn tell_built(context: &Context, started: Instant, view: &SortedView, built: &Bu
         units::count(view.len()),
         built.runs,
     ));
+    for line in phases_table(&built.phases) {
+        context.reporter.detail(&line);
+    }
 }
 
 fn run_cat(context: &Context, args: &ViewCatArgs) -> Result<u8> {

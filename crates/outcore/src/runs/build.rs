@@ -33,7 +33,7 @@ use crate::drive::Access;
 use crate::ends::{Input, Phase, Phases};
 use crate::ends::{check_unchanged, open_inputs, traffic_by_drive};
 use crate::error::{Error, Result};
-use crate::job::{Job, ScratchDrive};
+use crate::job::{Job, JobSize, ScratchDrive};
 use crate::memory::Buf;
 use crate::read::sample::random;
 use crate::read::source::InputPart;
@@ -321,13 +321,12 @@ impl Request<'_> {
                 lines.terminator,
             )?)),
         };
+        let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
         Ok(ViewSize {
-            data_bytes: parts.iter().map(|part| part.data_len_bytes).sum(),
+            job: JobSize::of(job, data_bytes, volume.drives().len()),
             record_bytes: what.unit_bytes(),
             is_bare: what.records().is_some_and(|format| format.bare().is_some()),
             lines,
-            memory_bytes: job.budget.free_bytes(),
-            threads: job.options.threads,
             keeps_runs: self.options.keeps_runs && lines.is_none(),
             run_bytes: self.options.run_bytes,
         })

@@ -37,7 +37,7 @@ use crate::ends::{
     stage_output, traffic_by_drive,
 };
 use crate::error::{Error, Result};
-use crate::job::Job;
+use crate::job::{Job, JobSize};
 use crate::partition::spill::Spilling;
 use crate::partition::task::{BucketTask, Sink};
 use crate::partition::{LazyScratch, Partition};
@@ -121,7 +121,7 @@ impl<R> Shared<'_, R> {
         let resident_below = match plan.distributions {
             _ if is_split => 0,
             0 => usize::MAX,
-            _ => self.resident_below(plan.bucket_count(), plan.size.data_bytes),
+            _ => self.resident_below(plan.bucket_count, plan.size.data_bytes),
         };
         Spilling {
             resident_below,
@@ -205,13 +205,8 @@ fn run<R: Records>(
         element_bytes,
     )?;
     let plan = plan_shuffle(ShuffleSize {
-        data_bytes,
+        job: JobSize::of(job, data_bytes, volume.drives().len()),
         record_bytes,
-        memory_bytes: job.budget.free_bytes(),
-        held_bytes: job.budget.used_bytes(),
-        threads: job.options.threads,
-        drive_count: volume.drives().len(),
-        rates: job.options.rates,
     })?;
     let job = &job.under(&plan.ledger())?;
     let scratch = LazyScratch::new(|| make_scratch(job, &volume, &drives, plan.scratch_bytes));

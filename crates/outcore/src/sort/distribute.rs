@@ -94,7 +94,7 @@ pub(crate) fn distribute<E: Elements>(
         };
         let mut worker = Worker::new(shared, source, cut, spilling, read_pool.clone())?;
         worker.depth = depth;
-        if matches!(source, Source::Blocks(_)) && plan.levels > 0 {
+        if matches!(source, Source::Blocks(_)) && plan.distributions > 0 {
             worker
                 .scatter
                 .stagger(resident_below, shared.elements.element_bytes());

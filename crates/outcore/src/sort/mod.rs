@@ -39,7 +39,7 @@ use crate::ends::{
     stage_output, traffic_by_drive,
 };
 use crate::error::{Error, Result};
-use crate::job::Job;
+use crate::job::{Job, JobSize};
 use crate::key::bare::{BareClass, BareOrder};
 use crate::key::order::{Order, OrderOptions, TieBreak};
 use crate::key::record::RecordFormat;
@@ -143,14 +143,10 @@ pub fn plan(
 ) -> Result<SortPlan> {
     let is_bare = format.bare().is_some();
     plan_sort(SortSize {
-        data_bytes,
+        job: JobSize::of(job, data_bytes, drive_count),
         element_bytes: format.record_bytes(),
         is_bare,
         is_ordered: options.stable && !is_bare,
-        memory_bytes: job.budget.free_bytes(),
-        threads: job.options.threads,
-        drive_count: drive_count.max(1),
-        rates: job.options.rates,
     })
 }
 
@@ -195,22 +191,18 @@ where
         element_bytes,
     )?;
     let plan = plan_sort(SortSize {
-        data_bytes,
+        job: JobSize::of(job, data_bytes, volume.drives().len()),
         element_bytes,
         is_bare: elements.is_bare(),
         is_ordered: options.stable && !elements.is_bare(),
-        memory_bytes: job.budget.free_bytes(),
-        threads: job.options.threads,
-        drive_count: volume.drives().len(),
-        rates: job.options.rates,
     })?;
     let job = &job.under(&plan.ledger())?;
     let scratch = LazyScratch::new(|| make_scratch(job, &volume, &drives, plan.scratch_bytes));
-    if plan.levels > 0 {
+    if plan.distributions > 0 {
         scratch.get()?;
     }
     // What stays in memory saves no room by being freed early, and would be lost if the job were killed.
-    let is_consumed = options.delete_input && plan.levels > 0;
+    let is_consumed = options.delete_input && plan.distributions > 0;
     let paths = inputs.iter().map(|input| input.path.as_path());
     let consumed = is_consumed.then(|| Consumed::new(paths));
     phases.end("prepare", &volume);
@@ -290,7 +282,7 @@ fn summarise(
         seconds: phases.started.elapsed().as_secs_f64(),
         read_bytes,
         written_bytes,
-        passes: plan.levels + 1,
+        passes: plan.distributions + 1,
         scratch_bytes,
         drives: traffic_by_drive(volume),
         phases: phases.beside(&plan.phases),
@@ -349,7 +341,7 @@ fn distribute_input<E: Elements>(
         shared.resident_below(cut.bucket_count(), data_bytes)
     };
     let source = Source::Blocks(&blocks);
-    let keep_partials = plan.levels <= 1;
+    let keep_partials = plan.distributions <= 1;
     let buckets = distribute(shared, &source, cut, 0, resident_below, keep_partials)?;
     check_unchanged(shared.volume, parts, shared.consumed.is_some())?;
     Ok(buckets)
@@ -421,7 +413,7 @@ fn make_tasks<E: Elements>(
     is_unique: bool,
 ) -> Vec<BucketTask> {
     let element_bytes = shared.elements.element_bytes() as u64;
-    let items_max = shared.plan.leaf_bytes_max as u64 / element_bytes;
+    let items_max = shared.plan.bucket_bytes_max as u64 / element_bytes;
     let mut tasks = Vec::with_capacity(buckets.len());
     let mut start = 0;
     for mut bucket in buckets {

@@ -37,7 +37,7 @@ where
 {
     let plan = shared.plan;
     let budget = &shared.job.budget;
-    let space_bytes = plan.size.sort_space_bytes(plan.leaf_bytes_max) * plan.size.threads as u64;
+    let space_bytes = plan.size.sort_space_bytes(plan.bucket_bytes_max) * plan.size.threads as u64;
     let _space = budget.reserve(SORTING, space_bytes)?;
     let mut memory = Vec::new();
     for _ in 0..plan.size.threads {

@@ -34,7 +34,7 @@ fn check(summary: &SortSummary, what: &str) {
     // two distributions.
     let facts =
         format!("{what}: written {written:.2} and read {read:.2} of the prediction: {plan}");
-    let most = if plan.levels > 1 { 1.3 } else { 1.42 };
+    let most = if plan.distributions > 1 { 1.3 } else { 1.42 };
     assert!(written < most && read < 1.9, "{facts}");
     let scratch = ratio(summary.scratch_bytes, plan.scratch_bytes);
     assert!(
@@ -73,7 +73,10 @@ fn what_fits_the_memory_stays_there_whatever_the_keys() {
         for values in VALUES {
             let sort = sort_of(text, values, 6, 24, 2);
             let (summary, output) = sort.on_ram().unwrap();
-            assert_eq!(summary.plan.as_ref().map(|plan| plan.levels), Some(0));
+            assert_eq!(
+                summary.plan.as_ref().map(|plan| plan.distributions),
+                Some(0)
+            );
             // The edges of blocks are written whole.
             let most = output.len() as u64 + (8 << 10);
             assert!(summary.written_bytes <= most, "{values:?} {summary:?}");

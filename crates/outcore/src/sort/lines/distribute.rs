@@ -254,7 +254,7 @@ impl<'a> Scatter<'a> {
                 return self.append_long(bucket, line, position);
             }
             self.flush(bucket)?;
-            let is_staggered = self.context.plan.levels > 0;
+            let is_staggered = self.context.plan.distributions > 0;
             self.worker
                 .begin(bucket, line.len(), is_staggered, &mut self.others)?;
             self.worker.buffers.append(bucket, line);
@@ -386,7 +386,7 @@ pub(super) fn distribute_input(
     let line_bytes = 2 * (plan.size.threads * plan.line_bytes_max) as u64;
     let _lines = context.job.budget.reserve(ACROSS, line_bytes)?;
     let spilling = Spilling {
-        resident_below: match plan.levels {
+        resident_below: match plan.distributions {
             0 => usize::MAX,
             _ => context.resident_below(cut.bucket_count(), plan.size.data_bytes),
         },

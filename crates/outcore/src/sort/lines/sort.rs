@@ -221,7 +221,7 @@ fn stage(
 /// Splitters for the plan's buckets; those of frequent keys come on top, as far as there are buffers.
 fn choose_cut(context: &Context<'_>, sample: &LineSample) -> LineCut {
     let plan = context.plan;
-    let own = match plan.levels {
+    let own = match plan.distributions {
         0 => plan.size.data_bytes / plan.segment_bytes as u64,
         _ => 0,
     };
@@ -422,7 +422,7 @@ fn make_tasks(
             }
             continue;
         };
-        let each = (context.plan.leaf_bytes_max / line.len()).max(1) as u64;
+        let each = (context.plan.bucket_bytes_max / line.len()).max(1) as u64;
         for first in (0..lines).step_by(each as usize) {
             let mut piece = LineBucket {
                 copies_of: Some(line.clone()),
