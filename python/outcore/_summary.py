@@ -14,6 +14,7 @@ from . import _units as units
 from ._wire import (
     GenerateReply,
     JobReply,
+    PhaseReply,
     PlanReply,
     ShuffleReply,
     SortReply,
@@ -225,6 +226,8 @@ class WriteSummary(JobSummary):
     output: Path
     #: Lines without a key that `on_error="skip"` left out.
     skipped: int
+    #: The parts of all passes, in order.
+    phases: tuple[Phase, ...]
 
     def _headline(self) -> str:
         took = units.seconds_text(self.seconds)
@@ -275,16 +278,20 @@ def plan_of(reply: PlanReply) -> Plan:
     return Plan(**values)
 
 
+def _phases(replies: list[PhaseReply]) -> tuple[Phase, ...]:
+    return tuple(Phase(**reply) for reply in replies)
+
+
 def sorted_of(reply: SortReply) -> SortSummary:
     """The value of a reply."""
-    phases = tuple(Phase(**phase) for phase in reply["phases"])
+    phases = _phases(reply["phases"])
     plan = plan_of(reply["plan"])
     return _value(SortSummary, reply, output=Path(reply["output"]), phases=phases, plan=plan)
 
 
 def shuffled_of(reply: ShuffleReply) -> ShuffleSummary:
     """The value of a reply."""
-    phases = tuple(Phase(**phase) for phase in reply["phases"])
+    phases = _phases(reply["phases"])
     return _value(ShuffleSummary, reply, output=Path(reply["output"]), phases=phases)
 
 
@@ -295,7 +302,9 @@ def generated_of(reply: GenerateReply) -> GenSummary:
 
 def written_of(reply: WriteReply) -> WriteSummary:
     """The value of a reply."""
-    return _value(WriteSummary, reply, output=Path(reply["output"]))
+    return _value(
+        WriteSummary, reply, output=Path(reply["output"]), phases=_phases(reply["phases"])
+    )
 
 
 def verified_of(reply: VerifyReply) -> VerifyReport:

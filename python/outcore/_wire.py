@@ -468,6 +468,7 @@ class WriteReply(JobReply):
 
     output: str
     skipped: int
+    phases: list[PhaseReply]
 
 
 class VerifyReply(JobReply):

@@ -81,7 +81,8 @@ pub(crate) struct Phase {
     predicted_written_bytes: Option<u64>,
 }
 
-fn phases(ended: &[outcore::Phase]) -> Vec<Phase> {
+/// As the engine tells them.
+pub(crate) fn phases(ended: &[outcore::Phase]) -> Vec<Phase> {
     let phase = |phase: &outcore::Phase| Phase {
         name: phase.name,
         seconds: phase.seconds,
@@ -234,6 +235,7 @@ pub(crate) struct Wrote {
     pub(crate) used: Used,
     pub(crate) output: OsString,
     pub(crate) skipped: u64,
+    pub(crate) phases: Vec<Phase>,
 }
 
 /// What a look at all records found.

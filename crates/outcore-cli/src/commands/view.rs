@@ -152,12 +152,14 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
         force: args.force,
         ..Kept::default()
     };
-    let means = context.start(means, &args.record_io, kept)?;
+    let means = context
+        .start(means, &args.record_io, kept)?
+        .measuring(args.explain || args.dry_run);
     let found = Found::of(context, (args, &output), &means, sources)?;
     if args.cat {
         refuse_terminal(&found.what)?;
     }
-    let job = means.job(means.named_drives(found.data_bytes)?);
+    let job = means.planned_job(means.named_drives(found.data_bytes)?, &output.dir());
     let options = BuildOptions {
         order: ViewOrder {
             descending: args.descending,
@@ -221,7 +223,7 @@ fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
         .what()
         .clone();
     let found = Found::further(context, args, &means, sources, &what)?;
-    let job = means.job(means.named_drives(found.data_bytes)?);
+    let job = means.planned_job(means.named_drives(found.data_bytes)?, &args.dir);
     let dir = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone());
     begin(context, &job, &args.inputs, &args.dir);
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
