@@ -10,24 +10,25 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use outcore::config::{Config, Defaults, DriveSet, Environment, Flags, IoMode};
-use outcore::drive::Device;
-use outcore::drive::os::OsDevice;
-use outcore::drive::testing::{RamDevice, RamOptions};
+use outcore::IoMode;
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::key::npy::NpyHeader;
-use outcore::memory::Budget;
-use outcore::metadata::{Form, Owner};
 use outcore::runs::{BuildOptions, SortedView, build};
 use outcore::sort::{SortOptions, sort};
-use outcore::volume::dataset::manifest::Contents;
-use outcore::volume::dataset::pack::Index;
-use outcore::volume::dataset::transfer::{self, Means};
-use outcore::volume::dataset::writer::NewDataset;
-use outcore::volume::dataset::{DatasetVolume, VolumeDrive, Watch};
 use outcore::{Error, Kind, Result};
 use outcore::{Input, Output};
+use outcore_io::config::{Config, Defaults, DriveSet, Environment, Flags};
+use outcore_io::drive::Device;
+use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::testing::{RamDevice, RamOptions};
+use outcore_io::memory::Budget;
+use outcore_io::metadata::{Form, Owner};
+use outcore_store::dataset::manifest::Contents;
+use outcore_store::dataset::pack::Index;
+use outcore_store::dataset::transfer::{self, Means};
+use outcore_store::dataset::writer::NewDataset;
+use outcore_store::dataset::{DatasetVolume, VolumeDrive, Watch};
 use serde_json::Value;
 use tempfile::TempDir;
 

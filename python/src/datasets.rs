@@ -8,10 +8,10 @@
 use std::path::{Path, PathBuf};
 
 use outcore::Result;
-use outcore::volume::dataset::{Named, Watch};
 use outcore_front::means::Means;
 use outcore_front::staging::{self, Reads, Staging, Work, sealed_error};
 use outcore_front::volumes::VOLUME_VARIABLE;
+use outcore_store::dataset::{Named, Watch};
 
 use crate::reply::NamesFiles;
 use crate::request;

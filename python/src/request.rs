@@ -5,12 +5,13 @@
 
 use std::path::PathBuf;
 
-use outcore::config::{Environment, Flags};
+use outcore::Result;
 use outcore::key::RecordFormat;
-use outcore::{Result, units};
 use outcore_front::content::Recognition;
 use outcore_front::means::MeansRequest;
 use outcore_front::records::TypeRequest;
+use outcore_io::config::{Environment, Flags};
+use outcore_io::units;
 use pyo3::FromPyObject;
 
 /// What a job may use.

@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use outcore::config::Environment;
 use outcore::job::{Control, Job, ScratchDrive};
-use outcore::threads::spawn;
 use outcore::{Error, Result};
 use outcore_front::means::Means;
+use outcore_io::config::Environment;
+use outcore_io::threads::spawn;
 use pyo3::prelude::*;
 
 use crate::errors;

@@ -9,11 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use outcore::Input;
-use outcore::config::Environment;
 use outcore::key::NpyHeader;
 use outcore::runs::{BuildOptions, SortedView, ViewOrder, ViewType, build as run_build};
-use outcore::volume::dataset::Named;
-use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
 use outcore_front::means::Means;
@@ -23,6 +20,9 @@ use outcore_front::staging::Reads;
 use outcore_front::text::csv_files::{bytes_of, settle_view};
 use outcore_front::text::order::OrderSpec;
 use outcore_front::view::{self, NewDir, key as read_key};
+use outcore_io::config::Environment;
+use outcore_io::output::parent_of;
+use outcore_store::dataset::Named;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict};
 

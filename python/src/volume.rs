@@ -7,15 +7,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::config::DriveSet;
-use outcore::drive::Device;
-use outcore::volume::dataset::manifest::Contents;
-use outcore::volume::dataset::pack::{Entry, EntryKind};
-use outcore::volume::dataset::transfer::{self, Means};
-use outcore::volume::dataset::{DatasetVolume, Named, Watch, drives_of};
-use outcore::{Result, units};
+use outcore::Result;
 use outcore_front::means::{Means as Settings, MeansRequest};
 use outcore_front::volumes::{self, Moved};
+use outcore_io::config::DriveSet;
+use outcore_io::drive::Device;
+use outcore_io::units;
+use outcore_store::dataset::manifest::Contents;
+use outcore_store::dataset::pack::{Entry, EntryKind};
+use outcore_store::dataset::transfer::{self, Means};
+use outcore_store::dataset::{DatasetVolume, Named, Watch, drives_of};
 use pyo3::IntoPyObject;
 use pyo3::pybacked::PyBackedBytes;
 
@@ -184,11 +185,11 @@ pub(crate) fn list(
 ) -> Result<Vec<EntryReply>> {
     with_volume(drives_file, run, |volume, means| {
         let Some(name) = name else {
-            let missing_of = |found: &outcore::volume::dataset::manifest::Manifest| {
+            let missing_of = |found: &outcore_store::dataset::manifest::Manifest| {
                 let missing = volume.absent_of(found).into_iter();
                 missing.map(str::to_string).collect()
             };
-            let entry = |found: outcore::volume::dataset::manifest::Manifest| EntryReply {
+            let entry = |found: outcore_store::dataset::manifest::Manifest| EntryReply {
                 missing_drives: missing_of(&found),
                 is_directory: found.contents == Contents::Directory,
                 bytes: found.len_bytes,

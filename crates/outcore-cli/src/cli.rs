@@ -2,7 +2,7 @@
 //!
 //! Contract: pure definitions and readers of single values, no I/O. Sizes carry their unit
 //! (`4GiB`, `4GB`). In `sort` short flags mean what GNU sort means by them: help is `--help`. What a flag does not set is left to environment, file
-//! and default (see [`outcore::config`]).
+//! and default (see [`outcore_io::config`]).
 
 pub(crate) mod commands;
 pub(crate) mod gnu;
@@ -17,12 +17,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
-use outcore::config::IoMode;
+use outcore::IoMode;
 use outcore::key::RecordFormat;
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
 use outcore_bench::args::{BenchCommand, ReplayArgs};
 use outcore_front::records::TypeRequest;
 use outcore_gen::Distribution;
+use outcore_io::units;
 use outcore_sim::cli::SimCommand;
 
 use commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};

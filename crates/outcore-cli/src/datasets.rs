@@ -16,10 +16,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outcore::Result;
 use outcore::job::Control;
-use outcore::volume::dataset::{Named, Watch};
 use outcore_front::inputs::{Names, Source};
 use outcore_front::means::Means;
 use outcore_front::staging::{Staging, Work, refuse_without_volume, sealed_error};
+use outcore_store::dataset::{Named, Watch};
 
 use crate::means;
 use crate::progress::watch;

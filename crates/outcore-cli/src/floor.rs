@@ -9,11 +9,11 @@
 use std::path::Path;
 use std::time::Instant;
 
-use outcore::drive::{Access, Op};
 use outcore::job::Job;
-use outcore::memory::{BLOCK_BYTES, Pool};
-use outcore::volume::{Port, Transfer, Volume, VolumeFile};
 use outcore::{Error, Kind, Result};
+use outcore_io::drive::{Access, Op};
+use outcore_io::memory::{BLOCK_BYTES, Pool};
+use outcore_io::port::{Port, Transfer, Volume, VolumeFile};
 
 /// Largest block.
 const TRANSFER_BYTES_MAX: u64 = 4 << 20;

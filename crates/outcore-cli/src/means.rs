@@ -1,12 +1,12 @@
 //! From flags to what a job may use (see [`outcore_front::means`]).
 //!
 //! Contract: what a flag does not set is left to environment, file and default. `OUTCORE_FAULT`
-//! (`eio@12`, `kill@9`, see [`outcore::drive::testing`]) puts a fault into the device, for tests;
+//! (`eio@12`, `kill@9`, see [`outcore_io::drive::testing`]) puts a fault into the device, for tests;
 //! this is the only place that reads it.
 
-use outcore::config::{Environment, Flags};
 use outcore::{Error, Result};
 use outcore_front::means::{FAULT_VARIABLE, Means, MeansRequest};
+use outcore_io::config::{Environment, Flags};
 
 use crate::cli::{DriveArgs, MeansArgs};
 

@@ -6,8 +6,8 @@
 
 use std::time::Instant;
 
-use outcore::units;
 use outcore_front::cost::{DriveTraffic, cpu_seconds, peak_rss_bytes};
+use outcore_io::units;
 use serde_json::{Map, Value, json};
 
 /// Drives as the summary event lists them.

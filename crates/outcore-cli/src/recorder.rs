@@ -9,11 +9,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
 use outcore_front::inputs::Source;
 use outcore_front::means::Means;
 use outcore_front::output::Target;
 use outcore_front::record::{RecordRequest, Recording};
+use outcore_io::units;
 use serde_json::{Value, json};
 
 /// Says in the trace who made it.

@@ -12,7 +12,7 @@ use outcore::Result;
 use outcore::dataset::{Dataset, LateStep, LineSource, Resources, Settled, Step};
 use outcore::job::{Control, Job};
 use outcore::sort::lines::LineSortOptions;
-use outcore::volume::ScratchDrive;
+use outcore_io::port::ScratchDrive;
 
 use crate::content::Recognition;
 use crate::inputs::{self, FilesOnly, ResolvedInput, Source, Streams};

@@ -13,7 +13,7 @@ use outcore::key::RecordFormat;
 use outcore::shuffle::{ShufflePlan, ShuffleSize, Unit, plan_shuffle};
 use outcore::sort::plan::SortPlan;
 use outcore::sort::{self, SortOptions};
-use outcore::volume::output::parent_of;
+use outcore_io::output::parent_of;
 
 use crate::inputs::ResolvedInput;
 use crate::means::Means;

@@ -1,7 +1,7 @@
 //! What a job may use, from the caller, environment, file and defaults: memory, threads, drives,
 //! device.
 //!
-//! Contract: [`Means::load`] merges the settings (see [`outcore::config`]); [`Means::job`] makes a
+//! Contract: [`Means::load`] merges the settings (see [`outcore_io::config`]); [`Means::job`] makes a
 //! job of them, each on the same device. Scratch is spread by the drives' weights where they are
 //! given, else by measured speed, else evenly, and then cut to what each drive has room for.
 //! Without named drives it goes beside the output; a directory in memory (tmpfs) is only taken when
@@ -11,14 +11,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::config::{Config, Defaults, DriveSpec, Environment, Flags};
-use outcore::drive::Device;
-use outcore::drive::os::OsDevice;
-use outcore::drive::probe::ProbeOptions;
-use outcore::drive::rates::{DriveRates, RatesCache};
-use outcore::drive::testing::{FaultDevice, FaultPlan};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::{Error, Result};
+use outcore_io::config::{Config, Defaults, DriveSpec, Environment, Flags};
+use outcore_io::drive::Device;
+use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::probe::ProbeOptions;
+use outcore_io::drive::rates::{DriveRates, RatesCache};
+use outcore_io::drive::testing::{FaultDevice, FaultPlan};
 
 use crate::inputs::{FilesOnly, Names};
 

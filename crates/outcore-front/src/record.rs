@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use outcore::drive::record::{RecordDevice, TraceAbout, TraceSummary};
-use outcore::drive::{Device, PrivateDir};
-use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
+use outcore_io::drive::record::{RecordDevice, TraceAbout, TraceSummary};
+use outcore_io::drive::{Device, PrivateDir};
+use outcore_io::output::parent_of;
 use serde_json::json;
 
 use crate::inputs::{Source, is_stdout, key_of};
@@ -180,8 +180,8 @@ fn unix_ns() -> Option<u64> {
 mod tests {
     use super::*;
     use crate::means::MeansRequest;
-    use outcore::config::Environment;
-    use outcore::drive::Access;
+    use outcore_io::config::Environment;
+    use outcore_io::drive::Access;
 
     fn request(path: &Path, force: bool) -> RecordRequest<'_> {
         RecordRequest {

@@ -12,12 +12,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outcore::drive::testing::{RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::sort::{SortOptions, sort};
 use outcore::{Error, Result};
 use outcore::{Input, Output};
+use outcore_io::drive::testing::{RamDevice, RamOptions};
 
 /// More than a processor's caches hold, so that buckets come from memory as those of large data do.
 const DATA_BYTES: u64 = 96 << 20;

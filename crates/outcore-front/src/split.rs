@@ -10,11 +10,11 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use outcore::drive::PrivateDir;
 use outcore::job::Job;
 use outcore::key::NpyHeader;
-use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
+use outcore_io::drive::PrivateDir;
+use outcore_io::output::parent_of;
 
 use crate::blocks::BlockWriter;
 use crate::inputs::{FileKey, key_of};

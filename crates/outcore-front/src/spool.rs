@@ -9,9 +9,9 @@
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 
-use outcore::drive::PrivateDir;
 use outcore::job::Job;
 use outcore::{Error, Result};
+use outcore_io::drive::PrivateDir;
 
 use crate::blocks::BlockWriter;
 use crate::content::{Content, HEAD_BYTES, Recognition};

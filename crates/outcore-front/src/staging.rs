@@ -13,13 +13,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::config::Environment;
-use outcore::drive::{Device, PrivateDir};
-use outcore::memory::Budget;
-use outcore::volume::dataset::device::DatasetDevice;
-use outcore::volume::dataset::transfer;
-use outcore::volume::dataset::{DatasetVolume, Named, Watch};
 use outcore::{Error, Result};
+use outcore_io::config::Environment;
+use outcore_io::drive::{Device, PrivateDir};
+use outcore_io::memory::Budget;
+use outcore_store::dataset::device::DatasetDevice;
+use outcore_store::dataset::transfer;
+use outcore_store::dataset::{DatasetVolume, Named, Watch};
 
 use crate::inputs::{Names, Source};
 use crate::means::{Means, MeansRequest};

@@ -1,7 +1,7 @@
 //! Datasets on volumes: which volume is meant, and `put`, `get` and `cp` by what their names say.
 //!
 //! Contract: `@name` is a dataset, `@name/inside` a file packed in one, `-` a pipe, all else a path. A
-//! volume is named by the drives file that it was made with. The rules of [`outcore::volume::dataset`]
+//! volume is named by the drives file that it was made with. The rules of [`outcore_store::dataset`]
 //! hold: whole or not at all, nothing overwritten unasked, every granule checked when it is read.
 
 use std::fmt;
@@ -13,20 +13,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use outcore::checksum::bytes_checksum;
-use outcore::config::DriveSet;
-use outcore::drive::{Device, Op};
-use outcore::memory::{Budget, Buf};
-use outcore::volume::consumed;
-use outcore::volume::dataset::directory::{self, LeftOut};
-use outcore::volume::dataset::manifest::{Contents, Manifest};
-use outcore::volume::dataset::reader::DatasetReader;
-use outcore::volume::dataset::transfer::{self, Means};
-use outcore::volume::dataset::writer::NewDataset;
-use outcore::volume::dataset::{DatasetVolume, Named, drives_of};
-use outcore::volume::load::{self, VolumeLoad};
-use outcore::volume::striped::{StripeOptions, StripedVolume};
 use outcore::{Error, Result};
+use outcore_io::checksum::bytes_checksum;
+use outcore_io::config::DriveSet;
+use outcore_io::consumed;
+use outcore_io::drive::{Device, Op};
+use outcore_io::memory::{Budget, Buf};
+use outcore_store::dataset::directory::{self, LeftOut};
+use outcore_store::dataset::manifest::{Contents, Manifest};
+use outcore_store::dataset::reader::DatasetReader;
+use outcore_store::dataset::transfer::{self, Means};
+use outcore_store::dataset::writer::NewDataset;
+use outcore_store::dataset::{DatasetVolume, Named, drives_of};
+use outcore_store::load::{self, VolumeLoad};
+use outcore_store::striped::{StripeOptions, StripedVolume};
 
 /// Names the drives file of the volume where no option does.
 pub const VOLUME_VARIABLE: &str = "OUTCORE_VOLUME";

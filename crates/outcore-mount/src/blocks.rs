@@ -18,10 +18,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use outcore::memory::{Buf, Pool};
 use outcore::runs::{SortedView, ViewReader};
-use outcore::threads::spawn;
 use outcore::{Error, Kind, Result};
+use outcore_io::memory::{Buf, Pool};
+use outcore_io::threads::spawn;
 
 use crate::Tell;
 

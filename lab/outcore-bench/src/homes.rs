@@ -7,14 +7,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use outcore::config::IoMode;
-use outcore::drive::os::OsDevice;
-use outcore::drive::{Device, PrivateDir};
-use outcore::error::{Error, Result};
+use outcore::IoMode;
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
+use outcore::{Error, Result};
 use outcore::{Input, Output};
 use outcore_gen::{Distribution, GenerateOptions, GenerateRequest, Generator, generate};
+use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::{Device, PrivateDir};
 
 use crate::Watch;
 

@@ -11,13 +11,13 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use outcore::config::IoMode;
-use outcore::error::{Error, Result};
+use outcore::IoMode;
 use outcore::primitives::{Inclusion, Sequence, read, scan, sum, write};
 use outcore::shuffle::{ShuffleOptions, Unit as ShuffleUnit, shuffle};
-use outcore::units::{self, Unit};
+use outcore::{Error, Result};
 use outcore_chart::{Axis, Chart, Scale, Series};
 use outcore_gen::Distribution;
+use outcore_io::units::{self, Unit};
 
 use crate::Watch;
 use crate::homes::{HomeOptions, Homes, RECORD_BYTES, TYPE};

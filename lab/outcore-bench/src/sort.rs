@@ -19,13 +19,13 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use outcore::config::IoMode;
-use outcore::error::{Error, Kind, Result};
+use outcore::IoMode;
 use outcore::sort::{SortOptions, sort};
-use outcore::threads::spawn_scoped;
-use outcore::units::{self, Unit};
+use outcore::{Error, Kind, Result};
 use outcore_chart::{Axis, Chart, Scale, Series, Shape};
 use outcore_gen::Distribution;
+use outcore_io::threads::spawn_scoped;
+use outcore_io::units::{self, Unit};
 use voracious_radix_sort::RadixSort;
 
 use crate::Watch;

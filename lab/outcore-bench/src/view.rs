@@ -20,18 +20,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use outcore::config::IoMode;
-use outcore::drive::os::OsDevice;
-use outcore::drive::{Device, PrivateDir};
-use outcore::error::{Error, Result};
+use outcore::IoMode;
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::runs::{BuildOptions, SortedView, build};
 use outcore::sort::{SortOptions, sort};
-use outcore::units::{self, Unit};
+use outcore::{Error, Result};
 use outcore::{Input, Output};
 use outcore_chart::{Axis, Chart, Series, Shape};
 use outcore_gen::{Distribution, GenerateOptions, GenerateRequest, Generator, generate};
+use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::{Device, PrivateDir};
+use outcore_io::units::{self, Unit};
 use rustix::fs::{Advice, fadvise};
 
 use crate::Watch;

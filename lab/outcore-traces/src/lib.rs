@@ -30,7 +30,7 @@
 //! assert_eq!(sizes, [4096, 4096]);
 //! assert_eq!(adapted.changes().widened_reads, 1);
 //! assert_eq!(adapted.inner().skips().total(), 1);
-//! # Ok::<(), outcore::error::Error>(())
+//! # Ok::<(), outcore_io::Error>(())
 //! ```
 #![forbid(unsafe_code)]
 

@@ -16,10 +16,10 @@ use std::time::Duration;
 use outcore::Output;
 use outcore::dataset::Mode;
 use outcore::job::Control;
-use outcore::threads::spawn;
 use outcore::{Error, Result};
 use outcore_front::output::{Sink, Target};
 use outcore_front::text::output::open;
+use outcore_io::threads::spawn;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 

@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use outcore::units;
 use outcore_front::inputs::is_stdout;
+use outcore_io::units;
 
 use super::lines::{FormatArgs, LineArgs, MissingArgs, OrderArgs, RowArgs};
 use super::{DriveArgs, MeansArgs, RecordArgs, ScratchArgs, TypeArgs, parse_count};

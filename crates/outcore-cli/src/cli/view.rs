@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
-use outcore::units;
+use outcore_io::units;
 
 use super::lines::{FormatArgs, LineArgs, OrderArgs};
 use super::{DriveArgs, MeansArgs, RecordArgs, TraceArgs, TypeArgs};

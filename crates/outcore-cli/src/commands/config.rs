@@ -1,6 +1,6 @@
 //! `outcore config show`: every setting, its value and where it came from.
 //!
-//! Contract: prints what a job without flags would use, in the order of [`outcore::config`].
+//! Contract: prints what a job without flags would use, in the order of [`outcore_io::config`].
 
 use std::time::Instant;
 

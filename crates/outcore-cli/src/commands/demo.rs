@@ -12,11 +12,12 @@ use outcore::key::{CheckOptions, RecordFormat};
 use outcore::primitives::PassSummary;
 use outcore::sort::{self, SortOptions, SortSummary};
 use outcore::verify::{VerifyReport, checksum_of, verify};
-use outcore::{Error, Kind, Result, units};
+use outcore::{Error, Kind, Result};
 use outcore::{Input, Output};
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::means::{Means, check_dir, free_bytes};
 use outcore_gen::{GenerateOptions, GenerateRequest, Generator, generate};
+use outcore_io::units;
 use serde_json::json;
 
 use crate::cli::{DemoArgs, DriveArgs, MeansArgs};

@@ -1,4 +1,4 @@
-//! `outcore drives probe`: drives measured by [`outcore::drive::probe`], and written down for
+//! `outcore drives probe`: drives measured by [`outcore_io::drive::probe`], and written down for
 //! `--drives`.
 //!
 //! Contract: the drives file goes to `-o`, or to standard output; the table for people goes to
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use indicatif::ProgressBar;
-use outcore::config::DriveSet;
-use outcore::drive::NewFile;
-use outcore::drive::probe::{ProbeOptions, ProbeReport, probe};
 use outcore::{Error, Result};
 use outcore_front::means::{Means, check_dir};
+use outcore_io::config::DriveSet;
+use outcore_io::drive::NewFile;
+use outcore_io::drive::probe::{ProbeOptions, ProbeReport, probe};
 use serde_json::json;
 
 use crate::cli::{DriveArgs, DrivesCommand, MeansArgs, ProbeArgs};

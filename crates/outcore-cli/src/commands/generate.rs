@@ -3,9 +3,9 @@
 //! Contract: the bytes depend on type, count, distribution and seed alone. The output follows the
 //! rules of `sort` (see [`outcore_front::output`]): whole or not at all, nothing overwritten unasked.
 
+use outcore::Result;
 use outcore::job::Job;
 use outcore::primitives::PassSummary;
-use outcore::{Result, units};
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::inputs::Streams;
 use outcore_front::means::Means;
@@ -13,6 +13,7 @@ use outcore_front::output::{self, Consent, Holds, Target};
 use outcore_gen::{
     GenerateOptions, GenerateRequest, Generator, GensortRequest, generate, generator,
 };
+use outcore_io::units;
 use serde_json::json;
 
 use crate::cli::GenArgs;

@@ -3,14 +3,15 @@
 //! Contract: looks only at the directories named (by default the configured drives, or the current
 //! directory) and only at names that the engine makes. A directory whose lock is held belongs to a
 //! running job and is never touched, nor is one that holds the only copy of something, or that only
-//! looks like one of ours (`-v` says why); see [`outcore::drive::private_dir`].
+//! looks like one of ours (`-v` says why); see [`outcore_io::drive::private_dir`].
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use outcore::drive::private_dir::{self, State};
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
 use outcore_front::means::{Means, check_dir};
+use outcore_io::drive::private_dir::{self, State};
+use outcore_io::units;
 use serde_json::json;
 
 use crate::cli::ScratchCommand;

@@ -13,7 +13,7 @@ use outcore::job::Job;
 use outcore::key::NpyHeader;
 use outcore::sort::plan::SortPlan;
 use outcore::sort::{self, SortOptions, SortSummary};
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
 use outcore_front::job::settle_sort;
@@ -22,6 +22,7 @@ use outcore_front::output::{self, Consent, Holds, Target};
 use outcore_front::records::{self, Decided, TypeRequest};
 use outcore_front::spool::{self, Spool};
 use outcore_front::staging::sealed_error;
+use outcore_io::units;
 use serde_json::{Value, json};
 
 use super::consumed::{self, Consumed};

@@ -16,7 +16,7 @@ use outcore::key::sort_key::SortKey;
 use outcore::sort::lines::{
     LineSortOptions, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
 };
-use outcore::{Error, Kind, Result, units};
+use outcore::{Error, Kind, Result};
 use outcore_front::content::Recognition;
 use outcore_front::inputs::Names;
 use outcore_front::means::Means;
@@ -27,6 +27,7 @@ use outcore_front::text::gnu::{GnuOrder, GnuSort, Key};
 use outcore_front::text::json::JsonFields;
 use outcore_front::text::output::Dress;
 use outcore_front::volumes::fresh_seed;
+use outcore_io::units;
 use serde_json::json;
 
 use crate::cli::SortArgs;

@@ -6,7 +6,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
 use outcore_front::content::Recognition;
 use outcore_front::inputs::{ResolvedInput, look};
@@ -14,6 +13,7 @@ use outcore_front::output::{Holds, Target, header_for};
 use outcore_front::records;
 use outcore_front::split::{Cut, PLACEHOLDER, SplitRequest, split};
 use outcore_front::text::reader::{Frame, RecordReader};
+use outcore_io::output::parent_of;
 use serde_json::json;
 
 use crate::cli::commands::SplitArgs;

@@ -7,15 +7,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use outcore::Result;
 use outcore::job::Control;
-use outcore::volume::dataset::manifest::Contents;
-use outcore::volume::dataset::pack::{self, EntryKind};
-use outcore::volume::dataset::transfer::{self, Means};
-use outcore::volume::dataset::{DatasetVolume, Named, Watch};
-use outcore::{Result, units};
 use outcore_front::inputs::is_stdout;
 use outcore_front::output::Target;
 use outcore_front::volumes::{self, Moved};
+use outcore_io::units;
+use outcore_store::dataset::manifest::Contents;
+use outcore_store::dataset::pack::{self, EntryKind};
+use outcore_store::dataset::transfer::{self, Means};
+use outcore_store::dataset::{DatasetVolume, Named, Watch};
 use serde_json::json;
 
 use super::volume::{open, tell_absent, tell_orphans};

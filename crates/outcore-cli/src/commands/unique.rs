@@ -10,11 +10,12 @@ use outcore::key::RecordFormat;
 use outcore::key::sort_key::SortKey;
 use outcore::primitives::Grouping;
 use outcore::sort::lines::{LineSortOptions, plan_lines, sample_lines, sort_lines};
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
 use outcore_front::text::csv_files::CsvSort;
 use outcore_front::text::gnu::GnuOrder;
 use outcore_front::text::json::JsonFields;
 use outcore_front::text::output::Dress;
+use outcore_io::units;
 use serde_json::json;
 
 use super::sequence::group::{self, GroupRequest};

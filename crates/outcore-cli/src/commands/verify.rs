@@ -16,7 +16,7 @@ use outcore::job::{Control, Job};
 use outcore::key::npy::PREFIX_BYTES;
 use outcore::key::{CheckOptions, CheckReport, NpyHeader, RecordFormat};
 use outcore::verify::{VerifyReport, checksum_of, verify, verify_stream};
-use outcore::{Error, Kind, Result, units};
+use outcore::{Error, Kind, Result};
 use outcore_front::content::Content;
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::inputs::{
@@ -25,6 +25,7 @@ use outcore_front::inputs::{
 use outcore_front::job::{check_text, is_in_order};
 use outcore_front::means::Means;
 use outcore_front::records::{self, TypeRequest};
+use outcore_io::units;
 use serde_json::json;
 
 use crate::cli::{DriveArgs, SortArgs, VerifyArgs};

@@ -16,7 +16,7 @@ use outcore::runs::{
     BuildOptions, BuildSummary, LineType, SortedView, ViewOrder, ViewPlan, ViewType, WriteSummary,
     append_with, build, plan_view,
 };
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::inputs::{self, Streams};
 use outcore_front::means::{Means, check_dir};
@@ -25,6 +25,7 @@ use outcore_front::spool::Spool;
 use outcore_front::text::order::{OrderSpec, order_of_name};
 use outcore_front::text::output::{self as text_output, Dress, Pending};
 use outcore_front::view::{self, NewDir, key_of, range};
+use outcore_io::units;
 use outcore_mount::{ServeOptions, serve};
 use serde_json::{Value, json};
 

@@ -2,19 +2,20 @@
 //!
 //! Contract: `create` labels the directories of a drives file, `status` shows what is on each, `scrub`
 //! reads everything and names what is not what was written or belongs to nothing (exit code 4 if there is any); see
-//! [`outcore::volume::dataset`].
+//! [`outcore_store::dataset`].
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use outcore::config::DriveSet;
-use outcore::drive::Device;
 use outcore::job::Control;
-use outcore::volume::dataset::orphans::Orphan;
-use outcore::volume::dataset::{DatasetVolume, Watch, drives_of};
-use outcore::{Error, Kind, Result, units};
+use outcore::{Error, Kind, Result};
 use outcore_front::volumes;
+use outcore_io::config::DriveSet;
+use outcore_io::drive::Device;
+use outcore_io::units;
+use outcore_store::dataset::orphans::Orphan;
+use outcore_store::dataset::{DatasetVolume, Watch, drives_of};
 use serde_json::json;
 
 use crate::cli::volume::VolumeCommand;

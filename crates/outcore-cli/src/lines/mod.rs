@@ -12,7 +12,7 @@ use std::time::Instant;
 use outcore::job::{Job, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::sort::lines::LineSummary;
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
 use outcore::{Input, Output};
 use outcore_front::content::Recognition;
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
@@ -24,6 +24,7 @@ use outcore_front::spool::{self, Spool};
 use outcore_front::text::csv_files::{CsvSort, SortedCsv, bytes_of, separator_of};
 use outcore_front::text::output::{self as text_output, Dress, Pending, not_one_file};
 use outcore_front::text::reader::Frame;
+use outcore_io::units;
 use serde_json::{Value, json};
 
 use crate::cli::RecordArgs;

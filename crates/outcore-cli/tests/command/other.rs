@@ -5,7 +5,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use outcore::drive::private_dir::LOCK_TEXT;
+use outcore_io::drive::private_dir::LOCK_TEXT;
 
 use crate::support::*;
 

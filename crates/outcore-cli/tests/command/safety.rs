@@ -9,10 +9,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use outcore::config::IoMode;
-use outcore::drive::FileSystem;
-use outcore::drive::os::OsDevice;
-use outcore::drive::private_dir::LOCK_TEXT;
+use outcore::IoMode;
+use outcore_io::drive::FileSystem;
+use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::private_dir::LOCK_TEXT;
 
 use crate::support::*;
 

@@ -6,7 +6,7 @@
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 
-use outcore::drive::private_dir::LOCK_TEXT;
+use outcore_io::drive::private_dir::LOCK_TEXT;
 
 use crate::support::*;
 

@@ -14,9 +14,9 @@ use std::thread::JoinHandle;
 
 use outcore::Output;
 use outcore::job::Job;
-use outcore::memory::Ledger;
-use outcore::threads::spawn;
 use outcore::{Error, Kind, Result};
+use outcore_io::memory::Ledger;
+use outcore_io::threads::spawn;
 
 use crate::blocks::{BlockWriter, StagedFile};
 use crate::output::{Sink, Target};

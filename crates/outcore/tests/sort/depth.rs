@@ -9,8 +9,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use outcore::drive::testing::{RamDevice, RamOptions};
-use outcore::drive::{Device, Op};
 use outcore::job::{Control, Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::key::sort_key::{ByteOrder, NoKey, SortKey, Tie};
@@ -21,6 +19,8 @@ use outcore::shuffle::{ShuffleOptions, Unit, shuffle};
 use outcore::sort::lines::{LineSortOptions, sort_lines};
 use outcore::sort::{SortOptions, sort};
 use outcore::{Input, Output};
+use outcore_io::drive::testing::{RamDevice, RamOptions};
+use outcore_io::drive::{Device, Op};
 
 use crate::support::devices::{HookDevice, is_scratch};
 use crate::support::patterns::{Payload, Values, fill};

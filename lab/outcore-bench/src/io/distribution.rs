@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use outcore::drive::load::{Place, next_random};
-use outcore::drive::{Completion, Device, Op, Queue, Request};
-use outcore::error::{Error, Result};
-use outcore::memory::{Budget, Buf, Pool};
 use outcore::primitives::bucketer::Bucketer;
-use outcore::units::Unit;
+use outcore::{Error, Result};
 use outcore_chart::{Axis, Chart, Scale, Series};
+use outcore_io::drive::load::{Place, next_random};
+use outcore_io::drive::{Completion, Device, Op, Queue, Request};
+use outcore_io::memory::{Budget, Buf, Pool};
+use outcore_io::units::Unit;
 
 use super::IoOptions;
 use super::field::Field;

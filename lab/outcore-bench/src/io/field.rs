@@ -12,9 +12,9 @@ use std::cell::Cell;
 use std::sync::{Arc, Barrier};
 
 use hdrhistogram::Histogram;
-use outcore::drive::load::{Load, Moved, Observer, Place, Runner, Served};
-use outcore::drive::{Device, Op};
-use outcore::error::{Error, Result};
+use outcore::{Error, Result};
+use outcore_io::drive::load::{Load, Moved, Observer, Place, Runner, Served};
+use outcore_io::drive::{Device, Op};
 
 use super::target::Target;
 use crate::{Watch, in_threads, latencies};

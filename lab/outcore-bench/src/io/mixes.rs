@@ -8,13 +8,13 @@
 
 use std::sync::Arc;
 
-use outcore::config::IoMode;
-use outcore::drive::load::Place;
-use outcore::drive::os::OsDevice;
-use outcore::drive::{Device, Op};
-use outcore::error::Result;
-use outcore::units::Unit;
+use outcore::IoMode;
+use outcore::Result;
 use outcore_chart::{Axis, Chart, Series, Shape};
+use outcore_io::drive::load::Place;
+use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::{Device, Op};
+use outcore_io::units::Unit;
 
 use super::field::{Field, Measured, Shot};
 use super::sweeps::{LARGE_BYTES, SMALL_BYTES};

@@ -13,10 +13,10 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::config::DriveSet;
-use outcore::drive::load::Place;
-use outcore::drive::{Access, Device, FileFacts, FileId, PrivateDir};
-use outcore::error::{Error, Kind, Result};
+use outcore::{Error, Kind, Result};
+use outcore_io::config::DriveSet;
+use outcore_io::drive::load::Place;
+use outcore_io::drive::{Access, Device, FileFacts, FileId, PrivateDir};
 
 const OPERATION: &str = "choose what to measure";
 /// What stays untouched at the beginning and at the end of a device that is written to.
@@ -362,8 +362,8 @@ fn owner_of(head: &[u8]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outcore::config::IoMode;
-    use outcore::drive::os::OsDevice;
+    use outcore::IoMode;
+    use outcore_io::drive::os::OsDevice;
 
     fn device() -> Arc<dyn Device> {
         Arc::new(OsDevice::new(IoMode::Auto))

@@ -13,12 +13,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use outcore::drive::Op;
-use outcore::drive::queue::Class;
-use outcore::error::Result;
-use outcore::memory::{Budget, Pool};
-use outcore::volume::batch::{DriveMeter, Submitter, VolumeCompletion, VolumeRequest};
-use outcore::volume::striped::StripedVolume;
+use outcore::Result;
+use outcore_io::drive::Op;
+use outcore_io::drive::queue::Class;
+use outcore_io::memory::{Budget, Pool};
+use outcore_store::batch::{DriveMeter, Submitter, VolumeCompletion, VolumeRequest};
+use outcore_store::striped::StripedVolume;
 use outcore_traces::Request as Traced;
 
 use super::errands::{Errand, Errands, Returned};
@@ -338,8 +338,8 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::Arc;
 
-    use outcore::drive::testing::{RamDevice, RamOptions};
-    use outcore::volume::striped::{Member, StripeOptions};
+    use outcore_io::drive::testing::{RamDevice, RamOptions};
+    use outcore_store::striped::{Member, StripeOptions};
 
     use super::*;
 

@@ -11,9 +11,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use outcore::error::{Error, Kind, Result};
-use outcore::threads::spawn;
-use outcore::volume::striped::StripedVolume;
+use outcore::{Error, Kind, Result};
+use outcore_io::threads::spawn;
+use outcore_store::striped::StripedVolume;
 use rustix::io::Errno;
 
 /// Errands under way at most.
@@ -196,8 +196,8 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::Arc;
 
-    use outcore::drive::testing::{RamDevice, RamOptions};
-    use outcore::volume::striped::{Member, StripeOptions};
+    use outcore_io::drive::testing::{RamDevice, RamOptions};
+    use outcore_store::striped::{Member, StripeOptions};
 
     use super::*;
 

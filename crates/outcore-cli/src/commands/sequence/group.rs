@@ -15,11 +15,12 @@ use outcore::key::NumberType;
 use outcore::primitives::group::{GroupPlan, GroupSummary, group, plan_group};
 use outcore::primitives::tables::scalar_of;
 use outcore::primitives::{GroupedBy, Grouping};
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
 use outcore_front::inputs::Streams;
 use outcore_front::means::Means;
 use outcore_front::output::{self, Consent, Holds, Sink, Target};
 use outcore_front::records;
+use outcore_io::units;
 use serde_json::{Value, json};
 
 use super::input::{self, Prepared};

@@ -14,9 +14,10 @@ use outcore::primitives::tables::{top_by_sort, top_table_for};
 use outcore::primitives::write::plan_of;
 use outcore::primitives::{PassPlan, Reduction, Scalar};
 use outcore::sort::SortOptions;
-use outcore::{Error, Kind, Result, units};
+use outcore::{Error, Kind, Result};
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::output::Target;
+use outcore_io::units;
 use serde_json::{Value, json};
 
 use crate::cli::sequence::{

@@ -14,12 +14,13 @@ use outcore::primitives::gather::InMemory;
 use outcore::primitives::tables::ScanOp;
 use outcore::primitives::write::produce;
 use outcore::primitives::{BucketFiles, Inclusion, collect, plan_scan, read};
-use outcore::volume::output::MANIFEST_SUFFIX;
-use outcore::{Error, Kind, Result, units};
+use outcore::{Error, Kind, Result};
 use outcore::{Input, Output};
 use outcore_front::inputs::{self, ResolvedInput, Streams};
 use outcore_front::output::{self, Holds, Target};
 use outcore_front::records::{self, TypeRequest};
+use outcore_io::output::MANIFEST_SUFFIX;
+use outcore_io::units;
 use serde_json::json;
 
 use super::input::{self, Prepared};
