@@ -13,7 +13,8 @@ use outcore::job::Job;
 use outcore::{Error, Kind, Result};
 use outcore_io::drive::{Access, Op};
 use outcore_io::memory::{BLOCK_BYTES, Pool};
-use outcore_io::port::{Port, Transfer, Volume, VolumeFile};
+use outcore_io::port::{Volume, VolumeFile};
+use outcore_io::transfers::Transfers;
 
 /// Largest block.
 const TRANSFER_BYTES_MAX: u64 = 4 << 20;
@@ -43,13 +44,11 @@ pub(crate) fn measure(job: &Job, input: &Path, output: &Path) -> Result<Floor> {
     let share_bytes = job.budget.limit_bytes() / 4 / WINDOW as u64;
     let block_bytes = share_bytes.clamp(BLOCK_BYTES as u64, TRANSFER_BYTES_MAX) as usize;
     let block_bytes = block_bytes / BLOCK_BYTES * BLOCK_BYTES;
-    let mut copy = Both {
+    let copy = Both {
         job,
         volume: &volume,
-        port: volume.port()?,
         block_bytes,
         len_bytes,
-        finished: Vec::new(),
     };
     let started = Instant::now();
     copy.run([(&from, Op::Read), (&to, Op::Write)])?;
@@ -68,21 +67,20 @@ pub(crate) fn measure(job: &Job, input: &Path, output: &Path) -> Result<Floor> {
 struct Both<'a> {
     job: &'a Job,
     volume: &'a Volume,
-    port: Port,
     block_bytes: usize,
     len_bytes: u64,
-    finished: Vec<Transfer>,
 }
 
 impl Both<'_> {
-    fn run(&mut self, sides: [(&VolumeFile, Op); 2]) -> Result<()> {
+    fn run(&self, sides: [(&VolumeFile, Op); 2]) -> Result<()> {
         let budget = &self.job.budget;
         let pools = [
             Pool::new(budget, "blocks to measure with", self.block_bytes, WINDOW)?,
             Pool::new(budget, "blocks to measure with", self.block_bytes, WINDOW)?,
         ];
+        let mut transfers = Transfers::new(self.volume)?;
         let mut at_bytes = [0; 2];
-        while at_bytes.iter().any(|at| *at < self.len_bytes) || self.port.in_flight() > 0 {
+        while at_bytes.iter().any(|at| *at < self.len_bytes) || !transfers.is_empty() {
             self.job.control.check()?;
             for (side, (file, op)) in sides.iter().enumerate() {
                 while at_bytes[side] < self.len_bytes {
@@ -93,21 +91,21 @@ impl Both<'_> {
                     let part = left_bytes.min(block.len() as u64) as usize;
                     let part = block.split_to(part);
                     let len_bytes = part.len() as u64;
-                    self.port.submit(file, *op, at_bytes[side], part, 0);
+                    match op {
+                        Op::Read => transfers.read(file, at_bytes[side], part, ()),
+                        Op::Write => transfers.write(file, at_bytes[side], part, ()),
+                    }
                     at_bytes[side] += len_bytes;
                 }
             }
-            self.settle()?;
+            transfers.wait()?;
+            self.settle(&mut transfers)?;
         }
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<()> {
-        self.port.poll(true, &mut self.finished)?;
-        for transfer in self.finished.drain(..) {
-            if let Some(fault) = &transfer.fault {
-                return Err(self.volume.explain(fault));
-            }
+    fn settle(&self, transfers: &mut Transfers<()>) -> Result<()> {
+        while let Some(transfer) = transfers.take()? {
             if transfer.len_bytes == 0 {
                 let cause = "the file became shorter while it was read";
                 return Err(Error::new(Kind::Corrupt, "measure drive", cause));

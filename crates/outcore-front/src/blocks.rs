@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 
 use outcore::job::{Job, ScratchDrive};
 use outcore::{Error, Kind, Result};
-use outcore_io::drive::{Access, Op, PrivateDir};
+use outcore_io::drive::{Access, PrivateDir};
 use outcore_io::memory::{Buf, Ledger, Pool, block_ceil};
 use outcore_io::output::parent_of;
-use outcore_io::port::{Port, Transfer, Volume, VolumeFile};
+use outcore_io::port::{Volume, VolumeFile};
+use outcore_io::transfers::Transfers;
 use outcore_io::units;
 
 const BLOCK_BYTES: usize = 1 << 20;
@@ -31,15 +32,14 @@ pub(crate) struct BlockReader {
     job: Job,
     volume: Volume,
     pool: Pool,
-    port: Port,
+    /// Each with where it begins.
+    reads: Transfers<u64>,
     file: VolumeFile,
-    /// Where the next block to be used begins, where the next to be read, and where the file ends.
-    at_bytes: u64,
+    /// Where the next block to be read begins, and where the file ends.
     next_bytes: u64,
     end_bytes: u64,
     /// How many blocks may be asked for before they are used.
     ahead: usize,
-    arrived: Vec<Transfer>,
     current: Option<Buf>,
     from: usize,
     to: usize,
@@ -48,7 +48,7 @@ pub(crate) struct BlockReader {
 impl fmt::Debug for BlockReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = f.debug_struct("BlockReader");
-        text.field("at_bytes", &self.at_bytes)
+        text.field("next_bytes", &self.next_bytes)
             .finish_non_exhaustive()
     }
 }
@@ -69,15 +69,13 @@ impl BlockReader {
         let slots = blocks.clamp(1, BLOCKS as u64) as usize;
         Ok(BlockReader {
             pool: Pool::new(&job.budget, READ, BLOCK_BYTES, slots)?,
-            port: volume.port()?,
+            reads: Transfers::new(&volume)?,
             file,
             volume,
             job: job.clone(),
-            at_bytes: start_bytes,
             next_bytes: start_bytes,
             end_bytes,
             ahead: 1,
-            arrived: Vec::new(),
             current: None,
             from: (from_bytes - start_bytes) as usize,
             to: 0,
@@ -110,55 +108,32 @@ impl BlockReader {
             self.ahead = (2 * self.ahead).min(BLOCKS - 1);
         }
         self.to = 0;
-        loop {
-            self.ask()?;
-            if let Some(transfer) = self.next_arrived() {
-                if let Some(fault) = &transfer.fault {
-                    return Err(self.volume.explain(fault));
-                }
-                self.at_bytes += BLOCK_BYTES as u64;
-                if transfer.len_bytes < transfer.buf.len() {
-                    // It ends here, whatever it said when it was opened.
-                    self.end_bytes = self
-                        .end_bytes
-                        .min(transfer.token + transfer.len_bytes as u64);
-                }
-                self.to = transfer.len_bytes;
-                self.current = Some(transfer.buf);
-                return Ok(true);
-            }
-            if self.port.in_flight() == 0 {
-                return Ok(false);
-            }
-            self.job.control.check()?;
-            self.port.poll(true, &mut self.arrived)?;
+        self.ask()?;
+        let Some(read) = self.reads.next_in_order(|| self.job.control.check())? else {
+            return Ok(false);
+        };
+        if read.len_bytes < read.buf.len() {
+            // It ends here, whatever it said when it was opened.
+            self.end_bytes = self.end_bytes.min(read.what + read.len_bytes as u64);
         }
-    }
-
-    fn next_arrived(&mut self) -> Option<Transfer> {
-        let mut arrived = self.arrived.iter();
-        let at = arrived.position(|transfer| transfer.token == self.at_bytes)?;
-        Some(self.arrived.swap_remove(at))
+        self.to = read.len_bytes;
+        self.current = Some(read.buf);
+        Ok(true)
     }
 
     /// Begins the reads that may be under way.
     fn ask(&mut self) -> Result<()> {
         while self.next_bytes < self.end_bytes
-            && self.port.in_flight() + self.arrived.len() < self.ahead
+            && self.reads.len() < self.ahead
             && let Some(mut block) = self.pool.take()
         {
             let rest_bytes = block_ceil(self.end_bytes - self.next_bytes);
             let block = block.split_to((BLOCK_BYTES as u64).min(rest_bytes) as usize);
-            self.port.submit(
-                &self.file,
-                Op::Read,
-                self.next_bytes,
-                block,
-                self.next_bytes,
-            );
+            let at_bytes = self.next_bytes;
+            self.reads.read(&self.file, at_bytes, block, at_bytes);
             self.next_bytes += BLOCK_BYTES as u64;
         }
-        self.port.poll(false, &mut self.arrived)
+        self.reads.start()
     }
 }
 
@@ -166,12 +141,9 @@ impl Drop for BlockReader {
     fn drop(&mut self) {
         // Nothing may be in flight on a file that is closed. Where the device fails here the process
         // keeps the file until its end.
-        while self.port.in_flight() > 0 {
-            if self.port.poll(true, &mut self.arrived).is_err() {
-                return;
-            }
+        if self.reads.forget().is_ok() {
+            self.volume.close(&self.file);
         }
-        self.volume.close(&self.file);
     }
 }
 
@@ -180,7 +152,8 @@ pub struct BlockWriter {
     job: Job,
     volume: Volume,
     pool: Pool,
-    port: Port,
+    /// Each with the bytes that were filled.
+    writes: Transfers<u64>,
     file: VolumeFile,
     block: Option<Buf>,
     filled_bytes: usize,
@@ -188,7 +161,6 @@ pub struct BlockWriter {
     limit_bytes: u64,
     submitted_bytes: u64,
     written_bytes: u64,
-    finished: Vec<Transfer>,
     failure: Option<Error>,
 }
 
@@ -223,7 +195,7 @@ impl BlockWriter {
         let volume = Volume::new(job.device.clone(), &[ScratchDrive::new(parent_of(path))])?;
         Ok(BlockWriter {
             pool: Pool::new(&job.budget, WRITTEN, BLOCK_BYTES, BLOCKS)?,
-            port: volume.port()?,
+            writes: Transfers::new(&volume)?,
             file: volume.open(path, Access::Create)?,
             volume,
             job: job.clone(),
@@ -233,7 +205,6 @@ impl BlockWriter {
             limit_bytes,
             submitted_bytes: 0,
             written_bytes: 0,
-            finished: Vec::new(),
             failure: None,
         })
     }
@@ -292,8 +263,7 @@ impl BlockWriter {
         let whole = block.split_to(block_ceil(filled_bytes) as usize);
         self.submitted_bytes += whole.len() as u64;
         let at_bytes = self.len_bytes - filled_bytes;
-        self.port
-            .submit(&self.file, Op::Write, at_bytes, whole, filled_bytes);
+        self.writes.write(&self.file, at_bytes, whole, filled_bytes);
         self.settle(false)
     }
 
@@ -302,13 +272,13 @@ impl BlockWriter {
     /// # Errors
     /// What writing it failed with.
     pub fn settle(&mut self, wait: bool) -> Result<()> {
-        self.port.poll(wait, &mut self.finished)?;
-        for transfer in self.finished.drain(..) {
-            if let Some(fault) = &transfer.fault {
-                return Err(self.volume.explain(fault));
-            }
-            self.written_bytes += transfer.token;
-            self.job.control.advance(transfer.token);
+        match wait {
+            true => self.writes.wait()?,
+            false => self.writes.start()?,
+        }
+        while let Some(written) = self.writes.take()? {
+            self.written_bytes += written.what;
+            self.job.control.advance(written.what);
         }
         self.job.control.set_traffic(0, self.written_bytes);
         Ok(())
@@ -342,7 +312,7 @@ impl BlockWriter {
         if self.filled_bytes > 0 {
             self.submit()?;
         }
-        while self.port.in_flight() > 0 {
+        while !self.writes.is_empty() {
             self.job.control.check()?;
             self.settle(true)?;
         }

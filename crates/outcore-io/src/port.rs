@@ -10,7 +10,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -98,9 +98,34 @@ pub struct VolumeFile {
 
 /// The drives of a job and the device behind them.
 pub struct Volume {
-    device: Arc<dyn Device>,
+    files: Arc<OpenFiles>,
     drives: Mutex<Vec<Arc<Drive>>>,
-    files: Mutex<Vec<VolumeFile>>,
+}
+
+/// A device and the files that are open on it: what gives failures a name.
+struct OpenFiles {
+    device: Arc<dyn Device>,
+    open: Mutex<Vec<VolumeFile>>,
+}
+
+impl OpenFiles {
+    fn all(&self) -> MutexGuard<'_, Vec<VolumeFile>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Turns a failed transfer into an error with its place.
+    fn explain(&self, fault: &TransferFault, drive: Option<&Arc<Drive>>) -> Error {
+        if let Some(error) = self.device.explain(fault.file, fault.offset_bytes) {
+            return error;
+        }
+        let path = self
+            .all()
+            .iter()
+            .find(|f| f.id == fault.file)
+            .map(|file| Arc::clone(&file.path));
+        let name = drive.map(|drive| drive.name.as_str());
+        explain_transfer(fault, name, path.as_deref())
+    }
 }
 
 impl Volume {
@@ -120,15 +145,17 @@ impl Volume {
             }));
         }
         Ok(Volume {
-            device,
+            files: Arc::new(OpenFiles {
+                device,
+                open: Mutex::default(),
+            }),
             drives: Mutex::new(drives),
-            files: Mutex::new(Vec::new()),
         })
     }
 
     /// The device below.
     pub fn device(&self) -> &Arc<dyn Device> {
-        &self.device
+        &self.files.device
     }
 
     /// All drives known so far: those named for scratch first, in their order.
@@ -164,8 +191,8 @@ impl Volume {
 
     /// Opens a file on whichever drive holds it.
     pub fn open(&self, path: &Path, access: Access) -> Result<VolumeFile> {
-        let id = self.device.open(path, access)?;
-        let facts = self.device.facts(id)?;
+        let id = self.files.device.open(path, access)?;
+        let facts = self.files.device.facts(id)?;
         let drive_index = self.drive_of(facts.file_system, path);
         let file = VolumeFile {
             id,
@@ -173,28 +200,23 @@ impl Volume {
             path: path.into(),
             facts,
         };
-        self.files
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(file.clone());
+        self.files.all().push(file.clone());
         Ok(file)
     }
 
     /// Closes a file; nothing may be in flight on it.
     pub fn close(&self, file: &VolumeFile) {
-        self.device.close(file.id);
-        self.files
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|f| f.id != file.id);
+        self.files.device.close(file.id);
+        self.files.all().retain(|f| f.id != file.id);
     }
 
     /// A port for the calling thread.
     pub fn port(&self) -> Result<Port> {
         let drives = self.drives();
         let lanes = drives.into_iter().map(Lane::new).collect::<Vec<_>>();
-        let queue = self.device.queue(LANE_DEPTH * lanes.len().max(1))?;
+        let queue = self.files.device.queue(LANE_DEPTH * lanes.len().max(1))?;
         Ok(Port {
+            files: Arc::clone(&self.files),
             queue,
             lanes,
             done: Vec::new(),
@@ -214,22 +236,8 @@ impl Volume {
 
     /// Turns a failed transfer into an error with its place.
     pub fn explain(&self, fault: &TransferFault) -> Error {
-        if let Some(error) = self.device.explain(fault.file, fault.offset_bytes) {
-            return error;
-        }
-        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = files
-            .iter()
-            .find(|f| f.id == fault.file)
-            .map(|f| Arc::clone(&f.path));
-        drop(files);
-        let drives = self.drives();
-        let drive = drives.get(fault.drive_index);
-        explain_transfer(
-            fault,
-            drive.map(|drive| drive.name.as_str()),
-            path.as_deref(),
-        )
+        self.files
+            .explain(fault, self.drives().get(fault.drive_index))
     }
 }
 
@@ -323,6 +331,7 @@ pub struct Transfer {
 
 /// One thread's access to all drives of a volume.
 pub struct Port {
+    files: Arc<OpenFiles>,
     queue: Box<dyn Queue>,
     lanes: Vec<Lane>,
     done: Vec<Completion>,
@@ -391,6 +400,12 @@ impl Port {
                 });
             }
         }
+    }
+
+    /// Turns a failed transfer into an error with its place.
+    pub fn explain(&self, fault: &TransferFault) -> Error {
+        let drive = self.lanes.get(fault.drive_index).map(|lane| &lane.drive);
+        self.files.explain(fault, drive)
     }
 
     fn waiting(&self) -> usize {

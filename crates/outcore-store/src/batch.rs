@@ -32,9 +32,10 @@ use crate::slab::Slab;
 use crate::stripe::BackPressure;
 use outcore_io::drive::queue::{Class, Latencies, Span};
 use outcore_io::drive::{FileId, Op};
-use outcore_io::error::Result;
+use outcore_io::error::{Error, Result};
 use outcore_io::memory::{Buf, Loan, Pool, Segment};
-use outcore_io::port::TransferFault;
+use outcore_io::port::{Transfer, TransferFault};
+use outcore_io::transfers::Queues;
 
 /// Lengths and offsets are multiples of it; direct I/O may ask for more (4 KiB always do).
 pub const SECTOR_BYTES: u64 = 512;
@@ -447,6 +448,62 @@ impl Drop for Submitter {
         for piece in held {
             self.give_back(piece.ticket.parent, piece.segment, None, 0);
         }
+    }
+}
+
+/// A submitter as queues that [`outcore_io::transfers`] turn: requests in the foreground, and what its drives
+/// would block for waits here.
+pub struct Batches {
+    submitter: Submitter,
+    batch: Vec<VolumeRequest>,
+    done: Vec<VolumeCompletion>,
+}
+
+impl Batches {
+    /// Those of a submitter that nobody else turns.
+    pub fn of(submitter: Submitter) -> Self {
+        Batches {
+            submitter,
+            batch: Vec::new(),
+            done: Vec::new(),
+        }
+    }
+}
+
+impl Queues for Batches {
+    /// There is one place only.
+    type File = ();
+
+    fn submit(&mut self, _: &(), op: Op, offset_bytes: u64, buf: Buf, token: u64) {
+        self.batch.push(VolumeRequest {
+            token,
+            op,
+            class: Class::Foreground,
+            offset_bytes,
+            buf,
+        });
+    }
+
+    fn poll(&mut self, wait: bool, finished: &mut Vec<Transfer>) -> Result<()> {
+        self.submitter.submit(&mut self.batch);
+        let wait = wait.then_some(outcore_io::port::WAIT_MAX);
+        let polled = self.submitter.poll(wait, &mut self.done);
+        finished.extend(self.done.drain(..).map(|completion| Transfer {
+            token: completion.token,
+            op: completion.op,
+            len_bytes: completion.buf.len(),
+            buf: completion.buf,
+            fault: completion.fault,
+        }));
+        polled
+    }
+
+    fn in_flight(&self) -> usize {
+        self.submitter.in_flight() + self.batch.len()
+    }
+
+    fn explain(&self, fault: &TransferFault) -> Error {
+        self.submitter.shared.explain(fault)
     }
 }
 

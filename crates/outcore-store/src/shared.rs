@@ -5,6 +5,8 @@
 use std::sync::Arc;
 
 use outcore_io::drive::{Device, PrivateDir};
+use outcore_io::error::Error;
+use outcore_io::port::{TransferFault, explain_transfer};
 
 use crate::mapping::StripeMap;
 use crate::serving::ServerThreads;
@@ -19,6 +21,18 @@ pub(crate) struct Shared {
     pub(crate) servers: ServerThreads,
     /// Where the files lie, if they go with the volume.
     pub(crate) _dirs: Vec<PrivateDir>,
+}
+
+impl Shared {
+    /// Turns a failed transfer into an error with its place.
+    pub(crate) fn explain(&self, fault: &TransferFault) -> Error {
+        let drive = self.drives.get(fault.drive_index);
+        explain_transfer(
+            fault,
+            drive.map(|drive| drive.name.as_str()),
+            drive.map(|drive| drive.path.as_path()),
+        )
+    }
 }
 
 impl Drop for Shared {

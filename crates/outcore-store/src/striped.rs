@@ -19,7 +19,7 @@ use crate::shared::Shared;
 use outcore_io::drive::queue::{TAGS_DEFAULT, TagPool};
 use outcore_io::drive::{Access, Device, FileId, PrivateDir, QueueLimits};
 use outcore_io::error::{Error, Result};
-use outcore_io::port::{TransferFault, explain_transfer};
+use outcore_io::port::TransferFault;
 use outcore_io::threads;
 
 pub use crate::stripe::{
@@ -254,12 +254,7 @@ impl StripedVolume {
 
     /// Turns a failed transfer into an error with its place.
     pub fn explain(&self, fault: &TransferFault) -> Error {
-        let drive = self.drives().get(fault.drive_index);
-        explain_transfer(
-            fault,
-            drive.map(|drive| drive.name.as_str()),
-            drive.map(|drive| drive.path.as_path()),
-        )
+        self.0.explain(fault)
     }
 }
 

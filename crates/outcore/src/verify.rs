@@ -22,9 +22,10 @@ use crate::key::check::{CheckOptions, CheckReport, Checker};
 use crate::key::record::RecordFormat;
 use crate::partition::crew::Crew;
 use crate::read::source::{Block, Blocks, InputPart};
-use outcore_io::drive::{Access, Op};
+use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
-use outcore_io::port::{Port, Transfer, Volume};
+use outcore_io::port::{Port, Volume};
+use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 use outcore_io::{Error, Kind, Result};
 
 /// Largest read: beyond it the drives gain nothing.
@@ -79,18 +80,28 @@ pub fn verify(
     crew.run(|_| {
         let read_bytes = blocks.read_bytes_max();
         let pool = Pool::new(&job.budget, BLOCKS, read_bytes, WINDOW)?;
-        let mut worker = Worker {
-            job,
-            crew: &crew,
-            volume: &volume,
-            blocks: &blocks,
-            checked: &checked,
-            port: volume.port()?,
-            pool,
-            reading: Vec::new(),
-            finished: Vec::new(),
+        let next = |port: &Port| {
+            let block = blocks.next(port)?;
+            Some(ReadRange {
+                file: &blocks.parts()[block.part].file,
+                at_bytes: block.read_at_bytes,
+                len_bytes: block.read_len_bytes,
+                what: block,
+            })
         };
-        worker.run()
+        let check = |read: Arrival<Block>| {
+            let block = &read.what;
+            let end = block.skip_bytes + block.payload_bytes;
+            if read.len_bytes < end {
+                let end_bytes = block.read_at_bytes + read.len_bytes as u64;
+                return Err(became_shorter(&blocks.parts()[block.part], end_bytes));
+            }
+            checked.check(block, &read.buf[block.skip_bytes..end]);
+            job.control.advance(block.payload_bytes as u64);
+            job.control.watch(&volume);
+            Ok(())
+        };
+        Transfers::new(&volume)?.read_each(&pool, || crew.check(), next, check)
     })?;
     check_unchanged(&volume, blocks.parts(), false)?;
     Ok(VerifyReport {
@@ -229,86 +240,6 @@ fn add(stretches: &mut Stretches, position: u64, records: u64, checker: Checker)
         return;
     }
     stretches.insert(position, checker);
-}
-
-/// One thread that reads blocks and checks them.
-struct Worker<'a> {
-    job: &'a Job,
-    crew: &'a Crew<'a>,
-    volume: &'a Volume,
-    blocks: &'a Blocks,
-    checked: &'a Checked,
-    port: Port,
-    pool: Pool,
-    /// Blocks being read, by token.
-    reading: Vec<Option<Block>>,
-    finished: Vec<Transfer>,
-}
-
-impl Worker<'_> {
-    fn run(&mut self) -> Result<()> {
-        let mut ready: Vec<Transfer> = Vec::new();
-        loop {
-            self.crew.check()?;
-            self.start_reads()?;
-            if self.finished.is_empty() {
-                if self.port.in_flight() == 0 {
-                    return Ok(());
-                }
-                self.port.poll(true, &mut self.finished)?;
-            }
-            std::mem::swap(&mut ready, &mut self.finished);
-            for transfer in ready.drain(..) {
-                self.crew.check()?;
-                self.check(transfer)?;
-                // The buffer is free again: the drives work while the next block is checked.
-                self.start_reads()?;
-            }
-        }
-    }
-
-    fn start_reads(&mut self) -> Result<()> {
-        let mut is_any = false;
-        while let Some(mut slot) = self.pool.take() {
-            let Some(block) = self.blocks.next(&self.port) else {
-                break;
-            };
-            let buf = slot.split_to(block.read_len_bytes);
-            let file = &self.blocks.parts()[block.part].file;
-            let at_bytes = block.read_at_bytes;
-            let free = self.reading.iter().position(Option::is_none);
-            let token = free.unwrap_or_else(|| {
-                self.reading.push(None);
-                self.reading.len() - 1
-            });
-            self.reading[token] = Some(block);
-            self.port
-                .submit(file, Op::Read, at_bytes, buf, token as u64);
-            is_any = true;
-        }
-        if is_any {
-            self.port.poll(false, &mut self.finished)?;
-        }
-        Ok(())
-    }
-
-    fn check(&mut self, transfer: Transfer) -> Result<()> {
-        let Some(block) = self.reading[transfer.token as usize].take() else {
-            return Ok(());
-        };
-        if let Some(fault) = transfer.fault {
-            return Err(self.volume.explain(&fault));
-        }
-        if transfer.len_bytes < block.skip_bytes + block.payload_bytes {
-            let end_bytes = block.read_at_bytes + transfer.len_bytes as u64;
-            return Err(became_shorter(&self.blocks.parts()[block.part], end_bytes));
-        }
-        let payload = &transfer.buf[block.skip_bytes..block.skip_bytes + block.payload_bytes];
-        self.checked.check(&block, payload);
-        self.job.control.advance(block.payload_bytes as u64);
-        self.job.control.watch(self.volume);
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -4,5 +4,5 @@
 //! outputs) and `outcore-store` (striped volumes, datasets).
 
 pub use outcore_io::port::*;
-pub use outcore_io::{consumed, output, scratch};
+pub use outcore_io::{consumed, output, scratch, transfers};
 pub use outcore_store::{batch, dataset, load, mapping, striped};

@@ -16,11 +16,12 @@ use std::sync::{Mutex, PoisonError};
 use outcore_io::drive::Op;
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use outcore_io::output::StagedOutput;
-use outcore_io::port::{Port, Volume, VolumeFile};
+use outcore_io::port::{Port, VolumeFile};
+use outcore_io::transfers::{WRITE_BEHIND, wait_behind};
 use outcore_io::{Error, Kind, Result};
 
 /// Token of the writes made here; callers use others for their own.
-pub(crate) const WRITE_TOKEN: u64 = u64::MAX;
+pub(crate) const WRITE_TOKEN: u64 = WRITE_BEHIND;
 
 /// One file of the output with the place of its data.
 #[derive(Debug, Clone)]
@@ -161,7 +162,7 @@ impl Writer {
 
     /// Writes the edge blocks that are still waiting once all data up to `end_bytes` have come:
     /// the last block of each file, padded with zeros.
-    pub(crate) fn finish(&self, volume: &Volume, port: &mut Port, end_bytes: u64) -> Result<()> {
+    pub(crate) fn finish(&self, port: &mut Port, end_bytes: u64) -> Result<()> {
         let mut edges = self.edges.lock().unwrap_or_else(PoisonError::into_inner);
         let mut left: Vec<_> = edges.drain().collect();
         drop(edges);
@@ -186,14 +187,8 @@ impl Writer {
             }
             self.write_edge(port, index, block, edge);
         }
-        let mut finished = Vec::new();
         while !self.write_deferred(port) || port.in_flight() > 0 {
-            port.poll(true, &mut finished)?;
-            for transfer in finished.drain(..) {
-                if let Some(fault) = transfer.fault {
-                    return Err(volume.explain(&fault));
-                }
-            }
+            wait_behind(port)?;
         }
         Ok(())
     }

@@ -21,6 +21,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
             &["memory"],
             &["drive"],
             &["port"],
+            &["transfers"],
             &["output", "scratch", "consumed"],
         ],
     ),

@@ -13,6 +13,7 @@
 //! | `file-length`, `function-length` | files of 700 lines, at most 900; Python bodies of 100 | [`lengths`] |
 //! | `units` | a size or a time says its unit, last in its name | [`units`] |
 //! | `unsafe` | `unsafe` only in listed files | [`unsafety`] |
+//! | `polls` | only `outcore-io` submits and polls | [`polls`] |
 //! | `contract` | a file opens with what it promises | [`contracts`] |
 //! | `dead-file` | every source is compiled, every page and example is found from another | [`dead`] |
 //! | `words` | nothing unfinished | [`words`] |
@@ -27,6 +28,7 @@ mod dead;
 mod layers;
 mod lengths;
 mod links;
+mod polls;
 mod python;
 mod rust;
 mod tokens;
@@ -110,6 +112,7 @@ pub fn check(tree: &Tree) -> Result<Report, String> {
     findings.extend(lengths::check(tree));
     findings.extend(units::check(tree, &sources, &modules));
     findings.extend(unsafety::check(&sources));
+    findings.extend(polls::check(&sources));
     findings.extend(contracts::check(tree));
     findings.extend(dead::check(tree, &sources, &modules));
     findings.extend(words::check(tree, &sources));

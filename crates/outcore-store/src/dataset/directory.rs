@@ -31,7 +31,7 @@ use super::pack::{Attributes, Entry, EntryKind, Index};
 use super::transfer::{Means, Outside, changed, index_of};
 use super::writer::{CHUNK_BYTES, NewDataset};
 use super::{DatasetVolume, Watch};
-use outcore_io::drive::{BLOCK_BYTES, Device, Op};
+use outcore_io::drive::{BLOCK_BYTES, Device};
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::{Budget, Buf, Pool};
 use outcore_io::output::parent_of;
@@ -283,25 +283,16 @@ impl FileReader<'_> {
         };
         let start_bytes = at_bytes - at_bytes % BLOCK_BYTES as u64;
         let skipped = (at_bytes - start_bytes) as usize;
-        large
-            .outside
-            .port
-            .submit(&file, Op::Read, start_bytes, buf, 0);
+        let reads = &mut large.outside.reads;
+        reads.read(&file, start_bytes, buf, ());
         large.open = Some((entry, file));
-        let mut finished = Vec::new();
-        while large.outside.port.in_flight() > 0 {
-            large.outside.port.poll(true, &mut finished)?;
-        }
-        for transfer in finished {
-            if let Some(fault) = &transfer.fault {
-                return Err(large.outside.volume.explain(fault));
+        match reads.next_in_order(|| Ok(()))? {
+            Some(read) if read.len_bytes >= skipped + into.len() => {
+                into.copy_from_slice(&read.buf[skipped..skipped + into.len()]);
+                Ok(())
             }
-            if transfer.len_bytes < skipped + into.len() {
-                return Err(changed(path));
-            }
-            into.copy_from_slice(&transfer.buf[skipped..skipped + into.len()]);
+            _ => Err(changed(path)),
         }
-        Ok(())
     }
 }
 

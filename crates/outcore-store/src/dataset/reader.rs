@@ -10,7 +10,6 @@
 //!
 //! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes a granule of the range, out of the caller's budget.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,15 +20,13 @@ use serde::Serialize;
 use super::manifest::{Manifest, granule_checksum};
 use super::writer::{CHUNK_BYTES, WINDOW_BYTES};
 use super::{DatasetVolume, Watch, open_shares};
-use crate::batch::{Submitter, VolumeCompletion, VolumeRequest};
+use crate::batch::Batches;
 use crate::mapping::Piece;
 use crate::striped::StripedVolume;
 use outcore_io::checksum::bytes_checksum;
-use outcore_io::drive::Op;
-use outcore_io::drive::queue::Class;
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Credit, Pool, block_ceil};
-use outcore_io::port::WAIT_MAX;
+use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 
 const READ: &str = "read dataset";
 
@@ -104,7 +101,8 @@ fn place_of(striped: &StripedVolume, offset_bytes: u64, len_bytes: usize) -> (us
 /// A range of a dataset, being read.
 pub struct DatasetReader {
     // Declared first: it is dropped first, and waits for what is in flight.
-    submitter: Submitter,
+    /// Each with where it begins.
+    reads: Transfers<u64, Batches>,
     striped: StripedVolume,
     manifest: Manifest,
     pool: Pool,
@@ -120,14 +118,9 @@ pub struct DatasetReader {
     end_bytes: u64,
     /// Bytes up to which the payload's blocks reach.
     padded_bytes: u64,
-    batch: Vec<VolumeRequest>,
-    done: Vec<VolumeCompletion>,
-    arrived: BTreeMap<u64, Buf>,
     damages: Vec<Damage>,
     /// Whether what cannot be read is noted among the damages instead of ending the read.
     is_lenient: bool,
-    /// Chunks that could not be read, and the drive to blame.
-    failed: BTreeMap<u64, usize>,
 }
 
 impl DatasetVolume {
@@ -178,7 +171,7 @@ impl DatasetVolume {
         let slots = ((end_bytes - from_bytes).div_ceil(CHUNK_BYTES as u64) + 1)
             .min((WINDOW_BYTES / CHUNK_BYTES) as u64);
         let mut reader = DatasetReader {
-            submitter: striped.submitter()?,
+            reads: Transfers::on(Batches::of(striped.submitter()?)),
             striped,
             pool: Pool::new(budget, READ, CHUNK_BYTES, slots as usize)?,
             sums: Vec::new(),
@@ -189,12 +182,8 @@ impl DatasetVolume {
             give_bytes: 0,
             end_bytes: 0,
             padded_bytes: 0,
-            batch: Vec::new(),
-            done: Vec::new(),
-            arrived: BTreeMap::new(),
             damages: Vec::new(),
             is_lenient: false,
-            failed: BTreeMap::new(),
             manifest: manifest.clone(),
         };
         reader.read_sums(granules)?;
@@ -351,24 +340,21 @@ impl DatasetReader {
     /// When the range does not begin at a granule.
     pub fn next_arrival(&mut self) -> Result<Option<(u64, Buf)>> {
         assert!(self.begins_at_granule(), "chunks have places in the range");
-        let mut is_waiting = false;
-        loop {
-            self.pump(is_waiting)?;
-            if let Some((at_bytes, mut buf)) = self.arrived.pop_first() {
-                self.verify(at_bytes, &buf);
-                if let Some(damage) = self.damages.first() {
-                    return Err(damage.to_error());
-                }
-                let wanted_bytes = block_ceil(self.end_bytes - at_bytes).min(buf.len() as u64);
-                let part = buf.split_to(wanted_bytes as usize);
-                return Ok(Some((at_bytes - self.from_bytes, part)));
-            }
-            let is_over = self.ask_bytes >= self.last_bytes() && self.batch.is_empty();
-            if is_over && self.submitter.in_flight() == 0 {
-                return Ok(None);
-            }
-            is_waiting = true;
+        if !self.ask_for_more()? {
+            return Ok(None);
         }
+        let Some(Arrival { what, mut buf, .. }) = self.reads.next(|| Ok(()))? else {
+            return Ok(None);
+        };
+        self.verify(what, &buf, None);
+        if let Some(damage) = self.damages.first() {
+            return Err(damage.to_error());
+        }
+        let wanted_bytes = block_ceil(self.end_bytes - what).min(buf.len() as u64);
+        Ok(Some((
+            what - self.from_bytes,
+            buf.split_to(wanted_bytes as usize),
+        )))
     }
 
     /// As [`DatasetReader::next_chunk`], noting damages instead of failing.
@@ -376,48 +362,36 @@ impl DatasetReader {
         if self.give_bytes >= self.end_bytes {
             return Ok(None);
         }
-        let mut is_waiting = false;
-        loop {
-            self.pump(is_waiting)?;
-            let chunk = self.arrived.first_key_value().map(|(at, _)| *at);
-            if let Some(at_bytes) = chunk.filter(|at| *at <= self.give_bytes)
-                && let Some(mut buf) = self.arrived.remove(&at_bytes)
-            {
-                self.verify(at_bytes, &buf);
-                let skip_bytes = (self.give_bytes - at_bytes) as usize;
-                let end_bytes = self.end_bytes.min(at_bytes + buf.len() as u64);
-                drop(buf.split_to(skip_bytes));
-                let part = buf.split_to((end_bytes - self.give_bytes) as usize);
-                self.give_bytes = end_bytes;
-                return Ok(Some(part));
-            }
-            is_waiting = true;
+        self.ask_for_more()?;
+        let Some((at_bytes, read)) = self.reads.next_or_fault(|| Ok(()))? else {
+            return Ok(None);
+        };
+        if let Some(fault) = read.fault.filter(|_| !self.is_lenient) {
+            return Err(self.striped.explain(&fault));
         }
+        let mut buf = read.buf;
+        self.verify(at_bytes, &buf, read.fault.map(|fault| fault.drive_index));
+        let end_bytes = self.end_bytes.min(at_bytes + buf.len() as u64);
+        drop(buf.split_to((self.give_bytes - at_bytes) as usize));
+        let part = buf.split_to((end_bytes - self.give_bytes) as usize);
+        self.give_bytes = end_bytes;
+        Ok(Some(part))
     }
 
-    /// Asks for as many chunks as there are buffers, and takes in what has arrived; with `wait`, blocks
-    /// until something may have.
-    fn pump(&mut self, wait: bool) -> Result<()> {
-        self.ask();
-        self.submitter.submit(&mut self.batch);
-        if wait && self.submitter.in_flight() == 0 {
+    /// Asks for as many chunks as there are buffers, waiting for the first of them; false at the end.
+    fn ask_for_more(&mut self) -> Result<bool> {
+        loop {
+            self.ask();
+            self.reads.start()?;
+            if !self.reads.is_empty() {
+                return Ok(true);
+            }
+            if self.ask_bytes >= self.last_bytes() {
+                return Ok(false);
+            }
             // Whoever holds the buffers is at work on them.
             std::thread::sleep(std::time::Duration::from_micros(200));
-            return Ok(());
         }
-        let wait = wait.then_some(WAIT_MAX);
-        self.submitter.poll(wait, &mut self.done)?;
-        for completion in self.done.drain(..) {
-            if let Some(fault) = completion.fault {
-                if !self.is_lenient {
-                    return Err(self.striped.explain(&fault));
-                }
-                self.failed
-                    .insert(completion.offset_bytes, fault.drive_index);
-            }
-            self.arrived.insert(completion.offset_bytes, completion.buf);
-        }
-        Ok(())
     }
 
     /// Where the last chunk ends.
@@ -433,20 +407,15 @@ impl DatasetReader {
             && let Some(mut buf) = self.pool.take()
         {
             let len_bytes = (last_bytes - self.ask_bytes).min(CHUNK_BYTES as u64);
-            self.batch.push(VolumeRequest {
-                token: 0,
-                op: Op::Read,
-                class: Class::Foreground,
-                offset_bytes: self.ask_bytes,
-                buf: buf.split_to(len_bytes as usize),
-            });
+            let buf = buf.split_to(len_bytes as usize);
+            self.reads.read(&(), self.ask_bytes, buf, self.ask_bytes);
             self.ask_bytes += len_bytes;
         }
     }
 
-    fn verify(&mut self, at_bytes: u64, bytes: &[u8]) {
+    /// Notes what of a chunk is not what was written, and what lies on a drive that failed.
+    fn verify(&mut self, at_bytes: u64, bytes: &[u8], failed_drive: Option<usize>) {
         let granule_bytes = self.manifest.granule_bytes();
-        let failed_drive = self.failed.remove(&at_bytes);
         let mut offset_bytes = at_bytes;
         for granule in bytes.chunks(granule_bytes as usize) {
             let number = offset_bytes / granule_bytes - self.first_granule;
@@ -476,28 +445,23 @@ impl DatasetReader {
         };
         let mut sums: Vec<u8> = Vec::with_capacity((end_bytes - start_bytes) as usize);
         let mut at_bytes = start_bytes;
-        while at_bytes < end_bytes {
-            let Some(mut buf) = self.pool.take() else {
-                unreachable!("a reader's pool has a slot while nothing is read");
-            };
-            let len_bytes = (end_bytes - at_bytes).min(CHUNK_BYTES as u64);
-            self.batch.push(VolumeRequest {
-                token: 0,
-                op: Op::Read,
-                class: Class::Foreground,
-                offset_bytes: at_bytes,
-                buf: buf.split_to(len_bytes as usize),
-            });
-            self.submitter.submit_all(&mut self.batch, &mut self.done)?;
-            self.submitter.drain(&mut self.done)?;
-            for completion in self.done.drain(..) {
-                if let Some(fault) = completion.fault {
-                    return Err(self.striped.explain(&fault));
-                }
-                sums.extend_from_slice(&completion.buf);
-            }
+        let next = |_: &Batches| {
+            let from_bytes = at_bytes;
+            let len_bytes = (end_bytes - from_bytes).min(CHUNK_BYTES as u64);
             at_bytes += len_bytes;
-        }
+            (len_bytes > 0).then(|| ReadRange {
+                file: &(),
+                at_bytes: from_bytes,
+                len_bytes: len_bytes as usize,
+                what: from_bytes,
+            })
+        };
+        let take = |read: Arrival<u64>| {
+            sums.extend_from_slice(&read.buf);
+            Ok(())
+        };
+        self.reads
+            .read_in_order(&self.pool, || Ok(()), next, take)?;
         sums.drain(..(front_bytes as usize).min(sums.len()));
         sums.truncate(wanted_bytes);
         let is_all = wanted_bytes as u64 == self.manifest.granules() * 8;

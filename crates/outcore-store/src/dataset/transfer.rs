@@ -8,7 +8,6 @@
 //!
 //! Bounds: two windows of [`super::writer::WINDOW_BYTES`], the index of a packed directory, checksums.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -23,11 +22,12 @@ use super::pack::{Attributes, Index};
 use super::reader::DatasetReader;
 use super::writer::{CHUNK_BYTES, DatasetWriter, NewDataset, WINDOW_BYTES};
 use super::{DatasetVolume, Watch};
-use outcore_io::drive::{Access, Device, Op};
+use outcore_io::drive::{Access, Device};
 use outcore_io::error::{Error, Result};
 use outcore_io::memory::{Budget, Buf, block_ceil};
 use outcore_io::output::{Room, ShardPlan, StagedOutput, parent_of};
-use outcore_io::port::{Port, ScratchDrive, Transfer, Volume, VolumeFile};
+use outcore_io::port::{ScratchDrive, Volume, VolumeFile};
+use outcore_io::transfers::Transfers;
 
 /// Reads of a source in flight.
 const READS_MAX: usize = 16;
@@ -48,17 +48,18 @@ pub struct Means<'a> {
 /// Files outside of the volume and one thread's access to them.
 pub(super) struct Outside {
     pub(super) volume: Volume,
-    pub(super) port: Port,
+    /// Read in order.
+    pub(super) reads: Transfers<()>,
     drives: usize,
 }
 
 impl Outside {
     pub(super) fn new(device: &Arc<dyn Device>) -> Result<Self> {
         let volume = Volume::new(Arc::clone(device), &[])?;
-        let port = volume.port()?;
+        let reads = Transfers::new(&volume)?;
         Ok(Outside {
             volume,
-            port,
+            reads,
             drives: 0,
         })
     }
@@ -68,7 +69,7 @@ impl Outside {
         let file = self.volume.open(path, Access::Read)?;
         if file.drive_index >= self.drives {
             self.drives = self.volume.drives().len();
-            self.port = self.volume.port()?;
+            self.reads = Transfers::new(&self.volume)?;
         }
         Ok(file)
     }
@@ -110,43 +111,33 @@ fn push_file(
 ) -> Result<()> {
     let len_bytes = file.facts.len_bytes;
     let (mut ask_bytes, mut push_bytes) = (0, 0);
-    let mut arrived: BTreeMap<u64, Transfer> = BTreeMap::new();
-    let mut finished = Vec::new();
     while push_bytes < len_bytes {
         (watch.check)()?;
         while ask_bytes < len_bytes
-            && source.port.in_flight() < READS_MAX
+            && source.reads.in_flight() < READS_MAX
             && let Some(buf) = writer.pool().take()
         {
-            source
-                .port
-                .submit(file, Op::Read, ask_bytes, buf, ask_bytes);
+            source.reads.read(file, ask_bytes, buf, ());
             ask_bytes += CHUNK_BYTES as u64;
         }
-        if source.port.in_flight() == 0 && arrived.is_empty() {
+        if source.reads.is_empty() {
             // All buffers are being written.
-            writer.poll(true)?;
+            writer.wait()?;
             continue;
         }
-        source.port.poll(true, &mut finished)?;
-        arrived.extend(
-            finished
-                .drain(..)
-                .map(|transfer| (transfer.token, transfer)),
-        );
-        while let Some(transfer) = arrived.remove(&push_bytes) {
-            if let Some(fault) = &transfer.fault {
-                return Err(source.volume.explain(fault));
-            }
+        source.reads.start()?;
+        let mut next = source.reads.next_in_order(watch.check)?;
+        while let Some(read) = next {
             let wanted_bytes = (len_bytes - push_bytes).min(CHUNK_BYTES as u64) as usize;
-            if transfer.len_bytes < wanted_bytes {
+            if read.len_bytes < wanted_bytes {
                 return Err(changed(&file.path));
             }
-            writer.push(transfer.buf, wanted_bytes)?;
+            writer.push(read.buf, wanted_bytes)?;
             push_bytes += wanted_bytes as u64;
             (watch.advance)(wanted_bytes as u64);
+            next = source.reads.take_in_order()?;
         }
-        writer.poll(false)?;
+        writer.start()?;
     }
     Ok(())
 }
@@ -344,34 +335,18 @@ pub fn get_stream(
 }
 
 /// A file outside of the volume that is being written.
-struct Outgoing<'a> {
-    volume: &'a Volume,
-    port: Port,
+struct Outgoing {
+    writes: Transfers<()>,
     file: VolumeFile,
-    finished: Vec<Transfer>,
 }
 
-impl Outgoing<'_> {
+impl Outgoing {
     /// Writes whole blocks to a place. Not all buffers of a window are ever held here, so that reads go
     /// on meanwhile.
     fn write(&mut self, at_bytes: u64, buf: Buf) -> Result<()> {
-        self.port.submit(&self.file, Op::Write, at_bytes, buf, 0);
-        self.settle(false)?;
-        while self.port.in_flight() >= WRITES_MAX {
-            self.settle(true)?;
-        }
-        Ok(())
-    }
-
-    fn settle(&mut self, wait: bool) -> Result<()> {
-        self.port.poll(wait, &mut self.finished)?;
-        let fault = self.finished.drain(..).find_map(|transfer| transfer.fault);
-        fault.map_or(Ok(()), |fault| Err(self.volume.explain(&fault)))
-    }
-
-    fn finish(mut self) -> Result<()> {
-        while self.port.in_flight() > 0 {
-            self.settle(true)?;
+        self.writes.write_behind(&self.file, at_bytes, buf)?;
+        while self.writes.in_flight() >= WRITES_MAX {
+            self.writes.wait()?;
         }
         Ok(())
     }
@@ -400,10 +375,8 @@ pub fn get_file(source: Source, path: &Path, replace: bool, means: Means<'_>) ->
         unreachable!("one shard was planned");
     };
     let mut out = Outgoing {
-        volume: &volume,
-        port: volume.port()?,
+        writes: Transfers::new(&volume)?,
         file: shard.file.clone(),
-        finished: Vec::new(),
     };
     if reader.begins_at_granule() {
         write_as_it_comes(&mut reader, len_bytes, &mut out, means)?;
@@ -411,7 +384,7 @@ pub fn get_file(source: Source, path: &Path, replace: bool, means: Means<'_>) ->
         write_shifted(&mut reader, &mut out, means)?;
     }
     let written = means.device.facts(out.file.id)?;
-    out.finish()?;
+    out.writes.finish(|| Ok(()))?;
     output.publish(&volume, len_bytes)?;
     let Some(attributes) = attributes else {
         return Ok(());
@@ -436,7 +409,7 @@ pub fn get_file(source: Source, path: &Path, replace: bool, means: Means<'_>) ->
 fn write_as_it_comes(
     reader: &mut DatasetReader,
     len_bytes: u64,
-    out: &mut Outgoing<'_>,
+    out: &mut Outgoing,
     means: Means<'_>,
 ) -> Result<()> {
     while let Some((at_bytes, buf)) = reader.next_arrival()? {
@@ -449,11 +422,7 @@ fn write_as_it_comes(
 }
 
 /// What a reader gives does not begin where a block does: it is shifted into place, in order.
-fn write_shifted(
-    reader: &mut DatasetReader,
-    out: &mut Outgoing<'_>,
-    means: Means<'_>,
-) -> Result<()> {
+fn write_shifted(reader: &mut DatasetReader, out: &mut Outgoing, means: Means<'_>) -> Result<()> {
     let pool = outcore_io::memory::Pool::new(means.budget, "output", CHUNK_BYTES, WRITES_MAX)?;
     let mut at_bytes = 0;
     let mut pending: Option<(Buf, usize)> = None;
@@ -463,12 +432,7 @@ fn write_shifted(
         while !rest.is_empty() {
             let (mut buf, filled) = match pending.take() {
                 Some(pending) => pending,
-                None => loop {
-                    match pool.take() {
-                        Some(buf) => break (buf, 0),
-                        None => out.settle(true)?,
-                    }
-                },
+                None => (out.writes.buffer(&pool, means.watch.check)?, 0),
             };
             let now = rest.len().min(buf.len() - filled);
             buf[filled..filled + now].copy_from_slice(&rest[..now]);

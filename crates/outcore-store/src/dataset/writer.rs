@@ -16,14 +16,13 @@ use std::sync::Arc;
 use super::manifest::{Contents, Manifest, Share, granule_checksum};
 use super::pack::Attributes;
 use super::{DatasetVolume, stripe_options};
-use crate::batch::{Submitter, VolumeCompletion, VolumeRequest};
+use crate::batch::Batches;
 use crate::striped::StripedVolume;
 use outcore_io::checksum::bytes_checksum;
-use outcore_io::drive::queue::Class;
-use outcore_io::drive::{Op, PrivateDir};
+use outcore_io::drive::PrivateDir;
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::{Budget, Buf, Credit, Pool, block_ceil};
-use outcore_io::port::WAIT_MAX;
+use outcore_io::transfers::Transfers;
 
 /// Buffers in flight together.
 pub const WINDOW_BYTES: usize = 32 << 20;
@@ -70,11 +69,9 @@ pub(super) struct Unsealed {
 /// A dataset that is being written.
 pub struct DatasetWriter {
     // Declared first: it is dropped first, and waits for what is in flight.
-    submitter: Submitter,
+    writes: Transfers<(), Batches>,
     unsealed: Unsealed,
     pool: Pool,
-    batch: Vec<VolumeRequest>,
-    done: Vec<VolumeCompletion>,
     written_bytes: u64,
     sums: Vec<u64>,
     budget: Budget,
@@ -170,11 +167,9 @@ impl DatasetWriter {
     /// A writer of all of it.
     fn of(unsealed: Unsealed, budget: &Budget) -> Result<Self> {
         Ok(DatasetWriter {
-            submitter: unsealed.striped.submitter()?,
+            writes: Transfers::on(Batches::of(unsealed.striped.submitter()?)),
             unsealed,
             pool: Pool::new(budget, WRITE, CHUNK_BYTES, WINDOW_BYTES / CHUNK_BYTES)?,
-            batch: Vec::new(),
-            done: Vec::new(),
             written_bytes: 0,
             sums: Vec::new(),
             budget: budget.clone(),
@@ -192,12 +187,7 @@ impl DatasetWriter {
     /// # Errors
     /// A write that failed meanwhile.
     pub(crate) fn take_buf(&mut self) -> Result<Buf> {
-        loop {
-            if let Some(buf) = self.pool.take() {
-                return Ok(buf);
-            }
-            self.poll(true)?;
-        }
+        self.writes.buffer(&self.pool, || Ok(()))
     }
 
     /// The pool of its buffers, for who fills them in another thread.
@@ -205,25 +195,20 @@ impl DatasetWriter {
         &self.pool
     }
 
-    /// Starts what was pushed and takes back what is written; with `wait`, blocks until something is.
+    /// Starts what was pushed and takes back what is written.
     ///
     /// # Errors
     /// A write that failed, with drive, file and offset.
-    pub fn poll(&mut self, wait: bool) -> Result<()> {
-        self.submitter.submit(&mut self.batch);
-        let wait = wait.then_some(WAIT_MAX);
-        self.submitter.poll(wait, &mut self.done)?;
-        for completion in self.done.drain(..) {
-            if let Some(fault) = completion.fault {
-                return Err(self.unsealed.striped.explain(&fault));
-            }
-        }
-        Ok(())
+    pub fn start(&mut self) -> Result<()> {
+        self.writes.start()
     }
 
-    /// Requests pushed and not yet written.
-    pub fn in_flight(&self) -> usize {
-        self.submitter.in_flight() + self.batch.len()
+    /// The same, waiting for a moment until something is written.
+    ///
+    /// # Errors
+    /// As [`DatasetWriter::start`].
+    pub fn wait(&mut self) -> Result<()> {
+        self.writes.wait()
     }
 
     /// The next `len_bytes`, in a buffer of this writer; only the last may be less than full.
@@ -266,14 +251,7 @@ impl DatasetWriter {
             return Err(Error::new(Kind::NoSpace, WRITE, "the drives are full")
                 .hint("remove a dataset with `outcore rm`, or free some space on the drives"));
         }
-        self.batch.push(VolumeRequest {
-            token: 0,
-            op: Op::Write,
-            class: Class::Foreground,
-            offset_bytes,
-            buf,
-        });
-        self.poll(false)
+        self.writes.write_behind(&(), offset_bytes, buf)
     }
 
     /// Completes the dataset: of what was pushed, the last `index_bytes` are its index.
@@ -295,9 +273,7 @@ impl DatasetWriter {
             self.write(buf.split_to(padded_bytes), at_bytes)?;
             at_bytes += padded_bytes as u64;
         }
-        while self.in_flight() > 0 {
-            self.poll(true)?;
-        }
+        self.writes.finish(|| Ok(()))?;
         let lens = self
             .unsealed
             .manifest

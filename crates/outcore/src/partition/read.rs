@@ -1,122 +1,22 @@
-//! The one read-ahead: a window of reads in flight, given out as they come or in the order asked for.
+//! Segments of buckets, read ahead: as they come, or in the order of the bucket.
 //!
-//! Contract: a [`ReadAhead`] knows what has been asked for and what has come, for one thread and its
-//! port; what is read, and what has to be verified, is its owner's business. A [`SegmentReader`] reads
-//! the segments of buckets so: every segment on scratch is verified before anybody sees it, what stayed
-//! in memory takes its place in the order, and scratch and reservations are given back once a segment
-//! has been read for good. [`look_at_segments`] shows segments that stay where they are.
+//! Contract: a [`SegmentReader`] keeps a window of segments in flight: every segment on scratch is verified
+//! before anybody sees it, what stayed in memory takes its place in the order, and scratch and reservations
+//! are given back once a segment has been read for good. [`look_at_segments`] shows segments that stay where
+//! they are.
 //!
 //! Bounds: `window` reads, each in a buffer of the owner's pool.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use super::bucket::{Location, Piece, Segment, verify_segment};
 use super::{Partition, SPLIT_SEGMENTS, no_buffer};
-use crate::drive::Op;
 use crate::error::Result;
 use crate::memory::{Buf, Pool};
-use crate::volume::{Port, Transfer, VolumeFile};
-
-/// Marks the tokens of reads made here; owners of the port use others.
-pub(crate) const AHEAD_TOKENS: u64 = 1 << 60;
-
-/// Reads that have been asked for, each with what it is for.
-pub(crate) struct ReadAhead<T> {
-    window: usize,
-    /// Of each token: number in the order, and what for.
-    asked: Vec<Option<(u64, T)>>,
-    free_tokens: Vec<usize>,
-    /// What has come, by number.
-    ready: BTreeMap<u64, (T, Option<Buf>)>,
-    next_number: u64,
-    next_given: u64,
-    in_flight: usize,
-}
-
-impl<T> ReadAhead<T> {
-    /// Nothing yet, of at most `window` at once.
-    pub(crate) fn new(window: usize) -> Self {
-        ReadAhead {
-            window,
-            asked: Vec::new(),
-            free_tokens: Vec::new(),
-            ready: BTreeMap::new(),
-            next_number: 0,
-            next_given: 0,
-            in_flight: 0,
-        }
-    }
-
-    /// Whether another may be asked for.
-    pub(crate) fn has_room(&self) -> bool {
-        self.in_flight + self.ready.len() < self.window
-    }
-
-    /// Whether nothing is on its way; what has come may be waiting.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.in_flight == 0
-    }
-
-    /// Starts a read of the whole of `buf`.
-    pub(crate) fn ask(
-        &mut self,
-        port: &mut Port,
-        (file, at_bytes): (&VolumeFile, u64),
-        buf: Buf,
-        what: T,
-    ) {
-        let number = self.take_number();
-        let index = self.free_tokens.pop().unwrap_or_else(|| {
-            self.asked.push(None);
-            self.asked.len() - 1
-        });
-        self.asked[index] = Some((number, what));
-        let token = AHEAD_TOKENS | index as u64;
-        port.submit(file, Op::Read, at_bytes, buf, token);
-        self.in_flight += 1;
-    }
-
-    /// What needs no read takes its place in the order.
-    pub(crate) fn put(&mut self, what: T) {
-        let number = self.take_number();
-        self.ready.insert(number, (what, None));
-    }
-
-    fn take_number(&mut self) -> u64 {
-        self.next_number += 1;
-        self.next_number - 1
-    }
-
-    /// Takes back a read that has ended well, one whose token has [`AHEAD_TOKENS`] in it, once `verify`
-    /// has looked at it.
-    pub(crate) fn settle(
-        &mut self,
-        transfer: Transfer,
-        verify: impl FnOnce(&T, &Transfer) -> Result<()>,
-    ) -> Result<()> {
-        let index = (transfer.token & !AHEAD_TOKENS) as usize;
-        let Some((number, what)) = self.asked.get_mut(index).and_then(Option::take) else {
-            return Ok(());
-        };
-        self.free_tokens.push(index);
-        self.in_flight -= 1;
-        verify(&what, &transfer)?;
-        self.ready.insert(number, (what, Some(transfer.buf)));
-        Ok(())
-    }
-
-    /// The next that has come: in the order asked for, or any.
-    pub(crate) fn next(&mut self, is_ordered: bool) -> Option<(T, Option<Buf>)> {
-        let first = self.ready.first_entry()?;
-        if is_ordered && *first.key() != self.next_given {
-            return None;
-        }
-        self.next_given += 1;
-        Some(first.remove())
-    }
-}
+use crate::volume::transfers::{ReadAhead, Transfers};
+use crate::volume::{Port, Transfer};
 
 /// The segments of a bucket, each taken once by whichever worker asks.
 pub(crate) struct SegmentQueue(Mutex<VecDeque<Segment>>);
@@ -292,52 +192,34 @@ pub(crate) fn look_at_segments<'s>(
     mut show: impl FnMut(&'s Segment, &[u8]),
 ) -> Result<()> {
     let window = partition.sizes.split_reads;
+    let segment_bytes = partition.sizes.segment_bytes;
     let budget = &partition.job.budget;
-    let pool = Pool::new(
-        budget,
-        SPLIT_SEGMENTS,
-        partition.sizes.segment_bytes,
-        window,
-    )?;
-    let mut ahead: ReadAhead<&Segment> = ReadAhead::new(window);
-    let mut port = partition.volume.port()?;
-    let mut segments = segments.into_iter();
-    let mut finished = Vec::new();
+    let pool = Pool::new(budget, SPLIT_SEGMENTS, segment_bytes, window)?;
+    let mut reads = Transfers::new(partition.volume)?;
+    let mut segments = segments.into_iter().fuse();
+    let mut next = VecDeque::new();
     loop {
         partition.check()?;
-        while ahead.has_room() {
-            let Some(segment) = segments.next() else {
-                break;
-            };
-            match &segment.location {
-                Location::Memory(_) => ahead.put(segment),
-                Location::Scratch { place, .. } => {
-                    let mut buf = pool.take().ok_or_else(no_buffer)?;
-                    let buf = buf.split_to(segment.stored_bytes());
-                    let file = partition.scratch()?.file(*place);
-                    ahead.ask(&mut port, (file, place.offset_bytes), buf, segment);
-                }
+        while next.len() < window
+            && let Some(segment) = segments.next()
+        {
+            if let Location::Scratch { place, .. } = &segment.location {
+                let mut buf = pool.take().ok_or_else(no_buffer)?;
+                let buf = buf.split_to(segment.stored_bytes());
+                let file = partition.scratch()?.file(*place);
+                reads.read(file, place.offset_bytes, buf, ());
             }
+            next.push_back(segment);
         }
-        if let Some((segment, buf)) = ahead.next(true) {
-            let bytes = match (&segment.location, &buf) {
-                (Location::Memory(buf), _) | (_, Some(buf)) => &buf[..],
-                (Location::Scratch { .. }, None) => continue,
-            };
-            show(segment, &bytes[..segment.payload_bytes as usize]);
-            continue;
-        }
-        if ahead.is_idle() {
+        let Some(segment) = next.pop_front() else {
             return Ok(());
-        }
-        port.poll(true, &mut finished)?;
-        for transfer in finished.drain(..) {
-            if let Some(fault) = transfer.fault {
-                return Err(partition.volume.explain(&fault));
-            }
-            ahead.settle(transfer, |segment, transfer| {
-                verify(partition, segment, &transfer.buf)
-            })?;
+        };
+        let payload_bytes = segment.payload_bytes as usize;
+        if let Location::Memory(buf) = &segment.location {
+            show(segment, &buf[..payload_bytes]);
+        } else if let Some(read) = reads.next_in_order(|| partition.check())? {
+            verify(partition, segment, &read.buf)?;
+            show(segment, &read.buf[..payload_bytes]);
         }
     }
 }

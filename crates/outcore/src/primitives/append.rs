@@ -30,13 +30,12 @@ use super::batch::Yield;
 use super::pass::{BESIDE, Loaded, Pass, RESULTS, Reader, shield};
 use super::pieces::Piece;
 use super::producer::{Emit, Produced, Producer};
-use crate::drive::Op;
 use crate::ends::MakeHeader;
 use crate::error::{Error, Result};
 use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil};
 use crate::volume::output::StagedOutput;
+use crate::volume::transfers::Transfers;
 use crate::volume::{Volume, VolumeFile};
-use crate::writer::WRITE_TOKEN;
 
 /// How long a thread waits for others before it looks again.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -318,10 +317,7 @@ impl<'a> Appender<'a> {
             let at_bytes = end.at_bytes;
             end.at_bytes += chunk.len() as u64;
             end.filled_bytes = 0;
-            reader
-                .port
-                .submit(file, Op::Write, at_bytes, chunk, WRITE_TOKEN);
-            reader.poll(false)?;
+            reader.transfers.write_behind(file, at_bytes, chunk)?;
         }
         Ok(())
     }
@@ -333,7 +329,7 @@ impl<'a> Appender<'a> {
         header: Option<&MakeHeader>,
         item_bytes: usize,
     ) -> Result<Vec<u64>> {
-        let mut port = volume.port()?;
+        let mut writes = Transfers::<()>::new(volume)?;
         let mut lens = Vec::with_capacity(self.outs.len());
         let budget_pool = self.chunks;
         for out in self.outs {
@@ -353,8 +349,8 @@ impl<'a> Appender<'a> {
                 chunk[end.filled_bytes..len_bytes].fill(0);
                 let whole = chunk.split_to(len_bytes);
                 drop(chunk);
-                port.submit(file, Op::Write, end.at_bytes, whole, WRITE_TOKEN);
-                drain(volume, &mut port)?;
+                writes.write_behind(file, end.at_bytes, whole)?;
+                writes.finish(|| Ok(()))?;
             }
             let (Some(make), true) = (header, header_bytes > 0) else {
                 continue;
@@ -371,26 +367,13 @@ impl<'a> Appender<'a> {
                 let mut buf = slot.split_to(BLOCK_BYTES);
                 buf.copy_from_slice(block);
                 let at_bytes = (number * BLOCK_BYTES) as u64;
-                port.submit(file, Op::Write, at_bytes, buf, WRITE_TOKEN);
+                writes.write_behind(file, at_bytes, buf)?;
                 drop(slot);
-                drain(volume, &mut port)?;
+                writes.finish(|| Ok(()))?;
             }
         }
         Ok(lens)
     }
-}
-
-fn drain(volume: &Volume, port: &mut crate::volume::Port) -> Result<()> {
-    let mut finished = Vec::new();
-    while port.in_flight() > 0 {
-        port.poll(true, &mut finished)?;
-        for transfer in finished.drain(..) {
-            if let Some(fault) = transfer.fault {
-                return Err(volume.explain(&fault));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Neighbouring results that go to one output.
@@ -498,7 +481,7 @@ impl<P: Producer> Worker<'_, '_, P> {
             if queued < self.shared.pass.sizes.threads * self.shared.pass.sizes.window {
                 self.reader.fill()?;
             }
-            self.reader.poll(false)?;
+            self.reader.start()?;
             while let Some(loaded) = self.reader.take_ready() {
                 let key = (loaded.piece.order, loaded.piece.lane);
                 self.ready().insert(key, (loaded, false));
@@ -512,9 +495,9 @@ impl<P: Producer> Worker<'_, '_, P> {
             if !is_idle {
                 continue;
             }
-            if self.reader.port.in_flight() > 0 {
+            if self.reader.transfers.in_flight() > 0 {
                 // What is being read may be the piece that all wait for.
-                self.reader.poll(true)?;
+                self.reader.wait()?;
             } else if self.pending.is_empty() && self.ready().is_empty() && self.reader.is_done() {
                 return self.reader.drain();
             } else {

@@ -15,15 +15,16 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::pass::{PassSummary, shield};
-use crate::drive::{Access, Op};
+use crate::drive::Access;
 use crate::ends::Input;
 use crate::ends::{became_shorter, check_unchanged, open_inputs, traffic_by_drive};
 use crate::error::{Kind, Result};
 use crate::job::Job;
-use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
+use crate::memory::{Buf, Pool, block_ceil, block_floor};
 use crate::partition::crew::Crew;
 use crate::read::source::InputPart;
-use crate::volume::{Port, Transfer, Volume};
+use crate::volume::transfers::Transfers;
+use crate::volume::{Port, Volume};
 
 /// Files that a thread has in hand: one to work on, one that is being read.
 const FILES_A_THREAD: usize = 2;
@@ -280,9 +281,9 @@ impl Loading {
 /// One thread's files.
 struct FileReader<'a> {
     files: &'a Files<'a>,
-    port: Port,
+    /// Each with the number of the file and its place in the memory of that.
+    reads: Transfers<(usize, usize)>,
     loading: VecDeque<Loading>,
-    finished: Vec<Transfer>,
     is_over: bool,
 }
 
@@ -290,9 +291,8 @@ impl<'a> FileReader<'a> {
     fn new(files: &'a Files<'a>) -> Result<Self> {
         Ok(FileReader {
             files,
-            port: files.volume.port()?,
+            reads: Transfers::new(files.volume)?,
             loading: VecDeque::new(),
-            finished: Vec::new(),
             is_over: false,
         })
     }
@@ -310,7 +310,8 @@ impl<'a> FileReader<'a> {
                 return Ok(Some(file));
             }
             if !self.loading.is_empty() {
-                self.poll(true)?;
+                self.reads.wait()?;
+                self.settle()?;
             } else if self.is_over {
                 return Ok(None);
             } else {
@@ -322,13 +323,14 @@ impl<'a> FileReader<'a> {
     /// Starts to read files as long as there is room.
     fn fill(&mut self) -> Result<()> {
         while !self.is_over && self.loading.len() < FILES_A_THREAD {
-            match self.files.claim(&self.port)? {
+            match self.files.claim(self.reads.port())? {
                 Claim::File(file) => self.start(file),
                 Claim::Later => break,
                 Claim::Never => self.is_over = true,
             }
         }
-        self.poll(false)
+        self.reads.start()?;
+        self.settle()
     }
 
     fn start(&mut self, mut file: Loading) {
@@ -339,10 +341,9 @@ impl<'a> FileReader<'a> {
             while !left.is_empty() {
                 let piece = left.split_to(left.len().min(READ_BYTES));
                 let len_bytes = piece.len();
-                let token = ((file.index as u64) << 32) | (at / BLOCK_BYTES) as u64;
                 let at_bytes = from + at as u64;
-                self.port
-                    .submit(&part.file, Op::Read, at_bytes, piece, token);
+                self.reads
+                    .read(&part.file, at_bytes, piece, (file.index, at));
                 file.missing += 1;
                 at += len_bytes;
             }
@@ -350,24 +351,20 @@ impl<'a> FileReader<'a> {
         self.loading.push_back(file);
     }
 
-    fn poll(&mut self, wait: bool) -> Result<()> {
-        self.port.poll(wait, &mut self.finished)?;
-        for transfer in std::mem::take(&mut self.finished) {
-            if let Some(fault) = transfer.fault {
-                return Err(self.files.volume.explain(&fault));
-            }
-            let index = (transfer.token >> 32) as usize;
-            let at = (transfer.token as u32) as usize * BLOCK_BYTES;
+    /// Takes back what has been read.
+    fn settle(&mut self) -> Result<()> {
+        while let Some(read) = self.reads.take()? {
+            let (index, at) = read.what;
             let part = &self.files.parts[index];
             let Some(file) = self.loading.iter_mut().find(|file| file.index == index) else {
                 continue;
             };
-            let wanted = (file.skip_bytes + file.payload_bytes).min(at + transfer.buf.len());
-            if at + transfer.len_bytes < wanted {
-                let end_bytes = place_of(part).start + (at + transfer.len_bytes) as u64;
+            let wanted = (file.skip_bytes + file.payload_bytes).min(at + read.buf.len());
+            if at + read.len_bytes < wanted {
+                let end_bytes = place_of(part).start + (at + read.len_bytes) as u64;
                 return Err(became_shorter(part, end_bytes));
             }
-            file.done.push((at, transfer.buf));
+            file.done.push((at, read.buf));
             file.missing -= 1;
         }
         Ok(())

@@ -15,14 +15,13 @@ use std::sync::Arc;
 use super::distribute::BucketFiles;
 use super::files::{LoadedFile, each_file};
 use super::pass::PassSummary;
-use crate::drive::Op;
 use crate::ends::Input;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::memory::{BLOCK_BYTES, Buf, Ledger, Pool, block_ceil};
+use crate::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
 use crate::volume::output::{Room, ShardPlan, StagedOutput};
-use crate::volume::{Port, Transfer, Volume, VolumeFile};
-use crate::writer::WRITE_TOKEN;
+use crate::volume::transfers::Transfers;
+use crate::volume::{Volume, VolumeFile};
 
 /// Bytes that are written at once, and chunks a thread.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -84,10 +83,8 @@ pub fn map_files_to(
         .open(&job.budget)?;
     let state = || {
         Ok(Writer {
-            volume: &volume,
-            port: volume.port()?,
+            writes: Transfers::new(&volume)?,
             chunks: Pool::new(&chunks, PURPOSE, CHUNK_BYTES, CHUNKS)?,
-            finished: Vec::new(),
         })
     };
     let (lens, done) = each_file(job, &volume, inputs, state, |writer, file| {
@@ -137,20 +134,18 @@ fn stage(volume: &Volume, outputs: &BucketFiles) -> Result<StagedOutput> {
 }
 
 /// One thread's writes.
-struct Writer<'a> {
-    volume: &'a Volume,
-    port: Port,
+struct Writer {
+    writes: Transfers<()>,
     chunks: Pool,
-    finished: Vec<Transfer>,
 }
 
-impl Writer<'_> {
+impl Writer {
     /// Writes `front` and `made` to a file, the last block filled up with zeros.
     fn write(&mut self, file: &VolumeFile, front: &[u8], made: &[u8]) -> Result<()> {
         let mut at_bytes = 0;
         let mut left = [front, made];
         while left.iter().any(|part| !part.is_empty()) {
-            let mut chunk = self.chunk()?;
+            let mut chunk = self.writes.buffer(&self.chunks, || Ok(()))?;
             let mut filled = 0;
             for part in &mut left {
                 let (taken, rest) = part.split_at(part.len().min(chunk.len() - filled));
@@ -162,34 +157,10 @@ impl Writer<'_> {
             chunk[filled..whole].fill(0);
             let buf = chunk.split_to(whole);
             drop(chunk);
-            self.port
-                .submit(file, Op::Write, at_bytes, buf, WRITE_TOKEN);
+            self.writes.write_behind(file, at_bytes, buf)?;
             at_bytes += whole as u64;
-            self.poll(false)?;
         }
-        while self.port.in_flight() > 0 {
-            self.poll(true)?;
-        }
-        Ok(())
-    }
-
-    fn chunk(&mut self) -> Result<Buf> {
-        loop {
-            if let Some(chunk) = self.chunks.take() {
-                return Ok(chunk);
-            }
-            self.poll(true)?;
-        }
-    }
-
-    fn poll(&mut self, wait: bool) -> Result<()> {
-        self.port.poll(wait, &mut self.finished)?;
-        for transfer in self.finished.drain(..) {
-            if let Some(fault) = transfer.fault {
-                return Err(self.volume.explain(&fault));
-            }
-        }
-        Ok(())
+        self.writes.finish(|| Ok(()))
     }
 }
 

@@ -17,15 +17,14 @@ use std::time::Instant;
 
 use super::batch::{Batch, LEAVES_MAX, Leaf};
 use super::pieces::{Lanes, Piece, Pieces, Sources, grain_of};
-use crate::drive::Op;
 use crate::ends::{became_shorter, check_unchanged, traffic_by_drive};
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
 use crate::memory::{BLOCK_BYTES, Budget, Buf, Ledger, Pool, block_ceil, block_floor};
 use crate::partition::crew::{Crew, panic_text};
 use crate::units;
-use crate::volume::{Port, Transfer, Volume};
-use crate::writer::WRITE_TOKEN;
+use crate::volume::Volume;
+use crate::volume::transfers::{Arrival, Transfers};
 
 /// Length of a piece on drives: larger reads gain nothing.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -411,11 +410,11 @@ struct Loading {
 /// One thread's reads.
 pub(crate) struct Reader<'a> {
     pass: &'a Pass<'a>,
-    pub(crate) port: Port,
+    /// Reads by slot and source; what is made of them is written behind.
+    pub(crate) transfers: Transfers<(usize, usize)>,
     pools: Vec<Option<Pool>>,
     loading: Vec<Option<Loading>>,
     ready: VecDeque<Loaded>,
-    finished: Vec<Transfer>,
     is_over: bool,
 }
 
@@ -432,10 +431,9 @@ impl<'a> Reader<'a> {
         });
         Ok(Reader {
             pools: pools.collect::<Result<Vec<_>>>()?,
-            port: pass.volume.port()?,
+            transfers: Transfers::new(&pass.volume)?,
             loading: (0..pass.sizes.window).map(|_| None).collect(),
             ready: VecDeque::new(),
-            finished: Vec::new(),
             is_over: false,
             pass,
         })
@@ -467,7 +465,7 @@ impl<'a> Reader<'a> {
             if self.is_done() {
                 return Ok(None);
             }
-            self.poll(true)?;
+            self.wait()?;
         }
     }
 
@@ -494,7 +492,7 @@ impl<'a> Reader<'a> {
             is_any = true;
         }
         if is_any {
-            self.poll(false)?;
+            self.start()?;
         }
         Ok(())
     }
@@ -518,7 +516,7 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-        let Some(piece) = self.pass.pieces.next(&self.port) else {
+        let Some(piece) = self.pass.pieces.next(self.transfers.port()) else {
             self.is_over = true;
             return Ok(false);
         };
@@ -534,10 +532,9 @@ impl<'a> Reader<'a> {
             let Some(mut buf) = buf else { continue };
             let read = place_of(sources, &piece, leaf);
             let front = buf.split_to(read.len_bytes);
-            let token = (slot * LEAVES_MAX + leaf) as u64;
             let file = &sources.part_of(&piece, leaf).file;
-            self.port
-                .submit(file, Op::Read, read.at_bytes, front, token);
+            self.transfers
+                .read(file, read.at_bytes, front, (slot, leaf));
             loading.missing += 1;
         }
         if loading.missing == 0 {
@@ -548,37 +545,41 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    /// Takes back what has finished, reads and writes.
-    pub(crate) fn poll(&mut self, wait: bool) -> Result<()> {
-        let wait = wait && self.ready.is_empty();
-        self.port.poll(wait, &mut self.finished)?;
-        for transfer in std::mem::take(&mut self.finished) {
-            if let Some(fault) = transfer.fault {
-                return Err(self.pass.volume.explain(&fault));
-            }
-            if transfer.token != WRITE_TOKEN {
-                self.arrived(transfer)?;
-            }
+    /// Starts what is handed in and takes back what has finished, reads and writes.
+    pub(crate) fn start(&mut self) -> Result<()> {
+        self.transfers.start()?;
+        self.settle()
+    }
+
+    /// The same, waiting for a moment if no piece is ready.
+    pub(crate) fn wait(&mut self) -> Result<()> {
+        if !self.ready.is_empty() {
+            return self.start();
+        }
+        self.transfers.wait()?;
+        self.settle()
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        while let Some(arrival) = self.transfers.take()? {
+            self.arrived(arrival)?;
         }
         Ok(())
     }
 
-    fn arrived(&mut self, transfer: Transfer) -> Result<()> {
-        let (slot, leaf) = (
-            transfer.token as usize / LEAVES_MAX,
-            transfer.token as usize % LEAVES_MAX,
-        );
+    fn arrived(&mut self, arrival: Arrival<(usize, usize)>) -> Result<()> {
+        let (slot, leaf) = arrival.what;
         let Some(loading) = &mut self.loading[slot] else {
             return Ok(());
         };
         let piece = &loading.loaded.piece;
         let sources = &self.pass.pieces.sources;
         let read = place_of(sources, piece, leaf);
-        if transfer.len_bytes < read.skip_bytes + read.payload_bytes {
-            let end_bytes = read.at_bytes + transfer.len_bytes as u64;
+        if arrival.len_bytes < read.skip_bytes + read.payload_bytes {
+            let end_bytes = read.at_bytes + arrival.len_bytes as u64;
             return Err(became_shorter(sources.part_of(piece, leaf), end_bytes));
         }
-        let mut buf = transfer.buf;
+        let mut buf = arrival.buf;
         let mut skip_bytes = read.skip_bytes;
         let align_bytes = sources.leaves[leaf].align_bytes;
         if !skip_bytes.is_multiple_of(align_bytes) {
@@ -597,24 +598,13 @@ impl<'a> Reader<'a> {
 
     /// A free area of `pool`, waiting for writes of this thread to give one back.
     pub(crate) fn area(&mut self, pool: &Pool) -> Result<Buf> {
-        loop {
-            if let Some(area) = pool.take() {
-                return Ok(area);
-            }
-            self.pass.crew.check()?;
-            self.port.poll(true, &mut self.finished)?;
-            self.poll(false)?;
-        }
+        self.transfers.buffer(pool, || self.pass.crew.check())
     }
 
     /// Waits for all that is in flight.
     pub(crate) fn drain(&mut self) -> Result<()> {
-        while self.port.in_flight() > 0 {
-            self.pass.crew.check()?;
-            self.port.poll(true, &mut self.finished)?;
-            self.poll(false)?;
-        }
-        Ok(())
+        self.transfers.finish(|| self.pass.crew.check())?;
+        self.settle()
     }
 }
 

@@ -186,14 +186,14 @@ pub(crate) fn write_placed<P: Producer>(
             if start != phase {
                 area.copy_within(start..start + len, phase);
             }
-            write_in_place(&writer, &mut reader.port, area, phase, len, at_bytes)?;
-            reader.poll(false)
+            write_in_place(&writer, reader.transfers.port(), area, phase, len, at_bytes)?;
+            reader.start()
         },
         |_, _| Ok(()),
     )?;
     let mut port = pass.volume.port()?;
     write_header(&writer, &mut port, &staged, output, count);
-    writer.finish(&pass.volume, &mut port, data_bytes)?;
+    writer.finish(&mut port, data_bytes)?;
     pass.check_sources()?;
     job.control.begin_phase("publish", 0);
     staged.publish(&pass.volume, data_bytes)?;

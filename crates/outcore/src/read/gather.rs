@@ -13,10 +13,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::source::InputPart;
-use crate::drive::Op;
 use crate::error::{Error, Result};
 use crate::memory::{BLOCK_BYTES, Budget, Pool, block_ceil, block_floor};
-use crate::volume::{LANE_DEPTH, Port, Transfer, Volume};
+use crate::volume::transfers::{Arrival, ReadRange, Transfers};
+use crate::volume::{LANE_DEPTH, Port, Volume};
 
 /// Blocks are read together if no more than this lies between them.
 const GAP_BYTES: u64 = 4 << 10;
@@ -151,16 +151,34 @@ impl<'a> GatherPlan<'a> {
         all.into_iter()
             .all(|((_, runs), next)| next.load(Ordering::Relaxed) >= runs.len())
     }
+
+    /// Gives `found` the elements that a read serves.
+    fn serve(&self, read: &Arrival<Run>, found: &mut impl FnMut(usize, &[u8])) -> Result<()> {
+        let (run, element_bytes) = (&read.what, self.element_bytes);
+        let part = &self.parts[run.part as usize];
+        for (position, place) in &self.wanted[run.from..run.to] {
+            let at = part.data_at_bytes + (position - part.first_position) * element_bytes as u64;
+            let from = (at - run.at_bytes) as usize;
+            if from + element_bytes > read.len_bytes {
+                return Err(Error::corrupt(
+                    "read input",
+                    "the file became shorter while it was read",
+                )
+                .path(&part.file.path)
+                .offset(at)
+                .hint("work on a copy that nobody changes"));
+            }
+            found(*place, &read.buf[from..from + element_bytes]);
+        }
+        Ok(())
+    }
 }
 
 /// One thread that reads runs of a plan.
 pub struct Gatherer<'a> {
     plan: &'a GatherPlan<'a>,
-    volume: &'a Volume,
-    port: Port,
+    reads: Transfers<Run>,
     pool: Pool,
-    reading: Vec<Option<Run>>,
-    finished: Vec<Transfer>,
 }
 
 impl<'a> Gatherer<'a> {
@@ -170,7 +188,7 @@ impl<'a> Gatherer<'a> {
     /// [`crate::Kind::Memory`] if there is no room for two.
     pub fn new(
         plan: &'a GatherPlan<'a>,
-        volume: &'a Volume,
+        volume: &Volume,
         budget: &Budget,
         memory_bytes: u64,
     ) -> Result<Self> {
@@ -178,11 +196,8 @@ impl<'a> Gatherer<'a> {
         let slots = (memory_bytes / plan.slot_bytes as u64).clamp(2, wanted) as usize;
         Ok(Gatherer {
             plan,
-            volume,
-            port: volume.port()?,
+            reads: Transfers::new(volume)?,
             pool: Pool::new(budget, "random reads", plan.slot_bytes, slots)?,
-            reading: (0..slots).map(|_| None).collect(),
-            finished: Vec::new(),
         })
     }
 
@@ -196,64 +211,22 @@ impl<'a> Gatherer<'a> {
         check: impl Fn() -> Result<()>,
         mut found: impl FnMut(usize, &[u8]),
     ) -> Result<()> {
+        let plan = self.plan;
         let mut runs: &[Run] = &[];
-        loop {
-            check()?;
-            let mut is_any = false;
-            while let Some(token) = self.reading.iter().position(Option::is_none) {
-                if runs.is_empty() {
-                    runs = self.plan.take(&self.port);
-                }
-                let Some((run, rest)) = runs.split_first() else {
-                    break;
-                };
-                let Some(mut slot) = self.pool.take() else {
-                    break;
-                };
-                runs = rest;
-                let file = &self.plan.parts[run.part as usize].file;
-                let buf = slot.split_to(run.len_bytes);
-                self.port
-                    .submit(file, Op::Read, run.at_bytes, buf, token as u64);
-                self.reading[token] = Some(*run);
-                is_any = true;
+        let next = |port: &Port| {
+            while runs.is_empty() && !plan.is_taken() {
+                runs = plan.take(port);
             }
-            if self.port.in_flight() == 0 && !is_any {
-                if runs.is_empty() && self.plan.is_taken() {
-                    return Ok(());
-                }
-                continue;
-            }
-            self.port.poll(true, &mut self.finished)?;
-            for transfer in std::mem::take(&mut self.finished) {
-                self.settle(transfer, &mut found)?;
-            }
-        }
-    }
-
-    fn settle(&mut self, transfer: Transfer, found: &mut impl FnMut(usize, &[u8])) -> Result<()> {
-        if let Some(fault) = transfer.fault {
-            return Err(self.volume.explain(&fault));
-        }
-        let Some(run) = self.reading[transfer.token as usize].take() else {
-            return Ok(());
+            let (run, rest) = runs.split_first()?;
+            runs = rest;
+            Some(ReadRange {
+                file: &plan.parts[run.part as usize].file,
+                at_bytes: run.at_bytes,
+                len_bytes: run.len_bytes,
+                what: *run,
+            })
         };
-        let (plan, element_bytes) = (self.plan, self.plan.element_bytes);
-        let part = &plan.parts[run.part as usize];
-        for (position, place) in &plan.wanted[run.from..run.to] {
-            let at = part.data_at_bytes + (position - part.first_position) * element_bytes as u64;
-            let from = (at - run.at_bytes) as usize;
-            if from + element_bytes > transfer.len_bytes {
-                return Err(Error::corrupt(
-                    "read input",
-                    "the file became shorter while it was read",
-                )
-                .path(&part.file.path)
-                .offset(at)
-                .hint("work on a copy that nobody changes"));
-            }
-            found(*place, &transfer.buf[from..from + element_bytes]);
-        }
-        Ok(())
+        let take = |read: Arrival<Run>| plan.serve(&read, &mut found);
+        self.reads.read_each(&self.pool, check, next, take)
     }
 }

@@ -6,10 +6,11 @@
 //! Bounds: `reads * read_bytes` of I/O, a few hundred buffers of memory beside the sample itself.
 
 use super::source::InputPart;
-use crate::drive::{BLOCK_BYTES, Op};
+use crate::drive::BLOCK_BYTES;
 use crate::error::Result;
 use crate::memory::{Budget, Pool, block_ceil, block_floor};
-use crate::volume::Volume;
+use crate::volume::transfers::{Arrival, ReadRange, Transfers};
+use crate::volume::{Port, Volume};
 
 /// The name under which buffers are reserved.
 pub const SAMPLE: &str = "sample";
@@ -77,32 +78,28 @@ pub fn sample(
     let affordable = (budget.left_bytes(SAMPLE) / slot_bytes as u64).max(1) as usize;
     let slots = WINDOW.min(affordable).min(places.len().max(1));
     let pool = Pool::new(budget, SAMPLE, slot_bytes, slots)?;
-    let mut port = volume.port()?;
-    let mut gathered = Vec::new();
-    let mut finished = Vec::new();
-    let mut next = 0;
-    while next < places.len() || port.in_flight() > 0 {
-        while let Some(place) = places.get(next) {
-            let Some(mut buf) = pool.take() else { break };
+    let mut places = places.into_iter();
+    let next = |_: &Port| {
+        places.next().map(|place| {
             let from = block_floor(place.at_bytes);
-            let len = block_ceil(place.at_bytes + place.len_bytes) - from;
-            let buf = buf.split_to(len as usize);
-            port.submit(&parts[place.part].file, Op::Read, from, buf, next as u64);
-            next += 1;
-        }
-        port.poll(true, &mut finished)?;
-        for transfer in finished.drain(..) {
-            if let Some(fault) = transfer.fault {
-                return Err(volume.explain(&fault));
+            ReadRange {
+                file: &parts[place.part].file,
+                at_bytes: from,
+                len_bytes: (block_ceil(place.at_bytes + place.len_bytes) - from) as usize,
+                what: place,
             }
-            let place = &places[transfer.token as usize];
-            let skip = (place.at_bytes - block_floor(place.at_bytes)) as usize;
-            // A file that became shorter is found, and named, when its blocks are read.
-            let end = (skip + place.len_bytes as usize).min(transfer.len_bytes);
-            let whole = end.saturating_sub(skip) / element_bytes * element_bytes;
-            gathered.extend_from_slice(&transfer.buf[skip..skip + whole]);
-        }
-    }
+        })
+    };
+    let mut gathered = Vec::new();
+    let take = |read: Arrival<Place>| {
+        let skip = (read.what.at_bytes - block_floor(read.what.at_bytes)) as usize;
+        // A file that became shorter is found, and named, when its blocks are read.
+        let end = (skip + read.what.len_bytes as usize).min(read.len_bytes);
+        let whole = end.saturating_sub(skip) / element_bytes * element_bytes;
+        gathered.extend_from_slice(&read.buf[skip..skip + whole]);
+        Ok(())
+    };
+    Transfers::new(volume)?.read_each(&pool, || Ok(()), next, take)?;
     Ok(gathered)
 }
 

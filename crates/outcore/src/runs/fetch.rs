@@ -12,12 +12,11 @@
 use std::sync::Arc;
 
 use super::run_set::{RunSet, Stretch};
-use crate::drive::Op;
 use crate::error::{Error, Kind, Result};
 use crate::job::{Control, Job};
 use crate::memory::{BLOCK_BYTES, Budget, Buf, Pool, block_ceil};
 use crate::units;
-use crate::volume::{Port, Transfer};
+use crate::volume::transfers::Transfers;
 
 /// Blocks of a run in memory.
 #[derive(Debug)]
@@ -48,10 +47,8 @@ pub(super) struct Fetcher {
     set: Arc<RunSet>,
     control: Arc<Control>,
     budget: Budget,
-    port: Port,
+    reads: Transfers<Stretch>,
     pool: Pool,
-    coming: Vec<Option<Stretch>>,
-    finished: Vec<Transfer>,
     arrived: Vec<Piece>,
     /// Blocks fetched so far.
     pub(super) blocks_fetched: u64,
@@ -59,15 +56,13 @@ pub(super) struct Fetcher {
 
 impl Fetcher {
     pub(super) fn new(job: &Job, set: Arc<RunSet>, pool: Pool) -> Result<Self> {
-        let port = set.volume.port()?;
+        let reads = Transfers::new(&set.volume)?;
         Ok(Fetcher {
             set,
             control: Arc::clone(&job.control),
             budget: job.budget.clone(),
-            port,
+            reads,
             pool,
-            coming: Vec::new(),
-            finished: Vec::new(),
             arrived: Vec::new(),
             blocks_fetched: 0,
         })
@@ -104,7 +99,7 @@ impl Fetcher {
 
     /// Whether nothing is on its way.
     pub(super) fn is_idle(&self) -> bool {
-        self.arrived.is_empty() && self.port.in_flight() == 0
+        self.arrived.is_empty() && self.reads.is_empty()
     }
 
     fn take_slot(&self, stretch: &Stretch) -> Option<Buf> {
@@ -159,15 +154,8 @@ impl Fetcher {
             return true;
         }
         let buf = slot.split_to(stretch.read_len_bytes);
-        let free = self.coming.iter().position(Option::is_none);
-        let token = free.unwrap_or_else(|| {
-            self.coming.push(None);
-            self.coming.len() - 1
-        });
-        self.coming[token] = Some(stretch);
-        let at_bytes = stretch.read_at_bytes;
-        self.port
-            .submit(&run.file, Op::Read, at_bytes, buf, token as u64);
+        self.reads
+            .read(&run.file, stretch.read_at_bytes, buf, stretch);
         true
     }
 
@@ -176,27 +164,33 @@ impl Fetcher {
         self.control.check()
     }
 
-    /// Looks for what has come; with `wait`, waits for a moment if nothing is here.
-    pub(super) fn poll(&mut self, wait: bool) -> Result<()> {
+    /// Starts what was asked for and looks for what has come.
+    pub(super) fn start(&mut self) -> Result<()> {
         self.control.check()?;
-        let wait = wait && self.arrived.is_empty();
-        self.port.poll(wait, &mut self.finished)?;
-        for transfer in self.finished.drain(..) {
-            let stretch = self
-                .coming
-                .get_mut(transfer.token as usize)
-                .and_then(Option::take);
-            let Some(stretch) = stretch else { continue };
-            if let Some(fault) = transfer.fault {
-                return Err(self.set.volume.explain(&fault));
-            }
-            if transfer.len_bytes < stretch.skip_bytes + stretch.payload_bytes {
-                let end_bytes = stretch.read_at_bytes + transfer.len_bytes as u64;
+        self.reads.start()?;
+        self.look()
+    }
+
+    /// The same, waiting for a moment if nothing is here.
+    pub(super) fn wait(&mut self) -> Result<()> {
+        if !self.arrived.is_empty() {
+            return self.start();
+        }
+        self.control.check()?;
+        self.reads.wait()?;
+        self.look()
+    }
+
+    fn look(&mut self) -> Result<()> {
+        while let Some(read) = self.reads.take()? {
+            let stretch = read.what;
+            if read.len_bytes < stretch.skip_bytes + stretch.payload_bytes {
+                let end_bytes = stretch.read_at_bytes + read.len_bytes as u64;
                 return Err(self.set.too_short(stretch.run, end_bytes));
             }
             self.arrived.push(Piece {
                 stretch,
-                buf: transfer.buf,
+                buf: read.buf,
                 is_checked: false,
             });
         }
@@ -219,12 +213,7 @@ impl Fetcher {
 
     /// Waits for all that is in flight and forgets it.
     pub(super) fn drain(&mut self) -> Result<()> {
-        while self.port.in_flight() > 0 {
-            self.finished.clear();
-            self.port.poll(true, &mut self.finished)?;
-        }
-        self.finished.clear();
-        self.coming.clear();
+        self.reads.forget()?;
         self.arrived.clear();
         Ok(())
     }

@@ -24,13 +24,14 @@ use super::index::Index;
 use super::run_set::{Run, RunSet};
 use super::shape::{Rule, Shape};
 use super::types::{FRONT_BYTES_MAX, LineOrders, LineType, ViewOrder, ViewType};
-use crate::drive::{Access, Op};
+use crate::drive::Access;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::record::RecordFormat;
 use crate::memory::{Credit, Pool, block_ceil};
 use crate::metadata::{Form, Owner};
-use crate::volume::{Volume, VolumeFile};
+use crate::volume::transfers::{Arrival, ReadRange, Transfers};
+use crate::volume::{Port, Volume, VolumeFile};
 
 /// Name of the manifest in the view's directory.
 pub(super) const NAME: &str = "view.json";
@@ -463,34 +464,28 @@ pub(super) fn read_range(
     let mut bytes = vec![0; len_bytes as usize];
     let slot_bytes = (block_ceil(len_bytes) as usize).clamp(4096, READ_BYTES);
     let pool = Pool::new(&job.budget, "reads of an index", slot_bytes, READS)?;
-    let mut port = volume.port()?;
-    let (mut next, mut finished) = (0, Vec::new());
-    loop {
-        job.control.check()?;
-        while next < len_bytes
-            && let Some(mut slot) = pool.take()
-        {
-            let want = block_ceil(len_bytes - next).min(slot.len() as u64) as usize;
-            let buf = slot.split_to(want);
-            port.submit(file, Op::Read, at_bytes + next, buf, next);
-            next += want as u64;
+    let mut asked = 0;
+    let next = |_: &Port| {
+        let (at, left) = (asked, block_ceil(len_bytes.saturating_sub(asked)));
+        asked += slot_bytes as u64;
+        (left > 0).then(|| ReadRange {
+            file,
+            at_bytes: at_bytes + at,
+            len_bytes: left.min(slot_bytes as u64) as usize,
+            what: at,
+        })
+    };
+    let take = |read: Arrival<u64>| {
+        let from = read.what as usize;
+        let want = read.buf.len().min(bytes.len() - from);
+        if read.len_bytes < want {
+            return Err(Error::corrupt(OPEN, "the file became shorter")
+                .path(&file.path)
+                .offset(at_bytes + read.what));
         }
-        if port.in_flight() == 0 {
-            return Ok(bytes);
-        }
-        port.poll(true, &mut finished)?;
-        for transfer in finished.drain(..) {
-            if let Some(fault) = transfer.fault {
-                return Err(volume.explain(&fault));
-            }
-            let from = transfer.token as usize;
-            let want = transfer.buf.len().min(bytes.len() - from);
-            if transfer.len_bytes < want {
-                return Err(Error::corrupt(OPEN, "the file became shorter")
-                    .path(&file.path)
-                    .offset(at_bytes + transfer.token));
-            }
-            bytes[from..from + want].copy_from_slice(&transfer.buf[..want]);
-        }
-    }
+        bytes[from..from + want].copy_from_slice(&read.buf[..want]);
+        Ok(())
+    };
+    Transfers::new(volume)?.read_each(&pool, || job.control.check(), next, take)?;
+    Ok(bytes)
 }

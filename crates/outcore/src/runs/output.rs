@@ -20,7 +20,6 @@ use super::level::{Level, LevelRun};
 use super::plan::INDEX;
 use super::shape::Shape;
 use super::{SortedView, ViewReader};
-use crate::drive::Op;
 use crate::ends::Output;
 use crate::ends::{EDGES, EDGES_BYTES, edge_pool, stage_output, traffic_by_drive};
 use crate::error::{Error, Result};
@@ -28,7 +27,7 @@ use crate::job::Job;
 use crate::memory::{BLOCK_BYTES, Buf, Ledger, Pool, block_ceil, block_floor};
 use crate::partition::crew::Crew;
 use crate::volume::output::Room;
-use crate::volume::{Port, Transfer, Volume};
+use crate::volume::transfers::Transfers;
 use crate::writer::Writer;
 
 /// The name under which buffers for merged records are reserved.
@@ -133,7 +132,7 @@ impl SortedView {
                     header.resize(staged.shards()[0].plan.header.len(), b' ');
                     writer.write_header(&mut port, &header);
                 }
-                writer.finish(volume, &mut port, data_bytes)?;
+                writer.finish(&mut port, data_bytes)?;
                 self.job.control.begin_phase("publish", 0);
                 staged.publish(volume, data_bytes)?;
             }
@@ -190,65 +189,31 @@ impl SortedView {
                 range.start + part as u64
             };
             let mut reader = self.reader_of(job, memory_bytes)?;
-            let mut port = self.set.volume.port()?;
+            let mut writes = Transfers::<()>::new(&self.set.volume)?;
             let (from, to) = (border(thread), border(thread + 1));
             reader.seek_units(from..to)?;
-            let mut finished = Vec::new();
             let mut at = from;
             while at < to {
                 crew.check()?;
-                let mut buf = self.free_buffer(&pools[thread], &mut port, &mut finished)?;
+                let mut buf = writes.buffer(&pools[thread], || crew.check())?;
                 let at_bytes = (at - range.start) * unit_bytes as u64;
                 let phase = writer.phase(at_bytes);
                 let room = (buf.len() - phase).min(to_usize(writer.room(at_bytes)));
                 let room = room / unit_bytes * unit_bytes;
                 let len = reader.read(&mut buf[phase..phase + room])?;
-                writer.write(&mut port, buf, phase, len, at_bytes)?;
+                writer.write(writes.port(), buf, phase, len, at_bytes)?;
                 at += (len / unit_bytes) as u64;
                 self.job.control.advance(len as u64);
                 self.job.control.watch(&self.set.volume);
-                self.settle(&mut port, false, &mut finished)?;
+                writes.start()?;
             }
-            while port.in_flight() > 0 {
-                self.settle(&mut port, true, &mut finished)?;
-            }
-            Ok(())
+            writes.finish(|| crew.check())
         })
-    }
-
-    fn free_buffer(
-        &self,
-        pool: &Pool,
-        port: &mut Port,
-        finished: &mut Vec<Transfer>,
-    ) -> Result<Buf> {
-        loop {
-            if let Some(buf) = pool.take() {
-                return Ok(buf);
-            }
-            self.job.control.check()?;
-            self.settle(port, true, finished)?;
-        }
-    }
-
-    fn settle(&self, port: &mut Port, wait: bool, finished: &mut Vec<Transfer>) -> Result<()> {
-        settle(&self.set.volume, port, wait, finished)
     }
 }
 
 fn to_usize(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
-}
-
-fn settle(
-    volume: &Volume,
-    port: &mut Port,
-    wait: bool,
-    finished: &mut Vec<Transfer>,
-) -> Result<()> {
-    port.poll(wait, finished)?;
-    let fault = finished.drain(..).find_map(|transfer| transfer.fault);
-    fault.map_or(Ok(()), |fault| Err(volume.explain(&fault)))
 }
 
 /// Merges each `group` runs of `level` into a run of `next`.
@@ -275,7 +240,7 @@ pub(super) fn merge_groups(job: &Job, level: &Level, next: &Level, group: usize)
     let reader_bytes = job.budget.left_bytes(PIECES) / 16 * 15 / threads as u64;
     let taken = AtomicUsize::new(0);
     crew.run(|_| {
-        let mut port = next.volume.port()?;
+        let mut writes = Transfers::new(&next.volume)?;
         loop {
             let number = taken.fetch_add(1, Ordering::Relaxed);
             if number >= groups {
@@ -287,7 +252,7 @@ pub(super) fn merge_groups(job: &Job, level: &Level, next: &Level, group: usize)
             let mut reader = ViewReader::new(job, set, reader_bytes)?;
             let run = &next.runs[number];
             reader.seek_units(0..run.units)?;
-            let mut merged = RunWriter::new((job, next, run), &pool, &mut port);
+            let mut merged = RunWriter::new((job, next, run), &pool, &mut writes);
             merged.take(chunk_bytes, |out| {
                 let len = reader.read(out)?;
                 job.control.advance(len as u64);
@@ -309,8 +274,7 @@ pub(super) struct RunWriter<'a> {
     level: &'a Level,
     run: &'a LevelRun,
     pool: &'a Pool,
-    port: &'a mut Port,
-    finished: Vec<Transfer>,
+    writes: &'a mut Transfers<()>,
     indexer: Indexer<'a>,
     /// Where in the run the next write goes: a 4 KiB border.
     at_bytes: u64,
@@ -319,19 +283,18 @@ pub(super) struct RunWriter<'a> {
 }
 
 impl<'a> RunWriter<'a> {
-    /// For a run of a level, with buffers of `pool`; nothing else goes through `port`.
+    /// For a run of a level, with buffers of `pool`; nothing else goes through `writes`.
     pub(super) fn new(
         (job, level, run): (&'a Job, &'a Level, &'a LevelRun),
         pool: &'a Pool,
-        port: &'a mut Port,
+        writes: &'a mut Transfers<()>,
     ) -> Self {
         RunWriter {
             job,
             level,
             run,
             pool,
-            port,
-            finished: Vec::new(),
+            writes,
             indexer: Indexer::new(&level.shape, run.number),
             at_bytes: 0,
             over: Vec::new(),
@@ -383,37 +346,27 @@ impl<'a> RunWriter<'a> {
             buf[..part.len()].copy_from_slice(part);
             self.submit(buf, part.len())?;
         }
-        let volume = &self.level.volume;
-        while self.port.in_flight() > 0 {
-            settle(volume, self.port, true, &mut self.finished)?;
-        }
+        self.writes.finish(|| self.job.control.check())?;
         *self
             .run
             .index
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = index;
-        self.job.control.watch(volume);
+        self.job.control.watch(&self.level.volume);
         Ok(())
     }
 
     fn submit(&mut self, mut buf: Buf, len_bytes: usize) -> Result<()> {
-        if len_bytes > 0 {
-            let at_bytes = self.run.base_bytes + self.at_bytes;
-            let part = buf.split_to(len_bytes);
-            self.port
-                .submit(&self.run.file, Op::Write, at_bytes, part, 0);
-            self.at_bytes += len_bytes as u64;
+        if len_bytes == 0 {
+            return Ok(());
         }
-        settle(&self.level.volume, self.port, false, &mut self.finished)
+        let at_bytes = self.run.base_bytes + self.at_bytes;
+        self.at_bytes += len_bytes as u64;
+        let part = buf.split_to(len_bytes);
+        self.writes.write_behind(&self.run.file, at_bytes, part)
     }
 
     fn buffer(&mut self) -> Result<Buf> {
-        loop {
-            if let Some(buf) = self.pool.take() {
-                return Ok(buf);
-            }
-            self.job.control.check()?;
-            settle(&self.level.volume, self.port, true, &mut self.finished)?;
-        }
+        self.writes.buffer(self.pool, || self.job.control.check())
     }
 }

@@ -207,7 +207,7 @@ impl MergeReader {
                 None if state.next_block == state.end_block => return Ok(()),
                 None => {}
             }
-            fetcher.poll(true)?;
+            fetcher.wait()?;
         }
     }
 
@@ -265,7 +265,7 @@ impl MergeReader {
         }
         if is_any {
             // The drives work while this thread merges.
-            fetcher.poll(false)?;
+            fetcher.start()?;
             self.settle(fetcher);
         }
         Ok(())

@@ -517,7 +517,7 @@ impl<'a> Selector<'a> {
         }
         let mut missing = wanted.len();
         while missing > 0 {
-            self.fetcher.poll(true)?;
+            self.fetcher.wait()?;
             let arrived: Vec<Piece> = self.fetcher.take_arrived().collect();
             for mut piece in arrived {
                 self.fetcher.check(&mut piece)?;

@@ -21,7 +21,6 @@ use super::plan::{INDEX, LINE_BUFFERS, LINES, RUNS, SPACE, ViewPlan};
 use super::shape::Shape;
 use super::sort_lines::{LineSpace, Passes, SpaceSizes};
 use super::sort_run::sort_run;
-use crate::drive::Op;
 use crate::ends::became_shorter;
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
@@ -30,12 +29,11 @@ use crate::partition::crew::Crew;
 use crate::read::source::InputPart;
 use crate::sort::in_memory::Entry;
 use crate::sort::lines::{Gather, LineSortOptions, line_number};
-use crate::volume::{Port, Transfer, Volume};
+use crate::volume::Volume;
+use crate::volume::transfers::Transfers;
 
 /// Largest transfers.
 const TRANSFER_BYTES: usize = 4 << 20;
-/// Marks the token of a write.
-const WRITE: u64 = 1 << 63;
 
 /// What the threads that sort runs share.
 struct Sorting<'a> {
@@ -156,12 +154,11 @@ pub(super) fn sort_runs(
         });
         let mut worker = Worker {
             sorting: &sorting,
-            port: volume.port()?,
+            transfers: Transfers::new(volume)?,
             buffers: buffers.transpose()?,
             space: LineSpace::default(),
             loading: VecDeque::new(),
             writing: Vec::new(),
-            finished: Vec::new(),
             entries: Vec::new(),
         };
         worker.run()
@@ -191,12 +188,18 @@ impl Area {
     }
 }
 
+/// A part of an area that is read or written.
+struct Part {
+    run: usize,
+    offset_bytes: usize,
+    is_write: bool,
+}
+
 struct Worker<'a> {
     sorting: &'a Sorting<'a>,
-    port: Port,
+    transfers: Transfers<Part>,
     loading: VecDeque<Area>,
     writing: Vec<Area>,
-    finished: Vec<Transfer>,
     entries: Vec<Entry>,
     /// Buffers and space for lines.
     buffers: Option<Pool>,
@@ -208,21 +211,26 @@ impl Worker<'_> {
         loop {
             self.sorting.crew.check()?;
             if self.start_load()? {
-                self.poll(false)?;
+                self.transfers.start()?;
+                self.settle()?;
             }
             match self.loading.front() {
                 Some(area) if area.transfers_left == 0 => {
                     if let Some(area) = self.loading.pop_front() {
                         self.sort_and_write(area)?;
                     }
-                    self.poll(false)?;
+                    self.transfers.start()?;
+                    self.settle()?;
                 }
-                None if self.port.in_flight() == 0 && self.is_done() => return Ok(()),
-                None if self.port.in_flight() == 0 => {
+                None if self.transfers.is_empty() && self.is_done() => return Ok(()),
+                None if self.transfers.is_empty() => {
                     // The other threads have all areas; one of them will be free soon.
                     std::thread::sleep(std::time::Duration::from_millis(1));
                 }
-                _ => self.poll(true)?,
+                _ => {
+                    self.transfers.wait()?;
+                    self.settle()?;
+                }
             }
         }
     }
@@ -262,8 +270,12 @@ impl Worker<'_> {
             while from_bytes < to_bytes {
                 let len = ((to_bytes - from_bytes) as usize).min(TRANSFER_BYTES);
                 let buf = rest.split_to(len);
-                let token = (run as u64) << 32 | offset as u64;
-                self.port.submit(file, Op::Read, from_bytes, buf, token);
+                let part = Part {
+                    run,
+                    offset_bytes: offset,
+                    is_write: false,
+                };
+                self.transfers.read(file, from_bytes, buf, part);
                 area.transfers_left += 1;
                 offset += len;
                 from_bytes += len as u64;
@@ -323,14 +335,17 @@ impl Worker<'_> {
         drop(index);
         let mut offset = 0;
         while offset < end {
-            let part = whole.split_to((end - offset).min(TRANSFER_BYTES));
-            let part_len = part.len();
-            let token = WRITE | (area.run as u64) << 32 | offset as u64;
+            let buf = whole.split_to((end - offset).min(TRANSFER_BYTES));
+            let len = buf.len();
+            let part = Part {
+                run: area.run,
+                offset_bytes: offset,
+                is_write: true,
+            };
             let at_bytes = run.base_bytes + offset as u64;
-            self.port
-                .submit(&run.file, Op::Write, at_bytes, part, token);
+            self.transfers.write(&run.file, at_bytes, buf, part);
             area.transfers_left += 1;
-            offset += part_len;
+            offset += len;
         }
         area.parts.push((offset, whole));
         self.writing.push(area);
@@ -346,10 +361,10 @@ impl Worker<'_> {
             return Err(no_area());
         };
         // What is being loaded goes on through the other port.
-        let mut port = sorting.volume.port()?;
+        let mut writes = Transfers::new(sorting.volume)?;
         let cut = &sorting.cuts[run];
         let run = &level.runs[run];
-        let mut writer = RunWriter::new((sorting.job, level, run), buffers, &mut port);
+        let mut writer = RunWriter::new((sorting.job, level, run), buffers, &mut writes);
         let mut passes = Passes::new(rule, text, &mut self.space, sizes.space);
         while let Some(refs) = passes
             .next()
@@ -364,45 +379,39 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn poll(&mut self, wait: bool) -> Result<()> {
-        let mut finished = std::mem::take(&mut self.finished);
-        self.port.poll(wait, &mut finished)?;
-        for transfer in finished.drain(..) {
-            if let Some(fault) = transfer.fault {
-                return Err(self.sorting.volume.explain(&fault));
-            }
-            let is_write = transfer.token & WRITE != 0;
-            let run = ((transfer.token & !WRITE) >> 32) as usize;
-            let offset = (transfer.token & u64::from(u32::MAX)) as usize;
-            match is_write {
-                true => self.take_written(run, offset, transfer.buf)?,
-                false => self.take_read(run, offset, transfer)?,
+    /// Takes back what has been read and written.
+    fn settle(&mut self) -> Result<()> {
+        while let Some(done) = self.transfers.take()? {
+            match done.what.is_write {
+                true => self.take_written(&done.what, done.buf)?,
+                false => self.take_read(&done.what, (done.buf, done.len_bytes))?,
             }
         }
-        self.finished = finished;
         Ok(())
     }
 
-    fn take_read(&mut self, run: usize, offset_bytes: usize, transfer: Transfer) -> Result<()> {
+    fn take_read(&mut self, part: &Part, (buf, len_bytes): (Buf, usize)) -> Result<()> {
+        let (run, offset_bytes) = (part.run, part.offset_bytes);
         let Some(area) = self.loading.iter_mut().find(|area| area.run == run) else {
             return Ok(());
         };
         // Short reads end a file: all bytes of the piece must have come.
-        let end = offset_bytes + transfer.len_bytes;
+        let end = offset_bytes + len_bytes;
         let pieces = area.pieces.iter().zip(&self.sorting.cuts[run].pieces);
         for (&(from, len), piece) in pieces {
-            let is_here = from < offset_bytes + transfer.buf.len() && from + len > offset_bytes;
-            if is_here && end < (from + len).min(offset_bytes + transfer.buf.len()) {
+            let is_here = from < offset_bytes + buf.len() && from + len > offset_bytes;
+            if is_here && end < (from + len).min(offset_bytes + buf.len()) {
                 let ended_at = piece.at_bytes + (end.max(from) - from) as u64;
                 return Err(became_shorter(&self.sorting.parts[piece.part], ended_at));
             }
         }
         area.transfers_left -= 1;
-        area.parts.push((offset_bytes, transfer.buf));
+        area.parts.push((offset_bytes, buf));
         Ok(())
     }
 
-    fn take_written(&mut self, run: usize, offset_bytes: usize, buf: Buf) -> Result<()> {
+    fn take_written(&mut self, part: &Part, buf: Buf) -> Result<()> {
+        let (run, offset_bytes) = (part.run, part.offset_bytes);
         let Some(at) = self.writing.iter().position(|area| area.run == run) else {
             return Ok(());
         };

@@ -84,7 +84,7 @@ impl SortedView {
             if asked == checked && fetcher.is_idle() {
                 return Err(fetcher.no_room(&fetcher.fit(run, asked, 1)));
             }
-            fetcher.poll(true)?;
+            fetcher.wait()?;
             here.extend(fetcher.take_arrived());
             while let Some(at) = here
                 .iter()

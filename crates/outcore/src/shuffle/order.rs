@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::tree::{FAN_OUT, Node, Tree, Walk, fan_out};
-use crate::drive::{Access, Op};
+use crate::drive::Access;
 use crate::ends::Input;
 use crate::ends::{became_shorter, check_unchanged, open_inputs};
 use crate::error::{Error, Result};
@@ -25,6 +25,7 @@ use crate::job::{Control, Job};
 use crate::memory::{BLOCK_BYTES, Credit, Pool, block_ceil, block_floor};
 use crate::partition::crew::Crew;
 use crate::read::source::InputPart;
+use crate::volume::transfers::{Arrival, ReadRange, Transfers};
 use crate::volume::{Port, Volume};
 
 /// What a record of a stretch takes in memory while it is fetched.
@@ -299,47 +300,33 @@ impl Shuffled {
         let slots = (free_bytes / 4 / slot_bytes.max(1) as u64) as usize;
         let slots = slots.clamp(1, READS_IN_FLIGHT.min(fetches.len()));
         let pool = Pool::new(&self.job.budget, "records in any order", slot_bytes, slots)?;
-        let mut port = self.volume.port()?;
-        let mut finished = Vec::new();
-        let mut next = 0;
-        while next < fetches.len() || port.in_flight() > 0 {
-            job.control.check()?;
-            next += self.start(&fetches[next..], next, &pool, &mut port);
-            port.poll(true, &mut finished)?;
-            for transfer in finished.drain(..) {
-                if let Some(fault) = transfer.fault {
-                    return Err(self.volume.explain(&fault));
+        let mut left = fetches.into_iter();
+        let next = |_: &Port| {
+            left.next().map(|fetch| ReadRange {
+                file: &self.parts[fetch.part].file,
+                at_bytes: fetch.from_bytes,
+                len_bytes: (fetch.to_bytes - fetch.from_bytes) as usize,
+                what: fetch,
+            })
+        };
+        let take = |read: Arrival<Fetch>| {
+            let fetch = read.what;
+            let part = &self.parts[fetch.part];
+            for &(element, place) in &wanted[fetch.wanted.clone()] {
+                let at = self.at_bytes(part, element) - fetch.from_bytes;
+                let to = at + self.record_bytes;
+                if to > read.len_bytes as u64 {
+                    let got_to = fetch.from_bytes + read.len_bytes as u64;
+                    return Err(became_shorter(part, got_to));
                 }
-                let fetch = &fetches[transfer.token as usize];
-                let part = &self.parts[fetch.part];
-                for &(element, place) in &wanted[fetch.wanted.clone()] {
-                    let at = self.at_bytes(part, element) - fetch.from_bytes;
-                    let to = at + self.record_bytes;
-                    if to > transfer.len_bytes as u64 {
-                        let got_to = fetch.from_bytes + transfer.len_bytes as u64;
-                        return Err(became_shorter(part, got_to));
-                    }
-                    let place = place as usize * self.record_bytes as usize;
-                    out[place..place + self.record_bytes as usize]
-                        .copy_from_slice(&transfer.buf[at as usize..to as usize]);
-                }
+                let place = place as usize * self.record_bytes as usize;
+                out[place..place + self.record_bytes as usize]
+                    .copy_from_slice(&read.buf[at as usize..to as usize]);
             }
-        }
-        Ok(())
-    }
-
-    /// Starts as many reads as there are buffers for; gives how many.
-    fn start(&self, fetches: &[Fetch], first: usize, pool: &Pool, port: &mut Port) -> usize {
-        for (index, fetch) in fetches.iter().enumerate() {
-            let Some(mut buf) = pool.take() else {
-                return index;
-            };
-            let buf = buf.split_to((fetch.to_bytes - fetch.from_bytes) as usize);
-            let file = &self.parts[fetch.part].file;
-            let token = (first + index) as u64;
-            port.submit(file, Op::Read, fetch.from_bytes, buf, token);
-        }
-        fetches.len()
+            Ok(())
+        };
+        let check = || job.control.check();
+        Transfers::new(&self.volume)?.read_each(&pool, check, next, take)
     }
 
     /// Where a record begins in its file.

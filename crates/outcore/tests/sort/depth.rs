@@ -11,13 +11,17 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use outcore::job::{Control, Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
+use outcore::key::check::CheckOptions;
 use outcore::key::sort_key::{ByteOrder, NoKey, SortKey, Tie};
-use outcore::primitives::{Inclusion, read, scan, sum, unique, write};
+use outcore::primitives::{
+    Inclusion, gather, map_files, merge, read, scan, sum, top_k, unique, write,
+};
 use outcore::read::sample::random;
-use outcore::runs::{BuildOptions, build};
-use outcore::shuffle::{ShuffleOptions, Unit, shuffle};
-use outcore::sort::lines::{LineSortOptions, sort_lines};
+use outcore::runs::{BuildOptions, SortedView, build};
+use outcore::shuffle::{ShuffleOptions, Shuffled, Unit, shuffle};
+use outcore::sort::lines::{LineSortOptions, check_lines, merge_lines, sort_lines};
 use outcore::sort::{SortOptions, sort};
+use outcore::verify::verify;
 use outcore::{Input, Output};
 use outcore_io::drive::testing::{RamDevice, RamOptions};
 use outcore_io::drive::{Device, Op};
@@ -327,4 +331,105 @@ fn passes_of_datasets_and_views_keep_reads_in_flight() {
     });
     // Its plan has two reads in flight where runs take the memory.
     check_for("view build", &medians, &[], 2);
+}
+
+/// Numbers in order, 64 MiB of them.
+fn sorted_numbers() -> Vec<u8> {
+    (0..8u64 << 20).flat_map(u64::to_le_bytes).collect()
+}
+
+#[test]
+fn checks_of_order_keep_reads_in_flight() {
+    let numbers = sorted_numbers();
+    let format = RecordFormat::parse_type("u64").unwrap();
+    let medians = medians_of(&quarters(&numbers, 8), 32 << 10, |job, inputs| {
+        verify(job, inputs, &format, CheckOptions::default()).unwrap();
+    });
+    check("verify", &medians, &[("verify", false)]);
+    let text = lines(32 << 20);
+    let mut rows: Vec<&[u8]> = text.chunks(100).collect();
+    rows.sort_unstable();
+    let sorted = rows.concat();
+    let medians = medians_of(&quarters(&sorted, 100), 32 << 10, |job, inputs| {
+        let options = LineSortOptions::default();
+        let disorder = check_lines(job, inputs, &ByteOrder, options).unwrap();
+        assert_eq!(disorder, None);
+    });
+    check("check of lines", &medians, &[("check", false)]);
+}
+
+#[test]
+fn merges_keep_reads_in_flight() {
+    let text = lines(32 << 20);
+    let data = quarters(&text, 100);
+    let sorted: Vec<Vec<u8>> = data
+        .into_iter()
+        .map(|part| {
+            let mut rows: Vec<&[u8]> = part.chunks(100).collect();
+            rows.sort_unstable();
+            rows.concat()
+        })
+        .collect();
+    let sorted: Vec<&[u8]> = sorted.iter().map(Vec::as_slice).collect();
+    let medians = medians_of(&sorted, 32 << 10, |job, inputs| {
+        let options = LineSortOptions::default();
+        merge_lines(job, inputs, to_file(), &ByteOrder, options).unwrap();
+    });
+    check("merge of lines", &medians, &[("merge", false)]);
+    let numbers = sorted_numbers();
+    let format = RecordFormat::parse_type("u64").unwrap();
+    let medians = medians_of(&quarters(&numbers, 8), 32 << 10, |job, inputs| {
+        let options = SortOptions::default();
+        merge(job, inputs, &format, options, &to_file()).unwrap();
+    });
+    check("merge of numbers", &medians, &[("merge", false)]);
+}
+
+#[test]
+fn reads_of_a_view_keep_reads_in_flight() {
+    let numbers: Vec<u8> = (0..8u64 << 20)
+        .flat_map(|n| random(9, n).to_le_bytes())
+        .collect();
+    let format = RecordFormat::parse_type("u64").unwrap();
+    let path = Path::new("/d0/view");
+    let medians = medians_of(&quarters(&numbers, 8), 32 << 10, |job, inputs| {
+        let options = BuildOptions {
+            run_bytes: Some(4 << 20),
+            ..BuildOptions::default()
+        };
+        drop(build(job, inputs, path, &format, options).unwrap());
+        let view = SortedView::open(job, path).unwrap();
+        view.write_file(&to_file(), false).unwrap();
+        view.verify().unwrap();
+    });
+    check_for("view", &medians, &[("merge", false), ("verify", false)], 2);
+    let read = |phase: &str| medians.iter().find(|(reading, _)| reading.phase == phase);
+    for phase in ["merge", "verify"] {
+        assert!(read(phase).is_some_and(|(_, depth)| *depth >= DEPTH_LEAST));
+    }
+}
+
+#[test]
+fn random_reads_and_whole_files_keep_reads_in_flight() {
+    let numbers = sorted_numbers();
+    let data = quarters(&numbers, 8);
+    let memory_kib = 32 << 10;
+    let medians = medians_of(&data, memory_kib, |job, inputs| {
+        let positions: Vec<u64> = (0..4096).map(|n| random(1, n) % (8 << 20)).collect();
+        gather(job, inputs, 8, &positions).unwrap();
+    });
+    check("gather", &medians, &[("gather", false)]);
+    let medians = medians_of(&data, memory_kib, |job, inputs| {
+        let order = Shuffled::open(job, inputs, 8, 5, 0).unwrap();
+        order.read(1000, &mut vec![0; 8 * 4096]).unwrap();
+    });
+    check("random order", &medians, &[]);
+    let medians = medians_of(&data, 64 << 10, |job, inputs| {
+        map_files(job, inputs, |file| Ok(file.bytes.len())).unwrap();
+    });
+    check("map files", &medians, &[("map files", false)]);
+    let medians = medians_of(&data, memory_kib, |job, inputs| {
+        top_k(job, &read::<u64>(inputs), 10, u64::cmp).unwrap();
+    });
+    check("top", &medians, &[("top", false)]);
 }

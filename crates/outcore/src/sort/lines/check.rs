@@ -3,7 +3,7 @@
 //! Contract: the files are one input, one after another; the first line that may not stand behind
 //! the one before it is named. With `unique`, lines of equal keys may not stand behind one another.
 //!
-//! Bounds: reads the input once; two blocks and two lines of memory.
+//! Bounds: reads the input once; [`BLOCKS`] blocks and two lines of memory.
 
 use std::cmp::Ordering;
 use std::path::PathBuf;
@@ -24,6 +24,8 @@ use crate::volume::Volume;
 
 /// Most bytes of a line that are shown.
 const SHOWN_BYTES: usize = 4096;
+/// Blocks in memory: one that is looked at, those that are read ahead.
+const BLOCKS: usize = 8;
 
 /// The first line that is not in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,8 +54,9 @@ pub fn check_lines(
     job.control.begin_phase("check", data_bytes);
     let memory_bytes = job.budget.free_bytes();
     let sizes = FileSizes {
-        block_bytes: (memory_bytes as usize / 16 / BLOCK_BYTES * BLOCK_BYTES)
-            .clamp(64 << 10, 4 << 20),
+        block_bytes: (memory_bytes as usize / 8 / BLOCKS / BLOCK_BYTES * BLOCK_BYTES)
+            .clamp(16 << 10, 1 << 20),
+        ahead: BLOCKS - 1,
         line_bytes_max: line_bytes_max(memory_bytes, 1),
     };
     let ledger = Ledger::new("check of lines")

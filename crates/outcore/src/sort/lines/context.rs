@@ -3,10 +3,9 @@
 //! Contract: beside the [`Partition`] the order, the options and the inputs, which errors name. All of it
 //! lives as long as the sort and is reached by shared reference.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::distribute::By;
 use super::plan::{LinePlan, SORTING};
 use super::{LineSortOptions, OnNoKey};
 use crate::error::{Error, Kind, Result};
@@ -14,9 +13,9 @@ use crate::job::Job;
 use crate::key::sort_key::{NoKey, SortKey, Tie};
 use crate::memory::{Budget, Pool, block_ceil, block_floor};
 use crate::partition::Partition;
-use crate::partition::read::ReadAhead;
 use crate::read::source::InputPart;
-use crate::volume::Volume;
+use crate::volume::transfers::{Arrival, ReadRange, Transfers};
+use crate::volume::{Port, Volume};
 
 /// What all threads of a sort of lines share.
 pub(super) struct Context<'a> {
@@ -41,14 +40,6 @@ impl Context<'_> {
     /// Whether lines are their own keys.
     pub(super) fn is_whole(&self) -> bool {
         self.order.is_item()
-    }
-
-    /// What decides about a line's bucket.
-    pub(super) fn by(&self) -> By {
-        match self.is_whole() {
-            true => By::Line,
-            false => By::Key,
-        }
     }
 
     /// Whether the place of lines in the input is kept.
@@ -121,39 +112,30 @@ pub(crate) fn line_number(
     // What fails may have taken all memory that there is.
     let budget = Budget::new(WINDOW as u64 * READ_BYTES);
     let pool = Pool::new(&budget, "count lines", READ_BYTES as usize, WINDOW)?;
-    let mut port = volume.port()?;
-    let mut ahead = ReadAhead::new(WINDOW);
-    let mut finished = Vec::new();
+    let (terminator, inner_end) = (options.terminator, options.inner_end);
+    let inner_end = inner_end.filter(|inner_end| *inner_end != terminator);
     let mut number = 1;
     let (mut at, end) = (0, part.data_at_bytes + at_bytes);
-    loop {
-        job.control.check()?;
-        while at < end && ahead.has_room() {
-            let from = block_floor(at);
-            let to = block_ceil(end).min(from + READ_BYTES);
-            let Some(mut slot) = pool.take() else { break };
-            let buf = slot.split_to((to - from) as usize);
-            let inside = (at - from) as usize..(to.min(end) - from) as usize;
-            ahead.ask(&mut port, (&part.file, from), buf, inside);
+    let next = |_: &Port| {
+        let from = block_floor(at);
+        let to = block_ceil(end).min(from + READ_BYTES);
+        let inside = (at - from) as usize..(to.min(end) - from) as usize;
+        (at < end).then(|| {
             at = to;
-        }
-        if let Some((inside, Some(buf))) = ahead.next(false) {
-            let (end, inner_end) = (options.terminator, options.inner_end);
-            number += memchr::memchr_iter(end, &buf[inside.clone()]).count() as u64;
-            if let Some(inner_end) = inner_end.filter(|inner_end| *inner_end != end) {
-                number += memchr::memchr_iter(inner_end, &buf[inside]).count() as u64;
+            ReadRange {
+                file: &part.file,
+                at_bytes: from,
+                len_bytes: (to - from) as usize,
+                what: inside,
             }
-            continue;
+        })
+    };
+    let count = |read: Arrival<Range<usize>>| {
+        for end in [Some(terminator), inner_end].into_iter().flatten() {
+            number += memchr::memchr_iter(end, &read.buf[read.what.clone()]).count() as u64;
         }
-        if ahead.is_idle() {
-            return Ok(number);
-        }
-        port.poll(true, &mut finished)?;
-        for transfer in finished.drain(..) {
-            if let Some(fault) = transfer.fault {
-                return Err(volume.explain(&fault));
-            }
-            ahead.settle(transfer, |_, _| Ok(()))?;
-        }
-    }
+        Ok(())
+    };
+    Transfers::new(volume)?.read_each(&pool, || job.control.check(), next, count)?;
+    Ok(number)
 }

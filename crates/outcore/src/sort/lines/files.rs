@@ -4,13 +4,14 @@
 //! slices of the block in which they were read; a line over a border of blocks is put together. A
 //! last line without a terminator is a line.
 //!
-//! Bounds: two blocks a file, one of them being read, and a line of at most `line_bytes_max`.
+//! Bounds: the block of a file that is looked at and those that are read ahead of it, and a line of at most
+//! `line_bytes_max`.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::LineSortOptions;
 use super::context::{keyless_line, line_number};
-use crate::drive::Op;
 use crate::ends::became_shorter;
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
@@ -18,7 +19,8 @@ use crate::key::sort_key::{NoKey, SortKey};
 use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use crate::read::source::InputPart;
 use crate::units;
-use crate::volume::{Port, Transfer, Volume};
+use crate::volume::Volume;
+use crate::volume::transfers::{Arrival, Transfers, no_buffer};
 
 /// The name under which blocks are reserved.
 pub(super) const INPUT: &str = "input blocks";
@@ -29,18 +31,20 @@ const LINES_A_LOOK: u64 = 4096;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FileSizes {
     pub(super) block_bytes: usize,
+    /// Blocks of a file that are read ahead of the one that is looked at.
+    pub(super) ahead: usize,
     pub(super) line_bytes_max: usize,
 }
 
 impl FileSizes {
     /// Blocks of so many files.
-    fn slots(files: usize) -> usize {
-        2 * files.max(1)
+    fn slots(&self, files: usize) -> usize {
+        (1 + self.ahead) * files.max(1)
     }
 
     /// Memory for them.
     pub(super) fn pool_bytes(&self, files: usize) -> u64 {
-        Pool::total_bytes(self.block_bytes, Self::slots(files))
+        Pool::total_bytes(self.block_bytes, self.slots(files))
     }
 
     /// Length of an output buffer: a block, wherever it begins.
@@ -53,11 +57,19 @@ impl FileSizes {
 pub(super) struct FileReader<'a> {
     pub(super) job: &'a Job,
     pub(super) volume: &'a Volume,
-    pub(super) port: Port,
+    /// Reads by file and place; what is merged is written behind.
+    pub(super) transfers: Transfers<(u64, u64)>,
     sizes: FileSizes,
     pool: Pool,
-    finished: Vec<Transfer>,
     lines: u64,
+}
+
+/// A block on its way.
+struct Coming {
+    from_bytes: u64,
+    /// What of it is data.
+    inside: Range<usize>,
+    buf: Option<Buf>,
 }
 
 /// A file that is being read.
@@ -67,8 +79,8 @@ pub(super) struct LineFile<'a> {
     options: LineSortOptions,
     /// Where the next read begins, in bytes of the data.
     read_at: u64,
-    is_reading: bool,
-    next: Option<(Buf, Range<usize>)>,
+    /// Blocks that are being read or have come, in order.
+    coming: VecDeque<Coming>,
     /// What is left of the block that is being looked at.
     current: Option<(Buf, Range<usize>)>,
     /// A line over a border, or its front.
@@ -90,48 +102,46 @@ impl<'a> FileReader<'a> {
         sizes: FileSizes,
         files: usize,
     ) -> Result<Self> {
-        let slots = FileSizes::slots(files);
         Ok(FileReader {
             job,
             volume,
-            port: volume.port()?,
+            transfers: Transfers::new(volume)?,
             sizes,
-            pool: Pool::new(&job.budget, INPUT, sizes.block_bytes, slots)?,
-            finished: Vec::new(),
+            pool: Pool::new(&job.budget, INPUT, sizes.block_bytes, sizes.slots(files))?,
             lines: 0,
         })
     }
 
-    /// Looks for reads that have ended; what is not one of `files` has been written.
-    pub(super) fn poll(&mut self, wait: bool, files: &mut [LineFile<'_>]) -> Result<()> {
-        self.port.poll(wait, &mut self.finished)?;
-        for transfer in self.finished.drain(..) {
-            if let Some(fault) = transfer.fault {
-                return Err(self.volume.explain(&fault));
-            }
-            if let Some(file) = files.iter_mut().find(|file| file.token == transfer.token) {
-                file.settle(transfer)?;
+    /// Gives blocks that have come to their files.
+    fn settle(&mut self, files: &mut [LineFile<'_>]) -> Result<()> {
+        while let Some(read) = self.transfers.take()? {
+            if let Some(file) = files.iter_mut().find(|file| file.token == read.what.0) {
+                file.settle(read)?;
             }
         }
         Ok(())
     }
 
+    /// Asks for the blocks of a file that are read ahead.
     fn start(&mut self, file: &mut LineFile<'_>) -> Result<()> {
         let part = file.part;
-        if file.is_reading || file.next.is_some() || file.read_at >= part.data_len_bytes {
-            return Ok(());
+        let end = part.data_at_bytes + part.data_len_bytes;
+        while file.coming.len() < self.sizes.ahead && file.read_at < part.data_len_bytes {
+            let mut slot = self.pool.take().ok_or_else(no_buffer)?;
+            let at = part.data_at_bytes + file.read_at;
+            let from = block_floor(at);
+            let len_bytes = (block_ceil(end) - from).min(slot.len() as u64);
+            let to = (from + len_bytes).min(end);
+            let buf = slot.split_to(len_bytes as usize);
+            self.transfers
+                .read(&part.file, from, buf, (file.token, from));
+            file.coming.push_back(Coming {
+                from_bytes: from,
+                inside: (at - from) as usize..(to - from) as usize,
+                buf: None,
+            });
+            file.read_at += to - at;
         }
-        let mut slot = self.pool.take().ok_or_else(|| {
-            Error::new(Kind::Memory, "take a buffer", "the pool is empty")
-                .hint("a bug: please report it")
-        })?;
-        let from = block_floor(part.data_at_bytes + file.read_at);
-        let end = block_ceil(part.data_at_bytes + part.data_len_bytes);
-        let len_bytes = (end - from).min(slot.len() as u64) as usize;
-        let buf = slot.split_to(len_bytes);
-        self.port
-            .submit(&part.file, Op::Read, from, buf, file.token);
-        file.is_reading = true;
         Ok(())
     }
 
@@ -147,17 +157,20 @@ impl<'a> FileReader<'a> {
             }
             self.job.control.check()?;
             self.start(&mut files[index])?;
-            while files[index].is_reading {
+            while files[index].is_waiting() {
                 self.job.control.check()?;
-                self.poll(true, files)?;
+                self.transfers.wait()?;
+                self.settle(files)?;
             }
             let file = &mut files[index];
-            file.current = file.next.take();
+            file.current = file.take_block();
             if let Some((_, bytes)) = &file.current {
                 self.job.control.advance(bytes.len() as u64);
                 self.job.control.watch(self.volume);
             }
             self.start(&mut files[index])?;
+            self.transfers.start()?;
+            self.settle(files)?;
         }
     }
 
@@ -198,8 +211,7 @@ impl<'a> LineFile<'a> {
             token,
             options,
             read_at: 0,
-            is_reading: false,
-            next: None,
+            coming: VecDeque::new(),
             current: None,
             carry: Vec::new(),
             line: None,
@@ -223,19 +235,29 @@ impl<'a> LineFile<'a> {
         }
     }
 
-    fn settle(&mut self, transfer: Transfer) -> Result<()> {
-        self.is_reading = false;
-        let at = self.part.data_at_bytes + self.read_at;
-        let end = self.part.data_at_bytes + self.part.data_len_bytes;
-        let read_from = block_floor(at);
-        let to = (read_from + transfer.buf.len() as u64).min(end);
-        if read_from + (transfer.len_bytes as u64) < to {
-            let got_to = read_from + transfer.len_bytes as u64;
-            return Err(became_shorter(self.part, got_to));
+    /// Whether its next block has been asked for and has not come.
+    fn is_waiting(&self) -> bool {
+        self.coming.front().is_some_and(|next| next.buf.is_none())
+    }
+
+    fn take_block(&mut self) -> Option<(Buf, Range<usize>)> {
+        let next = self.coming.pop_front()?;
+        next.buf.map(|buf| (buf, next.inside))
+    }
+
+    fn settle(&mut self, read: Arrival<(u64, u64)>) -> Result<()> {
+        let (_, from_bytes) = read.what;
+        let mut coming = self.coming.iter_mut();
+        let Some(block) = coming.find(|block| block.from_bytes == from_bytes) else {
+            return Ok(());
+        };
+        if read.len_bytes < block.inside.end {
+            return Err(became_shorter(
+                self.part,
+                from_bytes + read.len_bytes as u64,
+            ));
         }
-        self.read_at += to - at;
-        let bytes = (at - read_from) as usize..(to - read_from) as usize;
-        self.next = Some((transfer.buf, bytes));
+        block.buf = Some(read.buf);
         Ok(())
     }
 
@@ -264,7 +286,7 @@ impl<'a> LineFile<'a> {
             }
             self.current = None;
         }
-        if self.is_reading || self.next.is_some() || self.read_at < self.part.data_len_bytes {
+        if !self.coming.is_empty() || self.read_at < self.part.data_len_bytes {
             return Ok(None);
         }
         let is_there = !self.carry.is_empty();

@@ -6,7 +6,7 @@
 //! tells apart, those of an earlier file come first. With `unique` the first line of a key is
 //! written. What is not in order stays where it is met.
 //!
-//! Bounds: two blocks, a line and a key for each file; reads and writes everything once.
+//! Bounds: two blocks or a few more, a line and a key for each file; reads and writes everything once.
 
 use std::cmp::Ordering;
 use std::io::Write;
@@ -34,6 +34,10 @@ use crate::writer::Writer;
 /// Blocks below this are not worth a request.
 const BLOCK_BYTES_LEAST: usize = 16 << 10;
 const BLOCK_BYTES_MOST: usize = 4 << 20;
+/// Blocks that are read ahead of all files together, where they are few and the memory has room for blocks
+/// of such a length.
+const AHEAD: usize = 8;
+const BLOCK_BYTES_AHEAD: u64 = 1 << 20;
 /// Output buffers.
 const CHUNKS: usize = 4;
 /// Set aside for edge blocks and small tables.
@@ -139,26 +143,16 @@ struct Out<'a> {
 }
 
 impl Out<'_> {
-    fn line(
-        &mut self,
-        runs: &mut [LineFile<'_>],
-        reader: &mut FileReader<'_>,
-        line: &[u8],
-    ) -> Result<()> {
+    fn line(&mut self, reader: &mut FileReader<'_>, line: &[u8]) -> Result<()> {
         self.lines += 1;
-        self.bytes(runs, reader, line)?;
-        self.bytes(runs, reader, &[self.options.terminator])
+        self.bytes(reader, line)?;
+        self.bytes(reader, &[self.options.terminator])
     }
 
-    fn bytes(
-        &mut self,
-        runs: &mut [LineFile<'_>],
-        reader: &mut FileReader<'_>,
-        mut bytes: &[u8],
-    ) -> Result<()> {
+    fn bytes(&mut self, reader: &mut FileReader<'_>, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             if self.chunk.is_none() {
-                self.begin(runs, reader)?;
+                self.begin(reader)?;
             }
             let Some(chunk) = &mut self.chunk else { break };
             let room = &mut chunk[self.phase + self.filled..];
@@ -173,20 +167,18 @@ impl Out<'_> {
         Ok(())
     }
 
-    fn begin(&mut self, runs: &mut [LineFile<'_>], reader: &mut FileReader<'_>) -> Result<()> {
+    fn begin(&mut self, reader: &mut FileReader<'_>) -> Result<()> {
         self.phase = match &self.sink {
             Sink::Files(writer) => writer.phase(self.at_bytes),
             Sink::Pipe(_) => 0,
         };
         self.filled = 0;
-        loop {
-            self.chunk = self.chunks.take();
-            if self.chunk.is_some() {
-                return Ok(());
-            }
-            reader.job.control.check()?;
-            reader.poll(true, runs)?;
-        }
+        let job = reader.job;
+        let chunk = reader
+            .transfers
+            .buffer(&self.chunks, || job.control.check())?;
+        self.chunk = Some(chunk);
+        Ok(())
     }
 
     fn flush(&mut self, reader: &mut FileReader<'_>) -> Result<()> {
@@ -195,8 +187,9 @@ impl Out<'_> {
         };
         match &self.sink {
             Sink::Files(writer) => {
-                let port = &mut reader.port;
+                let port = reader.transfers.port();
                 writer.write(port, chunk, self.phase, self.filled, self.at_bytes)?;
+                reader.transfers.start()?;
             }
             Sink::Pipe(pipe) => write_pipe(pipe, &chunk[..self.filled])?,
         }
@@ -274,9 +267,9 @@ pub fn merge_lines(
     let (lines_out, bytes_out) = (out.lines, out.at_bytes);
     drop(out);
     if let Some(writer) = &writer {
-        let port = &mut reader.port;
+        let port = reader.transfers.port();
         write_header(writer, port, staged.as_ref(), &output, lines_out);
-        writer.finish(&volume, port, bytes_out)?;
+        writer.finish(port, bytes_out)?;
     }
     if let Output::Pipe(pipe) = &output {
         let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
@@ -323,14 +316,19 @@ fn ledger(sizes: FileSizes, memory_bytes: u64, files: usize) -> Ledger {
 
 /// Blocks for so many files, half of the memory for all of them.
 fn file_sizes(memory_bytes: u64, files: usize) -> Result<FileSizes> {
-    let buffers = (2 * files.max(1) + CHUNKS + 1) as u64;
-    let each_bytes = memory_bytes.saturating_sub(FIXED_BYTES) / 2 / buffers;
+    let buffers = |ahead: usize| ((1 + ahead) * files.max(1) + CHUNKS + 1) as u64;
+    let each_bytes = |ahead| memory_bytes.saturating_sub(FIXED_BYTES) / 2 / buffers(ahead);
+    let ahead = match (AHEAD / files.max(1)).max(1) {
+        ahead if each_bytes(ahead) >= BLOCK_BYTES_AHEAD => ahead,
+        _ => 1,
+    };
+    let each_bytes = each_bytes(ahead);
     if each_bytes < BLOCK_BYTES_LEAST as u64 {
         let cause = format!(
             "{} of memory are too little to read {files} files at once",
             units::bytes(memory_bytes)
         );
-        let least_bytes = FIXED_BYTES + 2 * buffers * BLOCK_BYTES_LEAST as u64;
+        let least_bytes = FIXED_BYTES + 2 * buffers(1) * BLOCK_BYTES_LEAST as u64;
         let hint = format!(
             "allow at least --memory {}, or sort the files instead",
             units::bytes_exact(least_bytes.next_multiple_of(1 << 20))
@@ -340,6 +338,7 @@ fn file_sizes(memory_bytes: u64, files: usize) -> Result<FileSizes> {
     let block_bytes = (each_bytes as usize).min(BLOCK_BYTES_MOST) / BLOCK_BYTES * BLOCK_BYTES;
     Ok(FileSizes {
         block_bytes,
+        ahead,
         line_bytes_max: line_bytes_max(memory_bytes, files),
     })
 }
@@ -367,7 +366,7 @@ fn merge(runs: &mut Runs<'_>, reader: &mut FileReader<'_>, out: &mut Out<'_>) ->
             first_key.clear();
             first_key.extend_from_slice(&runs.keys[index]);
             is_begun = true;
-            out.line(&mut runs.files, reader, &first)?;
+            out.line(reader, &first)?;
         }
         runs.advance(reader, index)?;
         runs.replay(&mut losers, index);

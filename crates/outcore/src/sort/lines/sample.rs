@@ -14,14 +14,14 @@
 
 use super::cut::Keys;
 use super::plan::LineSize;
-use crate::drive::Op;
 use crate::error::Result;
 use crate::job::Job;
 use crate::key::sort_key::{SortKey, Tie};
 use crate::memory::{BLOCK_BYTES, Pool, block_floor};
 use crate::read::sample::{distinct, random};
 use crate::read::source::InputPart;
-use crate::volume::Volume;
+use crate::volume::transfers::{Arrival, ReadRange, Transfers};
+use crate::volume::{Port, Volume};
 
 /// Most reads of a block each, and of more.
 const READS_MAX: u64 = 4096;
@@ -246,48 +246,28 @@ fn sample_by_reads(
     let window = (job.budget.free_bytes() / 8 / read_bytes as u64).max(1) as usize;
     let slots = WINDOW.min(window).min(places.len()).max(1);
     let pool = Pool::new(&job.budget, "sample", read_bytes, slots)?;
-    let mut port = volume.port()?;
-    let (mut finished, mut next) = (Vec::new(), 0);
-    // Answers are looked at in the order of the questions, so that the same seed gives the same.
-    let mut answers: Vec<Option<crate::memory::Buf>> = Vec::new();
-    while next < places.len() {
-        job.control.check()?;
-        let batch = &places[next..(next + slots).min(places.len())];
-        answers.clear();
-        answers.resize_with(batch.len(), || None);
-        for (index, place) in batch.iter().enumerate() {
-            let Some(buf) = pool.take() else { break };
-            port.submit(
-                &parts[place.part].file,
-                Op::Read,
-                place.read_at_bytes,
-                buf,
-                index as u64,
-            );
+    let mut left = places.iter();
+    let next = |_: &Port| {
+        left.next().map(|place| ReadRange {
+            file: &parts[place.part].file,
+            at_bytes: place.read_at_bytes,
+            len_bytes: pool.slot_bytes(),
+            what: place,
+        })
+    };
+    // Looked at in the order of the questions, so that the same seed gives the same.
+    let take = |read: Arrival<&Place>| {
+        let place = read.what;
+        // A file that became shorter is found, and named, when its blocks are read.
+        if read.len_bytes >= place.to {
+            let data_at_bytes = parts[place.part].data_at_bytes;
+            let is_begin = place.read_at_bytes + place.from as u64 == data_at_bytes;
+            sampled.take(lines, &read.buf[place.from..place.to], is_begin, share);
         }
-        while port.in_flight() > 0 {
-            job.control.check()?;
-            port.poll(true, &mut finished)?;
-            for transfer in finished.drain(..) {
-                if let Some(fault) = transfer.fault {
-                    return Err(volume.explain(&fault));
-                }
-                let place = &batch[transfer.token as usize];
-                // A file that became shorter is found, and named, when its blocks are read.
-                if transfer.len_bytes >= place.to {
-                    answers[transfer.token as usize] = Some(transfer.buf);
-                }
-            }
-        }
-        for (place, buf) in batch.iter().zip(answers.drain(..)) {
-            if let Some(buf) = buf {
-                let data_at_bytes = parts[place.part].data_at_bytes;
-                let is_begin = place.read_at_bytes + place.from as u64 == data_at_bytes;
-                sampled.take(lines, &buf[place.from..place.to], is_begin, share);
-            }
-        }
-        next += batch.len();
-    }
+        Ok(())
+    };
+    let check = || job.control.check();
+    Transfers::new(volume)?.read_in_order(&pool, check, next, take)?;
     Ok((sampled, places.len()))
 }
 

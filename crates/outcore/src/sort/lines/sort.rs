@@ -307,7 +307,7 @@ fn sort_buckets(
     if let Some(writer) = &writer {
         let mut port = context.volume.port()?;
         write_header(writer, &mut port, staged, output, lines);
-        writer.finish(context.volume, &mut port, bytes)?;
+        writer.finish(&mut port, bytes)?;
     }
     if let Output::Pipe(pipe) = output {
         let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,0 +1,663 @@
+//! Who asks, waits and takes back: one thread's reads and writes in flight, each with what it is for.
+//!
+//! Contract: [`Transfers`] is the one way to submit requests and wait for them. What is asked for comes
+//! back as an [`Arrival`], together with what its owner wrote on it, as it comes or in the order of asking;
+//! what a drive refuses is an error that names drive, file and offset when its turn comes.
+//! [`Transfers::read_each`] and [`Transfers::read_in_order`] turn a whole list of ranges: as many reads are
+//! in flight as the pool has buffers. Writes whose buffer is all that their owner wants back are written
+//! behind ([`Transfers::write_behind`], [`WRITE_BEHIND`]): each goes back to its pool as soon as it is on the
+//! drive, and [`Transfers::buffer`] waits for the next. A read that stops short is no error here: who asked
+//! compares [`Arrival::len_bytes`] with what is wanted, since only the asker can say which input became shorter.
+//!
+//! A [`ReadAhead`] is the bookkeeping alone, for who shares a port with others and settles by token.
+//!
+//! Bounds: a few words a transfer in flight. The queues that a `Transfers` owns take back all that is in
+//! flight before buffers and files go.
+
+use std::collections::BTreeMap;
+
+use crate::drive::Op;
+use crate::error::{Error, Kind, Result};
+use crate::memory::{Buf, Pool};
+use crate::port::{Port, Transfer, TransferFault, Volume, VolumeFile};
+
+/// Token of writes of which nobody wants to know more than that they have not failed.
+pub const WRITE_BEHIND: u64 = u64::MAX;
+/// Marks the tokens of what is asked for here; who shares the port uses others.
+pub const ASKED_TOKENS: u64 = 1 << 60;
+/// Reads of this length are started one by one while others are worked on: a system call is nothing beside
+/// them. Shorter ones are started together.
+const START_EACH_BYTES: usize = 64 << 10;
+
+/// What has been asked for and has not come, by token, each with its number in the order of asking.
+#[derive(Debug)]
+struct Asked<T> {
+    slots: Vec<Option<(u64, T)>>,
+    free: Vec<usize>,
+    next_number: u64,
+}
+
+impl<T> Asked<T> {
+    fn new() -> Self {
+        Asked {
+            slots: Vec::new(),
+            free: Vec::new(),
+            next_number: 0,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    fn take_number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    /// The token of a new one.
+    fn ask(&mut self, what: T) -> u64 {
+        let number = self.take_number();
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.slots[index] = Some((number, what));
+        ASKED_TOKENS | index as u64
+    }
+
+    fn take_back(&mut self, token: u64) -> Option<(u64, T)> {
+        if token == WRITE_BEHIND || token & ASKED_TOKENS == 0 {
+            return None;
+        }
+        let index = (token & !ASKED_TOKENS) as usize;
+        let asked = self.slots.get_mut(index).and_then(Option::take)?;
+        self.free.push(index);
+        Some(asked)
+    }
+}
+
+/// One thread's queues to one or many drives: what requests are submitted to and polled from.
+pub trait Queues {
+    /// What an offset is one in.
+    type File;
+
+    /// Hands in a transfer of the whole of `buf`.
+    fn submit(&mut self, file: &Self::File, op: Op, at_bytes: u64, buf: Buf, token: u64);
+
+    /// Starts what is handed in and moves what has finished to `finished`. With `wait`, blocks for a moment
+    /// for the first.
+    ///
+    /// # Errors
+    /// The queue itself fails.
+    fn poll(&mut self, wait: bool, finished: &mut Vec<Transfer>) -> Result<()>;
+
+    /// Transfers handed in and not yet returned.
+    fn in_flight(&self) -> usize;
+
+    /// Turns a failed transfer into an error with its place.
+    fn explain(&self, fault: &TransferFault) -> Error;
+}
+
+impl Queues for Port {
+    type File = VolumeFile;
+
+    fn submit(&mut self, file: &VolumeFile, op: Op, at_bytes: u64, buf: Buf, token: u64) {
+        Port::submit(self, file, op, at_bytes, buf, token);
+    }
+
+    fn poll(&mut self, wait: bool, finished: &mut Vec<Transfer>) -> Result<()> {
+        Port::poll(self, wait, finished)
+    }
+
+    fn in_flight(&self) -> usize {
+        Port::in_flight(self)
+    }
+
+    fn explain(&self, fault: &TransferFault) -> Error {
+        Port::explain(self, fault)
+    }
+}
+
+/// A transfer that has ended well.
+#[derive(Debug)]
+pub struct Arrival<T> {
+    /// What it was for.
+    pub what: T,
+    /// The memory.
+    pub buf: Buf,
+    /// Bytes moved; fewer than the buffer holds only at the end of a file that is read.
+    pub len_bytes: usize,
+}
+
+/// A range to be read.
+#[derive(Debug)]
+pub struct ReadRange<'f, T, F = VolumeFile> {
+    /// The file.
+    pub file: &'f F,
+    /// Where it begins in the file; a 4 KiB border.
+    pub at_bytes: u64,
+    /// Its length in bytes, in whole 4 KiB blocks, at most that of a buffer.
+    pub len_bytes: usize,
+    /// What it is for.
+    pub what: T,
+}
+
+/// One thread's transfers, each with what it is for.
+pub struct Transfers<T, Q = Port> {
+    queues: Q,
+    asked: Asked<T>,
+    /// What has come and was not taken, by number.
+    came: BTreeMap<u64, (T, Transfer)>,
+    next_given: u64,
+    finished: Vec<Transfer>,
+}
+
+impl<T> Transfers<T> {
+    /// With a port of its own to the drives of `volume`.
+    ///
+    /// # Errors
+    /// The device has no further queue.
+    pub fn new(volume: &Volume) -> Result<Self> {
+        Ok(Self::on(volume.port()?))
+    }
+
+    /// The port, for who writes behind through it ([`WRITE_BEHIND`]).
+    pub fn port(&mut self) -> &mut Port {
+        &mut self.queues
+    }
+}
+
+impl<T, Q: Queues> Transfers<T, Q> {
+    /// On a thread's queues.
+    pub fn on(queues: Q) -> Self {
+        Transfers {
+            queues,
+            asked: Asked::new(),
+            came: BTreeMap::new(),
+            next_given: 0,
+            finished: Vec::new(),
+        }
+    }
+
+    /// Transfers that have not come back, those written behind included.
+    pub fn in_flight(&self) -> usize {
+        self.queues.in_flight()
+    }
+
+    /// What was asked for and not taken yet.
+    pub fn len(&self) -> usize {
+        self.asked.len() + self.came.len()
+    }
+
+    /// Whether all that was asked for has been taken.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Asks for a read of the whole of `buf`.
+    pub fn read(&mut self, file: &Q::File, at_bytes: u64, buf: Buf, what: T) {
+        let token = self.asked.ask(what);
+        self.queues.submit(file, Op::Read, at_bytes, buf, token);
+    }
+
+    /// Asks for a write of the whole of `buf`, which is to be taken back.
+    pub fn write(&mut self, file: &Q::File, at_bytes: u64, buf: Buf, what: T) {
+        let token = self.asked.ask(what);
+        self.queues.submit(file, Op::Write, at_bytes, buf, token);
+    }
+
+    /// Starts to write the whole of `buf`, which goes back to its pool when it is written.
+    ///
+    /// # Errors
+    /// What is written behind and has failed since the last look.
+    pub fn write_behind(&mut self, file: &Q::File, at_bytes: u64, buf: Buf) -> Result<()> {
+        self.queues
+            .submit(file, Op::Write, at_bytes, buf, WRITE_BEHIND);
+        self.start()
+    }
+
+    /// Starts what was asked for and looks for what has come, without waiting.
+    ///
+    /// # Errors
+    /// What was written behind and has failed; the queue itself fails.
+    pub fn start(&mut self) -> Result<()> {
+        self.turn(false)
+    }
+
+    /// The same, waiting for a moment unless something has come that was not taken.
+    ///
+    /// # Errors
+    /// As [`Transfers::start`].
+    pub fn wait(&mut self) -> Result<()> {
+        self.turn(self.came.is_empty())
+    }
+
+    fn turn(&mut self, wait: bool) -> Result<()> {
+        self.queues.poll(wait, &mut self.finished)?;
+        let mut fault = None;
+        for transfer in self.finished.drain(..) {
+            match self.asked.take_back(transfer.token) {
+                Some((number, what)) => {
+                    self.came.insert(number, (what, transfer));
+                }
+                None => fault = fault.or(transfer.fault),
+            }
+        }
+        fault.map_or(Ok(()), |fault| Err(self.queues.explain(&fault)))
+    }
+
+    /// What has come, the first that was asked for first.
+    ///
+    /// # Errors
+    /// It failed.
+    pub fn take(&mut self) -> Result<Option<Arrival<T>>> {
+        match self.came.pop_first() {
+            Some((_, came)) => self.arrival(came).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The next in the order of asking, if it has come. One who takes in order always does.
+    ///
+    /// # Errors
+    /// It failed.
+    pub fn take_in_order(&mut self) -> Result<Option<Arrival<T>>> {
+        let Some(came) = self.came.remove(&self.next_given) else {
+            return Ok(None);
+        };
+        self.next_given += 1;
+        self.arrival(came).map(Some)
+    }
+
+    /// The next in the order of asking, waiting for it, whether it failed or not: for who goes on where a
+    /// drive does not.
+    ///
+    /// # Errors
+    /// As [`Transfers::start`]; what `check` fails with.
+    pub fn next_or_fault(
+        &mut self,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<Option<(T, Transfer)>> {
+        while self.asked.len() > 0 && !self.came.contains_key(&self.next_given) {
+            check()?;
+            self.turn(true)?;
+        }
+        let came = self.came.remove(&self.next_given);
+        self.next_given += u64::from(came.is_some());
+        Ok(came)
+    }
+
+    fn arrival(&self, (what, transfer): (T, Transfer)) -> Result<Arrival<T>> {
+        match transfer.fault {
+            Some(fault) => Err(self.queues.explain(&fault)),
+            None => Ok(Arrival {
+                what,
+                buf: transfer.buf,
+                len_bytes: transfer.len_bytes,
+            }),
+        }
+    }
+
+    /// What comes next, waiting for it and calling `check` meanwhile; nothing if nothing was asked for.
+    ///
+    /// # Errors
+    /// It failed; what `check` fails with.
+    pub fn next(&mut self, check: impl Fn() -> Result<()>) -> Result<Option<Arrival<T>>> {
+        self.next_of(check, Self::take)
+    }
+
+    /// The same, in the order of asking.
+    ///
+    /// # Errors
+    /// As [`Transfers::next`].
+    pub fn next_in_order(&mut self, check: impl Fn() -> Result<()>) -> Result<Option<Arrival<T>>> {
+        self.next_of(check, Self::take_in_order)
+    }
+
+    fn next_of(
+        &mut self,
+        check: impl Fn() -> Result<()>,
+        take: fn(&mut Self) -> Result<Option<Arrival<T>>>,
+    ) -> Result<Option<Arrival<T>>> {
+        loop {
+            if let Some(arrival) = take(self)? {
+                return Ok(Some(arrival));
+            }
+            if self.asked.len() == 0 {
+                return Ok(None);
+            }
+            check()?;
+            self.turn(true)?;
+        }
+    }
+
+    /// A free buffer of `pool`, waiting for what is written behind to give one back.
+    ///
+    /// # Errors
+    /// As [`Transfers::start`]; what `check` fails with.
+    pub fn buffer(&mut self, pool: &Pool, check: impl Fn() -> Result<()>) -> Result<Buf> {
+        loop {
+            if let Some(buf) = pool.take() {
+                return Ok(buf);
+            }
+            check()?;
+            self.turn(true)?;
+        }
+    }
+
+    /// Waits until nothing is in flight; what has come and was asked for can still be taken.
+    ///
+    /// # Errors
+    /// As [`Transfers::start`]; what `check` fails with.
+    pub fn finish(&mut self, check: impl Fn() -> Result<()>) -> Result<()> {
+        while self.queues.in_flight() > 0 {
+            check()?;
+            self.turn(true)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until nothing is in flight, and forgets all of it.
+    ///
+    /// # Errors
+    /// The queue itself fails.
+    pub fn forget(&mut self) -> Result<()> {
+        while self.queues.in_flight() > 0 {
+            self.finished.clear();
+            self.queues.poll(true, &mut self.finished)?;
+        }
+        self.finished.clear();
+        self.asked = Asked::new();
+        self.came.clear();
+        self.next_given = 0;
+        Ok(())
+    }
+
+    /// Reads all the ranges that `next` gives, each into a buffer of `pool`, and gives each to `take` as it
+    /// comes. The queues show `next` which drive has least to do.
+    ///
+    /// # Errors
+    /// A read that failed; what `check` and `take` fail with.
+    pub fn read_each<'f>(
+        &mut self,
+        pool: &Pool,
+        check: impl Fn() -> Result<()>,
+        next: impl FnMut(&Q) -> Option<ReadRange<'f, T, Q::File>>,
+        take: impl FnMut(Arrival<T>) -> Result<()>,
+    ) -> Result<()>
+    where
+        Q::File: 'f,
+    {
+        self.read_all((pool, Self::take), check, next, take)
+    }
+
+    /// The same, in the order in which `next` gives them.
+    ///
+    /// # Errors
+    /// As [`Transfers::read_each`].
+    pub fn read_in_order<'f>(
+        &mut self,
+        pool: &Pool,
+        check: impl Fn() -> Result<()>,
+        next: impl FnMut(&Q) -> Option<ReadRange<'f, T, Q::File>>,
+        take: impl FnMut(Arrival<T>) -> Result<()>,
+    ) -> Result<()>
+    where
+        Q::File: 'f,
+    {
+        self.read_all((pool, Self::take_in_order), check, next, take)
+    }
+
+    fn read_all<'f>(
+        &mut self,
+        (pool, taken): (&Pool, fn(&mut Self) -> Result<Option<Arrival<T>>>),
+        check: impl Fn() -> Result<()>,
+        mut next: impl FnMut(&Q) -> Option<ReadRange<'f, T, Q::File>>,
+        mut take: impl FnMut(Arrival<T>) -> Result<()>,
+    ) -> Result<()>
+    where
+        Q::File: 'f,
+    {
+        let mut is_over = false;
+        loop {
+            check()?;
+            let mut is_any = false;
+            while !is_over && let Some(mut slot) = pool.take() {
+                let Some(range) = next(&self.queues) else {
+                    is_over = true;
+                    break;
+                };
+                let buf = slot.split_to(range.len_bytes);
+                self.read(range.file, range.at_bytes, buf, range.what);
+                is_any = true;
+            }
+            if is_any && pool.slot_bytes() >= START_EACH_BYTES {
+                // The drives work while the next one is looked at.
+                self.start()?;
+            }
+            match taken(self)? {
+                Some(arrival) => take(arrival)?,
+                None if self.is_empty() && is_over => return Ok(()),
+                None if self.is_empty() => return Err(no_buffer()),
+                None => self.turn(true)?,
+            }
+        }
+    }
+}
+
+/// Waits for a moment for what is written behind through `port`, where nothing else is in flight.
+///
+/// # Errors
+/// A write that failed; the queue itself fails.
+pub fn wait_behind(port: &mut Port) -> Result<()> {
+    let mut written = Vec::new();
+    port.poll(true, &mut written)?;
+    let fault = written.iter().find_map(|transfer| transfer.fault);
+    fault.map_or(Ok(()), |fault| Err(port.explain(&fault)))
+}
+
+/// The error for a pool that has no buffer although nobody can be holding one.
+pub fn no_buffer() -> Error {
+    Error::new(Kind::Memory, "take a buffer", "the pool is empty").hint("a bug: please report it")
+}
+
+/// Reads that have been asked for through a port that others use too, each with what it is for.
+#[derive(Debug)]
+pub struct ReadAhead<T> {
+    window: usize,
+    asked: Asked<T>,
+    /// What has come, by number.
+    ready: BTreeMap<u64, (T, Option<Buf>)>,
+    next_given: u64,
+}
+
+impl<T> ReadAhead<T> {
+    /// Nothing yet, of at most `window` at once.
+    pub fn new(window: usize) -> Self {
+        ReadAhead {
+            window,
+            asked: Asked::new(),
+            ready: BTreeMap::new(),
+            next_given: 0,
+        }
+    }
+
+    /// Whether another may be asked for.
+    pub fn has_room(&self) -> bool {
+        self.asked.len() + self.ready.len() < self.window
+    }
+
+    /// Whether nothing is on its way; what has come may be waiting.
+    pub fn is_idle(&self) -> bool {
+        self.asked.len() == 0
+    }
+
+    /// Starts a read of the whole of `buf`.
+    pub fn ask(
+        &mut self,
+        port: &mut Port,
+        (file, at_bytes): (&VolumeFile, u64),
+        buf: Buf,
+        what: T,
+    ) {
+        let token = self.asked.ask(what);
+        port.submit(file, Op::Read, at_bytes, buf, token);
+    }
+
+    /// What needs no read takes its place in the order.
+    pub fn put(&mut self, what: T) {
+        let number = self.asked.take_number();
+        self.ready.insert(number, (what, None));
+    }
+
+    /// Takes back a read that has ended well, one whose token has [`ASKED_TOKENS`] in it, once `verify`
+    /// has looked at it.
+    ///
+    /// # Errors
+    /// What `verify` fails with.
+    pub fn settle(
+        &mut self,
+        transfer: Transfer,
+        verify: impl FnOnce(&T, &Transfer) -> Result<()>,
+    ) -> Result<()> {
+        let Some((number, what)) = self.asked.take_back(transfer.token) else {
+            return Ok(());
+        };
+        verify(&what, &transfer)?;
+        self.ready.insert(number, (what, Some(transfer.buf)));
+        Ok(())
+    }
+
+    /// The next that has come: in the order asked for, or any.
+    pub fn next(&mut self, is_ordered: bool) -> Option<(T, Option<Buf>)> {
+        let first = self.ready.first_entry()?;
+        if is_ordered && *first.key() != self.next_given {
+            return None;
+        }
+        self.next_given += 1;
+        Some(first.remove())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
+    use crate::drive::{Access, Device};
+    use crate::memory::{BLOCK_BYTES, Budget};
+
+    const BLOCKS: usize = 40;
+
+    /// A file of blocks that are full of their number, and a pool of some buffers.
+    fn numbered(fault: &str) -> (Volume, VolumeFile, Pool) {
+        let ram = RamDevice::new(RamOptions {
+            short_one_in: 0,
+            ..RamOptions::default()
+        });
+        let bytes = (0..BLOCKS).flat_map(|number| vec![number as u8; BLOCK_BYTES]);
+        ram.put("/d0/in", bytes.collect());
+        let plan: FaultPlan = fault.parse().unwrap();
+        let device: Arc<dyn Device> = Arc::new(FaultDevice::new(Arc::new(ram), plan));
+        let volume = Volume::new(device, &[]).unwrap();
+        let file = volume.open("/d0/in".as_ref(), Access::Update).unwrap();
+        let pool = Pool::new(&Budget::new(1 << 20), "test", BLOCK_BYTES, 7).unwrap();
+        (volume, file, pool)
+    }
+
+    fn blocks<'f>(file: &'f VolumeFile) -> impl FnMut(&Port) -> Option<ReadRange<'f, usize>> {
+        let mut numbers = 0..BLOCKS;
+        move |_| {
+            numbers.next().map(|number| ReadRange {
+                file,
+                at_bytes: (number * BLOCK_BYTES) as u64,
+                len_bytes: BLOCK_BYTES,
+                what: number,
+            })
+        }
+    }
+
+    #[test]
+    fn each_range_is_read_once_and_in_order_where_that_is_asked_for() {
+        for is_ordered in [false, true] {
+            let (volume, file, pool) = numbered("eio@1000");
+            let mut reads = Transfers::new(&volume).unwrap();
+            let mut seen = Vec::new();
+            let take = |read: Arrival<usize>| {
+                assert_eq!(read.len_bytes, BLOCK_BYTES);
+                assert!(read.buf.iter().all(|byte| *byte == read.what as u8));
+                seen.push(read.what);
+                Ok(())
+            };
+            match is_ordered {
+                false => reads.read_each(&pool, || Ok(()), blocks(&file), take),
+                true => reads.read_in_order(&pool, || Ok(()), blocks(&file), take),
+            }
+            .unwrap();
+            if !is_ordered {
+                seen.sort_unstable();
+            }
+            assert!(seen.iter().copied().eq(0..BLOCKS));
+            assert_eq!(
+                (reads.len(), reads.in_flight(), pool.free_slots()),
+                (0, 0, 7)
+            );
+        }
+    }
+
+    #[test]
+    fn a_read_that_fails_is_an_error_in_its_turn_that_names_its_place() {
+        let (volume, file, pool) = numbered("eio@3:read");
+        let mut reads = Transfers::new(&volume).unwrap();
+        let mut seen = Vec::new();
+        let error = reads
+            .read_in_order(
+                &pool,
+                || Ok(()),
+                blocks(&file),
+                |read| {
+                    seen.push(read.what);
+                    Ok(())
+                },
+            )
+            .unwrap_err();
+        assert!(seen.iter().copied().eq(0..seen.len()), "{seen:?}");
+        let offset_bytes = error.offset_bytes().unwrap();
+        assert_eq!(offset_bytes, (seen.len() * BLOCK_BYTES) as u64, "{error}");
+        assert!(error.to_string().contains("/d0/in"), "{error}");
+    }
+
+    #[test]
+    fn what_is_written_behind_gives_its_buffer_back_and_its_failure() {
+        for fault in ["eio@1000", "eio@9:write"] {
+            let (volume, file, pool) = numbered(fault);
+            let mut writes = Transfers::<()>::new(&volume).unwrap();
+            let mut write = || -> Result<()> {
+                for number in 0..BLOCKS {
+                    let buf = writes.buffer(&pool, || Ok(()))?;
+                    writes.write_behind(&file, (number * BLOCK_BYTES) as u64, buf)?;
+                }
+                writes.finish(|| Ok(()))
+            };
+            let outcome = write();
+            assert_eq!(outcome.is_ok(), fault == "eio@1000");
+            drop(writes);
+            assert_eq!(pool.free_slots(), 7);
+        }
+    }
+
+    #[test]
+    fn a_check_that_fails_ends_the_wait() {
+        let (volume, file, pool) = numbered("eio@1000");
+        let mut reads = Transfers::new(&volume).unwrap();
+        let stop = || Err(Error::interrupted());
+        let outcome = reads.read_each(&pool, stop, blocks(&file), |_| Ok(()));
+        assert_eq!(outcome.unwrap_err().kind(), Kind::Interrupted);
+        reads.read(&file, 0, pool.take().unwrap(), 0);
+        assert!(reads.next(stop).is_err());
+        reads.forget().unwrap();
+        assert!(reads.is_empty() && pool.free_slots() == 7);
+    }
+}
