@@ -26,7 +26,7 @@ use outcore_io::memory::Budget;
 use outcore_io::metadata::{Form, Owner};
 use outcore_store::dataset::manifest::Contents;
 use outcore_store::dataset::pack::Index;
-use outcore_store::dataset::transfer::{self, Means};
+use outcore_store::dataset::transfer::{self, TransferResources};
 use outcore_store::dataset::writer::NewDataset;
 use outcore_store::dataset::{DatasetVolume, VolumeDrive, Watch};
 use serde_json::Value;
@@ -293,7 +293,8 @@ impl Place {
             attributes: None,
             seed: 7,
         };
-        let manifest = transfer::put_stream(&volume, &mut &Place::DATA[..], &new, place.means())?;
+        let manifest =
+            transfer::put_stream(&volume, &mut &Place::DATA[..], &new, place.resources())?;
         let mut paths = Vec::new();
         for (index, drive) in place.drives().iter().enumerate() {
             paths.push(volume.manifest_path("x", index));
@@ -319,8 +320,8 @@ impl Place {
         ["d0", "d1"].map(drive).to_vec()
     }
 
-    fn means(&self) -> Means<'_> {
-        Means {
+    fn resources(&self) -> TransferResources<'_> {
+        TransferResources {
             device: &self.device,
             budget: &self.budget,
             watch: Watch::NOBODY,

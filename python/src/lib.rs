@@ -301,9 +301,9 @@ mod _outcore {
 
     /// Bytes of memory that a job of these means may use.
     #[pyfunction]
-    fn memory_bytes(py: Python<'_>, means: request::Means) -> PyResult<u64> {
+    fn memory_bytes(py: Python<'_>, resources: request::Resources) -> PyResult<u64> {
         run::watch(py, None, move |run| {
-            Ok(means.load(&run.environment)?.config.memory_bytes.value)
+            Ok(resources.load(&run.environment)?.config.memory_bytes.value)
         })
     }
 

@@ -213,7 +213,7 @@ pub(crate) enum Command {
 /// Memory, threads and how files are read: what any job uses.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Resources")]
-pub(crate) struct MeansArgs {
+pub(crate) struct ResourceArgs {
     /// Memory to use, such as 2GiB; resident memory exceeds it by at most 64 MiB. Default: half
     /// of the free memory
     #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes)]
@@ -364,7 +364,7 @@ pub(crate) struct SortArgs {
     #[command(flatten)]
     pub(crate) gnu: GnuArgs,
     #[command(flatten)]
-    pub(crate) means: MeansArgs,
+    pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
     #[command(flatten)]
@@ -439,7 +439,7 @@ pub(crate) struct GenArgs {
     #[arg(short = 'b', long, value_name = "FIRST", help_heading = "gensort")]
     pub(crate) first: Option<u128>,
     #[command(flatten)]
-    pub(crate) means: MeansArgs,
+    pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
     /// Replace an existing file
@@ -476,7 +476,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, help_heading = "Order")]
     pub(crate) ties: bool,
     #[command(flatten)]
-    pub(crate) means: MeansArgs,
+    pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) trace: TraceArgs,
 }

@@ -76,7 +76,7 @@ fn send_all(
         }
         true => {
             let dress = opened.dress()?;
-            let job = run.job(&opened.means, Vec::new());
+            let job = run.job(&opened.resources, Vec::new());
             let (output, pending) = open(&job, &Target::Pipe(None), false, &dress, |_| Ok(pipe))?;
             pending.finish(opened.execution.write(output, false))
         }

@@ -223,7 +223,7 @@ pub(crate) fn write(
     watched(py, (request, Mode::Run), tell, move |mut opened, run| {
         let cost = reply::Cost::start();
         opened.stage_output(&mut to.output, to.force, run)?;
-        let (name, specs) = (Some(to.output.as_path()), opened.means.specs());
+        let (name, specs) = (Some(to.output.as_path()), opened.resources.specs());
         let holds = match opened.execution.is_of_lines() {
             false => Holds::Records,
             true => Holds::Lines,
@@ -240,12 +240,12 @@ pub(crate) fn write(
             }
             None => {
                 let dress = opened.dress()?;
-                let job = run.job(&opened.means, Vec::new());
+                let job = run.job(&opened.resources, Vec::new());
                 let (output, pending) = open_lines(&job, &target, to.force, &dress)?;
                 pending.finish(opened.execution.write(output, to.force))?
             }
         };
-        let set = &opened.means.config.drives.value;
+        let set = &opened.resources.config.drives.value;
         let wrote = reply::Wrote {
             used: cost.used((done.records, done.passes), &done.drives, set, None),
             output: target.name().as_os_str().to_owned(),
@@ -332,7 +332,7 @@ pub(crate) fn sample_lines<'py>(
 ) -> PyResult<(Vec<Bound<'py, PyBytes>>, u64)> {
     let (kept, skipped) = watched(py, (request, Mode::Run), tell, move |mut opened, _| {
         opened.execution.take_all_steps()?;
-        let limit_bytes = opened.means.config.memory_bytes.value;
+        let limit_bytes = opened.resources.config.memory_bytes.value;
         let job = opened.execution.job()?;
         let mut reader = line_reader(&opened, &job, csv)?;
         let mut lines = header_line(&mut reader)?;

@@ -19,8 +19,8 @@ use serde_json::json;
 use crate::cli::commands::SplitArgs;
 use crate::context::Context;
 use crate::lines::{LineJob, LineRequest, Overwrite, find, format_beside, frame_of, note_csv};
-use crate::means;
 use crate::measure::Summary;
+use crate::resources;
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
@@ -48,7 +48,7 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     };
     what.check(holds)?;
     check_trace(args)?;
-    let settings = means::load(&args.means, &args.drives, None, means::SEED)?;
+    let settings = resources::load(&args.resources, &args.drives, None, resources::SEED)?;
     let request = LineRequest {
         inputs: &args.inputs,
         output: None,

@@ -20,9 +20,9 @@ use serde_json::json;
 
 use crate::cli::volume::VolumeCommand;
 use crate::context::Context;
-use crate::means;
 use crate::measure::Summary;
 use crate::progress::watch;
+use crate::resources;
 
 /// The drives file of the volume that is meant.
 fn drives_file(context: &Context) -> Result<&Path> {
@@ -40,7 +40,7 @@ pub(crate) fn open(context: &Context, device: &Arc<dyn Device>) -> Result<Datase
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, command: &VolumeCommand) -> Result<u8> {
     let started = Instant::now();
-    let device = means::without_flags()?.device();
+    let device = resources::without_flags()?.device();
     match command {
         VolumeCommand::Create { stripe_bytes } => {
             let set = DriveSet::read(drives_file(context)?)?;

@@ -167,9 +167,9 @@ impl Small {
 
     /// Changes the view; with a fault, if one is given.
     fn change(&self, words: &[&str], fault: &str) -> Answer {
-        let means = ["--memory", "64MiB", "--threads", "1"];
+        let resources = ["--memory", "64MiB", "--threads", "1"];
         let drives = ["--drive", "a", "--drive", "b"];
-        let words = [&["view"], words, &means, &drives].concat();
+        let words = [&["view"], words, &resources, &drives].concat();
         let mut command = self.place.command(&words);
         if !fault.is_empty() {
             command.env("OUTCORE_FAULT", fault);
@@ -345,18 +345,18 @@ fn a_view_and_its_copy_that_both_grow_on_one_drive_keep_their_own_runs() {
     let (data, more) = (random_u64(3000, 1), random_u64(2000, 2));
     place.write("in.bin", &data);
     place.write("more.bin", &more);
-    let means = ["--memory", "64MiB", "--threads", "1"];
+    let resources = ["--memory", "64MiB", "--threads", "1"];
     let build = ["view", "build", "in.bin", "-o", "one/v", "--type", "u64"];
-    place.run(&[&build[..], &means].concat()).ok();
+    place.run(&[&build[..], &resources].concat()).ok();
     copy_dir(&place, "one/v", "two/v");
     for view in ["one/v", "two/v", "one/v"] {
         let append = ["view", "append", view, "more.bin", "--drive", "drive"];
-        place.run(&[&append[..], &means].concat()).ok();
+        place.run(&[&append[..], &resources].concat()).ok();
     }
     let cat = |view: &str| place.run(&["view", "cat", view]).ok().stdout;
     assert!(cat("one/v") == sorted_u64(&[&data[..], &more, &more].concat()));
     assert!(cat("two/v") == sorted_u64(&[&data[..], &more].concat()));
-    let replace = [&build[..], &means, &["--force"]].concat();
+    let replace = [&build[..], &resources, &["--force"]].concat();
     place.run(&replace).ok();
     assert!(cat("one/v") == sorted_u64(&data));
     assert!(cat("two/v") == sorted_u64(&[&data[..], &more].concat()));

@@ -11,7 +11,7 @@ use outcore_io::config::IoMode;
 use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::testing::FaultDevice;
 use outcore_store::dataset::manifest::{Contents, Manifest};
-use outcore_store::dataset::transfer::{self, Means};
+use outcore_store::dataset::transfer::{self, TransferResources};
 use outcore_store::dataset::writer::{CHUNK_BYTES, NewDataset, WINDOW_BYTES};
 use outcore_store::dataset::{DatasetVolume, FOLDER, VolumeDrive, Watch};
 use proptest::prelude::*;
@@ -77,8 +77,8 @@ impl Place {
         self.dir.path().join(name)
     }
 
-    pub(super) fn means(&self) -> Means<'_> {
-        Means {
+    pub(super) fn resources(&self) -> TransferResources<'_> {
+        TransferResources {
             device: &self.device,
             budget: &self.budget,
             watch: Watch::NOBODY,
@@ -94,7 +94,7 @@ impl Place {
     ) -> outcore_io::Result<Manifest> {
         let path = self.path("source");
         fs::write(&path, bytes).unwrap();
-        transfer::put_file(volume, &path, &new(name), self.means())
+        transfer::put_file(volume, &path, &new(name), self.resources())
     }
 
     /// Gets a dataset, or a file packed in it, as a file.
@@ -107,7 +107,7 @@ impl Place {
         let manifest = volume.manifest(name)?;
         let source = transfer::open(volume, &manifest, inside, &self.budget)?;
         let out = self.path("out");
-        transfer::get_file(source, &out, true, self.means())?;
+        transfer::get_file(source, &out, true, self.resources())?;
         Ok(fs::read(out).unwrap())
     }
 
@@ -170,12 +170,12 @@ proptest! {
         let volume = place.create(1 << shift);
         let wanted = bytes(len, seed);
         place.put(&volume, "file", &wanted).unwrap();
-        let put = transfer::put_stream(&volume, &mut &wanted[..], &new("stream"), place.means());
+        let put = transfer::put_stream(&volume, &mut &wanted[..], &new("stream"), place.resources());
         prop_assert_eq!(put.unwrap().len_bytes, len as u64);
         // As another process would see it.
         let volume = DatasetVolume::open(Arc::clone(&place.device), place.drives()).unwrap();
         let manifest = volume.manifest("file").unwrap();
-        transfer::copy(&volume, &manifest, &volume, &new("copy"), place.means()).unwrap();
+        transfer::copy(&volume, &manifest, &volume, &new("copy"), place.resources()).unwrap();
         for name in ["file", "stream", "copy"] {
             prop_assert!(place.get(&volume, name).unwrap() == wanted, "{}", name);
         }
@@ -401,7 +401,7 @@ fn a_name_is_taken_once_and_replaced_only_when_asked() {
         seed: 8,
         ..new("x")
     };
-    transfer::put_stream(&volume, &mut &b"two"[..], &replacing, place.means()).unwrap();
+    transfer::put_stream(&volume, &mut &b"two"[..], &replacing, place.resources()).unwrap();
     assert_eq!(place.get(&volume, "x").unwrap(), b"two");
     assert_eq!(place.files().len(), files);
     for name in ["", ".x", "a/b", "a b", "..", "ä"] {
@@ -426,7 +426,7 @@ fn replace(
         seed,
         ..new("x")
     };
-    transfer::put_stream(volume, &mut &*bytes, &replacing, place.means()).map(drop)
+    transfer::put_stream(volume, &mut &*bytes, &replacing, place.resources()).map(drop)
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn a_dataset_with_a_damaged_manifest_is_replaced_and_leaves_nothing() {
             Kind::Usage
         );
         let new = replacing(50 + at as u64);
-        transfer::put_stream(&volume, &mut &b"two"[..], &new, place.means()).unwrap();
+        transfer::put_stream(&volume, &mut &b"two"[..], &new, place.resources()).unwrap();
         assert_eq!(place.get(&volume, "x").unwrap(), b"two");
         assert_eq!(place.files().len(), files, "{:?}", place.files());
         volume.remove("x").unwrap();
@@ -60,7 +60,7 @@ fn a_dataset_with_a_damaged_manifest_is_replaced_and_leaves_nothing() {
     let theirs = fs::read_to_string(volume.manifest_path("other", 0)).unwrap();
     damage_all(&|_| theirs.replace("\"len_bytes\": 5", "\"len_bytes\": 6"));
     let new = replacing(60);
-    transfer::put_stream(&volume, &mut &b"two"[..], &new, place.means()).unwrap();
+    transfer::put_stream(&volume, &mut &b"two"[..], &new, place.resources()).unwrap();
     assert_eq!(place.get(&volume, "other").unwrap(), b"other");
 }
 

@@ -79,7 +79,7 @@ fn a_copy_that_is_damaged_lost_or_old_hides_nothing_and_is_written_anew_by_a_scr
         seed: 8,
         ..new("x")
     };
-    transfer::put_stream(&volume, &mut &b"second"[..], &replacing, place.means()).unwrap();
+    transfer::put_stream(&volume, &mut &b"second"[..], &replacing, place.resources()).unwrap();
     let whole = fs::read(&path).unwrap();
     assert_ne!(whole, old);
     let mut flipped = whole.clone();
@@ -226,7 +226,7 @@ fn with_a_drive_missing_what_does_not_lie_on_it_is_read_and_nothing_is_written()
             ..new(name)
         };
         let data = bytes(5000, seed as u64);
-        transfer::put_stream(&volume, &mut &data[..], &new, place.means()).unwrap();
+        transfer::put_stream(&volume, &mut &data[..], &new, place.resources()).unwrap();
     }
     place.put(&volume, "large", &bytes(1 << 20, 99)).unwrap();
     let files = place.files();

@@ -26,7 +26,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::resources::Resources;
+use super::resources::ResourceProvider;
 use crate::config::IoMode;
 use crate::drive::Device;
 use crate::drive::os::OsDevice;
@@ -157,7 +157,7 @@ impl Context {
     }
 }
 
-impl Resources for Context {
+impl ResourceProvider for Context {
     fn job(&self) -> Result<Job> {
         Ok(Context::job(self))
     }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::resources::Resources;
+use super::resources::ResourceProvider;
 use super::scratch::{Place, Scratch};
 use super::step::{ItemType, Step, late_is_last};
 use super::summary::Summary;
@@ -48,7 +48,7 @@ pub enum Mode {
 
 /// See the module.
 pub struct Execution {
-    pub(super) resources: Arc<dyn Resources>,
+    pub(super) resources: Arc<dyn ResourceProvider>,
     pub(super) mode: Mode,
     pub(super) items: Items,
     pub(super) ending: Option<Step>,
@@ -64,7 +64,7 @@ pub struct Execution {
 
 impl Dataset {
     /// Begins to run; no step is taken yet.
-    pub fn execute(self, resources: Arc<dyn Resources>, mode: Mode) -> Execution {
+    pub fn execute(self, resources: Arc<dyn ResourceProvider>, mode: Mode) -> Execution {
         Execution {
             resources,
             mode,
@@ -81,7 +81,7 @@ impl Dataset {
 
 impl Execution {
     /// Other resources, before anything is written.
-    pub fn set_resources(&mut self, resources: Arc<dyn Resources>) {
+    pub fn set_resources(&mut self, resources: Arc<dyn ResourceProvider>) {
         self.resources = resources;
     }
 

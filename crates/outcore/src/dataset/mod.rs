@@ -49,7 +49,7 @@ pub use context::{Context, ContextBuilder};
 pub use execution::{Execution, Mode};
 pub use field::{Field, field};
 pub use lines::{LineSource, PlainLines};
-pub use resources::Resources;
+pub use resources::ResourceProvider;
 pub use stages::Sortable;
 pub use step::{ItemType, LateStep, Settled, Step};
 pub use summary::Summary;

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::resources::Resources;
+use super::resources::ResourceProvider;
 use crate::drive::PrivateDir;
 use crate::ends::{Input, Output};
 use crate::error::Result;
@@ -23,7 +23,7 @@ impl Scratch {
     /// A new place: a file, or a shard on each drive.
     pub(super) fn place(
         &mut self,
-        resources: &dyn Resources,
+        resources: &dyn ResourceProvider,
         beside: &Path,
         is_sharded: bool,
     ) -> Result<Place> {
@@ -42,7 +42,7 @@ impl Scratch {
     /// Names for so many buckets, spread over the drives.
     pub(super) fn bucket_files(
         &mut self,
-        resources: &dyn Resources,
+        resources: &dyn ResourceProvider,
         beside: &Path,
         count: usize,
     ) -> Result<BucketFiles> {
@@ -66,7 +66,7 @@ impl Scratch {
     }
 
     /// Makes the directories, if there are none yet.
-    fn make(&mut self, resources: &dyn Resources, beside: &Path) -> Result<()> {
+    fn make(&mut self, resources: &dyn ResourceProvider, beside: &Path) -> Result<()> {
         let job = resources.job()?;
         job.control.check()?;
         if self.dirs.is_empty() {
