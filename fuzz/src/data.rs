@@ -258,21 +258,21 @@ pub fn view(data: &[u8]) {
 }
 
 /// A volume of two folders with one dataset.
-struct Place {
+struct TestDir {
     folder: TempDir,
     device: Arc<dyn Device>,
     budget: Budget,
     files: Vec<(PathBuf, Vec<u8>)>,
 }
 
-impl Place {
+impl TestDir {
     const DATA: &[u8] = &[b'd'; 100_000];
 
     fn new() -> Result<Self> {
         let failed = |error: std::io::Error| Error::io("make volume", &error);
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let folder = folder.map_err(failed)?;
-        let mut place = Place {
+        let mut place = TestDir {
             folder,
             device: Arc::new(OsDevice::new(IoMode::Buffered)),
             budget: Budget::new(1 << 30),
@@ -294,7 +294,7 @@ impl Place {
             seed: 7,
         };
         let manifest =
-            transfer::put_stream(&volume, &mut &Place::DATA[..], &new, place.resources())?;
+            transfer::put_stream(&volume, &mut &TestDir::DATA[..], &new, place.resources())?;
         let mut paths = Vec::new();
         for (index, drive) in place.drives().iter().enumerate() {
             paths.push(volume.manifest_path("x", index));
@@ -356,8 +356,8 @@ pub fn dataset(data: &[u8]) {
         }
         return;
     }
-    static PLACE: OnceLock<Option<Mutex<Place>>> = OnceLock::new();
-    let Some(place) = PLACE.get_or_init(|| Place::new().ok().map(Mutex::new)) else {
+    static PLACE: OnceLock<Option<Mutex<TestDir>>> = OnceLock::new();
+    let Some(place) = PLACE.get_or_init(|| TestDir::new().ok().map(Mutex::new)) else {
         unreachable!("a volume is made and a dataset put")
     };
     let place = place.lock().unwrap_or_else(PoisonError::into_inner);
@@ -384,7 +384,7 @@ pub fn dataset(data: &[u8]) {
     if let Ok(all) = found
         && choice % 4 != 2
     {
-        assert!(all == Place::DATA, "damage was read as data");
+        assert!(all == TestDir::DATA, "damage was read as data");
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) struct DriveReply {
     free_bytes: u64,
 }
 
-/// A granule that is not what was written.
+/// A checksum block that is not what was written.
 #[derive(Debug, IntoPyObject)]
 pub(crate) struct DamageReply {
     dataset: String,

@@ -2,7 +2,7 @@
 //!
 //! Contract: `@name` is a dataset, `@name/inside` a file packed in one, `-` a pipe, all else a path. A
 //! volume is named by the drives file that it was made with. The rules of [`outcore_store::dataset`]
-//! hold: whole or not at all, nothing overwritten unasked, every granule checked when it is read.
+//! hold: whole or not at all, nothing overwritten unasked, every checksum block checked when it is read.
 
 use std::fmt;
 use std::fs::{self, File, FileType, OpenOptions};

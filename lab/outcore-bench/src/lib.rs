@@ -17,7 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
-mod homes;
+mod bench_dirs;
 pub mod io;
 pub mod primitives;
 pub mod replay;

@@ -51,5 +51,5 @@ pub mod write;
 pub use formats::{DEVICES_MAX, Format, detect};
 pub use reader::{ReadOptions, TraceReader};
 pub use request::{Op, Request};
-pub use skips::{OnError, PLACES_MAX, Place, Reason, Skips};
+pub use skips::{OnError, PLACES_MAX, Reason, SkippedLine, Skips};
 pub use summary::Summary;

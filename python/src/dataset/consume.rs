@@ -23,7 +23,7 @@ use outcore::{Error, Result};
 use outcore_front::dataset::LineFiles;
 use outcore_front::inputs::{Source, Streams};
 use outcore_front::output::{self, Holds, Target};
-use outcore_front::split::{Cut, SplitRequest, split};
+use outcore_front::split::{PartSize, SplitRequest, split};
 use outcore_front::text::csv_files::separator_of;
 use outcore_front::text::reader::{Frame, RecordReader};
 use outcore_front::text::sample::choose;
@@ -365,7 +365,7 @@ pub(crate) fn check_lines<'py>(
 pub(crate) fn split_lines(
     py: Python<'_>,
     request: Dataset,
-    (pattern, cut, force): (String, Cut, bool),
+    (pattern, cut, force): (String, PartSize, bool),
     csv: Option<CsvRows>,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(Vec<PathBuf>, u64)> {
@@ -385,7 +385,7 @@ pub(crate) fn split_lines(
         let beside = parent_of(Path::new(&pattern)).to_path_buf();
         opened.execution.set_beside(beside);
         opened.execution.take_all_steps()?;
-        if matches!(cut, Cut::Parts(_)) {
+        if matches!(cut, PartSize::Parts(_)) {
             // Where parts end is told by the length of all.
             opened.execution.unpack_files()?;
         }

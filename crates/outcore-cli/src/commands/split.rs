@@ -11,7 +11,7 @@ use outcore_front::content::Recognition;
 use outcore_front::inputs::{ResolvedInput, look};
 use outcore_front::output::{Holds, Target, header_for};
 use outcore_front::records;
-use outcore_front::split::{Cut, PLACEHOLDER, SplitRequest, split};
+use outcore_front::split::{PLACEHOLDER, PartSize, SplitRequest, split};
 use outcore_front::text::reader::{Frame, RecordReader};
 use outcore_io::output::parent_of;
 use serde_json::json;
@@ -28,8 +28,8 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     let mut what = SplitRequest {
         pattern: &args.output,
         cut: match (args.parts, args.part_lines) {
-            (Some(count), _) => Cut::Parts(count),
-            (None, records) => Cut::Records(records.unwrap_or(1)),
+            (Some(count), _) => PartSize::Parts(count),
+            (None, records) => PartSize::Records(records.unwrap_or(1)),
         },
         replace: args.force,
         inputs: Vec::new(),

@@ -383,7 +383,7 @@ pub fn get_file(
         writes: Transfers::new(&volume)?,
         file: shard.file.clone(),
     };
-    if reader.begins_at_granule() {
+    if reader.begins_at_checksum_block() {
         write_as_it_comes(&mut reader, len_bytes, &mut out, resources)?;
     } else {
         write_shifted(&mut reader, &mut out, resources)?;

@@ -16,13 +16,13 @@ use outcore_store::dataset::manifest::Contents;
 use outcore_store::dataset::transfer::{self, TransferResources};
 use outcore_store::dataset::{Watch, directory};
 
-use super::datasets::{Place, bytes, new};
+use super::datasets::{TestDir, bytes, new};
 use super::devices::HookDevice;
 use super::random;
 
 #[test]
 fn a_directory_comes_back_file_by_file_or_one_by_its_name() {
-    let place = Place::new(3);
+    let place = TestDir::new(3);
     let volume = place.create(1 << 16);
     let tree = place.path("tree");
     let files: Vec<(String, Vec<u8>)> = (0..200)
@@ -78,7 +78,7 @@ fn a_directory_comes_back_file_by_file_or_one_by_its_name() {
 
 #[test]
 fn a_directory_with_a_file_that_cannot_be_read_is_not_packed_at_all() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(1 << 16);
     let tree = place.path("tree");
     fs::create_dir(&tree).unwrap();
@@ -114,7 +114,7 @@ fn a_directory_with_a_file_that_cannot_be_read_is_not_packed_at_all() {
 
 #[test]
 fn whoever_renames_beside_a_directory_that_is_got_leads_nothing_elsewhere() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(1 << 16);
     let (tree, victim) = (place.path("source"), place.path("victim"));
     for dir in [tree.join("sub"), victim.join("tree/sub")] {
@@ -156,7 +156,7 @@ fn whoever_renames_beside_a_directory_that_is_got_leads_nothing_elsewhere() {
 
 #[test]
 fn a_file_that_is_got_gets_its_permissions_back_and_no_file_that_took_its_place() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(1 << 16);
     let (source, out, victim) = (place.path("x"), place.path("out"), place.path("victim"));
     fs::write(&source, bytes(9000, 1)).unwrap();
@@ -195,7 +195,7 @@ fn mode_of(path: &Path) -> u32 {
 
 #[test]
 fn links_modes_times_and_odd_names_come_back_as_they_were() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(1 << 16);
     let tree = place.path("tree");
     let closed = tree.join("closed");
@@ -282,7 +282,7 @@ fn links_modes_times_and_odd_names_come_back_as_they_were() {
 
 #[test]
 fn sockets_and_pipes_are_left_out_and_counted() {
-    let place = Place::new(1);
+    let place = TestDir::new(1);
     let volume = place.create(1 << 16);
     let tree = place.path("tree");
     fs::create_dir_all(tree.join("b")).unwrap();
@@ -306,7 +306,7 @@ fn sockets_and_pipes_are_left_out_and_counted() {
 
 #[test]
 fn what_only_its_owner_could_read_is_read_by_nobody_else_afterwards() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(1 << 16);
     let shares = |id: &str| [0, 1].map(|drive| mode_of(&volume.share_path(id, drive)));
     let source = place.path("source");
@@ -346,7 +346,7 @@ fn what_only_its_owner_could_read_is_read_by_nobody_else_afterwards() {
 
 #[test]
 fn files_of_every_length_around_the_borders_of_chunks_come_back() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(1 << 16);
     let tree = place.path("tree");
     fs::create_dir(&tree).unwrap();

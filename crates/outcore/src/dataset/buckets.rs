@@ -18,7 +18,7 @@ use super::typed::TypedDataset;
 use crate::ends::Input;
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
-use crate::memory::Credit;
+use crate::memory::Reservation;
 use crate::primitives::batch::Files;
 use crate::primitives::sources::lengths_of;
 use crate::primitives::{self, BucketFiles, map_files_to};
@@ -180,7 +180,7 @@ impl<T: Pod + Send + Sync> Buckets<T> {
 
 /// Memory for the items of a bucket as values and as bytes for each thread, beside the file itself; fewer
 /// threads where there is less.
-fn reserve(job: &mut Job, largest_bytes: u64) -> Result<Credit> {
+fn reserve(job: &mut Job, largest_bytes: u64) -> Result<Reservation> {
     loop {
         let threads = job.options.threads.max(1) as u64;
         let beside_bytes = largest_bytes.saturating_mul(2 * threads);

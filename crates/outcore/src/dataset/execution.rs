@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::resources::ResourceProvider;
-use super::scratch::{Place, Scratch};
+use super::scratch::{PassOutput, Scratch};
 use super::step::{ItemType, Step, late_is_last};
 use super::summary::Summary;
 use super::{Dataset, Items, Records};
@@ -523,7 +523,7 @@ impl Execution {
     }
 
     /// The next passes read what was written to `place`.
-    fn turn_to(&mut self, place: &Place, done: Summary) -> Result<()> {
+    fn turn_to(&mut self, place: &PassOutput, done: Summary) -> Result<()> {
         match &mut self.items {
             Items::Lines { source, .. } => source.replace(&place.paths)?,
             Items::Records(records) => {
@@ -535,7 +535,7 @@ impl Execution {
     }
 
     /// A new place on scratch: a file, or a shard on each drive.
-    fn scratch_place(&mut self, is_sharded: bool) -> Result<Place> {
+    fn scratch_place(&mut self, is_sharded: bool) -> Result<PassOutput> {
         let resources = Arc::clone(&self.resources);
         self.scratch
             .place(resources.as_ref(), &self.beside, is_sharded)

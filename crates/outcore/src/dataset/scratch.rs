@@ -26,7 +26,7 @@ impl Scratch {
         resources: &dyn ResourceProvider,
         beside: &Path,
         is_sharded: bool,
-    ) -> Result<Place> {
+    ) -> Result<PassOutput> {
         self.make(resources, beside)?;
         let name = format!("items-{}", self.places);
         self.places += 1;
@@ -36,7 +36,7 @@ impl Scratch {
         if !is_sharded {
             paths.truncate(1);
         }
-        Ok(Place { paths })
+        Ok(PassOutput { paths })
     }
 
     /// Names for so many buckets, spread over the drives.
@@ -80,11 +80,11 @@ impl Scratch {
 }
 
 /// Where a pass between two others writes.
-pub(super) struct Place {
+pub(super) struct PassOutput {
     pub(super) paths: Vec<PathBuf>,
 }
 
-impl Place {
+impl PassOutput {
     /// As the pass that writes it takes it.
     pub(super) fn output(&self) -> Output {
         match &self.paths[..] {

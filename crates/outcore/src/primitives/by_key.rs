@@ -22,7 +22,7 @@ use crate::job::Job;
 use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
 use crate::key::sort_key::Tie;
-use crate::memory::Credit;
+use crate::memory::Reservation;
 
 /// Writes one item for each run of neighbours for which `same` is true: they are combined from left to
 /// right.
@@ -173,7 +173,7 @@ where
     let (sorted, before) = sort_items(job, &Typed(sequence), format, false, &dir)?;
     let job = &again(job);
     let mut group: Vec<S::Item> = Vec::new();
-    let mut held: Vec<Credit> = Vec::new();
+    let mut held: Vec<Reservation> = Vec::new();
     let sorted = read::<S::Item>(&[sorted]);
     let mut count = 0;
     let visited = visit_in_order(job, &Typed(&sorted), "group", |items| {

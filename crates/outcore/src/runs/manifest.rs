@@ -28,7 +28,7 @@ use crate::drive::Access;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::record::RecordFormat;
-use crate::memory::{Credit, Pool, block_ceil};
+use crate::memory::{Pool, Reservation, block_ceil};
 use crate::metadata::{Form, Owner};
 use crate::volume::transfers::{Arrival, ReadRange, Transfers};
 use crate::volume::{Port, Volume, VolumeFile};
@@ -385,7 +385,7 @@ pub(super) fn open_runs(
     volume: Volume,
     dir: &Path,
     (manifest, orders): (&Manifest, LineOrders<'_>),
-) -> Result<(RunSet, Credit)> {
+) -> Result<(RunSet, Reservation)> {
     let shape = manifest.shape(&dir.join(NAME), orders)?;
     let blocks: u64 = manifest
         .runs

@@ -62,7 +62,7 @@ use types::own_orders;
 use crate::error::{Error, Kind, Result};
 use crate::job::{Control, Job};
 use crate::key::record::RecordFormat;
-use crate::memory::{Credit, Pool};
+use crate::memory::{Pool, Reservation};
 use crate::volume::Volume;
 
 /// Slots of a reader beyond two a run, for what will be needed first.
@@ -78,7 +78,7 @@ pub struct SortedView {
     set: Arc<RunSet>,
     job: Job,
     dir: PathBuf,
-    index: Arc<Credit>,
+    index: Arc<Reservation>,
 }
 
 /// What a view is.

@@ -22,7 +22,7 @@ use crate::ends::Input;
 use crate::ends::{became_shorter, check_unchanged, open_inputs};
 use crate::error::{Error, Result};
 use crate::job::{Control, Job};
-use crate::memory::{BLOCK_BYTES, Credit, Pool, block_ceil, block_floor};
+use crate::memory::{BLOCK_BYTES, Pool, Reservation, block_ceil, block_floor};
 use crate::partition::crew::Crew;
 use crate::read::source::InputPart;
 use crate::volume::transfers::{Arrival, ReadRange, Transfers};
@@ -48,7 +48,7 @@ pub struct Shuffled {
     tree: Tree,
     /// Where in the output each leaf ends.
     leaf_ends: Vec<u64>,
-    _memory: Credit,
+    _memory: Reservation,
 }
 
 /// One read that fetches neighbours.

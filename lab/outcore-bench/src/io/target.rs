@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use outcore::{Error, Kind, Result};
 use outcore_io::config::DriveSet;
-use outcore_io::drive::load::Place;
+use outcore_io::drive::load::FileRange;
 use outcore_io::drive::{Access, Device, FileFacts, FileId, PrivateDir};
 
 const OPERATION: &str = "choose what to measure";
@@ -74,7 +74,7 @@ pub struct Target {
     /// Whether it may be written to.
     pub is_writable: bool,
     /// What of it is measured.
-    pub place: Place,
+    pub place: FileRange,
     device: Arc<dyn Device>,
     _dir: Option<PrivateDir>,
 }
@@ -181,7 +181,7 @@ fn open(
         whose,
         facts,
         is_writable: is_write_ok && whose != Whose::File,
-        place: Place {
+        place: FileRange {
             file,
             drive_index,
             start_bytes: 0,

@@ -16,7 +16,7 @@
 
 mod array;
 mod backlog;
-mod errands;
+mod flush_worker;
 mod pace;
 mod show;
 
