@@ -73,7 +73,7 @@ pub(super) struct Array {
     free: Vec<usize>,
     /// Tokens of widened writes that still read.
     widening: Vec<usize>,
-    /// Flushes and trims that have no room yet: errand, tag, release.
+    /// Flushes and trims that have no room yet: command, tag, release.
     errands_waiting: VecDeque<(FlushOrTrim, u64, u64)>,
     flush_worker: FlushWorker,
     returned: Vec<Returned>,

@@ -5,7 +5,7 @@
 //! blocks of its range back. Neither waits for reads and writes under way. A drive that knows no trim
 //! is no fault: what it refused is counted. The thread ends with its owner.
 //!
-//! Bounds: [`UNDER_WAY_MAX`] errands at a time; the owner asks [`FlushWorker::has_room`] first.
+//! Bounds: [`UNDER_WAY_MAX`] commands at a time; the owner asks [`FlushWorker::has_room`] first.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -16,7 +16,7 @@ use outcore_io::threads::spawn;
 use outcore_store::striped::StripedVolume;
 use rustix::io::Errno;
 
-/// Errands under way at most.
+/// Commands under way at most.
 pub(super) const UNDER_WAY_MAX: usize = 64;
 const OPERATION: &str = "replay trace";
 
@@ -34,7 +34,7 @@ pub(super) enum FlushOrTrim {
     },
 }
 
-/// An errand that is done.
+/// A command that is done.
 #[derive(Debug)]
 pub(super) struct Returned {
     /// What its sender wrote on it.
@@ -61,7 +61,7 @@ pub(super) struct FlushWorker {
 }
 
 impl FlushWorker {
-    /// On `volume`; no thread is made before the first errand.
+    /// On `volume`; no thread is made before the first command.
     pub(super) fn new() -> Self {
         FlushWorker {
             to: None,
@@ -71,7 +71,7 @@ impl FlushWorker {
         }
     }
 
-    /// Errands that are not done.
+    /// Commands that are not done.
     pub(super) fn under_way(&self) -> usize {
         self.under_way
     }
@@ -147,7 +147,7 @@ impl FlushWorker {
 
 impl Drop for FlushWorker {
     fn drop(&mut self) {
-        // Nobody reads the answers any more: the thread ends behind the errand that it is at.
+        // Nobody reads the answers any more: the thread ends behind the command that it is at.
         self.to = None;
         self.from = sync_channel(0).1;
         if let Some(thread) = self.thread.take() {
