@@ -36,7 +36,6 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
     (
         "crates/outcore/",
         &[
-            &["volume"],
             &["key"],
             &["read", "writer"],
             &["job"],

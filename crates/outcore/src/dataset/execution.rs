@@ -17,7 +17,6 @@ use super::step::{ItemType, Step, late_is_last};
 use super::summary::Summary;
 use super::{Dataset, Items, Records};
 use crate::ends::{Input, Output};
-use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::RecordFormat;
 use crate::key::expr::Schema;
@@ -33,7 +32,8 @@ use crate::shuffle::{ShuffleOptions, ShufflePlan, ShuffleSize, Unit, plan_shuffl
 use crate::sort::lines::{LineSortOptions, merge_lines, sort_lines};
 use crate::sort::plan::SortPlan;
 use crate::sort::{self, SortOptions, sort};
-use crate::volume::output::parent_of;
+use outcore_io::output::parent_of;
+use outcore_io::{Error, Result};
 
 /// Whether steps that need all items are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -57,10 +57,10 @@ pub use text::Lines;
 pub use typed::TypedDataset;
 
 use crate::ends::Input;
-use crate::error::Result;
 use crate::key::NpyHeader;
 use crate::key::expr::Schema;
 use crate::primitives::Table;
+use outcore_io::Result;
 
 /// What is read, and the steps that are taken with it; see the module.
 pub struct Dataset {

@@ -5,9 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::Result;
 use crate::job::Job;
-use crate::volume::ScratchDrive;
+use outcore_io::Result;
+use outcore_io::port::ScratchDrive;
 
 /// See the module.
 pub trait ResourceProvider: Send + Sync {

@@ -6,11 +6,11 @@
 use std::path::{Path, PathBuf};
 
 use super::resources::ResourceProvider;
-use crate::drive::PrivateDir;
 use crate::ends::{Input, Output};
-use crate::error::Result;
 use crate::primitives::BucketFiles;
-use crate::volume::output::MANIFEST_SUFFIX;
+use outcore_io::Result;
+use outcore_io::drive::PrivateDir;
+use outcore_io::output::MANIFEST_SUFFIX;
 
 /// See the module.
 #[derive(Default)]

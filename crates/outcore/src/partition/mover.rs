@@ -13,7 +13,7 @@ use super::bucket::Counts;
 use super::kernel::FixedItems;
 use super::route::{Batch, Ref, Route};
 use super::scatter::ScatterWorker;
-use crate::error::Result;
+use outcore_io::Result;
 
 /// Items of one length that are routed, then moved.
 const FIXED_BATCH: usize = 1024;

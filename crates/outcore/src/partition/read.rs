@@ -13,10 +13,10 @@ use std::sync::{Mutex, PoisonError};
 
 use super::bucket::{Location, Piece, Segment, verify_segment};
 use super::{Partition, SPLIT_SEGMENTS, no_buffer};
-use crate::error::Result;
-use crate::memory::{Buf, Pool};
-use crate::volume::transfers::{ReadAhead, Transfers};
-use crate::volume::{Port, Transfer};
+use outcore_io::Result;
+use outcore_io::memory::{Buf, Pool};
+use outcore_io::port::{Port, Transfer};
+use outcore_io::transfers::{ReadAhead, Transfers};
 
 /// The segments of a bucket, each taken once by whichever worker asks.
 pub(crate) struct SegmentQueue(Mutex<VecDeque<Segment>>);

@@ -32,21 +32,21 @@ use self::permute::permute;
 pub use self::plan::{ShufflePlan, ShuffleSize, plan_shuffle};
 use self::records::{Fixed, Lines, Numbers, Records};
 use self::tree::{Node, Tree};
-use crate::drive::Access;
 use crate::ends::{Input, Output, Phase};
 use crate::ends::{
     check_unchanged, edge_pool, interleave, make_scratch, open_inputs, scratch_drives,
     stage_output, traffic_by_drive,
 };
-use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::partition::task::{BucketTask, Sink};
 use crate::partition::{LazyScratch, Partition};
 use crate::read::regions::Chunks;
-use crate::volume::Volume;
-use crate::volume::output::{Room, StagedOutput};
-use crate::volume::scratch::Scratch;
 use crate::writer::Writer;
+use outcore_io::drive::Access;
+use outcore_io::output::{Room, StagedOutput};
+use outcore_io::port::Volume;
+use outcore_io::scratch::Scratch;
+use outcore_io::{Error, Result};
 
 /// What is shuffled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,14 +13,14 @@
 use std::fmt;
 
 use super::tree::{Tree, fan_out};
-use crate::drive::rates::DriveRates;
 use crate::ends::{EDGES, EDGES_BYTES};
-use crate::error::{Error, Kind, Result};
-use crate::memory::{BLOCK_BYTES, Ledger, Pool};
 use crate::partition::plan::{FIXED_BYTES, PIECE_BYTES, SEGMENT_META_BYTES};
 use crate::partition::{BUCKETS, SPLIT_SEGMENTS, SegmentSizes};
 use crate::read::regions::RegionSizes;
-use crate::units;
+use outcore_io::drive::rates::DriveRates;
+use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
+use outcore_io::units;
+use outcore_io::{Error, Kind, Result};
 
 /// Most levels of one distribution: beyond 4096 buckets every store misses the caches.
 const LEVELS_MAX: u32 = 3;

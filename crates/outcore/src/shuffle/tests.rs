@@ -10,11 +10,11 @@ use proptest::prelude::*;
 
 use super::tree::permutation;
 use super::*;
-use crate::config::IoMode;
-use crate::drive::Device;
-use crate::drive::testing::{FaultDevice, RamDevice, RamOptions};
 use crate::job::{JobOptions, ScratchDrive};
 use crate::read::sample::random;
+use outcore_io::config::IoMode;
+use outcore_io::drive::Device;
+use outcore_io::drive::testing::{FaultDevice, RamDevice, RamOptions};
 
 #[allow(unreachable_pub)]
 #[path = "../../tests/support/often.rs"]
@@ -235,7 +235,7 @@ fn a_bucket_too_large_for_an_area_is_thrown_again() {
             memory_bytes,
             threads: 1,
             drive_count: 2,
-            rates: crate::drive::rates::DriveRates::ASSUMED,
+            rates: outcore_io::drive::rates::DriveRates::ASSUMED,
         })
     };
     let is_twice = |memory_bytes: &u64| plan_with(*memory_bytes).is_ok_and(|p| p.distributions > 1);

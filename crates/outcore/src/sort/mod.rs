@@ -32,13 +32,11 @@ use self::plan::{SortPlan, SortSize, plan_sort};
 use self::shared::Shared;
 use self::split::split_oversized;
 use self::splitters::KeyCut;
-use crate::drive::Access;
 use crate::ends::{Input, Output, Phase, Phases};
 use crate::ends::{
     check_unchanged, edge_pool, interleave, make_scratch, open_inputs, scratch_drives,
     stage_output, traffic_by_drive,
 };
-use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::bare::{BareClass, BareOrder};
 use crate::key::order::{Order, OrderOptions};
@@ -49,11 +47,13 @@ use crate::partition::task::{BucketTask, Sink, Tasks};
 use crate::partition::{LazyScratch, Partition};
 use crate::read::sample::sample;
 use crate::read::source::{Blocks, InputPart};
-use crate::volume::Volume;
-use crate::volume::consumed::Consumed;
-use crate::volume::output::{Room, StagedOutput};
-use crate::volume::scratch::Scratch;
 use crate::writer::Writer;
+use outcore_io::consumed::Consumed;
+use outcore_io::drive::Access;
+use outcore_io::output::{Room, StagedOutput};
+use outcore_io::port::Volume;
+use outcore_io::scratch::Scratch;
+use outcore_io::{Error, Result};
 
 /// Options of a sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -68,7 +68,7 @@ pub struct SortOptions {
     pub replace: bool,
     /// Give blocks of the input back to the file system once they have been read, where scratch needs
     /// their room. Data that are then only in memory or on scratch are lost if the job fails: the input
-    /// is marked before the first block goes (see [`crate::volume::consumed`]), and who removes it
+    /// is marked before the first block goes (see [`outcore_io::consumed`]), and who removes it
     /// afterwards removes the marker.
     pub delete_input: bool,
 }

@@ -22,14 +22,14 @@
 
 use std::fmt;
 
-use crate::drive::rates::DriveRates;
 use crate::ends::{EDGES, EDGES_BYTES};
-use crate::error::{Error, Kind, Result};
-use crate::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
 use crate::partition::plan::{FIXED_BYTES, PIECE_BYTES, SEGMENT_META_BYTES, least_memory_bytes};
 use crate::partition::{BUCKETS, SPLIT_READS_MIN, SPLIT_SEGMENTS};
 use crate::read::sample::SAMPLE;
-use crate::units;
+use outcore_io::drive::rates::DriveRates;
+use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
+use outcore_io::units;
+use outcore_io::{Error, Kind, Result};
 
 /// Most buckets of one distribution: beyond them every store misses the caches.
 pub const BUCKETS_MAX: usize = 2048;

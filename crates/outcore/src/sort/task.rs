@@ -11,14 +11,14 @@ use super::elements::{Elements, as_keys_mut};
 use super::in_memory::{Entry, SortKeys, each_tie, sort_entries};
 use super::plan::SORTING;
 use super::shared::Shared;
-use crate::error::Result;
-use crate::memory::{Buf, Pool};
 use crate::partition::bucket::Location;
 use crate::partition::classify::Key;
 use crate::partition::task::{
     BucketTask, BucketWork, Loaded, Sink, TaskMemory, TaskWorker, Tasks, run_tasks, write_in_place,
     write_pipe,
 };
+use outcore_io::Result;
+use outcore_io::memory::{Buf, Pool};
 
 /// What one worker does with the buckets of a sort.
 struct Sorting<'a, E: Elements> {

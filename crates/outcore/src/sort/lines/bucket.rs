@@ -7,8 +7,8 @@
 use super::emit::COUNT_BYTES_MAX;
 use super::plan::{KEY_HEAD_BYTES, REF_BYTES};
 use super::table::FromTable;
-use crate::memory::block_ceil;
 use crate::partition::bucket::{Bucket, Location};
+use outcore_io::memory::block_ceil;
 
 /// Lines of a bucket that were counted in tables.
 #[derive(Debug, Default)]

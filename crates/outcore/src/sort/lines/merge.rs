@@ -15,21 +15,21 @@ use std::sync::{Arc, PoisonError};
 use super::files::{self, FileReader, FileSizes, LineFile};
 use super::sort::{check_output, write_header};
 use super::{LineSortOptions, LineSummary, OnNoKey};
-use crate::drive::Access;
 use crate::ends::{
     EDGES, EDGES_BYTES, check_unchanged, edge_pool, open_inputs, scratch_drives, stage_output,
     traffic_by_drive,
 };
 use crate::ends::{Input, Output, Phases};
-use crate::error::{Error, Kind, Result};
 use crate::job::Job;
 use crate::key::sort_key::{Rank, SortKey};
-use crate::memory::{BLOCK_BYTES, Buf, Ledger, Pool};
 use crate::partition::task::{Sink, write_pipe};
-use crate::units;
-use crate::volume::Volume;
-use crate::volume::output::Room;
 use crate::writer::Writer;
+use outcore_io::drive::Access;
+use outcore_io::memory::{BLOCK_BYTES, Buf, Ledger, Pool};
+use outcore_io::output::Room;
+use outcore_io::port::Volume;
+use outcore_io::units;
+use outcore_io::{Error, Kind, Result};
 
 /// Blocks below this are not worth a request.
 const BLOCK_BYTES_LEAST: usize = 16 << 10;

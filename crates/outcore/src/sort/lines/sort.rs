@@ -23,22 +23,22 @@ use super::sort_task::{self, TaskSizes};
 use super::split::split_oversized;
 use super::table::{Tables, sort_tables};
 use super::{LineSortOptions, LineSummary};
-use crate::drive::Access;
 use crate::ends::{Input, Output, Phases};
 use crate::ends::{
     check_unchanged, edge_pool, make_scratch, open_inputs, scratch_drives, stage_output,
     traffic_by_drive,
 };
-use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::sort_key::SortKey;
 use crate::partition::task::{BucketTask, Sink, Tasks};
 use crate::partition::{LazyScratch, Partition};
 use crate::read::source::InputPart;
-use crate::volume::output::{Room, StagedOutput};
-use crate::volume::scratch::Scratch;
-use crate::volume::{Port, Volume};
 use crate::writer::Writer;
+use outcore_io::drive::Access;
+use outcore_io::output::{Room, StagedOutput};
+use outcore_io::port::{Port, Volume};
+use outcore_io::scratch::Scratch;
+use outcore_io::{Error, Result};
 
 /// Sorts the lines of `inputs`, one file after another, into `output`.
 ///

@@ -18,11 +18,11 @@ use super::emit::Gather;
 use super::plan::SORTING;
 use super::refs::{AnyTie, Ref, sort_refs};
 use super::table::Tables;
-use crate::error::{Error, Kind, Result};
 use crate::key::sort_key::Tie;
-use crate::memory::{BLOCK_BYTES, Buf, Pool};
 use crate::partition::load::Load;
 use crate::partition::task::{BucketWork, Loaded, Sink, TaskMemory, TaskWorker, Tasks, run_tasks};
+use outcore_io::memory::{BLOCK_BYTES, Buf, Pool};
+use outcore_io::{Error, Kind, Result};
 
 /// References to one line that are gathered at once.
 const COPIES_MAX: u64 = 4096;
