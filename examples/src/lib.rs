@@ -32,12 +32,12 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use outcore::Output;
-use outcore::drive::PrivateDir;
 use outcore::job::Job;
 use outcore::{Error, Result};
 use outcore_front::content::Recognition;
 use outcore_front::inputs::{FilesOnly, Streams, find};
 use outcore_front::text::reader::{Frame, RecordReader};
+use outcore_io::drive::PrivateDir;
 
 /// One file, without a header.
 fn to_file(path: &Path) -> Output {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use outcore::config::IoMode;
+use outcore::IoMode;
 use outcore::dataset::Context;
 use outcore::job::{Job, JobOptions};
 use outcore::read::sample::random;

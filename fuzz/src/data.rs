@@ -10,24 +10,25 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use outcore::config::{Config, Defaults, DriveSet, Environment, Flags, IoMode};
-use outcore::drive::Device;
-use outcore::drive::os::OsDevice;
-use outcore::drive::testing::{RamDevice, RamOptions};
+use outcore::IoMode;
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::key::npy::NpyHeader;
-use outcore::memory::Budget;
-use outcore::metadata::{Form, Owner};
 use outcore::runs::{BuildOptions, SortedView, build};
 use outcore::sort::{SortOptions, sort};
-use outcore::volume::dataset::manifest::Contents;
-use outcore::volume::dataset::pack::Index;
-use outcore::volume::dataset::transfer::{self, Means};
-use outcore::volume::dataset::writer::NewDataset;
-use outcore::volume::dataset::{DatasetVolume, VolumeDrive, Watch};
 use outcore::{Error, Kind, Result};
 use outcore::{Input, Output};
+use outcore_io::config::{Config, Defaults, DriveSet, Environment, Flags};
+use outcore_io::drive::Device;
+use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::testing::{RamDevice, RamOptions};
+use outcore_io::memory::Budget;
+use outcore_io::metadata::{Form, Owner};
+use outcore_store::dataset::manifest::Contents;
+use outcore_store::dataset::pack::Index;
+use outcore_store::dataset::transfer::{self, TransferResources};
+use outcore_store::dataset::writer::NewDataset;
+use outcore_store::dataset::{DatasetVolume, VolumeDrive, Watch};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -257,21 +258,21 @@ pub fn view(data: &[u8]) {
 }
 
 /// A volume of two folders with one dataset.
-struct Place {
+struct TestDir {
     folder: TempDir,
     device: Arc<dyn Device>,
     budget: Budget,
     files: Vec<(PathBuf, Vec<u8>)>,
 }
 
-impl Place {
+impl TestDir {
     const DATA: &[u8] = &[b'd'; 100_000];
 
     fn new() -> Result<Self> {
         let failed = |error: std::io::Error| Error::io("make volume", &error);
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let folder = folder.map_err(failed)?;
-        let mut place = Place {
+        let mut place = TestDir {
             folder,
             device: Arc::new(OsDevice::new(IoMode::Buffered)),
             budget: Budget::new(1 << 30),
@@ -292,7 +293,8 @@ impl Place {
             attributes: None,
             seed: 7,
         };
-        let manifest = transfer::put_stream(&volume, &mut &Place::DATA[..], &new, place.means())?;
+        let manifest =
+            transfer::put_stream(&volume, &mut &TestDir::DATA[..], &new, place.resources())?;
         let mut paths = Vec::new();
         for (index, drive) in place.drives().iter().enumerate() {
             paths.push(volume.manifest_path("x", index));
@@ -318,8 +320,8 @@ impl Place {
         ["d0", "d1"].map(drive).to_vec()
     }
 
-    fn means(&self) -> Means<'_> {
-        Means {
+    fn resources(&self) -> TransferResources<'_> {
+        TransferResources {
             device: &self.device,
             budget: &self.budget,
             watch: Watch::NOBODY,
@@ -354,8 +356,8 @@ pub fn dataset(data: &[u8]) {
         }
         return;
     }
-    static PLACE: OnceLock<Option<Mutex<Place>>> = OnceLock::new();
-    let Some(place) = PLACE.get_or_init(|| Place::new().ok().map(Mutex::new)) else {
+    static PLACE: OnceLock<Option<Mutex<TestDir>>> = OnceLock::new();
+    let Some(place) = PLACE.get_or_init(|| TestDir::new().ok().map(Mutex::new)) else {
         unreachable!("a volume is made and a dataset put")
     };
     let place = place.lock().unwrap_or_else(PoisonError::into_inner);
@@ -382,7 +384,7 @@ pub fn dataset(data: &[u8]) {
     if let Ok(all) = found
         && choice % 4 != 2
     {
-        assert!(all == Place::DATA, "damage was read as data");
+        assert!(all == TestDir::DATA, "damage was read as data");
     }
 }
 

@@ -19,7 +19,7 @@ from ._progress import Watcher, telling
 from ._records import records
 from ._summary import GenSummary, Plan, SortSummary, VerifyReport
 from ._units import size_text, whole
-from ._wire import GenerateRequest, MeansRequest, SortRequest, VerifyRequest
+from ._wire import GenerateRequest, ResourcesRequest, SortRequest, VerifyRequest
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -109,7 +109,7 @@ def sort(
         inputs=_paths(src),
         output=_path(dst),
         records=records(dtype, record, key),
-        means=_means(memory, threads, drives, io, scratch_limit, seed, volume),
+        resources=_resources(memory, threads, drives, io, scratch_limit, seed, volume),
         descending=bool(descending),
         stable=bool(stable),
         unique=bool(unique),
@@ -150,7 +150,7 @@ def plan(
         inputs=_paths(src),
         output=_optional(dst),
         records=records(dtype, record, key),
-        means=_means(memory, threads, drives, io, scratch_limit, _SEED, volume),
+        resources=_resources(memory, threads, drives, io, scratch_limit, _SEED, volume),
         descending=bool(descending),
         stable=bool(stable),
         unique=bool(unique),
@@ -201,7 +201,7 @@ def gen(
         output=_path(dst),
         count=_number("count", count),
         records=records(dtype, None, None),
-        means=_means(memory, threads, drives, io, None, seed, volume),
+        resources=_resources(memory, threads, drives, io, None, seed, volume),
         distribution=dist,
         ascii=bool(ascii),
         skewed=bool(skewed),
@@ -252,7 +252,7 @@ def verify(
         inputs=_paths(src),
         against=_paths(against),
         records=records(dtype, record, key),
-        means=_means(memory, threads, (), io, None, _SEED, volume),
+        resources=_resources(memory, threads, (), io, None, _SEED, volume),
         descending=bool(descending),
         unique=bool(unique),
         ties=bool(ties),
@@ -263,7 +263,7 @@ def verify(
         return summary.verified_of(_outcore.verify(request, tell))
 
 
-def _means(
+def _resources(
     memory: Size | None,
     threads: SupportsIndex | None,
     drives: Paths,
@@ -271,8 +271,8 @@ def _means(
     scratch_limit: Size | None,
     seed: SupportsIndex,
     volume: StrPath | None = None,
-) -> MeansRequest:
-    return MeansRequest(
+) -> ResourcesRequest:
+    return ResourcesRequest(
         memory=size_text("memory", memory),
         threads=None if threads is None else _number("threads", threads),
         io=io,

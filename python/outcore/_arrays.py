@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import _outcore
 from ._errors import too_large
 from ._units import bytes_text
-from ._wire import MeansRequest
+from ._wire import ResourcesRequest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def gathered(
     parts: Iterable[bytes],
-    means: MeansRequest,
+    resources: ResourcesRequest,
     least_bytes: int,
     as_read: np.dtype[Any],
     dtype: npt.DTypeLike | None,
@@ -31,7 +31,7 @@ def gathered(
 
     if copy is False:
         raise ValueError("the items are read from files, so an array of them is always a copy")
-    limit_bytes = _outcore.memory_bytes(means)
+    limit_bytes = _outcore.memory_bytes(resources)
     data = bytearray()
     _check(least_bytes, limit_bytes)
     for part in parts:

@@ -141,7 +141,7 @@ def open(
         terminator=0 if zero_terminated else ord("\n"),
         count=None,
         zipped=[],
-        means=api._means(memory, threads, drives, io, scratch_limit, api._SEED, volume),
+        resources=api._resources(memory, threads, drives, io, scratch_limit, api._SEED, volume),
         steps=[],
     )
     return Lines(request) if lines else Dataset(request, _dtype_of(dtype))
@@ -175,7 +175,7 @@ def tabulate(
         terminator=ord("\n"),
         count=whole("count", count),
         zipped=[],
-        means=api._means(memory, threads, drives, io, scratch_limit, api._SEED, volume),
+        resources=api._resources(memory, threads, drives, io, scratch_limit, api._SEED, volume),
         steps=[],
     )
     numbers = Dataset(request, None)
@@ -588,7 +588,7 @@ class Dataset(Lazy):
         """All items in one array, if they fit into the memory allowed: `numpy.asarray(dataset)`."""
         least_bytes = 0 if self._request["steps"] else self._files_bytes()
         parts = _outcore.batches(self._request)
-        return gathered(parts, self._request["means"], least_bytes, self._dtype, dtype, copy)
+        return gathered(parts, self._request["resources"], least_bytes, self._dtype, dtype, copy)
 
     def _files_bytes(self) -> int:
         """Bytes of the files, without what may be their headers; 0 of what is none."""

@@ -24,7 +24,7 @@ from ._api import (
     Size,
     StrPath,
     _insists,
-    _means,
+    _resources,
     _number,
     _optional,
     _path,
@@ -100,7 +100,7 @@ def shuffle(
         lines=bool(lines),
         insists=_insists(lines),
         csv=csv_rows("shuffle", csv, separator, header),
-        means=_means(memory, threads, drives, io, scratch_limit, seed, volume),
+        resources=_resources(memory, threads, drives, io, scratch_limit, seed, volume),
         epoch=_number("epoch", epoch),
         force=bool(force),
         replace=bool(replace),
@@ -139,7 +139,7 @@ def shuffled(
     request = OrderRequest(
         inputs=_paths(src),
         records=records(dtype, record, key),
-        means=_means(memory, threads, (), io, None, seed, volume),
+        resources=_resources(memory, threads, (), io, None, seed, volume),
         epoch=_number("epoch", epoch),
     )
     return Shuffled(request)
@@ -188,7 +188,7 @@ class Shuffled:
     @property
     def seed(self) -> int:
         """What chooses its orders."""
-        return self._request["means"]["seed"]
+        return self._request["resources"]["seed"]
 
     def with_epoch(self, epoch: SupportsIndex) -> Shuffled:
         """Another order of the same records, independent of this one."""
@@ -214,7 +214,7 @@ class Shuffled:
         as_read = numpy.dtype((self.dtype, self._row)) if self._row else self.dtype
         least_bytes = len(self) * as_read.itemsize
         parts = (batch.tobytes() for batch in self.batches(max(self._order.stretch // 2, 1)))
-        return gathered(parts, self._request["means"], least_bytes, as_read, dtype, copy)
+        return gathered(parts, self._request["resources"], least_bytes, as_read, dtype, copy)
 
     def __getitem__(self, index: slice | SupportsIndex) -> npt.NDArray[Any] | np.generic:
         if isinstance(index, slice):

@@ -21,7 +21,7 @@ from ._api import (
     Size,
     StrPath,
     _insists,
-    _means,
+    _resources,
     _path,
     _paths,
 )
@@ -30,7 +30,7 @@ from ._errors import usage
 from ._progress import Watcher, telling
 from ._records import records
 from ._units import whole
-from ._wire import MeansRequest, ViewBuildRequest, ViewLinesRequest
+from ._wire import ResourcesRequest, ViewBuildRequest, ViewLinesRequest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,19 +51,19 @@ class _Sorted:
     def __init__(
         self, path: StrPath, *, memory: Size | None = None, io: str | None = None
     ) -> None:
-        means = _means(memory, None, (), io, None, _SEED)
-        self._open(_path(path), means, None, None)
+        resources = _resources(memory, None, (), io, None, _SEED)
+        self._open(_path(path), resources, None, None)
 
     def _open(
         self,
         path: str,
-        means: MeansRequest,
+        resources: ResourcesRequest,
         start: int | None,
         stop: int | None,
         native: _outcore.View | None = None,
     ) -> None:
-        self._path, self._asked = path, means
-        self._held = _outcore.View.open(path, means) if native is None else native
+        self._path, self._asked = path, resources
+        self._held = _outcore.View.open(path, resources) if native is None else native
         self._process_id = os.getpid()
         self._info = self._held.info()
         if (self._info["terminator"] is not None) != self._LINES:
@@ -266,13 +266,13 @@ class LineView(_Sorted):
 def _reopen(
     kind: type[_V],
     path: str,
-    means: MeansRequest,
+    resources: ResourcesRequest,
     start: int | None,
     stop: int | None,
     native: _outcore.View | None = None,
 ) -> _V:
     view = kind.__new__(kind)
-    view._open(path, means, start, stop, native)
+    view._open(path, resources, start, stop, native)
     return view
 
 
@@ -396,7 +396,7 @@ def sort_view(
         NoSpaceError: Too little room for the runs.
         KeyboardInterrupt: Ctrl-C; nothing is left behind.
     """
-    means = _means(memory, threads, drives, io, None, _SEED, volume)
+    resources = _resources(memory, threads, drives, io, None, _SEED, volume)
     asked = None
     if lines:
         if not (dtype is None and record is None):
@@ -414,7 +414,7 @@ def sort_view(
         output=_path(dst),
         records=records(dtype, record, None if lines else key),
         lines=asked,
-        means=means,
+        resources=resources,
         descending=bool(descending),
         stable=bool(stable),
         force=bool(force),
@@ -422,7 +422,7 @@ def sort_view(
     with telling(progress, ("sort runs", "merge runs")) as tell:
         native = _outcore.view_build(request, tell)
     kind: type[View] | type[LineView] = LineView if lines else View
-    return _reopen(kind, _path(dst), means, None, None, native)
+    return _reopen(kind, _path(dst), resources, None, None, native)
 
 
 def _lines_request(

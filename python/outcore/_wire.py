@@ -12,7 +12,7 @@ from typing import Callable, TypedDict, Union
 Tell = Callable[[str, int, int, int, int, float, Union[str, None]], None]
 
 
-class MeansRequest(TypedDict):
+class ResourcesRequest(TypedDict):
     """What a job may use; `None` where the environment, a file or a default decides."""
 
     memory: str | None
@@ -40,7 +40,7 @@ class SortRequest(TypedDict):
     inputs: list[str]
     output: str | None
     records: RecordsRequest
-    means: MeansRequest
+    resources: ResourcesRequest
     descending: bool
     stable: bool
     unique: bool
@@ -62,7 +62,7 @@ class ShuffleRequest(TypedDict):
     lines: bool
     insists: bool
     csv: CsvRows | None
-    means: MeansRequest
+    resources: ResourcesRequest
     epoch: int
     force: bool
     replace: bool
@@ -74,7 +74,7 @@ class OrderRequest(TypedDict):
 
     inputs: list[str]
     records: RecordsRequest
-    means: MeansRequest
+    resources: ResourcesRequest
     epoch: int
 
 
@@ -84,7 +84,7 @@ class GenerateRequest(TypedDict):
     output: str
     count: int
     records: RecordsRequest
-    means: MeansRequest
+    resources: ResourcesRequest
     distribution: str
     ascii: bool
     skewed: bool
@@ -99,7 +99,7 @@ class VerifyRequest(TypedDict):
     inputs: list[str]
     against: list[str]
     records: RecordsRequest
-    means: MeansRequest
+    resources: ResourcesRequest
     descending: bool
     unique: bool
     ties: bool
@@ -299,7 +299,7 @@ class DatasetRequest(TypedDict):
     terminator: int
     count: int | None
     zipped: list[Zipped]
-    means: MeansRequest
+    resources: ResourcesRequest
     steps: list[StepRequest]
 
 
@@ -338,7 +338,7 @@ class ViewBuildRequest(TypedDict):
     output: str
     records: RecordsRequest
     lines: ViewLinesRequest | None
-    means: MeansRequest
+    resources: ResourcesRequest
     descending: bool
     stable: bool
     force: bool

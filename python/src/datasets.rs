@@ -8,10 +8,10 @@
 use std::path::{Path, PathBuf};
 
 use outcore::Result;
-use outcore::volume::dataset::{Named, Watch};
-use outcore_front::means::Means;
+use outcore_front::resources::Resources;
 use outcore_front::staging::{self, Reads, Staging, Work, sealed_error};
 use outcore_front::volumes::VOLUME_VARIABLE;
+use outcore_store::dataset::{Named, Watch};
 
 use crate::reply::NamesFiles;
 use crate::request;
@@ -60,7 +60,7 @@ impl Datasets {
     /// # Errors
     /// No volume, or none of that name; no such dataset, or one that must not be written; damage; no room.
     pub(crate) fn stage<'a>(
-        means: &request::Means,
+        resources: &request::Resources,
         how: Use,
         read: impl IntoIterator<Item = &'a mut PathBuf>,
         written: impl IntoIterator<Item = &'a mut PathBuf>,
@@ -69,16 +69,16 @@ impl Datasets {
         let mut datasets = Datasets::default();
         let read: Vec<&mut PathBuf> = read.into_iter().collect();
         for path in read.iter().filter(|_| how.is_in_place) {
-            if datasets.begin(means, path, run)?.is_some() {
+            if datasets.begin(resources, path, run)?.is_some() {
                 let hint = "write another dataset; with --force one is replaced";
                 return Err(sealed_error(path).hint(hint));
             }
         }
         for path in written {
-            datasets.output(means, path, how.force, run)?;
+            datasets.output(resources, path, how.force, run)?;
         }
         for path in read {
-            let Some(staging) = datasets.begin(means, path, run)? else {
+            let Some(staging) = datasets.begin(resources, path, run)? else {
                 continue;
             };
             let file = staging.input(path, how.reads, &copying(run))?;
@@ -94,12 +94,12 @@ impl Datasets {
     /// As [`Datasets::stage`].
     pub(crate) fn output(
         &mut self,
-        means: &request::Means,
+        resources: &request::Resources,
         path: &mut PathBuf,
         force: bool,
         run: &Run,
     ) -> Result<()> {
-        if let Some(staging) = self.begin(means, path, run)? {
+        if let Some(staging) = self.begin(resources, path, run)? {
             let file = staging.output(path, force)?;
             run.call(&file, path);
             *path = file;
@@ -110,7 +110,7 @@ impl Datasets {
     /// What stands for datasets, if `path` names one.
     fn begin(
         &mut self,
-        means: &request::Means,
+        resources: &request::Resources,
         path: &Path,
         run: &Run,
     ) -> Result<Option<&mut Staging>> {
@@ -118,11 +118,11 @@ impl Datasets {
             return Ok(None);
         }
         let by_variable = || run.environment.get(VOLUME_VARIABLE).map(PathBuf::from);
-        let Some(drives_file) = means.volume.clone().or_else(by_variable) else {
+        let Some(drives_file) = resources.volume.clone().or_else(by_variable) else {
             return staging::refuse_without_volume(path).map(|()| None);
         };
         if self.0.is_none() {
-            let device = means.load(&run.environment)?.device();
+            let device = resources.load(&run.environment)?.device();
             self.0 = Some(Staging::begin(device, &drives_file)?);
         }
         Ok(self.0.as_mut())
@@ -133,17 +133,17 @@ impl Datasets {
     ///
     /// # Errors
     /// Settings that cannot be; the volume cannot be opened.
-    pub(crate) fn means(
+    pub(crate) fn resources(
         &self,
-        means: &request::Means,
+        resources: &request::Resources,
         lends_drives: bool,
         run: &Run,
-    ) -> Result<Means> {
+    ) -> Result<Resources> {
         match &self.0 {
-            None => means.load(&run.environment),
+            None => resources.load(&run.environment),
             Some(staging) => {
                 let files = staging.files(lends_drives);
-                files.means(&means.to_request()?, &run.environment)
+                files.resources(&resources.to_request()?, &run.environment)
             }
         }
     }

@@ -16,10 +16,10 @@ use outcore::{Error, Result};
 use outcore::{Input, Output};
 use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
 use outcore_front::job::{check_text, is_in_order, settle_shuffle, settle_sort};
-use outcore_front::means::Means;
 use outcore_front::output::{self, Consent, Holds, Sink, Target};
 use outcore_front::record::{RecordRequest, Recording};
 use outcore_front::records::{self, Decided};
+use outcore_front::resources::Resources;
 use outcore_front::spool::{Spool, unpack_packed};
 use outcore_front::text;
 use outcore_front::text::output::{Dress, Pending};
@@ -38,7 +38,7 @@ const PROGRAM: &str = concat!("outcore for Python ", env!("CARGO_PKG_VERSION"));
 
 /// Everything that is settled before a sort starts.
 struct Prepared {
-    means: Means,
+    resources: Resources,
     recording: Option<Recording>,
     inputs: Vec<ResolvedInput>,
     target: Option<Target>,
@@ -59,20 +59,20 @@ fn by_engine(force: bool, replace: bool) -> Use {
 /// Sorts as `request` says.
 pub(crate) fn sort(mut request: request::Sort, run: &Run) -> Result<reply::Sorted> {
     let datasets = stage_sort(&mut request, run)?;
-    let means = datasets.means(&request.means, true, run)?;
-    datasets.finish(sort_files(request, means, run)?, run)
+    let resources = datasets.resources(&request.resources, true, run)?;
+    datasets.finish(sort_files(request, resources, run)?, run)
 }
 
 fn stage_sort(request: &mut request::Sort, run: &Run) -> Result<Datasets> {
     let how = by_engine(request.force, request.replace);
     let written = request.output.iter_mut().chain(&mut request.record_io);
-    Datasets::stage(&request.means, how, &mut request.inputs, written, run)
+    Datasets::stage(&request.resources, how, &mut request.inputs, written, run)
 }
 
-fn sort_files(request: request::Sort, means: Means, run: &Run) -> Result<reply::Sorted> {
+fn sort_files(request: request::Sort, resources: Resources, run: &Run) -> Result<reply::Sorted> {
     let cost = reply::Cost::start();
     let Prepared {
-        means,
+        resources,
         recording,
         inputs,
         target,
@@ -80,7 +80,7 @@ fn sort_files(request: request::Sort, means: Means, run: &Run) -> Result<reply::
         options,
         job,
         plan,
-    } = prepare(request, means, run)?;
+    } = prepare(request, resources, run)?;
     let target = target.ok_or_else(|| {
         Error::usage("create output", "no output is named").hint("name a file for the result")
     })?;
@@ -89,7 +89,7 @@ fn sort_files(request: request::Sort, means: Means, run: &Run) -> Result<reply::
     let done = sort::sort(&job, &to_sort(&inputs), output, &decided.format, options)?;
     let trace = finish(recording)?;
     let name = target.name().as_os_str().to_owned();
-    let set = &means.config.drives.value;
+    let set = &resources.config.drives.value;
     let used = cost.used((done.records, done.passes), &done.drives, set, trace);
     Ok(reply::Sorted::new(&done, &plan, name, used))
 }
@@ -97,23 +97,23 @@ fn sort_files(request: request::Sort, means: Means, run: &Run) -> Result<reply::
 /// The plan of a sort.
 pub(crate) fn plan(mut request: request::Sort, run: &Run) -> Result<reply::Plan> {
     let datasets = stage_sort(&mut request, run)?;
-    let means = datasets.means(&request.means, true, run)?;
-    prepare(request, means, run).map(|prepared| (&prepared.plan).into())
+    let resources = datasets.resources(&request.resources, true, run)?;
+    prepare(request, resources, run).map(|prepared| (&prepared.plan).into())
 }
 
-fn prepare(request: request::Sort, means: Means, run: &Run) -> Result<Prepared> {
-    let sources = inputs::find(&request.inputs, Streams::Refused, means.names())?;
+fn prepare(request: request::Sort, resources: Resources, run: &Run) -> Result<Prepared> {
+    let sources = inputs::find(&request.inputs, Streams::Refused, resources.names())?;
     let consent = Consent {
         force: request.force,
         replace: request.replace,
     };
-    let specs = means.specs();
+    let specs = resources.specs();
     let how = (Streams::Refused, Holds::Records);
     let choose = |name: &PathBuf| output::choose(Some(name), &sources, specs, consent, how);
     let target = request.output.as_ref().map(choose).transpose()?;
     let reads = (sources.as_slice(), target.as_ref());
     let trace = record_request(&request.record_io, request.force, reads);
-    let (recording, means) = Recording::start(means, &trace)?;
+    let (recording, resources) = Recording::start(resources, &trace)?;
     let inputs: Result<Vec<ResolvedInput>> = sources.into_iter().map(inputs::look).collect();
     let inputs = inputs?;
     let decided = records::decide(&request.records.to_request()?, &inputs)?;
@@ -124,10 +124,16 @@ fn prepare(request: request::Sort, means: Means, run: &Run) -> Result<Prepared> 
         replace: request.force || request.replace,
         delete_input: false,
     };
-    let (job, plan) = settle_sort(&means, &inputs, target.as_ref(), &decided.format, options)?;
+    let (job, plan) = settle_sort(
+        &resources,
+        &inputs,
+        target.as_ref(),
+        &decided.format,
+        options,
+    )?;
     Ok(Prepared {
         job: run.watched(job),
-        means,
+        resources,
         recording,
         inputs,
         target,
@@ -188,14 +194,18 @@ pub(crate) fn shuffle(mut request: request::Shuffle, run: &Run) -> Result<reply:
     let written = [&mut request.output]
         .into_iter()
         .chain(&mut request.record_io);
-    let datasets = Datasets::stage(&request.means, how, &mut request.inputs, written, run)?;
-    let means = datasets.means(&request.means, true, run)?;
-    datasets.finish(shuffle_files(request, means, run)?, run)
+    let datasets = Datasets::stage(&request.resources, how, &mut request.inputs, written, run)?;
+    let resources = datasets.resources(&request.resources, true, run)?;
+    datasets.finish(shuffle_files(request, resources, run)?, run)
 }
 
-fn shuffle_files(request: request::Shuffle, means: Means, run: &Run) -> Result<reply::Shuffled> {
+fn shuffle_files(
+    request: request::Shuffle,
+    resources: Resources,
+    run: &Run,
+) -> Result<reply::Shuffled> {
     let cost = reply::Cost::start();
-    let sources = inputs::find(&request.inputs, Streams::Refused, means.names())?;
+    let sources = inputs::find(&request.inputs, Streams::Refused, resources.names())?;
     let consent = Consent {
         force: request.force,
         replace: request.replace,
@@ -206,10 +216,10 @@ fn shuffle_files(request: request::Shuffle, means: Means, run: &Run) -> Result<r
         false => Holds::Records,
     };
     let how = (Streams::Refused, holds);
-    let target = output::choose(name, &sources, means.specs(), consent, how)?;
+    let target = output::choose(name, &sources, resources.specs(), consent, how)?;
     let reads = (sources.as_slice(), Some(&target));
     let trace = record_request(&request.record_io, request.force, reads);
-    let (recording, means) = Recording::start(means, &trace)?;
+    let (recording, resources) = Recording::start(resources, &trace)?;
     let recognition = request.recognition();
     let look = |source| match request.lines {
         true => inputs::look_at_lines(source, recognition),
@@ -220,12 +230,12 @@ fn shuffle_files(request: request::Shuffle, means: Means, run: &Run) -> Result<r
     let (mut spool, mut dress) = (None, Dress::default());
     let (unit, header) = match request.lines {
         true => {
-            let (job, beside) = (run.job(&means, Vec::new()), target.dir());
+            let (job, beside) = (run.job(&resources, Vec::new()), target.dir());
             let packed = (inputs, recognition);
-            inputs = unpack_packed(&job, &means, &beside, packed, &mut spool)?;
+            inputs = unpack_packed(&job, &resources, &beside, packed, &mut spool)?;
             let mut terminator = b'\n';
             if let Some(csv) = request.csv {
-                let make = || Spool::beside(&job, &means, &beside);
+                let make = || Spool::beside(&job, &resources, &beside);
                 let found = csv_rows(csv).settle_inputs(&job, &mut inputs, &mut spool, make)?;
                 (terminator, dress) = (found.terminator(), found.dress);
             }
@@ -238,14 +248,14 @@ fn shuffle_files(request: request::Shuffle, means: Means, run: &Run) -> Result<r
             (Unit::Records { record_bytes }, header)
         }
     };
-    let (mut job, plan) = settle_shuffle(&means, &inputs, Some(&target), unit)?;
+    let (mut job, plan) = settle_shuffle(&resources, &inputs, Some(&target), unit)?;
     let unpacked_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
     let limit_bytes = &mut job.options.scratch_limit_bytes;
     *limit_bytes = limit_bytes.saturating_sub(unpacked_bytes);
     let job = run.watched(job);
     let options = ShuffleOptions {
         unit,
-        seed: request.means.seed(),
+        seed: request.resources.seed(),
         epoch: request.epoch,
         replace: request.force || request.replace,
     };
@@ -265,7 +275,7 @@ fn shuffle_files(request: request::Shuffle, means: Means, run: &Run) -> Result<r
     let done = done.map_err(explain)?;
     let trace = finish(recording)?;
     let name = target.name().as_os_str().to_owned();
-    let set = &means.config.drives.value;
+    let set = &resources.config.drives.value;
     let used = cost.used(
         (done.records, plan.distributions + 1),
         &done.drives,
@@ -278,27 +288,27 @@ fn shuffle_files(request: request::Shuffle, means: Means, run: &Run) -> Result<r
 /// Opens the order of a shuffle, to read records in; and the header of a `.npy` file of no records.
 pub(crate) fn order(mut request: request::Order, run: &Run) -> Result<(Shuffled, Option<Vec<u8>>)> {
     let how = Use::of_engine(false);
-    let datasets = Datasets::stage(&request.means, how, &mut request.inputs, [], run)?;
-    let means = datasets.means(&request.means, true, run)?;
+    let datasets = Datasets::stage(&request.resources, how, &mut request.inputs, [], run)?;
+    let resources = datasets.resources(&request.resources, true, run)?;
     // Its files stay open when those in the place of datasets are gone.
-    order_of_files(&request, &means, run)
+    order_of_files(&request, &resources, run)
 }
 
 fn order_of_files(
     request: &request::Order,
-    means: &Means,
+    resources: &Resources,
     run: &Run,
 ) -> Result<(Shuffled, Option<Vec<u8>>)> {
-    let inputs = inputs::open_files(&request.inputs, means.names())?;
+    let inputs = inputs::open_files(&request.inputs, resources.names())?;
     let decided = records::decide(&request.records.to_request_without_keys()?, &inputs)?;
     let header = match &decided.header {
         Some(header) => Some(header.clone()),
         // What NumPy has no dtype for is handed out as bytes.
         None => NpyHeader::of_format(&decided.format, 0).ok(),
     };
-    let job = run.job(means, Vec::new());
+    let job = run.job(resources, Vec::new());
     let record_bytes = decided.format.record_bytes();
-    let seed = request.means.seed();
+    let seed = request.resources.seed();
     let shuffled = Shuffled::open(&job, &to_sort(&inputs), record_bytes, seed, request.epoch)?;
     Ok((shuffled, header.map(|header| header.encode(0))))
 }
@@ -309,18 +319,22 @@ pub(crate) fn generate(mut request: request::Generate, run: &Run) -> Result<repl
     let written = [&mut request.output]
         .into_iter()
         .chain(&mut request.record_io);
-    let datasets = Datasets::stage(&request.means, how, [], written, run)?;
-    let means = datasets.means(&request.means, true, run)?;
-    datasets.finish(generate_file(&request, means, run)?, run)
+    let datasets = Datasets::stage(&request.resources, how, [], written, run)?;
+    let resources = datasets.resources(&request.resources, true, run)?;
+    datasets.finish(generate_file(&request, resources, run)?, run)
 }
 
-fn generate_file(request: &request::Generate, means: Means, run: &Run) -> Result<reply::Generated> {
+fn generate_file(
+    request: &request::Generate,
+    resources: Resources,
+    run: &Run,
+) -> Result<reply::Generated> {
     let cost = reply::Cost::start();
     let decided = records::named(&request.records.to_request()?)?
         .ok_or_else(|| Error::usage("generate", "no type is named").hint("give one: u64"))?;
     let options = GenerateOptions {
         distribution: request.distribution.parse()?,
-        seed: request.means.seed(),
+        seed: request.resources.seed(),
         records: request.count,
     };
     let gensort = GensortRequest {
@@ -335,16 +349,16 @@ fn generate_file(request: &request::Generate, means: Means, run: &Run) -> Result
     };
     let name = Some(request.output.as_path());
     let how = (Streams::Refused, Holds::Records);
-    let target = output::choose(name, &[], means.specs(), consent, how)?;
+    let target = output::choose(name, &[], resources.specs(), consent, how)?;
     output::check_room_for(
-        means.device().as_ref(),
+        resources.device().as_ref(),
         &target,
         request.count,
         decided.format.record_bytes(),
     )?;
-    let drives: Vec<ScratchDrive> = means.named_drives(0)?;
+    let drives: Vec<ScratchDrive> = resources.named_drives(0)?;
     let trace = record_request(&request.record_io, request.force, (&[], Some(&target)));
-    let (recording, means) = Recording::start(means, &trace)?;
+    let (recording, resources) = Recording::start(resources, &trace)?;
     let header: Option<NpyHeader> = output::header_for(&target, &[], &decided)?;
     let generate = GenerateRequest {
         generator,
@@ -352,9 +366,9 @@ fn generate_file(request: &request::Generate, means: Means, run: &Run) -> Result
         output: target.to_sort(header, no_pipe)?,
         replace: request.force,
     };
-    let done = run_generate(&run.job(&means, drives), &generate)?;
+    let done = run_generate(&run.job(&resources, drives), &generate)?;
     let trace = finish(recording)?;
-    let set = &means.config.drives.value;
+    let set = &resources.config.drives.value;
     Ok(reply::Generated {
         used: cost.used((done.records, 1), &done.drives, set, trace),
         output: target.name().as_os_str().to_owned(),
@@ -365,23 +379,27 @@ fn generate_file(request: &request::Generate, means: Means, run: &Run) -> Result
 pub(crate) fn verify(mut request: request::Verify, run: &Run) -> Result<reply::Verified> {
     let how = Use::of_engine(request.force);
     let read = request.inputs.iter_mut().chain(&mut request.against);
-    let datasets = Datasets::stage(&request.means, how, read, &mut request.record_io, run)?;
-    let means = datasets.means(&request.means, true, run)?;
-    datasets.finish(verify_files(&request, means, run)?, run)
+    let datasets = Datasets::stage(&request.resources, how, read, &mut request.record_io, run)?;
+    let resources = datasets.resources(&request.resources, true, run)?;
+    datasets.finish(verify_files(&request, resources, run)?, run)
 }
 
-fn verify_files(request: &request::Verify, means: Means, run: &Run) -> Result<reply::Verified> {
+fn verify_files(
+    request: &request::Verify,
+    resources: Resources,
+    run: &Run,
+) -> Result<reply::Verified> {
     let cost = reply::Cost::start();
-    let checked = inputs::open_files(&request.inputs, means.names())?;
+    let checked = inputs::open_files(&request.inputs, resources.names())?;
     let against = match request.against.is_empty() {
         true => Vec::new(),
-        false => inputs::open_files(&request.against, means.names())?,
+        false => inputs::open_files(&request.against, resources.names())?,
     };
     let all: Vec<ResolvedInput> = checked.iter().chain(&against).cloned().collect();
     let format = records::decide(&request.records.to_request()?, &all)?.format;
     let sources: Vec<Source> = all.iter().map(|input| input.source.clone()).collect();
     let trace = record_request(&request.record_io, request.force, (&sources, None));
-    let (recording, means) = Recording::start(means, &trace)?;
+    let (recording, resources) = Recording::start(resources, &trace)?;
     let options = CheckOptions {
         descending: request.descending,
         ties: request.ties,
@@ -389,7 +407,7 @@ fn verify_files(request: &request::Verify, means: Means, run: &Run) -> Result<re
         unordered: false,
     };
     // A job each, since what is left of a budget belongs to the one job.
-    let job = || run.job(&means, Vec::new());
+    let job = || run.job(&resources, Vec::new());
     let found = run_verify(&job(), &to_sort(&checked), &format, options)?;
     let other = match against.is_empty() {
         true => None,
@@ -400,7 +418,7 @@ fn verify_files(request: &request::Verify, means: Means, run: &Run) -> Result<re
     let same_records = other_check.map(|other| check.has_records_of(other));
     let other_drives = other.iter().flat_map(|other| &other.drives);
     let traffic = found.drives.iter().chain(other_drives);
-    let set = &means.config.drives.value;
+    let set = &resources.config.drives.value;
     Ok(reply::Verified {
         used: cost.used((check.records, 1), traffic, set, trace),
         ordered: check.is_ordered(),

@@ -47,7 +47,7 @@ mod _outcore {
     use crate::view::View;
     use std::path::PathBuf;
 
-    use outcore_front::split::Cut;
+    use outcore_front::split::PartSize;
     use pyo3::prelude::*;
     use pyo3::pybacked::PyBackedBytes;
     use pyo3::types::{PyByteArray, PyBytes};
@@ -283,7 +283,7 @@ mod _outcore {
         csv: Option<CsvRows>,
         tell: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<(Vec<PathBuf>, u64)> {
-        let cut = parts.map_or(Cut::Records(lines), Cut::Parts);
+        let cut = parts.map_or(PartSize::Records(lines), PartSize::Parts);
         consume::split_lines(py, request, (pattern, cut, force), csv, tell)
     }
 
@@ -301,9 +301,9 @@ mod _outcore {
 
     /// Bytes of memory that a job of these means may use.
     #[pyfunction]
-    fn memory_bytes(py: Python<'_>, means: request::Means) -> PyResult<u64> {
+    fn memory_bytes(py: Python<'_>, resources: request::Resources) -> PyResult<u64> {
         run::watch(py, None, move |run| {
-            Ok(means.load(&run.environment)?.config.memory_bytes.value)
+            Ok(resources.load(&run.environment)?.config.memory_bytes.value)
         })
     }
 

@@ -7,12 +7,12 @@
 use std::ffi::OsString;
 use std::time::Instant;
 
-use outcore::config::DriveSet;
-use outcore::drive::record::TraceSummary;
 use outcore::shuffle::ShuffleSummary;
 use outcore::sort::SortSummary;
 use outcore::sort::plan::SortPlan;
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction, cpu_seconds, peak_rss_bytes};
+use outcore_io::config::DriveSet;
+use outcore_io::drive::record::TraceSummary;
 use pyo3::IntoPyObject;
 
 /// How a sort will be done.

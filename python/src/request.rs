@@ -5,18 +5,19 @@
 
 use std::path::PathBuf;
 
-use outcore::config::{Environment, Flags};
+use outcore::Result;
 use outcore::key::RecordFormat;
-use outcore::{Result, units};
 use outcore_front::content::Recognition;
-use outcore_front::means::MeansRequest;
 use outcore_front::records::TypeRequest;
+use outcore_front::resources::ResourcesRequest;
+use outcore_io::config::{Environment, Flags};
+use outcore_io::units;
 use pyo3::FromPyObject;
 
 /// What a job may use.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Means {
+pub(crate) struct Resources {
     memory: Option<String>,
     threads: Option<usize>,
     io: Option<String>,
@@ -27,14 +28,17 @@ pub(crate) struct Means {
     pub(crate) volume: Option<PathBuf>,
 }
 
-impl Means {
+impl Resources {
     /// Merged with environment, file and defaults.
-    pub(crate) fn load(&self, environment: &Environment) -> Result<outcore_front::means::Means> {
-        outcore_front::means::Means::load(&self.to_request()?, environment)
+    pub(crate) fn load(
+        &self,
+        environment: &Environment,
+    ) -> Result<outcore_front::resources::Resources> {
+        outcore_front::resources::Resources::load(&self.to_request()?, environment)
     }
 
     /// What was set.
-    pub(crate) fn to_request(&self) -> Result<MeansRequest> {
+    pub(crate) fn to_request(&self) -> Result<ResourcesRequest> {
         let bytes = |text: &Option<String>| text.as_deref().map(units::parse_bytes).transpose();
         let flags = Flags {
             memory_bytes: bytes(&self.memory)?,
@@ -44,7 +48,7 @@ impl Means {
             scratch_limit_bytes: bytes(&self.scratch_limit)?,
         };
         let seed = self.seed;
-        Ok(MeansRequest { flags, seed })
+        Ok(ResourcesRequest { flags, seed })
     }
 
     /// Chooses samples, the first drive, and what is generated.
@@ -93,7 +97,7 @@ pub(crate) struct Sort {
     pub(crate) inputs: Vec<PathBuf>,
     pub(crate) output: Option<PathBuf>,
     pub(crate) records: Records,
-    pub(crate) means: Means,
+    pub(crate) resources: Resources,
     pub(crate) descending: bool,
     pub(crate) stable: bool,
     pub(crate) unique: bool,
@@ -113,7 +117,7 @@ pub(crate) struct Shuffle {
     /// Lines, whatever the files look like.
     pub(crate) insists: bool,
     pub(crate) csv: Option<CsvRows>,
-    pub(crate) means: Means,
+    pub(crate) resources: Resources,
     pub(crate) epoch: u64,
     pub(crate) force: bool,
     pub(crate) replace: bool,
@@ -145,7 +149,7 @@ pub(crate) type CsvRows = (Option<u8>, bool);
 pub(crate) struct Order {
     pub(crate) inputs: Vec<PathBuf>,
     pub(crate) records: Records,
-    pub(crate) means: Means,
+    pub(crate) resources: Resources,
     pub(crate) epoch: u64,
 }
 
@@ -157,7 +161,7 @@ pub(crate) struct ViewBuild {
     pub(crate) output: PathBuf,
     pub(crate) records: Records,
     pub(crate) lines: Option<ViewLines>,
-    pub(crate) means: Means,
+    pub(crate) resources: Resources,
     pub(crate) descending: bool,
     pub(crate) stable: bool,
     pub(crate) force: bool,
@@ -185,7 +189,7 @@ pub(crate) struct Generate {
     pub(crate) output: PathBuf,
     pub(crate) count: u64,
     pub(crate) records: Records,
-    pub(crate) means: Means,
+    pub(crate) resources: Resources,
     pub(crate) distribution: String,
     pub(crate) ascii: bool,
     pub(crate) skewed: bool,
@@ -201,7 +205,7 @@ pub(crate) struct Verify {
     pub(crate) inputs: Vec<PathBuf>,
     pub(crate) against: Vec<PathBuf>,
     pub(crate) records: Records,
-    pub(crate) means: Means,
+    pub(crate) resources: Resources,
     pub(crate) descending: bool,
     pub(crate) unique: bool,
     pub(crate) ties: bool,

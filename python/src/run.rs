@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use outcore::config::Environment;
 use outcore::job::{Control, Job, ScratchDrive};
-use outcore::threads::spawn;
 use outcore::{Error, Result};
-use outcore_front::means::Means;
+use outcore_front::resources::Resources;
+use outcore_io::config::Environment;
+use outcore_io::threads::spawn;
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -70,9 +70,9 @@ impl Run {
         }
     }
 
-    /// A job of `means` with scratch on `drives`, watched.
-    pub(crate) fn job(&self, means: &Means, drives: Vec<ScratchDrive>) -> Job {
-        self.watched(means.job(drives))
+    /// A job of `resources` with scratch on `drives`, watched.
+    pub(crate) fn job(&self, resources: &Resources, drives: Vec<ScratchDrive>) -> Job {
+        self.watched(resources.job(drives))
     }
 
     /// The same job, watched.

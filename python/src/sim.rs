@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use outcore::job::Control;
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
 use outcore_front::record_cost;
+use outcore_io::units;
 use outcore_sim::array::block::{BlockOptions, Loop, load_list};
 use outcore_sim::array::file::{FileOptions, replay_file};
 use outcore_sim::config::{Compat, DriveConfig};

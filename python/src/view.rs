@@ -9,20 +9,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use outcore::Input;
-use outcore::config::Environment;
 use outcore::key::NpyHeader;
 use outcore::runs::{BuildOptions, SortedView, ViewOrder, ViewType, build as run_build};
-use outcore::volume::dataset::Named;
-use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
-use outcore_front::means::Means;
 use outcore_front::records;
+use outcore_front::resources::Resources;
 use outcore_front::spool::{Spool, unpack_packed};
 use outcore_front::staging::Reads;
 use outcore_front::text::csv_files::{bytes_of, settle_view};
 use outcore_front::text::order::OrderSpec;
 use outcore_front::view::{self, NewDir, key as read_key};
+use outcore_io::config::Environment;
+use outcore_io::output::parent_of;
+use outcore_store::dataset::Named;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict};
 
@@ -42,9 +42,9 @@ pub(crate) struct View {
 impl View {
     /// Opens the view in `dir`.
     #[staticmethod]
-    fn open(py: Python<'_>, dir: PathBuf, means: request::Means) -> PyResult<Self> {
+    fn open(py: Python<'_>, dir: PathBuf, resources: request::Resources) -> PyResult<Self> {
         let environment = Environment::of_process();
-        let open = || view::open(&means.load(&environment)?.job(Vec::new()), &dir);
+        let open = || view::open(&resources.load(&environment)?.job(Vec::new()), &dir);
         let view = py.detach(open).map_err(|error| errors::raise(py, &error))?;
         Ok(View::of(view))
     }
@@ -150,16 +150,16 @@ pub(crate) fn build(mut request: request::ViewBuild, run: &Run) -> Result<View> 
         reads: Reads::Otherwise,
         ..Use::of_engine(request.force)
     };
-    let datasets = Datasets::stage(&request.means, how, &mut request.inputs, [], run)?;
+    let datasets = Datasets::stage(&request.resources, how, &mut request.inputs, [], run)?;
     // Its runs stay: they lie on the drives that are named, never on those of a volume.
-    let means = datasets.means(&request.means, false, run)?;
-    build_of_files(&request, means, run)
+    let resources = datasets.resources(&request.resources, false, run)?;
+    build_of_files(&request, resources, run)
 }
 
-fn build_of_files(request: &request::ViewBuild, means: Means, run: &Run) -> Result<View> {
+fn build_of_files(request: &request::ViewBuild, resources: Resources, run: &Run) -> Result<View> {
     let mut spool = None;
-    let found = find(request, run, &means, &mut spool)?;
-    let job = run.job(&means, means.named_drives(found.data_bytes)?);
+    let found = find(request, run, &resources, &mut spool)?;
+    let job = run.job(&resources, resources.named_drives(found.data_bytes)?);
     let options = BuildOptions {
         order: ViewOrder {
             descending: request.descending,
@@ -190,11 +190,11 @@ struct Found {
 fn find(
     request: &request::ViewBuild,
     run: &Run,
-    means: &Means,
+    resources: &Resources,
     spool: &mut Option<Spool>,
 ) -> Result<Found> {
     let Some(lines) = &request.lines else {
-        let looked = inputs::open_files(&request.inputs, means.names())?;
+        let looked = inputs::open_files(&request.inputs, resources.names())?;
         let decided = records::decide(&request.records.to_request()?, &looked)?;
         return Ok(Found {
             what: ViewType::Records(decided.format),
@@ -218,18 +218,24 @@ fn find(
         false => Some(spec.to_lines(lines.terminator)?),
     };
     let recognition = recognition(lines.insists, lines.terminator, lines.separator);
-    let looked = inputs::find(&request.inputs, Streams::Refused, means.names())?
+    let looked = inputs::find(&request.inputs, Streams::Refused, resources.names())?
         .into_iter()
         .map(|source| inputs::look_at_lines(source, recognition));
     let looked = (looked.collect::<Result<Vec<ResolvedInput>>>()?, recognition);
     let beside = parent_of(&request.output);
-    let unpacked = unpack_packed(&run.job(means, Vec::new()), means, beside, looked, spool)?;
+    let unpacked = unpack_packed(
+        &run.job(resources, Vec::new()),
+        resources,
+        beside,
+        looked,
+        spool,
+    )?;
     let mut named: Vec<Source> = unpacked.into_iter().map(|input| input.source).collect();
     let lines = match plain {
         Some(plain) => plain,
         None => {
-            let job = run.job(means, Vec::new());
-            let make = || Spool::beside(&job, means, beside);
+            let job = run.job(resources, Vec::new());
+            let make = || Spool::beside(&job, resources, beside);
             settle_view(spec, lines.has_header, &job, &mut named, (spool, make))?
         }
     };

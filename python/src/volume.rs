@@ -7,15 +7,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::config::DriveSet;
-use outcore::drive::Device;
-use outcore::volume::dataset::manifest::Contents;
-use outcore::volume::dataset::pack::{Entry, EntryKind};
-use outcore::volume::dataset::transfer::{self, Means};
-use outcore::volume::dataset::{DatasetVolume, Named, Watch, drives_of};
-use outcore::{Result, units};
-use outcore_front::means::{Means as Settings, MeansRequest};
+use outcore::Result;
+use outcore_front::resources::{Resources, ResourcesRequest};
 use outcore_front::volumes::{self, Moved};
+use outcore_io::config::DriveSet;
+use outcore_io::drive::Device;
+use outcore_io::units;
+use outcore_store::dataset::manifest::Contents;
+use outcore_store::dataset::pack::{Entry, EntryKind};
+use outcore_store::dataset::transfer::{self, TransferResources};
+use outcore_store::dataset::{DatasetVolume, Named, Watch, drives_of};
 use pyo3::IntoPyObject;
 use pyo3::pybacked::PyBackedBytes;
 
@@ -59,7 +60,7 @@ pub(crate) struct DriveReply {
     free_bytes: u64,
 }
 
-/// A granule that is not what was written.
+/// A checksum block that is not what was written.
 #[derive(Debug, IntoPyObject)]
 pub(crate) struct DamageReply {
     dataset: String,
@@ -81,10 +82,13 @@ pub(crate) struct MeasuredReply {
 }
 
 /// Runs `work` on the files of the system, or on the volume of `drives_file`.
-fn with_means<T>(run: &Run, work: impl FnOnce(Means<'_>) -> Result<T>) -> Result<T> {
-    let request = MeansRequest::default();
-    let device: Arc<dyn Device> = Settings::load(&request, &run.environment)?.device();
-    work(Means {
+fn with_resources<T>(
+    run: &Run,
+    work: impl FnOnce(TransferResources<'_>) -> Result<T>,
+) -> Result<T> {
+    let request = ResourcesRequest::default();
+    let device: Arc<dyn Device> = Resources::load(&request, &run.environment)?.device();
+    work(TransferResources {
         device: &device,
         budget: &volumes::budget(),
         watch: Watch {
@@ -97,10 +101,10 @@ fn with_means<T>(run: &Run, work: impl FnOnce(Means<'_>) -> Result<T>) -> Result
 fn with_volume<T>(
     drives_file: &Path,
     run: &Run,
-    work: impl FnOnce(&DatasetVolume, Means<'_>) -> Result<T>,
+    work: impl FnOnce(&DatasetVolume, TransferResources<'_>) -> Result<T>,
 ) -> Result<T> {
-    with_means(run, |means| {
-        work(&volumes::open(means.device, drives_file)?, means)
+    with_resources(run, |resources| {
+        work(&volumes::open(resources.device, drives_file)?, resources)
     })
 }
 
@@ -111,10 +115,10 @@ fn named(name: &str) -> Result<Named> {
 /// Makes an empty volume; its identity.
 pub(crate) fn create(drives_file: &Path, stripe: &str, run: &Run) -> Result<String> {
     let stripe_bytes = units::parse_bytes(stripe)?;
-    with_means(run, |means| {
+    with_resources(run, |resources| {
         let drives = drives_of(&DriveSet::read(drives_file)?);
         let seed = volumes::fresh_seed();
-        let device = Arc::clone(means.device);
+        let device = Arc::clone(resources.device);
         let made = DatasetVolume::create(device, drives, stripe_bytes, seed)?;
         Ok(made.id().to_string())
     })
@@ -135,15 +139,15 @@ pub(crate) fn put(
     run: &Run,
 ) -> Result<MovedReply> {
     let name = named(name)?;
-    let moved = with_volume(drives_file, run, |volume, means| match source {
+    let moved = with_volume(drives_file, run, |volume, resources| match source {
         Source::Path(path) => {
             run.control
                 .begin_phase("put", volumes::bytes_of(volume, path));
-            volumes::put(volume, path, &name, replace, means)
+            volumes::put(volume, path, &name, replace, resources)
         }
         Source::Bytes(bytes) => {
             run.control.begin_phase("put", bytes.len() as u64);
-            volumes::put_bytes(volume, bytes, &name, replace, means)
+            volumes::put_bytes(volume, bytes, &name, replace, resources)
         }
     });
     moved.map(MovedReply::from)
@@ -156,11 +160,11 @@ pub(crate) fn get(
     run: &Run,
 ) -> Result<MovedReply> {
     let named = named(name)?;
-    let moved = with_volume(drives_file, run, |volume, means| {
+    let moved = with_volume(drives_file, run, |volume, resources| {
         let path = PathBuf::from(format!("@{name}"));
         run.control
             .begin_phase("get", volumes::bytes_of(volume, &path));
-        volumes::get(volume, &named, target, replace, means)
+        volumes::get(volume, &named, target, replace, resources)
     });
     moved.map(MovedReply::from)
 }
@@ -172,8 +176,8 @@ pub(crate) fn read(
     run: &Run,
 ) -> Result<Vec<u8>> {
     let name = named(name)?;
-    with_volume(drives_file, run, |volume, means| {
-        volumes::read(volume, &name, from_bytes, len_bytes, means)
+    with_volume(drives_file, run, |volume, resources| {
+        volumes::read(volume, &name, from_bytes, len_bytes, resources)
     })
 }
 
@@ -182,13 +186,13 @@ pub(crate) fn list(
     (drives_file, name): (&Path, Option<&str>),
     run: &Run,
 ) -> Result<Vec<EntryReply>> {
-    with_volume(drives_file, run, |volume, means| {
+    with_volume(drives_file, run, |volume, resources| {
         let Some(name) = name else {
-            let missing_of = |found: &outcore::volume::dataset::manifest::Manifest| {
+            let missing_of = |found: &outcore_store::dataset::manifest::Manifest| {
                 let missing = volume.absent_of(found).into_iter();
                 missing.map(str::to_string).collect()
             };
-            let entry = |found: outcore::volume::dataset::manifest::Manifest| EntryReply {
+            let entry = |found: outcore_store::dataset::manifest::Manifest| EntryReply {
                 missing_drives: missing_of(&found),
                 is_directory: found.contents == Contents::Directory,
                 bytes: found.len_bytes,
@@ -198,7 +202,7 @@ pub(crate) fn list(
             return Ok(volume.list()?.into_iter().map(entry).collect());
         };
         let manifest = volume.manifest(&named(name)?.dataset)?;
-        let index = transfer::index_of(volume, &manifest, means.budget)?;
+        let index = transfer::index_of(volume, &manifest, resources.budget)?;
         let entry = |found: &Entry| EntryReply {
             is_directory: found.kind == EntryKind::Directory,
             missing_drives: Vec::new(),
@@ -237,8 +241,8 @@ pub(crate) fn scrub(
     (drives_file, names): (&Path, &[String]),
     run: &Run,
 ) -> Result<Vec<DamageReply>> {
-    with_volume(drives_file, run, |volume, means| {
-        let found = volume.scrub(names, means.budget, means.watch)?;
+    with_volume(drives_file, run, |volume, resources| {
+        let found = volume.scrub(names, resources.budget, resources.watch)?;
         let damages = found.into_iter().map(|damage| DamageReply {
             dataset: damage.dataset,
             drive: damage.drive,
@@ -258,8 +262,8 @@ pub(crate) fn bench(
     run: &Run,
 ) -> Result<Vec<MeasuredReply>> {
     let file_bytes = units::parse_bytes(size)?;
-    with_volume(drives_file, run, |volume, means| {
-        let lines = volumes::bench(volume, seconds, file_bytes, means)?;
+    with_volume(drives_file, run, |volume, resources| {
+        let lines = volumes::bench(volume, seconds, file_bytes, resources)?;
         let replies = lines.into_iter().map(|line| MeasuredReply {
             workload: line.workload,
             bytes_per_s: line.bytes_per_s,

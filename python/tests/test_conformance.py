@@ -76,10 +76,10 @@ def run(case: dict[str, Any]) -> Any:
     """What the package makes of the case."""
     for drive in range(case["drives"]):
         Path(f"d{drive}").mkdir()
-    means: dict[str, Any] = {"memory": "64MiB", "threads": 2}
-    means["drives"] = [f"d{drive}" for drive in range(case["drives"])]
+    resources: dict[str, Any] = {"memory": "64MiB", "threads": 2}
+    resources["drives"] = [f"d{drive}" for drive in range(case["drives"])]
     if case["type"] == "lines":
-        lines = outcore.open(put(case, "in"), lines=True, **means)
+        lines = outcore.open(put(case, "in"), lines=True, **resources)
         steps = {
             "sort": lambda: lines.sort(descending=case["descending"], unique=case["unique"]),
             "unique": lines.unique,
@@ -88,7 +88,7 @@ def run(case: dict[str, Any]) -> Any:
         }
         assert lines.count() == case["count"]
         return written(steps[case["do"]](), case)
-    keys = outcore.open(put(case, "in"), dtype=case["type"], **means)
+    keys = outcore.open(put(case, "in"), dtype=case["type"], **resources)
     x = outcore.x
     files = {
         "map": lambda: keys.map(x * case["a"] + case["b"]),

@@ -2,7 +2,7 @@
 //!
 //! Contract: pure definitions and readers of single values, no I/O. Sizes carry their unit
 //! (`4GiB`, `4GB`). In `sort` short flags mean what GNU sort means by them: help is `--help`. What a flag does not set is left to environment, file
-//! and default (see [`outcore::config`]).
+//! and default (see [`outcore_io::config`]).
 
 pub(crate) mod commands;
 pub(crate) mod gnu;
@@ -17,12 +17,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
-use outcore::config::IoMode;
+use outcore::IoMode;
 use outcore::key::RecordFormat;
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
 use outcore_bench::args::{BenchCommand, ReplayArgs};
 use outcore_front::records::TypeRequest;
 use outcore_gen::Distribution;
+use outcore_io::units;
 use outcore_sim::cli::SimCommand;
 
 use commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
@@ -212,7 +213,7 @@ pub(crate) enum Command {
 /// Memory, threads and how files are read: what any job uses.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Resources")]
-pub(crate) struct MeansArgs {
+pub(crate) struct ResourceArgs {
     /// Memory to use, such as 2GiB; resident memory exceeds it by at most 64 MiB. Default: half
     /// of the free memory
     #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes)]
@@ -363,7 +364,7 @@ pub(crate) struct SortArgs {
     #[command(flatten)]
     pub(crate) gnu: GnuArgs,
     #[command(flatten)]
-    pub(crate) means: MeansArgs,
+    pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
     #[command(flatten)]
@@ -438,7 +439,7 @@ pub(crate) struct GenArgs {
     #[arg(short = 'b', long, value_name = "FIRST", help_heading = "gensort")]
     pub(crate) first: Option<u128>,
     #[command(flatten)]
-    pub(crate) means: MeansArgs,
+    pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
     /// Replace an existing file
@@ -475,7 +476,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, help_heading = "Order")]
     pub(crate) ties: bool,
     #[command(flatten)]
-    pub(crate) means: MeansArgs,
+    pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) trace: TraceArgs,
 }

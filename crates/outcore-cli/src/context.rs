@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use outcore::Result;
 use outcore::job::Job;
-use outcore_front::means::Means;
 use outcore_front::output::Target;
+use outcore_front::resources::Resources;
 
 use crate::cli::RecordArgs;
 use crate::datasets::Files;
@@ -36,23 +36,23 @@ impl Context {
     /// The volume cannot be opened; a trace that must not be written.
     pub(crate) fn start(
         &self,
-        means: Means,
+        resources: Resources,
         record_io: &RecordArgs,
         kept: Kept<'_>,
-    ) -> Result<Means> {
-        let means = self.files.add_to(means)?;
+    ) -> Result<Resources> {
+        let resources = self.files.add_to(resources)?;
         let trace = record_io
             .path()
             .map(|name| self.files.output(name, kept.force));
         let trace = trace.transpose()?;
         self.reporter
             .recorder()
-            .start(means, trace.as_deref(), kept)
+            .start(resources, trace.as_deref(), kept)
     }
 
     /// Says where scratch goes if that is neither a drive that was named nor beside the output.
-    pub(crate) fn note_scratch(&self, means: &Means, target: &Target, job: &Job) {
-        if let ([], [drive]) = (means.specs(), job.options.drives.as_slice()) {
+    pub(crate) fn note_scratch(&self, resources: &Resources, target: &Target, job: &Job) {
+        if let ([], [drive]) = (resources.specs(), job.options.drives.as_slice()) {
             self.reporter.note(&format!(
                 "scratch goes to {}, since {} is in memory; name another place with --drive",
                 drive.dir.display(),

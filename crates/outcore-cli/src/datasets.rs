@@ -16,14 +16,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outcore::Result;
 use outcore::job::Control;
-use outcore::volume::dataset::{Named, Watch};
 use outcore_front::inputs::{Names, Source};
-use outcore_front::means::Means;
+use outcore_front::resources::Resources;
 use outcore_front::staging::{Staging, Work, refuse_without_volume, sealed_error};
+use outcore_store::dataset::{Named, Watch};
 
-use crate::means;
 use crate::progress::watch;
 use crate::report::Reporter;
+use crate::resources;
 use crate::signals::Interrupt;
 
 /// What the names of files mean to one command.
@@ -73,7 +73,7 @@ impl Files {
         let mut staging = self.staging();
         let opened = match staging.take() {
             Some(opened) => opened,
-            None => Staging::begin(means::without_flags()?.device(), drives_file)?,
+            None => Staging::begin(resources::without_flags()?.device(), drives_file)?,
         };
         let opened = staging.insert(opened);
         let given = what(opened)?;
@@ -116,10 +116,10 @@ impl Files {
     ///
     /// # Errors
     /// The volume cannot be opened.
-    pub(crate) fn add_to(&self, means: Means) -> Result<Means> {
+    pub(crate) fn add_to(&self, resources: Resources) -> Result<Resources> {
         match &*self.staging() {
-            Some(staging) => staging.files(self.lends_drives).add_to(means),
-            None => Ok(means),
+            Some(staging) => staging.files(self.lends_drives).add_to(resources),
+            None => Ok(resources),
         }
     }
 

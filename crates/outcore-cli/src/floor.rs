@@ -9,12 +9,12 @@
 use std::path::Path;
 use std::time::Instant;
 
-use outcore::drive::{Access, Op};
 use outcore::job::Job;
-use outcore::memory::{BLOCK_BYTES, Pool};
-use outcore::volume::transfers::Transfers;
-use outcore::volume::{Volume, VolumeFile};
 use outcore::{Error, Kind, Result};
+use outcore_io::drive::{Access, Op};
+use outcore_io::memory::{BLOCK_BYTES, Pool};
+use outcore_io::port::{Volume, VolumeFile};
+use outcore_io::transfers::Transfers;
 
 /// Largest block.
 const TRANSFER_BYTES_MAX: u64 = 4 << 20;

@@ -10,7 +10,7 @@
 //! | file | does |
 //! |---|---|
 //! | `cli`, `usage` | the flags, and what is said about wrong ones |
-//! | `means` | flags as what a job may use |
+//! | `resources` | flags as what a job may use |
 //! | `recorder` | what is recorded of a run |
 //! | `spool`, `pipe`, `blocks` | streams in and out |
 //! | `lines` | what the commands on lines share |
@@ -27,12 +27,12 @@ mod context;
 mod datasets;
 mod floor;
 mod lines;
-mod means;
 mod measure;
 mod pipe;
 mod progress;
 mod recorder;
 mod report;
+mod resources;
 mod signals;
 mod stdout;
 mod usage;

@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use outcore::job::JobSize;
 use outcore::sort::plan::PartitionPlan;
-use outcore::{Phase, PhasePlan, units};
+use outcore::{Phase, PhasePlan};
 use outcore_front::cost::{DriveTraffic, cpu_seconds, peak_rss_bytes};
+use outcore_io::units;
 use serde_json::{Map, Value, json};
 
 /// Drives as the summary event lists them.

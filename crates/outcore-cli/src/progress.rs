@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use outcore::job::{Control, Progress};
-use outcore::threads::spawn_scoped;
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
+use outcore_io::threads::spawn_scoped;
+use outcore_io::units;
 use serde_json::json;
 
 use crate::report::Reporter;

@@ -9,11 +9,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
 use outcore_front::inputs::Source;
-use outcore_front::means::Means;
 use outcore_front::output::Target;
 use outcore_front::record::{RecordRequest, Recording};
+use outcore_front::resources::Resources;
+use outcore_io::units;
 use serde_json::{Value, json};
 
 /// Says in the trace who made it.
@@ -51,7 +52,12 @@ impl Recorder {
     }
 
     /// Begins to record, if that is wanted: gives the same means on a device that records.
-    pub(crate) fn start(&self, means: Means, path: Option<&Path>, kept: Kept<'_>) -> Result<Means> {
+    pub(crate) fn start(
+        &self,
+        resources: Resources,
+        path: Option<&Path>,
+        kept: Kept<'_>,
+    ) -> Result<Resources> {
         let words: Vec<String> = std::env::args_os()
             .map(|word| word.to_string_lossy().into_owned())
             .collect();
@@ -64,11 +70,11 @@ impl Recorder {
             program: PROGRAM,
             command: Some(words.join(" ")),
         };
-        let (recording, means) = Recording::start(means, &request)?;
+        let (recording, resources) = Recording::start(resources, &request)?;
         if let Some(recording) = recording {
             *self.lock() = State::Running(recording);
         }
-        Ok(means)
+        Ok(resources)
     }
 
     /// Puts the trace in its place; its facts for the summary, if there are any.

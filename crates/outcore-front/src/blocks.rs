@@ -1,5 +1,5 @@
 //! Bytes in order out of a file and into a new one, through the engine's
-//! [`Device`](outcore::drive::Device).
+//! [`Device`](outcore_io::drive::Device).
 //!
 //! Contract: a [`BlockReader`] reads blocks of 1 MiB: the first alone, then up to three ahead of the
 //! one that is used. A [`BlockWriter`] gathers what it is given into blocks of 1 MiB and has up to four of
@@ -12,13 +12,14 @@ use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use outcore::drive::{Access, PrivateDir};
 use outcore::job::{Job, ScratchDrive};
-use outcore::memory::{Buf, Ledger, Pool, block_ceil};
-use outcore::volume::output::parent_of;
-use outcore::volume::transfers::Transfers;
-use outcore::volume::{Volume, VolumeFile};
-use outcore::{Error, Kind, Result, units};
+use outcore::{Error, Kind, Result};
+use outcore_io::drive::{Access, PrivateDir};
+use outcore_io::memory::{Buf, Ledger, Pool, block_ceil};
+use outcore_io::output::parent_of;
+use outcore_io::port::{Volume, VolumeFile};
+use outcore_io::transfers::Transfers;
+use outcore_io::units;
 
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCKS: usize = 4;

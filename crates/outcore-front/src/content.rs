@@ -9,7 +9,8 @@
 use std::path::Path;
 
 use outcore::key::{NpyHeader, RecordFormat};
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
+use outcore_io::units;
 
 use crate::text::compress::Compression;
 

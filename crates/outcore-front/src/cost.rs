@@ -11,7 +11,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use outcore::config::{DriveSet, DriveSpec, GroupSpec};
+use outcore_io::config::{DriveSet, DriveSpec, GroupSpec};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Bytes that a drive served.

@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outcore::Input;
 use outcore::Result;
-use outcore::dataset::{Dataset, LateStep, LineSource, Resources, Settled, Step};
+use outcore::dataset::{Dataset, LateStep, LineSource, ResourceProvider, Settled, Step};
 use outcore::job::{Control, Job};
 use outcore::sort::lines::LineSortOptions;
-use outcore::volume::ScratchDrive;
+use outcore_io::port::ScratchDrive;
 
 use crate::content::Recognition;
 use crate::inputs::{self, FilesOnly, ResolvedInput, Source, Streams};
-use crate::means::{Means, default_scratch_dir};
 use crate::output::{Target, check_room};
 use crate::records::{self, TypeRequest};
+use crate::resources::{Resources, default_scratch_dir};
 use crate::spool::{Spool, unpack_packed};
 use crate::text::csv_files::CsvSort;
 use crate::text::output::Dress;
@@ -27,24 +27,24 @@ use crate::text::output::Dress;
 #[derive(Debug, Clone)]
 pub struct Allowed {
     /// The settings.
-    pub means: Means,
+    pub resources: Resources,
     /// How the jobs are watched and stopped.
     pub control: Arc<Control>,
 }
 
-impl Resources for Allowed {
+impl ResourceProvider for Allowed {
     fn job(&self) -> Result<Job> {
-        let mut job = self.means.job(self.means.named_drives(0)?);
+        let mut job = self.resources.job(self.resources.named_drives(0)?);
         job.control = Arc::clone(&self.control);
         Ok(job)
     }
 
     fn scratch_drives(&self, scratch_bytes: u64, beside: &Path) -> Result<Vec<ScratchDrive>> {
-        self.means.scratch_drives(scratch_bytes, beside)
+        self.resources.scratch_drives(scratch_bytes, beside)
     }
 
     fn scratch_dirs(&self, beside: &Path) -> Result<Vec<PathBuf>> {
-        let named = self.means.specs().iter().map(|drive| drive.dir.clone());
+        let named = self.resources.specs().iter().map(|drive| drive.dir.clone());
         let named: Vec<PathBuf> = named.collect();
         match named.is_empty() {
             true => Ok(vec![default_scratch_dir(beside)?]),
@@ -57,7 +57,7 @@ impl Resources for Allowed {
             paths: files.to_vec(),
             manifest: PathBuf::new(),
         };
-        check_room(self.means.device().as_ref(), &target, data_bytes)
+        check_room(self.resources.device().as_ref(), &target, data_bytes)
     }
 }
 
@@ -93,7 +93,7 @@ pub struct Opened {
 ///
 /// # Errors
 /// Files that are missing or hold something else; types that are not known.
-pub fn open(request: &Request, means: &Means) -> Result<Opened> {
+pub fn open(request: &Request, resources: &Resources) -> Result<Opened> {
     match request {
         Request::Count(count) => Ok(Opened {
             dataset: Dataset::count_up(*count)?,
@@ -105,10 +105,10 @@ pub fn open(request: &Request, means: &Means) -> Result<Opened> {
             terminator,
             recognition,
         } => {
-            let sources = inputs::find(names, Streams::Refused, means.names())?;
+            let sources = inputs::find(names, Streams::Refused, resources.names())?;
             let look = |source| inputs::look_at_lines(source, *recognition);
             let inputs = sources.clone().into_iter().map(look);
-            let files = LineFiles::new(inputs.collect::<Result<_>>()?, *recognition, means);
+            let files = LineFiles::new(inputs.collect::<Result<_>>()?, *recognition, resources);
             Ok(Opened {
                 dataset: Dataset::lines(files.clone(), *terminator),
                 sources,
@@ -119,7 +119,7 @@ pub fn open(request: &Request, means: &Means) -> Result<Opened> {
             let mut sources = Vec::new();
             let mut opened = Vec::with_capacity(groups.len());
             for (names, types) in groups {
-                let inputs = inputs::open_files(names, means.names())?;
+                let inputs = inputs::open_files(names, resources.names())?;
                 let item = records::decide(types, &inputs)?;
                 if sources.is_empty() {
                     sources = inputs.iter().map(|input| input.source.clone()).collect();
@@ -143,7 +143,7 @@ struct Files {
     inputs: Vec<ResolvedInput>,
     /// Anything of what was made on scratch.
     recognition: Recognition,
-    means: Means,
+    resources: Resources,
     beside: PathBuf,
     /// What compressed files hold.
     spool: Option<Spool>,
@@ -151,11 +151,15 @@ struct Files {
 
 impl LineFiles {
     /// Files that have been looked at.
-    pub fn new(inputs: Vec<ResolvedInput>, recognition: Recognition, means: &Means) -> Self {
+    pub fn new(
+        inputs: Vec<ResolvedInput>,
+        recognition: Recognition,
+        resources: &Resources,
+    ) -> Self {
         LineFiles(Arc::new(Mutex::new(Files {
             inputs,
             recognition,
-            means: means.clone(),
+            resources: resources.clone(),
             beside: PathBuf::from("."),
             spool: None,
         })))
@@ -166,8 +170,8 @@ impl LineFiles {
     }
 
     /// Other settings, before anything is written.
-    pub fn set_means(&self, means: &Means) {
-        self.files().means = means.clone();
+    pub fn set_resources(&self, resources: &Resources) {
+        self.files().resources = resources.clone();
     }
 
     /// As they are now, and what of them may be taken for lines.
@@ -197,8 +201,10 @@ impl LineSource for LineFiles {
         let mut files = self.files();
         files.beside = beside.to_path_buf();
         let packed = (std::mem::take(&mut files.inputs), files.recognition);
-        let Files { means, spool, .. } = &mut *files;
-        let unpacked = unpack_packed(job, means, beside, packed, spool)?;
+        let Files {
+            resources, spool, ..
+        } = &mut *files;
+        let unpacked = unpack_packed(job, resources, beside, packed, spool)?;
         files.inputs = unpacked;
         files.recognition = Recognition::ANYTHING;
         Ok(())
@@ -274,12 +280,12 @@ impl LateStep for CsvStep {
         let mut files = self.files.files();
         let Files {
             inputs,
-            means,
+            resources,
             beside,
             spool,
             ..
         } = &mut *files;
-        let make = || Spool::beside(job, means, beside);
+        let make = || Spool::beside(job, resources, beside);
         let found = self.csv.settle_inputs(job, inputs, spool, make)?;
         let terminator = found.terminator();
         let step = match self.of {

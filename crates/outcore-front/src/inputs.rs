@@ -20,9 +20,9 @@ use crate::volumes::Sealed;
 use outcore::Input;
 use outcore::job::Control;
 use outcore::key::NpyHeader;
-use outcore::volume::consumed;
-use outcore::volume::output::{MANIFEST_SUFFIX, Manifest};
 use outcore::{Error, Kind, Result};
+use outcore_io::consumed;
+use outcore_io::output::{MANIFEST_SUFFIX, Manifest};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 

@@ -13,18 +13,18 @@ use outcore::key::RecordFormat;
 use outcore::shuffle::{ShufflePlan, ShuffleSize, Unit, plan_shuffle};
 use outcore::sort::plan::SortPlan;
 use outcore::sort::{self, SortOptions};
-use outcore::volume::output::parent_of;
+use outcore_io::output::parent_of;
 
 use crate::inputs::ResolvedInput;
-use crate::means::Means;
 use crate::output::{Target, check_room};
+use crate::resources::Resources;
 
 /// The job of a sort and its plan. Without a target only the plan is of use.
 ///
 /// # Errors
 /// Too little room or memory, drives that are none, options that do not go together.
 pub fn settle_sort(
-    means: &Means,
+    resources: &Resources,
     inputs: &[ResolvedInput],
     target: Option<&Target>,
     format: &RecordFormat,
@@ -33,11 +33,11 @@ pub fn settle_sort(
     let data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
     if let Some(target) = target.filter(|_| !options.unique) {
         // How much --unique leaves is not known before.
-        check_room(means.device().as_ref(), target, data_bytes)?;
+        check_room(resources.device().as_ref(), target, data_bytes)?;
     }
-    let (mut job, beside, drive_count) = unplanned(means, inputs, target)?;
+    let (mut job, beside, drive_count) = unplanned(resources, inputs, target)?;
     let plan = sort::plan(&job, data_bytes, format, options, drive_count)?;
-    job.options.drives = means.scratch_drives(plan.scratch_bytes, &beside)?;
+    job.options.drives = resources.scratch_drives(plan.scratch_bytes, &beside)?;
     Ok((job, plan))
 }
 
@@ -46,16 +46,16 @@ pub fn settle_sort(
 /// # Errors
 /// Too little room or memory, drives that are none.
 pub fn settle_shuffle(
-    means: &Means,
+    resources: &Resources,
     inputs: &[ResolvedInput],
     target: Option<&Target>,
     unit: Unit,
 ) -> Result<(Job, ShufflePlan)> {
     let data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
     if let Some(target) = target {
-        check_room(means.device().as_ref(), target, data_bytes)?;
+        check_room(resources.device().as_ref(), target, data_bytes)?;
     }
-    let (mut job, beside, drive_count) = unplanned(means, inputs, target)?;
+    let (mut job, beside, drive_count) = unplanned(resources, inputs, target)?;
     let plan = plan_shuffle(ShuffleSize {
         job: JobSize::of(&job, data_bytes, drive_count),
         record_bytes: match unit {
@@ -63,24 +63,24 @@ pub fn settle_shuffle(
             Unit::Lines { .. } => None,
         },
     })?;
-    job.options.drives = means.scratch_drives(plan.scratch_bytes, &beside)?;
+    job.options.drives = resources.scratch_drives(plan.scratch_bytes, &beside)?;
     Ok((job, plan))
 }
 
 /// A job with the drives that were named, the directory beside which scratch goes otherwise, and the
 /// number of drives that data go to.
 fn unplanned(
-    means: &Means,
+    resources: &Resources,
     inputs: &[ResolvedInput],
     target: Option<&Target>,
 ) -> Result<(Job, PathBuf, usize)> {
     let beside = target.map_or(Path::new(".").to_path_buf(), Target::dir);
     let outputs = target.map_or(&[][..], Target::files);
-    let named = means.named_drives(0)?;
+    let named = resources.named_drives(0)?;
     let inputs = inputs.iter().map(|input| input.source.path.as_path());
     let outputs = outputs.iter().map(|path| parent_of(path));
     let drive_count = count_drives(&named, &beside, inputs.chain(outputs));
-    let job = means.planned_job(named, &beside);
+    let job = resources.planned_job(named, &beside);
     Ok((job, beside, drive_count))
 }
 

@@ -17,7 +17,7 @@
 //! | [`records`] | what the records are: from the caller, from headers, or a question |
 //! | [`output`] | where a result goes, what may be overwritten, whether there is room |
 //! | [`dataset`] | what users name of a lazy dataset: files, lines that are compressed or CSV, drives |
-//! | [`means`] | memory, threads, drives, device |
+//! | [`resources`] | memory, threads, drives, device |
 //! | [`job`] | a sort settled: its job and its plan; what a check found |
 //! | [`blocks`] | bytes in order into a new file |
 //! | [`split`] | files cut into parts of whole lines or records |
@@ -37,11 +37,11 @@ pub mod cost;
 pub mod dataset;
 pub mod inputs;
 pub mod job;
-pub mod means;
 pub mod output;
 pub mod record;
 pub mod record_cost;
 pub mod records;
+pub mod resources;
 pub mod spelling;
 pub mod split;
 pub mod spool;

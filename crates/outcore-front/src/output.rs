@@ -19,12 +19,13 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use outcore::config::DriveSpec;
-use outcore::drive::Device;
 use outcore::key::NpyHeader;
-use outcore::volume::output::{MANIFEST_SUFFIX, parent_of};
-use outcore::{Error, Kind, Result, units};
+use outcore::{Error, Kind, Result};
 use outcore::{MakeHeader, Output};
+use outcore_io::config::DriveSpec;
+use outcore_io::drive::Device;
+use outcore_io::output::{MANIFEST_SUFFIX, parent_of};
+use outcore_io::units;
 
 use crate::inputs::{FileKey, ResolvedInput, Source, Streams, is_manifest, is_stdout, key_of};
 use crate::records::Decided;

@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use outcore::drive::record::{RecordDevice, TraceAbout, TraceSummary};
-use outcore::drive::{Device, PrivateDir};
-use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
+use outcore_io::drive::record::{RecordDevice, TraceAbout, TraceSummary};
+use outcore_io::drive::{Device, PrivateDir};
+use outcore_io::output::parent_of;
 use serde_json::json;
 
 use crate::inputs::{Source, is_stdout, key_of};
-use crate::means::Means;
 use crate::output::{Target, check_dir_of, exists, file_at};
+use crate::resources::Resources;
 
 const OPERATION: &str = "record I/O";
 /// The name of the trace while it grows.
@@ -62,14 +62,17 @@ impl fmt::Debug for Recording {
 }
 
 impl Recording {
-    /// Begins to record what passes through the device of `means`, if that is wanted; gives the
+    /// Begins to record what passes through the device of `resources`, if that is wanted; gives the
     /// same means on the device that records.
     ///
     /// # Errors
     /// Usage for a name that must not be written; I/O if the trace cannot be made.
-    pub fn start(means: Means, request: &RecordRequest<'_>) -> Result<(Option<Self>, Means)> {
+    pub fn start(
+        resources: Resources,
+        request: &RecordRequest<'_>,
+    ) -> Result<(Option<Self>, Resources)> {
         let Some(name) = request.path else {
-            return Ok((None, means));
+            return Ok((None, resources));
         };
         let path = place_of(name, request)?;
         let about = TraceAbout {
@@ -77,12 +80,12 @@ impl Recording {
             command: request.command.clone(),
             started_unix_ns: unix_ns(),
             job: json!({
-                "memory_bytes": means.config.memory_bytes.value,
-                "threads": means.config.threads.value,
-                "io": means.config.io.value.name(),
+                "memory_bytes": resources.config.memory_bytes.value,
+                "threads": resources.config.threads.value,
+                "io": resources.config.io.value.name(),
             }),
         };
-        let files = means.device();
+        let files = resources.device();
         let dir = parent_of(&path);
         let make = || {
             files.sweep_private_dirs(dir)?;
@@ -92,7 +95,7 @@ impl Recording {
             Ok((home, Arc::new(device)))
         };
         let (home, device) = make().map_err(|error: Error| error.path(&path))?;
-        let means = means.on(Arc::clone(&device) as Arc<dyn Device>);
+        let resources = resources.on(Arc::clone(&device) as Arc<dyn Device>);
         let recording = Recording {
             device,
             files,
@@ -100,7 +103,7 @@ impl Recording {
             path,
             force: request.force,
         };
-        Ok((Some(recording), means))
+        Ok((Some(recording), resources))
     }
 
     /// Where the trace will be.
@@ -179,9 +182,9 @@ fn unix_ns() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::means::MeansRequest;
-    use outcore::config::Environment;
-    use outcore::drive::Access;
+    use crate::resources::ResourcesRequest;
+    use outcore_io::config::Environment;
+    use outcore_io::drive::Access;
 
     fn request(path: &Path, force: bool) -> RecordRequest<'_> {
         RecordRequest {
@@ -199,8 +202,9 @@ mod tests {
     fn a_trace_is_absent_until_it_is_finished_and_then_whole() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace");
-        let means = || Means::load(&MeansRequest::default(), &Environment::default()).unwrap();
-        let (recording, recorded) = Recording::start(means(), &request(&path, false)).unwrap();
+        let resources =
+            || Resources::load(&ResourcesRequest::default(), &Environment::default()).unwrap();
+        let (recording, recorded) = Recording::start(resources(), &request(&path, false)).unwrap();
         let device = recorded.device();
         let file = device.open(&dir.path().join("x"), Access::Create).unwrap();
         device.sync(file).unwrap();
@@ -209,7 +213,7 @@ mod tests {
         let names = || fs::read_dir(dir.path()).unwrap().count();
         assert_eq!(names(), 1, "only x");
 
-        let (recording, recorded) = Recording::start(means(), &request(&path, false)).unwrap();
+        let (recording, recorded) = Recording::start(resources(), &request(&path, false)).unwrap();
         let device = recorded.device();
         let file = device.open(&dir.path().join("x"), Access::Read).unwrap();
         device.sync(file).unwrap();
@@ -218,9 +222,9 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().len(), done.bytes);
         assert_eq!(names(), 2, "x and the trace");
 
-        let error = Recording::start(means(), &request(&path, false)).unwrap_err();
+        let error = Recording::start(resources(), &request(&path, false)).unwrap_err();
         assert!(error.to_string().contains("--force"), "{error}");
-        drop(Recording::start(means(), &request(&path, true)).unwrap());
+        drop(Recording::start(resources(), &request(&path, true)).unwrap());
         assert_eq!(
             fs::metadata(&path).unwrap().len(),
             done.bytes,

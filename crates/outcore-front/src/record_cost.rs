@@ -14,8 +14,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outcore::drive::rates::RatesCache;
-use outcore::drive::testing::{RamDevice, RamOptions};
 use outcore::job::{ComputeCosts, Job, JobOptions, KindCosts, ScratchDrive, StepCost};
 use outcore::key::RecordFormat;
 use outcore::key::sort_key::ByteOrder;
@@ -24,6 +22,8 @@ use outcore::sort::lines::{LineSortOptions, sort_lines};
 use outcore::sort::{SortOptions, sort};
 use outcore::{Error, Result};
 use outcore::{Input, Output, Phase};
+use outcore_io::drive::rates::RatesCache;
+use outcore_io::drive::testing::{RamDevice, RamOptions};
 
 /// More than a processor's caches hold, so that buckets come from memory as those of large data do.
 const DATA_BYTES: u64 = 96 << 20;

@@ -10,7 +10,8 @@
 use std::path::Path;
 
 use outcore::key::{KeyField, NpyHeader, RecordFormat};
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
+use outcore_io::units;
 
 use crate::content::fitting_types;
 use crate::inputs::ResolvedInput;

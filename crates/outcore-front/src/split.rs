@@ -10,11 +10,11 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use outcore::drive::PrivateDir;
 use outcore::job::Job;
 use outcore::key::NpyHeader;
-use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
+use outcore_io::drive::PrivateDir;
+use outcore_io::output::parent_of;
 
 use crate::blocks::BlockWriter;
 use crate::inputs::{FileKey, key_of};
@@ -33,7 +33,7 @@ const WRITE: &str = "write part";
 
 /// Where a part ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
+pub enum PartSize {
     /// There are so many, about equally long.
     Parts(u64),
     /// Behind so many records.
@@ -46,7 +46,7 @@ pub struct SplitRequest<'a> {
     /// Their names, with [`PLACEHOLDER`] for the number.
     pub pattern: &'a str,
     /// Where one ends.
-    pub cut: Cut,
+    pub cut: PartSize,
     /// Whether they may take the place of files that are none of the inputs.
     pub replace: bool,
     /// Files that no part may take the place of.
@@ -71,10 +71,10 @@ impl SplitRequest<'_> {
         check_placeholders(Path::new(self.pattern), &[PLACEHOLDER])?;
         holds.check_name(Path::new(self.pattern))?;
         match self.cut {
-            Cut::Parts(0) | Cut::Records(0) => {
+            PartSize::Parts(0) | PartSize::Records(0) => {
                 refuse("there is nothing to split into 0", "give at least 1")
             }
-            Cut::Parts(parts) if parts > PARTS_MAX => {
+            PartSize::Parts(parts) if parts > PARTS_MAX => {
                 refuse("that are too many parts", "give at most 100000")
             }
             _ => Ok(()),
@@ -134,7 +134,7 @@ pub fn split(
 
 /// Says which part a record belongs to.
 struct Cutter {
-    cut: Cut,
+    cut: PartSize,
     data_bytes: u64,
     /// How many there are, where that is known beforehand.
     records: Option<u64>,
@@ -146,9 +146,9 @@ impl Cutter {
     /// How many parts there will be, where that is known beforehand.
     fn parts(&self) -> Option<u64> {
         match (self.cut, self.records) {
-            (Cut::Parts(count), _) => Some(count),
-            (Cut::Records(len), Some(records)) => Some(records.div_ceil(len)),
-            (Cut::Records(_), None) => None,
+            (PartSize::Parts(count), _) => Some(count),
+            (PartSize::Records(len), Some(records)) => Some(records.div_ceil(len)),
+            (PartSize::Records(_), None) => None,
         }
     }
 
@@ -156,8 +156,10 @@ impl Cutter {
     fn begin_of(&self, part: u64) -> u64 {
         let all = self.records.unwrap_or(self.data_bytes);
         match self.cut {
-            Cut::Parts(count) => (u128::from(all) * u128::from(part) / u128::from(count)) as u64,
-            Cut::Records(len) => part.saturating_mul(len).min(all),
+            PartSize::Parts(count) => {
+                (u128::from(all) * u128::from(part) / u128::from(count)) as u64
+            }
+            PartSize::Records(len) => part.saturating_mul(len).min(all),
         }
     }
 
@@ -177,7 +179,7 @@ impl Cutter {
         }
         let Some(count) = self.parts() else {
             return match self.cut {
-                Cut::Records(len) if number.is_multiple_of(len) => self.begin(parts),
+                PartSize::Records(len) if number.is_multiple_of(len) => self.begin(parts),
                 _ => Ok(()),
             };
         };
@@ -243,8 +245,8 @@ impl<'a> Parts<'a> {
         job.device.sweep_private_dirs(parent)?;
         let set = Path::new(pattern).file_name().unwrap_or_default();
         let known = match cut {
-            Cut::Parts(count) => count,
-            Cut::Records(_) => 0,
+            PartSize::Parts(count) => count,
+            PartSize::Records(_) => 0,
         };
         let parts = Parts {
             job,

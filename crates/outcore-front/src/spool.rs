@@ -9,16 +9,16 @@
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 
-use outcore::drive::PrivateDir;
 use outcore::job::Job;
 use outcore::{Error, Result};
+use outcore_io::drive::PrivateDir;
 
 use crate::blocks::BlockWriter;
 use crate::content::{Content, HEAD_BYTES, Recognition};
 use crate::inputs::{ResolvedInput, Source, StreamReader, key_of};
-use crate::means::{Means, default_scratch_dir, free_bytes};
 use crate::output::Target;
 use crate::records;
+use crate::resources::{Resources, default_scratch_dir, free_bytes};
 use crate::text::compress::{Compression, Decoder};
 
 /// The phase's name in progress.
@@ -57,12 +57,12 @@ impl Spool {
     ///
     /// # Errors
     /// What making it fails with.
-    pub fn beside(job: &Job, means: &Means, beside: &Path) -> Result<Self> {
-        let dir = match means.specs().first() {
+    pub fn beside(job: &Job, resources: &Resources, beside: &Path) -> Result<Self> {
+        let dir = match resources.specs().first() {
             Some(drive) => drive.dir.clone(),
             None => default_scratch_dir(beside)?,
         };
-        Spool::make(job, &dir, means.scratch_limit_bytes())
+        Spool::make(job, &dir, resources.scratch_limit_bytes())
     }
 
     /// Copies a stream of records, whose type `is_known` unless its header tells it; gives the copy as a
@@ -162,7 +162,7 @@ impl Spool {
 /// As [`Spool::make`] and [`Spool::unpack`].
 pub fn unpack_packed(
     job: &Job,
-    means: &Means,
+    resources: &Resources,
     beside: &Path,
     (inputs, recognition): (Vec<ResolvedInput>, Recognition),
     spool: &mut Option<Spool>,
@@ -173,7 +173,7 @@ pub fn unpack_packed(
         };
         let spool = match spool {
             Some(spool) => spool,
-            None => spool.insert(Spool::beside(job, means, beside)?),
+            None => spool.insert(Spool::beside(job, resources, beside)?),
         };
         let before_bytes = spool.bytes;
         let source = spool.unpack(job, &input.source, (compression, recognition))?;
@@ -250,9 +250,9 @@ fn unpack(
 ///
 /// # Errors
 /// A drive whose free space cannot be asked for; no place for scratch.
-pub fn dir_for(means: &Means, target: &Target) -> Result<PathBuf> {
+pub fn dir_for(resources: &Resources, target: &Target) -> Result<PathBuf> {
     let mut roomiest: Option<(u64, &Path)> = None;
-    for drive in means.specs() {
+    for drive in resources.specs() {
         let free_bytes = free_bytes(&drive.dir)?;
         if roomiest.is_none_or(|(most_bytes, _)| free_bytes > most_bytes) {
             roomiest = Some((free_bytes, &drive.dir));

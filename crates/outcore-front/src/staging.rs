@@ -13,16 +13,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::config::Environment;
-use outcore::drive::{Device, PrivateDir};
-use outcore::memory::Budget;
-use outcore::volume::dataset::device::DatasetDevice;
-use outcore::volume::dataset::transfer;
-use outcore::volume::dataset::{DatasetVolume, Named, Watch};
 use outcore::{Error, Result};
+use outcore_io::config::Environment;
+use outcore_io::drive::{Device, PrivateDir};
+use outcore_io::memory::Budget;
+use outcore_store::dataset::device::DatasetDevice;
+use outcore_store::dataset::transfer;
+use outcore_store::dataset::{DatasetVolume, Named, Watch};
 
 use crate::inputs::{Names, Source};
-use crate::means::{Means, MeansRequest};
+use crate::resources::{Resources, ResourcesRequest};
 use crate::volumes::{self, Sealed};
 
 /// A copy to be made, watched as it is told.
@@ -152,8 +152,8 @@ impl Staging {
         let named = volumes::named(name)?;
         let path = self.path_for(name, &named)?;
         copy(volumes::bytes_of(&self.volume, name), &|watch| {
-            let means = self.transfer(watch);
-            volumes::get(&self.volume, &named, &path, false, means).map(|_| ())
+            let resources = self.transfer(watch);
+            volumes::get(&self.volume, &named, &path, false, resources).map(|_| ())
         })?;
         Ok(path)
     }
@@ -176,8 +176,8 @@ impl Staging {
         Ok(path)
     }
 
-    fn transfer<'a>(&'a self, watch: Watch<'a>) -> transfer::Means<'a> {
-        transfer::Means {
+    fn transfer<'a>(&'a self, watch: Watch<'a>) -> transfer::TransferResources<'a> {
+        transfer::TransferResources {
             device: &self.device,
             budget: &self.budget,
             watch,
@@ -211,8 +211,8 @@ impl Staging {
     pub fn finish(self, copy: &Copy<'_>) -> Result<()> {
         for (path, name) in self.outputs.iter().filter(|(path, _)| path.exists()) {
             copy(volumes::bytes_of(&self.volume, path), &|watch| {
-                let means = self.transfer(watch);
-                volumes::put(&self.volume, path, name, self.replace, means).map(|_| ())
+                let resources = self.transfer(watch);
+                volumes::put(&self.volume, path, name, self.replace, resources).map(|_| ())
             })?;
         }
         Ok(())
@@ -233,23 +233,29 @@ impl Datasets {
     /// What a job of `request` may use, with the datasets among its files.
     ///
     /// # Errors
-    /// As [`Means::load`] and [`volumes::open`].
-    pub fn means(&self, request: &MeansRequest, environment: &Environment) -> Result<Means> {
-        self.add_to(Means::load(request, environment)?)
+    /// As [`Resources::load`] and [`volumes::open`].
+    pub fn resources(
+        &self,
+        request: &ResourcesRequest,
+        environment: &Environment,
+    ) -> Result<Resources> {
+        self.add_to(Resources::load(request, environment)?)
     }
 
     /// The same means with the datasets among its files.
     ///
     /// # Errors
     /// The volume cannot be opened.
-    pub fn add_to(&self, means: Means) -> Result<Means> {
-        let means = match self.lends_drives && means.specs().is_empty() {
+    pub fn add_to(&self, resources: Resources) -> Result<Resources> {
+        let resources = match self.lends_drives && resources.specs().is_empty() {
             // Where the data are, scratch goes too.
-            true => means.with_drives_of(&self.drives_file)?,
-            false => means,
+            true => resources.with_drives_of(&self.drives_file)?,
+            false => resources,
         };
         let known: Arc<dyn Names + Send + Sync> = Arc::new(self.clone());
-        Ok(means.on_below(|below| self.mount(below))?.knowing(known))
+        Ok(resources
+            .on_below(|below| self.mount(below))?
+            .knowing(known))
     }
 
     /// The device of a job: `below`, with the datasets.

@@ -1,8 +1,8 @@
 //! Datasets on volumes: which volume is meant, and `put`, `get` and `cp` by what their names say.
 //!
 //! Contract: `@name` is a dataset, `@name/inside` a file packed in one, `-` a pipe, all else a path. A
-//! volume is named by the drives file that it was made with. The rules of [`outcore::volume::dataset`]
-//! hold: whole or not at all, nothing overwritten unasked, every granule checked when it is read.
+//! volume is named by the drives file that it was made with. The rules of [`outcore_store::dataset`]
+//! hold: whole or not at all, nothing overwritten unasked, every checksum block checked when it is read.
 
 use std::fmt;
 use std::fs::{self, File, FileType, OpenOptions};
@@ -13,20 +13,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use outcore::checksum::bytes_checksum;
-use outcore::config::DriveSet;
-use outcore::drive::{Device, Op};
-use outcore::memory::{Budget, Buf};
-use outcore::volume::consumed;
-use outcore::volume::dataset::directory::{self, LeftOut};
-use outcore::volume::dataset::manifest::{Contents, Manifest};
-use outcore::volume::dataset::reader::DatasetReader;
-use outcore::volume::dataset::transfer::{self, Means};
-use outcore::volume::dataset::writer::NewDataset;
-use outcore::volume::dataset::{DatasetVolume, Named, drives_of};
-use outcore::volume::load::{self, VolumeLoad};
-use outcore::volume::striped::{StripeOptions, StripedVolume};
 use outcore::{Error, Result};
+use outcore_io::checksum::bytes_checksum;
+use outcore_io::config::DriveSet;
+use outcore_io::consumed;
+use outcore_io::drive::{Device, Op};
+use outcore_io::memory::{Budget, Buf};
+use outcore_store::dataset::directory::{self, LeftOut};
+use outcore_store::dataset::manifest::{Contents, Manifest};
+use outcore_store::dataset::reader::DatasetReader;
+use outcore_store::dataset::transfer::{self, TransferResources};
+use outcore_store::dataset::writer::NewDataset;
+use outcore_store::dataset::{DatasetVolume, Named, drives_of};
+use outcore_store::load::{self, VolumeLoad};
+use outcore_store::striped::{StripeOptions, StripedVolume};
 
 /// Names the drives file of the volume where no option does.
 pub const VOLUME_VARIABLE: &str = "OUTCORE_VOLUME";
@@ -138,12 +138,12 @@ pub fn put(
     source: &Path,
     name: &Named,
     replace: bool,
-    means: Means<'_>,
+    resources: TransferResources<'_>,
 ) -> Result<Moved> {
     if is_stdio(source) {
         let stdin = io::stdin().as_fd().try_clone_to_owned();
         let stdin = stdin.map_err(|error| Error::io("put", &error).path(source))?;
-        return put_from(volume, &mut File::from(stdin), name, replace, means);
+        return put_from(volume, &mut File::from(stdin), name, replace, resources);
     }
     let new = new_dataset(name, replace)?;
     let failed = |error: io::Error| Error::io("put", &error).path(source);
@@ -153,16 +153,16 @@ pub fn put(
         consumed::check(source, &facts)?;
     }
     let manifest = if kind.is_dir() {
-        let (manifest, left_out) = directory::put_dir(volume, source, &new, means)?;
+        let (manifest, left_out) = directory::put_dir(volume, source, &new, resources)?;
         return Ok(Moved {
             left_out,
             ..Moved::from(&manifest)
         });
     } else if kind.is_file() {
-        transfer::put_file(volume, source, &new, means)?
+        transfer::put_file(volume, source, &new, resources)?
     } else if is_stream(kind) {
         let mut stream = File::open(source).map_err(failed)?;
-        return put_from(volume, &mut stream, name, replace, means);
+        return put_from(volume, &mut stream, name, replace, resources);
     } else {
         return Err(refuse_other("put", source));
     };
@@ -178,10 +178,10 @@ pub fn put_from(
     source: &mut dyn io::Read,
     name: &Named,
     replace: bool,
-    means: Means<'_>,
+    resources: TransferResources<'_>,
 ) -> Result<Moved> {
     let new = new_dataset(name, replace)?;
-    let manifest = transfer::put_stream(volume, source, &new, means)?;
+    let manifest = transfer::put_stream(volume, source, &new, resources)?;
     Ok(Moved::from(&manifest))
 }
 
@@ -203,13 +203,13 @@ pub fn get_into(
     volume: &DatasetVolume,
     name: &Named,
     target: &mut dyn io::Write,
-    means: Means<'_>,
+    resources: TransferResources<'_>,
 ) -> Result<Moved> {
     let manifest = volume.manifest(&name.dataset)?;
     refuse_directory("get", &manifest, name)?;
     let inside = name.inside.as_deref();
-    let mut source = transfer::open(volume, &manifest, inside, means.budget)?;
-    transfer::get_stream(&mut source.reader, target, means.watch)?;
+    let mut source = transfer::open(volume, &manifest, inside, resources.budget)?;
+    transfer::get_stream(&mut source.reader, target, resources.watch)?;
     Ok(Moved::file(source.len_bytes))
 }
 
@@ -222,17 +222,17 @@ pub fn get(
     name: &Named,
     target: &Path,
     replace: bool,
-    means: Means<'_>,
+    resources: TransferResources<'_>,
 ) -> Result<Moved> {
     if is_stdio(target) {
         // Not the library's stream, which takes a closed one for written and loses what it still holds.
         let stdout = io::stdout().as_fd().try_clone_to_owned();
         let stdout = stdout.map_err(|error| Error::io("get", &error).path(target))?;
-        return get_into(volume, name, &mut File::from(stdout), means);
+        return get_into(volume, name, &mut File::from(stdout), resources);
     }
     let manifest = volume.manifest(&name.dataset)?;
     if manifest.contents == Contents::Directory && name.inside.is_none() {
-        let files = directory::get_dir(volume, &manifest, target, means)?;
+        let files = directory::get_dir(volume, &manifest, target, resources)?;
         return Ok(Moved {
             files,
             ..Moved::file(manifest.len_bytes)
@@ -242,7 +242,7 @@ pub fn get(
     if kind.is_some_and(is_stream) {
         let opened = OpenOptions::new().write(true).open(target);
         let mut stream = opened.map_err(|error| Error::io("get", &error).path(target))?;
-        return get_into(volume, name, &mut stream, means);
+        return get_into(volume, name, &mut stream, resources);
     }
     if kind.is_some_and(|kind| !kind.is_file() && !kind.is_dir()) {
         return Err(refuse_other("get", target));
@@ -253,9 +253,9 @@ pub fn get(
             .hint("allow overwriting with --force, or name another"));
     }
     let inside = name.inside.as_deref();
-    let source = transfer::open(volume, &manifest, inside, means.budget)?;
+    let source = transfer::open(volume, &manifest, inside, resources.budget)?;
     let bytes = source.len_bytes;
-    transfer::get_file(source, target, replace, means)?;
+    transfer::get_file(source, target, replace, resources)?;
     Ok(Moved::file(bytes))
 }
 
@@ -372,13 +372,13 @@ pub fn copy(
     from: &Path,
     to: &Path,
     replace: bool,
-    means: Means<'_>,
+    resources: TransferResources<'_>,
 ) -> Result<Moved> {
     match (Named::parse(from)?, Named::parse(to)?) {
         (None, None) => Err(Error::usage("copy", "neither name begins with @")
             .hint("write @NAME for a dataset; cp(1) copies files")),
-        (None, Some(to)) => put(volume, from, &to, replace, means),
-        (Some(from), None) => get(volume, &from, to, replace, means),
+        (None, Some(to)) => put(volume, from, &to, replace, resources),
+        (Some(from), None) => get(volume, &from, to, replace, resources),
         (Some(from), Some(_)) if from.inside.is_some() => Err(Error::usage(
             "copy",
             "a file inside a dataset is not copied into another",
@@ -387,7 +387,7 @@ pub fn copy(
         (Some(from), Some(to)) => {
             let manifest = volume.manifest(&from.dataset)?;
             let new = new_dataset(&to, replace)?;
-            let made = transfer::copy(volume, &manifest, volume, &new, means)?;
+            let made = transfer::copy(volume, &manifest, volume, &new, resources)?;
             Ok(Moved::from(&made))
         }
     }
@@ -415,12 +415,12 @@ pub fn put_bytes(
     bytes: &[u8],
     name: &Named,
     replace: bool,
-    means: Means<'_>,
+    resources: TransferResources<'_>,
 ) -> Result<Moved> {
     let mut new = new_dataset(name, replace)?;
     new.payload_bytes = Some(bytes.len() as u64);
     let mut source = bytes;
-    let manifest = transfer::put_stream(volume, &mut source, &new, means)?;
+    let manifest = transfer::put_stream(volume, &mut source, &new, resources)?;
     Ok(Moved::from(&manifest))
 }
 
@@ -434,14 +434,14 @@ pub fn read(
     name: &Named,
     from_bytes: u64,
     len_bytes: Option<u64>,
-    means: Means<'_>,
+    resources: TransferResources<'_>,
 ) -> Result<Vec<u8>> {
     let manifest = volume.manifest(&name.dataset)?;
     refuse_directory("read dataset", &manifest, name)?;
     let (start_bytes, whole_bytes) = match &name.inside {
         None => (0, manifest.len_bytes),
         Some(inside) => {
-            let index = transfer::index_of(volume, &manifest, means.budget)?;
+            let index = transfer::index_of(volume, &manifest, resources.budget)?;
             let found = index.find(inside)?;
             (found.offset_bytes, found.len_bytes)
         }
@@ -453,8 +453,8 @@ pub fn read(
     let len_bytes = len_bytes.unwrap_or(left_bytes).min(left_bytes);
     let mut bytes = Vec::with_capacity(len_bytes as usize);
     let from_bytes = start_bytes + from_bytes;
-    let mut reader = volume.range_reader(&manifest, from_bytes, len_bytes, means.budget)?;
-    transfer::get_stream(&mut reader, &mut bytes, means.watch)?;
+    let mut reader = volume.range_reader(&manifest, from_bytes, len_bytes, resources.budget)?;
+    transfer::get_stream(&mut reader, &mut bytes, resources.watch)?;
     Ok(bytes)
 }
 
@@ -487,7 +487,7 @@ pub fn bench(
     volume: &DatasetVolume,
     seconds: f64,
     file_bytes: u64,
-    means: Means<'_>,
+    resources: TransferResources<'_>,
 ) -> Result<Vec<Measured>> {
     let is_time = seconds > 0.0 && seconds <= BENCH_SECONDS_MAX;
     if !is_time || file_bytes < BENCH_BYTES_MIN {
@@ -502,7 +502,7 @@ pub fn bench(
         .map(|drive| drive.dir.clone())
         .collect();
     let options = StripeOptions::default();
-    let device = Arc::clone(means.device);
+    let device = Arc::clone(resources.device);
     let striped = StripedVolume::temporary(device, &dirs, file_bytes, options)?;
     let whole = VolumeLoad {
         op: Op::Write,
@@ -514,7 +514,7 @@ pub fn bench(
         seed: 1,
     };
     // Blocks that were never written are no measure of a drive.
-    load::run(&striped, &whole, means.watch.check)?;
+    load::run(&striped, &whole, resources.watch.check)?;
     let measure = |(workload, op, is_random, block_bytes): (_, Op, bool, usize)| -> Result<_> {
         let wanted = VolumeLoad {
             op,
@@ -525,8 +525,8 @@ pub fn bench(
             limit_bytes: u64::MAX,
             ..whole
         };
-        let moved = load::run(&striped, &wanted, means.watch.check)?;
-        (means.watch.advance)(moved.bytes);
+        let moved = load::run(&striped, &wanted, resources.watch.check)?;
+        (resources.watch.advance)(moved.bytes);
         Ok(Measured {
             workload,
             bytes_per_s: moved.bytes_per_s(),

@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 use outcore::key::sort_key::{SortKey, Tie, compare_items};
-use outcore_front::text::gnu::{GnuOrder, GnuSort, Key, Place};
+use outcore_front::text::gnu::{GnuOrder, GnuSort, Key, OptionScope};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -115,7 +115,7 @@ impl Case {
             ..GnuSort::default()
         };
         for letter in self.global.bytes() {
-            assert!(sort.global.set(letter, Place::Both));
+            assert!(sort.global.set(letter, OptionScope::Both));
         }
         for key in &self.keys {
             sort.keys.push(Key::parse(key)?);

@@ -1,6 +1,6 @@
-//! Memory under one cap: [`Budget`], [`Credit`], [`Pool`] and the buffers that I/O moves, [`Buf`].
+//! Memory under one cap: [`Budget`], [`Reservation`], [`Pool`] and the buffers that I/O moves, [`Buf`].
 //!
-//! Contract: every large allocation of a job is a [`Credit`] of its [`Budget`] first, so the sum
+//! Contract: every large allocation of a job is a [`Reservation`] of its [`Budget`] first, so the sum
 //! of what is held never passes the limit that the user set. A job that is planned runs under the
 //! [`Ledger`] of its plan. I/O buffers come from [`Pool`]s of
 //! equal slots in one mapped region, aligned for direct I/O (4 KiB at least, and to the slot's
@@ -65,7 +65,7 @@ impl Budget {
     }
 
     /// That of a run under `ledger`, whose sum is `credit`.
-    fn of_ledger(ledger: Ledger, credit: Credit) -> Self {
+    fn of_ledger(ledger: Ledger, credit: Reservation) -> Self {
         Self::with(credit.bytes, Some(Opened::new(ledger, credit)))
     }
 
@@ -108,7 +108,7 @@ impl Budget {
 
     /// Takes `bytes` out of the budget, or fails with [`Kind::Memory`] and the figures. Under a
     /// ledger, they are drawn from the line called `purpose`; a failure is a defect then.
-    pub fn reserve(&self, purpose: &str, bytes: u64) -> Result<Credit> {
+    pub fn reserve(&self, purpose: &str, bytes: u64) -> Result<Reservation> {
         if let Some(credit) = self.try_reserve(purpose, bytes)? {
             return Ok(credit);
         }
@@ -128,7 +128,7 @@ impl Budget {
 
     /// The same for what may have to wait until others have given back: nothing if there is no room
     /// now.
-    pub(crate) fn try_reserve(&self, purpose: &str, bytes: u64) -> Result<Option<Credit>> {
+    pub(crate) fn try_reserve(&self, purpose: &str, bytes: u64) -> Result<Option<Reservation>> {
         let state = &self.0;
         let line = match state
             .ledger
@@ -153,7 +153,7 @@ impl Budget {
             return Ok(None);
         };
         state.peak_bytes.fetch_max(before + bytes, Ordering::AcqRel);
-        Ok(Some(Credit {
+        Ok(Some(Reservation {
             budget: self.clone(),
             bytes,
             line,
@@ -169,21 +169,21 @@ fn checked(error: Error) -> Error {
 
 /// A part of a [`Budget`]; given back when dropped.
 #[derive(Debug)]
-pub struct Credit {
+pub struct Reservation {
     budget: Budget,
     bytes: u64,
     /// Number of the ledger's line that it was drawn from.
     line: Option<usize>,
 }
 
-impl Credit {
+impl Reservation {
     /// The size of this part.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-impl Drop for Credit {
+impl Drop for Reservation {
     fn drop(&mut self) {
         let state = &self.budget.0;
         state.used_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
@@ -273,7 +273,7 @@ struct PoolState {
     slot_count: usize,
     free: Mutex<Vec<u32>>,
     region: Region,
-    _credit: Credit,
+    _credit: Reservation,
 }
 
 impl fmt::Debug for Pool {
@@ -318,7 +318,7 @@ impl Pool {
         block_ceil(slot_bytes as u64) * slot_count as u64
     }
 
-    fn on(credit: Credit, slot_bytes: usize, slot_count: usize) -> Result<Self> {
+    fn on(credit: Reservation, slot_bytes: usize, slot_count: usize) -> Result<Self> {
         assert!(slot_bytes > 0 && slot_count > 0 && slot_count <= u32::MAX as usize);
         let slot_bytes = slot_bytes.next_multiple_of(BLOCK_BYTES);
         let total_bytes = slot_bytes * slot_count;

@@ -213,7 +213,7 @@ impl Volume {
     /// A port for the calling thread.
     pub fn port(&self) -> Result<Port> {
         let drives = self.drives();
-        let lanes = drives.into_iter().map(Lane::new).collect::<Vec<_>>();
+        let lanes = drives.into_iter().map(PortQueue::new).collect::<Vec<_>>();
         let queue = self.files.device.queue(LANE_DEPTH * lanes.len().max(1))?;
         Ok(Port {
             files: Arc::clone(&self.files),
@@ -297,17 +297,17 @@ pub struct TransferFault {
     pub errno: i32,
 }
 
-struct Lane {
+struct PortQueue {
     drive: Arc<Drive>,
     queue: DriveQueue<(Buf, u64)>,
 }
 
-impl Lane {
+impl PortQueue {
     fn new(drive: Arc<Drive>) -> Self {
         // N.B. the requests of streams are as long as the drive takes them, and in order: sorting and
         // merging them would cost and bring nothing.
         let tags = Arc::new(TagPool::new(LANE_DEPTH));
-        Lane {
+        PortQueue {
             drive,
             queue: DriveQueue::new(Policy::AS_IT_COMES, tags, None),
         }
@@ -333,7 +333,7 @@ pub struct Transfer {
 pub struct Port {
     files: Arc<OpenFiles>,
     queue: Box<dyn Queue>,
-    lanes: Vec<Lane>,
+    lanes: Vec<PortQueue>,
     done: Vec<Completion>,
 }
 

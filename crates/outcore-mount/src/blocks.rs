@@ -18,10 +18,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use outcore::memory::{Buf, Pool};
 use outcore::runs::{SortedView, ViewReader};
-use outcore::threads::spawn;
 use outcore::{Error, Kind, Result};
+use outcore_io::memory::{Buf, Pool};
+use outcore_io::threads::spawn;
 
 use crate::Tell;
 
@@ -60,14 +60,14 @@ struct Block {
 
 /// How far and by how many threads is merged ahead.
 #[derive(Clone, Copy)]
-struct Lanes {
+struct MergeAhead {
     /// Blocks of one.
     blocks: u64,
     /// Blocks that are merged ahead.
     ahead: u64,
 }
 
-impl Lanes {
+impl MergeAhead {
     /// Lanes for so many threads, with at most `ahead_max` blocks ahead.
     fn new(view: &SortedView, threads: usize, ahead_max: u64) -> Self {
         let info = view.info();
@@ -75,8 +75,8 @@ impl Lanes {
         let blocks = (LANE_RUN_BLOCKS * seek_bytes).div_ceil(BLOCK_BYTES as u64);
         let ahead = blocks * threads as u64;
         match view.unit_bytes() < LONG_RECORD_BYTES && threads > 1 && ahead <= ahead_max {
-            true => Lanes { blocks, ahead },
-            false => Lanes {
+            true => MergeAhead { blocks, ahead },
+            false => MergeAhead {
                 blocks: u64::MAX,
                 ahead: AHEAD,
             },
@@ -129,7 +129,7 @@ struct Shared {
     len_bytes: u64,
     pool: Pool,
     kept_max: usize,
-    lanes: Lanes,
+    lanes: MergeAhead,
     tell: Tell,
 }
 
@@ -148,7 +148,7 @@ impl Blocks {
         let slots = (view.reader_bytes(1) / 8 * 3 / BLOCK_BYTES as u64) as usize;
         let slots = slots.max(KEPT_MIN + in_use);
         let kept_max = slots - in_use;
-        let lanes = Lanes::new(view, threads, kept_max as u64 / 3);
+        let lanes = MergeAhead::new(view, threads, kept_max as u64 / 3);
         let kept_first = KEPT_FIRST.max(3 * lanes.ahead as usize);
         let pool = Pool::new(&view.job().budget, "merged blocks", BLOCK_BYTES, slots)?;
         let reader_bytes = view.reader_bytes(threads);

@@ -11,7 +11,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outcore::config::IoMode;
+use outcore::IoMode;
 use outcore::job::{Job, JobOptions};
 use outcore::key::RecordFormat;
 use outcore::runs::{BuildOptions, SortedView, ViewOrder, build};

@@ -26,7 +26,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::mapping;
-use crate::serving::{Piece, Returned, Route, Ticket};
+use crate::serving::{RequestPart, Returned, Route, Ticket};
 use crate::shared::Shared;
 use crate::slab::Slab;
 use crate::stripe::BackPressure;
@@ -132,7 +132,7 @@ struct Parent {
     fault: Option<TransferFault>,
 }
 
-struct Lane {
+struct DriveState {
     file: FileId,
     /// Requests that touch the drive.
     pending: usize,
@@ -144,7 +144,7 @@ struct Lane {
     meter: DriveMeter,
 }
 
-impl Lane {
+impl DriveState {
     /// Whether `span` can go out in one transfer with what came before it, of at most `bytes_max`.
     fn continues(&mut self, span: Span, bytes_max: usize) -> bool {
         let run = &mut self.run;
@@ -165,7 +165,7 @@ impl Lane {
 /// One thread's access to a [`StripedVolume`](crate::striped::StripedVolume).
 pub struct Submitter {
     route: Route,
-    lanes: Vec<Lane>,
+    lanes: Vec<DriveState>,
     parents: Slab<Parent>,
     shared: Arc<Shared>,
     pressure: BackPressure,
@@ -174,14 +174,14 @@ pub struct Submitter {
     requests_done: u64,
     ready: Vec<VolumeCompletion>,
     // Kept for their capacity.
-    pieces: Vec<mapping::Piece>,
+    pieces: Vec<mapping::StripeExtent>,
     returned: Vec<Returned>,
     refused: Vec<VolumeRequest>,
 }
 
 impl Submitter {
     pub(super) fn new(shared: Arc<Shared>) -> Result<Self> {
-        let lane = |drive: &crate::stripe::StripedDrive| Lane {
+        let lane = |drive: &crate::stripe::StripedDrive| DriveState {
             file: drive.file,
             pending: 0,
             is_full: false,
@@ -367,7 +367,7 @@ impl Submitter {
             lane.last_parent = self.requests_seen;
             lane.pending += usize::from(counts);
             lane.is_full |= lane.pending >= self.shared.options.drive_pressure.high;
-            self.route.submit(Piece {
+            self.route.submit(RequestPart {
                 drive_index: piece.drive_index,
                 span,
                 ticket: Ticket {

@@ -37,7 +37,7 @@ pub struct StripeMember {
 
 /// A stretch of a volume that lies in one piece on one drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
+pub struct StripeExtent {
     /// Index of the drive.
     pub drive_index: usize,
     /// Where on the drive.
@@ -47,7 +47,7 @@ pub struct Piece {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Turn {
+struct StripeTurn {
     drive_index: u32,
     /// Turns of the same drive before this one in the round.
     rank: u32,
@@ -57,7 +57,7 @@ struct Turn {
 struct Zone {
     first_stripe: u64,
     stripes: u64,
-    turns: Vec<Turn>,
+    turns: Vec<StripeTurn>,
     /// Turns of each drive in a round.
     counts: Vec<u32>,
     /// Stripes of each drive before this zone.
@@ -208,7 +208,7 @@ impl StripeMap {
         offset_bytes: u64,
         len_bytes: usize,
         piece_bytes_max: usize,
-        mut each: impl FnMut(Piece),
+        mut each: impl FnMut(StripeExtent),
     ) {
         assert!(
             offset_bytes + len_bytes as u64 <= self.len_bytes,
@@ -224,7 +224,7 @@ impl StripeMap {
             let end_bytes = stripe_bytes.min(within_bytes + left_bytes);
             while within_bytes < end_bytes {
                 let piece_bytes = (end_bytes - within_bytes).min(piece_bytes_max as u64);
-                each(Piece {
+                each(StripeExtent {
                     drive_index,
                     offset_bytes: base_bytes + within_bytes,
                     len_bytes: piece_bytes as usize,
@@ -281,7 +281,7 @@ fn counts_of(weights: &[f64]) -> Vec<u32> {
 
 /// The turns of a round, each drive's spread evenly; of equals the one nearest behind `start_drive` is
 /// first.
-fn turns_of(counts: &[u32], start_drive: usize) -> Vec<Turn> {
+fn turns_of(counts: &[u32], start_drive: usize) -> Vec<StripeTurn> {
     let drives = counts.len();
     let total: i64 = counts.iter().map(|count| i64::from(*count)).sum();
     let mut credit = vec![0i64; drives];
@@ -298,7 +298,7 @@ fn turns_of(counts: &[u32], start_drive: usize) -> Vec<Turn> {
         }
         if let Some(drive) = chosen {
             credit[drive] -= total;
-            turns.push(Turn {
+            turns.push(StripeTurn {
                 drive_index: drive as u32,
                 rank: ranks[drive],
             });
@@ -325,7 +325,7 @@ mod tests {
         ]
     }
 
-    fn pieces(map: &StripeMap, offset_bytes: u64, len_bytes: usize) -> Vec<Piece> {
+    fn pieces(map: &StripeMap, offset_bytes: u64, len_bytes: usize) -> Vec<StripeExtent> {
         let mut all = Vec::new();
         map.split(offset_bytes, len_bytes, usize::MAX, |piece| all.push(piece));
         all
@@ -431,7 +431,7 @@ mod tests {
             let len = len % (sectors - from).min(400) * 512;
             let piece_max = cap * 4096;
             let mut at = from * 512;
-            let mut last: Option<Piece> = None;
+            let mut last: Option<StripeExtent> = None;
             map.split(from * 512, len as usize, piece_max, |piece| {
                 let (drive, row) = map.locate(at >> shift);
                 assert_eq!(piece.drive_index, drive);

@@ -10,11 +10,12 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use outcore::config::IoMode;
+use outcore::IoMode;
 use outcore::job::{Job, JobOptions};
 use outcore::read::sample::random;
 use outcore::runs::SortedView;
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
+use outcore_io::units;
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();

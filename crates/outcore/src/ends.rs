@@ -12,15 +12,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use crate::drive::Access;
-use crate::error::{Error, Kind, Result};
 use crate::job::Job;
-use crate::memory::{BLOCK_BYTES, Pool};
 use crate::read::source::InputPart;
-use crate::units;
-use crate::volume::output::{Room, ShardPlan, StagedOutput, parent_of};
-use crate::volume::scratch::Scratch;
-use crate::volume::{ScratchDrive, Volume};
+use outcore_io::drive::Access;
+use outcore_io::memory::{BLOCK_BYTES, Pool};
+use outcore_io::output::{Room, ShardPlan, StagedOutput, parent_of};
+use outcore_io::port::{ScratchDrive, Volume};
+use outcore_io::scratch::Scratch;
+use outcore_io::units;
+use outcore_io::{Error, Kind, Result};
 
 /// A file to be sorted.
 #[derive(Debug, Clone)]

@@ -7,14 +7,14 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::config::IoMode;
-use crate::drive::Device;
-use crate::drive::os::OsDevice;
-pub use crate::drive::rates::{DriveRates, RatesOrigin};
-use crate::error::{Error, Result};
-use crate::memory::{Budget, Ledger};
-pub use crate::volume::ScratchDrive;
-use crate::volume::Volume;
+use outcore_io::config::IoMode;
+use outcore_io::drive::Device;
+use outcore_io::drive::os::OsDevice;
+pub use outcore_io::drive::rates::{DriveRates, RatesOrigin};
+use outcore_io::memory::{Budget, Ledger};
+pub use outcore_io::port::ScratchDrive;
+use outcore_io::port::Volume;
+use outcore_io::{Error, Result};
 
 /// What a job may use.
 #[derive(Debug, Clone)]

@@ -115,8 +115,8 @@
 //! | [`read`] | blocks and whole records in, samples |
 //! | [`job`] | what a run may use, how it is watched and stopped |
 //!
-//! Below them stand two crates: `outcore-io`, one machine's drives, and `outcore-store`, volumes and
-//! datasets at rest; their modules are re-exported ([`drive`], [`memory`], [`volume`], ...).
+//! Below them stand two crates of their own: `outcore-io`, one machine's drives, and `outcore-store`, volumes
+//! and datasets at rest.
 //! `ARCHITECTURE.md` follows a block through all of them.
 
 pub mod dataset;
@@ -131,21 +131,18 @@ pub mod runs;
 pub mod shuffle;
 pub mod sort;
 pub mod verify;
-pub mod volume;
 mod writer;
 
-pub use outcore_io::{Error, Kind, Result};
-pub use outcore_io::{checksum, config, drive, error, memory, metadata, threads, units};
-
-pub use config::IoMode;
 pub use dataset::{
     Buckets, Context, ContextBuilder, Dataset, Field, Lines, Sortable, Step, Summary, TypedDataset,
     field,
 };
-pub use drive::Device;
 pub use ends::{Input, MakeHeader, Output, Phase, PhasePlan};
 pub use job::{Control, DriveRates, Job, JobOptions, Progress, ScratchDrive};
 pub use key::{ByteOrder, NpyHeader, RecordFormat, SortKey, Tie};
+pub use outcore_io::config::IoMode;
+pub use outcore_io::drive::Device;
+pub use outcore_io::{Error, Kind, Result};
 pub use primitives::{Inclusion, Sequence};
 pub use runs::{BuildOptions, SortedView, build as build_view};
 pub use shuffle::{ShuffleOptions, ShuffleSummary, Unit, shuffle};

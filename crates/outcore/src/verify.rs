@@ -15,18 +15,18 @@ use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::drive::Access;
 use crate::ends::Input;
 use crate::ends::{became_shorter, check_unchanged, open_inputs, traffic_by_drive};
-use crate::error::{Error, Kind, Result};
 use crate::job::Job;
 use crate::key::check::{CheckOptions, CheckReport, Checker};
 use crate::key::record::RecordFormat;
-use crate::memory::{BLOCK_BYTES, Ledger, Pool};
 use crate::partition::crew::Crew;
 use crate::read::source::{Block, Blocks, InputPart};
-use crate::volume::transfers::{Arrival, ReadRange, Transfers};
-use crate::volume::{Port, Volume};
+use outcore_io::drive::Access;
+use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
+use outcore_io::port::{Port, Volume};
+use outcore_io::transfers::{Arrival, ReadRange, Transfers};
+use outcore_io::{Error, Kind, Result};
 
 /// Largest read: beyond it the drives gain nothing.
 const READ_BYTES_MAX: u64 = 1 << 20;
@@ -249,10 +249,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
     use crate::job::JobOptions;
     use crate::key::order::{Order, OrderOptions};
     use crate::key::sort_key::Tie;
+    use outcore_io::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
 
     fn options(threads: usize, memory_bytes: u64) -> JobOptions {
         JobOptions {

@@ -13,12 +13,12 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use crate::drive::Op;
-use crate::error::{Error, Kind, Result};
-use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
-use crate::volume::output::StagedOutput;
-use crate::volume::transfers::{WRITE_BEHIND, wait_behind};
-use crate::volume::{Port, VolumeFile};
+use outcore_io::drive::Op;
+use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
+use outcore_io::output::StagedOutput;
+use outcore_io::port::{Port, VolumeFile};
+use outcore_io::transfers::{WRITE_BEHIND, wait_behind};
+use outcore_io::{Error, Kind, Result};
 
 /// Token of the writes made here; callers use others for their own.
 pub(crate) const WRITE_TOKEN: u64 = WRITE_BEHIND;

@@ -12,12 +12,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use outcore::config::IoMode;
-use outcore::drive::os::OsDevice;
+use outcore::IoMode;
 use outcore::job::{Job, JobOptions};
 use outcore::key::RecordFormat;
 use outcore::sort::{SortOptions, sort};
 use outcore::{Input, Output};
+use outcore_io::drive::os::OsDevice;
 
 static USED_BYTES: AtomicUsize = AtomicUsize::new(0);
 static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);

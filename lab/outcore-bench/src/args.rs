@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
-use outcore::config::IoMode;
-use outcore::units;
+use outcore::IoMode;
+use outcore_io::units;
 
 use outcore_gen::Distribution;
 use outcore_traces::{Format, OnError};

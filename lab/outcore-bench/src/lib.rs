@@ -17,7 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
-mod homes;
+mod bench_dirs;
 pub mod io;
 pub mod primitives;
 pub mod replay;
@@ -29,9 +29,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use outcore::error::{Error, Result};
 use outcore::job::Job;
-use outcore::threads::{self, spawn_scoped};
+use outcore::{Error, Result};
+use outcore_io::threads::{self, spawn_scoped};
 
 /// How often a watched job looks whether it is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

@@ -11,16 +11,16 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use outcore::config::IoMode;
-use outcore::error::{Error, Result};
+use outcore::IoMode;
 use outcore::primitives::{Inclusion, Sequence, read, scan, sum, write};
 use outcore::shuffle::{ShuffleOptions, Unit as ShuffleUnit, shuffle};
-use outcore::units::{self, Unit};
+use outcore::{Error, Result};
 use outcore_chart::{Axis, Chart, Scale, Series};
 use outcore_gen::Distribution;
+use outcore_io::units::{self, Unit};
 
 use crate::Watch;
-use crate::homes::{HomeOptions, Homes, RECORD_BYTES, TYPE};
+use crate::bench_dirs::{BenchDirs, HomeOptions, RECORD_BYTES, TYPE};
 use crate::report::{Cell, Column, Report, Section, Table};
 
 const OPERATION: &str = "measure primitives";
@@ -73,13 +73,13 @@ impl Primitive {
     }
 
     /// Seconds that it takes; the input is there.
-    fn run(self, homes: &Homes<'_>) -> Result<f64> {
-        let drives = homes.count();
-        let (job, inputs) = (homes.job(drives), homes.inputs(drives));
+    fn run(self, bench_dirs: &BenchDirs<'_>) -> Result<f64> {
+        let drives = bench_dirs.count();
+        let (job, inputs) = (bench_dirs.job(drives), bench_dirs.inputs(drives));
         let numbers = read::<u64>(&inputs);
-        let output = homes.output(drives, OUTPUT);
+        let output = bench_dirs.output(drives, OUTPUT);
         let started = Instant::now();
-        let done = homes.watch.over(&job, || match self {
+        let done = bench_dirs.watch.over(&job, || match self {
             Primitive::Map => {
                 let mapped = numbers.map(|x| x.wrapping_mul(3).wrapping_add(1));
                 write(&job, &mapped, &output, true).map(|_| ())
@@ -117,7 +117,7 @@ impl Primitive {
             }
         });
         let seconds = started.elapsed().as_secs_f64();
-        homes.remove(drives, OUTPUT);
+        bench_dirs.remove(drives, OUTPUT);
         done.map(|()| seconds)
     }
 }
@@ -135,19 +135,19 @@ pub fn run(options: &PrimitivesOptions, watch: Watch<'_>) -> Result<Report> {
         threads: options.threads,
         io: options.io,
     };
-    let homes = Homes::make(OPERATION, &home, watch)?;
-    let drives = homes.count();
+    let bench_dirs = BenchDirs::make(OPERATION, &home, watch)?;
+    let drives = bench_dirs.count();
     let mut found: Vec<(f64, Vec<f64>)> = Vec::new();
     for data_bytes in sizes_bytes {
         let size = units::bytes(data_bytes);
         watch.say(&format!("{size}: generate"));
-        homes.generate(drives, Distribution::Whole, data_bytes)?;
+        bench_dirs.generate(drives, Distribution::Whole, data_bytes)?;
         let mut times = Vec::new();
         for primitive in Primitive::ALL {
             watch.say(&format!("{size}: {}", primitive.name()));
-            times.push(primitive.run(&homes)?);
+            times.push(primitive.run(&bench_dirs)?);
         }
-        homes.remove_input(drives);
+        bench_dirs.remove_input(drives);
         found.push((data_bytes as f64, times));
     }
     let mut report = Report::new(

@@ -19,17 +19,17 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use outcore::config::IoMode;
-use outcore::error::{Error, Kind, Result};
+use outcore::IoMode;
 use outcore::sort::{SortOptions, sort};
-use outcore::threads::spawn_scoped;
-use outcore::units::{self, Unit};
+use outcore::{Error, Kind, Result};
 use outcore_chart::{Axis, Chart, Scale, Series, Shape};
 use outcore_gen::Distribution;
+use outcore_io::threads::spawn_scoped;
+use outcore_io::units::{self, Unit};
 use voracious_radix_sort::RadixSort;
 
 use crate::Watch;
-use crate::homes::{HomeOptions, Homes, RECORD_BYTES, TYPE};
+use crate::bench_dirs::{BenchDirs, HomeOptions, RECORD_BYTES, TYPE};
 use crate::report::{Cell, Column, Report, Section, Table};
 
 const OPERATION: &str = "measure sort";
@@ -87,7 +87,7 @@ pub fn run(options: &SortBenchOptions, watch: Watch<'_>) -> Result<Report> {
 struct Bench<'a> {
     options: &'a SortBenchOptions,
     watch: Watch<'a>,
-    homes: Homes<'a>,
+    bench_dirs: BenchDirs<'a>,
 }
 
 /// Times of one sort in memory.
@@ -113,23 +113,23 @@ impl<'a> Bench<'a> {
         Ok(Bench {
             options,
             watch,
-            homes: Homes::make(OPERATION, &home, watch)?,
+            bench_dirs: BenchDirs::make(OPERATION, &home, watch)?,
         })
     }
 
     /// Seconds that the engine takes; the input is there.
     fn sort(&self, drives: usize) -> Result<f64> {
-        let homes = &self.homes;
-        let (job, inputs) = (homes.job(drives), homes.inputs(drives));
+        let bench_dirs = &self.bench_dirs;
+        let (job, inputs) = (bench_dirs.job(drives), bench_dirs.inputs(drives));
         let options = SortOptions {
             replace: true,
             ..SortOptions::default()
         };
-        let output = homes.output(drives, "sorted");
-        let done = homes
-            .watch
-            .over(&job, || sort(&job, &inputs, output, &homes.format, options));
-        homes.remove(drives, "sorted");
+        let output = bench_dirs.output(drives, "sorted");
+        let done = bench_dirs.watch.over(&job, || {
+            sort(&job, &inputs, output, &bench_dirs.format, options)
+        });
+        bench_dirs.remove(drives, "sorted");
         Ok(done?.seconds)
     }
 
@@ -137,8 +137,8 @@ impl<'a> Bench<'a> {
     fn sort_in_memory(&self, data_bytes: u64) -> Result<InMemory> {
         self.watch.check()?;
         let (input, output) = (
-            &self.homes.inputs(1)[0].path,
-            &self.homes.paths(1, "plain")[0],
+            &self.bench_dirs.inputs(1)[0].path,
+            &self.bench_dirs.paths(1, "plain")[0],
         );
         let started = Instant::now();
         let mut keys = vec![0_u64; (data_bytes / RECORD_BYTES) as usize];
@@ -148,7 +148,7 @@ impl<'a> Bench<'a> {
         let sort_s = sorting.elapsed().as_secs_f64();
         let written = write_all(output, bytemuck::cast_slice(&keys));
         let all_s = started.elapsed().as_secs_f64();
-        self.homes.remove(1, "plain");
+        self.bench_dirs.remove(1, "plain");
         written?;
         self.watch.check()?;
         Ok(InMemory { sort_s, all_s })
@@ -156,7 +156,7 @@ impl<'a> Bench<'a> {
 
     /// 1, 2, 4 and so on up to all of them.
     fn drive_counts(&self) -> Vec<usize> {
-        let all = self.homes.count();
+        let all = self.bench_dirs.count();
         let mut counts: Vec<usize> = (0..)
             .map(|power| 1 << power)
             .take_while(|count| *count < all)
@@ -202,7 +202,8 @@ impl<'a> Bench<'a> {
             for count in &counts {
                 self.watch
                     .say(&format!("{distribution}: generate on {count} drives"));
-                self.homes.generate(*count, *distribution, data_bytes)?;
+                self.bench_dirs
+                    .generate(*count, *distribution, data_bytes)?;
                 if *count == 1 {
                     self.watch.say(&format!("{distribution}: sort in memory"));
                     let plain = self
@@ -215,7 +216,7 @@ impl<'a> Bench<'a> {
                 self.watch
                     .say(&format!("{distribution}: sort on {count} drives"));
                 times.push(Some(self.sort(*count)?));
-                self.homes.remove_input(*count);
+                self.bench_dirs.remove_input(*count);
             }
             let place = names.len() as f64;
             for (line, time) in series.iter_mut().zip(&times) {
@@ -284,7 +285,7 @@ impl<'a> Bench<'a> {
                 ("in memory", Unit::Seconds),
             ],
         );
-        let all = self.homes.count();
+        let all = self.bench_dirs.count();
         let (mut ours, mut plain) = (Vec::new(), Vec::new());
         for quarters in [1, 2, 3, 4, 6, 8, 12, 16, 24, 32] {
             let data_bytes = memory_bytes / 4 * quarters / RECORD_BYTES * RECORD_BYTES;
@@ -295,16 +296,18 @@ impl<'a> Bench<'a> {
             self.watch.say(&format!("{size}: sort in memory"));
             let mut in_memory = None;
             if data_bytes <= memory_bytes && self.fits(data_bytes) {
-                self.homes.generate(1, Distribution::Whole, data_bytes)?;
+                self.bench_dirs
+                    .generate(1, Distribution::Whole, data_bytes)?;
                 in_memory = Some(self.sort_in_memory(data_bytes)?.all_s);
             }
             self.watch.say(&format!("{size}: sort"));
             if in_memory.is_none() || all > 1 {
-                self.homes.remove_input(1);
-                self.homes.generate(all, Distribution::Whole, data_bytes)?;
+                self.bench_dirs.remove_input(1);
+                self.bench_dirs
+                    .generate(all, Distribution::Whole, data_bytes)?;
             }
             let seconds = self.sort(all)?;
-            self.homes.remove_input(all);
+            self.bench_dirs.remove_input(all);
             ours.push((data_bytes as f64, seconds));
             plain.extend(in_memory.map(|seconds| (data_bytes as f64, seconds)));
             table.row([

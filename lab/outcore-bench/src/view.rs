@@ -20,18 +20,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use outcore::config::IoMode;
-use outcore::drive::os::OsDevice;
-use outcore::drive::{Device, PrivateDir};
-use outcore::error::{Error, Result};
+use outcore::IoMode;
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::runs::{BuildOptions, SortedView, build};
 use outcore::sort::{SortOptions, sort};
-use outcore::units::{self, Unit};
+use outcore::{Error, Result};
 use outcore::{Input, Output};
 use outcore_chart::{Axis, Chart, Series, Shape};
 use outcore_gen::{Distribution, GenerateOptions, GenerateRequest, Generator, generate};
+use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::{Device, PrivateDir};
+use outcore_io::units::{self, Unit};
 use rustix::fs::{Advice, fadvise};
 
 use crate::Watch;
@@ -118,7 +118,7 @@ impl Cost {
 }
 
 /// The ways side by side with one amount of memory.
-struct Turn {
+struct Comparison {
     memory_bytes: u64,
     eager: Cost,
     view: Cost,
@@ -130,7 +130,7 @@ struct Bench<'a> {
     options: &'a ViewBenchOptions,
     watch: Watch<'a>,
     device: Arc<dyn Device>,
-    homes: Vec<PrivateDir>,
+    bench_dirs: Vec<PrivateDir>,
     format: RecordFormat,
     data_bytes: u64,
 }
@@ -146,23 +146,26 @@ impl<'a> Bench<'a> {
             return Err(Error::usage(OPERATION, "there is nothing to sort"));
         }
         let device: Arc<dyn Device> = Arc::new(OsDevice::new(options.io));
-        let mut homes = Vec::new();
+        let mut bench_dirs = Vec::new();
         for dir in &options.dirs {
             device.sweep_private_dirs(dir)?;
-            homes.push(device.make_private_dir(dir)?);
+            bench_dirs.push(device.make_private_dir(dir)?);
         }
         Ok(Bench {
             options,
             watch,
             device,
-            homes,
+            bench_dirs,
             format: RecordFormat::parse_type(TYPE)?,
             data_bytes,
         })
     }
 
     fn job(&self, memory_bytes: u64) -> Job {
-        let scratch = self.homes.iter().map(|home| ScratchDrive::new(home.path()));
+        let scratch = self
+            .bench_dirs
+            .iter()
+            .map(|home| ScratchDrive::new(home.path()));
         let options = JobOptions {
             memory_bytes,
             threads: self.options.threads,
@@ -174,12 +177,14 @@ impl<'a> Bench<'a> {
 
     /// One file of that name on each drive.
     fn paths(&self, name: &str) -> Vec<PathBuf> {
-        let homes = self.homes.iter();
-        homes.map(|home| home.path().join(name)).collect()
+        let bench_dirs = self.bench_dirs.iter();
+        bench_dirs.map(|home| home.path().join(name)).collect()
     }
 
     fn manifest(&self, name: &str) -> PathBuf {
-        self.homes[0].path().join(format!("{name}.outcore.json"))
+        self.bench_dirs[0]
+            .path()
+            .join(format!("{name}.outcore.json"))
     }
 
     fn output(&self, name: &str) -> Output {
@@ -229,7 +234,7 @@ impl<'a> Bench<'a> {
     }
 
     /// All ways in turn, for each amount of memory.
-    fn by_memory(&self) -> Result<Vec<Turn>> {
+    fn by_memory(&self) -> Result<Vec<Comparison>> {
         let mut memories = self.options.memory_bytes.clone();
         if memories.is_empty() {
             let of_data = |share: &f64| (share * self.data_bytes as f64) as u64;
@@ -258,7 +263,7 @@ impl<'a> Bench<'a> {
                 }
             }
             if let (Some(eager), Some(view)) = (Cost::median(eager), Cost::median(view)) {
-                turns.push(Turn {
+                turns.push(Comparison {
                     memory_bytes,
                     eager,
                     view,
@@ -311,7 +316,7 @@ impl<'a> Bench<'a> {
 
     fn build(&self, memory_bytes: u64, keeps_runs: bool) -> Result<(ViewDir, SortedView, Cost)> {
         let job = self.job(memory_bytes);
-        let dir = self.homes[0].path().join("view");
+        let dir = self.bench_dirs[0].path().join("view");
         fs::create_dir(&dir).map_err(|error| Error::io(OPERATION, &error).path(&dir))?;
         let mut made = ViewDir {
             paths: vec![dir.clone()],
@@ -487,7 +492,7 @@ const VIEW: &str = "sorted view, read";
 const PLAIN: &str = "in memory, then read";
 
 /// ActiveSort's Table 2, for the least memory.
-fn moved(turns: &[Turn], data_bytes: u64) -> Section {
+fn moved(turns: &[Comparison], data_bytes: u64) -> Section {
     let mut section = Section::new(
         "moved",
         "Bytes moved",
@@ -544,7 +549,7 @@ fn moved(turns: &[Turn], data_bytes: u64) -> Section {
 }
 
 /// ActiveSort's Fig. 3.
-fn against_memory(turns: &[Turn], data_bytes: u64, report: &mut Report) -> Section {
+fn against_memory(turns: &[Comparison], data_bytes: u64, report: &mut Report) -> Section {
     let mut section = Section::new(
         "memory",
         "Time against memory",

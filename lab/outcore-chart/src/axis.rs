@@ -6,7 +6,7 @@
 
 use libm::{ceil, exp2, floor, log2, log10, pow};
 
-use outcore::units::Unit;
+use outcore_io::units::Unit;
 
 use crate::{Axis, Scale};
 

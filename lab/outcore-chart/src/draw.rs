@@ -8,7 +8,7 @@
 
 use std::fmt::Write;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 
 use crate::axis::{Span, is_shown};
 use crate::{Chart, Series, Shape};
@@ -432,7 +432,7 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::{Axis, Scale};
-    use outcore::units::Unit;
+    use outcore_io::units::Unit;
 
     fn chart() -> Chart {
         Chart {

@@ -18,8 +18,8 @@
 mod axis;
 mod draw;
 
-use outcore::error::Result;
-use outcore::units::Unit;
+use outcore_io::Result;
+use outcore_io::units::Unit;
 use serde::Serialize;
 
 pub use draw::STYLE;

@@ -106,8 +106,8 @@ mod tests {
     use std::path::Path;
     use std::sync::{Arc, Mutex};
 
-    use outcore::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
     use outcore::{IoMode, JobOptions, Kind, RecordFormat};
+    use outcore_io::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
     use proptest::prelude::*;
 
     use super::*;

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -112,7 +112,7 @@ fn from_toml(text: &str) -> Result<Vec<Targets>> {
     let mut found = Vec::new();
     for table in file.drive.iter().chain(&file.drives) {
         let rate = |key: &str| match table.get(key) {
-            Some(toml::Value::String(text)) => outcore::units::parse_rate(text)
+            Some(toml::Value::String(text)) => outcore_io::units::parse_rate(text)
                 .map(|rate| rate as f64)
                 .map_err(|cause| Error::usage(OPERATION, format!("{key}: {cause}"))),
             Some(toml::Value::Integer(rate)) => Ok(*rate as f64),
@@ -163,7 +163,7 @@ fn from_json(text: &str) -> Result<Vec<Targets>> {
             continue;
         };
         let rate = |key: &str| match &drive["spec"][key] {
-            Value::String(text) => outcore::units::parse_rate(text).unwrap_or(0) as f64,
+            Value::String(text) => outcore_io::units::parse_rate(text).unwrap_or(0) as f64,
             other => other.as_f64().unwrap_or(0.0),
         };
         let curve = drive["iops_by_depth"].as_array();

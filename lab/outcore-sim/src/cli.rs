@@ -11,8 +11,8 @@ mod run;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use outcore::error::{Error, Result};
-use outcore::units::{parse_bytes, parse_rate};
+use outcore_io::units::{parse_bytes, parse_rate};
+use outcore_io::{Error, Result};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::config::{Compat, DriveConfig};

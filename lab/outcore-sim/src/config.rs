@@ -8,7 +8,7 @@
 mod check;
 mod keys;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::quantities::{MS, NS, Rate, Size, Time, Transfers, US};

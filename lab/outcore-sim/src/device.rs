@@ -21,11 +21,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use outcore::drive::{
+use outcore_io::drive::{
     Access, Completion, Device, FileFacts, FileId, FileSystem, Op as FileOp, PrivateDir, Queue,
     Request,
 };
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 
 use crate::array::{Array, ArrayConfig, ArrayRequest, Between, Finished, Placement, ReplayReport};
 use crate::drive::Op;

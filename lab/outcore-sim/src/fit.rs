@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 use std::str::FromStr;
 
-use outcore::error::{Error, Result};
-use outcore::units::bytes as shown;
+use outcore_io::units::bytes as shown;
+use outcore_io::{Error, Result};
 
 use crate::config::{Compat, DriveConfig};
 use crate::drive::{Drive, Op};

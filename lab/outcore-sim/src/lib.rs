@@ -46,7 +46,7 @@
 //! };
 //! let outcome = run(&drive, &[flow], &RunOptions::default())?;
 //! assert_eq!(outcome.summary.total.requests, 1000);
-//! # Ok::<(), outcore::error::Error>(())
+//! # Ok::<(), outcore_io::Error>(())
 //! ```
 #[cfg(feature = "cli")]
 #[macro_use]

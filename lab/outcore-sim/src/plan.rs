@@ -18,7 +18,7 @@
 
 pub mod cpu;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use serde::Serialize;
 
 use crate::config::DriveConfig;

@@ -5,9 +5,9 @@
 
 use std::str::FromStr;
 
-use outcore::error::{Error, Result};
-use outcore::units::Unit;
 use outcore_chart::{Axis, Chart, Scale, Series};
+use outcore_io::units::Unit;
+use outcore_io::{Error, Result};
 
 use crate::drive::Done;
 use crate::quantities::{Ps, SECOND};

@@ -5,8 +5,8 @@
 //! that it was checked against. Internal geometry and latencies of commercial drives are not published: they
 //! are chosen so that the published figures come out, and say so.
 
-use outcore::error::{Error, Result};
-use outcore::units::nearest;
+use outcore_io::units::nearest;
+use outcore_io::{Error, Result};
 
 use crate::config::DriveConfig;
 use crate::drive::{Caching, QueueConfig};

@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use outcore::drive::NewFile;
-use outcore::error::{Error, Result};
+use outcore_io::drive::NewFile;
+use outcore_io::{Error, Result};
 
 use crate::drive::{Done, Op};
 use crate::quantities::NS;

@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 
 use crate::config::DriveConfig;
 use crate::drive::{Done, Drive};

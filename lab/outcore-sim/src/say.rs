@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 
-use outcore::error::Error;
+use outcore_io::Error;
 
 /// As for a process that SIGPIPE ended.
 const CLOSED_PIPE: i32 = 141;

@@ -4,9 +4,9 @@
 //! and each equals the run of its settings alone. An error names the settings it belongs to.
 //! Memory: one drive a core at a time.
 
-use outcore::error::{Error, Result};
-use outcore::units::{self, Unit};
 use outcore_chart::{Axis as ChartAxis, Chart, Scale, Series};
+use outcore_io::units::{self, Unit};
+use outcore_io::{Error, Result};
 use rayon::prelude::*;
 use serde::Serialize;
 

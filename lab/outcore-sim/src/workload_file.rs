@@ -4,8 +4,8 @@
 //! sense is an error that names the flow and the key. What is left out has the default of
 //! [`FlowFile`]: random reads of 4 KiB, 64 in flight, on a full drive.
 
-use outcore::error::{Error, Result};
-use outcore::units::nearest;
+use outcore_io::units::nearest;
+use outcore_io::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::config::toml_error;

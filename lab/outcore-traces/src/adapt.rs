@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 pub use crate::reorder::Reorder;
@@ -236,8 +236,8 @@ impl<I: Iterator<Item = Result<Request>>> Adapted<I> {
                 "request {} ({} of {} at {} of device {}) {cause}",
                 self.changes.taken,
                 request.op,
-                outcore::units::bytes(request.len_bytes),
-                outcore::units::bytes(request.offset_bytes),
+                outcore_io::units::bytes(request.len_bytes),
+                outcore_io::units::bytes(request.offset_bytes),
                 request.device,
             ),
         )
@@ -247,7 +247,7 @@ impl<I: Iterator<Item = Result<Request>>> Adapted<I> {
     fn check(&self, request: &Request) -> Result<()> {
         match self.options.longest_bytes {
             Some(longest) if request.op.moves_data() && request.len_bytes > longest => {
-                let longest = outcore::units::bytes(longest);
+                let longest = outcore_io::units::bytes(longest);
                 Err(self.refused(
                     request,
                     &format!("is longer than {longest}, which is all there is"),

@@ -30,7 +30,7 @@
 //! assert_eq!(sizes, [4096, 4096]);
 //! assert_eq!(adapted.changes().widened_reads, 1);
 //! assert_eq!(adapted.inner().skips().total(), 1);
-//! # Ok::<(), outcore::error::Error>(())
+//! # Ok::<(), outcore_io::Error>(())
 //! ```
 #![forbid(unsafe_code)]
 
@@ -51,5 +51,5 @@ pub mod write;
 pub use formats::{DEVICES_MAX, Format, detect};
 pub use reader::{ReadOptions, TraceReader};
 pub use request::{Op, Request};
-pub use skips::{OnError, PLACES_MAX, Place, Reason, Skips};
+pub use skips::{OnError, PLACES_MAX, Reason, SkippedLine, Skips};
 pub use summary::Summary;

@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 
 use crate::formats::blktrace::{self, Event, EventReader, Stage};
 use crate::formats::{Format, LineParser, Names, detect, names_of_all};

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use outcore::error::Result;
+use outcore_io::Result;
 
 use crate::request::{Op, Request};
 

@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::iter::Peekable;
 
-use outcore::error::{Error, Kind, Result};
+use outcore_io::{Error, Kind, Result};
 
 use crate::io_trace::{Entry, Record};
 use crate::request::Request;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// How many places of bad lines are kept for the report.
@@ -114,7 +114,7 @@ impl fmt::Display for Reason {
 
 /// Where a bad line was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct SkippedLine {
     /// The file.
     pub path: PathBuf,
     /// Line number from 1; for binary formats the record's number from 1.
@@ -127,7 +127,7 @@ pub struct Place {
     pub excerpt: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SkippedLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.path.display(), self.line, self.reason)?;
         if !self.excerpt.is_empty() {
@@ -144,14 +144,14 @@ impl fmt::Display for Place {
 #[serde(into = "SkipsJson", from = "SkipsJson")]
 pub struct Skips {
     counts: [u64; Reason::COUNT],
-    places: Vec<Place>,
+    places: Vec<SkippedLine>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct SkipsJson {
     total: u64,
     by_reason: BTreeMap<Reason, u64>,
-    places: Vec<Place>,
+    places: Vec<SkippedLine>,
 }
 
 impl From<Skips> for SkipsJson {
@@ -198,11 +198,11 @@ impl Skips {
     }
 
     /// The first places, at most [`PLACES_MAX`], in order of reading.
-    pub fn places(&self) -> &[Place] {
+    pub fn places(&self) -> &[SkippedLine] {
         &self.places
     }
 
-    pub(crate) fn add(&mut self, place: impl FnOnce() -> Place, reason: Reason) {
+    pub(crate) fn add(&mut self, place: impl FnOnce() -> SkippedLine, reason: Reason) {
         self.counts[reason as usize] += 1;
         if self.places.len() < PLACES_MAX {
             self.places.push(place());
@@ -279,7 +279,7 @@ impl Tally {
         match self.on_error {
             OnError::Skip => {
                 self.skips.add(
-                    || Place {
+                    || SkippedLine {
                         path: path.to_path_buf(),
                         line,
                         offset_bytes,

@@ -11,7 +11,7 @@ use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 
 /// Bytes of a read buffer.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -201,7 +201,7 @@ mod tests {
         let packed = [skippable.clone(), zstd(a), zstd(b""), skippable, zstd(b)].concat();
         assert_eq!(unpack(&packed).unwrap(), text);
         let cut_skippable = unpack(&packed[..9]).unwrap_err();
-        assert_eq!(cut_skippable.kind(), outcore::error::Kind::Corrupt);
+        assert_eq!(cut_skippable.kind(), outcore_io::Kind::Corrupt);
         assert_eq!(unpack(&text).unwrap(), text);
         assert_eq!(unpack(b"").unwrap(), b"");
     }
@@ -214,14 +214,14 @@ mod tests {
         for packed in [gzip(&text), zstd(&text)] {
             for len in [packed.len() / 2, packed.len() - 1, 7] {
                 let error = unpack(&packed[..len]).unwrap_err();
-                assert_eq!(error.kind(), outcore::error::Kind::Corrupt, "{error}");
+                assert_eq!(error.kind(), outcore_io::Kind::Corrupt, "{error}");
             }
             let mut flipped = packed.clone();
             let at = packed.len() - 3;
             flipped[at] ^= 1;
             assert_eq!(
                 unpack(&flipped).unwrap_err().kind(),
-                outcore::error::Kind::Corrupt
+                outcore_io::Kind::Corrupt
             );
         }
     }
@@ -232,7 +232,7 @@ mod tests {
         let frame = |exponent: u8| [0x28, 0xb5, 0x2f, 0xfd, 0, (exponent - 10) << 3, 1, 0, 0];
         assert_eq!(unpack(&frame(27)).unwrap(), b"");
         let error = unpack(&frame(31)).unwrap_err();
-        assert_eq!(error.kind(), outcore::error::Kind::Corrupt);
+        assert_eq!(error.kind(), outcore_io::Kind::Corrupt);
         assert!(error.cause().contains("memory"), "{error}");
     }
 

@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use outcore::units;
+use outcore_io::units;
 use serde::{Deserialize, Serialize};
 
 use crate::formats::DEVICES_MAX;
@@ -81,7 +81,7 @@ impl Summary {
     ///
     /// # Errors
     /// The first error of the trace.
-    pub fn of(trace: &mut TraceReader) -> outcore::error::Result<Summary> {
+    pub fn of(trace: &mut TraceReader) -> outcore_io::Result<Summary> {
         let mut builder = Builder::new();
         for request in trace.by_ref() {
             builder.add(&request?);

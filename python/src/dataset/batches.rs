@@ -16,10 +16,10 @@ use std::time::Duration;
 use outcore::Output;
 use outcore::dataset::Mode;
 use outcore::job::Control;
-use outcore::threads::spawn;
 use outcore::{Error, Result};
 use outcore_front::output::{Sink, Target};
 use outcore_front::text::output::open;
+use outcore_io::threads::spawn;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -76,7 +76,7 @@ fn send_all(
         }
         true => {
             let dress = opened.dress()?;
-            let job = run.job(&opened.means, Vec::new());
+            let job = run.job(&opened.resources, Vec::new());
             let (output, pending) = open(&job, &Target::Pipe(None), false, &dress, |_| Ok(pipe))?;
             pending.finish(opened.execution.write(output, false))
         }

@@ -19,16 +19,16 @@ use outcore::primitives::batch::Yield;
 use outcore::primitives::table::{BatchStep, Numbers};
 use outcore::primitives::tables::Histogram;
 use outcore::primitives::{BucketFiles, Reduction, Scalar, fold};
-use outcore::volume::dataset::Named;
-use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
 use outcore_front::dataset::LineFiles;
 use outcore_front::inputs::{Source, Streams};
 use outcore_front::output::{self, Holds, Target};
-use outcore_front::split::{Cut, SplitRequest, split};
+use outcore_front::split::{PartSize, SplitRequest, split};
 use outcore_front::text::csv_files::separator_of;
 use outcore_front::text::reader::{Frame, RecordReader};
 use outcore_front::text::sample::choose;
+use outcore_io::output::parent_of;
+use outcore_store::dataset::Named;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes};
@@ -223,7 +223,7 @@ pub(crate) fn write(
     watched(py, (request, Mode::Run), tell, move |mut opened, run| {
         let cost = reply::Cost::start();
         opened.stage_output(&mut to.output, to.force, run)?;
-        let (name, specs) = (Some(to.output.as_path()), opened.means.specs());
+        let (name, specs) = (Some(to.output.as_path()), opened.resources.specs());
         let holds = match opened.execution.is_of_lines() {
             false => Holds::Records,
             true => Holds::Lines,
@@ -240,12 +240,12 @@ pub(crate) fn write(
             }
             None => {
                 let dress = opened.dress()?;
-                let job = run.job(&opened.means, Vec::new());
+                let job = run.job(&opened.resources, Vec::new());
                 let (output, pending) = open_lines(&job, &target, to.force, &dress)?;
                 pending.finish(opened.execution.write(output, to.force))?
             }
         };
-        let set = &opened.means.config.drives.value;
+        let set = &opened.resources.config.drives.value;
         let wrote = reply::Wrote {
             used: cost.used((done.records, done.passes), &done.drives, set, None),
             output: target.name().as_os_str().to_owned(),
@@ -333,7 +333,7 @@ pub(crate) fn sample_lines<'py>(
 ) -> PyResult<(Vec<Bound<'py, PyBytes>>, u64)> {
     let (kept, skipped) = watched(py, (request, Mode::Run), tell, move |mut opened, _| {
         opened.execution.take_all_steps()?;
-        let limit_bytes = opened.means.config.memory_bytes.value;
+        let limit_bytes = opened.resources.config.memory_bytes.value;
         let job = opened.execution.job()?;
         let mut reader = line_reader(&opened, &job, csv)?;
         let mut lines = header_line(&mut reader)?;
@@ -366,7 +366,7 @@ pub(crate) fn check_lines<'py>(
 pub(crate) fn split_lines(
     py: Python<'_>,
     request: Dataset,
-    (pattern, cut, force): (String, Cut, bool),
+    (pattern, cut, force): (String, PartSize, bool),
     csv: Option<CsvRows>,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(Vec<PathBuf>, u64)> {
@@ -386,7 +386,7 @@ pub(crate) fn split_lines(
         let beside = parent_of(Path::new(&pattern)).to_path_buf();
         opened.execution.set_beside(beside);
         opened.execution.take_all_steps()?;
-        if matches!(cut, Cut::Parts(_)) {
+        if matches!(cut, PartSize::Parts(_)) {
             // Where parts end is told by the length of all.
             opened.execution.unpack_files()?;
         }

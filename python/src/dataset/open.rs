@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outcore::Result;
-use outcore::dataset::{Execution, Mode, Resources};
+use outcore::dataset::{Execution, Mode, ResourceProvider};
 use outcore_front::dataset::{Allowed, LineFiles, Opened as Files, Request, open};
 use outcore_front::inputs::Source;
-use outcore_front::means::Means;
+use outcore_front::resources::Resources;
 use outcore_front::staging::Reads;
 use outcore_front::text::output::Dress;
 
@@ -23,9 +23,9 @@ use crate::run::Run;
 /// See the module.
 pub(super) struct Opened {
     pub(super) execution: Execution,
-    pub(super) means: Means,
+    pub(super) resources: Resources,
     /// The settings that were given.
-    asked: request::Means,
+    asked: request::Resources,
     /// The datasets on volumes among its files.
     pub(super) datasets: Datasets,
     /// The files as they were named.
@@ -55,13 +55,13 @@ impl Opened {
             },
             ..Use::of_engine(false)
         };
-        let datasets = Datasets::stage(&request.means, how, read, [], run)?;
-        let means = datasets.means(&request.means, true, run)?;
+        let datasets = Datasets::stage(&request.resources, how, read, [], run)?;
+        let resources = datasets.resources(&request.resources, true, run)?;
         let Files {
             dataset,
             sources,
             lines,
-        } = open(&what_is_read(&request)?, &means)?;
+        } = open(&what_is_read(&request)?, &resources)?;
         let dress = Arc::default();
         let maker = Maker {
             lines: lines.as_ref(),
@@ -71,11 +71,11 @@ impl Opened {
         };
         let steps = request.steps.into_iter().map(|step| maker.make(step));
         let steps: Vec<_> = steps.collect::<Result<_>>()?;
-        let allowed = allowed(&means, run);
+        let allowed = allowed(&resources, run);
         Ok(Opened {
             execution: dataset.and(steps).execute(allowed, mode),
-            means,
-            asked: request.means,
+            resources,
+            asked: request.resources,
             datasets,
             sources,
             lines,
@@ -93,11 +93,11 @@ impl Opened {
         run: &Run,
     ) -> Result<()> {
         self.datasets.output(&self.asked, path, force, run)?;
-        self.means = self.datasets.means(&self.asked, true, run)?;
+        self.resources = self.datasets.resources(&self.asked, true, run)?;
         if let Some(lines) = &self.lines {
-            lines.set_means(&self.means);
+            lines.set_resources(&self.resources);
         }
-        self.execution.set_resources(allowed(&self.means, run));
+        self.execution.set_resources(allowed(&self.resources, run));
         Ok(())
     }
 
@@ -114,9 +114,9 @@ impl Opened {
     }
 }
 
-fn allowed(means: &Means, run: &Run) -> Arc<dyn Resources> {
+fn allowed(resources: &Resources, run: &Run) -> Arc<dyn ResourceProvider> {
     Arc::new(Allowed {
-        means: means.clone(),
+        resources: resources.clone(),
         control: Arc::clone(&run.control),
     })
 }

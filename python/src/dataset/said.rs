@@ -26,7 +26,7 @@ pub(crate) struct Dataset {
     pub(super) terminator: u8,
     pub(super) count: Option<u64>,
     pub(super) zipped: Vec<Zipped>,
-    pub(super) means: request::Means,
+    pub(super) resources: request::Resources,
     pub(super) steps: Vec<Step>,
 }
 

@@ -15,7 +15,7 @@ use outcore::{Error, Result};
 use outcore_front::dataset::{CsvStep, LineFiles, OfCsv};
 use outcore_front::records::{self, Decided};
 use outcore_front::text::csv_files::CsvSort;
-use outcore_front::text::gnu::{GnuOrder, GnuSort, Key, Ordering, Place};
+use outcore_front::text::gnu::{GnuOrder, GnuSort, Key, OptionScope, Ordering};
 use outcore_front::text::json::JsonFields;
 use outcore_front::text::output::Dress;
 
@@ -207,13 +207,13 @@ fn csv_of(step: SortLinesStep) -> Result<CsvSort> {
 fn global_of(letters: &str, descending: bool) -> Result<Ordering> {
     let mut global = Ordering::default();
     for letter in letters.bytes() {
-        if !global.set(letter, Place::Both) {
+        if !global.set(letter, OptionScope::Both) {
             let cause = format!("`{}` is no letter of an order", char::from(letter));
             return Err(Error::usage("sort", cause).hint("use those of GNU sort: bdfghiMnRrV"));
         }
     }
     if descending {
-        global.set(b'r', Place::Both);
+        global.set(b'r', OptionScope::Both);
     }
     Ok(global)
 }

@@ -13,23 +13,33 @@ use super::{Finding, Severity};
 const PACKAGES: [(&str, &[&str]); 14] = [
     ("crates/outcore-io", &[]),
     ("crates/outcore-store", &["outcore-io"]),
-    ("crates/outcore", &["outcore-io", "outcore-store"]),
-    ("lab/outcore-chart", &["outcore"]),
-    ("lab/outcore-gen", &["outcore"]),
-    ("crates/outcore-front", &["outcore"]),
-    ("lab/outcore-traces", &["outcore"]),
-    ("crates/outcore-mount", &["outcore", "outcore-front"]),
+    ("crates/outcore", ENGINE_BELOW),
+    ("lab/outcore-chart", &["outcore-io"]),
+    ("lab/outcore-traces", &["outcore-io"]),
     (
         "lab/outcore-sim",
-        &["outcore", "outcore-chart", "outcore-traces"],
+        &["outcore-io", "outcore-chart", "outcore-traces"],
     ),
+    ("lab/outcore-gen", ENGINE),
+    ("crates/outcore-front", ENGINE),
+    ("crates/outcore-mount", BELOW_MOUNT),
     ("lab/outcore-bench", BELOW_BENCH),
     ("crates/outcore-cli", BELOW_CLI),
-    ("examples", &["outcore", "outcore-front"]),
+    ("examples", BELOW_MOUNT),
     ("python", BELOW_CLI),
     ("xtask", &["outcore-cli"]),
 ];
+/// Packages that may use more for their tests: whole jobs on simulated drives, and their traces.
+const FOR_TESTS: [(&str, &[&str]); 2] = [
+    ("lab/outcore-sim", &["outcore"]),
+    ("lab/outcore-traces", &["outcore"]),
+];
+const ENGINE_BELOW: &[&str] = &["outcore-io", "outcore-store"];
+const ENGINE: &[&str] = &["outcore-io", "outcore-store", "outcore"];
+const BELOW_MOUNT: &[&str] = &["outcore-io", "outcore-store", "outcore", "outcore-front"];
 const BELOW_BENCH: &[&str] = &[
+    "outcore-io",
+    "outcore-store",
     "outcore",
     "outcore-chart",
     "outcore-front",
@@ -39,6 +49,8 @@ const BELOW_BENCH: &[&str] = &[
     "outcore-sim",
 ];
 const BELOW_CLI: &[&str] = &[
+    "outcore-io",
+    "outcore-store",
     "outcore",
     "outcore-chart",
     "outcore-front",
@@ -50,9 +62,10 @@ const BELOW_CLI: &[&str] = &[
     "outcore-cli",
 ];
 const FUZZ: &str = "fuzz";
-const KINDS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
-const WHY: &str = "engine < formats, mount < lab < cli, python; drive::Device < sim: each \
-                   crate must make sense to a reader of those below it alone";
+const FOR_TEST: &str = "dev-dependencies";
+const KINDS: [&str; 3] = ["dependencies", FOR_TEST, "build-dependencies"];
+const WHY: &str = "io < store < engine < front < mount < lab < cli, python; io < sim, traces, chart: \
+                   each crate must make sense to a reader of those below it alone";
 
 /// Checks every package manifest.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -87,8 +100,12 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             findings.push(finding(&file.path, 1, folder, what, fix));
             continue;
         };
-        for (name, package) in dependencies(&manifest) {
-            if package.starts_with("outcore") && !allowed.contains(&package.as_str()) {
+        let more = FOR_TESTS.iter().find(|(known, _)| *known == folder);
+        let for_tests = more.map_or(&[][..], |(_, packages)| packages);
+        for (kind, name, package) in dependencies(&manifest) {
+            let is_allowed = allowed.contains(&package.as_str())
+                || kind == FOR_TEST && for_tests.contains(&package.as_str());
+            if package.starts_with("outcore") && !is_allowed {
                 let line = line_of(&file.text, &name);
                 let what = format!("`{folder}` depends on `{package}`");
                 let fix = match allowed {
@@ -131,15 +148,15 @@ pub(super) fn packages(tree: &Tree) -> Vec<Package> {
             packages.push(Package {
                 name: name.to_owned(),
                 manifest: file.path.clone(),
-                needs: needs.map(|(_, package)| package).collect(),
+                needs: needs.map(|(_, _, package)| package).collect(),
             });
         }
     }
     packages
 }
 
-/// Every dependency as `(name in the manifest, name of the package)`.
-fn dependencies(manifest: &Table) -> Vec<(String, String)> {
+/// Every dependency as `(kind, name in the manifest, name of the package)`.
+fn dependencies(manifest: &Table) -> Vec<(&'static str, String, String)> {
     let mut found = Vec::new();
     let targets = manifest.get("target").and_then(Value::as_table);
     let scopes = targets
@@ -155,7 +172,7 @@ fn dependencies(manifest: &Table) -> Vec<(String, String)> {
                 .flatten()
             {
                 let package = entry.get("package").and_then(Value::as_str).unwrap_or(name);
-                found.push((name.clone(), package.to_owned()));
+                found.push((kind, name.clone(), package.to_owned()));
             }
         }
     }
@@ -223,8 +240,11 @@ mod tests {
 
     #[test]
     fn dependencies_downwards_pass() {
+        let tests = "[dev-dependencies]\noutcore.workspace = true";
+        assert_eq!(found("lab/outcore-sim", tests), [0; 0]);
         let below = "[dependencies]\noutcore.workspace = true\nserde = '1'";
-        for folder in ["crates/outcore-mount", "lab/outcore-sim", "python"] {
+        assert_eq!(found("lab/outcore-sim", below), [4]);
+        for folder in ["crates/outcore-mount", "lab/outcore-gen", "python"] {
             assert_eq!(found(folder, below), [0; 0], "{folder}");
         }
         assert_eq!(

@@ -1,17 +1,13 @@
-//! Who may import whom inside the engine, and what other crates may see of it.
+//! Who may import whom inside the crates of the engine.
 //!
 //! Contract: a module of one of the crates in [`ROOMS`] names only modules of its own layer or of layers
 //! before it, however it writes the path (`crate::`, `super::`, a name re-exported by `lib.rs`,
 //! inside macros, in unit tests too: a test that needs a higher layer belongs in `tests/`).
-//! `lib.rs` is the facade and may name all. No such crate names the simulator; the simulator sees of
-//! the engine what it re-exports of the drives.
+//! `lib.rs` is the facade and may name all. Arrows between crates are [`super::crates`]'s.
 
-use super::dead::Modules;
 use super::rust::{Source, Sources};
 use super::tokens::PathUse;
 use super::{Finding, Severity};
-
-const SIMULATOR: &str = "lab/outcore-sim/src/";
 
 /// The crates whose modules stand in layers, by folder, each from the ground up; modules of one entry
 /// may name each other.
@@ -40,7 +36,6 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
     (
         "crates/outcore/",
         &[
-            &["volume"],
             &["key"],
             &["read", "writer"],
             &["job"],
@@ -53,7 +48,6 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
         ],
     ),
 ];
-const ENGINE: &str = "crates/outcore/";
 const WHY: &str = "requests flow down and buffers flow up; an arrow the other way ties two layers \
                    into one";
 
@@ -84,7 +78,7 @@ fn room_of<'a>(sources: &'a Sources, folder: &str) -> Option<Room<'a>> {
 }
 
 /// Checks every path in the sources.
-pub(super) fn check(sources: &Sources, modules: &Modules) -> Vec<Finding> {
+pub(super) fn check(sources: &Sources) -> Vec<Finding> {
     let mut findings = Vec::new();
     for source in sources.all() {
         let folder = ROOMS.iter().map(|(folder, _)| *folder).find(|folder| {
@@ -93,11 +87,6 @@ pub(super) fn check(sources: &Sources, modules: &Modules) -> Vec<Finding> {
         });
         if let Some(room) = folder.and_then(|folder| room_of(sources, folder)) {
             check_room(source, room, &mut findings);
-        } else if source.path.starts_with(SIMULATOR)
-            && !modules.is_test_file(&source.path)
-            && let Some(engine) = room_of(sources, ENGINE)
-        {
-            check_simulator(source, engine, &mut findings);
         }
     }
     findings
@@ -107,17 +96,6 @@ fn check_room(source: &Source, room: Room<'_>, findings: &mut Vec<Finding>) {
     let Some(module) = source.module_path() else {
         return;
     };
-    for path in &source.tokens.paths {
-        if path.segments[0] == "outcore_sim" {
-            let what = "the engine names the simulator".to_owned();
-            findings.push(finding(
-                source,
-                path,
-                what,
-                "let the simulator implement `Device`",
-            ));
-        }
-    }
     let Some(own) = module.first() else { return };
     let Some(layer) = room.layer_of(own) else {
         findings.push(Finding {
@@ -188,19 +166,6 @@ fn resolve(name: &str, room: Room<'_>) -> Option<String> {
         .map(|(_, module)| module.clone())
 }
 
-fn check_simulator(source: &Source, engine: Room<'_>, findings: &mut Vec<Finding>) {
-    for path in &source.tokens.paths {
-        if path.segments[0] != "outcore" || source.is_test_line(path.line) {
-            continue;
-        }
-        let named = resolve(&path.segments[1], engine);
-        if named.is_some_and(|named| engine.layer_of(&named).is_some()) {
-            let what = format!("the simulator imports `outcore::{}`", path.segments[1]);
-            findings.push(finding(source, path, what, "keep to what outcore-io has"));
-        }
-    }
-}
-
 fn finding(source: &Source, path: &PathUse, what: String, fix: &str) -> Finding {
     Finding {
         path: source.path.clone(),
@@ -222,9 +187,8 @@ mod tests {
     fn found(files: &[(&str, &str)]) -> Vec<(String, usize)> {
         let tree = Tree::of(files);
         let sources = Sources::of(&tree);
-        let modules = Modules::of(&tree, &sources);
         assert!(sources.unreadable().is_empty());
-        check(&sources, &modules)
+        check(&sources)
             .into_iter()
             .map(|f| (f.path, f.line))
             .collect()
@@ -291,31 +255,5 @@ mod tests {
     fn a_module_of_no_layer_and_a_name_of_no_module_are_found() {
         assert_eq!(engine("helpers.rs", "fn f() {}"), [1]);
         assert_eq!(drives("drive/queue.rs", "use crate::Mystery;"), [1]);
-    }
-
-    #[test]
-    fn the_engine_never_names_the_simulator() {
-        assert_eq!(
-            drives("drive/mod.rs", "fn f() {\n outcore_sim::Ssd::new(); }"),
-            [2]
-        );
-        assert_eq!(engine("lib.rs", "pub use outcore_sim::Ssd;"), [1]);
-    }
-
-    #[test]
-    fn the_simulator_sees_the_engine_up_to_its_drives() {
-        let lib = ("crates/outcore/src/lib.rs", "pub use sort::sort;");
-        let path = "lab/outcore-sim/src/lib.rs";
-        let seen = |text| found(&[lib, (path, text)]).len();
-        assert_eq!(seen("use outcore::volume::Volume;"), 1);
-        assert_eq!(seen("use outcore::sort;"), 1);
-        assert_eq!(
-            seen("use outcore::drive::Device; use outcore::memory::Buf;"),
-            0
-        );
-        assert_eq!(
-            seen("#[cfg(test)] mod tests { use outcore::volume::Volume; }"),
-            0
-        );
     }
 }

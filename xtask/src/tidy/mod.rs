@@ -106,7 +106,7 @@ pub fn check(tree: &Tree) -> Result<Report, String> {
     let sources = rust::Sources::of(tree);
     let modules = dead::Modules::of(tree, &sources);
     let mut findings = sources.unreadable();
-    findings.extend(layers::check(&sources, &modules));
+    findings.extend(layers::check(&sources));
     findings.extend(crates::check(tree));
     findings.extend(circles::check(tree, &sources, &modules));
     findings.extend(lengths::check(tree));

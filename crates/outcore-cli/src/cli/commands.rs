@@ -6,11 +6,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use outcore::units;
 use outcore_front::inputs::is_stdout;
+use outcore_io::units;
 
 use super::lines::{FormatArgs, LineArgs, MissingArgs, OrderArgs, RowArgs};
-use super::{DriveArgs, MeansArgs, RecordArgs, ScratchArgs, TypeArgs, parse_count};
+use super::{DriveArgs, RecordArgs, ResourceArgs, ScratchArgs, TypeArgs, parse_count};
 
 const SHUFFLE_EXAMPLES: &str = "\
 Examples:
@@ -72,7 +72,7 @@ pub(crate) struct ShuffleArgs {
     #[command(flatten)]
     pub(crate) rows: RowArgs,
     #[command(flatten)]
-    pub(crate) means: MeansArgs,
+    pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
     #[command(flatten)]
@@ -112,7 +112,7 @@ pub(crate) struct UniqueArgs {
     #[command(flatten)]
     pub(crate) missing: MissingArgs,
     #[command(flatten)]
-    pub(crate) means: MeansArgs,
+    pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
     #[command(flatten)]
@@ -156,7 +156,7 @@ pub(crate) struct SplitArgs {
     #[command(flatten)]
     pub(crate) rows: RowArgs,
     #[command(flatten)]
-    pub(crate) means: MeansArgs,
+    pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
     /// Replace existing parts

@@ -12,7 +12,7 @@ use outcore::sort::lines::OnNoKey;
 use outcore::{Error, Result};
 use outcore_front::content::Recognition;
 use outcore_front::text::csv_files::CsvSort;
-use outcore_front::text::gnu::{GnuSort, Key, Ordering, Place};
+use outcore_front::text::gnu::{GnuSort, Key, OptionScope, Ordering};
 use outcore_front::text::order::OrderSpec;
 
 const READ: &str = "read arguments";
@@ -122,7 +122,7 @@ impl OrderArgs {
     pub(crate) fn global(&self, reverse: bool) -> Ordering {
         let mut global = Ordering::default();
         for letter in self.letters() {
-            global.set(letter, Place::Both);
+            global.set(letter, OptionScope::Both);
         }
         global.reverse = reverse;
         global

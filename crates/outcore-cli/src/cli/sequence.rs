@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand, ValueHint};
 use outcore_front::inputs::is_stdout;
 
-use super::{DriveArgs, MeansArgs, RecordArgs, ScratchArgs, TypeArgs, parse_count};
+use super::{DriveArgs, RecordArgs, ResourceArgs, ScratchArgs, TypeArgs, parse_count};
 
 const MAP_EXAMPLES: &str = "\
 Examples:
@@ -163,7 +163,7 @@ pub(crate) struct InputArgs {
     #[command(flatten)]
     pub(crate) record: TypeArgs,
     #[command(flatten)]
-    pub(crate) means: MeansArgs,
+    pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
     /// Print the plan, then run

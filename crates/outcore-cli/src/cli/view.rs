@@ -5,10 +5,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
-use outcore::units;
+use outcore_io::units;
 
 use super::lines::{FormatArgs, LineArgs, OrderArgs};
-use super::{DriveArgs, MeansArgs, RecordArgs, TraceArgs, TypeArgs};
+use super::{DriveArgs, RecordArgs, ResourceArgs, TraceArgs, TypeArgs};
 
 const BUILD_EXAMPLES: &str = "\
 Examples:
@@ -102,7 +102,7 @@ pub(crate) struct ViewBuildArgs {
     #[command(flatten)]
     pub(crate) text: FormatArgs,
     #[command(flatten)]
-    pub(crate) means: MeansArgs,
+    pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
     /// Sort runs of that size, instead of the largest that fit the memory
@@ -152,7 +152,7 @@ pub(crate) struct ViewAppendArgs {
     #[arg(long = "lines", help_heading = "Lines")]
     pub(crate) is_lines: bool,
     #[command(flatten)]
-    pub(crate) means: MeansArgs,
+    pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
     #[command(flatten)]
@@ -177,7 +177,7 @@ pub(crate) struct ViewCatArgs {
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub(crate) to_key: Option<String>,
     #[command(flatten)]
-    pub(crate) means: MeansArgs,
+    pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) trace: TraceArgs,
 }
@@ -189,7 +189,7 @@ pub(crate) struct ViewVerifyArgs {
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
     #[command(flatten)]
-    pub(crate) means: MeansArgs,
+    pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) trace: TraceArgs,
 }
@@ -204,7 +204,7 @@ pub(crate) struct ViewMaterializeArgs {
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
-    pub(crate) means: MeansArgs,
+    pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
     /// Replace an existing output
@@ -234,7 +234,7 @@ pub(crate) struct ViewMountArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     #[command(flatten)]
-    pub(crate) means: MeansArgs,
+    pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) trace: TraceArgs,
 }

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use outcore::units;
+use outcore_io::units;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum VolumeCommand {

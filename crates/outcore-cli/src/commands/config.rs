@@ -1,6 +1,6 @@
 //! `outcore config show`: every setting, its value and where it came from.
 //!
-//! Contract: prints what a job without flags would use, in the order of [`outcore::config`].
+//! Contract: prints what a job without flags would use, in the order of [`outcore_io::config`].
 
 use std::time::Instant;
 
@@ -9,15 +9,15 @@ use serde_json::json;
 
 use crate::cli::ConfigCommand;
 use crate::context::Context;
-use crate::means;
 use crate::measure::Summary;
+use crate::resources;
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, command: &ConfigCommand) -> Result<u8> {
     let ConfigCommand::Show = command;
     let started = Instant::now();
-    let means = means::without_flags()?;
-    let rows = means.config.rows();
+    let resources = resources::without_flags()?;
+    let rows = resources.config.rows();
     let widest = |pick: &dyn Fn(usize) -> usize| (0..rows.len()).map(pick).max().unwrap_or(0);
     let (keys, values) = (
         widest(&|row| rows[row].key.len()),
@@ -33,7 +33,7 @@ pub(crate) fn run(context: &Context, command: &ConfigCommand) -> Result<u8> {
             row.key, row.value, row.source
         ));
     }
-    let file = means.config.file.as_ref();
+    let file = resources.config.file.as_ref();
     let file = file.map(|path| path.display().to_string());
     let summary = Summary::since(started).with("file", json!(file));
     context.reporter.summary(&summary);

@@ -3,16 +3,17 @@
 //! Contract: [`Consumed`] remembers how much room the inputs occupied before the job; what they
 //! occupy less afterwards has been freed, and reads as zeros. It also removes what was consumed
 //! once the output is in place: only files that still are what was opened, whatever they are called,
-//! so never the output; then the markers beside them (see [`outcore::volume::consumed`]). Only metadata
+//! so never the output; then the markers beside them (see [`outcore_io::consumed`]). Only metadata
 //! is read.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use outcore::volume::consumed::{marker_of, unmark};
-use outcore::{Error, Kind, Result, units};
+use outcore::{Error, Kind, Result};
 use outcore_front::inputs::{ResolvedInput, Source, key_of};
 use outcore_front::output::Target;
+use outcore_io::consumed::{marker_of, unmark};
+use outcore_io::units;
 
 /// Names that are listed in full.
 const NAMES_MAX: usize = 3;

@@ -12,19 +12,20 @@ use outcore::key::{CheckOptions, RecordFormat};
 use outcore::primitives::PassSummary;
 use outcore::sort::{self, SortOptions, SortSummary};
 use outcore::verify::{VerifyReport, checksum_of, verify};
-use outcore::{Error, Kind, Result, units};
+use outcore::{Error, Kind, Result};
 use outcore::{Input, Output};
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
-use outcore_front::means::{Means, check_dir, free_bytes};
+use outcore_front::resources::{Resources, check_dir, free_bytes};
 use outcore_gen::{GenerateOptions, GenerateRequest, Generator, generate};
+use outcore_io::units;
 use serde_json::json;
 
-use crate::cli::{DemoArgs, DriveArgs, MeansArgs};
+use crate::cli::{DemoArgs, DriveArgs, ResourceArgs};
 use crate::context::Context;
 use crate::floor::{self, Floor};
-use crate::means;
 use crate::measure::{Summary, rate_text};
 use crate::progress::{Weight, watch};
+use crate::resources;
 
 /// The records of the demo.
 const TYPE: &str = "u64";
@@ -34,7 +35,7 @@ const ROOM_FACTOR: u64 = 3;
 
 struct Demo<'a> {
     context: &'a Context,
-    means: Means,
+    resources: Resources,
     format: RecordFormat,
     records: u64,
     input: PathBuf,
@@ -45,12 +46,12 @@ struct Demo<'a> {
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &DemoArgs) -> Result<u8> {
     let started = Instant::now();
-    let flags = MeansArgs {
+    let flags = ResourceArgs {
         memory_bytes: Some(args.memory_bytes),
         threads: args.threads,
         io: args.io,
     };
-    let means = means::load(&flags, &DriveArgs::default(), None, means::SEED)?;
+    let resources = resources::load(&flags, &DriveArgs::default(), None, resources::SEED)?;
     check_dir("run demo", &args.dir)?;
     check_room(&args.dir, args.data_bytes)?;
     let records = args.data_bytes / RECORD_BYTES;
@@ -62,7 +63,7 @@ pub(crate) fn run(context: &Context, args: &DemoArgs) -> Result<u8> {
             "records": records,
             "data_bytes": records * RECORD_BYTES,
             "memory_bytes": args.memory_bytes,
-            "threads": means.config.threads.value,
+            "threads": resources.config.threads.value,
         }),
     );
     say(
@@ -75,12 +76,12 @@ pub(crate) fn run(context: &Context, args: &DemoArgs) -> Result<u8> {
             args.dir.display()
         ),
     );
-    let device = means.job(Vec::new()).device;
+    let device = resources.job(Vec::new()).device;
     device.sweep_private_dirs(&args.dir)?;
     let home = device.make_private_dir(&args.dir)?;
     let demo = Demo {
         context,
-        means,
+        resources,
         format: RecordFormat::parse_type(TYPE)?,
         records,
         input: home.path().join("input.bin"),
@@ -124,7 +125,7 @@ impl Demo<'_> {
             self.context.reporter.note(note);
         }
         let traffic: Vec<DriveTraffic> = sorted.drives.iter().map(DriveTraffic::of).collect();
-        let set = &self.means.config.drives.value;
+        let set = &self.resources.config.drives.value;
         let summary = Summary {
             records: self.records,
             seconds: started.elapsed().as_secs_f64(),
@@ -145,7 +146,7 @@ impl Demo<'_> {
     }
 
     fn generate(&self) -> Result<PassSummary> {
-        let job = self.means.job(Vec::new());
+        let job = self.resources.job(Vec::new());
         let options = GenerateOptions {
             seed: 1,
             records: self.records,
@@ -172,7 +173,7 @@ impl Demo<'_> {
     }
 
     fn sort(&self) -> Result<SortSummary> {
-        let job = self.means.job(Vec::new());
+        let job = self.resources.job(Vec::new());
         let output = Output::File {
             path: self.output.clone(),
             header: None,
@@ -195,7 +196,7 @@ impl Demo<'_> {
     }
 
     fn measure(&self) -> Result<Floor> {
-        let job = self.means.job(Vec::new());
+        let job = self.resources.job(Vec::new());
         self.watch(&job, &[("measure", 1.0)], || {
             floor::measure(&job, &self.input, &self.copy)
         })
@@ -203,7 +204,7 @@ impl Demo<'_> {
 
     fn verify(&self) -> Result<()> {
         let look = |path: &Path, is_sorted: bool| -> Result<VerifyReport> {
-            let job = self.means.job(Vec::new());
+            let job = self.resources.job(Vec::new());
             let files = [Input::raw(path)];
             self.watch(&job, &[("verify", 1.0)], || match is_sorted {
                 true => verify(&job, &files, &self.format, CheckOptions::default()),

@@ -1,4 +1,4 @@
-//! `outcore drives probe`: drives measured by [`outcore::drive::probe`], and written down for
+//! `outcore drives probe`: drives measured by [`outcore_io::drive::probe`], and written down for
 //! `--drives`.
 //!
 //! Contract: the drives file goes to `-o`, or to standard output; the table for people goes to
@@ -9,31 +9,31 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use indicatif::ProgressBar;
-use outcore::config::DriveSet;
-use outcore::drive::NewFile;
-use outcore::drive::probe::{ProbeOptions, ProbeReport, probe};
 use outcore::{Error, Result};
-use outcore_front::means::{Means, check_dir};
+use outcore_front::resources::{Resources, check_dir};
+use outcore_io::config::DriveSet;
+use outcore_io::drive::NewFile;
+use outcore_io::drive::probe::{ProbeOptions, ProbeReport, probe};
 use serde_json::json;
 
-use crate::cli::{DriveArgs, DrivesCommand, MeansArgs, ProbeArgs};
+use crate::cli::{DriveArgs, DrivesCommand, ProbeArgs, ResourceArgs};
 use crate::context::Context;
-use crate::means;
 use crate::measure::{Summary, moved_bytes};
+use crate::resources;
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, command: &DrivesCommand) -> Result<u8> {
     let DrivesCommand::Probe(args) = command;
     let started = Instant::now();
-    let flags = MeansArgs {
+    let flags = ResourceArgs {
         io: args.io,
-        ..MeansArgs::default()
+        ..ResourceArgs::default()
     };
-    let means = means::load(&flags, &DriveArgs::default(), None, means::SEED)?;
+    let resources = resources::load(&flags, &DriveArgs::default(), None, resources::SEED)?;
     let output = args.output.as_ref();
     let file = output.map(|path| new_file(path, args.force)).transpose()?;
     let drives = drives_of(&args.dirs)?;
-    let report = measure(context, args, &means, &drives)?;
+    let report = measure(context, args, &resources, &drives)?;
     for drive in &report.drives {
         context.reporter.event("drive", json!(drive));
     }
@@ -89,7 +89,7 @@ fn new_file(path: &Path, is_forced: bool) -> Result<NewFile> {
 fn measure(
     context: &Context,
     args: &ProbeArgs,
-    means: &Means,
+    resources: &Resources,
     drives: &DriveSet,
 ) -> Result<ProbeReport> {
     let reporter = &context.reporter;
@@ -115,7 +115,7 @@ fn measure(
     let report = probe(
         &drives.drives,
         ProbeOptions {
-            io: means.config.io.value,
+            io: resources.config.io.value,
             file_bytes: args.file_bytes,
             step_seconds: args.step.as_secs_f64(),
             watch: Some(&tell),

@@ -3,16 +3,17 @@
 //! Contract: the bytes depend on type, count, distribution and seed alone. The output follows the
 //! rules of `sort` (see [`outcore_front::output`]): whole or not at all, nothing overwritten unasked.
 
+use outcore::Result;
 use outcore::job::Job;
 use outcore::primitives::PassSummary;
-use outcore::{Result, units};
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::inputs::Streams;
-use outcore_front::means::Means;
 use outcore_front::output::{self, Consent, Holds, Target};
+use outcore_front::resources::Resources;
 use outcore_gen::{
     GenerateOptions, GenerateRequest, Generator, GensortRequest, generate, generator,
 };
+use outcore_io::units;
 use serde_json::json;
 
 use crate::cli::GenArgs;
@@ -21,11 +22,11 @@ use crate::measure::{Summary, drives_json, rate_text};
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
 use crate::recorder::Kept;
-use crate::{means, pipe};
+use crate::{pipe, resources};
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
-    let means = means::load(&args.means, &args.drives, None, means::SEED)?;
+    let resources = resources::load(&args.resources, &args.drives, None, resources::SEED)?;
     let generator = make_generator(args)?;
     let consent = Consent {
         force: args.force,
@@ -33,10 +34,10 @@ pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
     };
     let name = context.files.output(&args.output, args.force)?;
     let how = (Streams::Taken, Holds::Records);
-    let target = output::choose(Some(&name), &[], means.specs(), consent, how)?;
-    let means = context.files.add_to(means)?;
+    let target = output::choose(Some(&name), &[], resources.specs(), consent, how)?;
+    let resources = context.files.add_to(resources)?;
     output::check_room_for(
-        means.device().as_ref(),
+        resources.device().as_ref(),
         &target,
         args.records,
         args.format.record_bytes(),
@@ -46,8 +47,8 @@ pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
         force: args.force,
         ..Kept::default()
     };
-    let means = context.start(means, &args.record_io, kept)?;
-    let job = means.job(Vec::new());
+    let resources = context.start(resources, &args.record_io, kept)?;
+    let job = resources.job(Vec::new());
     context.reporter.event(
         "begin",
         json!({
@@ -66,7 +67,7 @@ pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
         Err(error) if pipe::is_closed(&target, &error) => return Ok(CLOSED_PIPE),
         Err(error) => return Err(error),
     };
-    report(context, &means, &target, &done);
+    report(context, &resources, &target, &done);
     Ok(0)
 }
 
@@ -108,9 +109,9 @@ fn make(
     )
 }
 
-fn report(context: &Context, means: &Means, target: &Target, done: &PassSummary) {
+fn report(context: &Context, resources: &Resources, target: &Target, done: &PassSummary) {
     let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
-    let set = &means.config.drives.value;
+    let set = &resources.config.drives.value;
     let summary = Summary {
         records: done.records,
         seconds: done.seconds,

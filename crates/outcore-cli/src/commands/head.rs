@@ -18,13 +18,13 @@ use serde_json::json;
 
 use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs};
 use crate::cli::lines::{LineArgs, Rows};
-use crate::cli::{DriveArgs, MeansArgs, RecordArgs, TypeArgs};
+use crate::cli::{DriveArgs, RecordArgs, ResourceArgs, TypeArgs};
 use crate::context::Context;
 use crate::lines::{LineRequest, Overwrite, Stream, note_csv};
 use crate::measure::Summary;
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
-use crate::{means, pipe};
+use crate::{pipe, resources};
 
 /// Runs `outcore head`.
 pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
@@ -61,7 +61,7 @@ pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
         &args.record_io,
     )?;
     note_csv(context, &rows, &stream.sources);
-    let limit_bytes = stream.means.config.memory_bytes.value;
+    let limit_bytes = stream.resources.config.memory_bytes.value;
     run(context, &stream, &args.files, |reader, writer| {
         let kept = choose(reader, args.records, args.seed, limit_bytes)?;
         for (_, record) in &kept {
@@ -79,11 +79,11 @@ fn prepare(
     memory_bytes: Option<u64>,
     record_io: &RecordArgs,
 ) -> Result<Stream> {
-    let flags = MeansArgs {
+    let flags = ResourceArgs {
         memory_bytes,
-        ..MeansArgs::default()
+        ..ResourceArgs::default()
     };
-    let means = means::load(&flags, &DriveArgs::default(), None, means::SEED)?;
+    let resources = resources::load(&flags, &DriveArgs::default(), None, resources::SEED)?;
     let request = LineRequest {
         inputs: &files.inputs,
         output: files.output.as_deref(),
@@ -94,7 +94,7 @@ fn prepare(
         recognition: lines.recognition(rows.separator()),
     };
     let what = (&record.to_request(), lines.terminator(), rows);
-    Stream::prepare(context, means, &request, what)
+    Stream::prepare(context, resources, &request, what)
 }
 
 /// Runs `work` from reader to writer and tells about it.
@@ -105,7 +105,7 @@ fn run(
     work: impl FnOnce(&mut RecordReader<'_>, &mut LineWriter) -> Result<u64>,
 ) -> Result<u8> {
     let started = Instant::now();
-    let job: Job = stream.means.job(Vec::new());
+    let job: Job = stream.resources.job(Vec::new());
     let names: Vec<String> = stream
         .sources
         .iter()

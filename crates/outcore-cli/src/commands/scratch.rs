@@ -3,36 +3,37 @@
 //! Contract: looks only at the directories named (by default the configured drives, or the current
 //! directory) and only at names that the engine makes. A directory whose lock is held belongs to a
 //! running job and is never touched, nor is one that holds the only copy of something, or that only
-//! looks like one of ours (`-v` says why); see [`outcore::drive::private_dir`].
+//! looks like one of ours (`-v` says why); see [`outcore_io::drive::private_dir`].
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use outcore::drive::private_dir::{self, State};
-use outcore::{Error, Result, units};
-use outcore_front::means::{Means, check_dir};
+use outcore::{Error, Result};
+use outcore_front::resources::{Resources, check_dir};
+use outcore_io::drive::private_dir::{self, State};
+use outcore_io::units;
 use serde_json::json;
 
 use crate::cli::ScratchCommand;
 use crate::context::Context;
-use crate::means;
 use crate::measure::Summary;
+use crate::resources;
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, command: &ScratchCommand) -> Result<u8> {
     let started = Instant::now();
-    let means = means::without_flags()?;
+    let resources = resources::without_flags()?;
     let count = match command {
-        ScratchCommand::List { dirs } => list(context, &dirs_of(&means, dirs)?)?,
-        ScratchCommand::Clean { dirs } => clean(context, &dirs_of(&means, dirs)?)?,
+        ScratchCommand::List { dirs } => list(context, &dirs_of(&resources, dirs)?)?,
+        ScratchCommand::Clean { dirs } => clean(context, &dirs_of(&resources, dirs)?)?,
     };
     let summary = Summary::since(started).with("directories", json!(count));
     context.reporter.summary(&summary);
     Ok(0)
 }
 
-fn dirs_of(means: &Means, named: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let drives = &means.config.drives.value.drives;
+fn dirs_of(resources: &Resources, named: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let drives = &resources.config.drives.value.drives;
     let dirs: Vec<PathBuf> = match (named, drives.as_slice()) {
         ([], []) => vec![PathBuf::from(".")],
         ([], drives) => drives.iter().map(|drive| drive.dir.clone()).collect(),

@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_beside, note_csv};
 use crate::measure::plan_json;
 use crate::pipe::CLOSED_PIPE;
-use crate::{means, pipe};
+use crate::{pipe, resources};
 
 /// What is shuffled, from where to where.
 struct Prepared {
@@ -33,8 +33,8 @@ struct Prepared {
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
-    let settings = means::load(
-        &args.means,
+    let settings = resources::load(
+        &args.resources,
         &args.drives,
         args.scratch.limit_bytes,
         args.seed,
@@ -117,7 +117,7 @@ fn prepare_records(context: &Context, args: &ShuffleArgs, job: &LineJob) -> Resu
     let inputs = inputs?;
     let decided = records::decide(&args.record.to_request(), &inputs)?;
     check_room(
-        job.means.device().as_ref(),
+        job.resources.device().as_ref(),
         &job.target,
         inputs.iter().map(|input| input.data_bytes).sum(),
     )?;

@@ -13,15 +13,16 @@ use outcore::job::Job;
 use outcore::key::NpyHeader;
 use outcore::sort::plan::SortPlan;
 use outcore::sort::{self, SortOptions, SortSummary};
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
 use outcore_front::job::settle_sort;
-use outcore_front::means::Means;
 use outcore_front::output::{self, Consent, Holds, Target};
 use outcore_front::records::{self, Decided, TypeRequest};
+use outcore_front::resources::Resources;
 use outcore_front::spool::{self, Spool};
 use outcore_front::staging::sealed_error;
+use outcore_io::units;
 use serde_json::{Value, json};
 
 use super::consumed::{self, Consumed};
@@ -32,14 +33,14 @@ use crate::measure::{Summary, drives_json, phases_json, phases_table, plan_json,
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::{Weight, watch};
 use crate::recorder::Kept;
-use crate::{means, pipe};
+use crate::{pipe, resources};
 
 /// The phases of a sort and their shares of the time.
 const WEIGHTS: [Weight; 2] = [("distribute", 1.0), ("sort", 1.0)];
 
 /// Everything that is settled before the sort starts.
 struct Prepared {
-    means: Means,
+    resources: Resources,
     inputs: Vec<ResolvedInput>,
     target: Target,
     decided: Decided,
@@ -55,15 +56,15 @@ struct Prepared {
 pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
     let started = Instant::now();
     let is_gnu = context.reporter.is_gnu();
-    let means = load_means(args, is_gnu)?.measuring(args.explain || args.dry_run);
+    let resources = load_resources(args, is_gnu)?.measuring(args.explain || args.dry_run);
     if is_lines(context, args)? {
-        return sort_lines::run(context, args, means);
+        return sort_lines::run(context, args, resources);
     }
     check_for_records(args)?;
     if args.is_check() {
-        return verify::check_only(context, args, means);
+        return verify::check_only(context, args, resources);
     }
-    let prepared = prepare(context, args, means)?;
+    let prepared = prepare(context, args, resources)?;
     if args.dry_run {
         return Ok(show_plan(context, &prepared, true));
     }
@@ -95,8 +96,8 @@ pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
 }
 
 /// The settings; GNU sort's names for some of them mean the same.
-fn load_means(args: &SortArgs, is_gnu: bool) -> Result<Means> {
-    let mut flags = args.means.clone();
+fn load_resources(args: &SortArgs, is_gnu: bool) -> Result<Resources> {
+    let mut flags = args.resources.clone();
     flags.memory_bytes = flags.memory_bytes.or(args.gnu.buffer_bytes);
     flags.threads = flags.threads.or(args.gnu.parallel);
     let mut drives = args.drives.clone();
@@ -104,11 +105,11 @@ fn load_means(args: &SortArgs, is_gnu: bool) -> Result<Means> {
     let dirs = args.gnu.temporary_dirs.iter();
     let dirs = dirs.filter(|dir| !is_gnu || dir.is_dir());
     drives.drives.extend(dirs.cloned());
-    means::load(
+    resources::load(
         &flags,
         &drives,
         args.scratch.limit_bytes,
-        args.seed.unwrap_or(means::SEED),
+        args.seed.unwrap_or(resources::SEED),
     )
 }
 
@@ -166,7 +167,7 @@ fn check_for_records(args: &SortArgs) -> Result<()> {
     Ok(())
 }
 
-fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared> {
+fn prepare(context: &Context, args: &SortArgs, resources: Resources) -> Result<Prepared> {
     let sources = inputs::find(&args.inputs, Streams::Taken, &context.files)?;
     if args.delete_input {
         consumed::check(&sources)?;
@@ -187,11 +188,11 @@ fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared>
             let name = name.map(|name| context.files.output(name, consent.force));
             let name = name.transpose()?;
             let how = (Streams::Taken, Holds::Records);
-            output::choose(name.as_deref(), &sources, means.specs(), consent, how)?
+            output::choose(name.as_deref(), &sources, resources.specs(), consent, how)?
         }
     };
     // Wrong drives are told before a stream is waited for.
-    means.named_drives(0)?;
+    resources.named_drives(0)?;
     if args.dry_run {
         inputs::refuse_streams(&sources, "plan sort")?;
     }
@@ -201,9 +202,9 @@ fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared>
         force: args.force,
         ..Kept::default()
     };
-    let means = context.start(means, &args.record_io, kept)?;
+    let resources = context.start(resources, &args.record_io, kept)?;
     let request = args.record.to_request();
-    let (inputs, spool) = open_all(context, &request, &means, sources, &target)?;
+    let (inputs, spool) = open_all(context, &request, &resources, sources, &target)?;
     let decided = records::decide(&request, &inputs)?;
     let header = output::header_for(&target, &inputs, &decided)?;
     if let Some(lost) = output::loses_header(&target, &inputs, header.as_ref()) {
@@ -216,12 +217,13 @@ fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared>
         replace: args.force || args.replace,
         delete_input: args.delete_input,
     };
-    let (mut job, plan) = settle_sort(&means, &inputs, Some(&target), &decided.format, options)?;
-    context.note_scratch(&means, &target, &job);
+    let (mut job, plan) =
+        settle_sort(&resources, &inputs, Some(&target), &decided.format, options)?;
+    context.note_scratch(&resources, &target, &job);
     let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
     job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);
     Ok(Prepared {
-        means,
+        resources,
         inputs,
         target,
         decided,
@@ -238,7 +240,7 @@ fn prepare(context: &Context, args: &SortArgs, means: Means) -> Result<Prepared>
 pub(crate) fn open_all(
     context: &Context,
     request: &TypeRequest,
-    means: &Means,
+    resources: &Resources,
     sources: Vec<Source>,
     target: &Target,
 ) -> Result<(Vec<ResolvedInput>, Option<Spool>)> {
@@ -257,9 +259,9 @@ pub(crate) fn open_all(
     if is_known && !files.is_empty() {
         records::decide(request, &files)?;
     }
-    let job = means.job(Vec::new());
-    let limit_bytes = means.scratch_limit_bytes();
-    let mut spool = Spool::make(&job, &spool::dir_for(means, target)?, limit_bytes)?;
+    let job = resources.job(Vec::new());
+    let limit_bytes = resources.scratch_limit_bytes();
+    let mut spool = Spool::make(&job, &spool::dir_for(resources, target)?, limit_bytes)?;
     let (interrupt, control) = (&context.interrupt, &job.control);
     let mut inputs = Vec::with_capacity(sources.len());
     for (source, input) in sources.iter().zip(looked) {
@@ -294,7 +296,7 @@ fn run_sort(context: &Context, prepared: &Prepared) -> Result<SortSummary> {
 
 fn begin(context: &Context, args: &SortArgs, prepared: &Prepared) {
     let (reporter, plan) = (&context.reporter, &prepared.plan);
-    let (means, format) = (&prepared.means, &prepared.decided.format);
+    let (resources, format) = (&prepared.resources, &prepared.decided.format);
     let names: Vec<String> = prepared
         .inputs
         .iter()
@@ -316,7 +318,7 @@ fn begin(context: &Context, args: &SortArgs, prepared: &Prepared) {
             "data_bytes": plan.size.data_bytes,
             "memory_bytes": plan.size.memory_bytes,
             "threads": plan.size.threads,
-            "io": means.config.io.value.name(),
+            "io": resources.config.io.value.name(),
             "drives": drives,
             "plan": plan_json(plan),
         }),
@@ -327,7 +329,7 @@ fn begin(context: &Context, args: &SortArgs, prepared: &Prepared) {
         units::count(plan.size.data_bytes / format.record_bytes() as u64),
         format
     ));
-    for row in means.config.rows() {
+    for row in resources.config.rows() {
         reporter.detail(&format!("{} = {} ({})", row.key, row.value, row.source));
     }
     if args.delete_input {
@@ -363,7 +365,7 @@ fn report(
     let spooled_bytes = spool.map_or(0, |spool| spool.bytes);
     let copied_bytes = spool.map_or(0, |spool| spool.written_bytes);
     let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
-    let fraction = bandwidth_fraction(&traffic, seconds, &prepared.means.config.drives.value);
+    let fraction = bandwidth_fraction(&traffic, seconds, &prepared.resources.config.drives.value);
     let summary = Summary {
         records: done.records,
         seconds,

@@ -16,17 +16,18 @@ use outcore::key::sort_key::SortKey;
 use outcore::sort::lines::{
     LineSortOptions, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
 };
-use outcore::{Error, Kind, Result, units};
+use outcore::{Error, Kind, Result};
 use outcore_front::content::Recognition;
 use outcore_front::inputs::Names;
-use outcore_front::means::Means;
 use outcore_front::output::Sink;
+use outcore_front::resources::Resources;
 use outcore_front::text::csv_files::CsvSort;
 use outcore_front::text::gnu::debug::Debug;
 use outcore_front::text::gnu::{GnuOrder, GnuSort, Key};
 use outcore_front::text::json::JsonFields;
 use outcore_front::text::output::Dress;
 use outcore_front::volumes::fresh_seed;
+use outcore_io::units;
 use serde_json::json;
 
 use crate::cli::SortArgs;
@@ -41,7 +42,7 @@ const READ: &str = "read arguments";
 const READ_NAMES: &str = "read names of inputs";
 
 /// Runs it.
-pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8> {
+pub(crate) fn run(context: &Context, args: &SortArgs, resources: Resources) -> Result<u8> {
     refuse_others(args)?;
     // Told before anything is read.
     let order = order_of(context, args)?;
@@ -67,7 +68,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
         takes_records: false,
         recognition: recognition_of(context, args)?,
     };
-    let mut lines = LineJob::prepare(context, means, &request)?;
+    let mut lines = LineJob::prepare(context, resources, &request)?;
     let options = LineSortOptions {
         terminator: args.lines.terminator(),
         unique: args.unique,

@@ -6,21 +6,21 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use outcore::volume::output::parent_of;
 use outcore::{Error, Result};
 use outcore_front::content::Recognition;
 use outcore_front::inputs::{ResolvedInput, look};
 use outcore_front::output::{Holds, Target, header_for};
 use outcore_front::records;
-use outcore_front::split::{Cut, PLACEHOLDER, SplitRequest, split};
+use outcore_front::split::{PLACEHOLDER, PartSize, SplitRequest, split};
 use outcore_front::text::reader::{Frame, RecordReader};
+use outcore_io::output::parent_of;
 use serde_json::json;
 
 use crate::cli::commands::SplitArgs;
 use crate::context::Context;
 use crate::lines::{LineJob, LineRequest, Overwrite, find, format_beside, frame_of, note_csv};
-use crate::means;
 use crate::measure::Summary;
+use crate::resources;
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
@@ -28,8 +28,8 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     let mut what = SplitRequest {
         pattern: &args.output,
         cut: match (args.parts, args.part_lines) {
-            (Some(count), _) => Cut::Parts(count),
-            (None, records) => Cut::Records(records.unwrap_or(1)),
+            (Some(count), _) => PartSize::Parts(count),
+            (None, records) => PartSize::Records(records.unwrap_or(1)),
         },
         replace: args.force,
         inputs: Vec::new(),
@@ -48,7 +48,7 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     };
     what.check(holds)?;
     check_trace(args)?;
-    let settings = means::load(&args.means, &args.drives, None, means::SEED)?;
+    let settings = resources::load(&args.resources, &args.drives, None, resources::SEED)?;
     let request = LineRequest {
         inputs: &args.inputs,
         output: None,

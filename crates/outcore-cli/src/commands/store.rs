@@ -7,15 +7,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use outcore::Result;
 use outcore::job::Control;
-use outcore::volume::dataset::manifest::Contents;
-use outcore::volume::dataset::pack::{self, EntryKind};
-use outcore::volume::dataset::transfer::{self, Means};
-use outcore::volume::dataset::{DatasetVolume, Named, Watch};
-use outcore::{Result, units};
 use outcore_front::inputs::is_stdout;
 use outcore_front::output::Target;
 use outcore_front::volumes::{self, Moved};
+use outcore_io::units;
+use outcore_store::dataset::manifest::Contents;
+use outcore_store::dataset::pack::{self, EntryKind};
+use outcore_store::dataset::transfer::{self, TransferResources};
+use outcore_store::dataset::{DatasetVolume, Named, Watch};
 use serde_json::json;
 
 use super::volume::{open, tell_absent, tell_orphans};
@@ -26,7 +27,7 @@ use crate::measure::{Summary, rate_text};
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
 use crate::recorder::Kept;
-use crate::{means, pipe};
+use crate::{pipe, resources};
 
 /// Runs `put`.
 pub(crate) fn put(context: &Context, args: &PutArgs) -> Result<u8> {
@@ -36,12 +37,12 @@ pub(crate) fn put(context: &Context, args: &PutArgs) -> Result<u8> {
         context,
         [&args.source, &args.name],
         trace,
-        |volume, means, control| {
+        |volume, resources, control| {
             if args.source.as_os_str() != "-" {
-                return volumes::put(volume, &args.source, &name, args.force, means);
+                return volumes::put(volume, &args.source, &name, args.force, resources);
             }
             let mut input = pipe::PipeReader::standard_input(control)?;
-            volumes::put_from(volume, &mut input, &name, args.force, means)
+            volumes::put_from(volume, &mut input, &name, args.force, resources)
         },
     )
 }
@@ -54,12 +55,12 @@ pub(crate) fn get(context: &Context, args: &GetArgs) -> Result<u8> {
         context,
         [&args.name, &args.target],
         trace,
-        |volume, means, control| {
+        |volume, resources, control| {
             if !is_stdout(&args.target) {
-                return volumes::get(volume, &name, &args.target, args.force, means);
+                return volumes::get(volume, &name, &args.target, args.force, resources);
             }
             let mut output = pipe::open(None, control)?;
-            volumes::get_into(volume, &name, &mut output, means)
+            volumes::get_into(volume, &name, &mut output, resources)
         },
     );
     match got {
@@ -75,7 +76,7 @@ pub(crate) fn copy(context: &Context, args: &CpArgs) -> Result<u8> {
         context,
         [&args.from, &args.to],
         trace,
-        |volume, means, _| volumes::copy(volume, &args.from, &args.to, args.force, means),
+        |volume, resources, _| volumes::copy(volume, &args.from, &args.to, args.force, resources),
     )
 }
 
@@ -84,7 +85,7 @@ fn run_transfer(
     context: &Context,
     [source, target]: [&Path; 2],
     (record_io, force): (&RecordArgs, bool),
-    work: impl FnOnce(&DatasetVolume, Means<'_>, &Arc<Control>) -> Result<Moved>,
+    work: impl FnOnce(&DatasetVolume, TransferResources<'_>, &Arc<Control>) -> Result<Moved>,
 ) -> Result<u8> {
     let started = Instant::now();
     let output = Target::File(target.to_path_buf());
@@ -95,8 +96,8 @@ fn run_transfer(
         force,
         ..Kept::default()
     };
-    let means = context.start(means::without_flags()?, record_io, kept)?;
-    let device = means.device();
+    let resources = context.start(resources::without_flags()?, record_io, kept)?;
+    let device = resources.device();
     let volume = open(context, &device)?;
     let control = Arc::new(Control::default());
     let total_bytes = volumes::bytes_of(&volume, source);
@@ -112,7 +113,7 @@ fn run_transfer(
         &control,
         &weights,
         || {
-            let means = Means {
+            let resources = TransferResources {
                 device: &device,
                 budget: &budget,
                 watch: Watch {
@@ -120,7 +121,7 @@ fn run_transfer(
                     advance: &|bytes| control.advance(bytes),
                 },
             };
-            work(&volume, means, &control)
+            work(&volume, resources, &control)
         },
     )?;
     let summary = Summary {
@@ -158,7 +159,7 @@ fn run_transfer(
 /// Runs `ls`: all that can be read, and then the first error if there was one.
 pub(crate) fn list(context: &Context, args: &LsArgs) -> Result<u8> {
     let started = Instant::now();
-    let volume = open(context, &means::without_flags()?.device())?;
+    let volume = open(context, &resources::without_flags()?.device())?;
     tell_absent(context, &volume);
     let mut count = 0;
     let mut damaged = None;
@@ -228,7 +229,7 @@ pub(crate) fn list(context: &Context, args: &LsArgs) -> Result<u8> {
 /// Runs `rm`.
 pub(crate) fn remove(context: &Context, args: &RmArgs) -> Result<u8> {
     let started = Instant::now();
-    let volume = open(context, &means::without_flags()?.device())?;
+    let volume = open(context, &resources::without_flags()?.device())?;
     let names: Result<Vec<_>> = args.names.iter().map(|name| volumes::named(name)).collect();
     let mut freed_bytes = 0;
     for named in names? {

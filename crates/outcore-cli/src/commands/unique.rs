@@ -10,11 +10,12 @@ use outcore::key::RecordFormat;
 use outcore::key::sort_key::SortKey;
 use outcore::primitives::Grouping;
 use outcore::sort::lines::{LineSortOptions, plan_lines, sample_lines, sort_lines};
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
 use outcore_front::text::csv_files::CsvSort;
 use outcore_front::text::gnu::GnuOrder;
 use outcore_front::text::json::JsonFields;
 use outcore_front::text::output::Dress;
+use outcore_io::units;
 use serde_json::json;
 
 use super::sequence::group::{self, GroupRequest};
@@ -26,7 +27,7 @@ use crate::cli::sequence::InputArgs;
 use crate::context::Context;
 use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_of, note_csv};
 use crate::pipe::CLOSED_PIPE;
-use crate::{means, pipe};
+use crate::{pipe, resources};
 
 /// Standard input and output.
 const STDIO: &str = "-";
@@ -44,11 +45,11 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
         }
         return of_records(context, args, &format);
     }
-    let means = means::load(
-        &args.means,
+    let resources = resources::load(
+        &args.resources,
         &args.drives,
         args.scratch.limit_bytes,
-        means::SEED,
+        resources::SEED,
     )?
     .measuring(args.explain);
     let request = LineRequest {
@@ -62,7 +63,7 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
     };
     // Told before anything is read.
     let order = order_of(args)?;
-    let mut lines = LineJob::prepare(context, means, &request)?;
+    let mut lines = LineJob::prepare(context, resources, &request)?;
     let options = LineSortOptions {
         terminator: args.lines.terminator(),
         unique: !args.count,
@@ -146,7 +147,7 @@ fn settle(
         has_header: !args.text.no_header,
         global: args.order.global(args.descending),
         stable: true,
-        seed: means::SEED,
+        seed: resources::SEED,
     };
     let csv = lines.settle_csv(context, &csv)?;
     let options = csv.options(options);
@@ -174,7 +175,7 @@ fn of_records(context: &Context, args: &UniqueArgs, format: &RecordFormat) -> Re
     let input = InputArgs {
         inputs,
         record: args.record.clone(),
-        means: args.means.clone(),
+        resources: args.resources.clone(),
         drives: args.drives.clone(),
         explain: args.explain,
         record_io: args.record_io.clone(),
@@ -204,11 +205,11 @@ fn to_sort(args: &UniqueArgs) -> SortArgs {
         record: args.record.clone(),
         descending: args.descending,
         unique: true,
-        means: args.means.clone(),
+        resources: args.resources.clone(),
         drives: args.drives.clone(),
         scratch: args.scratch.clone(),
         force: args.files.force,
-        seed: Some(means::SEED),
+        seed: Some(resources::SEED),
         record_io: args.record_io.clone(),
         ..SortArgs::default()
     }

@@ -16,23 +16,24 @@ use outcore::job::{Control, Job};
 use outcore::key::npy::PREFIX_BYTES;
 use outcore::key::{CheckOptions, CheckReport, NpyHeader, RecordFormat};
 use outcore::verify::{VerifyReport, checksum_of, verify, verify_stream};
-use outcore::{Error, Kind, Result, units};
+use outcore::{Error, Kind, Result};
 use outcore_front::content::Content;
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::inputs::{
     self, ResolvedInput, STDIN_NAME, Source, Streams, is_ready, open_stream,
 };
 use outcore_front::job::{check_text, is_in_order};
-use outcore_front::means::Means;
 use outcore_front::records::{self, TypeRequest};
+use outcore_front::resources::Resources;
+use outcore_io::units;
 use serde_json::json;
 
 use crate::cli::{DriveArgs, SortArgs, VerifyArgs};
 use crate::context::Context;
-use crate::means;
 use crate::measure::{Summary, drives_json, rate_text};
 use crate::progress::watch;
 use crate::recorder::Kept;
+use crate::resources;
 
 /// What is checked.
 enum Checked {
@@ -52,8 +53,13 @@ struct OpenStream {
 /// Runs `outcore verify`.
 pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
     let started = Instant::now();
-    let means = means::load(&args.means, &DriveArgs::default(), None, means::SEED)?;
-    let control = means.job(Vec::new()).control;
+    let resources = resources::load(
+        &args.resources,
+        &DriveArgs::default(),
+        None,
+        resources::SEED,
+    )?;
+    let control = resources.job(Vec::new()).control;
     let checked = open(context, &control, &args.files)?;
     let against = match args.against.is_empty() {
         true => None,
@@ -66,8 +72,8 @@ pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
         force: args.trace.force,
         ..Kept::default()
     };
-    let means = context.start(means, &args.trace.record_io, kept)?;
-    let job = means.job(Vec::new());
+    let resources = context.start(resources, &args.trace.record_io, kept)?;
+    let job = resources.job(Vec::new());
     let options = CheckOptions {
         descending: args.descending,
         ties: args.ties,
@@ -85,7 +91,7 @@ pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
                 unordered: true,
                 ..CheckOptions::default()
             };
-            let job = means.job(Vec::new());
+            let job = resources.job(Vec::new());
             Some(check(
                 context,
                 &job,
@@ -103,15 +109,15 @@ pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
     if let (Some(other), Some(is_same)) = (&other, is_same) {
         context.reporter.human(&against_text(&other.check, is_same));
     }
-    report(context, &means, started, (&found, other.as_ref()));
+    report(context, &resources, started, (&found, other.as_ref()));
     let is_right = is_in_order(&found.check, &format) && is_same != Some(false);
     Ok(u8::from(!is_right))
 }
 
 /// Runs `outcore sort --check`: only whether the input is in the order that `sort` would give it.
-pub(crate) fn check_only(context: &Context, args: &SortArgs, means: Means) -> Result<u8> {
+pub(crate) fn check_only(context: &Context, args: &SortArgs, resources: Resources) -> Result<u8> {
     let started = Instant::now();
-    let control = means.job(Vec::new()).control;
+    let control = resources.job(Vec::new()).control;
     let checked = open(context, &control, &args.inputs)?;
     let format = decide(&args.record.to_request(), &checked, None)?;
     let sources = sources_of([Some(&checked), None]);
@@ -120,8 +126,8 @@ pub(crate) fn check_only(context: &Context, args: &SortArgs, means: Means) -> Re
         force: args.force,
         ..Kept::default()
     };
-    let means = context.start(means, &args.record_io, kept)?;
-    let job = means.job(Vec::new());
+    let resources = context.start(resources, &args.record_io, kept)?;
+    let job = resources.job(Vec::new());
     let options = CheckOptions {
         descending: args.descending,
         ties: !args.stable && !args.unique,
@@ -134,7 +140,7 @@ pub(crate) fn check_only(context: &Context, args: &SortArgs, means: Means) -> Re
         Checked::Stream(_) => Vec::new(),
     };
     let found = check(context, &job, checked, &format, options, ("verify", 1.0))?;
-    report(context, &means, started, (&found, None));
+    report(context, &resources, started, (&found, None));
     let Some(first) = found.check.first_unordered else {
         context.reporter.human(&format!(
             "{} records are in order",
@@ -329,7 +335,7 @@ fn begin(
 
 fn report(
     context: &Context,
-    means: &Means,
+    resources: &Resources,
     started: Instant,
     (found, other): (&VerifyReport, Option<&VerifyReport>),
 ) {
@@ -345,7 +351,7 @@ fn report(
         seconds,
         read_bytes: reports().map(|report| report.read_bytes).sum(),
         passes: 1,
-        bandwidth_fraction: bandwidth_fraction(&traffic, seconds, &means.config.drives.value),
+        bandwidth_fraction: bandwidth_fraction(&traffic, seconds, &resources.config.drives.value),
         ..Summary::default()
     }
     .with("ordered", json!(check.is_ordered()))

@@ -16,15 +16,16 @@ use outcore::runs::{
     BuildOptions, BuildSummary, LineType, SortedView, ViewOrder, ViewPlan, ViewType, WriteSummary,
     append_with, build, plan_view,
 };
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::inputs::{self, Streams};
-use outcore_front::means::{Means, check_dir};
 use outcore_front::output::{self, Consent, Holds, Target};
+use outcore_front::resources::{Resources, check_dir};
 use outcore_front::spool::Spool;
 use outcore_front::text::order::{OrderSpec, order_of_name};
 use outcore_front::text::output::{self as text_output, Dress, Pending};
 use outcore_front::view::{self, NewDir, key_of, range};
+use outcore_io::units;
 use outcore_mount::{ServeOptions, serve};
 use serde_json::{Value, json};
 
@@ -32,13 +33,13 @@ use crate::cli::view::{
     ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewCommand, ViewMaterializeArgs, ViewMountArgs,
     ViewVerifyArgs,
 };
-use crate::cli::{DriveArgs, MeansArgs, RecordArgs, TraceArgs};
+use crate::cli::{DriveArgs, RecordArgs, ResourceArgs, TraceArgs};
 use crate::context::Context;
 use crate::measure::{Summary, drives_json, phases_json, phases_table, rate_text, rates_json};
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::{Weight, watch};
 use crate::recorder::Kept;
-use crate::{means, pipe};
+use crate::{pipe, resources};
 
 mod found;
 
@@ -72,22 +73,22 @@ pub(crate) fn run(context: &Context, command: &ViewCommand) -> Result<u8> {
     }
 }
 
-fn load(args: &MeansArgs, drives: &DriveArgs) -> Result<Means> {
-    means::load(args, drives, None, means::SEED)
+fn load(args: &ResourceArgs, drives: &DriveArgs) -> Result<Resources> {
+    resources::load(args, drives, None, resources::SEED)
 }
 
 /// The means on a device that records, if that is wanted. Nothing of the view in `dir` is replaced by
 /// the trace.
 fn recorded(
     context: &Context,
-    means: Means,
+    resources: Resources,
     (flags, dir): (&RecordArgs, &Path),
     kept: Kept<'_>,
-) -> Result<Means> {
+) -> Result<Resources> {
     if flags.path().is_none() {
-        return context.files.add_to(means);
+        return context.files.add_to(resources);
     }
-    let view = view::open(&means.job(Vec::new()), dir)?;
+    let view = view::open(&resources.job(Vec::new()), dir)?;
     let runs = view.info().runs.into_iter().map(|(path, ..)| path);
     let mut files: Vec<PathBuf> = runs.collect();
     let listed = std::fs::read_dir(dir).map_err(|error| Error::io("open view", &error).path(dir));
@@ -96,25 +97,25 @@ fn recorded(
         files: &files,
         ..kept
     };
-    context.start(means, flags, kept)
+    context.start(resources, flags, kept)
 }
 
 /// The view in `dir` with what the flags allow.
 fn open(
     context: &Context,
-    args: &MeansArgs,
+    args: &ResourceArgs,
     trace: &TraceArgs,
     dir: &Path,
-) -> Result<(Means, SortedView)> {
+) -> Result<(Resources, SortedView)> {
     let kept = Kept {
         force: trace.force,
         ..Kept::default()
     };
-    let means = load(args, &DriveArgs::default())?;
+    let resources = load(args, &DriveArgs::default())?;
     let dir = context.files.copied(dir)?;
-    let means = recorded(context, means, (&trace.record_io, &dir), kept)?;
-    let view = view::open(&means.job(Vec::new()), &dir)?;
-    Ok((means, view))
+    let resources = recorded(context, resources, (&trace.record_io, &dir), kept)?;
+    let view = view::open(&resources.job(Vec::new()), &dir)?;
+    Ok((resources, view))
 }
 
 /// What records are called; those of CSV may be several lines.
@@ -139,7 +140,7 @@ fn type_name(what: &ViewType) -> String {
 
 fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
     let started = Instant::now();
-    let means = load(&args.means, &args.drives)?;
+    let resources = load(&args.resources, &args.drives)?;
     let sources = inputs::find(&args.inputs, Streams::Taken, &context.files)?;
     if args.dry_run {
         inputs::refuse_streams(&sources, "plan view")?;
@@ -152,14 +153,14 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
         force: args.force,
         ..Kept::default()
     };
-    let means = context
-        .start(means, &args.record_io, kept)?
+    let resources = context
+        .start(resources, &args.record_io, kept)?
         .measuring(args.explain || args.dry_run);
-    let found = Found::of(context, (args, &output), &means, sources)?;
+    let found = Found::of(context, (args, &output), &resources, sources)?;
     if args.cat {
         refuse_terminal(&found.what)?;
     }
-    let job = means.planned_job(means.named_drives(found.data_bytes)?, &output.dir());
+    let job = resources.planned_job(resources.named_drives(found.data_bytes)?, &output.dir());
     let options = BuildOptions {
         order: ViewOrder {
             descending: args.descending,
@@ -201,29 +202,29 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
     count_copies(&mut built, found.spool);
     tell_built(context, started, &view, &built);
     if !args.cat {
-        summarise_built(context, &means, started, &view, &built);
+        summarise_built(context, &resources, started, &view, &built);
         return Ok(0);
     }
-    copy_out(context, &means, &view, None, Some((&built, started)))
+    copy_out(context, &resources, &view, None, Some((&built, started)))
 }
 
 fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
     let started = Instant::now();
     context.files.refuse_change(&args.dir)?;
     check_dir("open view", &args.dir)?;
-    let means = load(&args.means, &args.drives)?;
+    let resources = load(&args.resources, &args.drives)?;
     let sources = inputs::find(&args.inputs, Streams::Taken, &context.files)?;
     let kept = Kept {
         sources: &sources,
         force: args.trace.force,
         ..Kept::default()
     };
-    let means = recorded(context, means, (&args.trace.record_io, &args.dir), kept)?;
-    let what = view::open(&means.job(Vec::new()), &args.dir)?
+    let resources = recorded(context, resources, (&args.trace.record_io, &args.dir), kept)?;
+    let what = view::open(&resources.job(Vec::new()), &args.dir)?
         .what()
         .clone();
-    let found = Found::further(context, args, &means, sources, &what)?;
-    let job = means.planned_job(means.named_drives(found.data_bytes)?, &args.dir);
+    let found = Found::further(context, args, &resources, sources, &what)?;
+    let job = resources.planned_job(resources.named_drives(found.data_bytes)?, &args.dir);
     let dir = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone());
     begin(context, &job, &args.inputs, &args.dir);
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
@@ -234,7 +235,7 @@ fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
     })?;
     count_copies(&mut built, found.spool);
     tell_built(context, started, &view, &built);
-    summarise_built(context, &means, started, &view, &built);
+    summarise_built(context, &resources, started, &view, &built);
     Ok(0)
 }
 
@@ -273,7 +274,7 @@ fn plan_json(plan: &ViewPlan) -> Value {
 
 fn summarise_built(
     context: &Context,
-    means: &Means,
+    resources: &Resources,
     started: Instant,
     view: &SortedView,
     built: &BuildSummary,
@@ -286,7 +287,7 @@ fn summarise_built(
         read_bytes: built.read_bytes,
         written_bytes: built.written_bytes,
         passes: 1 + built.plan.merges.len() as u32,
-        bandwidth_fraction: bandwidth_fraction(&traffic, seconds, &means.config.drives.value),
+        bandwidth_fraction: bandwidth_fraction(&traffic, seconds, &resources.config.drives.value),
         ..Summary::default()
     }
     .with("output", json!(view.info().dir.display().to_string()))
@@ -322,7 +323,7 @@ fn tell_built(context: &Context, started: Instant, view: &SortedView, built: &Bu
 }
 
 fn run_cat(context: &Context, args: &ViewCatArgs) -> Result<u8> {
-    let (means, view) = open(context, &args.means, &args.trace, &args.dir)?;
+    let (resources, view) = open(context, &args.resources, &args.trace, &args.dir)?;
     let records = view.len();
     let wanted = match (&args.range, &args.from_key, &args.to_key) {
         (None, None, None) => None,
@@ -337,7 +338,7 @@ fn run_cat(context: &Context, args: &ViewCatArgs) -> Result<u8> {
             Some(from..rank(to_key, records)?.max(from))
         }
     };
-    copy_out(context, &means, &view, wanted, None)
+    copy_out(context, &resources, &view, wanted, None)
 }
 
 /// Fails if records would go to a terminal.
@@ -353,7 +354,7 @@ fn refuse_terminal(what: &ViewType) -> Result<()> {
 /// before counts too.
 fn copy_out(
     context: &Context,
-    means: &Means,
+    resources: &Resources,
     view: &SortedView,
     wanted: Option<std::ops::Range<u64>>,
     built: Option<(&BuildSummary, Instant)>,
@@ -369,7 +370,7 @@ fn copy_out(
     });
     match written {
         Ok(written) => {
-            tell_written(context, means, view, &written, built);
+            tell_written(context, resources, view, &written, built);
             Ok(0)
         }
         Err(error) if pipe::is_closed(&Target::Pipe(None), &error) => Ok(CLOSED_PIPE),
@@ -379,7 +380,7 @@ fn copy_out(
 
 fn tell_written(
     context: &Context,
-    means: &Means,
+    resources: &Resources,
     view: &SortedView,
     written: &WriteSummary,
     built: Option<(&BuildSummary, Instant)>,
@@ -401,7 +402,7 @@ fn tell_written(
         read_bytes: read_before + written.read_bytes,
         written_bytes: written_before + written.written_bytes,
         passes: 1 + built.map_or(0, |(built, _)| 1 + built.plan.merges.len() as u32),
-        bandwidth_fraction: bandwidth_fraction(&traffic, seconds, &means.config.drives.value),
+        bandwidth_fraction: bandwidth_fraction(&traffic, seconds, &resources.config.drives.value),
         ..Summary::default()
     }
     .with("drives", drives_json(&traffic));
@@ -420,7 +421,12 @@ fn tell_written(
 
 fn run_info(context: &Context, dir: &Path) -> Result<u8> {
     let started = Instant::now();
-    let (_, view) = open(context, &MeansArgs::default(), &TraceArgs::default(), dir)?;
+    let (_, view) = open(
+        context,
+        &ResourceArgs::default(),
+        &TraceArgs::default(),
+        dir,
+    )?;
     let info = view.info();
     let order = match (info.order.descending, info.order.stable) {
         (false, false) => "ascending",
@@ -475,7 +481,7 @@ fn run_info(context: &Context, dir: &Path) -> Result<u8> {
 }
 
 fn run_verify(context: &Context, args: &ViewVerifyArgs) -> Result<u8> {
-    let (_, view) = open(context, &args.means, &args.trace, &args.dir)?;
+    let (_, view) = open(context, &args.resources, &args.trace, &args.dir)?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let control = &view.job().control;
     let report = watch(reporter, interrupt, control, &[("verify", 1.0)], || {
@@ -507,31 +513,31 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
             "to write it to standard output, use `outcore view cat`; a file of that name is ./-";
         return Err(Error::usage("create output", "the result goes into a file").hint(hint));
     }
-    let means = load(&args.means, &args.drives)?;
+    let resources = load(&args.resources, &args.drives)?;
     let consent = Consent {
         force: args.force,
         replace: false,
     };
     let name = context.files.output(&args.output, args.force)?;
     let dir = context.files.copied(&args.dir)?;
-    let holds = match view::open(&means.job(Vec::new()), &dir)?.format() {
+    let holds = match view::open(&resources.job(Vec::new()), &dir)?.format() {
         Some(_) => Holds::Records,
         None => Holds::Lines,
     };
     let how = (Streams::Refused, holds);
-    let target = output::choose(Some(&name), &[], means.specs(), consent, how)?;
+    let target = output::choose(Some(&name), &[], resources.specs(), consent, how)?;
     let kept = Kept {
         target: Some(&target),
         force: args.force,
         ..Kept::default()
     };
-    let means = recorded(context, means, (&args.record_io, &dir), kept)?;
-    let job = means.job(means.named_drives(0)?);
+    let resources = recorded(context, resources, (&args.record_io, &dir), kept)?;
+    let job = resources.job(resources.named_drives(0)?);
     let view = view::open(&job, &dir)?;
     let open = |path: Option<&Path>| pipe::open(path, &job.control);
     let (output, pending) = match view.format() {
         Some(format) => {
-            output::check_room(means.device().as_ref(), &target, view.len_bytes())?;
+            output::check_room(resources.device().as_ref(), &target, view.len_bytes())?;
             let header = output::header_for(&target, &[], &format.clone().into())?;
             (target.to_sort(header, open)?, Pending::default())
         }
@@ -541,7 +547,7 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
     let written = watch(reporter, interrupt, &job.control, &MERGE, || {
         pending.finish(view.write_file(&output, args.force))
     })?;
-    tell_written(context, &means, &view, &written, None);
+    tell_written(context, &resources, &view, &written, None);
     Ok(0)
 }
 
@@ -555,7 +561,7 @@ fn run_mount(context: &Context, args: &ViewMountArgs) -> Result<u8> {
         );
     }
     let started = Instant::now();
-    let (means, view) = open(context, &args.means, &args.trace, &args.dir)?;
+    let (resources, view) = open(context, &args.resources, &args.trace, &args.dir)?;
     let name = match (&args.name, view.what()) {
         (Some(name), _) => name.clone(),
         (None, ViewType::Records(_)) => "sorted.bin".to_string(),
@@ -567,7 +573,7 @@ fn run_mount(context: &Context, args: &ViewMountArgs) -> Result<u8> {
     let options = ServeOptions {
         file_name: name.clone(),
         is_direct: args.direct,
-        threads: means.config.threads.value,
+        threads: resources.config.threads.value,
         guardian: program.map(|program| {
             let mut command = Command::new(program);
             command.args(["view", "guard"]);

@@ -2,26 +2,27 @@
 //!
 //! Contract: `create` labels the directories of a drives file, `status` shows what is on each, `scrub`
 //! reads everything and names what is not what was written or belongs to nothing (exit code 4 if there is any); see
-//! [`outcore::volume::dataset`].
+//! [`outcore_store::dataset`].
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use outcore::config::DriveSet;
-use outcore::drive::Device;
 use outcore::job::Control;
-use outcore::volume::dataset::orphans::Orphan;
-use outcore::volume::dataset::{DatasetVolume, Watch, drives_of};
-use outcore::{Error, Kind, Result, units};
+use outcore::{Error, Kind, Result};
 use outcore_front::volumes;
+use outcore_io::config::DriveSet;
+use outcore_io::drive::Device;
+use outcore_io::units;
+use outcore_store::dataset::orphans::Orphan;
+use outcore_store::dataset::{DatasetVolume, Watch, drives_of};
 use serde_json::json;
 
 use crate::cli::volume::VolumeCommand;
 use crate::context::Context;
-use crate::means;
 use crate::measure::Summary;
 use crate::progress::watch;
+use crate::resources;
 
 /// The drives file of the volume that is meant.
 fn drives_file(context: &Context) -> Result<&Path> {
@@ -39,7 +40,7 @@ pub(crate) fn open(context: &Context, device: &Arc<dyn Device>) -> Result<Datase
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, command: &VolumeCommand) -> Result<u8> {
     let started = Instant::now();
-    let device = means::without_flags()?.device();
+    let device = resources::without_flags()?.device();
     match command {
         VolumeCommand::Create { stripe_bytes } => {
             let set = DriveSet::read(drives_file(context)?)?;

@@ -12,18 +12,19 @@ use std::time::Instant;
 use outcore::job::{Job, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::sort::lines::LineSummary;
-use outcore::{Error, Phase, Result, units};
+use outcore::{Error, Phase, Result};
 use outcore::{Input, Output};
 use outcore_front::content::Recognition;
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::inputs::{self, Source, Streams, key_of};
-use outcore_front::means::{Means, default_scratch_dir};
 use outcore_front::output::{self as targets, Consent, Holds, Sink, Target};
 use outcore_front::records::{self, TypeRequest};
+use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_front::spool::{self, Spool};
 use outcore_front::text::csv_files::{CsvSort, SortedCsv, bytes_of, separator_of};
 use outcore_front::text::output::{self as text_output, Dress, Pending, not_one_file};
 use outcore_front::text::reader::Frame;
+use outcore_io::units;
 use serde_json::{Value, json};
 
 use crate::cli::RecordArgs;
@@ -80,16 +81,16 @@ impl LineRequest<'_> {
     fn start_recording(
         &self,
         context: &Context,
-        means: Means,
+        resources: Resources,
         (sources, target): (&[Source], &Target),
-    ) -> Result<Means> {
+    ) -> Result<Resources> {
         let kept = Kept {
             sources,
             target: Some(target),
             force: self.force,
             ..Kept::default()
         };
-        context.start(means, self.record_io, kept)
+        context.start(resources, self.record_io, kept)
     }
 }
 
@@ -116,7 +117,7 @@ impl Overwrite {
 
 /// Everything that is settled before lines are read.
 pub(crate) struct LineJob {
-    pub(crate) means: Means,
+    pub(crate) resources: Resources,
     /// Inputs as they were named.
     pub(crate) sources: Vec<Source>,
     /// Files with their text.
@@ -135,24 +136,24 @@ impl LineJob {
     /// Settles everything.
     pub(crate) fn prepare(
         context: &Context,
-        means: Means,
+        resources: Resources,
         request: &LineRequest<'_>,
     ) -> Result<Self> {
         let started = Instant::now();
         let sources = request.find(context)?;
-        let target = choose_target(context, request, (&sources, &means), request.holds())?;
+        let target = choose_target(context, request, (&sources, &resources), request.holds())?;
         // Wrong drives are told before a stream is waited for.
-        means.named_drives(0)?;
-        let means = request.start_recording(context, means, (&sources, &target))?;
-        let (files, spool) = to_files(context, &means, &sources, &target, request.lines())?;
+        resources.named_drives(0)?;
+        let resources = request.start_recording(context, resources, (&sources, &target))?;
+        let (files, spool) = to_files(context, &resources, &sources, &target, request.lines())?;
         let data_bytes = bytes_of(&files)?;
-        let drives = scratch_drives(&means, &target, data_bytes)?;
-        let mut job = means.planned_job(drives, &target.dir());
-        context.note_scratch(&means, &target, &job);
+        let drives = scratch_drives(&resources, &target, data_bytes)?;
+        let mut job = resources.planned_job(drives, &target.dir());
+        context.note_scratch(&resources, &target, &job);
         let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
         job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);
         Ok(LineJob {
-            means,
+            resources,
             sources,
             files,
             data_bytes,
@@ -193,7 +194,7 @@ impl LineJob {
     pub(crate) fn settle_csv(&mut self, context: &Context, csv: &CsvSort) -> Result<SortedCsv> {
         let (mut files, mut spool) = (self.files.clone(), self.spool.take());
         let make = || {
-            let dir = spool::dir_for(&self.means, &self.target)?;
+            let dir = spool::dir_for(&self.resources, &self.target)?;
             Spool::make(&self.job, &dir, self.job.options.scratch_limit_bytes)
         };
         let settled = self.watch(context, || {
@@ -237,9 +238,9 @@ impl LineJob {
             "output": self.target.name().display().to_string(),
             "type": "lines",
             "data_bytes": self.data_bytes,
-            "memory_bytes": self.means.config.memory_bytes.value,
-            "threads": self.means.config.threads.value,
-            "io": self.means.config.io.value.name(),
+            "memory_bytes": self.resources.config.memory_bytes.value,
+            "threads": self.resources.config.threads.value,
+            "io": self.resources.config.io.value.name(),
         });
         if let (Some(fields), Value::Object(more)) = (fields.as_object_mut(), more) {
             fields.extend(more);
@@ -264,7 +265,7 @@ impl LineJob {
             bandwidth_fraction: bandwidth_fraction(
                 &traffic,
                 seconds,
-                &self.means.config.drives.value,
+                &self.resources.config.drives.value,
             ),
             ..Summary::default()
         };
@@ -309,7 +310,7 @@ pub(crate) fn text_input(file: &Source) -> Input {
 
 /// Inputs that are read as they come, without copies: lines, or records of one length.
 pub(crate) struct Stream {
-    pub(crate) means: Means,
+    pub(crate) resources: Resources,
     pub(crate) sources: Vec<Source>,
     pub(crate) target: Target,
     pub(crate) frame: Frame,
@@ -323,7 +324,7 @@ impl Stream {
     /// Settles what is read, and where the result goes.
     pub(crate) fn prepare(
         context: &Context,
-        means: Means,
+        resources: Resources,
         request: &LineRequest<'_>,
         (types, terminator, rows): (&TypeRequest, u8, &Rows),
     ) -> Result<Self> {
@@ -333,7 +334,7 @@ impl Stream {
             Some(_) => Holds::Records,
             None => Holds::Lines,
         };
-        let target = choose_target(context, request, (&sources, &means), holds)?;
+        let target = choose_target(context, request, (&sources, &resources), holds)?;
         let (frame, what) = match &format {
             Some(format) => (Frame::Bytes(format.record_bytes()), format.to_string()),
             None => (frame_of(rows, terminator, &sources), "lines".to_string()),
@@ -349,9 +350,9 @@ impl Stream {
             .path(path)
             .hint("write raw records: name it .bin"));
         }
-        let means = request.start_recording(context, means, (&sources, &target))?;
+        let resources = request.start_recording(context, resources, (&sources, &target))?;
         Ok(Stream {
-            means,
+            resources,
             sources,
             target,
             frame,
@@ -498,7 +499,7 @@ impl Done {
 fn choose_target(
     context: &Context,
     request: &LineRequest<'_>,
-    (sources, means): (&[Source], &Means),
+    (sources, resources): (&[Source], &Resources),
     holds: Holds,
 ) -> Result<Target> {
     let Some(name) = request.output else {
@@ -517,7 +518,7 @@ fn choose_target(
         replace: is_input && request.overwrite == Overwrite::Anything,
     };
     let how = (Streams::Taken, holds);
-    let target = targets::choose(Some(&name), sources, means.specs(), consent, how)?;
+    let target = targets::choose(Some(&name), sources, resources.specs(), consent, how)?;
     match &target {
         Target::Shards { .. } if !request.takes_records => Err(not_one_file(&target)),
         _ => Ok(target),
@@ -526,14 +527,18 @@ fn choose_target(
 
 /// Drives for scratch: those named, or none where the engine's own choice, beside the output, is
 /// right.
-fn scratch_drives(means: &Means, target: &Target, data_bytes: u64) -> Result<Vec<ScratchDrive>> {
-    let named = means.named_drives(data_bytes)?;
+fn scratch_drives(
+    resources: &Resources,
+    target: &Target,
+    data_bytes: u64,
+) -> Result<Vec<ScratchDrive>> {
+    let named = resources.named_drives(data_bytes)?;
     if !named.is_empty() {
         return Ok(named);
     }
     let beside = target.dir();
     // So little needs none.
-    if data_bytes < means.config.memory_bytes.value / 8 {
+    if data_bytes < resources.config.memory_bytes.value / 8 {
         return Ok(Vec::new());
     }
     let dir = default_scratch_dir(&beside)?;
@@ -547,7 +552,7 @@ fn scratch_drives(means: &Means, target: &Target, data_bytes: u64) -> Result<Vec
 /// for lines is told before a stream is waited for.
 pub(crate) fn to_files(
     context: &Context,
-    means: &Means,
+    resources: &Resources,
     sources: &[Source],
     target: &Target,
     lines: Option<Recognition>,
@@ -566,11 +571,11 @@ pub(crate) fn to_files(
     if sources.iter().zip(&packed).all(is_plain) {
         return Ok((sources.to_vec(), None));
     }
-    let job = means.job(Vec::new());
+    let job = resources.job(Vec::new());
     let mut spool = Spool::make(
         &job,
-        &spool::dir_for(means, target)?,
-        means.scratch_limit_bytes(),
+        &spool::dir_for(resources, target)?,
+        resources.scratch_limit_bytes(),
     )?;
     let mut files = Vec::with_capacity(sources.len());
     for (source, packed) in sources.iter().zip(packed) {

@@ -9,7 +9,7 @@ use crate::support::*;
 
 #[test]
 fn a_report_is_shown_and_written_in_every_form_and_nothing_else_stays() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.make_dir("drive");
     let bench = [
         "bench", "io", "drive", "--time", "300ms", "--size", "8MiB", "-o", "r.html", "-o",
@@ -40,7 +40,7 @@ fn a_report_is_shown_and_written_in_every_form_and_nothing_else_stays() {
 
 #[test]
 fn a_signal_stops_a_measurement_and_leaves_nothing() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.make_dir("drive");
     let mut child = place.spawn(&["bench", "io", "drive", "--time", "1h", "--size", "64MiB"]);
     wait_until("the file", || !names_in(&place.path("drive")).is_empty());
@@ -52,7 +52,7 @@ fn a_signal_stops_a_measurement_and_leaves_nothing() {
 
 #[test]
 fn a_trace_is_summed_up_and_replayed() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.make_dir("drive");
     let spc = "0,303568,3584,w,0.0\n0,damaged\n0,55590,512,r,0.026\n0,8,8192,R,0.05\n";
     place.write("trace", spc.as_bytes());
@@ -74,7 +74,7 @@ fn a_trace_is_summed_up_and_replayed() {
 
 #[test]
 fn what_a_sort_recorded_is_replayed_on_a_directory() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.make_dir("drive");
     place.write("in", &random_u64(500_000, 71));
     place

@@ -11,7 +11,7 @@ mod kit;
 
 /// Runs a case; gives what it wrote or printed.
 fn run(case: &Case) -> Vec<u8> {
-    let place = Place::new();
+    let place = TestDir::new();
     let drives: Vec<String> = (0..case.number("drives"))
         .map(|d| format!("d{d}"))
         .collect();

@@ -6,7 +6,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::support::{Place, random_u64, sorted_u64};
+use crate::support::{TestDir, random_u64, sorted_u64};
 
 /// What every command on lines is called with, before the input.
 const VERBS: [&[&str]; 9] = [
@@ -44,7 +44,7 @@ fn known() -> Vec<(&'static str, &'static str, Vec<u8>)> {
 
 #[test]
 fn binary_data_is_no_text_unless_its_user_insists() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("v.bin", &random_u64(1000, 1));
     for verb in VERBS {
         let refused = place.run(&[verb, &["v.bin"]].concat());
@@ -56,7 +56,7 @@ fn binary_data_is_no_text_unless_its_user_insists() {
     refused.fails(2, &["binary data"], "--lines");
     assert_eq!(place.read("w.bin"), b"what was there");
     for verb in VERBS.iter().filter(|verb| !verb.contains(&"-c")) {
-        let here = Place::new();
+        let here = TestDir::new();
         here.write("v.bin", b"b\0\na\n");
         for flag in ["--lines", "-z"] {
             here.run(&[verb, &["v.bin", flag][..]].concat()).ok();
@@ -83,7 +83,7 @@ fn binary_data_is_no_text_unless_its_user_insists() {
 #[test]
 fn formats_that_are_known_are_refused_by_name_in_files_and_streams() {
     for (name, format, bytes) in known() {
-        let place = Place::in_memory();
+        let place = TestDir::in_memory();
         place.write(name, &bytes);
         for verb in VERBS {
             let refused = place.run(&[verb, &[name]].concat());
@@ -101,7 +101,7 @@ fn formats_that_are_known_are_refused_by_name_in_files_and_streams() {
         let taken = place.run(&["sort", "--lines", name]).ok();
         assert!(taken.stdout.len() >= bytes.len());
     }
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("v.parquet", b"PAR1\x15\x04\x15\0");
     for verb in [&["sort", "-o", "out"][..], &["head"], &["reduce", "sum"]] {
         let refused = place.run(&[verb, &["v.parquet", "--type", "u64"]].concat());
@@ -116,7 +116,7 @@ fn formats_that_are_known_are_refused_by_name_in_files_and_streams() {
 
 #[test]
 fn called_sort_bytes_of_any_kind_are_lines_as_gnu_sort_has_it() {
-    let place = Place::in_memory();
+    let place = TestDir::in_memory();
     place.write("in", b"b\na\n");
     place.run(&["sort", "in", "-o", "v.gz"]).ok();
     let others = [
@@ -139,7 +139,7 @@ fn called_sort_bytes_of_any_kind_are_lines_as_gnu_sort_has_it() {
 
 #[test]
 fn what_is_compressed_is_told_by_content_under_any_name_and_on_streams() {
-    let place = Place::new();
+    let place = TestDir::new();
     let text = b"b\nd\na\nc\n";
     place.write("in", text);
     for end in ["gz", "zst", "bz2", "xz"] {
@@ -202,7 +202,7 @@ fn what_is_compressed_is_told_by_content_under_any_name_and_on_streams() {
 
 #[test]
 fn a_window_beyond_the_memory_is_refused_by_name() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", b"b\na\n");
     let made = Command::new("xz")
         .args(["-9", "in"])
@@ -220,7 +220,7 @@ fn a_window_beyond_the_memory_is_refused_by_name() {
 
 #[test]
 fn names_of_outputs_promise_what_they_hold() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", b"b\na\n");
     place.write("n", &random_u64(10, 1));
     for verb in [
@@ -275,7 +275,7 @@ fn names_of_outputs_promise_what_they_hold() {
 
 #[test]
 fn binary_records_do_not_go_to_a_terminal() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("n", &random_u64(10, 1));
     let on_terminal = |arguments: &str| {
         let line = format!("{} {arguments}", env!("CARGO_BIN_EXE_outcore"));
@@ -316,7 +316,7 @@ fn shape(bytes: &[u8]) -> (String, Vec<u8>) {
 
 #[test]
 fn parts_of_records_are_even_and_arrays_have_their_own_shapes() {
-    let place = Place::new();
+    let place = TestDir::new();
     place
         .run(&["gen", "u64", "-n", "10", "--dist", "sorted", "-o", "v.npy"])
         .ok();
@@ -410,7 +410,7 @@ fn parts_of_records_are_even_and_arrays_have_their_own_shapes() {
 
 #[test]
 fn names_of_many_parts_sort_as_the_parts_do() {
-    let place = Place::in_memory();
+    let place = TestDir::in_memory();
     let text: String = (0..250).map(|line| format!("{line:03}\n")).collect();
     place.write("in", text.as_bytes());
     place
@@ -425,7 +425,7 @@ fn names_of_many_parts_sort_as_the_parts_do() {
 
 #[test]
 fn a_last_record_of_csv_is_ended_as_the_others_are() {
-    let place = Place::new();
+    let place = TestDir::new();
     for (text, flags, wanted) in [
         ("k,v\r\nb,1\r\na,2", &[][..], "k,v\r\na,2\r\nb,1\r\n"),
         ("k,v\r\nb,1\r\na,2\r", &[], "k,v\r\na,2\r\nb,1\r\n"),
@@ -464,7 +464,7 @@ fn a_last_record_of_csv_is_ended_as_the_others_are() {
 
 #[test]
 fn a_view_of_text_says_how_to_have_lines() {
-    let place = Place::in_memory();
+    let place = TestDir::in_memory();
     place.write("t", b"b\na\n");
     place.run(&["sort", "t", "-o", "t.gz"]).ok();
     for name in ["t", "t.gz"] {

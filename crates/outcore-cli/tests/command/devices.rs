@@ -71,7 +71,7 @@ impl Drop for Loop {
 }
 
 /// Two devices, where the system has them.
-fn two_devices(place: &Place) -> Option<[Loop; 2]> {
+fn two_devices(place: &TestDir) -> Option<[Loop; 2]> {
     let pair = Loop::over(&place.path("a.img"))
         .and_then(|first| Ok([first, Loop::over(&place.path("b.img"))?]));
     match pair {
@@ -83,14 +83,14 @@ fn two_devices(place: &Place) -> Option<[Loop; 2]> {
     }
 }
 
-fn write_drives(place: &Place, dirs: [&str; 2]) {
+fn write_drives(place: &TestDir, dirs: [&str; 2]) {
     let text = dirs.map(|dir| format!("[[drive]]\ndir = \"{dir}\"\n"));
     place.write("drives.toml", text.concat().as_bytes());
 }
 
 #[test]
 fn empty_devices_are_measured_and_replayed_on_as_often_as_one_likes() {
-    let place = Place::new();
+    let place = TestDir::new();
     let Some(devices) = two_devices(&place) else {
         return;
     };
@@ -143,7 +143,7 @@ fn empty_devices_are_measured_and_replayed_on_as_often_as_one_likes() {
 
 #[test]
 fn a_device_of_somebody_else_is_not_written_to_and_a_mounted_one_not_even_read() {
-    let place = Place::new();
+    let place = TestDir::new();
     let Some([mut device, other]) = two_devices(&place) else {
         return;
     };
@@ -188,7 +188,7 @@ fn a_device_of_somebody_else_is_not_written_to_and_a_mounted_one_not_even_read()
 
 #[test]
 fn datasets_lie_on_the_file_systems_of_devices_and_not_on_devices() {
-    let place = Place::new();
+    let place = TestDir::new();
     let Some(mut devices) = two_devices(&place) else {
         return;
     };

@@ -9,15 +9,15 @@ use std::os::unix::fs::PermissionsExt;
 use crate::support::*;
 
 /// 1000 numbers, which no error may change.
-fn place_with_input() -> Place {
-    let place = Place::new();
+fn place_with_input() -> TestDir {
+    let place = TestDir::new();
     place.write("in", &random_u64(1000, 1));
     place
 }
 
 /// The request fails with this code, these words and this hint, and changes nothing.
 #[track_caller]
-fn refused(place: &Place, arguments: &[&str], code: i32, cause: &[&str], hint: &str) {
+fn refused(place: &TestDir, arguments: &[&str], code: i32, cause: &[&str], hint: &str) {
     let (names, input) = (place.names(), place.read("in"));
     place.run(arguments).fails(code, cause, hint);
     assert_eq!(place.names(), names);

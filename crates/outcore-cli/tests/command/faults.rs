@@ -12,13 +12,13 @@ use crate::support::*;
 const OPERATIONS_MAX: u32 = 3000;
 
 struct Small {
-    place: Place,
+    place: TestDir,
     input: Vec<u8>,
     sorted: Vec<u8>,
 }
 
 impl Small {
-    fn new(place: Place) -> Self {
+    fn new(place: TestDir) -> Self {
         let input = random_u64(400_000, 97);
         place.write("in", &input);
         let sorted = sorted_u64(&input);
@@ -78,7 +78,7 @@ fn walk(small: &Small, fault: &str, counted: &str, step: u32, code: i32) -> u32 
 
 #[test]
 fn an_error_of_any_read_write_sync_or_name_is_reported_and_cleaned_up_after() {
-    let small = Small::new(Place::in_memory());
+    let small = Small::new(TestDir::in_memory());
     assert!(walk(&small, "eio", ":read", 5, 3) > 5);
     assert!(walk(&small, "eio", ":write", 5, 3) > 5);
     assert!(walk(&small, "eio", ":sync", 1, 3) > 0);
@@ -87,7 +87,7 @@ fn an_error_of_any_read_write_sync_or_name_is_reported_and_cleaned_up_after() {
 
 #[test]
 fn a_full_drive_is_an_error_of_its_own_that_names_the_drive() {
-    let small = Small::new(Place::in_memory());
+    let small = Small::new(TestDir::in_memory());
     let answer = small.run("enospc@1:write");
     answer.fails(5, &["full", "drive"], "--drive");
     assert_eq!(small.place.names(), ["in"]);
@@ -95,7 +95,7 @@ fn a_full_drive_is_an_error_of_its_own_that_names_the_drive() {
 
 #[test]
 fn a_flipped_bit_on_scratch_is_found_and_named() {
-    let small = Small::new(Place::in_memory());
+    let small = Small::new(TestDir::in_memory());
     let mut found = 0;
     for nth in 1..90 {
         let answer = small.run(&format!("flip@{nth}:read"));
@@ -114,7 +114,7 @@ fn a_flipped_bit_on_scratch_is_found_and_named() {
 
 #[test]
 fn a_kill_after_every_operation_leaves_the_input_whole_and_no_half_output() {
-    let small = Small::new(Place::in_memory());
+    let small = Small::new(TestDir::in_memory());
     let mut killed = 0;
     for nth in 1..OPERATIONS_MAX {
         // Each run sweeps what the one before it left.

@@ -7,7 +7,7 @@ use crate::support::*;
 /// Generates gensort records and gives the checksum that verify prints.
 #[track_caller]
 fn checksum(flags: &[&str]) -> String {
-    let place = Place::new();
+    let place = TestDir::new();
     let generate = ["gen", "gensort", "-o", "g"];
     place.run(&[&generate[..], flags].concat()).ok();
     let answer = place.run(&["verify", "g", "--type", "gensort"]);
@@ -36,7 +36,7 @@ fn gensort_records_have_the_checksums_of_sortbenchmark_org() {
 
 #[test]
 fn a_million_gensort_records_are_sorted_and_verified() {
-    let place = Place::new();
+    let place = TestDir::new();
     place
         .run(&["gen", "gensort", "-n", "1000000", "-o", "g"])
         .ok();
@@ -54,7 +54,7 @@ fn a_million_gensort_records_are_sorted_and_verified() {
 
 #[test]
 fn distributions_shape_the_keys() {
-    let place = Place::new();
+    let place = TestDir::new();
     let make = |flags: &[&str]| {
         let fixed = ["gen", "u64", "-n", "2000", "-o", "out", "--force"];
         place.run(&[&fixed[..], flags].concat()).ok();
@@ -79,7 +79,7 @@ fn distributions_shape_the_keys() {
 
 #[test]
 fn generated_records_can_go_through_a_pipe_and_have_keys() {
-    let place = Place::new();
+    let place = TestDir::new();
     let out = place
         .run(&["gen", "u64", "-n", "100000", "-o", "-"])
         .ok()
@@ -98,7 +98,7 @@ fn generated_records_can_go_through_a_pipe_and_have_keys() {
 
 #[test]
 fn wrong_requests_are_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("there", b"mine");
     let generate = |flags: &[&str]| place.run(&[&["gen"], flags].concat());
     generate(&["u64", "-n", "1", "-o", "there"]).fails(2, &["exists already"], "--force");

@@ -85,7 +85,7 @@ fn unescaped(text: &str) -> Vec<u8> {
 }
 
 /// The files that the cases read; what a case before has written is gone.
-fn lay_out(place: &Place) {
+fn lay_out(place: &TestDir) {
     let long = |letters: &[&str]| -> Vec<u8> {
         let lines = letters
             .iter()
@@ -112,7 +112,7 @@ fn lay_out(place: &Place) {
 }
 
 /// Runs a program by the name of `sort`.
-fn run(place: &Place, program: &Path, case: &Case) -> Answer {
+fn run(place: &TestDir, program: &Path, case: &Case) -> Answer {
     place.write("stdin", &case.input);
     let mut command = Command::new(program);
     command
@@ -141,7 +141,7 @@ fn cases() -> Vec<Case> {
 
 /// What a sort says of each case that is not as in the table.
 fn differences(program: &Path, is_ours: bool) -> Vec<String> {
-    let place = Place::in_memory();
+    let place = TestDir::in_memory();
     let mut differences = Vec::new();
     for case in cases() {
         lay_out(&place);
@@ -183,7 +183,7 @@ fn the_table_is_what_gnu_sort_does() {
 
 #[test]
 fn a_random_order_is_another_in_each_run_unless_it_is_chosen() {
-    let place = Place::new();
+    let place = TestDir::new();
     let text: String = (0..200).map(|line| format!("{}\n", line % 100)).collect();
     place.write("in", text.as_bytes());
     let sorted = |more: &[&str]| {
@@ -203,7 +203,7 @@ fn a_random_order_is_another_in_each_run_unless_it_is_chosen() {
 
 #[test]
 fn its_version_is_told_and_does_not_pass_for_gnu_sorts() {
-    let place = Place::new();
+    let place = TestDir::new();
     let version = place.run(&["sort", "--version"]).ok().text();
     assert!(version.starts_with("sort (outcore) "), "{version}");
     let long = place.run(&["sort", "--no-such"]);
@@ -212,7 +212,7 @@ fn its_version_is_told_and_does_not_pass_for_gnu_sorts() {
 
 #[test]
 fn a_locale_with_an_order_of_its_own_is_told_to_those_who_ask_for_more() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", b"b\nA\na\n");
     let run = |locale: &str, more: &[&str]| {
         let words = [&["sort", "in"], more].concat();
@@ -240,7 +240,7 @@ fn a_locale_with_an_order_of_its_own_is_told_to_those_who_ask_for_more() {
 
 #[test]
 fn called_sort_it_takes_everything_for_lines() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", b"b\0\na\0\n");
     place.write("x.npy", b"\x93NUMPY\n\0\n");
     let run = |name: &str, files: &[&str]| {
@@ -258,7 +258,7 @@ fn called_sort_it_takes_everything_for_lines() {
 
 #[test]
 fn called_sort_the_name_of_a_file_says_nothing() {
-    let place = Place::in_memory();
+    let place = TestDir::in_memory();
     place.write("in", b"b\na\n");
     let run = |words: &[&str]| {
         let output = place.command(words).arg0("sort").output().unwrap();

@@ -22,8 +22,8 @@ fn records(counts: &BTreeMap<u64, u64>) -> Vec<u8> {
     pairs.flat_map(u64::to_le_bytes).collect()
 }
 
-fn place_with_keys(below: u64) -> (Place, Vec<u64>) {
-    let place = Place::new();
+fn place_with_keys(below: u64) -> (TestDir, Vec<u64>) {
+    let place = TestDir::new();
     let keys: Vec<u64> = random_u64(COUNT, 3)
         .chunks(8)
         .map(|record| u64_of(record) % below)

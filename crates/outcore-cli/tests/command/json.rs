@@ -28,7 +28,7 @@ fn is_event(event: &Value, command: &str) {
 
 #[test]
 fn every_command_ends_with_a_summary() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &random_u64(1000, 101));
     place.write("lines", b"b\na\n");
     let commands: [&[&str]; 16] = [
@@ -88,7 +88,7 @@ fn keys_of(event: &Value, keys: &mut Vec<String>) {
 fn every_key_of_every_event_is_in_the_documentation() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/json.md");
     let page = std::fs::read_to_string(page).unwrap();
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &random_u64(300_000, 105));
     place.write("lines", b"b\na\n");
     let commands: [&[&str]; 15] = [
@@ -131,7 +131,7 @@ fn every_key_of_every_event_is_in_the_documentation() {
 
 #[test]
 fn a_sort_tells_what_it_will_do_and_what_it_did() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &random_u64(1_000_000, 103));
     let sort = [
         "sort", "in", "-o", "out", "--type", "u64", "--memory", "10MiB", "--json",
@@ -182,7 +182,7 @@ fn a_sort_tells_what_it_will_do_and_what_it_did() {
 
 #[test]
 fn memory_stays_within_64_mib_of_what_was_allowed() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &random_u64(6_000_000, 107));
     let sort = [
         "sort", "in", "-o", "out", "--type", "u64", "--memory", "64MiB", "--json",
@@ -195,7 +195,7 @@ fn memory_stays_within_64_mib_of_what_was_allowed() {
 
 #[test]
 fn an_error_is_an_event_too() {
-    let place = Place::new();
+    let place = TestDir::new();
     let answer = place.run(&["sort", "missing", "-o", "out", "--type", "u64", "--json"]);
     assert_eq!(answer.code, Some(3));
     let error = answer.event("error");
@@ -212,7 +212,7 @@ fn an_error_is_an_event_too() {
 
 #[test]
 fn a_long_job_tells_its_progress() {
-    let place = Place::new();
+    let place = TestDir::new();
     // Waiting for input is as good as work, and lasts as long as we like.
     let mut child = place.spawn(&["sort", "-", "-o", "out", "--type", "u64", "--json"]);
     let mut stdin = child.stdin.take().unwrap();

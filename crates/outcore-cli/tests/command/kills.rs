@@ -9,7 +9,7 @@ use crate::support::*;
 
 /// A job, its input, and the files that it makes.
 struct Killed<'a> {
-    place: Place,
+    place: TestDir,
     input: Vec<u8>,
     command: &'a [&'a str],
     outputs: Vec<(&'a str, Vec<u8>)>,
@@ -63,8 +63,8 @@ impl Killed<'_> {
     }
 }
 
-fn number_place(count: usize) -> (Place, Vec<u8>, Vec<u64>) {
-    let place = Place::in_memory();
+fn number_place(count: usize) -> (TestDir, Vec<u8>, Vec<u64>) {
+    let place = TestDir::in_memory();
     let input = random_u64(count, 11);
     place.write("in", &input);
     let keys = input.chunks(8).map(u64_of).collect();
@@ -112,7 +112,7 @@ fn a_killed_shuffle_leaves_its_output_whole_or_absent() {
 
 #[test]
 fn a_killed_unique_of_lines_leaves_its_output_whole_or_absent() {
-    let place = Place::in_memory();
+    let place = TestDir::in_memory();
     let mut numbers = Numbers(3);
     let lines: Vec<String> = (0..150_000)
         .map(|_| format!("line {:07}\n", numbers.next() % 100_000))

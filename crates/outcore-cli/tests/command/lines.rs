@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use crate::support::*;
 
 /// What GNU sort does with these arguments here: its output, or none if it fails.
-fn by_gnu(place: &Place, arguments: &[&str], input: &[u8]) -> Option<Vec<u8>> {
+fn by_gnu(place: &TestDir, arguments: &[&str], input: &[u8]) -> Option<Vec<u8>> {
     place.write("gnu-in", input);
     let output = Command::new("sort")
         .args(arguments)
@@ -38,7 +38,7 @@ fn the_command_lines_of_gnu_sort_give_its_output() {
     if !has_gnu_sort() {
         return;
     }
-    let place = Place::in_memory();
+    let place = TestDir::in_memory();
     place.write("a", PEOPLE);
     place.write("b", b"10 x\n9 y\n\n9 a\r\n100");
     place.write("names", b"a\0b\0");
@@ -101,7 +101,7 @@ fn the_command_lines_of_gnu_sort_give_its_output() {
 
 #[test]
 fn an_input_can_be_sorted_onto_itself_and_nothing_is_left_behind() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", b"b\na\nc");
     place.run(&["sort", "in", "-o", "in"]).ok();
     assert_eq!(place.read("in"), b"a\nb\nc\n");
@@ -113,7 +113,7 @@ fn an_input_can_be_sorted_onto_itself_and_nothing_is_left_behind() {
 
 #[test]
 fn disorder_is_told_in_the_words_of_sort() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", b"a\nc\nb\n");
     place.write("same", b"a\na\n");
     let answer = place.run(&["sort", "-c", "in"]);
@@ -131,7 +131,7 @@ fn disorder_is_told_in_the_words_of_sort() {
 
 #[test]
 fn sorted_files_are_merged_and_equal_keys_stay_in_the_order_of_the_files() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("a", b"1 a\n3 a\n");
     place.write("b", b"1 b\n2 b\n3 b");
     let merged = place.run(&["sort", "-m", "-s", "-k1,1n", "a", "b"]).ok();
@@ -142,7 +142,7 @@ fn sorted_files_are_merged_and_equal_keys_stay_in_the_order_of_the_files() {
 
 #[test]
 fn compressed_files_go_in_and_out_and_torn_ones_are_named() {
-    let place = Place::new();
+    let place = TestDir::new();
     for (name, tool) in [
         ("x.gz", "gzip"),
         ("x.zst", "zstd"),
@@ -172,7 +172,7 @@ fn compressed_files_go_in_and_out_and_torn_ones_are_named() {
 
 #[test]
 fn unique_is_sort_u_and_counts_are_those_of_uniq() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", b"b\na\nb\n\nb\na");
     let unique = place.run(&["unique", "in"]).ok();
     assert_eq!(unique.stdout, b"\na\nb\n");
@@ -194,7 +194,7 @@ fn unique_is_sort_u_and_counts_are_those_of_uniq() {
 
 #[test]
 fn parts_are_whole_lines_and_together_the_input() {
-    let place = Place::new();
+    let place = TestDir::new();
     let text: String = (0..1000)
         .map(|line| format!("{}\n", "x".repeat(line % 37)))
         .collect();
@@ -250,7 +250,7 @@ fn parts_are_whole_lines_and_together_the_input() {
 
 #[test]
 fn head_and_sample_take_some_in_the_order_of_the_input() {
-    let place = Place::new();
+    let place = TestDir::new();
     let text: String = (0..5000).map(|line| format!("{line}\n")).collect();
     place.write("in", text.as_bytes());
     let head = place.run(&["head", "-n", "3", "in", "in"]).ok();
@@ -287,7 +287,7 @@ fn head_and_sample_take_some_in_the_order_of_the_input() {
 
 #[test]
 fn a_shuffle_is_a_permutation_that_its_seed_repeats() {
-    let place = Place::new();
+    let place = TestDir::new();
     let text: String = (0..5000).map(|line| format!("line {line}\n")).collect();
     place.write("in", text.trim_end().as_bytes());
     let shuffled = |flags: &[&str]| {
@@ -315,7 +315,7 @@ fn a_shuffle_is_a_permutation_that_its_seed_repeats() {
 
 #[test]
 fn parts_take_the_place_of_all_old_ones_or_of_none_and_never_of_an_input() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", b"1\n2\n3\n");
     place.write("part-00", b"old");
     std::fs::create_dir(place.path("part-01")).unwrap();
@@ -334,7 +334,7 @@ fn parts_take_the_place_of_all_old_ones_or_of_none_and_never_of_an_input() {
 }
 
 /// A run ends well, or its plan refuses it before anything is read, with a memory that is enough.
-fn runs_or_names_the_memory(place: &Place, arguments: &[&str], memory: &str) -> bool {
+fn runs_or_names_the_memory(place: &TestDir, arguments: &[&str], memory: &str) -> bool {
     let run = |memory: &str| place.run(&[arguments, &["--memory", memory]].concat());
     let answer = run(memory);
     if answer.code == Some(0) {
@@ -353,7 +353,7 @@ fn runs_or_names_the_memory(place: &Place, arguments: &[&str], memory: &str) -> 
 
 #[test]
 fn csv_in_little_memory_is_sorted_or_refused_by_its_plan() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut csv = b"a,b\n".to_vec();
     for i in 0..180_000_u64 {
         let a = i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
@@ -391,7 +391,7 @@ fn csv_in_little_memory_is_sorted_or_refused_by_its_plan() {
 
 #[test]
 fn csv_is_sorted_by_columns_with_its_header_first() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write(
         "in.csv",
         b"name,\"the price\"\r\n\"b\",10\r\n\"a\nb, c\",9\r\nc,100",
@@ -467,7 +467,7 @@ fn csv_is_sorted_by_columns_with_its_header_first() {
 
 #[test]
 fn quotes_inside_fields_of_csv_are_bytes_and_headers_need_no_newline() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in.csv", b"id,size\n2,5\" disk\n1,6\" disk\n");
     place.write("empty.csv", b"");
     place.write("header.csv", b"id,size");
@@ -485,7 +485,7 @@ fn quotes_inside_fields_of_csv_are_bytes_and_headers_need_no_newline() {
 
 #[test]
 fn a_byte_order_mark_belongs_to_no_column_and_stays_in_front() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("marked.csv", b"\xef\xbb\xbf\"id\",v\n2,b\n1,a\n");
     place.write("plain.csv", b"\"id\",v\n0,c\n");
     let sort = |more: &[&str]| place.run(&[&["sort", "--csv", "--by"], more].concat());
@@ -506,7 +506,7 @@ fn a_byte_order_mark_belongs_to_no_column_and_stays_in_front() {
 
 #[test]
 fn errors_name_the_line_of_the_file_behind_headers_and_records_of_several_lines() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("short.csv", b"id,n\n2,\"a\nb\"\n1,c\nshort\n");
     place.write("disorder.csv", b"id,n\n2,a\n1,b\n");
     place.write("inner.csv", b"id,n\n2,\"a\n\nb\"\n1,b\n");
@@ -524,7 +524,7 @@ fn errors_name_the_line_of_the_file_behind_headers_and_records_of_several_lines(
 
 #[test]
 fn json_lines_are_sorted_by_a_field_and_those_without_it_named_or_counted() {
-    let place = Place::new();
+    let place = TestDir::new();
     let lines: [&[u8]; 4] = [
         b"{\"u\":{\"id\":10}}\n",
         b"{\"u\":{\"id\":9}}\n",
@@ -572,7 +572,7 @@ fn json_lines_are_sorted_by_a_field_and_those_without_it_named_or_counted() {
 
 #[test]
 fn more_files_than_may_be_open_at_first_are_sorted_and_merged() {
-    let place = Place::new();
+    let place = TestDir::new();
     let names: Vec<String> = (0..200).map(|number| format!("in-{number:03}")).collect();
     for name in &names {
         place.write(name, format!("{name}\n").as_bytes());
@@ -597,7 +597,7 @@ fn more_files_than_may_be_open_at_first_are_sorted_and_merged() {
 #[test]
 fn names_of_inputs_are_bytes() {
     use std::os::unix::ffi::OsStrExt;
-    let place = Place::new();
+    let place = TestDir::new();
     let name = std::ffi::OsStr::from_bytes(b"a\xff");
     std::fs::write(place.dir().join(name), b"b\na\n").unwrap();
     let sorted = place.run_with_input(&["sort", "--files0-from=-"], b"a\xff\0");
@@ -608,7 +608,7 @@ fn names_of_inputs_are_bytes() {
 fn a_pipe_is_sorted_where_nothing_may_be_written() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
-    let place = Place::new();
+    let place = TestDir::new();
     let locked = place.path("locked");
     std::fs::create_dir(&locked).unwrap();
     place.write("in", b"b\na\n");

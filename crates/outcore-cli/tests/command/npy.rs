@@ -28,7 +28,7 @@ fn parts(bytes: &[u8]) -> (String, Vec<u8>) {
 
 #[test]
 fn the_type_comes_from_the_header_and_the_output_has_one_too() {
-    let place = Place::new();
+    let place = TestDir::new();
     let data = random_u64(500, 43);
     place.write(
         "in.npy",
@@ -50,7 +50,7 @@ fn the_type_comes_from_the_header_and_the_output_has_one_too() {
 
 #[test]
 fn unique_shortens_the_array_and_its_header() {
-    let place = Place::new();
+    let place = TestDir::new();
     let data: Vec<u8> = (0..1000_u32).flat_map(|n| (n % 7).to_le_bytes()).collect();
     place.write("in.npy", &[header("'<u4'", "(1000,)"), data].concat());
     place
@@ -66,7 +66,7 @@ fn unique_shortens_the_array_and_its_header() {
 
 #[test]
 fn a_row_of_a_table_is_a_record() {
-    let place = Place::new();
+    let place = TestDir::new();
     let data: Vec<u8> = [3.0_f32, 1.0, 2.0, 9.0, 2.0, -1.0]
         .iter()
         .flat_map(|v| v.to_le_bytes())
@@ -87,7 +87,7 @@ fn a_row_of_a_table_is_a_record() {
 
 #[test]
 fn fields_of_a_structured_array_can_be_keys_by_name() {
-    let place = Place::new();
+    let place = TestDir::new();
     let rows: [(u8, i16); 4] = [(1, 5), (2, -7), (1, -3), (2, 9)];
     let pack = |rows: &[(u8, i16)]| -> Vec<u8> {
         rows.iter()
@@ -122,7 +122,7 @@ fn fields_of_a_structured_array_can_be_keys_by_name() {
 
 #[test]
 fn raw_numbers_can_become_an_array_and_generated_ones_too() {
-    let place = Place::new();
+    let place = TestDir::new();
     let data = random_u64(64, 47);
     place.write("in", &data);
     place
@@ -141,7 +141,7 @@ fn raw_numbers_can_become_an_array_and_generated_ones_too() {
 
 #[test]
 fn headers_that_disagree_with_type_or_file_are_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write(
         "a.npy",
         &[header("'<u8'", "(2,)"), random_u64(2, 1)].concat(),

@@ -28,7 +28,7 @@ fn ended(lines: &[Vec<u8>], terminator: u8) -> Vec<u8> {
 #[test]
 fn bytes_of_any_kind_are_lines_to_every_command() {
     for (terminator, flags) in [(b'\n', &["--lines"][..]), (0, &["-z"][..])] {
-        let place = Place::new();
+        let place = TestDir::new();
         let (text, lines) = garbage(terminator, 5 + u64::from(terminator));
         place.write("in", &text);
         let run = |arguments: &[&str]| place.run(&[arguments, flags].concat()).ok().stdout;
@@ -63,7 +63,7 @@ fn bytes_of_any_kind_are_lines_to_every_command() {
 
 #[test]
 fn what_only_calls_itself_gzip_is_named_and_leaves_nothing() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", b"b\na\n");
     place.run(&["sort", "in", "-o", "whole.gz"]).ok();
     let whole = place.read("whole.gz");
@@ -119,7 +119,7 @@ fn what_only_calls_itself_gzip_is_named_and_leaves_nothing() {
 
 #[test]
 fn a_full_output_is_an_error_and_a_closed_one_is_none() {
-    let place = Place::new();
+    let place = TestDir::new();
     let text: String = (0..200_000)
         .map(|line| format!("{}\n", line % 977))
         .collect();

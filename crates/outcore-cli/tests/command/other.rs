@@ -5,13 +5,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use outcore::drive::private_dir::LOCK_TEXT;
+use outcore_io::drive::private_dir::LOCK_TEXT;
 
 use crate::support::*;
 
 #[test]
 fn left_over_scratch_is_listed_and_cleaned_and_nothing_else_is_touched() {
-    let place = Place::new();
+    let place = TestDir::new();
     let left = place.make_dir(".outcore-001122334455");
     fs::set_permissions(&left, PermissionsExt::from_mode(0o700)).unwrap();
     fs::write(left.join("lock"), LOCK_TEXT).unwrap();
@@ -48,7 +48,7 @@ fn left_over_scratch_is_listed_and_cleaned_and_nothing_else_is_touched() {
 
 #[test]
 fn settings_come_from_flags_then_environment_then_file_then_default() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write(
         "my.toml",
         b"memory = \"300MiB\"\nthreads = 3\nio = \"buffered\"\n",
@@ -95,7 +95,7 @@ fn settings_come_from_flags_then_environment_then_file_then_default() {
 
 #[test]
 fn help_and_version_are_no_errors() {
-    let place = Place::new();
+    let place = TestDir::new();
     let help = place.run(&["--help"]).ok().text();
     for word in [
         "sort",
@@ -132,7 +132,7 @@ fn help_and_version_are_no_errors() {
 
 #[test]
 fn man_pages_and_completions_come_from_the_flags() {
-    let place = Place::new();
+    let place = TestDir::new();
     assert!(place.run(&["man"]).ok().text().contains(".TH outcore 1"));
     let dir = place.make_dir("man");
     place.run(&["man", "man"]).ok();
@@ -167,7 +167,7 @@ fn man_pages_and_completions_come_from_the_flags() {
 
 #[test]
 fn the_demo_tells_its_story_and_leaves_nothing() {
-    let place = Place::new();
+    let place = TestDir::new();
     let demo = ["demo", "--size", "24MiB", "--memory", "16MiB"];
     let answer = place.run(&demo).ok();
     let text = answer.text();
@@ -202,7 +202,7 @@ fn the_demo_tells_its_story_and_leaves_nothing() {
 
 #[test]
 fn a_probe_measures_and_writes_a_file_that_sort_takes() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.make_dir("d");
     let probe = ["drives", "probe", "d", "--size", "8MiB", "--step", "20ms"];
     let answer = place.run(&probe).ok();

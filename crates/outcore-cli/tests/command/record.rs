@@ -63,7 +63,7 @@ fn accounts_for(summary: &Value, trace: &Path, tails: u64) {
 
 #[test]
 fn the_trace_of_a_run_accounts_for_exactly_the_bytes_of_its_summary() {
-    let place = Place::new();
+    let place = TestDir::new();
     let sort = ["sort", "in", "-o", "out", "--type", "u64"];
     let external = [&sort[..], &["--memory", "10MiB"]].concat();
     let commands: [&[&str]; 5] = [
@@ -92,7 +92,7 @@ fn the_trace_of_a_run_accounts_for_exactly_the_bytes_of_its_summary() {
 
 #[test]
 fn a_stream_is_recorded_with_its_copy() {
-    let place = Place::new();
+    let place = TestDir::new();
     let sort = [
         "sort", "-", "-o", "out", "--type", "u64", "--json", "--force",
     ];
@@ -107,7 +107,7 @@ fn a_stream_is_recorded_with_its_copy() {
 
 /// What a replay on two simulated drives moves: bytes read, bytes written.
 #[track_caller]
-fn replayed(place: &Place, trace: &str) -> (u64, u64) {
+fn replayed(place: &TestDir, trace: &str) -> (u64, u64) {
     let replay = [
         "sim", "replay", trace, "--preset", "p41", "--drives", "2", "--json",
     ];
@@ -120,7 +120,7 @@ fn replayed(place: &Place, trace: &str) -> (u64, u64) {
 
 /// Records with which each command reads at least so many bytes, and writes at least so many.
 #[track_caller]
-fn each_replays(place: &Place, commands: &[(&[&str], u64, u64)]) {
+fn each_replays(place: &TestDir, commands: &[(&[&str], u64, u64)]) {
     for (arguments, read_bytes, written_bytes) in commands {
         let trace = format!("{}.trace", arguments[..2].join("-").replace('/', "-"));
         let record = ["--record-io", &trace];
@@ -142,7 +142,7 @@ fn each_replays(place: &Place, commands: &[(&[&str], u64, u64)]) {
 #[test]
 fn the_trace_of_every_family_of_commands_replays() {
     const BYTES: u64 = 8 * 300_000;
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &random_u64(300_000, 221));
     let text: String = (0..200_000).map(|at| format!("{at:09}\n")).collect();
     place.write("text", text.as_bytes());
@@ -196,7 +196,7 @@ fn the_trace_of_every_family_of_commands_replays() {
 #[test]
 fn the_trace_of_every_command_on_views_replays() {
     const BYTES: u64 = 8 * 300_000;
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &random_u64(300_000, 223));
     let build = ["view", "build", "in", "--type", "u64", "-o", "keys.view"];
     each_replays(
@@ -239,7 +239,7 @@ fn the_trace_of_every_command_on_views_replays() {
 
 #[test]
 fn the_trace_of_a_split_never_takes_the_place_of_a_part() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("text", b"a\nb\nc\n");
     let split = [
         "split",
@@ -263,7 +263,7 @@ fn the_trace_of_a_split_never_takes_the_place_of_a_part() {
 
 #[test]
 fn a_command_without_a_job_says_which_commands_record() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", b"1");
     for command in [
         &["replay", "in"][..],
@@ -287,7 +287,7 @@ fn a_command_without_a_job_says_which_commands_record() {
 
 #[test]
 fn a_trace_overwrites_nothing_unasked_and_never_what_the_run_reads_or_writes() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &random_u64(1000, 215));
     place.write("there", b"mine");
     place.make_dir("dir");
@@ -320,7 +320,7 @@ fn a_trace_overwrites_nothing_unasked_and_never_what_the_run_reads_or_writes() {
 
 #[test]
 fn the_trace_of_a_run_that_fails_is_absent() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &random_u64(400_000, 217));
     place.write("trace", b"the last one");
     let sort = [&SMALL_SORT[..], &["--force", "--record-io", "trace"]].concat();
@@ -338,7 +338,7 @@ fn the_trace_of_a_run_that_fails_is_absent() {
 
 #[test]
 fn a_failure_that_has_eaten_of_the_input_says_so() {
-    let place = Place::new();
+    let place = TestDir::new();
     let input = random_u64(2_000_000, 219);
     let sort = [&SMALL_SORT[..], &["--delete-input"]].concat();
     let mut seen = [false; 2];

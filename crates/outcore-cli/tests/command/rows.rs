@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use crate::support::{Answer, Place};
+use crate::support::{Answer, TestDir};
 
 /// The most that a command may have resident that is given 64 MiB.
 const RSS_BYTES_MAX: u64 = 128 << 20;
@@ -47,7 +47,7 @@ fn sorted(mut records: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_shuffle_of_csv_moves_whole_records_behind_one_header() {
-    let place = Place::in_memory();
+    let place = TestDir::in_memory();
     let text = table(500);
     let all = records(&text);
     let (header, body) = all.split_first().unwrap();
@@ -95,7 +95,7 @@ fn a_shuffle_of_csv_moves_whole_records_behind_one_header() {
 
 #[test]
 fn a_sample_and_the_head_of_csv_are_whole_records_behind_the_header() {
-    let place = Place::new();
+    let place = TestDir::new();
     let text = table(300);
     let all = records(&text);
     place.write("in.csv", &text);
@@ -129,7 +129,7 @@ fn a_sample_and_the_head_of_csv_are_whole_records_behind_the_header() {
 
 #[test]
 fn each_part_of_csv_is_a_table_of_its_own() {
-    let place = Place::new();
+    let place = TestDir::new();
     let text = table(100);
     let all = records(&text);
     place.write("in.csv", &text);
@@ -181,7 +181,7 @@ fn each_part_of_csv_is_a_table_of_its_own() {
 
 #[test]
 fn unique_csv_keeps_one_of_each_record_or_the_first_of_each_column() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in.csv", b"k,v\n2,\"x\ny\"\n1,b\n2,\"x\ny\"\n1,a\n");
     let unique = |more: &[&str]| place.run(&[&["unique", "--csv", "in.csv"], more].concat());
     assert_eq!(unique(&[]).ok().stdout, b"k,v\n1,a\n1,b\n2,\"x\ny\"\n");
@@ -212,7 +212,7 @@ fn unique_csv_keeps_one_of_each_record_or_the_first_of_each_column() {
 
 #[test]
 fn files_of_csv_with_other_headers_are_both_named() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("one.csv", b"a,b\n1,2\n");
     place.write("two.csv", b"a,c\n1,2\n");
     let commands: [&[&str]; 6] = [
@@ -232,7 +232,7 @@ fn files_of_csv_with_other_headers_are_both_named() {
 
 #[test]
 fn separators_marks_and_ends_of_csv_are_kept() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in.csv", b"\xef\xbb\xbfa;b\r\n1;\"x;\ny\"\r\n2;z");
     let head = place.run(&["head", "--csv", "-t;", "in.csv"]).ok();
     assert_eq!(head.stdout, b"\xef\xbb\xbfa;b\r\n1;\"x;\ny\"\r\n2;z\r\n");
@@ -259,7 +259,7 @@ fn separators_marks_and_ends_of_csv_are_kept() {
 
 #[test]
 fn csv_that_is_read_as_lines_is_noted_and_flags_that_contradict_are_refused() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in.csv", b"b\na\n");
     let read = place.run(&["unique", "in.csv"]).ok();
     assert_eq!(read.stdout, b"a\nb\n");
@@ -278,7 +278,7 @@ fn csv_that_is_read_as_lines_is_noted_and_flags_that_contradict_are_refused() {
 
 /// A child with a line of so many bytes behind `front` on its standard input.
 fn fed_one_long_line(
-    place: &Place,
+    place: &TestDir,
     arguments: &[&str],
     front: &'static [u8],
     line_bytes: usize,
@@ -304,7 +304,7 @@ fn fed_one_long_line(
 #[test]
 fn a_line_longer_than_the_memory_is_copied_in_pieces_or_named() {
     const LINE_BYTES: usize = 200 << 20;
-    let place = Place::new();
+    let place = TestDir::new();
     let within = |answer: &Answer| {
         let rss_bytes = answer.event("summary")["peak_rss_bytes"].as_u64().unwrap();
         assert!(rss_bytes <= RSS_BYTES_MAX, "{rss_bytes}");
@@ -348,7 +348,7 @@ fn a_line_longer_than_the_memory_is_copied_in_pieces_or_named() {
 #[test]
 fn empty_lines_in_millions_are_sorted_in_few_passes_within_the_memory() {
     const LINES: usize = 8_000_000;
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &vec![b'\n'; LINES]);
     place
         .run(&["split", "in", "--by-lines", "8000000", "-o", "{part}.gz"])
@@ -367,7 +367,7 @@ fn empty_lines_in_millions_are_sorted_in_few_passes_within_the_memory() {
 }
 
 /// The command where no more than so many files may be open.
-fn with_few_files(place: &Place, limit: u32, arguments: &[&str]) -> Answer {
+fn with_few_files(place: &TestDir, limit: u32, arguments: &[&str]) -> Answer {
     let limited = format!("ulimit -n {limit}; exec \"$0\" \"$@\"");
     let output = Command::new("sh")
         .args(["-c", &limited, env!("CARGO_BIN_EXE_outcore")])
@@ -381,7 +381,7 @@ fn with_few_files(place: &Place, limit: u32, arguments: &[&str]) -> Answer {
 
 #[test]
 fn there_may_be_more_inputs_than_files_may_be_open() {
-    let place = Place::in_memory();
+    let place = TestDir::in_memory();
     let names: Vec<String> = (0..200).map(|number| format!("in-{number:03}")).collect();
     let mut all = Vec::new();
     for (number, name) in names.iter().enumerate() {

@@ -9,10 +9,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use outcore::config::IoMode;
-use outcore::drive::FileSystem;
-use outcore::drive::os::OsDevice;
-use outcore::drive::private_dir::LOCK_TEXT;
+use outcore::IoMode;
+use outcore_io::drive::FileSystem;
+use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::private_dir::LOCK_TEXT;
 
 use crate::support::*;
 
@@ -21,7 +21,7 @@ const SHARDS: [&str; 6] = ["sort", "in", "-o", "s-{drive}.bin", "--type", "u64"]
 
 #[test]
 fn a_directory_of_the_users_own_is_never_removed_whatever_it_is_called() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &random_u64(1_000, 5));
     // Of another name, without our lock, and with our lock and a file that we never make.
     for (name, lock) in [
@@ -48,7 +48,7 @@ fn a_directory_of_the_users_own_is_never_removed_whatever_it_is_called() {
 
 #[test]
 fn an_input_that_a_killed_job_has_freed_parts_of_is_refused_and_the_rest_is_kept() {
-    let place = Place::new();
+    let place = TestDir::new();
     let input = random_u64(2_000_000, 219);
     let sorted = sorted_u64(&input);
     let sort = [&SMALL_SORT[..], &["--delete-input"]].concat();
@@ -98,7 +98,7 @@ fn an_input_that_a_killed_job_has_freed_parts_of_is_refused_and_the_rest_is_kept
 
 #[test]
 fn a_marker_of_a_file_that_is_gone_does_not_refuse_another() {
-    let place = Place::new();
+    let place = TestDir::new();
     let input = random_u64(2_000_000, 19);
     place.write("in", &input);
     // How many operations come before the first block is freed depends on the threads.
@@ -119,7 +119,7 @@ fn a_marker_of_a_file_that_is_gone_does_not_refuse_another() {
 
 #[test]
 fn a_marker_that_is_a_pipe_or_endless_refuses_the_file_and_is_not_waited_for() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &random_u64(100, 19));
     let marker = place.path(".in.outcore-consumed");
     let made = Command::new("mkfifo").arg(&marker).status();
@@ -137,7 +137,7 @@ fn a_marker_that_is_a_pipe_or_endless_refuses_the_file_and_is_not_waited_for() {
 
 #[test]
 fn what_fits_in_memory_is_not_lost_with_the_job_that_was_to_delete_it() {
-    let place = Place::new();
+    let place = TestDir::new();
     let input = random_u64(100_000, 19);
     let sort = [
         "sort",
@@ -164,8 +164,8 @@ fn what_fits_in_memory_is_not_lost_with_the_job_that_was_to_delete_it() {
     panic!("it never came to its end");
 }
 
-fn two_drives() -> (Place, Vec<u8>) {
-    let place = Place::new();
+fn two_drives() -> (TestDir, Vec<u8>) {
+    let place = TestDir::new();
     let bytes = random_u64(30_000, 41);
     place.write("in", &bytes);
     place.make_dir("a");
@@ -277,7 +277,7 @@ fn a_shard_of_another_generation_is_found_and_named() {
 
 #[test]
 fn a_limit_of_file_sizes_is_a_named_error_and_leaves_no_scratch() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &random_u64(2_000_000, 3));
     for (output, io) in [("out", "auto"), ("out", "buffered"), ("-", "auto")] {
         let mut words = SMALL_SORT.to_vec();

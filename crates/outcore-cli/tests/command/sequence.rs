@@ -15,8 +15,8 @@ fn bytes(keys: impl IntoIterator<Item = u64>) -> Vec<u8> {
     keys.into_iter().flat_map(u64::to_le_bytes).collect()
 }
 
-fn place_with_keys() -> (Place, Vec<u64>) {
-    let place = Place::new();
+fn place_with_keys() -> (TestDir, Vec<u64>) {
+    let place = TestDir::new();
     let random = random_u64(COUNT, 5);
     place.write("in", &random);
     (place, keys(&random))
@@ -179,7 +179,7 @@ fn positions_that_exceed_the_memory_are_refused_before_they_are_read() {
 
 #[test]
 fn npy_files_keep_their_types_and_names() {
-    let place = Place::new();
+    let place = TestDir::new();
     let dict = "{'descr': [('id', '<u4'), ('at', '<f4')], 'fortran_order': False, 'shape': (3,), }";
     let header = format!("{dict:<85}\n");
     let header = [&b"\x93NUMPY\x01\x00"[..], &[86, 0], header.as_bytes()].concat();
@@ -239,7 +239,7 @@ fn plans_are_shown_and_nonsense_is_refused_with_a_hint() {
 
 #[test]
 fn what_stands_on_a_border_of_bins_counts_for_the_bin_above() {
-    let place = Place::new();
+    let place = TestDir::new();
     let values = (0..=49).map(|number| f64::from(number) / 49.0);
     let values: Vec<u8> = values.flat_map(f64::to_le_bytes).collect();
     place.write("in", &values);
@@ -255,7 +255,7 @@ fn what_stands_on_a_border_of_bins_counts_for_the_bin_above() {
 
 #[test]
 fn ranges_wider_and_narrower_than_numbers_have_bins_too() {
-    let place = Place::new();
+    let place = TestDir::new();
     let write = |values: &[f64]| {
         let bytes: Vec<u8> = values
             .iter()
@@ -290,7 +290,7 @@ fn ranges_wider_and_narrower_than_numbers_have_bins_too() {
 
 #[test]
 fn a_partition_does_not_take_the_place_of_its_input() {
-    let place = Place::new();
+    let place = TestDir::new();
     let data = bytes(0..100_u64);
     place.write("part-0.bin", &data);
     let partition = [
@@ -359,7 +359,7 @@ fn items_are_numbered_merged_turned_round_and_read_in_windows() {
 
 #[test]
 fn a_map_of_rows_makes_rows_and_all_else_asks_for_an_element() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("rows.npy", &npy_of_rows(1000));
     place
         .run(&["map", "x * 2", "rows.npy", "-o", "twice.npy"])

@@ -7,8 +7,8 @@ use std::fs;
 use crate::support::*;
 
 /// A place with input and three drives.
-fn place() -> (Place, Vec<u8>) {
-    let place = Place::new();
+fn place() -> (TestDir, Vec<u8>) {
+    let place = TestDir::new();
     let bytes = random_u64(30_001, 41);
     place.write("in", &bytes);
     for drive in ["a", "b", "c"] {

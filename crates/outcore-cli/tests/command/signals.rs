@@ -19,7 +19,7 @@ fn send(child: &Child, signal: Signal) {
 
 #[test]
 fn a_signal_stops_a_sort_at_any_moment_and_leaves_nothing() {
-    let place = Place::new();
+    let place = TestDir::new();
     let bytes = random_u64(3_000_000, 79);
     place.write("in", &bytes);
     for (index, wait_ms) in [5_u64, 20, 40, 60, 90, 130].into_iter().enumerate() {
@@ -52,7 +52,7 @@ fn a_signal_stops_a_sort_at_any_moment_and_leaves_nothing() {
 
 #[test]
 fn a_signal_stops_the_wait_for_input_and_the_wait_for_a_reader() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut child = place.spawn(&["sort", "-", "-o", "out", "--type", "u64"]);
     let stdin = child.stdin.take();
     wait_until("scratch", || !place.names().is_empty());
@@ -73,7 +73,7 @@ fn a_signal_stops_the_wait_for_input_and_the_wait_for_a_reader() {
 
 #[test]
 fn a_signal_that_was_ignored_stays_so() {
-    let place = Place::new();
+    let place = TestDir::new();
     let binary = env!("CARGO_BIN_EXE_outcore");
     let script = format!("trap '' HUP; exec {binary} sort - -o out --type u64");
     let mut child = std::process::Command::new("sh")
@@ -92,7 +92,7 @@ fn a_signal_that_was_ignored_stays_so() {
 
 #[test]
 fn a_signal_is_an_error_event_with_json() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut child = place.spawn(&["sort", "-", "-o", "out", "--type", "u64", "--json"]);
     let stdin = child.stdin.take();
     wait_until("scratch", || !place.names().is_empty());
@@ -106,7 +106,7 @@ fn a_signal_is_an_error_event_with_json() {
 
 #[test]
 fn a_killed_sort_leaves_no_output_and_the_next_run_sweeps_its_scratch() {
-    let place = Place::new();
+    let place = TestDir::new();
     let bytes = random_u64(3_000_000, 89);
     place.write("in", &bytes);
     let sort = [
@@ -130,7 +130,7 @@ fn a_killed_sort_leaves_no_output_and_the_next_run_sweeps_its_scratch() {
 
 #[test]
 fn a_running_job_is_listed_as_such_and_survives_a_cleaning() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut child = place.spawn(&["sort", "-", "-o", "out", "--type", "u64"]);
     wait_until("scratch", || !place.names().is_empty());
     let listed = place.run(&["scratch", "list"]).ok().text();

@@ -7,7 +7,7 @@ use crate::support::*;
 
 #[test]
 fn a_recorded_sort_is_replayed_on_other_drives() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &random_u64(1_000_000, 71));
     place
         .run(&[
@@ -47,7 +47,7 @@ fn a_recorded_sort_is_replayed_on_other_drives() {
 
 #[test]
 fn a_reader_that_went_away_ends_it_quietly() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut command = place.command(&["sim", "run", "--flow", "requests=1000"]);
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -58,7 +58,7 @@ fn a_reader_that_went_away_ends_it_quietly() {
 
 #[test]
 fn a_result_that_standard_output_cannot_take_is_an_error_and_no_panic() {
-    let place = Place::new();
+    let place = TestDir::new();
     for command in [
         &["sim", "presets"][..],
         &["sim", "presets", "p41", "--toml"],
@@ -75,7 +75,7 @@ fn a_result_that_standard_output_cannot_take_is_an_error_and_no_panic() {
 
 #[test]
 fn activesort_says_which_values_were_fitted_and_heeds_a_throttle() {
-    let place = Place::new();
+    let place = TestDir::new();
     let job = [
         "sim",
         "activesort",
@@ -103,7 +103,7 @@ fn activesort_says_which_values_were_fitted_and_heeds_a_throttle() {
 
 #[test]
 fn a_request_beyond_all_drives_is_refused_by_its_number() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write(
         "far.jsonl",
         b"{\"id\":7,\"op\":\"read\",\"offset\":18446744073709551615,\"bytes\":4096}\n",
@@ -130,7 +130,7 @@ fn a_request_beyond_all_drives_is_refused_by_its_number() {
 
 #[test]
 fn a_drive_that_is_unknown_is_refused_with_a_way_on() {
-    let place = Place::new();
+    let place = TestDir::new();
     place
         .run(&["sim", "run", "--preset", "pm9a4"])
         .fails(2, &["pm9a4"], "pm9a3");
@@ -141,7 +141,7 @@ fn a_drive_that_is_unknown_is_refused_with_a_way_on() {
 
 #[test]
 fn a_plan_measures_what_a_record_costs_unless_it_is_said() {
-    let place = Place::new();
+    let place = TestDir::new();
     let plan = |more: &[&str]| {
         let job = [
             "sim",
@@ -174,7 +174,7 @@ fn a_plan_measures_what_a_record_costs_unless_it_is_said() {
 
 #[test]
 fn results_never_take_the_place_of_others_unasked() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write(
         "probe",
         b"[[drive]]\ndir = \"/d\"\nread_bandwidth = \"7GB/s\"\n",

@@ -10,7 +10,7 @@ use crate::support::*;
 /// Sorts `bytes` with these flags and gives the output.
 #[track_caller]
 fn sorted(bytes: &[u8], flags: &[&str]) -> Vec<u8> {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in.bin", bytes);
     let arguments = [&["sort", "in.bin", "-o", "out.bin"], flags].concat();
     place.run(&arguments).ok();
@@ -120,7 +120,7 @@ fn stable_keeps_the_order_of_the_input_and_unique_one_record_a_key() {
 
 #[test]
 fn several_inputs_are_one_in_the_given_order() {
-    let place = Place::new();
+    let place = TestDir::new();
     let parts = [random_u64(100, 1), random_u64(70, 2), random_u64(1, 3)];
     for (name, part) in ["a", "b", "c"].iter().zip(&parts) {
         place.write(name, part);
@@ -151,7 +151,7 @@ fn nothing_gives_nothing_and_one_record_itself() {
 
 #[test]
 fn the_output_depends_on_neither_memory_nor_threads_nor_drives_nor_seed() {
-    let place = Place::new();
+    let place = TestDir::new();
     let bytes = random_u64(1_500_000, 11);
     place.write("in", &bytes);
     let wanted = sorted_u64(&bytes);
@@ -198,7 +198,7 @@ fn the_output_depends_on_neither_memory_nor_threads_nor_drives_nor_seed() {
 
 #[test]
 fn scratch_goes_to_the_named_drives_and_to_those_of_a_drives_file() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &random_u64(1_500_000, 13));
     place.make_dir("fast");
     place.make_dir("slow");
@@ -232,7 +232,7 @@ fn scratch_goes_to_the_named_drives_and_to_those_of_a_drives_file() {
 
 #[test]
 fn replace_sorts_a_file_in_place_even_through_a_link() {
-    let place = Place::new();
+    let place = TestDir::new();
     let bytes = random_u64(5_000, 17);
     place.write("a", &bytes);
     place.run(&["sort", "a", "--replace", "--type", "u64"]).ok();
@@ -264,7 +264,7 @@ fn replace_sorts_a_file_in_place_even_through_a_link() {
 
 #[test]
 fn delete_input_removes_the_inputs_once_the_output_is_there_and_says_the_risk() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (a, b) = (random_u64(9_000, 23), random_u64(20, 29));
     place.write("a", &a);
     place.write("b", &b);
@@ -287,7 +287,7 @@ fn delete_input_removes_the_inputs_once_the_output_is_there_and_says_the_risk() 
 
 #[test]
 fn what_the_output_has_replaced_is_never_deleted_whatever_it_is_called() {
-    let place = Place::new();
+    let place = TestDir::new();
     let bytes = random_u64(30_000, 31);
     let absolute = place.path("in").display().to_string();
     place.make_dir("sub");
@@ -320,7 +320,7 @@ fn what_the_output_has_replaced_is_never_deleted_whatever_it_is_called() {
 
 #[test]
 fn check_names_the_first_unordered_record_and_exits_with_1() {
-    let place = Place::new();
+    let place = TestDir::new();
     let bytes: Vec<u8> = [1_u32, 5, 5, 4, 9]
         .iter()
         .flat_map(|n| n.to_le_bytes())
@@ -348,7 +348,7 @@ fn check_names_the_first_unordered_record_and_exits_with_1() {
 
 #[test]
 fn a_plan_is_printed_and_followed_or_only_printed() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &random_u64(1_500_000, 31));
     let fixed = ["sort", "in", "--type", "u64", "--memory", "10MiB"];
     let answer = place.run(&[&fixed[..], &["--dry-run"]].concat()).ok();
@@ -378,7 +378,7 @@ fn a_plan_is_printed_and_followed_or_only_printed() {
 
 #[test]
 fn quiet_says_nothing_and_verbose_says_more() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &random_u64(100, 37));
     let run = |flag: &[&str]| {
         let fixed = ["sort", "in", "-o", "out", "--type", "u64", "--force"];
@@ -403,7 +403,7 @@ fn quiet_says_nothing_and_verbose_says_more() {
 
 #[test]
 fn colours_come_when_asked_for_only() {
-    let place = Place::new();
+    let place = TestDir::new();
     let run = |when: &str| place.run(&["sort", "missing", "-o", "x", "--color", when]);
     assert!(run("always").stderr.contains("\x1b[1;31merror:\x1b[0m"));
     assert!(!run("never").stderr.contains('\x1b'));
@@ -435,7 +435,7 @@ impl Drop for Mount {
 
 #[test]
 fn scratch_never_goes_to_memory_unless_that_is_named() {
-    let place = Place::new();
+    let place = TestDir::new();
     let bytes = random_u64(800_000, 131);
     place.write("in", &bytes);
     let Some(mount) = Mount::make(place.make_dir("memory"), 64 << 20) else {
@@ -472,7 +472,7 @@ fn scratch_never_goes_to_memory_unless_that_is_named() {
 
 #[test]
 fn a_full_drive_is_refused_before_the_start_or_cleaned_up_after() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &random_u64(800_000, 137));
     let Some(mount) = Mount::make(place.make_dir("small"), 3 << 20) else {
         println!("SKIP: mounting a small file system needs root");

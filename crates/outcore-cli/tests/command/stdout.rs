@@ -240,8 +240,8 @@ fn leaves(command: &clap::Command, name: &str, found: &mut Vec<String>) {
 }
 
 /// A place with what the commands read.
-fn place() -> Place {
-    let place = Place::in_memory();
+fn place() -> TestDir {
+    let place = TestDir::in_memory();
     for drive in ["d0", "d1"] {
         place.make_dir(drive);
     }
@@ -296,7 +296,7 @@ fn every_command_fails_on_a_full_standard_output() {
 }
 
 /// Runs a line of a shell, whose `$0` is the command.
-fn in_shell(place: &Place, line: &str) -> Answer {
+fn in_shell(place: &TestDir, line: &str) -> Answer {
     let shell = Command::new("sh")
         // The shell stays the parent.
         .args([

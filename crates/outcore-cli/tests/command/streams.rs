@@ -11,7 +11,7 @@ use crate::support::*;
 
 #[test]
 fn a_pipe_goes_in_and_out() {
-    let place = Place::new();
+    let place = TestDir::new();
     let bytes = random_u64(300_000, 53);
     let sort = ["sort", "-", "-o", "-", "--type", "u64"];
     let answer = place.run_with_input(&sort, &bytes).ok();
@@ -34,7 +34,7 @@ fn a_pipe_goes_in_and_out() {
 
 #[test]
 fn a_pipe_between_files_keeps_its_place() {
-    let place = Place::new();
+    let place = TestDir::new();
     let parts = [random_u64(100, 1), random_u64(200, 2), random_u64(50, 3)];
     place.write("a", &parts[0]);
     place.write("c", &parts[2]);
@@ -50,7 +50,7 @@ fn a_pipe_between_files_keeps_its_place() {
 
 #[test]
 fn standard_input_that_is_a_file_is_read_in_place_from_where_it_stands() {
-    let place = Place::new();
+    let place = TestDir::new();
     let bytes = random_u64(1000, 59);
     place.write("in", &bytes);
     let mut file = File::open(place.path("in")).unwrap();
@@ -72,7 +72,7 @@ fn standard_input_that_is_a_file_is_read_in_place_from_where_it_stands() {
 
 #[test]
 fn a_removed_file_on_standard_input_can_still_be_sorted() {
-    let place = Place::new();
+    let place = TestDir::new();
     let bytes = random_u64(1000, 60);
     let path = place.write("in", &bytes);
     let file = File::open(&path).unwrap();
@@ -84,7 +84,7 @@ fn a_removed_file_on_standard_input_can_still_be_sorted() {
 
 #[test]
 fn an_array_is_not_taken_for_lines_before_a_long_stream_is_copied() {
-    let place = Place::new();
+    let place = TestDir::new();
     // More than is read before the first look, and never an end.
     let mut child = place.spawn(&["sort", "-", "-o", "out"]);
     let mut stdin = child.stdin.take().unwrap();
@@ -100,7 +100,7 @@ fn an_array_is_not_taken_for_lines_before_a_long_stream_is_copied() {
 
 #[test]
 fn an_array_may_come_through_a_pipe() {
-    let place = Place::new();
+    let place = TestDir::new();
     place
         .run(&["gen", "i32", "-n", "1000", "-o", "in.npy"])
         .ok();
@@ -117,7 +117,7 @@ fn an_array_may_come_through_a_pipe() {
 
 #[test]
 fn a_file_that_shrinks_before_it_is_read_is_an_error() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.run(&["gen", "u64", "-n", "1000", "-o", "a.npy"]).ok();
     let len_bytes = place.read("a.npy").len() as u64;
     let mut child = place.spawn(&["sort", "a.npy", "-", "-o", "out"]);
@@ -136,7 +136,7 @@ fn a_file_that_shrinks_before_it_is_read_is_an_error() {
 
 #[test]
 fn a_copy_of_a_stream_obeys_the_limit_on_scratch() {
-    let place = Place::new();
+    let place = TestDir::new();
     let sort = [
         "sort",
         "-",
@@ -157,7 +157,7 @@ fn a_copy_of_a_stream_obeys_the_limit_on_scratch() {
 
 #[test]
 fn a_closed_pipe_ends_quietly() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &random_u64(300_000, 67));
     for arguments in [
         &["sort", "in", "-o", "-", "--type", "u64"][..],
@@ -190,7 +190,7 @@ fn a_closed_pipe_ends_quietly() {
 
 #[test]
 fn a_named_pipe_and_the_null_device_are_written_to_and_stay_what_they_are() {
-    let place = Place::new();
+    let place = TestDir::new();
     let bytes = random_u64(100_000, 71);
     place.write("in", &bytes);
     let made = std::process::Command::new("mkfifo")
@@ -221,7 +221,7 @@ fn a_named_pipe_and_the_null_device_are_written_to_and_stay_what_they_are() {
 
 #[test]
 fn standard_output_by_its_other_name_is_no_file_to_replace() {
-    let place = Place::new();
+    let place = TestDir::new();
     let bytes = random_u64(1000, 151);
     place.write("in", &bytes);
     let file = File::create(place.path("out")).unwrap();
@@ -232,7 +232,7 @@ fn standard_output_by_its_other_name_is_no_file_to_replace() {
 
 #[test]
 fn events_go_to_standard_error_while_standard_output_carries_data() {
-    let place = Place::new();
+    let place = TestDir::new();
     let bytes = random_u64(1000, 73);
     place.write("in", &bytes);
     let answer = place

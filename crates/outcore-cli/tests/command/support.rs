@@ -1,6 +1,6 @@
 //! What the tests share: a directory, the command, its answer, and naive oracles.
 //!
-//! Contract: [`Place`] is removed with all in it when dropped. [`Answer`] is what a finished run
+//! Contract: [`TestDir`] is removed with all in it when dropped. [`Answer`] is what a finished run
 //! said; its methods fail with everything that was said.
 
 use std::ffi::OsStr;
@@ -27,17 +27,17 @@ pub(crate) const SMALL_SORT: [&str; 10] = [
 ];
 
 /// A directory for one test.
-pub(crate) struct Place(tempfile::TempDir);
+pub(crate) struct TestDir(tempfile::TempDir);
 
-impl Place {
+impl TestDir {
     pub(crate) fn new() -> Self {
-        Place(tempfile::tempdir().unwrap())
+        TestDir(tempfile::tempdir().unwrap())
     }
 
     /// A directory in memory where there is one: for many runs, each of which waits for its syncs.
     pub(crate) fn in_memory() -> Self {
         let memory = tempfile::tempdir_in("/dev/shm");
-        Place(memory.or_else(|_| tempfile::tempdir()).unwrap())
+        TestDir(memory.or_else(|_| tempfile::tempdir()).unwrap())
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

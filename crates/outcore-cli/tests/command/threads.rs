@@ -16,7 +16,7 @@ fn user() -> u32 {
 }
 
 /// Runs a command of a user who may have so many processes; none where that cannot be tried.
-fn run_with(place: &Place, processes: u32, words: &[&str]) -> Option<Answer> {
+fn run_with(place: &TestDir, processes: u32, words: &[&str]) -> Option<Answer> {
     if !rustix::process::geteuid().is_root() {
         println!("SKIP: only root can be another user");
         return None;
@@ -41,8 +41,8 @@ fn run_with(place: &Place, processes: u32, words: &[&str]) -> Option<Answer> {
 }
 
 /// A place that anybody can write to.
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> TestDir {
+    let place = TestDir::new();
     std::fs::set_permissions(place.dir(), Permissions::from_mode(0o777)).unwrap();
     place
 }

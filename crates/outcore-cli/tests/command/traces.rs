@@ -42,7 +42,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 /// What `--summary` says of a trace.
-fn summed_up(place: &Place, trace: &Path) -> Value {
+fn summed_up(place: &TestDir, trace: &Path) -> Value {
     let trace = trace.to_str().unwrap();
     let answer = place.run(&["replay", trace, "--summary", "--json"]).ok();
     answer.event("summary")["trace"].clone()
@@ -71,7 +71,7 @@ fn count(report: &Value, table: &str, row: &str) -> u64 {
 }
 
 /// The report of a replay on two directories, in which nothing is left.
-fn replayed(place: &Place, trace: &Path, more: &[&str]) -> Value {
+fn replayed(place: &TestDir, trace: &Path, more: &[&str]) -> Value {
     for drive in ["a", "b"] {
         place.make_dir(drive);
     }
@@ -121,7 +121,7 @@ fn every_format_is_summed_up_and_replayed_with_its_counts() {
         ("small.mqsim", "mqsim", [4, 2, 2, 0, 0, 4_608, 1_052_672, 3], [2, 3, 0, 0]),
         ("small.vscsi.csv", "vscsi", [4, 1, 2, 0, 1, 65_536, 4_608, 3], [1, 2, 0, 1]),
     ];
-    let place = Place::new();
+    let place = TestDir::new();
     for (name, format, counts, pieces) in known {
         let trace = fixture(name);
         let summary = summed_up(&place, &trace);
@@ -168,7 +168,7 @@ fn the_cloudphysics_head_is_summed_up_and_replayed_with_its_counts() {
     let (counts, [reads_off_grid, writes_off_grid]) =
         naively(&std::fs::read_to_string(&trace).unwrap());
     assert_eq!(counts, CLOUDPHYSICS);
-    let place = Place::new();
+    let place = TestDir::new();
     let summary = summed_up(&place, &trace);
     assert_eq!(
         (summary["format"].as_str(), counts_of(&summary)),
@@ -196,7 +196,7 @@ fn damaged_lines_in_a_sample_are_skipped_and_counted_and_the_rest_is_replayed() 
     let Some(trace) = sample("cloudphysics-head.csv") else {
         return;
     };
-    let place = Place::new();
+    let place = TestDir::new();
     let text = std::fs::read(&trace).unwrap();
     let mut damaged = Vec::new();
     for (at, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
@@ -227,7 +227,7 @@ fn fios_own_log_is_summed_up_and_replayed_with_its_counts() {
     let Some(trace) = sample("fio-t0038.iolog") else {
         return;
     };
-    let place = Place::new();
+    let place = TestDir::new();
     let summary = summed_up(&place, &trace);
     assert_eq!(summary["format"], "fio");
     assert_eq!(counts_of(&summary), [20, 0, 10, 10, 0, 0, 40_960, 0]);

@@ -6,7 +6,7 @@ use crate::support::*;
 
 #[test]
 fn gensort_records_get_valsort_s_lines_and_exit_codes() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.run(&["gen", "gensort", "-n", "1000", "-o", "g"]).ok();
     let verify = |name: &str| place.run(&["verify", name, "--type", "gensort"]);
     let answer = verify("g");
@@ -33,7 +33,7 @@ fn gensort_records_get_valsort_s_lines_and_exit_codes() {
 
 #[test]
 fn the_records_of_another_file_are_told_from_those_of_the_input() {
-    let place = Place::new();
+    let place = TestDir::new();
     let bytes = random_u64(10_000, 113);
     place.write("in", &bytes);
     place.write("sorted", &sorted_u64(&bytes));
@@ -64,7 +64,7 @@ fn the_records_of_another_file_are_told_from_those_of_the_input() {
 
 #[test]
 fn order_is_judged_as_it_was_asked_for() {
-    let place = Place::new();
+    let place = TestDir::new();
     let bytes: Vec<u8> = [5_u32, 5, 3, 1]
         .iter()
         .flat_map(|n| n.to_le_bytes())
@@ -86,7 +86,7 @@ fn order_is_judged_as_it_was_asked_for() {
 
 #[test]
 fn a_pipe_is_verified_as_it_comes() {
-    let place = Place::new();
+    let place = TestDir::new();
     let bytes = sorted_u64(&random_u64(200_000, 127));
     let verify = ["verify", "-", "--type", "u64"];
     let answer = place.run_with_input(&verify, &bytes).ok();
@@ -107,7 +107,7 @@ fn a_pipe_is_verified_as_it_comes() {
 
 #[test]
 fn what_cannot_be_verified_says_why() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("odd", &[0; 10]);
     place
         .run(&["verify", "odd", "--type", "u64"])

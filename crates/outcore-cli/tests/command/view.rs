@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::support::*;
 
 /// A file of random numbers and a view of it, in several runs.
-fn build(place: &Place, more: &[&str]) -> Vec<u8> {
+fn build(place: &TestDir, more: &[&str]) -> Vec<u8> {
     let data = random_u64(60_000, 7);
     place.write("in.bin", &data);
     let arguments = ["view", "build", "in.bin", "-o", "v", "--type", "u64"];
@@ -24,7 +24,7 @@ fn build(place: &Place, more: &[&str]) -> Vec<u8> {
 
 #[test]
 fn cat_range_keys_and_materialize_give_what_sort_writes() {
-    let place = Place::new();
+    let place = TestDir::new();
     let sorted = build(&place, &[]);
     assert_eq!(place.run(&["view", "cat", "v"]).ok().stdout, sorted);
     let range = place
@@ -55,7 +55,7 @@ fn cat_range_keys_and_materialize_give_what_sort_writes() {
 
 #[test]
 fn a_build_can_be_read_at_once_and_further_files_be_added() {
-    let place = Place::new();
+    let place = TestDir::new();
     let data = random_u64(20_000, 3);
     place.write("in.bin", &data);
     let built = place.run(&[
@@ -94,7 +94,7 @@ fn a_build_can_be_read_at_once_and_further_files_be_added() {
 
 #[test]
 fn standard_input_becomes_a_view_and_further_runs_and_is_copied_nowhere_for_good() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (data, more) = (random_u64(20_000, 3), random_u64(3000, 4));
     let words = ["view", "build", "-", "-o", "v", "--memory", "64MiB"];
     place
@@ -119,7 +119,7 @@ fn standard_input_becomes_a_view_and_further_runs_and_is_copied_nowhere_for_good
 
 #[test]
 fn what_is_wrong_is_said_and_leaves_nothing() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in.bin", &random_u64(100, 3));
     place
         .run(&["view", "cat", "none"])
@@ -149,14 +149,14 @@ fn what_is_wrong_is_said_and_leaves_nothing() {
 /// Two files of numbers, two drives, and how a view of them is made and read while it is being
 /// killed.
 struct Small {
-    place: Place,
+    place: TestDir,
     old: Vec<u8>,
     new: Vec<u8>,
 }
 
 impl Small {
     fn new() -> Self {
-        let place = Place::in_memory();
+        let place = TestDir::in_memory();
         place.make_dir("a");
         place.make_dir("b");
         let (old, new) = (random_u64(1500, 1), random_u64(1200, 2));
@@ -167,9 +167,9 @@ impl Small {
 
     /// Changes the view; with a fault, if one is given.
     fn change(&self, words: &[&str], fault: &str) -> Answer {
-        let means = ["--memory", "64MiB", "--threads", "1"];
+        let resources = ["--memory", "64MiB", "--threads", "1"];
         let drives = ["--drive", "a", "--drive", "b"];
-        let words = [&["view"], words, &means, &drives].concat();
+        let words = [&["view"], words, &resources, &drives].concat();
         let mut command = self.place.command(&words);
         if !fault.is_empty() {
             command.env("OUTCORE_FAULT", fault);
@@ -294,7 +294,7 @@ fn further_runs_that_were_added_before_a_kill_are_kept_by_the_next_addition() {
 }
 
 /// Copies a directory as `cp -r` does.
-fn copy_dir(place: &Place, from: &str, to: &str) {
+fn copy_dir(place: &TestDir, from: &str, to: &str) {
     place.make_dir(to);
     for name in names_in(&place.path(from)) {
         fs::copy(place.path(from).join(&name), place.path(to).join(&name)).unwrap();
@@ -338,25 +338,25 @@ fn a_copy_of_a_view_is_read_and_never_touches_the_runs_of_the_original() {
 
 #[test]
 fn a_view_and_its_copy_that_both_grow_on_one_drive_keep_their_own_runs() {
-    let place = Place::new();
+    let place = TestDir::new();
     for dir in ["one", "two", "drive"] {
         place.make_dir(dir);
     }
     let (data, more) = (random_u64(3000, 1), random_u64(2000, 2));
     place.write("in.bin", &data);
     place.write("more.bin", &more);
-    let means = ["--memory", "64MiB", "--threads", "1"];
+    let resources = ["--memory", "64MiB", "--threads", "1"];
     let build = ["view", "build", "in.bin", "-o", "one/v", "--type", "u64"];
-    place.run(&[&build[..], &means].concat()).ok();
+    place.run(&[&build[..], &resources].concat()).ok();
     copy_dir(&place, "one/v", "two/v");
     for view in ["one/v", "two/v", "one/v"] {
         let append = ["view", "append", view, "more.bin", "--drive", "drive"];
-        place.run(&[&append[..], &means].concat()).ok();
+        place.run(&[&append[..], &resources].concat()).ok();
     }
     let cat = |view: &str| place.run(&["view", "cat", view]).ok().stdout;
     assert!(cat("one/v") == sorted_u64(&[&data[..], &more, &more].concat()));
     assert!(cat("two/v") == sorted_u64(&[&data[..], &more].concat()));
-    let replace = [&build[..], &means, &["--force"]].concat();
+    let replace = [&build[..], &resources, &["--force"]].concat();
     place.run(&replace).ok();
     assert!(cat("one/v") == sorted_u64(&data));
     assert!(cat("two/v") == sorted_u64(&[&data[..], &more].concat()));
@@ -370,12 +370,12 @@ fn a_view_and_its_copy_that_both_grow_on_one_drive_keep_their_own_runs() {
 }
 
 /// The server of a mount, once the file is there; nothing where views cannot be mounted.
-fn mount(place: &Place) -> Option<Child> {
+fn mount(place: &TestDir) -> Option<Child> {
     mount_as(place, "sorted.bin")
 }
 
 /// The same of a file of that name.
-fn mount_as(place: &Place, name: &str) -> Option<Child> {
+fn mount_as(place: &TestDir, name: &str) -> Option<Child> {
     let mountpoint = place.path("m");
     // It may be there, and dead.
     let _ = fs::create_dir(&mountpoint);
@@ -398,7 +398,7 @@ fn mount_as(place: &Place, name: &str) -> Option<Child> {
 }
 
 /// Mounts `v`, whose file has that name and these bytes from any place; it ends when asked to.
-pub(crate) fn check_mounted(place: &Place, name: &str, sorted: &[u8]) {
+pub(crate) fn check_mounted(place: &TestDir, name: &str, sorted: &[u8]) {
     let Some(mut child) = mount_as(place, name) else {
         return;
     };
@@ -429,7 +429,7 @@ fn wait_unmounted(mountpoint: &Path) {
 
 #[test]
 fn a_mount_goes_with_its_server_however_that_ends() {
-    let place = Place::new();
+    let place = TestDir::new();
     let sorted = build(&place, &[]);
     let Some(mut child) = mount(&place) else {
         return;

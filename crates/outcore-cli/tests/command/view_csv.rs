@@ -24,17 +24,17 @@ fn sales(rows: usize, seed: u64, spans_lines: bool) -> Vec<u8> {
 }
 
 /// Builds `v` of files in several runs.
-fn build(place: &Place, files: &[&str], flags: &[&str]) -> Answer {
+fn build(place: &TestDir, files: &[&str], flags: &[&str]) -> Answer {
     let words = ["-o", "v", "--force", "--memory", "64MiB"];
     let sizes = ["--run-size", "60KB"];
     place.run(&[&["view", "build"], files, &words, &sizes, flags].concat())
 }
 
-fn sorted(place: &Place, files: &[&str], flags: &[&str]) -> Vec<u8> {
+fn sorted(place: &TestDir, files: &[&str], flags: &[&str]) -> Vec<u8> {
     place.run(&[&["sort"], files, flags].concat()).ok().stdout
 }
 
-fn cat(place: &Place, more: &[&str]) -> Vec<u8> {
+fn cat(place: &TestDir, more: &[&str]) -> Vec<u8> {
     place
         .run(&[&["view", "cat", "v"], more].concat())
         .ok()
@@ -43,7 +43,7 @@ fn cat(place: &Place, more: &[&str]) -> Vec<u8> {
 
 #[test]
 fn a_view_of_csv_gives_what_sort_writes_header_first() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("plain.csv", &sales(3000, 1, false));
     place.write("lines.csv", &sales(2000, 2, true));
     let unended = sales(500, 3, true);
@@ -88,7 +88,7 @@ fn a_view_of_csv_gives_what_sort_writes_header_first() {
 
 #[test]
 fn ranges_of_csv_have_records_alone_and_keys_are_records_that_have_them() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in.csv", &sales(2000, 2, true));
     build(&place, &["in.csv"], &BY).ok();
     let all = cat(&place, &[]);
@@ -123,7 +123,7 @@ fn ranges_of_csv_have_records_alone_and_keys_are_records_that_have_them() {
 
 #[test]
 fn csv_is_added_under_the_same_header_only() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("plain.csv", &sales(700, 1, false));
     place.write("lines.csv", &sales(600, 2, true));
     place.write("more.csv", &sales(500, 3, false));
@@ -148,7 +148,7 @@ fn csv_is_added_under_the_same_header_only() {
 
 #[test]
 fn what_is_wrong_with_csv_is_named_and_leaves_nothing() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in.csv", b"a,b\n1,2\n3\n");
     place.write("open.csv", b"a,b\n1,\"2\n3,4\n");
     let wide = format!("a,{}\n1,2\n", "x".repeat(1 << 20));
@@ -196,7 +196,7 @@ fn what_is_wrong_with_csv_is_named_and_leaves_nothing() {
 
 #[test]
 fn the_mounted_csv_is_the_sorted_one_from_any_place() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in.csv", &sales(3000, 2, true));
     build(&place, &["in.csv"], &BY).ok();
     let sorted = sorted(&place, &["in.csv"], &BY);

@@ -17,7 +17,7 @@ fn table(rows: usize) -> Vec<u8> {
 }
 
 /// Builds `v` of `in.txt` with flags of an order, in several runs; gives what sort writes with them.
-fn build(place: &Place, flags: &[&str]) -> Vec<u8> {
+fn build(place: &TestDir, flags: &[&str]) -> Vec<u8> {
     let sorted = place.run(&[&["sort", "in.txt"], flags].concat()).ok();
     let words = ["view", "build", "in.txt", "-o", "v", "--lines", "--force"];
     let sizes = ["--memory", "64MiB", "--run-size", "100KB"];
@@ -27,7 +27,7 @@ fn build(place: &Place, flags: &[&str]) -> Vec<u8> {
 
 #[test]
 fn a_view_with_the_flags_of_sort_gives_what_sort_writes() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in.txt", &table(20_000));
     for flags in [
         &[][..],
@@ -53,7 +53,7 @@ fn a_view_with_the_flags_of_sort_gives_what_sort_writes() {
 
 #[test]
 fn a_view_of_json_lines_is_ordered_by_their_fields() {
-    let place = Place::new();
+    let place = TestDir::new();
     let numbers = random_u64(5000, 4);
     let line = |(row, random): (usize, &[u8])| {
         let random = u64::from_le_bytes(random.try_into().unwrap());
@@ -85,7 +85,7 @@ fn a_view_of_json_lines_is_ordered_by_their_fields() {
 
 #[test]
 fn ranges_and_keys_are_those_of_the_sorted_text() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in.txt", &table(20_000));
     let sorted = build(&place, &[]);
     let lines: Vec<&[u8]> = sorted.split_inclusive(|byte| *byte == b'\n').collect();
@@ -128,7 +128,7 @@ fn ranges_and_keys_are_those_of_the_sorted_text() {
 
 #[test]
 fn streams_and_compressed_lines_become_views_and_further_lines_are_added() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (first, more) = (table(3000), table(700));
     place
         .run_with_input(&["view", "build", "-", "-o", "v", "--lines"], &first)
@@ -143,7 +143,7 @@ fn streams_and_compressed_lines_become_views_and_further_lines_are_added() {
 
 #[test]
 fn what_lines_cannot_have_is_refused_and_leaves_nothing() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in.txt", b"b\na");
     let build = ["view", "build", "in.txt", "-o", "v"];
     let refused = |more: &[&str], cause: &str, hint: &str| {
@@ -167,7 +167,7 @@ fn what_lines_cannot_have_is_refused_and_leaves_nothing() {
 
 #[test]
 fn the_mounted_text_has_the_size_and_the_bytes_of_the_sorted_one() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in.txt", &table(30_000));
     let sorted = build(&place, &[]);
     check_mounted(&place, "sorted.txt", &sorted);

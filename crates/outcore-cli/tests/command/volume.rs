@@ -6,17 +6,17 @@
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 
-use outcore::drive::private_dir::LOCK_TEXT;
+use outcore_io::drive::private_dir::LOCK_TEXT;
 
 use crate::support::*;
 
 /// A place with three drives and a volume on them.
-pub(crate) fn place() -> Place {
-    volume_in(Place::new())
+pub(crate) fn place() -> TestDir {
+    volume_in(TestDir::new())
 }
 
 /// The same in a place.
-pub(crate) fn volume_in(place: Place) -> Place {
+pub(crate) fn volume_in(place: TestDir) -> TestDir {
     let mut text = String::new();
     for drive in ["d0", "d1", "d2"] {
         place.make_dir(drive);
@@ -27,7 +27,7 @@ pub(crate) fn volume_in(place: Place) -> Place {
     place
 }
 
-pub(crate) fn run(place: &Place, words: &[&str]) -> Answer {
+pub(crate) fn run(place: &TestDir, words: &[&str]) -> Answer {
     place.run(&[words, &["--volume", "drives.toml"]].concat())
 }
 
@@ -495,7 +495,7 @@ fn datasets_are_what_the_flags_call_files_and_are_never_changed() {
 
 #[test]
 fn without_a_volume_a_dataset_is_an_error_unless_there_is_such_a_file() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("in", &random_u64(1000, 5));
     place.write("@file", &random_u64(1000, 5));
     for words in [

@@ -72,7 +72,7 @@ fn a_missing_drive_is_named_and_hides_only_what_lies_on_it() {
 
 #[test]
 fn a_dataset_whose_putting_replacing_or_removing_is_killed_is_whole_or_absent() {
-    let place = volume_in(Place::in_memory());
+    let place = volume_in(TestDir::in_memory());
     let [old, new] = [3, 4].map(|seed| random_u64(20_000, seed));
     place.write("old", &old);
     place.write("new", &new);

@@ -19,7 +19,8 @@ use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::write::XzEncoder;
-use outcore::{Error, Kind, Result, units};
+use outcore::{Error, Kind, Result};
+use outcore_io::units;
 
 const BUFFER_BYTES: usize = 128 << 10;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];

@@ -10,7 +10,7 @@ use memchr::{memchr, memchr2};
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::{Error, Result};
 
-use super::gnu::{Compare, Ordering, Place};
+use super::gnu::{Compare, OptionScope, Ordering};
 
 const CHOOSE: &str = "choose column";
 /// The byte order mark of UTF-8, which some programs write in front of a file.
@@ -253,7 +253,7 @@ fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<(usize, Ordering)> {
         let mut ordering = Ordering::default();
         if let Some(wrong) = letters
             .bytes()
-            .find(|letter| !ordering.set(*letter, Place::Both))
+            .find(|letter| !ordering.set(*letter, OptionScope::Both))
         {
             let cause = format!(
                 "`{}` behind `{name}` is no way to compare",

@@ -13,7 +13,7 @@ use outcore::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::csv::{ColumnOptions, Columns};
-use super::gnu::{GnuOrder, GnuSort, Key, Ordering, Place};
+use super::gnu::{GnuOrder, GnuSort, Key, OptionScope, Ordering};
 use super::json::JsonFields;
 
 const CHOOSE: &str = "choose order";
@@ -112,7 +112,7 @@ impl OrderSpec {
     fn global(&self) -> Result<Ordering> {
         let mut global = Ordering::default();
         for letter in self.letters.bytes() {
-            if !global.set(letter, Place::Both) {
+            if !global.set(letter, OptionScope::Both) {
                 let cause = format!("`{}` is no letter of an order", char::from(letter));
                 return Err(Error::usage(CHOOSE, cause).hint("use those of GNU sort: bdfghiMnRrV"));
             }

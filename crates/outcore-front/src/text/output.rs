@@ -14,9 +14,9 @@ use std::thread::JoinHandle;
 
 use outcore::Output;
 use outcore::job::Job;
-use outcore::memory::Ledger;
-use outcore::threads::spawn;
 use outcore::{Error, Kind, Result};
+use outcore_io::memory::Ledger;
+use outcore_io::threads::spawn;
 
 use crate::blocks::{BlockWriter, StagedFile};
 use crate::output::{Sink, Target};
@@ -175,7 +175,7 @@ impl Write for LineWriter {
 }
 
 /// Where the writing thread writes.
-enum Place {
+enum Destination {
     Pipe(Sink),
     File(PathBuf),
 }
@@ -305,15 +305,15 @@ pub fn open(
     };
     let (sender, receiver) = sync_channel(PIECES_MAX);
     let place = match target {
-        Target::Pipe(path) => Place::Pipe(pipe(path.as_deref())?),
-        Target::File(path) => Place::File(path.clone()),
+        Target::Pipe(path) => Destination::Pipe(pipe(path.as_deref())?),
+        Target::File(path) => Destination::File(path.clone()),
         Target::Shards { .. } => return Err(not_one_file(target)),
     };
     let dress = dress.clone();
     let thread = spawn("outcore-write", move || {
         let mut writer = match place {
-            Place::Pipe(sink) => LineWriter::to_pipe(sink, &dress)?,
-            Place::File(path) => LineWriter::to_file(&job, &path, replace, &dress)?,
+            Destination::Pipe(sink) => LineWriter::to_pipe(sink, &dress)?,
+            Destination::File(path) => LineWriter::to_file(&job, &path, replace, &dress)?,
         };
         // Without an end the engine has failed, and nothing may appear.
         while let Ok(message) = receiver.recv() {

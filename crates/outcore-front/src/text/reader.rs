@@ -57,7 +57,7 @@ impl Frame {
 
 /// A part of a record, or all of it.
 #[derive(Debug)]
-pub struct Piece<'a> {
+pub struct RecordPart<'a> {
     /// Its bytes, without what ends the record.
     pub bytes: &'a [u8],
     /// Whether the record ends with it.
@@ -160,14 +160,14 @@ impl<'a> RecordReader<'a> {
     ///
     /// # Errors
     /// An input that cannot be read or decompressed; a last record that is not whole; another header.
-    pub fn next_piece(&mut self) -> Result<Option<Piece<'_>>> {
+    pub fn next_piece(&mut self) -> Result<Option<RecordPart<'_>>> {
         loop {
             if self.current.is_none() && !self.open_next()? {
                 return Ok(None);
             }
             if let Some(Found { bytes, is_last }) = self.find()? {
                 let bytes = &self.buffer[bytes];
-                return Ok(Some(Piece { bytes, is_last }));
+                return Ok(Some(RecordPart { bytes, is_last }));
             }
         }
     }

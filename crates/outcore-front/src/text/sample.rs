@@ -8,7 +8,8 @@
 use std::collections::BinaryHeap;
 
 use outcore::read::sample::random;
-use outcore::{Error, Kind, Result, units};
+use outcore::{Error, Kind, Result};
+use outcore_io::units;
 
 use super::reader::RecordReader;
 

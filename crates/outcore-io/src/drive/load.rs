@@ -1,6 +1,6 @@
 //! A load on drives: requests of one kind, a fixed number in flight on each place, counted and timed.
 //!
-//! Contract: a [`Runner`] keeps [`Load::depth`] requests in flight on each of its [`Place`]s, from the
+//! Contract: a [`Runner`] keeps [`Load::depth`] requests in flight on each of its [`FileRange`]s, from the
 //! calling thread and through one [`Queue`], until its time or its bytes are over, then waits for the
 //! last. A request that comes back is replaced by one to the same place, so that a slow drive slows
 //! nobody else. Writes end with a sync, which counts. Every request is shown to an [`Observer`] with
@@ -23,7 +23,7 @@ const OPERATION: &str = "measure drive";
 
 /// A stretch of a file that is read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct FileRange {
     /// The file.
     pub file: FileId,
     /// Which drive it is on.
@@ -145,7 +145,7 @@ struct Slot {
 pub struct Runner {
     device: Arc<dyn Device>,
     queue: Box<dyn Queue>,
-    places: Vec<Place>,
+    places: Vec<FileRange>,
     load: Load,
     /// By token.
     slots: Vec<Slot>,
@@ -161,7 +161,7 @@ impl Runner {
     ///
     /// # Errors
     /// No queue, no memory, a place shorter than a block.
-    pub fn new(device: &Arc<dyn Device>, places: &[Place], load: Load) -> Result<Self> {
+    pub fn new(device: &Arc<dyn Device>, places: &[FileRange], load: Load) -> Result<Self> {
         let block_bytes = load.block_bytes as u64;
         if places.is_empty() || places.iter().any(|place| place.span_bytes < block_bytes) {
             let cause = format!("a block of {block_bytes} bytes does not fit where it must go");
@@ -357,18 +357,21 @@ mod tests {
         }
     }
 
-    fn two_places() -> (Arc<dyn Device>, Vec<Place>) {
+    fn two_places() -> (Arc<dyn Device>, Vec<FileRange>) {
         let ram = RamDevice::new(RamOptions::default());
         let names = ["/d0/a", "/d1/b"];
         for name in names {
             ram.put(name, vec![7; 1 << 20]);
         }
-        let places = names.iter().enumerate().map(|(drive_index, name)| Place {
-            file: ram.open(Path::new(name), Access::Update).unwrap(),
-            drive_index,
-            start_bytes: 64 << 10,
-            span_bytes: 256 << 10,
-        });
+        let places = names
+            .iter()
+            .enumerate()
+            .map(|(drive_index, name)| FileRange {
+                file: ram.open(Path::new(name), Access::Update).unwrap(),
+                drive_index,
+                start_bytes: 64 << 10,
+                span_bytes: 256 << 10,
+            });
         let places = places.collect();
         (Arc::new(ram), places)
     }

@@ -24,7 +24,7 @@
 //! What is a guess: a file this small may fit a drive's own write cache, so that long writes are
 //! slower; buffered reads come from the page cache. The report says so.
 
-mod lane;
+mod probed_drive;
 mod report;
 
 use std::sync::{Arc, Barrier};
@@ -40,7 +40,7 @@ use super::{BLOCK_BYTES, Device, Op};
 use crate::config::{DriveSpec, IoMode};
 use crate::error::{Error, Result};
 use crate::threads;
-use lane::{Lane, large, small_reads};
+use probed_drive::{ProbedDrive, large, small_reads};
 
 /// Depth of sequential transfers.
 const DEPTH_MAX: u32 = 16;
@@ -140,7 +140,7 @@ pub(crate) fn probe_on(
     }
     let started_ns = device.now_ns();
     let mut probes: Vec<DriveProbe> = Vec::new();
-    let mut lanes: Vec<Lane> = Vec::new();
+    let mut lanes: Vec<ProbedDrive> = Vec::new();
     for spec in drives {
         let file_system = device
             .file_system(&spec.dir)
@@ -149,7 +149,7 @@ pub(crate) fn probe_on(
             probes.push(probes[lane.index].of_same_file_system(spec));
             continue;
         }
-        let mut lane = Lane::open(device, spec, file_system, probes.len(), &options)
+        let mut lane = ProbedDrive::open(device, spec, file_system, probes.len(), &options)
             .map_err(|error| error.drive(&spec.name))?;
         let alone = measure_alone(&mut lane, spec, features, &options);
         probes.push(alone.map_err(|error| error.drive(&spec.name))?);
@@ -191,7 +191,7 @@ fn ring_features() -> Vec<String> {
 
 /// Everything about one drive that takes only this drive.
 fn measure_alone(
-    lane: &mut Lane,
+    lane: &mut ProbedDrive,
     spec: &DriveSpec,
     features: &[String],
     options: &ProbeOptions<'_>,
@@ -248,7 +248,7 @@ fn measure_alone(
 }
 
 /// The smallest alignments that direct transfers take.
-fn measure_alignment(lane: &Lane, spec: &mut DriveSpec) -> Result<()> {
+fn measure_alignment(lane: &ProbedDrive, spec: &mut DriveSpec) -> Result<()> {
     let both = |offset_bytes: u64, len_bytes: usize, skew_bytes: usize| -> Result<bool> {
         Ok(
             lane.try_one(Op::Write, offset_bytes, len_bytes, skew_bytes)?
@@ -273,7 +273,7 @@ fn measure_alignment(lane: &Lane, spec: &mut DriveSpec) -> Result<()> {
 }
 
 /// Sums over drives that work at the same time.
-fn at_once(lanes: &[&Lane], load: Load, options: &ProbeOptions<'_>) -> Result<f64> {
+fn at_once(lanes: &[&ProbedDrive], load: Load, options: &ProbeOptions<'_>) -> Result<f64> {
     let gate = Barrier::new(lanes.len());
     let run = |number: usize| lanes[number].run(load, options, Some(&gate));
     let moved = threads::together("outcore-probe", lanes.len(), run)?;
@@ -283,19 +283,19 @@ fn at_once(lanes: &[&Lane], load: Load, options: &ProbeOptions<'_>) -> Result<f6
 
 /// Ceilings: all drives at once, and which of them hold each other up.
 fn measure_together(
-    lanes: &[Lane],
+    lanes: &[ProbedDrive],
     report: &mut ProbeReport,
     options: &ProbeOptions<'_>,
 ) -> Result<()> {
-    let all: Vec<&Lane> = lanes.iter().collect();
-    let read = |lanes: &[&Lane], share: f64| {
+    let all: Vec<&ProbedDrive> = lanes.iter().collect();
+    let read = |lanes: &[&ProbedDrive], share: f64| {
         at_once(
             lanes,
             large(Op::Read, DEPTH_MAX, options.step_ns(share)),
             options,
         )
     };
-    let write = |lanes: &[&Lane], share: f64| {
+    let write = |lanes: &[&ProbedDrive], share: f64| {
         at_once(
             lanes,
             large(Op::Write, DEPTH_MAX, options.step_ns(share)),
@@ -329,7 +329,7 @@ fn measure_together(
     let groups = report::find_groups(lanes.len(), is_shared)?;
     for members in groups {
         let is_all = members.len() == lanes.len();
-        let chosen: Vec<&Lane> = members.iter().map(|member| &lanes[*member]).collect();
+        let chosen: Vec<&ProbedDrive> = members.iter().map(|member| &lanes[*member]).collect();
         let (read_rate, write_rate) = match is_all {
             true => (read_bytes_per_s, write_bytes_per_s),
             false => (read(&chosen, 0.5)?, write(&chosen, 0.5)?),

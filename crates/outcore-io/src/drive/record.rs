@@ -35,7 +35,7 @@ use super::{PrivateDir, Queue, QueueLimits, Request, Waker};
 use crate::error::{Error, Result};
 
 use trace::{FLAG_FAILED, KIND_READ, KIND_SYNC, KIND_TRIM, KIND_WRITE, LEN_BYTES_MAX, OPERATION};
-use trace::{Place, Record, Trace};
+use trace::{Record, Trace, TraceSubject};
 pub use trace::{TraceAbout, TraceSummary};
 
 /// A device that records.
@@ -101,7 +101,7 @@ impl Shared {
             let mut done_bytes = 0;
             loop {
                 let piece_bytes = (len_bytes - done_bytes).min(LEN_BYTES_MAX);
-                let place = Place {
+                let place = TraceSubject {
                     kind,
                     file,
                     offset_bytes: offset_bytes + done_bytes,
@@ -321,7 +321,7 @@ impl Queue for RecordQueue {
             Op::Read => KIND_READ,
             Op::Write => KIND_WRITE,
         };
-        let place = Place {
+        let place = TraceSubject {
             kind,
             file: request.file,
             offset_bytes: request.offset_bytes,

@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-use super::{Budget, Credit};
+use super::{Budget, Reservation};
 use crate::error::{Error, Kind, Result};
 use crate::units;
 
@@ -127,7 +127,7 @@ impl fmt::Display for Ledger {
 pub(super) struct Opened {
     ledger: Ledger,
     drawn: std::sync::Mutex<Vec<u64>>,
-    _credit: Credit,
+    _credit: Reservation,
 }
 
 /// What a line says to a request.
@@ -141,7 +141,7 @@ pub(super) enum Answer {
 }
 
 impl Opened {
-    pub(super) fn new(ledger: Ledger, credit: Credit) -> Self {
+    pub(super) fn new(ledger: Ledger, credit: Reservation) -> Self {
         Opened {
             drawn: std::sync::Mutex::new(vec![0; ledger.lines.len()]),
             ledger,

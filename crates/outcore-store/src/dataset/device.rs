@@ -2,7 +2,7 @@
 //!
 //! Contract: a [`DatasetDevice`] is the device below it with a few more files, under paths that the caller
 //! chooses. One that stands for a sealed dataset ([`DatasetDevice::with_input`]) is opened for reading:
-//! every granule that a read touches is checked, and one that is not what was written fails the read with
+//! every checksum block that a read touches is checked, and one that is not what was written fails the read with
 //! the drive, the file there and the offset in it. One that is to become a dataset
 //! ([`DatasetDevice::with_output`]) is made inside a private directory of that path's directory, as an
 //! [`Output`](outcore_io::output::Output) does, and sealed by the rename to it: absent or whole, as by a
@@ -11,8 +11,8 @@
 //!
 //! To the engine the datasets of a volume are two drives, one that is read and one that is written.
 //!
-//! Bounds: 8 bytes a granule of checksums, out of the budget given; beside it, at most 4 MiB a queue for
-//! granules that a read needs a part of, and the granules whose other part is still to be written.
+//! Bounds: 8 bytes a checksum block of checksums, out of the budget given; beside it, at most 4 MiB a queue for
+//! checksum blocks that a read needs a part of, and the checksum blocks whose other part is still to be written.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

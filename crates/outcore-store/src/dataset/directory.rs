@@ -28,7 +28,7 @@ use rustix::io::Errno;
 
 use super::manifest::{Contents, Manifest};
 use super::pack::{Attributes, Entry, EntryKind, Index};
-use super::transfer::{Means, Outside, changed, index_of};
+use super::transfer::{Outside, TransferResources, changed, index_of};
 use super::writer::{CHUNK_BYTES, NewDataset};
 use super::{DatasetVolume, Watch};
 use outcore_io::drive::{BLOCK_BYTES, Device};
@@ -68,7 +68,7 @@ pub fn put_dir(
     volume: &DatasetVolume,
     dir: &Path,
     new: &NewDataset,
-    means: Means<'_>,
+    resources: TransferResources<'_>,
 ) -> Result<(Manifest, LeftOut)> {
     let (index, left_out) = list(dir)?;
     let stream = Stream {
@@ -83,13 +83,13 @@ pub fn put_dir(
         readers: index.readers(),
         ..new.clone()
     };
-    let mut writer = volume.writer(&new, means.budget)?;
+    let mut writer = volume.writer(&new, resources.budget)?;
     std::thread::scope(|scope| -> Result<()> {
         let mut readers = Vec::with_capacity(READERS);
         for number in 0..READERS.min(stream.chunks()) {
             let (to_reader, buffers) = channel();
             let (to_writer, filled) = sync_channel(0);
-            let (stream, device, budget) = (&stream, means.device, means.budget);
+            let (stream, device, budget) = (&stream, resources.device, resources.budget);
             let name = format!("outcore-pack{} of {READERS}", number + 1);
             spawn_scoped(scope, &name, move || {
                 let read = fill_chunks(stream, number, (device, budget), &buffers, &to_writer);
@@ -102,12 +102,12 @@ pub fn put_dir(
             readers.push((to_reader, filled));
         }
         for chunk in 0..stream.chunks() {
-            (means.watch.check)()?;
+            (resources.watch.check)()?;
             let (to_reader, filled) = &readers[chunk % READERS];
             let buf = filled.recv().map_err(|_| ended())??;
             let len_bytes = stream.chunk_len(chunk);
             writer.push(buf, len_bytes)?;
-            (means.watch.advance)(len_bytes as u64);
+            (resources.watch.advance)(len_bytes as u64);
             if chunk + READERS < stream.chunks() {
                 lend(to_reader, writer.take_buf()?);
             }
@@ -373,18 +373,18 @@ pub fn get_dir(
     volume: &DatasetVolume,
     manifest: &Manifest,
     dir: &Path,
-    means: Means<'_>,
+    resources: TransferResources<'_>,
 ) -> Result<u64> {
     if fs::symlink_metadata(dir).is_ok() {
         return Err(Error::usage(UNPACK, "it exists already")
             .path(dir)
             .hint("name a directory that does not exist yet"));
     }
-    let index = index_of(volume, manifest, means.budget)?;
-    let mut reader = volume.reader(manifest, means.budget)?;
+    let index = index_of(volume, manifest, resources.budget)?;
+    let mut reader = volume.reader(manifest, resources.budget)?;
     let parent = parent_of(dir);
-    means.device.sweep_private_dirs(parent)?;
-    let staged = means.device.make_private_dir(parent)?;
+    resources.device.sweep_private_dirs(parent)?;
+    let staged = resources.device.make_private_dir(parent)?;
     let tree = Tree {
         path: staged.path().join(TREE),
         dir: staged.create_tree(TREE)?.into(),
@@ -408,13 +408,13 @@ pub fn get_dir(
         Ok::<(), Error>(())
     };
     for entry in &index.entries {
-        (means.watch.check)()?;
+        (resources.watch.check)()?;
         match entry.kind {
             EntryKind::Directory => tree.make_dir(&entry.name)?,
             EntryKind::File => {
                 let path = tree.path.join(&entry.name);
                 let mut file = tree.make_file(&entry.name)?;
-                next(means.watch, &mut file, &path, entry.len_bytes)?;
+                next(resources.watch, &mut file, &path, entry.len_bytes)?;
                 let restored = entry.attributes.restore(&file);
                 restored.map_err(failed(&path))?;
             }

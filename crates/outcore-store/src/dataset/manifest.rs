@@ -3,13 +3,13 @@
 //! Contract: [metadata](outcore_io::metadata) with a checksum, so that a flipped bit in it is found too, of a
 //! dataset of its own name on a drive of its own volume. It has all that reading needs: the layout as it was when the dataset was written (a volume's weights may change
 //! later), lengths, and where index and checksums lie. After the data comes the index of a packed
-//! directory, then, from the next granule on, a checksum of 8 bytes for each granule before.
+//! directory, then, from the next checksum block on, a checksum of 8 bytes for each checksum block before.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::GRANULE_BYTES_MAX;
+use super::CHECKSUM_BLOCK_BYTES_MAX;
 use super::pack::Attributes;
 use crate::mapping::{STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, StripeMap, StripeMember};
 use outcore_io::checksum::{BlockPlace, block_checksum};
@@ -131,8 +131,8 @@ impl Manifest {
     }
 
     /// Bytes under one checksum.
-    pub fn granule_bytes(&self) -> u64 {
-        self.stripe_bytes.min(GRANULE_BYTES_MAX)
+    pub fn checksum_block_bytes(&self) -> u64 {
+        self.stripe_bytes.min(CHECKSUM_BLOCK_BYTES_MAX)
     }
 
     /// Data and index.
@@ -140,26 +140,26 @@ impl Manifest {
         self.len_bytes + self.index_bytes
     }
 
-    /// Granules of data and index.
-    pub fn granules(&self) -> u64 {
-        self.payload_bytes().div_ceil(self.granule_bytes())
+    /// Checksum blocks of data and index.
+    pub fn checksum_blocks(&self) -> u64 {
+        self.payload_bytes().div_ceil(self.checksum_block_bytes())
     }
 
     /// Where the checksums begin.
     pub fn sums_at_bytes(&self) -> u64 {
-        self.granules() * self.granule_bytes()
+        self.checksum_blocks() * self.checksum_block_bytes()
     }
 
     /// Data, index and checksums: what the shares hold, to the next block.
     pub fn full_bytes(&self) -> u64 {
-        self.sums_at_bytes() + block_ceil(self.granules() * 8)
+        self.sums_at_bytes() + block_ceil(self.checksum_blocks() * 8)
     }
 
-    /// Bytes of a granule that count: the last one ends with the block in which the payload ends.
-    pub(crate) fn granule_len(&self, granule: u64) -> usize {
-        let start = granule * self.granule_bytes();
+    /// Bytes of a checksum block that count: the last one ends with the block in which the payload ends.
+    pub(crate) fn checksum_block_len(&self, checksum_block: u64) -> usize {
+        let start = checksum_block * self.checksum_block_bytes();
         let end = block_ceil(self.payload_bytes());
-        end.saturating_sub(start).min(self.granule_bytes()) as usize
+        end.saturating_sub(start).min(self.checksum_block_bytes()) as usize
     }
 
     /// How it lies on the drives.
@@ -181,8 +181,8 @@ impl Manifest {
     }
 }
 
-/// Checksum of the granule that lies at `offset_bytes` of the dataset with this run number.
-pub(crate) fn granule_checksum(run: u64, offset_bytes: u64, bytes: &[u8]) -> u64 {
+/// Checksum of the checksum block that lies at `offset_bytes` of the dataset with this run number.
+pub(crate) fn checksum_block_checksum(run: u64, offset_bytes: u64, bytes: &[u8]) -> u64 {
     let place = BlockPlace {
         drive: 0,
         address_bytes: offset_bytes,
@@ -240,11 +240,11 @@ mod tests {
     }
 
     #[test]
-    fn the_last_granule_ends_with_the_payloads_last_block() {
+    fn the_last_checksum_block_ends_with_the_payloads_last_block() {
         let manifest = manifest();
-        assert_eq!(manifest.granules(), 2);
-        assert_eq!(manifest.granule_len(0), 65536);
-        assert_eq!(manifest.granule_len(1), 102_400 - 65_536);
+        assert_eq!(manifest.checksum_blocks(), 2);
+        assert_eq!(manifest.checksum_block_len(0), 65536);
+        assert_eq!(manifest.checksum_block_len(1), 102_400 - 65_536);
         assert_eq!(
             (manifest.sums_at_bytes(), manifest.full_bytes()),
             (131_072, 135_168)

@@ -3,16 +3,16 @@
 //! Contract: a [`DatasetVolume`] is a set of directories, one a drive, each with a folder
 //! `outcore-volume` in it: a [`label`] (whose drive this is, of which volume), a file for each dataset's
 //! share in `data`, and a copy of the manifest of each dataset in `datasets` ([`copies`]). A dataset is
-//! written once ([`writer`]), checksummed in granules, and sealed: it appears by a commit record when
+//! written once ([`writer`]), checksummed in checksum blocks, and sealed: it appears by a commit record when
 //! all of it is durable, and is never changed afterwards. What is half written lies in private
-//! directories that the next sweep removes. Reads ([`reader`]) verify every granule they touch and name
+//! directories that the next sweep removes. Reads ([`reader`]) verify every checksum block they touch and name
 //! drive, file and offset of one that is not what was written.
 //!
 //! While a drive is missing or empty (replaced), all that does not lie on it can be read, and nothing can be
 //! written; whoever needs it is told its name. A drive of another volume is an error; nothing is guessed.
 //! There is no redundancy: a lost drive loses every dataset that reaches it.
 //!
-//! Bounds: buffers of the caller's budget; a checksum of 8 bytes a granule (64 KiB, or a stripe if that
+//! Bounds: buffers of the caller's budget; a checksum of 8 bytes a checksum block (64 KiB, or a stripe if that
 //! is smaller) in memory while a dataset is written, read or checked.
 
 mod copies;
@@ -52,7 +52,7 @@ pub const FOLDER: &str = "outcore-volume";
 /// Stripes of a volume for datasets where nobody says otherwise.
 pub const STRIPE_BYTES_DEFAULT: u64 = 1 << 20;
 /// Bytes under one checksum, at most.
-pub(crate) const GRANULE_BYTES_MAX: u64 = 64 << 10;
+pub(crate) const CHECKSUM_BLOCK_BYTES_MAX: u64 = 64 << 10;
 /// What a dataset's name begins with on the command line.
 pub const MARK: char = '@';
 
@@ -210,13 +210,13 @@ impl DatasetVolume {
         absent.map(|(_, share)| share.drive.as_str()).collect()
     }
 
-    /// Fails where some of the granules of a dataset, or of their checksums, lie on a drive that is not
+    /// Fails where some of the checksum blocks of a dataset, or of their checksums, lie on a drive that is not
     /// there.
-    fn check_reachable(&self, manifest: &Manifest, granules: &Range<u64>) -> Result<()> {
+    fn check_reachable(&self, manifest: &Manifest, checksum_blocks: &Range<u64>) -> Result<()> {
         if self.absent_of(manifest).is_empty() {
             return Ok(());
         }
-        let (map, granule_bytes) = (manifest.map()?, manifest.granule_bytes());
+        let (map, checksum_block_bytes) = (manifest.map()?, manifest.checksum_block_bytes());
         let mut is_reached = vec![false; manifest.shares.len()];
         let mut reach = |from_bytes: u64, to_bytes: u64| {
             let len_bytes = to_bytes.saturating_sub(from_bytes) as usize;
@@ -224,15 +224,18 @@ impl DatasetVolume {
                 is_reached[piece.drive_index] = true;
             });
         };
-        let end_bytes = granules.end * granule_bytes;
+        let end_bytes = checksum_blocks.end * checksum_block_bytes;
         let padded_bytes = block_ceil(manifest.payload_bytes());
-        reach(granules.start * granule_bytes, end_bytes.min(padded_bytes));
+        reach(
+            checksum_blocks.start * checksum_block_bytes,
+            end_bytes.min(padded_bytes),
+        );
         let sums_at_bytes = manifest.sums_at_bytes();
-        let first_bytes = granules.start * 8 / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
-        if !granules.is_empty() {
+        let first_bytes = checksum_blocks.start * 8 / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
+        if !checksum_blocks.is_empty() {
             reach(
                 sums_at_bytes + first_bytes,
-                sums_at_bytes + block_ceil(granules.end * 8),
+                sums_at_bytes + block_ceil(checksum_blocks.end * 8),
             );
         }
         let drives = self.drives.iter().zip(self.absent.iter()).zip(is_reached);

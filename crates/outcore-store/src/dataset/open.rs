@@ -1,7 +1,7 @@
 //! The datasets that a device has open: where they lie, what they must be, and what has been written.
 //!
 //! Contract: a [`Table`] gives each a number above those of files below. A sealed one knows the checksum of
-//! each granule; a growing one notes them as they are written, and gets its places once its length, or a
+//! each checksum block; a growing one notes them as they are written, and gets its places once its length, or a
 //! bound of it, is known.
 
 use std::collections::HashMap;
@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::DatasetVolume;
-use super::manifest::{Manifest, granule_checksum};
+use super::manifest::{Manifest, checksum_block_checksum};
 use super::writer::{NewDataset, Unsealed};
 use crate::striped::StripedVolume;
 use outcore_io::drive::FileId;
 use outcore_io::error::{Error, Kind, Result};
-use outcore_io::memory::{Budget, Credit};
+use outcore_io::memory::{Budget, Reservation};
 
 /// Files of the device below have smaller numbers.
 pub(super) const FIRST_FILE: u32 = 1 << 31;
@@ -46,7 +46,7 @@ pub(super) struct Sealed {
     pub(super) manifest: Manifest,
     pub(super) striped: StripedVolume,
     pub(super) sums: Vec<u64>,
-    pub(super) _credit: Credit,
+    pub(super) _credit: Reservation,
 }
 
 /// A dataset that is being written: it gets its places when its length, or a bound of it, is known.
@@ -58,18 +58,18 @@ pub(super) struct Growing {
     pub(super) len_bytes: AtomicU64,
 }
 
-/// Where a growing dataset lies, and what is known of its granules.
+/// Where a growing dataset lies, and what is known of its checksum blocks.
 pub(super) struct Begun {
     pub(super) striped: StripedVolume,
     pub(super) manifest: Manifest,
     ledger: Mutex<Ledger>,
-    pub(super) _credit: Credit,
+    pub(super) _credit: Reservation,
 }
 
 #[derive(Default)]
 struct Ledger {
     sums: Vec<Option<u64>>,
-    /// Granules of which a part has been written: their bytes, and how many there are.
+    /// Checksum blocks of which a part has been written: their bytes, and how many there are.
     parts: HashMap<u64, (Box<[u8]>, usize)>,
 }
 
@@ -115,22 +115,28 @@ impl Open {
 }
 
 impl Sealed {
-    /// Checks the granules that begin at `offset_bytes`; the first that is not what was written.
+    /// Checks the checksum blocks that begin at `offset_bytes`; the first that is not what was written.
     pub(super) fn check(&self, offset_bytes: u64, bytes: &[u8]) -> std::result::Result<(), Error> {
-        let granule_bytes = self.manifest.granule_bytes();
+        let checksum_block_bytes = self.manifest.checksum_block_bytes();
         let mut at_bytes = offset_bytes;
-        for granule in bytes.chunks(granule_bytes as usize) {
-            let wanted = self.sums.get((at_bytes / granule_bytes) as usize);
-            if wanted != Some(&granule_checksum(self.manifest.run(), at_bytes, granule)) {
+        for checksum_block in bytes.chunks(checksum_block_bytes as usize) {
+            let wanted = self.sums.get((at_bytes / checksum_block_bytes) as usize);
+            if wanted
+                != Some(&checksum_block_checksum(
+                    self.manifest.run(),
+                    at_bytes,
+                    checksum_block,
+                ))
+            {
                 let damage = super::reader::Damage::at(
                     &self.manifest,
                     &self.striped,
                     at_bytes,
-                    granule.len(),
+                    checksum_block.len(),
                 );
                 return Err(damage.to_error());
             }
-            at_bytes += granule.len() as u64;
+            at_bytes += checksum_block.len() as u64;
         }
         Ok(())
     }
@@ -152,11 +158,11 @@ impl Growing {
             payload_bytes: has_room.then_some(bound_bytes),
             ..self.new.clone()
         })?;
-        let granules = bound_bytes.div_ceil(unsealed.manifest.granule_bytes());
+        let checksum_blocks = bound_bytes.div_ceil(unsealed.manifest.checksum_block_bytes());
         let begun = Begun {
             striped: unsealed.striped.clone(),
             manifest: unsealed.manifest.clone(),
-            _credit: budget.reserve("checksums", granules * 16)?,
+            _credit: budget.reserve("checksums", checksum_blocks * 16)?,
             ledger: Mutex::default(),
         };
         *lock(&self.unsealed) = Some(unsealed);
@@ -184,23 +190,25 @@ impl Growing {
 impl Begun {
     /// Notes the checksums of what is written at `offset_bytes`.
     pub(super) fn note(&self, offset_bytes: u64, bytes: &[u8]) {
-        let granule_bytes = self.manifest.granule_bytes();
+        let checksum_block_bytes = self.manifest.checksum_block_bytes();
         let run = self.manifest.run();
         let mut at_bytes = offset_bytes;
         let mut rest = bytes;
         while !rest.is_empty() {
             let (number, inside) = (
-                at_bytes / granule_bytes,
-                (at_bytes % granule_bytes) as usize,
+                at_bytes / checksum_block_bytes,
+                (at_bytes % checksum_block_bytes) as usize,
             );
-            let (part, later) = rest.split_at(rest.len().min(granule_bytes as usize - inside));
-            if part.len() == granule_bytes as usize {
-                let sum = granule_checksum(run, at_bytes, part);
+            let (part, later) =
+                rest.split_at(rest.len().min(checksum_block_bytes as usize - inside));
+            if part.len() == checksum_block_bytes as usize {
+                let sum = checksum_block_checksum(run, at_bytes, part);
                 lock(&self.ledger).set(number, sum);
             } else {
-                let whole = lock(&self.ledger).add(number, inside, part, granule_bytes as usize);
+                let whole =
+                    lock(&self.ledger).add(number, inside, part, checksum_block_bytes as usize);
                 if let Some(whole) = whole {
-                    let sum = granule_checksum(run, number * granule_bytes, &whole);
+                    let sum = checksum_block_checksum(run, number * checksum_block_bytes, &whole);
                     lock(&self.ledger).set(number, sum);
                 }
             }
@@ -216,16 +224,16 @@ impl Begun {
             ..self.manifest.clone()
         };
         let Ledger { sums, parts } = &*lock(&self.ledger);
-        (0..manifest.granules())
+        (0..manifest.checksum_blocks())
             .map(|number| {
                 let known = sums.get(number as usize).copied().flatten();
-                let offset_bytes = number * manifest.granule_bytes();
+                let offset_bytes = number * manifest.checksum_block_bytes();
                 // The last one ends with the data.
                 let part = || {
                     let (bytes, filled) = parts.get(&number)?;
-                    let bytes = bytes.get(..manifest.granule_len(number))?;
+                    let bytes = bytes.get(..manifest.checksum_block_len(number))?;
                     let is_all = *filled >= bytes.len();
-                    is_all.then(|| granule_checksum(manifest.run(), offset_bytes, bytes))
+                    is_all.then(|| checksum_block_checksum(manifest.run(), offset_bytes, bytes))
                 };
                 known.or_else(part).ok_or_else(|| {
                     Error::new(Kind::Io, WRITE, "a part of it was never written")
@@ -245,20 +253,20 @@ impl Ledger {
         self.sums[index] = Some(sum);
     }
 
-    /// Adds a part of a granule; gives the granule when that was the last of it.
+    /// Adds a part of a checksum block; gives the checksum block when that was the last of it.
     pub(super) fn add(
         &mut self,
         number: u64,
         at: usize,
         part: &[u8],
-        granule_bytes: usize,
+        checksum_block_bytes: usize,
     ) -> Option<Box<[u8]>> {
         let entry = self.parts.entry(number);
         let (bytes, filled) =
-            entry.or_insert_with(|| (vec![0; granule_bytes].into_boxed_slice(), 0));
+            entry.or_insert_with(|| (vec![0; checksum_block_bytes].into_boxed_slice(), 0));
         bytes[at..at + part.len()].copy_from_slice(part);
         *filled += part.len();
-        match *filled >= granule_bytes {
+        match *filled >= checksum_block_bytes {
             true => self.parts.remove(&number).map(|(bytes, _)| bytes),
             false => None,
         }

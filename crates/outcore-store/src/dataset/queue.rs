@@ -2,10 +2,10 @@
 //!
 //! Contract: a [`DatasetQueue`] passes requests for other files on as they are. One for a dataset is split at
 //! its stripes; what lies side by side on a drive goes there in one transfer. It completes when all of its
-//! parts have; each granule is checked as it comes. Of a granule that is wanted in part all is read, beside
+//! parts have; each checksum block is checked as it comes. Of a checksum block that is wanted in part all is read, beside
 //! the request, and the part copied. Writes are noted before they start.
 //!
-//! Bounds: [`SIDES`] granules beside the requests; requests that find none wait.
+//! Bounds: [`SIDES`] checksum blocks beside the requests; requests that find none wait.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::GRANULE_BYTES_MAX;
+use super::CHECKSUM_BLOCK_BYTES_MAX;
 use super::manifest::Manifest;
 use super::open::{Open, State, Table};
 use crate::slab::Slab;
@@ -23,7 +23,7 @@ use outcore_io::error::{Error, Result};
 use outcore_io::memory::{Budget, Loan, Pool, Segment, block_ceil};
 use outcore_io::port::TransferFault;
 
-/// Granules that are read for a part of them, at once.
+/// Checksum blocks that are read for a part of them, at once.
 const SIDES: usize = 64;
 /// Pieces of a transfer below, at most.
 const SEGMENTS_MAX: usize = 1024;
@@ -50,7 +50,7 @@ enum Flight {
     Other(u64),
     /// A part of a request, with the place in the dataset of each of its pieces.
     Part { parent: u32, places: Vec<u64> },
-    /// A granule, of which the bytes from `from` on are copied to `wanted`.
+    /// A checksum block, of which the bytes from `from` on are copied to `wanted`.
     Side {
         parent: u32,
         place: u64,
@@ -69,43 +69,43 @@ struct Part {
     places: Vec<u64>,
 }
 
-/// A granule that a request wants a part of.
+/// A checksum block that a request wants a part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Granule {
+struct ChecksumBlock {
     place: u64,
     len_bytes: usize,
 }
 
-/// How a request meets the granules: one that it begins in, one that it ends in, and between them those that
+/// How a request meets the checksum blocks: one that it begins in, one that it ends in, and between them those that
 /// are wanted whole.
 #[derive(Debug, PartialEq, Eq)]
-struct Cut {
-    first: Option<Granule>,
+struct Coverage {
+    first: Option<ChecksumBlock>,
     body_from: u64,
     body_to: u64,
-    last: Option<Granule>,
+    last: Option<ChecksumBlock>,
     /// The end of the last block that has data.
     end_bytes: u64,
 }
 
-impl Cut {
+impl Coverage {
     /// Of `len_bytes` of data from `from_bytes` on, where a block begins.
     fn of(manifest: &Manifest, from_bytes: u64, len_bytes: usize) -> Self {
         let end_bytes = block_ceil(from_bytes + len_bytes as u64);
-        let granule_at = |place: u64| {
-            let number = place / manifest.granule_bytes();
-            Granule {
-                place: number * manifest.granule_bytes(),
-                len_bytes: manifest.granule_len(number),
+        let checksum_block_at = |place: u64| {
+            let number = place / manifest.checksum_block_bytes();
+            ChecksumBlock {
+                place: number * manifest.checksum_block_bytes(),
+                len_bytes: manifest.checksum_block_len(number),
             }
         };
-        let mut cut = Cut::nowhere(from_bytes, end_bytes);
-        let first = granule_at(from_bytes);
+        let mut cut = Coverage::nowhere(from_bytes, end_bytes);
+        let first = checksum_block_at(from_bytes);
         if first.place < from_bytes || first.end() > end_bytes {
             cut.body_from = end_bytes.min(first.end());
             cut.first = Some(first);
         }
-        let last = granule_at(end_bytes - 1);
+        let last = checksum_block_at(end_bytes - 1);
         if cut.body_from < end_bytes && last.end() > end_bytes {
             cut.body_to = last.place;
             cut.last = Some(last);
@@ -115,7 +115,7 @@ impl Cut {
 
     /// All of it straight from or to the request's buffer.
     fn nowhere(from_bytes: u64, end_bytes: u64) -> Self {
-        Cut {
+        Coverage {
             first: None,
             body_from: from_bytes,
             body_to: end_bytes,
@@ -129,7 +129,7 @@ impl Cut {
     }
 }
 
-impl Granule {
+impl ChecksumBlock {
     fn end(&self) -> u64 {
         self.place + self.len_bytes as u64
     }
@@ -171,7 +171,12 @@ impl DatasetQueue {
             parents: Slab::new(),
             waiting: VecDeque::new(),
             held: VecDeque::new(),
-            sides: Pool::new(&budget, "granules", GRANULE_BYTES_MAX as usize, SIDES)?,
+            sides: Pool::new(
+                &budget,
+                "checksum blocks",
+                CHECKSUM_BLOCK_BYTES_MAX as usize,
+                SIDES,
+            )?,
             others: 0,
             ready: Vec::new(),
             landed: Vec::new(),
@@ -201,7 +206,7 @@ impl DatasetQueue {
         });
     }
 
-    /// Starts a request for a dataset; gives it back if there is no room for the granules beside it.
+    /// Starts a request for a dataset; gives it back if there is no room for the checksum blocks beside it.
     fn take(&mut self, request: Request, open: &Arc<Open>) -> Option<Request> {
         let from_bytes = request.offset_bytes;
         match (&open.state, request.op) {
@@ -215,7 +220,7 @@ impl DatasetQueue {
                     });
                     return None;
                 }
-                let cut = Cut::of(&sealed.manifest, from_bytes, len_bytes);
+                let cut = Coverage::of(&sealed.manifest, from_bytes, len_bytes);
                 if self.sides.free_slots() < cut.sides() {
                     return Some(request);
                 }
@@ -231,7 +236,7 @@ impl DatasetQueue {
                             begun.note(at_bytes, bytes);
                             at_bytes += bytes.len() as u64;
                         }
-                        let cut = Cut::nowhere(from_bytes, end_bytes);
+                        let cut = Coverage::nowhere(from_bytes, end_bytes);
                         self.split(request, open, &begun.striped, &cut, len_bytes);
                     }
                     _ => self.refuse(request, Errno::NOSPC),
@@ -248,7 +253,7 @@ impl DatasetQueue {
         request: Request,
         open: &Arc<Open>,
         striped: &StripedVolume,
-        cut: &Cut,
+        cut: &Coverage,
         len_bytes: usize,
     ) {
         let IoBuf::Whole(buf) = request.buf else {
@@ -268,14 +273,14 @@ impl DatasetQueue {
             errno: None,
         });
         // The buffer is carved from front to back.
-        if let Some(granule) = cut.first {
+        if let Some(checksum_block) = cut.first {
             let wanted_bytes = (cut.body_from - from_bytes) as usize;
-            self.start_side(parent, striped, granule, from_bytes, wanted_bytes);
+            self.start_side(parent, striped, checksum_block, from_bytes, wanted_bytes);
         }
         self.start_body(parent, op, striped, cut);
-        if let Some(granule) = cut.last {
+        if let Some(checksum_block) = cut.last {
             let wanted_bytes = (cut.end_bytes - cut.body_to) as usize;
-            self.start_side(parent, striped, granule, cut.body_to, wanted_bytes);
+            self.start_side(parent, striped, checksum_block, cut.body_to, wanted_bytes);
         }
         let rest_bytes = full_bytes - (cut.end_bytes - from_bytes) as usize;
         let rest = (rest_bytes > 0).then(|| self.parent(parent).loan.carve(rest_bytes));
@@ -289,29 +294,34 @@ impl DatasetQueue {
         parent
     }
 
-    /// Reads all of a granule beside the request, of which `wanted_bytes` from `from_bytes` on are wanted.
+    /// Reads all of a checksum block beside the request, of which `wanted_bytes` from `from_bytes` on are wanted.
     fn start_side(
         &mut self,
         parent: u32,
         striped: &StripedVolume,
-        granule: Granule,
+        checksum_block: ChecksumBlock,
         from_bytes: u64,
         wanted_bytes: usize,
     ) {
         let mut place = None;
         let map = striped.map();
-        map.split(granule.place, granule.len_bytes, usize::MAX, |piece| {
-            place = Some(piece);
-        });
+        map.split(
+            checksum_block.place,
+            checksum_block.len_bytes,
+            usize::MAX,
+            |piece| {
+                place = Some(piece);
+            },
+        );
         let (Some(piece), Some(mut side)) = (place, self.sides.take()) else {
-            unreachable!("a granule lies in one stripe, and its room was counted");
+            unreachable!("a checksum block lies in one stripe, and its room was counted");
         };
         let entry = self.parent(parent);
         entry.parts_left += 1;
         let flight = Flight::Side {
             parent,
-            place: granule.place,
-            from: (from_bytes - granule.place) as usize,
+            place: checksum_block.place,
+            from: (from_bytes - checksum_block.place) as usize,
             wanted: entry.loan.carve(wanted_bytes),
         };
         let request = Request {
@@ -320,13 +330,13 @@ impl DatasetQueue {
             file: striped.drives()[piece.drive_index].file,
             drive_index: piece.drive_index,
             offset_bytes: piece.offset_bytes,
-            buf: IoBuf::Whole(side.split_to(granule.len_bytes)),
+            buf: IoBuf::Whole(side.split_to(checksum_block.len_bytes)),
         };
         self.pass_on(flight, request);
     }
 
     /// Starts what moves straight from or to the request's buffer.
-    fn start_body(&mut self, parent: u32, op: Op, striped: &StripedVolume, cut: &Cut) {
+    fn start_body(&mut self, parent: u32, op: Op, striped: &StripedVolume, cut: &Coverage) {
         let mut parts = std::mem::take(&mut self.parts);
         let entry = self.parent(parent);
         let mut place = cut.body_from;
@@ -411,10 +421,10 @@ impl DatasetQueue {
             } => {
                 let open = Arc::clone(&self.parent(parent).open);
                 let error = failure(&open, &request, result);
-                let granule = request.buf.into_whole();
-                let error = error.or_else(|| damage(&open, place, &granule));
+                let checksum_block = request.buf.into_whole();
+                let error = error.or_else(|| damage(&open, place, &checksum_block));
                 let len_bytes = wanted.len();
-                wanted.copy_from_slice(&granule[from..from + len_bytes]);
+                wanted.copy_from_slice(&checksum_block[from..from + len_bytes]);
                 self.give_back(parent, Some(wanted), error);
             }
         }

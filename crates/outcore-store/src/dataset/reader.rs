@@ -1,14 +1,14 @@
-//! Reading a sealed dataset: every granule checked on the way.
+//! Reading a sealed dataset: every checksum block checked on the way.
 //!
 //! Contract: a [`DatasetReader`] keeps a window of reads in flight on all drives and gives the bytes of
 //! a range in order ([`DatasetReader::next_chunk`]), or as they come ([`DatasetReader::next_arrival`]):
-//! who can use them in any order never waits for a late drive while others have room. A granule that is
+//! who can use them in any order never waits for a late drive while others have room. A checksum block that is
 //! not what was written ends the read with an error that names the drive, the file there and the offset
 //! in it; [`DatasetVolume::scrub`] goes on and lists them all, with what cannot be read at all. Of
 //! the checksums those of the range are loaded. All of them are checked against the manifest; of some, one
-//! that is damaged itself is told as damage of its granule.
+//! that is damaged itself is told as damage of its checksum block.
 //!
-//! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes a granule of the range, out of the caller's budget.
+//! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes a checksum block of the range, out of the caller's budget.
 
 use std::ops::Range;
 use std::path::Path;
@@ -17,20 +17,20 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use serde::Serialize;
 
-use super::manifest::{Manifest, granule_checksum};
+use super::manifest::{Manifest, checksum_block_checksum};
 use super::writer::{CHUNK_BYTES, WINDOW_BYTES};
 use super::{DatasetVolume, Watch, open_shares};
 use crate::batch::Batches;
-use crate::mapping::Piece;
+use crate::mapping::StripeExtent;
 use crate::striped::StripedVolume;
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::error::{Error, Kind, Result};
-use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Credit, Pool, block_ceil};
+use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Pool, Reservation, block_ceil};
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 
 const READ: &str = "read dataset";
 
-/// A granule that is not what was written, or cannot be read; or all of a file from some byte on.
+/// A checksum block that is not what was written, or cannot be read; or all of a file from some byte on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Damage {
     /// The dataset.
@@ -39,9 +39,9 @@ pub struct Damage {
     pub drive: String,
     /// The file on it.
     pub path: String,
-    /// First byte of the granule in that file.
+    /// First byte of the checksum block in that file.
     pub offset_bytes: u64,
-    /// Bytes of the granule.
+    /// Bytes of the checksum block.
     pub len_bytes: u64,
     /// Whether the bytes have been written anew from another drive's copy: only of labels and manifests.
     pub is_repaired: bool,
@@ -90,7 +90,7 @@ impl Damage {
 
 /// The drive on which a range begins, and where in the file there.
 fn place_of(striped: &StripedVolume, offset_bytes: u64, len_bytes: usize) -> (usize, u64) {
-    let mut first: Option<Piece> = None;
+    let mut first: Option<StripeExtent> = None;
     let map = striped.map();
     map.split(offset_bytes, len_bytes, usize::MAX, |piece| {
         first.get_or_insert(piece);
@@ -106,10 +106,10 @@ pub struct DatasetReader {
     striped: StripedVolume,
     manifest: Manifest,
     pool: Pool,
-    /// The checksums of the granules of the range, and the first of these.
+    /// The checksums of the checksum blocks of the range, and the first of these.
     sums: Vec<u64>,
-    first_granule: u64,
-    sums_credit: Credit,
+    first_checksum_block: u64,
+    sums_credit: Reservation,
     /// First byte of the range.
     from_bytes: u64,
     /// Next chunk to ask for, next byte to give, end of the range.
@@ -150,21 +150,22 @@ impl DatasetVolume {
                 format!("it has {} bytes", manifest.payload_bytes()),
             ));
         };
-        let granule_bytes = manifest.granule_bytes();
-        let granules = from_bytes / granule_bytes..end_bytes.div_ceil(granule_bytes);
-        self.reader_with_sums(manifest, from_bytes..end_bytes, granules, budget)
+        let checksum_block_bytes = manifest.checksum_block_bytes();
+        let checksum_blocks =
+            from_bytes / checksum_block_bytes..end_bytes.div_ceil(checksum_block_bytes);
+        self.reader_with_sums(manifest, from_bytes..end_bytes, checksum_blocks, budget)
     }
 
-    /// The same with the checksums of `granules`.
+    /// The same with the checksums of `checksum_blocks`.
     fn reader_with_sums(
         &self,
         manifest: &Manifest,
         range: Range<u64>,
-        granules: Range<u64>,
+        checksum_blocks: Range<u64>,
         budget: &Budget,
     ) -> Result<DatasetReader> {
         let (from_bytes, end_bytes) = (range.start, range.end);
-        self.check_reachable(manifest, &granules)?;
+        self.check_reachable(manifest, &checksum_blocks)?;
         let striped = open_shares(self, manifest).map_err(|error| {
             error.hint("is the drive mounted and whole? `outcore volume status`")
         })?;
@@ -175,8 +176,11 @@ impl DatasetVolume {
             striped,
             pool: Pool::new(budget, READ, CHUNK_BYTES, slots as usize)?,
             sums: Vec::new(),
-            first_granule: granules.start,
-            sums_credit: budget.reserve("checksums", (granules.end - granules.start) * 8)?,
+            first_checksum_block: checksum_blocks.start,
+            sums_credit: budget.reserve(
+                "checksums",
+                (checksum_blocks.end - checksum_blocks.start) * 8,
+            )?,
             from_bytes,
             ask_bytes: 0,
             give_bytes: 0,
@@ -186,16 +190,16 @@ impl DatasetVolume {
             is_lenient: false,
             manifest: manifest.clone(),
         };
-        reader.read_sums(granules)?;
-        let granule_bytes = manifest.granule_bytes();
-        reader.ask_bytes = from_bytes / granule_bytes * granule_bytes;
+        reader.read_sums(checksum_blocks)?;
+        let checksum_block_bytes = manifest.checksum_block_bytes();
+        reader.ask_bytes = from_bytes / checksum_block_bytes * checksum_block_bytes;
         reader.give_bytes = from_bytes;
         reader.end_bytes = end_bytes;
         reader.padded_bytes = block_ceil(manifest.payload_bytes());
         Ok(reader)
     }
 
-    /// A dataset's shares, open for reading, and the checksums of its granules with their memory.
+    /// A dataset's shares, open for reading, and the checksums of its checksum blocks with their memory.
     ///
     /// # Errors
     /// As [`DatasetVolume::reader`].
@@ -203,8 +207,9 @@ impl DatasetVolume {
         &self,
         manifest: &Manifest,
         budget: &Budget,
-    ) -> Result<(StripedVolume, Vec<u64>, Credit)> {
-        let reader = self.reader_with_sums(manifest, 0..0, 0..manifest.granules(), budget)?;
+    ) -> Result<(StripedVolume, Vec<u64>, Reservation)> {
+        let reader =
+            self.reader_with_sums(manifest, 0..0, 0..manifest.checksum_blocks(), budget)?;
         Ok((reader.striped, reader.sums, reader.sums_credit))
     }
 
@@ -313,7 +318,7 @@ impl DatasetReader {
     /// The next bytes in order, at most a chunk; nothing at the end.
     ///
     /// # Errors
-    /// A read that failed, or a granule that is not what was written: drive, file and offset.
+    /// A read that failed, or a checksum block that is not what was written: drive, file and offset.
     pub fn next_chunk(&mut self) -> Result<Option<Buf>> {
         let part = self.next_part()?;
         match self.damages.first() {
@@ -322,11 +327,11 @@ impl DatasetReader {
         }
     }
 
-    /// Whether the range begins where a granule does, as that of a whole dataset: only then can it be had
+    /// Whether the range begins where a checksum block does, as that of a whole dataset: only then can it be had
     /// by [`DatasetReader::next_arrival`].
-    pub(crate) fn begins_at_granule(&self) -> bool {
+    pub(crate) fn begins_at_checksum_block(&self) -> bool {
         self.from_bytes
-            .is_multiple_of(self.manifest.granule_bytes())
+            .is_multiple_of(self.manifest.checksum_block_bytes())
     }
 
     /// The next chunk to arrive, whichever it is, with its place in the range: whole blocks, the last of
@@ -337,9 +342,12 @@ impl DatasetReader {
     /// As [`DatasetReader::next_chunk`].
     ///
     /// # Panics
-    /// When the range does not begin at a granule.
+    /// When the range does not begin at a checksum block.
     pub fn next_arrival(&mut self) -> Result<Option<(u64, Buf)>> {
-        assert!(self.begins_at_granule(), "chunks have places in the range");
+        assert!(
+            self.begins_at_checksum_block(),
+            "chunks have places in the range"
+        );
         if !self.ask_for_more()? {
             return Ok(None);
         }
@@ -397,7 +405,7 @@ impl DatasetReader {
     /// Where the last chunk ends.
     fn last_bytes(&self) -> u64 {
         self.end_bytes
-            .next_multiple_of(self.manifest.granule_bytes())
+            .next_multiple_of(self.manifest.checksum_block_bytes())
             .min(self.padded_bytes)
     }
 
@@ -415,17 +423,18 @@ impl DatasetReader {
 
     /// Notes what of a chunk is not what was written, and what lies on a drive that failed.
     fn verify(&mut self, at_bytes: u64, bytes: &[u8], failed_drive: Option<usize>) {
-        let granule_bytes = self.manifest.granule_bytes();
+        let checksum_block_bytes = self.manifest.checksum_block_bytes();
         let mut offset_bytes = at_bytes;
-        for granule in bytes.chunks(granule_bytes as usize) {
-            let number = offset_bytes / granule_bytes - self.first_granule;
+        for checksum_block in bytes.chunks(checksum_block_bytes as usize) {
+            let number = offset_bytes / checksum_block_bytes - self.first_checksum_block;
             let wanted = self.sums.get(number as usize);
-            let found = granule_checksum(self.manifest.run(), offset_bytes, granule);
-            let (drive, _) = place_of(&self.striped, offset_bytes, granule.len());
+            let found = checksum_block_checksum(self.manifest.run(), offset_bytes, checksum_block);
+            let (drive, _) = place_of(&self.striped, offset_bytes, checksum_block.len());
             if wanted != Some(&found) || failed_drive == Some(drive) {
-                self.damages.push(self.damage(offset_bytes, granule.len()));
+                self.damages
+                    .push(self.damage(offset_bytes, checksum_block.len()));
             }
-            offset_bytes += granule.len() as u64;
+            offset_bytes += checksum_block.len() as u64;
         }
     }
 
@@ -433,15 +442,15 @@ impl DatasetReader {
         Damage::at(&self.manifest, &self.striped, offset_bytes, len_bytes)
     }
 
-    /// Reads the checksums of `granules`; of all, they are checked by the manifest's.
-    fn read_sums(&mut self, granules: Range<u64>) -> Result<()> {
-        let wanted_bytes = (granules.end - granules.start) as usize * 8;
+    /// Reads the checksums of `checksum_blocks`; of all, they are checked by the manifest's.
+    fn read_sums(&mut self, checksum_blocks: Range<u64>) -> Result<()> {
+        let wanted_bytes = (checksum_blocks.end - checksum_blocks.start) as usize * 8;
         let sums_at_bytes = self.manifest.sums_at_bytes();
-        let front_bytes = granules.start * 8 % BLOCK_BYTES as u64;
-        let start_bytes = sums_at_bytes + granules.start * 8 - front_bytes;
+        let front_bytes = checksum_blocks.start * 8 % BLOCK_BYTES as u64;
+        let start_bytes = sums_at_bytes + checksum_blocks.start * 8 - front_bytes;
         let end_bytes = match wanted_bytes {
             0 => start_bytes,
-            _ => sums_at_bytes + block_ceil(granules.end * 8),
+            _ => sums_at_bytes + block_ceil(checksum_blocks.end * 8),
         };
         let mut sums: Vec<u8> = Vec::with_capacity((end_bytes - start_bytes) as usize);
         let mut at_bytes = start_bytes;
@@ -464,7 +473,7 @@ impl DatasetReader {
             .read_in_order(&self.pool, || Ok(()), next, take)?;
         sums.drain(..(front_bytes as usize).min(sums.len()));
         sums.truncate(wanted_bytes);
-        let is_all = wanted_bytes as u64 == self.manifest.granules() * 8;
+        let is_all = wanted_bytes as u64 == self.manifest.checksum_blocks() * 8;
         if is_all && bytes_checksum(&sums) != self.manifest.sums_checksum {
             let mut damage = self.damage(start_bytes, (end_bytes - start_bytes).max(1) as usize);
             damage.dataset.push_str("'s checksums");

@@ -36,7 +36,7 @@ const WRITES_MAX: usize = WINDOW_BYTES / CHUNK_BYTES / 2;
 
 /// What all transfers need.
 #[derive(Clone, Copy)]
-pub struct Means<'a> {
+pub struct TransferResources<'a> {
     /// The files outside of the volume.
     pub device: &'a Arc<dyn Device>,
     /// Memory for buffers and checksums.
@@ -83,9 +83,9 @@ pub fn put_file(
     volume: &DatasetVolume,
     path: &Path,
     new: &NewDataset,
-    means: Means<'_>,
+    resources: TransferResources<'_>,
 ) -> Result<Manifest> {
-    let mut source = Outside::new(means.device)?;
+    let mut source = Outside::new(resources.device)?;
     let file = source.open(path)?;
     let len_bytes = file.facts.len_bytes;
     let attributes = fs::metadata(path).map(|facts| Attributes::of(&facts));
@@ -97,8 +97,8 @@ pub fn put_file(
         attributes: Some(attributes),
         ..new.clone()
     };
-    let mut writer = volume.writer(&new, means.budget)?;
-    push_file(&mut source, &file, &mut writer, means.watch)?;
+    let mut writer = volume.writer(&new, resources.budget)?;
+    push_file(&mut source, &file, &mut writer, resources.watch)?;
     writer.seal(0, 1)
 }
 
@@ -156,17 +156,17 @@ pub fn put_stream(
     volume: &DatasetVolume,
     source: &mut dyn Read,
     new: &NewDataset,
-    means: Means<'_>,
+    resources: TransferResources<'_>,
 ) -> Result<Manifest> {
-    let mut writer = volume.writer(new, means.budget)?;
+    let mut writer = volume.writer(new, resources.budget)?;
     loop {
-        (means.watch.check)()?;
+        (resources.watch.check)()?;
         let mut buf = writer.take_buf()?;
         let len_bytes = read_full(source, &mut buf)
             .map_err(|error| Error::io("read standard input", &error))?;
         if len_bytes > 0 {
             writer.push(buf, len_bytes)?;
-            (means.watch.advance)(len_bytes as u64);
+            (resources.watch.advance)(len_bytes as u64);
         }
         if len_bytes < CHUNK_BYTES {
             return writer.seal(0, 1);
@@ -232,7 +232,7 @@ pub fn copy(
     manifest: &Manifest,
     to: &DatasetVolume,
     new: &NewDataset,
-    means: Means<'_>,
+    resources: TransferResources<'_>,
 ) -> Result<Manifest> {
     let payload_bytes = manifest.payload_bytes();
     let new = NewDataset {
@@ -242,16 +242,16 @@ pub fn copy(
         attributes: manifest.attributes,
         ..new.clone()
     };
-    let mut reader = from.range_reader(manifest, 0, payload_bytes, means.budget)?;
+    let mut reader = from.range_reader(manifest, 0, payload_bytes, resources.budget)?;
     let mut packer = Packer {
-        writer: to.writer(&new, means.budget)?,
+        writer: to.writer(&new, resources.budget)?,
         buf: None,
         filled: 0,
     };
     while let Some(part) = reader.next_chunk()? {
-        (means.watch.check)()?;
+        (resources.watch.check)()?;
         packer.add(&part)?;
-        (means.watch.advance)(part.len() as u64);
+        (resources.watch.advance)(part.len() as u64);
     }
     packer.finish(manifest.index_bytes, manifest.files)
 }
@@ -356,14 +356,19 @@ impl Outgoing {
 ///
 /// # Errors
 /// Those of the reader; the file exists and `replace` is not set; it cannot be written.
-pub fn get_file(source: Source, path: &Path, replace: bool, means: Means<'_>) -> Result<()> {
+pub fn get_file(
+    source: Source,
+    path: &Path,
+    replace: bool,
+    resources: TransferResources<'_>,
+) -> Result<()> {
     let Source {
         mut reader,
         len_bytes,
         attributes,
     } = source;
     let scratch = ScratchDrive::new(parent_of(path));
-    let volume = Volume::new(Arc::clone(means.device), &[scratch])?;
+    let volume = Volume::new(Arc::clone(resources.device), &[scratch])?;
     let plan = ShardPlan {
         path: path.to_path_buf(),
         header: Vec::new(),
@@ -378,12 +383,12 @@ pub fn get_file(source: Source, path: &Path, replace: bool, means: Means<'_>) ->
         writes: Transfers::new(&volume)?,
         file: shard.file.clone(),
     };
-    if reader.begins_at_granule() {
-        write_as_it_comes(&mut reader, len_bytes, &mut out, means)?;
+    if reader.begins_at_checksum_block() {
+        write_as_it_comes(&mut reader, len_bytes, &mut out, resources)?;
     } else {
-        write_shifted(&mut reader, &mut out, means)?;
+        write_shifted(&mut reader, &mut out, resources)?;
     }
-    let written = means.device.facts(out.file.id)?;
+    let written = resources.device.facts(out.file.id)?;
     out.writes.finish(|| Ok(()))?;
     output.publish(&volume, len_bytes)?;
     let Some(attributes) = attributes else {
@@ -410,29 +415,33 @@ fn write_as_it_comes(
     reader: &mut DatasetReader,
     len_bytes: u64,
     out: &mut Outgoing,
-    means: Means<'_>,
+    resources: TransferResources<'_>,
 ) -> Result<()> {
     while let Some((at_bytes, buf)) = reader.next_arrival()? {
-        (means.watch.check)()?;
+        (resources.watch.check)()?;
         let chunk_bytes = (len_bytes - at_bytes).min(buf.len() as u64);
         out.write(at_bytes, buf)?;
-        (means.watch.advance)(chunk_bytes);
+        (resources.watch.advance)(chunk_bytes);
     }
     Ok(())
 }
 
 /// What a reader gives does not begin where a block does: it is shifted into place, in order.
-fn write_shifted(reader: &mut DatasetReader, out: &mut Outgoing, means: Means<'_>) -> Result<()> {
-    let pool = outcore_io::memory::Pool::new(means.budget, "output", CHUNK_BYTES, WRITES_MAX)?;
+fn write_shifted(
+    reader: &mut DatasetReader,
+    out: &mut Outgoing,
+    resources: TransferResources<'_>,
+) -> Result<()> {
+    let pool = outcore_io::memory::Pool::new(resources.budget, "output", CHUNK_BYTES, WRITES_MAX)?;
     let mut at_bytes = 0;
     let mut pending: Option<(Buf, usize)> = None;
     while let Some(part) = reader.next_chunk()? {
-        (means.watch.check)()?;
+        (resources.watch.check)()?;
         let mut rest = &part[..];
         while !rest.is_empty() {
             let (mut buf, filled) = match pending.take() {
                 Some(pending) => pending,
-                None => (out.writes.buffer(&pool, means.watch.check)?, 0),
+                None => (out.writes.buffer(&pool, resources.watch.check)?, 0),
             };
             let now = rest.len().min(buf.len() - filled);
             buf[filled..filled + now].copy_from_slice(&rest[..now]);
@@ -444,7 +453,7 @@ fn write_shifted(reader: &mut DatasetReader, out: &mut Outgoing, means: Means<'_
                 pending = Some((buf, filled + now));
             }
         }
-        (means.watch.advance)(part.len() as u64);
+        (resources.watch.advance)(part.len() as u64);
     }
     if let Some((mut buf, filled)) = pending {
         let padded_bytes = block_ceil(filled as u64) as usize;

@@ -6,14 +6,14 @@
 //! commit, and renames shares and the copies of the manifest into place: from the record on the dataset exists, and the
 //! next sweep finishes what a crash left. A writer that is dropped leaves nothing.
 //!
-//! Bounds: [`WINDOW_BYTES`] of buffers, 8 bytes a granule of checksums, both out of the caller's budget.
+//! Bounds: [`WINDOW_BYTES`] of buffers, 8 bytes a checksum block of checksums, both out of the caller's budget.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::manifest::{Contents, Manifest, Share, granule_checksum};
+use super::manifest::{Contents, Manifest, Share, checksum_block_checksum};
 use super::pack::Attributes;
 use super::{DatasetVolume, stripe_options};
 use crate::batch::Batches;
@@ -21,7 +21,7 @@ use crate::striped::StripedVolume;
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::drive::PrivateDir;
 use outcore_io::error::{Error, Kind, Result};
-use outcore_io::memory::{Budget, Buf, Credit, Pool, block_ceil};
+use outcore_io::memory::{Budget, Buf, Pool, Reservation, block_ceil};
 use outcore_io::transfers::Transfers;
 
 /// Buffers in flight together.
@@ -75,7 +75,7 @@ pub struct DatasetWriter {
     written_bytes: u64,
     sums: Vec<u64>,
     budget: Budget,
-    sums_credit: Vec<Credit>,
+    sums_credit: Vec<Reservation>,
 }
 
 impl DatasetVolume {
@@ -225,21 +225,21 @@ impl DatasetWriter {
         );
         let padded_bytes = block_ceil(len_bytes as u64) as usize;
         buf[len_bytes..padded_bytes].fill(0);
-        let granule_bytes = self.unsealed.manifest.granule_bytes() as usize;
-        if self.sums.capacity() < self.sums.len() + CHUNK_BYTES / granule_bytes {
+        let checksum_block_bytes = self.unsealed.manifest.checksum_block_bytes() as usize;
+        if self.sums.capacity() < self.sums.len() + CHUNK_BYTES / checksum_block_bytes {
             let more = self.sums.capacity().max(1 << 13);
             let credit = self.budget.reserve("checksums", more as u64 * 8)?;
             self.sums_credit.push(credit);
             self.sums.reserve_exact(more);
         }
         let mut at_bytes = self.written_bytes;
-        for granule in buf[..padded_bytes].chunks(granule_bytes) {
-            self.sums.push(granule_checksum(
+        for checksum_block in buf[..padded_bytes].chunks(checksum_block_bytes) {
+            self.sums.push(checksum_block_checksum(
                 self.unsealed.manifest.run(),
                 at_bytes,
-                granule,
+                checksum_block,
             ));
-            at_bytes += granule.len() as u64;
+            at_bytes += checksum_block.len() as u64;
         }
         let offset_bytes = self.written_bytes;
         self.written_bytes += len_bytes as u64;
@@ -297,7 +297,7 @@ impl DatasetWriter {
 }
 
 impl Unsealed {
-    /// Seals `len_bytes` of data that lie in their places already, with the checksums of their granules.
+    /// Seals `len_bytes` of data that lie in their places already, with the checksums of their checksum blocks.
     ///
     /// # Errors
     /// As [`DatasetWriter::seal`].

@@ -33,7 +33,7 @@ use outcore_io::error::Result;
 use outcore_io::memory::Pool;
 
 pub(super) use servers::ServerThreads;
-pub(super) use service::{Piece, Returned, Ticket};
+pub(super) use service::{RequestPart, Returned, Ticket};
 
 /// Server threads that `Auto` starts at most: a hand-over takes a submitter about an eighth of the time
 /// that serving takes.
@@ -52,7 +52,7 @@ pub(super) struct Route {
     is_served: bool,
     is_to_be_served: bool,
     /// Pieces held back until the two agree.
-    held: Vec<Piece>,
+    held: Vec<RequestPart>,
     pieces_out: usize,
 }
 
@@ -97,7 +97,7 @@ impl Route {
     }
 
     /// Takes a piece; it is on its way with the next [`Route::send`].
-    pub(super) fn submit(&mut self, piece: Piece) {
+    pub(super) fn submit(&mut self, piece: RequestPart) {
         if self.is_served != self.is_to_be_served {
             self.held.push(piece);
             return;
@@ -146,7 +146,7 @@ impl Route {
     ///
     /// # Errors
     /// As [`Route::poll`]; then some pieces are still out.
-    pub(super) fn withdraw(&mut self, returned: &mut Vec<Returned>) -> Result<Vec<Piece>> {
+    pub(super) fn withdraw(&mut self, returned: &mut Vec<Returned>) -> Result<Vec<RequestPart>> {
         while self.pieces_out > 0 {
             let before = returned.len();
             match &mut self.link {

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::service::{Piece, Returned, Service};
+use super::service::{RequestPart, Returned, Service};
 use crate::stripe::StripedDrive;
 use outcore_io::drive::{Device, Waker};
 use outcore_io::error::{Error, Kind, Result};
@@ -58,7 +58,7 @@ struct Inbox {
 }
 
 struct Letters {
-    pieces: Vec<Piece>,
+    pieces: Vec<RequestPart>,
     /// Clients that want back what has not started.
     leaving: Vec<u32>,
     sleep: Sleep,
@@ -92,7 +92,7 @@ impl Inbox {
     }
 
     /// Takes all that has come, which may be nothing unless the server `is_idle`; false at the end.
-    fn take(&self, is_idle: bool, pieces: &mut Vec<Piece>, leaving: &mut Vec<u32>) -> bool {
+    fn take(&self, is_idle: bool, pieces: &mut Vec<RequestPart>, leaving: &mut Vec<u32>) -> bool {
         let mut letters = lock(&self.letters);
         let is_empty = |letters: &Letters| letters.pieces.is_empty() && letters.leaving.is_empty();
         while is_idle && is_empty(&letters) && !letters.is_stopping {
@@ -360,7 +360,7 @@ pub(super) struct Link {
     client: u32,
     mailbox: Arc<Mailbox>,
     /// What goes to each server next.
-    lists: Vec<Vec<Piece>>,
+    lists: Vec<Vec<RequestPart>>,
     handed_over: u64,
 }
 
@@ -379,7 +379,7 @@ impl Link {
     }
 
     /// Puts a piece on the list of its drive's server.
-    pub(super) fn add(&mut self, mut piece: Piece) {
+    pub(super) fn add(&mut self, mut piece: RequestPart) {
         piece.ticket.client = self.client;
         self.lists[self.running.server_of[piece.drive_index]].push(piece);
     }

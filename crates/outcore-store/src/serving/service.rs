@@ -1,7 +1,7 @@
 //! Drives served by one thread: pieces of requests go in, merged transfers go out through its ring.
 //!
 //! Contract: a [`Service`] belongs to the thread that made it, a submitter's or a server's. Each
-//! [`Piece`] that [`Service::submit`] takes comes back once, from [`Service::poll`] or
+//! [`RequestPart`] that [`Service::submit`] takes comes back once, from [`Service::poll`] or
 //! [`Service::withdraw`], as [`Returned`]. Order, merging and slots are those of [`DriveQueue`], one a
 //! drive. An error belongs to the piece it hit: a merged transfer that fails is done again piece by piece.
 //!
@@ -33,7 +33,7 @@ pub(crate) struct Ticket {
 
 /// A piece of a request on its way to its drive.
 #[derive(Debug)]
-pub(crate) struct Piece {
+pub(crate) struct RequestPart {
     pub(crate) drive_index: usize,
     pub(crate) span: Span,
     pub(crate) ticket: Ticket,
@@ -131,7 +131,7 @@ impl Service {
     }
 
     /// Takes a piece; it starts at the next [`Service::start`] or [`Service::poll`] that finds a slot.
-    pub(super) fn submit(&mut self, piece: Piece) {
+    pub(super) fn submit(&mut self, piece: RequestPart) {
         let cargo = Cargo {
             ticket: piece.ticket,
             segment: piece.segment,

@@ -11,7 +11,7 @@ use outcore_io::config::IoMode;
 use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::testing::FaultDevice;
 use outcore_store::dataset::manifest::{Contents, Manifest};
-use outcore_store::dataset::transfer::{self, Means};
+use outcore_store::dataset::transfer::{self, TransferResources};
 use outcore_store::dataset::writer::{CHUNK_BYTES, NewDataset, WINDOW_BYTES};
 use outcore_store::dataset::{DatasetVolume, FOLDER, VolumeDrive, Watch};
 use proptest::prelude::*;
@@ -20,13 +20,13 @@ use tempfile::TempDir;
 use super::*;
 
 /// Directories that stand for drives, and a place beside them.
-pub(super) struct Place {
+pub(super) struct TestDir {
     dir: TempDir,
     pub(super) device: Arc<dyn Device>,
     pub(super) budget: Budget,
 }
 
-impl Place {
+impl TestDir {
     pub(super) fn new(drives: usize) -> Self {
         Self::in_dir(tempfile::tempdir().unwrap(), drives)
     }
@@ -41,7 +41,7 @@ impl Place {
         for drive in 0..drives {
             fs::create_dir(dir.path().join(format!("d{drive}"))).unwrap();
         }
-        Place {
+        TestDir {
             dir,
             device: Arc::new(OsDevice::new(IoMode::Auto)),
             budget: Budget::new(1 << 30),
@@ -77,8 +77,8 @@ impl Place {
         self.dir.path().join(name)
     }
 
-    pub(super) fn means(&self) -> Means<'_> {
-        Means {
+    pub(super) fn resources(&self) -> TransferResources<'_> {
+        TransferResources {
             device: &self.device,
             budget: &self.budget,
             watch: Watch::NOBODY,
@@ -94,7 +94,7 @@ impl Place {
     ) -> outcore_io::Result<Manifest> {
         let path = self.path("source");
         fs::write(&path, bytes).unwrap();
-        transfer::put_file(volume, &path, &new(name), self.means())
+        transfer::put_file(volume, &path, &new(name), self.resources())
     }
 
     /// Gets a dataset, or a file packed in it, as a file.
@@ -107,7 +107,7 @@ impl Place {
         let manifest = volume.manifest(name)?;
         let source = transfer::open(volume, &manifest, inside, &self.budget)?;
         let out = self.path("out");
-        transfer::get_file(source, &out, true, self.means())?;
+        transfer::get_file(source, &out, true, self.resources())?;
         Ok(fs::read(out).unwrap())
     }
 
@@ -166,16 +166,16 @@ proptest! {
         len in prop_oneof![Just(0usize), 1usize..5000, Just(1 << 16), Just(1 << 20), 1usize..5 << 20],
         drives in 1usize..6, shift in 12u32..=21, seed: u64,
     ) {
-        let place = Place::new(drives);
+        let place = TestDir::new(drives);
         let volume = place.create(1 << shift);
         let wanted = bytes(len, seed);
         place.put(&volume, "file", &wanted).unwrap();
-        let put = transfer::put_stream(&volume, &mut &wanted[..], &new("stream"), place.means());
+        let put = transfer::put_stream(&volume, &mut &wanted[..], &new("stream"), place.resources());
         prop_assert_eq!(put.unwrap().len_bytes, len as u64);
         // As another process would see it.
         let volume = DatasetVolume::open(Arc::clone(&place.device), place.drives()).unwrap();
         let manifest = volume.manifest("file").unwrap();
-        transfer::copy(&volume, &manifest, &volume, &new("copy"), place.means()).unwrap();
+        transfer::copy(&volume, &manifest, &volume, &new("copy"), place.resources()).unwrap();
         for name in ["file", "stream", "copy"] {
             prop_assert!(place.get(&volume, name).unwrap() == wanted, "{}", name);
         }
@@ -192,7 +192,7 @@ proptest! {
 
 #[test]
 fn a_file_of_more_than_a_window_is_got_in_the_order_of_the_drives() {
-    let place = Place::new(3);
+    let place = TestDir::new(3);
     let volume = place.create(1 << 20);
     let wanted = bytes(WINDOW_BYTES + (9 << 20) + 1234, 3);
     place.put(&volume, "x", &wanted).unwrap();
@@ -227,7 +227,7 @@ pub(super) fn flip(path: &Path, at: usize) {
 
 #[test]
 fn a_flipped_bit_is_named_by_drive_file_and_offset_and_is_never_handed_out() {
-    let place = Place::new(3);
+    let place = TestDir::new(3);
     let volume = place.create(1 << 16);
     place.put(&volume, "other", &bytes(1 << 20, 2)).unwrap();
     let manifest = place.put(&volume, "x", &bytes(3 << 20, 1)).unwrap();
@@ -263,7 +263,7 @@ fn a_flipped_bit_is_named_by_drive_file_and_offset_and_is_never_handed_out() {
 
 #[test]
 fn a_scrub_goes_on_past_what_is_gone_cut_or_cannot_be_read() {
-    let place = Place::new(3);
+    let place = TestDir::new(3);
     let volume = place.create(1 << 20);
     for name in ["cut", "gone", "manifest", "whole"] {
         place.put(&volume, name, &bytes(9 << 20, 1)).unwrap();
@@ -327,7 +327,7 @@ fn a_scrub_goes_on_past_what_is_gone_cut_or_cannot_be_read() {
 
 #[test]
 fn a_drive_that_is_missing_replaced_or_elsewhere_is_named() {
-    let place = Place::new(3);
+    let place = TestDir::new(3);
     place.create(1 << 16);
     let device = &place.device;
     let open = |drives: Vec<VolumeDrive>| DatasetVolume::open(Arc::clone(device), drives).err();
@@ -359,7 +359,7 @@ fn whatever_fails_while_putting_a_dataset_is_whole_or_absent_and_nothing_stays()
     let wanted = bytes(300_000, 5);
     for kind in ["", ":write", ":sync", ":control"] {
         for nth in (1..).step_by(if kind.is_empty() { 3 } else { 1 }) {
-            let mut place = Place::new(2);
+            let mut place = TestDir::new(2);
             let volume = place.create(1 << 16);
             place.put(&volume, "before", b"stays").unwrap();
             let before = place.files().len();
@@ -387,7 +387,7 @@ fn whatever_fails_while_putting_a_dataset_is_whole_or_absent_and_nothing_stays()
 
 #[test]
 fn a_name_is_taken_once_and_replaced_only_when_asked() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(1 << 16);
     place.put(&volume, "x", b"one").unwrap();
     let files = place.files().len();
@@ -401,7 +401,7 @@ fn a_name_is_taken_once_and_replaced_only_when_asked() {
         seed: 8,
         ..new("x")
     };
-    transfer::put_stream(&volume, &mut &b"two"[..], &replacing, place.means()).unwrap();
+    transfer::put_stream(&volume, &mut &b"two"[..], &replacing, place.resources()).unwrap();
     assert_eq!(place.get(&volume, "x").unwrap(), b"two");
     assert_eq!(place.files().len(), files);
     for name in ["", ".x", "a/b", "a b", "..", "ä"] {
@@ -416,7 +416,7 @@ fn a_name_is_taken_once_and_replaced_only_when_asked() {
 
 /// `x` put again over what is there.
 fn replace(
-    place: &Place,
+    place: &TestDir,
     volume: &DatasetVolume,
     bytes: &[u8],
     seed: u64,
@@ -426,12 +426,12 @@ fn replace(
         seed,
         ..new("x")
     };
-    transfer::put_stream(volume, &mut &*bytes, &replacing, place.means()).map(drop)
+    transfer::put_stream(volume, &mut &*bytes, &replacing, place.resources()).map(drop)
 }
 
 #[test]
 fn those_who_replace_one_dataset_at_a_time_leave_the_data_of_one() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(1 << 16);
     place.put(&volume, "x", b"before").unwrap();
     let files = place.files().len();
@@ -454,7 +454,7 @@ fn whatever_fails_while_a_dataset_is_replaced_or_removed_its_data_go_with_it() {
     let (old, after) = (bytes(200_000, 5), bytes(300_000, 6));
     for removes in [false, true] {
         for nth in 1.. {
-            let mut place = Place::new(2);
+            let mut place = TestDir::new(2);
             let volume = place.create(1 << 16);
             let without = place.files().len();
             place.put(&volume, "x", &old).unwrap();
@@ -491,9 +491,9 @@ fn whatever_fails_while_a_dataset_is_replaced_or_removed_its_data_go_with_it() {
 
 #[test]
 fn a_part_of_a_dataset_is_read_with_the_checksums_of_that_part_alone() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(4096);
-    // 4096 granules, whose checksums are 32 KiB.
+    // 4096 checksum blocks, whose checksums are 32 KiB.
     let data = bytes((16 << 20) - 700, 7);
     place.put(&volume, "x", &data).unwrap();
     let manifest = volume.manifest("x").unwrap();
@@ -517,7 +517,7 @@ fn a_part_of_a_dataset_is_read_with_the_checksums_of_that_part_alone() {
         );
     }
     assert!(read(0, data.len(), &place.budget).unwrap() == data);
-    // A checksum of the granule at 12 KiB.
+    // A checksum of the checksum block at 12 KiB.
     let (mut at, mut places) = (manifest.sums_at_bytes() as usize + 3 * 8, Vec::new());
     manifest
         .map()

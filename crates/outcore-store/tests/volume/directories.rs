@@ -13,16 +13,16 @@ use outcore_io::Kind;
 use outcore_io::drive::Device;
 use outcore_io::drive::testing::FaultDevice;
 use outcore_store::dataset::manifest::Contents;
-use outcore_store::dataset::transfer::{self, Means};
+use outcore_store::dataset::transfer::{self, TransferResources};
 use outcore_store::dataset::{Watch, directory};
 
-use super::datasets::{Place, bytes, new};
+use super::datasets::{TestDir, bytes, new};
 use super::devices::HookDevice;
 use super::random;
 
 #[test]
 fn a_directory_comes_back_file_by_file_or_one_by_its_name() {
-    let place = Place::new(3);
+    let place = TestDir::new(3);
     let volume = place.create(1 << 16);
     let tree = place.path("tree");
     let files: Vec<(String, Vec<u8>)> = (0..200)
@@ -41,7 +41,7 @@ fn a_directory_comes_back_file_by_file_or_one_by_its_name() {
         fs::create_dir_all(tree.join(name)).unwrap();
     }
     let (manifest, left_out) =
-        directory::put_dir(&volume, &tree, &new("tree"), place.means()).unwrap();
+        directory::put_dir(&volume, &tree, &new("tree"), place.resources()).unwrap();
     assert_eq!(
         (manifest.contents, manifest.files),
         (Contents::Directory, 202)
@@ -49,7 +49,7 @@ fn a_directory_comes_back_file_by_file_or_one_by_its_name() {
     assert_eq!(left_out.count, 0);
     let out = place.path("unpacked");
     assert_eq!(
-        directory::get_dir(&volume, &manifest, &out, place.means()).unwrap(),
+        directory::get_dir(&volume, &manifest, &out, place.resources()).unwrap(),
         202
     );
     for (name, contents) in &files {
@@ -72,13 +72,13 @@ fn a_directory_comes_back_file_by_file_or_one_by_its_name() {
     assert!(place.get_file(&volume, "tree", Some(name)).unwrap() == *contents);
     let missing = transfer::open(&volume, &manifest, Some("part9/x"), &place.budget);
     assert_eq!(missing.err().unwrap().kind(), Kind::Usage);
-    let again = directory::get_dir(&volume, &manifest, &out, place.means()).unwrap_err();
+    let again = directory::get_dir(&volume, &manifest, &out, place.resources()).unwrap_err();
     assert_eq!(again.kind(), Kind::Usage);
 }
 
 #[test]
 fn a_directory_with_a_file_that_cannot_be_read_is_not_packed_at_all() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(1 << 16);
     let tree = place.path("tree");
     fs::create_dir(&tree).unwrap();
@@ -88,11 +88,11 @@ fn a_directory_with_a_file_that_cannot_be_read_is_not_packed_at_all() {
     for nth in [1, 17, 40] {
         let plan = format!("eio@{nth}:read").parse().unwrap();
         let faulty: Arc<dyn Device> = Arc::new(FaultDevice::new(Arc::clone(&place.device), plan));
-        let means = Means {
+        let resources = TransferResources {
             device: &faulty,
-            ..place.means()
+            ..place.resources()
         };
-        let error = directory::put_dir(&volume, &tree, &new("tree"), means).unwrap_err();
+        let error = directory::put_dir(&volume, &tree, &new("tree"), resources).unwrap_err();
         assert_eq!(error.kind(), Kind::Io);
         assert_eq!(
             error.file_path().and_then(Path::parent),
@@ -100,12 +100,12 @@ fn a_directory_with_a_file_that_cannot_be_read_is_not_packed_at_all() {
         );
     }
     // One stops, and the readers with it.
-    let stopped = Means {
+    let stopped = TransferResources {
         watch: Watch {
             check: &|| Err(outcore_io::Error::interrupted()),
             advance: &|_| {},
         },
-        ..place.means()
+        ..place.resources()
     };
     let error = directory::put_dir(&volume, &tree, &new("tree"), stopped).unwrap_err();
     assert_eq!(error.kind(), Kind::Interrupted);
@@ -114,7 +114,7 @@ fn a_directory_with_a_file_that_cannot_be_read_is_not_packed_at_all() {
 
 #[test]
 fn whoever_renames_beside_a_directory_that_is_got_leads_nothing_elsewhere() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(1 << 16);
     let (tree, victim) = (place.path("source"), place.path("victim"));
     for dir in [tree.join("sub"), victim.join("tree/sub")] {
@@ -126,7 +126,7 @@ fn whoever_renames_beside_a_directory_that_is_got_leads_nothing_elsewhere() {
     symlink("b", tree.join("sub/c")).unwrap();
     let closed = fs::Permissions::from_mode(0o500);
     fs::set_permissions(tree.join("sub"), closed).unwrap();
-    let (manifest, _) = directory::put_dir(&volume, &tree, &new("x"), place.means()).unwrap();
+    let (manifest, _) = directory::put_dir(&volume, &tree, &new("x"), place.resources()).unwrap();
     let home = place.path("home");
     fs::create_dir(&home).unwrap();
     // When the first file is written, the private directory gets another name, and a link has its own.
@@ -138,14 +138,14 @@ fn whoever_renames_beside_a_directory_that_is_got_leads_nothing_elsewhere() {
             symlink(&victim, private).unwrap();
         }
     };
-    let means = Means {
+    let resources = TransferResources {
         watch: Watch {
             check: &|| Ok(()),
             advance: &swap,
         },
-        ..place.means()
+        ..place.resources()
     };
-    let got = directory::get_dir(&volume, &manifest, &home.join("out"), means);
+    let got = directory::get_dir(&volume, &manifest, &home.join("out"), resources);
     assert_eq!(got.unwrap(), 3);
     assert!(home.join("hidden").exists());
     assert_eq!(fs::read(home.join("out/sub/c")).unwrap(), b"sub/b");
@@ -156,12 +156,12 @@ fn whoever_renames_beside_a_directory_that_is_got_leads_nothing_elsewhere() {
 
 #[test]
 fn a_file_that_is_got_gets_its_permissions_back_and_no_file_that_took_its_place() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(1 << 16);
     let (source, out, victim) = (place.path("x"), place.path("out"), place.path("victim"));
     fs::write(&source, bytes(9000, 1)).unwrap();
     fs::set_permissions(&source, fs::Permissions::from_mode(0o666)).unwrap();
-    let manifest = transfer::put_file(&volume, &source, &new("x"), place.means()).unwrap();
+    let manifest = transfer::put_file(&volume, &source, &new("x"), place.resources()).unwrap();
     fs::write(&victim, "closed").unwrap();
     fs::set_permissions(&victim, fs::Permissions::from_mode(0o600)).unwrap();
     let swap = {
@@ -173,15 +173,15 @@ fn a_file_that_is_got_gets_its_permissions_back_and_no_file_that_took_its_place(
     };
     let hooked = HookDevice::new(Arc::clone(&place.device), |_, _| ()).after_renames(swap);
     let hooked: Arc<dyn Device> = Arc::new(hooked);
-    let means = Means {
+    let resources = TransferResources {
         device: &hooked,
-        ..place.means()
+        ..place.resources()
     };
     let source = || transfer::open(&volume, &manifest, None, &place.budget).unwrap();
-    transfer::get_file(source(), &out, false, means).unwrap();
+    transfer::get_file(source(), &out, false, resources).unwrap();
     assert_eq!(mode_of(&victim), 0o600);
     fs::remove_file(&out).unwrap();
-    transfer::get_file(source(), &out, false, place.means()).unwrap();
+    transfer::get_file(source(), &out, false, place.resources()).unwrap();
     assert_eq!(mode_of(&out), 0o666);
 }
 
@@ -195,7 +195,7 @@ fn mode_of(path: &Path) -> u32 {
 
 #[test]
 fn links_modes_times_and_odd_names_come_back_as_they_were() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(1 << 16);
     let tree = place.path("tree");
     let closed = tree.join("closed");
@@ -230,9 +230,10 @@ fn links_modes_times_and_odd_names_come_back_as_they_were() {
     set_time(&closed, old);
     set_time(&tree, old + Duration::from_secs(60));
 
-    let (manifest, _) = directory::put_dir(&volume, &tree, &new("tree"), place.means()).unwrap();
+    let (manifest, _) =
+        directory::put_dir(&volume, &tree, &new("tree"), place.resources()).unwrap();
     let out = place.path("out tree");
-    directory::get_dir(&volume, &manifest, &out, place.means()).unwrap();
+    directory::get_dir(&volume, &manifest, &out, place.resources()).unwrap();
     let mut names: Vec<PathBuf> = vec!["".into(), "closed".into()];
     names.extend(odd.iter().map(|name| Path::new("closed").join(name)));
     names.extend(["private", "program", "sealed"].map(PathBuf::from));
@@ -281,7 +282,7 @@ fn links_modes_times_and_odd_names_come_back_as_they_were() {
 
 #[test]
 fn sockets_and_pipes_are_left_out_and_counted() {
-    let place = Place::new(1);
+    let place = TestDir::new(1);
     let volume = place.create(1 << 16);
     let tree = place.path("tree");
     fs::create_dir_all(tree.join("b")).unwrap();
@@ -297,7 +298,7 @@ fn sockets_and_pipes_are_left_out_and_counted() {
     )
     .unwrap();
     let (manifest, left_out) =
-        directory::put_dir(&volume, &tree, &new("tree"), place.means()).unwrap();
+        directory::put_dir(&volume, &tree, &new("tree"), place.resources()).unwrap();
     assert_eq!((manifest.files, left_out.count), (1, 2));
     assert_eq!(left_out.first, Some(tree.join("b/socket")));
     assert_eq!(place.get_file(&volume, "tree", Some("a")).unwrap(), b"kept");
@@ -305,7 +306,7 @@ fn sockets_and_pipes_are_left_out_and_counted() {
 
 #[test]
 fn what_only_its_owner_could_read_is_read_by_nobody_else_afterwards() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(1 << 16);
     let shares = |id: &str| [0, 1].map(|drive| mode_of(&volume.share_path(id, drive)));
     let source = place.path("source");
@@ -313,10 +314,11 @@ fn what_only_its_owner_could_read_is_read_by_nobody_else_afterwards() {
         fs::write(&source, bytes(200_000, 1)).unwrap();
         fs::set_permissions(&source, PermissionsExt::from_mode(mode)).unwrap();
         let name = format!("f{mode:o}");
-        let manifest = transfer::put_file(&volume, &source, &new(&name), place.means()).unwrap();
+        let manifest =
+            transfer::put_file(&volume, &source, &new(&name), place.resources()).unwrap();
         assert_eq!(shares(&manifest.id), [of_share; 2], "{mode:o}");
         let copy = new(&format!("copy-{name}"));
-        let copied = transfer::copy(&volume, &manifest, &volume, &copy, place.means()).unwrap();
+        let copied = transfer::copy(&volume, &manifest, &volume, &copy, place.resources()).unwrap();
         assert_eq!(shares(&copied.id), [of_share; 2], "{mode:o}");
         for name in [&name, &copy.name] {
             let _ = fs::remove_file(place.path("out"));
@@ -337,13 +339,14 @@ fn what_only_its_owner_could_read_is_read_by_nobody_else_afterwards() {
     fs::write(tree.join("open"), "x").unwrap();
     fs::write(tree.join("closed"), "y").unwrap();
     fs::set_permissions(tree.join("closed"), PermissionsExt::from_mode(0o600)).unwrap();
-    let (manifest, _) = directory::put_dir(&volume, &tree, &new("tree"), place.means()).unwrap();
+    let (manifest, _) =
+        directory::put_dir(&volume, &tree, &new("tree"), place.resources()).unwrap();
     assert_eq!(shares(&manifest.id), [0o400; 2]);
 }
 
 #[test]
 fn files_of_every_length_around_the_borders_of_chunks_come_back() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(1 << 16);
     let tree = place.path("tree");
     fs::create_dir(&tree).unwrap();
@@ -372,9 +375,10 @@ fn files_of_every_length_around_the_borders_of_chunks_come_back() {
     for (number, len) in lens.into_iter().enumerate() {
         fs::write(tree.join(format!("{number:02}")), bytes(len, number as u64)).unwrap();
     }
-    let (manifest, _) = directory::put_dir(&volume, &tree, &new("tree"), place.means()).unwrap();
+    let (manifest, _) =
+        directory::put_dir(&volume, &tree, &new("tree"), place.resources()).unwrap();
     let out = place.path("back");
-    directory::get_dir(&volume, &manifest, &out, place.means()).unwrap();
+    directory::get_dir(&volume, &manifest, &out, place.resources()).unwrap();
     for (number, len) in lens.into_iter().enumerate() {
         let name = format!("{number:02}");
         assert!(

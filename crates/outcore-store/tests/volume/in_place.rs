@@ -12,14 +12,14 @@ use outcore_store::dataset::DatasetVolume;
 use outcore_store::dataset::device::DatasetDevice;
 use proptest::prelude::*;
 
-use super::datasets::{Place, bytes, flip, new};
+use super::datasets::{TestDir, bytes, flip, new};
 use super::*;
 
 const BLOCK: usize = 4096;
 
 /// A device with the dataset `name` as a file, and the file.
 fn mounted(
-    place: &Place,
+    place: &TestDir,
     volume: &DatasetVolume,
     name: &str,
 ) -> outcore_io::Result<(Volume, VolumeFile)> {
@@ -46,7 +46,7 @@ fn finish(port: &mut Port) -> Vec<Transfer> {
 /// Writes `data` as the dataset `name`, in blocks that come in the order of `seed`, and publishes it;
 /// `hole` is left out.
 fn write(
-    place: &Place,
+    place: &TestDir,
     volume: &DatasetVolume,
     (name, data): (&str, &[u8]),
     seed: u64,
@@ -112,7 +112,7 @@ proptest! {
         len in prop_oneof![0usize..20_000, 1usize..1 << 20],
         drives in 1usize..6, shift in 12u32..=20, seed: u64,
     ) {
-        let place = Place::new(drives);
+        let place = TestDir::new(drives);
         let volume = place.create(1 << shift);
         let wanted = bytes(len, seed);
         place.put(&volume, "x", &wanted).unwrap();
@@ -142,7 +142,7 @@ proptest! {
         len in prop_oneof![0usize..20_000, 1usize..1 << 20],
         drives in 1usize..6, shift in 12u32..=20, is_bound: bool, seed: u64,
     ) {
-        let place = Place::new(drives);
+        let place = TestDir::new(drives);
         let volume = place.create(1 << shift);
         let data = bytes(len, seed);
         let room = if is_bound { Room::AtMost } else { Room::Exactly };
@@ -154,8 +154,8 @@ proptest! {
 }
 
 #[test]
-fn a_flipped_bit_fails_the_reads_that_touch_its_granule_and_no_other() {
-    let place = Place::new(3);
+fn a_flipped_bit_fails_the_reads_that_touch_its_checksum_block_and_no_other() {
+    let place = TestDir::new(3);
     let volume = place.create(1 << 16);
     let wanted = bytes(3 << 20, 1);
     let manifest = place.put(&volume, "x", &wanted).unwrap();
@@ -170,7 +170,7 @@ fn a_flipped_bit_fails_the_reads_that_touch_its_granule_and_no_other() {
     let (failed, good): (Vec<_>, Vec<_>) = finish(&mut port)
         .into_iter()
         .partition(|transfer| transfer.fault.is_some());
-    assert_eq!(failed.len(), 65536 / BLOCK, "one granule of 64 KiB");
+    assert_eq!(failed.len(), 65536 / BLOCK, "one checksum block of 64 KiB");
     for transfer in &good {
         let at = transfer.token as usize;
         assert!(transfer.buf[..] == wanted[at..at + BLOCK]);
@@ -190,7 +190,7 @@ fn a_flipped_bit_fails_the_reads_that_touch_its_granule_and_no_other() {
 
 #[test]
 fn a_share_that_is_cut_or_gone_is_named_before_anything_is_read() {
-    let place = Place::new(3);
+    let place = TestDir::new(3);
     let volume = place.create(1 << 16);
     let manifest = place.put(&volume, "x", &bytes(3 << 20, 1)).unwrap();
     let share = volume.share_path(&manifest.id, 2);
@@ -209,7 +209,7 @@ fn a_share_that_is_cut_or_gone_is_named_before_anything_is_read() {
 
 #[test]
 fn a_dataset_with_a_hole_is_never_sealed() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(1 << 14);
     let data = bytes(700_000, 4);
     let written = write(&place, &volume, ("x", &data), 9, Room::Exactly, Some(2));
@@ -220,7 +220,7 @@ fn a_dataset_with_a_hole_is_never_sealed() {
 
 #[test]
 fn a_sealed_dataset_is_not_opened_for_writing() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(1 << 14);
     place.put(&volume, "x", b"sealed").unwrap();
     let (drives, _) = mounted(&place, &volume, "x").unwrap();
@@ -235,7 +235,7 @@ fn whatever_fails_while_a_dataset_is_written_it_is_whole_or_absent() {
     let data = bytes(300_000, 5);
     for kind in [":write", ":sync", ":control"] {
         for nth in 1.. {
-            let mut place = Place::new(2);
+            let mut place = TestDir::new(2);
             place.create(1 << 16);
             let plan = format!("eio@{nth}{kind}").parse().unwrap();
             let faulty = Arc::new(FaultDevice::new(Arc::clone(&place.device), plan));

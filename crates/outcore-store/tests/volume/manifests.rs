@@ -9,12 +9,12 @@ use outcore_store::dataset::manifest::Manifest;
 use outcore_store::dataset::transfer;
 use outcore_store::dataset::writer::NewDataset;
 
-use super::datasets::{Place, bytes, new};
+use super::datasets::{TestDir, bytes, new};
 use super::metadata::overwrite;
 
 #[test]
 fn a_dataset_with_a_damaged_manifest_is_replaced_and_leaves_nothing() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(1 << 16);
     place.put(&volume, "other", b"other").unwrap();
     let manifests = [0, 1].map(|index| volume.manifest_path("x", index));
@@ -44,7 +44,7 @@ fn a_dataset_with_a_damaged_manifest_is_replaced_and_leaves_nothing() {
             Kind::Usage
         );
         let new = replacing(50 + at as u64);
-        transfer::put_stream(&volume, &mut &b"two"[..], &new, place.means()).unwrap();
+        transfer::put_stream(&volume, &mut &b"two"[..], &new, place.resources()).unwrap();
         assert_eq!(place.get(&volume, "x").unwrap(), b"two");
         assert_eq!(place.files().len(), files, "{:?}", place.files());
         volume.remove("x").unwrap();
@@ -60,13 +60,13 @@ fn a_dataset_with_a_damaged_manifest_is_replaced_and_leaves_nothing() {
     let theirs = fs::read_to_string(volume.manifest_path("other", 0)).unwrap();
     damage_all(&|_| theirs.replace("\"len_bytes\": 5", "\"len_bytes\": 6"));
     let new = replacing(60);
-    transfer::put_stream(&volume, &mut &b"two"[..], &new, place.means()).unwrap();
+    transfer::put_stream(&volume, &mut &b"two"[..], &new, place.resources()).unwrap();
     assert_eq!(place.get(&volume, "other").unwrap(), b"other");
 }
 
 #[test]
 fn files_that_no_manifest_names_are_found_and_removed_when_they_are_surely_nobodys() {
-    let place = Place::new(2);
+    let place = TestDir::new(2);
     let volume = place.create(1 << 16);
     let files = place.files();
     for name in ["kept", "lost", "vague"] {

@@ -14,14 +14,14 @@ use outcore_store::dataset::transfer;
 use outcore_store::dataset::writer::NewDataset;
 use outcore_store::dataset::{DatasetVolume, VolumeDrive, Watch};
 
-use super::datasets::{Place, bytes, new};
+use super::datasets::{TestDir, bytes, new};
 use super::*;
 
-fn open(place: &Place) -> outcore_io::Result<DatasetVolume> {
+fn open(place: &TestDir) -> outcore_io::Result<DatasetVolume> {
     DatasetVolume::open(Arc::clone(&place.device), place.drives())
 }
 
-fn scrub(place: &Place) -> Vec<Damage> {
+fn scrub(place: &TestDir) -> Vec<Damage> {
     let volume = open(place).unwrap();
     volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap()
 }
@@ -44,7 +44,7 @@ fn damages(whole: &[u8]) -> impl Iterator<Item = Vec<u8>> {
 
 #[test]
 fn any_flipped_bit_or_cut_of_a_label_or_a_manifest_is_found_and_names_the_file() {
-    let place = Place::in_memory(1);
+    let place = TestDir::in_memory(1);
     let volume = place.create(1 << 16);
     place.put(&volume, "x", b"one").unwrap();
     let label = place.path("d0/outcore-volume/volume.json");
@@ -68,7 +68,7 @@ fn any_flipped_bit_or_cut_of_a_label_or_a_manifest_is_found_and_names_the_file()
 
 #[test]
 fn a_copy_that_is_damaged_lost_or_old_hides_nothing_and_is_written_anew_by_a_scrub() {
-    let place = Place::in_memory(3);
+    let place = TestDir::in_memory(3);
     let volume = place.create(1 << 16);
     place.put(&volume, "other", b"other").unwrap();
     place.put(&volume, "x", b"first").unwrap();
@@ -79,7 +79,7 @@ fn a_copy_that_is_damaged_lost_or_old_hides_nothing_and_is_written_anew_by_a_scr
         seed: 8,
         ..new("x")
     };
-    transfer::put_stream(&volume, &mut &b"second"[..], &replacing, place.means()).unwrap();
+    transfer::put_stream(&volume, &mut &b"second"[..], &replacing, place.resources()).unwrap();
     let whole = fs::read(&path).unwrap();
     assert_ne!(whole, old);
     let mut flipped = whole.clone();
@@ -119,7 +119,7 @@ fn a_copy_that_is_damaged_lost_or_old_hides_nothing_and_is_written_anew_by_a_scr
 
 #[test]
 fn manifests_that_stand_in_the_place_of_others_give_nobodys_data_and_remove_none() {
-    let place = Place::in_memory(2);
+    let place = TestDir::in_memory(2);
     let volume = place.create(1 << 16);
     for (name, data) in [("a", b"data of a"), ("b", b"data of b")] {
         place.put(&volume, name, data).unwrap();
@@ -153,7 +153,7 @@ fn manifests_that_stand_in_the_place_of_others_give_nobodys_data_and_remove_none
     assert_eq!(place.get(&volume, "a").unwrap(), b"data of a");
     assert_eq!(place.get(&volume, "b").unwrap(), b"data of b");
     // Of another volume.
-    let theirs = Place::in_memory(2);
+    let theirs = TestDir::in_memory(2);
     let other = theirs.create(1 << 16);
     theirs.put(&other, "d", b"theirs").unwrap();
     assert_eq!(other.id(), volume.id(), "the same seed");
@@ -173,7 +173,7 @@ fn manifests_that_stand_in_the_place_of_others_give_nobodys_data_and_remove_none
 
 #[test]
 fn labels_and_manifests_from_before_there_were_checksums_are_refused_by_their_version() {
-    let place = Place::in_memory(1);
+    let place = TestDir::in_memory(1);
     let volume = place.create(1 << 16);
     place.put(&volume, "x", b"one").unwrap();
     let manifest = volume.manifest_path("x", 0);
@@ -193,7 +193,7 @@ fn labels_and_manifests_from_before_there_were_checksums_are_refused_by_their_ve
 }
 
 /// Takes a drive away, leaving nothing, or the empty mount point.
-fn take_away(place: &Place, drive: &str, leaves_dir: bool) {
+fn take_away(place: &TestDir, drive: &str, leaves_dir: bool) {
     let away = place.path(&format!("away-{drive}"));
     fs::rename(place.path(drive), away).unwrap();
     if leaves_dir {
@@ -202,14 +202,14 @@ fn take_away(place: &Place, drive: &str, leaves_dir: bool) {
 }
 
 /// Brings it back; nothing may have been written in its place.
-fn bring_back(place: &Place, drive: &str) {
+fn bring_back(place: &TestDir, drive: &str) {
     let _ = fs::remove_dir(place.path(drive));
     fs::rename(place.path(&format!("away-{drive}")), place.path(drive)).unwrap();
 }
 
 #[test]
 fn with_a_drive_missing_what_does_not_lie_on_it_is_read_and_nothing_is_written() {
-    let place = Place::in_memory(3);
+    let place = TestDir::in_memory(3);
     let equal = |drive| VolumeDrive {
         weight: 1.0,
         ..drive
@@ -226,7 +226,7 @@ fn with_a_drive_missing_what_does_not_lie_on_it_is_read_and_nothing_is_written()
             ..new(name)
         };
         let data = bytes(5000, seed as u64);
-        transfer::put_stream(&volume, &mut &data[..], &new, place.means()).unwrap();
+        transfer::put_stream(&volume, &mut &data[..], &new, place.resources()).unwrap();
     }
     place.put(&volume, "large", &bytes(1 << 20, 99)).unwrap();
     let files = place.files();
@@ -307,7 +307,7 @@ fn what_was_cut_off_before_a_drive_went_missing_is_finished_when_it_is_back() {
     let data = bytes(200_000, 5);
     for removes in [false, true] {
         for nth in 1.. {
-            let mut place = Place::in_memory(2);
+            let mut place = TestDir::in_memory(2);
             let drives = place.drives();
             let volume = place.create(1 << 16);
             let empty = place.files().len();

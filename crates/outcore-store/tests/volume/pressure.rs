@@ -105,12 +105,15 @@ fn a_drive_ten_times_slower_holds_up_none_of_the_others() {
 fn equal_drives_wait_equally_long() {
     let volume = volume(ram(0), &members(8, 4 << 20), StripeOptions::default());
     let (_, submitter) = run_streams(&volume, 31, 100_000_000);
-    let means: Vec<u64> = submitter
+    let resources: Vec<u64> = submitter
         .meters()
         .map(|meter| meter.stack.mean_ns() + meter.device.mean_ns())
         .collect();
-    let (least, most) = (means.iter().min().unwrap(), means.iter().max().unwrap());
-    assert!(*most as f64 <= 1.5 * *least as f64, "{means:?}");
+    let (least, most) = (
+        resources.iter().min().unwrap(),
+        resources.iter().max().unwrap(),
+    );
+    assert!(*most as f64 <= 1.5 * *least as f64, "{resources:?}");
 }
 
 #[test]

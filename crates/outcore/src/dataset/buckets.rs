@@ -16,12 +16,12 @@ use super::stages::{Passes, Stages};
 use super::summary::Summary;
 use super::typed::TypedDataset;
 use crate::ends::Input;
-use crate::error::{Error, Kind, Result};
 use crate::job::Job;
-use crate::memory::Credit;
 use crate::primitives::batch::Files;
 use crate::primitives::sources::lengths_of;
 use crate::primitives::{self, BucketFiles, map_files_to};
+use outcore_io::memory::Reservation;
+use outcore_io::{Error, Kind, Result};
 
 /// Items in buckets; see the module.
 pub struct Buckets<T> {
@@ -180,7 +180,7 @@ impl<T: Pod + Send + Sync> Buckets<T> {
 
 /// Memory for the items of a bucket as values and as bytes for each thread, beside the file itself; fewer
 /// threads where there is less.
-fn reserve(job: &mut Job, largest_bytes: u64) -> Result<Credit> {
+fn reserve(job: &mut Job, largest_bytes: u64) -> Result<Reservation> {
     loop {
         let threads = job.options.threads.max(1) as u64;
         let beside_bytes = largest_bytes.saturating_mul(2 * threads);
@@ -191,8 +191,8 @@ fn reserve(job: &mut Job, largest_bytes: u64) -> Result<Credit> {
         if threads == 1 {
             let cause = format!(
                 "a bucket of {} must fit three times into {}",
-                crate::units::bytes(largest_bytes),
-                crate::units::bytes(job.budget.free_bytes())
+                outcore_io::units::bytes(largest_bytes),
+                outcore_io::units::bytes(job.budget.free_bytes())
             );
             return Err(Error::new(Kind::Memory, "load a bucket", cause)
                 .hint("distribute to more buckets, or allow more memory"));

@@ -5,12 +5,12 @@
 
 use super::execution::Execution;
 use super::summary::Summary;
-use crate::error::Result;
 use crate::primitives::table::BatchStep;
 use crate::primitives::tables::{
     Histogram, distribute_by, distribute_table, find_table, histogram_table, top_table,
 };
 use crate::primitives::{BucketFiles, Reduction, Scalar, gather, reduce_table};
+use outcore_io::Result;
 
 impl Execution {
     /// All items reduced by names or by an expression, in one pass.

@@ -26,15 +26,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::resources::Resources;
-use crate::config::IoMode;
-use crate::drive::Device;
-use crate::drive::os::OsDevice;
-use crate::error::Result;
+use super::resources::ResourceProvider;
 use crate::job::{Control, Job, JobOptions};
-use crate::memory::Budget;
-use crate::units;
-use crate::volume::ScratchDrive;
+use outcore_io::Result;
+use outcore_io::config::IoMode;
+use outcore_io::drive::Device;
+use outcore_io::drive::os::OsDevice;
+use outcore_io::memory::Budget;
+use outcore_io::port::ScratchDrive;
+use outcore_io::units;
 
 /// What datasets are read and run with; see the module.
 #[derive(Clone)]
@@ -157,7 +157,7 @@ impl Context {
     }
 }
 
-impl Resources for Context {
+impl ResourceProvider for Context {
     fn job(&self) -> Result<Job> {
         Ok(Context::job(self))
     }

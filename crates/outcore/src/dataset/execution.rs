@@ -11,13 +11,12 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::resources::Resources;
-use super::scratch::{Place, Scratch};
+use super::resources::ResourceProvider;
+use super::scratch::{PassOutput, Scratch};
 use super::step::{ItemType, Step, late_is_last};
 use super::summary::Summary;
 use super::{Dataset, Items, Records};
 use crate::ends::{Input, Output};
-use crate::error::{Error, Result};
 use crate::job::{Job, JobSize};
 use crate::key::RecordFormat;
 use crate::key::expr::Schema;
@@ -34,7 +33,8 @@ use crate::shuffle::{ShuffleOptions, ShufflePlan, ShuffleSize, Unit, plan_shuffl
 use crate::sort::lines::{LineSortOptions, merge_lines, sort_lines};
 use crate::sort::plan::SortPlan;
 use crate::sort::{self, SortOptions, sort};
-use crate::volume::output::parent_of;
+use outcore_io::output::parent_of;
+use outcore_io::{Error, Result};
 
 /// Whether steps that need all items are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub enum Mode {
 
 /// See the module.
 pub struct Execution {
-    pub(super) resources: Arc<dyn Resources>,
+    pub(super) resources: Arc<dyn ResourceProvider>,
     pub(super) mode: Mode,
     pub(super) items: Items,
     pub(super) ending: Option<Step>,
@@ -65,7 +65,7 @@ pub struct Execution {
 
 impl Dataset {
     /// Begins to run; no step is taken yet.
-    pub fn execute(self, resources: Arc<dyn Resources>, mode: Mode) -> Execution {
+    pub fn execute(self, resources: Arc<dyn ResourceProvider>, mode: Mode) -> Execution {
         Execution {
             resources,
             mode,
@@ -82,7 +82,7 @@ impl Dataset {
 
 impl Execution {
     /// Other resources, before anything is written.
-    pub fn set_resources(&mut self, resources: Arc<dyn Resources>) {
+    pub fn set_resources(&mut self, resources: Arc<dyn ResourceProvider>) {
         self.resources = resources;
     }
 
@@ -537,7 +537,7 @@ impl Execution {
     }
 
     /// The next passes read what was written to `place`.
-    fn turn_to(&mut self, place: &Place, done: Summary) -> Result<()> {
+    fn turn_to(&mut self, place: &PassOutput, done: Summary) -> Result<()> {
         match &mut self.items {
             Items::Lines { source, .. } => source.replace(&place.paths)?,
             Items::Records(records) => {
@@ -549,7 +549,7 @@ impl Execution {
     }
 
     /// A new place on scratch: a file, or a shard on each drive.
-    fn scratch_place(&mut self, is_sharded: bool) -> Result<Place> {
+    fn scratch_place(&mut self, is_sharded: bool) -> Result<PassOutput> {
         let resources = Arc::clone(&self.resources);
         self.scratch
             .place(resources.as_ref(), &self.beside, is_sharded)

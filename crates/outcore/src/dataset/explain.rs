@@ -6,12 +6,12 @@
 use super::Items;
 use super::execution::Execution;
 use super::step::Step;
-use crate::error::Result;
 use crate::primitives::group::plan_group;
 use crate::primitives::plan_scan;
 use crate::primitives::producer::Producer;
 use crate::primitives::write::plan_of;
 use crate::sort::lines::{plan_lines, sample_lines};
+use outcore_io::Result;
 
 impl Execution {
     /// What items are after all steps (the type's name and size; nothing for lines), and the steps.

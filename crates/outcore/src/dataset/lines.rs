@@ -11,7 +11,6 @@ use super::step::Step;
 use super::summary::Summary;
 use super::{Items, Mode};
 use crate::ends::{Input, Output};
-use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::RecordFormat;
 use crate::key::expr::Schema;
@@ -19,6 +18,7 @@ use crate::primitives::sources::data_bytes_of;
 use crate::primitives::write::produce;
 use crate::primitives::{Table, fold, gather, read};
 use crate::sort::lines::{Disorder, check_lines};
+use outcore_io::{Error, Result};
 
 /// Files of lines.
 pub trait LineSource: Send {

@@ -49,7 +49,7 @@ pub use context::{Context, ContextBuilder};
 pub use execution::{Execution, Mode};
 pub use field::{Field, field};
 pub use lines::{LineSource, PlainLines};
-pub use resources::Resources;
+pub use resources::ResourceProvider;
 pub use stages::Sortable;
 pub use step::{ItemType, LateStep, Settled, Step};
 pub use summary::Summary;
@@ -57,10 +57,10 @@ pub use text::Lines;
 pub use typed::TypedDataset;
 
 use crate::ends::Input;
-use crate::error::Result;
 use crate::key::NpyHeader;
 use crate::key::expr::Schema;
 use crate::primitives::Table;
+use outcore_io::Result;
 
 /// What is read, and the steps that are taken with it; see the module.
 pub struct Dataset {

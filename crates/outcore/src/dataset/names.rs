@@ -9,9 +9,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::ends::Input;
-use crate::error::{Error, Result};
 use crate::key::NpyHeader;
-use crate::volume::output::parent_of;
+use outcore_io::output::parent_of;
+use outcore_io::{Error, Result};
 
 const OPEN: &str = "open input";
 /// So many bytes of a file say how long its header is.

@@ -11,10 +11,10 @@ use super::text::Lines;
 use super::typed::TypedDataset;
 use super::{Dataset, ItemType};
 use crate::ends::Input;
-use crate::error::Result;
 use crate::key::RecordFormat;
 use crate::primitives::batch::Tabulate;
 use crate::primitives::{Sequence, tabulate};
+use outcore_io::Result;
 
 impl Context {
     /// The values of type `T` in the files of a name, in order: raw values, little endian, or arrays of

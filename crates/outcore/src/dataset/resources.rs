@@ -5,12 +5,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::Result;
 use crate::job::Job;
-use crate::volume::ScratchDrive;
+use outcore_io::Result;
+use outcore_io::port::ScratchDrive;
 
 /// See the module.
-pub trait Resources: Send + Sync {
+pub trait ResourceProvider: Send + Sync {
     /// A job of these resources, on the drives that were named.
     ///
     /// # Errors
@@ -20,13 +20,13 @@ pub trait Resources: Send + Sync {
     /// The drives for so much scratch, where the result goes to `beside`; none for a directory there.
     ///
     /// # Errors
-    /// As [`Resources::job`].
+    /// As [`ResourceProvider::job`].
     fn scratch_drives(&self, scratch_bytes: u64, beside: &Path) -> Result<Vec<ScratchDrive>>;
 
     /// The directories for what is written between two passes: one on each drive.
     ///
     /// # Errors
-    /// As [`Resources::job`].
+    /// As [`ResourceProvider::job`].
     fn scratch_dirs(&self, beside: &Path) -> Result<Vec<PathBuf>>;
 
     /// Refuses a result of `data_bytes` in files that have no room for it.

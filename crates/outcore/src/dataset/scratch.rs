@@ -5,12 +5,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::resources::Resources;
-use crate::drive::PrivateDir;
+use super::resources::ResourceProvider;
 use crate::ends::{Input, Output};
-use crate::error::Result;
 use crate::primitives::BucketFiles;
-use crate::volume::output::MANIFEST_SUFFIX;
+use outcore_io::Result;
+use outcore_io::drive::PrivateDir;
+use outcore_io::output::MANIFEST_SUFFIX;
 
 /// See the module.
 #[derive(Default)]
@@ -23,10 +23,10 @@ impl Scratch {
     /// A new place: a file, or a shard on each drive.
     pub(super) fn place(
         &mut self,
-        resources: &dyn Resources,
+        resources: &dyn ResourceProvider,
         beside: &Path,
         is_sharded: bool,
-    ) -> Result<Place> {
+    ) -> Result<PassOutput> {
         self.make(resources, beside)?;
         let name = format!("items-{}", self.places);
         self.places += 1;
@@ -36,13 +36,13 @@ impl Scratch {
         if !is_sharded {
             paths.truncate(1);
         }
-        Ok(Place { paths })
+        Ok(PassOutput { paths })
     }
 
     /// Names for so many buckets, spread over the drives.
     pub(super) fn bucket_files(
         &mut self,
-        resources: &dyn Resources,
+        resources: &dyn ResourceProvider,
         beside: &Path,
         count: usize,
     ) -> Result<BucketFiles> {
@@ -66,7 +66,7 @@ impl Scratch {
     }
 
     /// Makes the directories, if there are none yet.
-    fn make(&mut self, resources: &dyn Resources, beside: &Path) -> Result<()> {
+    fn make(&mut self, resources: &dyn ResourceProvider, beside: &Path) -> Result<()> {
         let job = resources.job()?;
         job.control.check()?;
         if self.dirs.is_empty() {
@@ -80,11 +80,11 @@ impl Scratch {
 }
 
 /// Where a pass between two others writes.
-pub(super) struct Place {
+pub(super) struct PassOutput {
     pub(super) paths: Vec<PathBuf>,
 }
 
-impl Place {
+impl PassOutput {
     /// As the pass that writes it takes it.
     pub(super) fn output(&self) -> Output {
         match &self.paths[..] {

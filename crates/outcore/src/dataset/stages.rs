@@ -12,11 +12,11 @@ use super::context::Context;
 use super::scratch::Scratch;
 use super::summary::Summary;
 use crate::ends::{Input, Output};
-use crate::error::Result;
 use crate::job::Job;
 use crate::key::RecordFormat;
 use crate::primitives::batch::{Files, Sequence};
 use crate::primitives::{self, BucketFiles};
+use outcore_io::Result;
 
 /// Values that have an order of their own: numbers, and arrays of them, element by element.
 pub trait Sortable: Pod + Send + Sync {

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::sort_key::{ByteOrder, SharedKey};
 use crate::key::{KeyField, NpyHeader, RecordFormat};
@@ -15,6 +14,7 @@ use crate::primitives::table::BatchStep;
 use crate::primitives::tables::ScanOp;
 use crate::sort::SortOptions;
 use crate::sort::lines::LineSortOptions;
+use outcore_io::{Error, Result};
 
 /// What records are, and the header that a `.npy` file of them has.
 #[derive(Debug, Clone)]

@@ -11,9 +11,9 @@ use std::sync::Mutex;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use crate::ends::Output;
-use crate::error::Result;
 use crate::job::Job;
-use crate::threads::spawn_scoped;
+use outcore_io::Result;
+use outcore_io::threads::spawn_scoped;
 
 /// Bytes that are handed on at once, and how often so many wait.
 const CHUNK_BYTES: usize = 256 << 10;

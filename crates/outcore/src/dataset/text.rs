@@ -30,10 +30,10 @@ use super::step::Step;
 use super::stream::stream;
 use super::summary::Summary;
 use crate::ends::{Input, Output};
-use crate::error::Result;
 use crate::key::sort_key::{ByteOrder, SharedKey};
 use crate::sort::lines::LineSortOptions;
-use crate::volume::output::parent_of;
+use outcore_io::Result;
+use outcore_io::output::parent_of;
 
 const TERMINATOR: u8 = b'\n';
 

@@ -24,12 +24,12 @@ use super::stream::stream;
 use super::summary::Summary;
 use super::whole::{AtRandom, Backward, InOrder, Prefixes};
 use crate::ends::Output;
-use crate::error::{Error, Result};
 use crate::key::RecordFormat;
 use crate::primitives::reduce::Summand;
 use crate::primitives::{self, Inclusion, PassSummary};
 use crate::sort::SortOptions;
-use crate::volume::output::parent_of;
+use outcore_io::output::parent_of;
+use outcore_io::{Error, Result};
 
 /// Values and the steps that are taken with them; see the module.
 #[derive(Clone)]

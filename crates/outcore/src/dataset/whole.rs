@@ -8,12 +8,12 @@ use bytemuck::Pod;
 use super::stages::{Passes, Sortable, Stages, Whole};
 use super::summary::Summary;
 use crate::ends::Output;
-use crate::error::{Error, Result};
 use crate::key::RecordFormat;
 use crate::primitives::batch::{Sequence, Yield};
 use crate::primitives::{self, Inclusion};
 use crate::shuffle::{ShuffleOptions, Unit, shuffle};
 use crate::sort::{SortOptions, sort};
+use outcore_io::{Error, Result};
 
 /// Items in order.
 #[derive(Debug, Clone)]

@@ -21,7 +21,7 @@ use twox_hash::XxHash3_64;
 use super::order::{Order, OrderOptions};
 use super::record::RecordFormat;
 use super::sort_key::Tie;
-use crate::error::{Error, Result};
+use outcore_io::{Error, Result};
 
 /// Records compared at a time: their first words fit the first-level cache.
 const BATCH: usize = 512;
@@ -386,7 +386,7 @@ mod tests {
         let mut checker = Checker::new(&RecordFormat::gensort(), CheckOptions::default());
         checker.push(&[0; 250]);
         let error = checker.finish().unwrap_err();
-        assert_eq!(error.kind(), crate::error::Kind::Corrupt);
+        assert_eq!(error.kind(), outcore_io::Kind::Corrupt);
         assert!(
             error
                 .to_string()

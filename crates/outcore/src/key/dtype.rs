@@ -6,7 +6,7 @@
 
 use super::literal::Literal;
 use super::record::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
-use crate::error::{Error, Result};
+use outcore_io::{Error, Result};
 
 const READ: &str = "read .npy header";
 

@@ -9,8 +9,8 @@ use super::dtype;
 use super::record::{
     Endian, KeyField, KeyKind, Number, NumberType, READ_KEY, READ_TYPE, RecordFormat, key_syntax,
 };
-use crate::error::{Error, Result};
-use crate::units::nearest;
+use outcore_io::units::nearest;
+use outcore_io::{Error, Result};
 
 impl Number {
     /// Reads `u64`, `u64le`, `f32be`, or NumPy's `<u8`, `uint64`; `None` if it is not a number type.

@@ -12,8 +12,8 @@
 use super::dtype::{Element, NpyField, corrupt, describe, refused, shape};
 use super::literal::{self, Entry, Literal};
 use super::record::{KeyField, RecordFormat};
-use crate::error::{Error, Result};
-use crate::units::nearest;
+use outcore_io::units::nearest;
+use outcore_io::{Error, Result};
 
 /// Start of every `.npy` file.
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
@@ -303,7 +303,7 @@ fn frame(text: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Kind;
+    use outcore_io::Kind;
     use proptest::prelude::*;
 
     fn file(version: u8, text: &str) -> Vec<u8> {

@@ -21,7 +21,7 @@ use std::cmp::Ordering;
 use super::normal::Map;
 use super::record::{Endian, KeyField, KeyKind, RecordFormat};
 use super::sort_key::{NoKey, SortKey, Tie};
-use super::word::{Atom, Lane, Word, compile};
+use super::word::{Atom, NumberBits, Word, compile};
 
 /// Options of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -264,7 +264,7 @@ fn push_key(atoms: &mut Vec<Atom>, key: &KeyField, is_flipped: bool) {
             },
         );
     }
-    let lane = Lane::new(bytes.min(8), number.endian, map, is_flipped);
+    let lane = NumberBits::new(bytes.min(8), number.endian, map, is_flipped);
     for offset_bytes in (offset_bytes..offset_bytes + len_bytes).step_by(bytes) {
         if bytes == 16 {
             atoms.push(Atom::Number {

@@ -16,7 +16,7 @@
 
 use std::fmt;
 
-use crate::error::{Error, Result};
+use outcore_io::{Error, Result};
 
 /// The largest record, in bytes: a record must fit many times into the smallest I/O block.
 pub const RECORD_BYTES_MAX: usize = 1 << 20;

@@ -20,7 +20,7 @@ pub(super) enum Atom {
     Number {
         offset_bytes: usize,
         bytes: usize,
-        lane: Lane,
+        lane: NumberBits,
     },
 }
 
@@ -36,14 +36,14 @@ impl Atom {
 
 /// How the bits of one number become ordered bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Lane {
+pub(super) struct NumberBits {
     is_big: bool,
     is_float: bool,
     /// The sign bit of signed integers, all bits if descending; in the number's low bits.
     flip: u64,
 }
 
-impl Lane {
+impl NumberBits {
     /// The lane of numbers of `bytes` (1 to 8), largest first if `is_flipped`.
     pub(super) fn new(bytes: usize, endian: Endian, map: Map, is_flipped: bool) -> Self {
         let ones = u64::MAX >> (64 - 8 * bytes);
@@ -53,7 +53,7 @@ impl Lane {
             0
         };
         let flip = sign ^ if is_flipped { ones } else { 0 };
-        Lane {
+        NumberBits {
             is_big: endian == Endian::Big,
             is_float: map == Map::Float,
             flip,
@@ -116,31 +116,40 @@ pub(super) enum Word {
     /// Fewer raw bytes, then zeros: the end of the string.
     Window(Window),
     /// One 8-byte number.
-    Eight { offset_bytes: usize, lane: Lane },
+    Eight {
+        offset_bytes: usize,
+        lane: NumberBits,
+    },
     /// Two neighbouring 4-byte numbers.
-    Pair { offset_bytes: usize, lane: Lane },
+    Pair {
+        offset_bytes: usize,
+        lane: NumberBits,
+    },
     /// One 4-byte number, then zeros.
-    Four { offset_bytes: usize, lane: Lane },
+    Four {
+        offset_bytes: usize,
+        lane: NumberBits,
+    },
     /// One 4-byte number, then raw bytes (an index or a small key with payload behind it).
     FourThen {
         offset_bytes: usize,
-        lane: Lane,
+        lane: NumberBits,
         rest: Window,
     },
     /// Anything else, put together.
-    Pieces(Box<[Piece]>),
+    Pieces(Box<[WordPart]>),
 }
 
 /// Part of a word: loaded, then shifted to its place (what belongs to a neighbour falls off).
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Piece {
+pub(super) struct WordPart {
     load: Load,
     left_bits: u32,
     right_bits: u32,
 }
 
 // The order's contract states its memory by these.
-const _: () = assert!(size_of::<Word>() <= 64 && size_of::<Piece>() <= 48);
+const _: () = assert!(size_of::<Word>() <= 64 && size_of::<WordPart>() <= 48);
 
 #[derive(Debug, Clone, Copy)]
 enum Load {
@@ -157,19 +166,19 @@ enum Load {
     },
     Two {
         offset_bytes: usize,
-        lane: Lane,
+        lane: NumberBits,
     },
     Four {
         offset_bytes: usize,
-        lane: Lane,
+        lane: NumberBits,
     },
     Eight {
         offset_bytes: usize,
-        lane: Lane,
+        lane: NumberBits,
     },
 }
 
-impl Piece {
+impl WordPart {
     #[inline]
     fn value(&self, record: &[u8]) -> u64 {
         let value = match self.load {
@@ -260,7 +269,7 @@ impl Word {
                 );
             }
             &Word::Eight { offset_bytes, lane } => {
-                let lane = Lane {
+                let lane = NumberBits {
                     is_float: false,
                     ..lane
                 };
@@ -325,17 +334,17 @@ fn each(
 }
 
 #[inline(always)]
-fn pair(record: &[u8], offset_bytes: usize, lane: Lane) -> u64 {
+fn pair(record: &[u8], offset_bytes: usize, lane: NumberBits) -> u64 {
     lane.four(load(record, offset_bytes)) << 32 | lane.four(load(record, offset_bytes + 4))
 }
 
 #[inline(always)]
-fn four_then(record: &[u8], offset_bytes: usize, lane: Lane, rest: Window) -> u64 {
+fn four_then(record: &[u8], offset_bytes: usize, lane: NumberBits, rest: Window) -> u64 {
     lane.four(load(record, offset_bytes)) << 32 | rest.top(record) >> 32
 }
 
 #[inline]
-fn assemble(record: &[u8], pieces: &[Piece]) -> u64 {
+fn assemble(record: &[u8], pieces: &[WordPart]) -> u64 {
     pieces
         .iter()
         .fold(0, |word, piece| word | piece.value(record))
@@ -344,7 +353,7 @@ fn assemble(record: &[u8], pieces: &[Piece]) -> u64 {
 /// Cuts the atoms into words and picks each word's program.
 pub(super) fn compile(atoms: &[Atom], record_bytes: usize, string_bytes: usize) -> Vec<Word> {
     let mut words = Vec::with_capacity(string_bytes.div_ceil(8));
-    let mut parts: Vec<(Piece, Atom)> = Vec::new();
+    let mut parts: Vec<(WordPart, Atom)> = Vec::new();
     let mut start = 0;
     for atom in atoms {
         let end = start + atom.len_bytes();
@@ -381,7 +390,7 @@ pub(super) fn compile(atoms: &[Atom], record_bytes: usize, string_bytes: usize) 
 }
 
 /// One part of a word whose first byte belongs at byte `place` of the word.
-fn piece(part: Atom, place: isize, record_bytes: usize) -> Piece {
+fn piece(part: Atom, place: isize, record_bytes: usize) -> WordPart {
     let end = place + part.len_bytes() as isize;
     let load = match part {
         Atom::Bytes {
@@ -400,7 +409,7 @@ fn piece(part: Atom, place: isize, record_bytes: usize) -> Piece {
                     mask,
                     flip,
                 });
-                return Piece {
+                return WordPart {
                     load,
                     left_bits: 0,
                     right_bits: 8 * place as u32,
@@ -436,7 +445,7 @@ fn piece(part: Atom, place: isize, record_bytes: usize) -> Piece {
     };
     let left_bits = 8 * (8 - end).max(0) as u32;
     let right_bits = 8 * (end - 8).max(0) as u32;
-    Piece {
+    WordPart {
         load,
         left_bits,
         right_bits,
@@ -444,7 +453,7 @@ fn piece(part: Atom, place: isize, record_bytes: usize) -> Piece {
 }
 
 /// The fastest program for the parts of one word.
-fn program(parts: &[(Piece, Atom)]) -> Word {
+fn program(parts: &[(WordPart, Atom)]) -> Word {
     match parts {
         [
             (
@@ -461,7 +470,7 @@ fn program(parts: &[(Piece, Atom)]) -> Word {
         },
         [
             (
-                Piece {
+                WordPart {
                     load: Load::Window(window),
                     right_bits: 0,
                     ..
@@ -471,7 +480,7 @@ fn program(parts: &[(Piece, Atom)]) -> Word {
         ] => Word::Window(*window),
         [
             (
-                Piece {
+                WordPart {
                     left_bits: 0,
                     right_bits: 0,
                     ..
@@ -488,7 +497,7 @@ fn program(parts: &[(Piece, Atom)]) -> Word {
         },
         [
             (
-                Piece { left_bits: 32, .. },
+                WordPart { left_bits: 32, .. },
                 Atom::Number {
                     offset_bytes,
                     bytes: 4,
@@ -501,7 +510,7 @@ fn program(parts: &[(Piece, Atom)]) -> Word {
         },
         [
             (
-                Piece { left_bits: 32, .. },
+                WordPart { left_bits: 32, .. },
                 Atom::Number {
                     offset_bytes,
                     bytes: 4,
@@ -522,7 +531,7 @@ fn program(parts: &[(Piece, Atom)]) -> Word {
         },
         [
             (
-                Piece { left_bits: 32, .. },
+                WordPart { left_bits: 32, .. },
                 Atom::Number {
                     offset_bytes,
                     bytes: 4,
@@ -530,7 +539,7 @@ fn program(parts: &[(Piece, Atom)]) -> Word {
                 },
             ),
             (
-                Piece {
+                WordPart {
                     load: Load::Window(rest),
                     right_bits: 32,
                     ..

@@ -10,10 +10,10 @@
 use std::cmp::Ordering;
 
 use super::{ENDED, LoserTree, Merge, Merged, Node, Pieces};
-use crate::error::Result;
 use crate::key::order::Order;
 use crate::runs::LineRule;
 use crate::sort::lines::word_of;
+use outcore_io::Result;
 
 /// What is merged: where an item ends, and how two compare.
 trait Items: Send {

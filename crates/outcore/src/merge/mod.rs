@@ -17,11 +17,11 @@ use std::hint::select_unpredictable;
 pub(crate) use items::merge_of_lines;
 use items::merge_of_records;
 
-use crate::error::Result;
 use crate::key::bare::{BareClass, BareOrder};
 use crate::key::order::Order;
 use crate::partition::classify::Key;
 use crate::sort::elements::{as_keys, as_keys_mut};
+use outcore_io::Result;
 
 /// Marks a run that has ended: it comes after all others, whatever their keys.
 const ENDED: u32 = 1 << 31;

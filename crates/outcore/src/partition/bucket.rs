@@ -7,10 +7,10 @@
 //! element carries its position.
 
 use super::Partition;
-use crate::checksum::{BlockPlace, block_checksum};
-use crate::error::{Error, Result};
-use crate::memory::{Buf, block_ceil};
-use crate::volume::scratch::Place;
+use outcore_io::checksum::{BlockPlace, block_checksum};
+use outcore_io::memory::{Buf, block_ceil};
+use outcore_io::scratch::Place;
+use outcore_io::{Error, Result};
 
 /// Elements of a segment that came from one run of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

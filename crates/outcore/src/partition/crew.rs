@@ -10,9 +10,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::error::{Error, Kind, Result};
 use crate::job::Job;
-use crate::threads::spawn_scoped;
+use outcore_io::threads::spawn_scoped;
+use outcore_io::{Error, Kind, Result};
 
 /// Threads that work on one thing.
 pub(crate) struct Crew<'a> {
@@ -124,8 +124,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::drive::testing::{RamDevice, RamOptions};
     use crate::job::JobOptions;
+    use outcore_io::drive::testing::{RamDevice, RamOptions};
 
     fn job(threads: usize) -> Job {
         let options = JobOptions {

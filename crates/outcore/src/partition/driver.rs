@@ -9,18 +9,18 @@ use std::sync::{Arc, PoisonError};
 
 use super::LazyScratch;
 use super::task::Sink;
-use crate::drive::Access;
 use crate::ends::{
     Input, Output, Phase, PhasePlan, Phases, check_unchanged, edge_pool, make_scratch, open_inputs,
     scratch_drives, stage_output, traffic_by_drive,
 };
-use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::read::source::InputPart;
-use crate::volume::output::{Room, StagedOutput};
-use crate::volume::scratch::Scratch;
-use crate::volume::{ScratchDrive, Volume};
 use crate::writer::Writer;
+use outcore_io::drive::Access;
+use outcore_io::output::{Room, StagedOutput};
+use outcore_io::port::{ScratchDrive, Volume};
+use outcore_io::scratch::Scratch;
+use outcore_io::{Error, Result};
 
 /// Where a job's data come from and go to.
 pub(crate) struct Ends {

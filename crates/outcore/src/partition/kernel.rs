@@ -31,7 +31,7 @@
 
 use bytemuck::Pod;
 
-use crate::memory::Buf;
+use outcore_io::memory::Buf;
 
 /// A full buffer was met after `consumed` elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -549,7 +549,7 @@ pub(crate) fn count_each(numbers: &[u16], counts: &mut [usize]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::{Budget, Pool};
+    use outcore_io::memory::{Budget, Pool};
 
     #[test]
     fn every_key_lands_in_its_bucket_in_order_and_full_buffers_are_reported() {

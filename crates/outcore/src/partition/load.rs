@@ -10,10 +10,10 @@
 
 use super::Partition;
 use super::bucket::{Location, Segment};
-use crate::drive::Op;
-use crate::error::{Error, Kind, Result};
-use crate::memory::{BLOCK_BYTES, Buf};
-use crate::volume::Port;
+use outcore_io::drive::Op;
+use outcore_io::memory::{BLOCK_BYTES, Buf};
+use outcore_io::port::Port;
+use outcore_io::{Error, Kind, Result};
 
 /// Largest read of neighbouring segments.
 const READ_BYTES_MAX: usize = 1 << 20;

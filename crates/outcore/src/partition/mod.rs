@@ -40,12 +40,12 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use self::crew::Crew;
 use self::spill::{Spill, Spilling};
-use crate::error::{Error, Kind, Result};
 use crate::job::Job;
-use crate::memory::Pool;
 use crate::read::sample::random;
-use crate::volume::Volume;
-use crate::volume::scratch::Scratch;
+use outcore_io::memory::Pool;
+use outcore_io::port::Volume;
+use outcore_io::scratch::Scratch;
+use outcore_io::{Error, Kind, Result};
 
 /// The line of a job's ledger from which buffers of buckets are taken.
 pub(crate) const BUCKETS: &str = "buckets in memory";

@@ -15,7 +15,7 @@ use memchr::memchr_iter;
 use super::kernel::{Full, Scatter};
 use super::route::{Batch, Ref, Route};
 use super::scatter::ScatterWorker;
-use crate::error::Result;
+use outcore_io::Result;
 
 /// Items of one length that are routed, then moved.
 const FIXED_BATCH: usize = 1024;

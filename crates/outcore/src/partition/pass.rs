@@ -18,12 +18,12 @@ use super::route::Route;
 use super::scatter::{RunStart, ScatterWorker};
 use super::{Partition, SPLIT_SEGMENTS, no_buffer};
 use crate::ends::became_shorter;
-use crate::error::Result;
-use crate::memory::{Buf, Pool};
 use crate::read::regions::{Framing, Region, RegionReader};
 use crate::read::source::{Block, Blocks, Stretch};
-use crate::volume::transfers::{ASKED_TOKENS, ReadAhead};
-use crate::volume::{Port, Transfer};
+use outcore_io::Result;
+use outcore_io::memory::{Buf, Pool};
+use outcore_io::port::{Port, Transfer};
+use outcore_io::transfers::{ASKED_TOKENS, ReadAhead};
 
 /// A source that one thread reads ahead.
 pub(crate) trait Reader {

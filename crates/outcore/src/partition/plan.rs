@@ -26,11 +26,11 @@ use std::ops::DerefMut;
 
 use super::{BUCKETS, SPLIT_READS_MIN, SegmentSizes};
 use crate::ends::PhasePlan;
-use crate::error::{Error, Kind, Result};
 use crate::job::{JobSize, KindCosts, RatesOrigin};
-use crate::memory::{BLOCK_BYTES, Ledger, Pool};
 use crate::read::regions::RegionSizes;
-use crate::units;
+use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
+use outcore_io::units;
+use outcore_io::{Error, Kind, Result};
 
 /// Most buckets of one distribution: beyond them every store misses the caches.
 pub(crate) const BUCKETS_MAX: usize = 2048;

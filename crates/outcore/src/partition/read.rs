@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 
 use super::bucket::{Location, Piece, Segment};
 use super::{Partition, SPLIT_SEGMENTS, no_buffer};
-use crate::error::Result;
-use crate::memory::{Buf, Pool};
-use crate::volume::transfers::Transfers;
+use outcore_io::Result;
+use outcore_io::memory::{Buf, Pool};
+use outcore_io::transfers::Transfers;
 
 /// A segment that has been read, or had stayed in memory.
 pub(crate) struct ReadSegment {

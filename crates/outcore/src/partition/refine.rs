@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Partition;
 use super::bucket::Bucket;
-use crate::error::Result;
+use outcore_io::Result;
 
 /// What has been tried with a bucket.
 #[derive(Debug, Clone, Copy, Default)]

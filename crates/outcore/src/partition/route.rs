@@ -7,7 +7,7 @@
 
 use super::bucket::Segment;
 use super::scatter::{RunStart, ScatterWorker};
-use crate::error::Result;
+use outcore_io::Result;
 
 /// A reference to a string in an area.
 #[derive(Debug, Clone, Copy)]

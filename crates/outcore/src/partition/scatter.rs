@@ -15,9 +15,9 @@ use super::bucket::{Counts, Out};
 use super::kernel::Scatter;
 use super::mover::FixedItems;
 use super::spill::{SPILL_TOKENS, Spill, Spilling};
-use crate::error::Result;
-use crate::memory::BLOCK_BYTES;
-use crate::volume::{Port, Transfer};
+use outcore_io::Result;
+use outcore_io::memory::BLOCK_BYTES;
+use outcore_io::port::{Port, Transfer};
 
 /// Lengths of first segments.
 const STAGGER_STEPS: usize = 16;

@@ -17,11 +17,11 @@ use rustix::io::Errno;
 
 use super::bucket::{Location, Out, segment_checksum};
 use super::{Partition, no_buffer};
-use crate::drive::Op;
-use crate::error::Result;
-use crate::memory::{Buf, block_ceil};
-use crate::volume::scratch::{Place, Scratch};
-use crate::volume::{Port, Transfer, TransferFault};
+use outcore_io::Result;
+use outcore_io::drive::Op;
+use outcore_io::memory::{Buf, block_ceil};
+use outcore_io::port::{Port, Transfer, TransferFault};
+use outcore_io::scratch::{Place, Scratch};
 
 /// Marks the tokens of writes made here; owners keep theirs below.
 pub(crate) const SPILL_TOKENS: u64 = 1 << 62;

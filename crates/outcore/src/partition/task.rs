@@ -23,10 +23,10 @@ use super::bucket::{Bucket, Counts};
 use super::crew::Crew;
 use super::load::Load;
 use super::{Partition, no_buffer};
-use crate::error::{Error, Result};
-use crate::memory::{BLOCK_BYTES, Buf, Pool};
-use crate::volume::{Port, Transfer};
 use crate::writer::{WRITE_TOKEN, Writer};
+use outcore_io::memory::{BLOCK_BYTES, Buf, Pool};
+use outcore_io::port::{Port, Transfer};
+use outcore_io::{Error, Result};
 
 /// A bucket that is small enough to be worked on in memory.
 #[derive(Debug)]

@@ -10,11 +10,11 @@ use std::fmt;
 use super::pass::PassSummary;
 use super::reduce::fold_grains;
 use super::table::{Table, TableSpace};
-use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::expr::with_type;
 use crate::key::expr::{BATCH_ROWS, ColumnType, Program, Rows, Schema, Space};
 use crate::key::record::NumberType;
+use outcore_io::{Error, Result};
 
 /// What to fold.
 #[derive(Debug, Clone, PartialEq)]

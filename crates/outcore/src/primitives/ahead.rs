@@ -14,8 +14,8 @@
 use super::append::Run;
 use super::pass::Pass;
 use super::pieces::Ahead;
-use crate::error::{Error, Kind, Result};
-use crate::memory::{Buf, Pool, block_ceil};
+use outcore_io::memory::{Buf, Pool, block_ceil};
+use outcore_io::{Error, Kind, Result};
 
 /// Length of a piece of the hold.
 const HOLD_BYTES: u64 = 256 << 10;

@@ -31,11 +31,11 @@ use super::pass::{BESIDE, Loaded, Pass, RESULTS, Reader, shield};
 use super::pieces::Piece;
 use super::producer::{Emit, Produced, Producer};
 use crate::ends::MakeHeader;
-use crate::error::{Error, Result};
-use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil};
-use crate::volume::output::StagedOutput;
-use crate::volume::transfers::Transfers;
-use crate::volume::{Volume, VolumeFile};
+use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil};
+use outcore_io::output::StagedOutput;
+use outcore_io::port::{Volume, VolumeFile};
+use outcore_io::transfers::Transfers;
+use outcore_io::{Error, Result};
 
 /// How long a thread waits for others before it looks again.
 const LOOK_EVERY: Duration = Duration::from_millis(1);

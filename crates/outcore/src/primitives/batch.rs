@@ -13,7 +13,7 @@
 use bytemuck::Pod;
 
 use crate::ends::Input;
-use crate::error::Result;
+use outcore_io::Result;
 
 /// Most files-and-generators that one sequence may be zipped of.
 pub const LEAVES_MAX: usize = 8;

@@ -10,10 +10,10 @@
 //!
 //! Bounds: one buffer a bucket and one spare, out of the caller's pool.
 
-use crate::error::{Error, Result};
-use crate::memory::{Buf, Pool};
 use crate::partition::classify::Classifier;
 use crate::partition::kernel::Scatter;
+use outcore_io::memory::{Buf, Pool};
+use outcore_io::{Error, Result};
 
 /// Keys that are classified, then moved: their bucket numbers stay in the first-level cache.
 const BATCH: usize = 1024;
@@ -112,7 +112,7 @@ impl Bucketer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Budget;
+    use outcore_io::memory::Budget;
     use proptest::prelude::*;
 
     fn words(bytes: &[u8]) -> Vec<u64> {

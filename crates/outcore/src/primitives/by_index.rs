@@ -14,8 +14,8 @@ use super::batch::{Leaf, Sequence};
 use super::pass::{Demand, Pass, PassSummary, shield};
 use super::pieces::Lanes;
 use super::select::no_bin;
-use crate::error::{Kind, Result};
 use crate::job::Job;
+use outcore_io::{Kind, Result};
 
 /// Items that are handed on at once.
 const BATCH_ITEMS: usize = 1024;
@@ -38,7 +38,7 @@ fn leaves_of<S: Sequence>(sequence: &S) -> Vec<Leaf> {
 /// ```
 /// # fn main() -> outcore::Result<()> {
 /// use outcore::primitives::{for_each_batch, tabulate};
-/// use outcore::config::IoMode;
+/// use outcore::IoMode;
 /// use outcore::job::{Job, JobOptions};
 ///
 /// let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
@@ -120,7 +120,7 @@ fn run<S: Sequence, T: Send>(
 /// ```
 /// # fn main() -> outcore::Result<()> {
 /// use outcore::primitives::{reduce_by_index, tabulate};
-/// use outcore::config::IoMode;
+/// use outcore::IoMode;
 /// use outcore::job::{Job, JobOptions};
 ///
 /// let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);

@@ -17,12 +17,12 @@ use super::ordered::{InOrder, append_in_order, visit_in_order};
 use super::pass::PassSummary;
 use super::producer::Typed;
 use crate::ends::Output;
-use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
 use crate::key::sort_key::Tie;
-use crate::memory::Credit;
+use outcore_io::memory::Reservation;
+use outcore_io::{Error, Result};
 
 /// Writes one item for each run of neighbours for which `same` is true: they are combined from left to
 /// right.
@@ -31,7 +31,7 @@ use crate::memory::Credit;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use outcore::primitives::{collect, read, segmented_reduce, tabulate};
 /// use outcore::{Input, Output};
-/// use outcore::config::IoMode;
+/// use outcore::IoMode;
 /// use outcore::job::{Job, JobOptions};
 ///
 /// let dir = tempfile::tempdir()?;
@@ -173,7 +173,7 @@ where
     let (sorted, before) = sort_items(job, &Typed(sequence), format, false, &dir)?;
     let job = &again(job);
     let mut group: Vec<S::Item> = Vec::new();
-    let mut held: Vec<Credit> = Vec::new();
+    let mut held: Vec<Reservation> = Vec::new();
     let sorted = read::<S::Item>(&[sorted]);
     let mut count = 0;
     let visited = visit_in_order(job, &Typed(&sorted), "group", |items| {

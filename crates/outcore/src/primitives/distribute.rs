@@ -21,10 +21,10 @@ use super::producer::{Producer, Typed};
 use super::select::no_bin;
 use super::write::{chunk_bytes, demand_of};
 use crate::ends::MakeHeader;
-use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::NpyHeader;
-use crate::volume::output::{Room, ShardPlan, StagedOutput};
+use outcore_io::output::{Room, ShardPlan, StagedOutput};
+use outcore_io::{Error, Result};
 
 /// The files of the buckets.
 #[derive(Debug, Clone)]

@@ -4,8 +4,8 @@
 //! longer than those that came; [`Numbered`] puts positions before items.
 
 use super::batch::{BatchStep, LEAVES_MAX};
-use crate::error::Result;
 use crate::key::expr::{BATCH_ROWS, Program, Rows, Space};
+use outcore_io::Result;
 
 /// Calls `sink` with the numbers that all programs make of each row.
 pub(super) fn expand(

@@ -15,16 +15,16 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::pass::{PassSummary, shield};
-use crate::drive::Access;
 use crate::ends::Input;
 use crate::ends::{became_shorter, check_unchanged, open_inputs, traffic_by_drive};
-use crate::error::{Kind, Result};
 use crate::job::Job;
-use crate::memory::{Buf, Pool, block_ceil, block_floor};
 use crate::partition::crew::Crew;
 use crate::read::source::InputPart;
-use crate::volume::transfers::Transfers;
-use crate::volume::{Port, Volume};
+use outcore_io::drive::Access;
+use outcore_io::memory::{Buf, Pool, block_ceil, block_floor};
+use outcore_io::port::{Port, Volume};
+use outcore_io::transfers::Transfers;
+use outcore_io::{Kind, Result};
 
 /// Files that a thread has in hand: one to work on, one that is being read.
 const FILES_A_THREAD: usize = 2;
@@ -50,7 +50,7 @@ pub struct LoadedFile<'a> {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use outcore::primitives::map_files;
 /// use outcore::Input;
-/// use outcore::config::IoMode;
+/// use outcore::IoMode;
 /// use outcore::job::{Job, JobOptions};
 ///
 /// let dir = tempfile::tempdir()?;

@@ -14,14 +14,14 @@ use super::batch::{Batch, Leaf, Sequence, Yield};
 use super::pass::PassSummary;
 use super::producer::{Emit, Produced, Producer};
 use super::reduce::fold_grains;
-use crate::drive::Access;
 use crate::ends::Input;
 use crate::ends::{check_unchanged, open_inputs, traffic_by_drive};
-use crate::error::{Error, Kind, Result};
 use crate::job::Job;
 use crate::partition::crew::Crew;
 use crate::read::gather::{GatherPlan, Gatherer};
-use crate::volume::Volume;
+use outcore_io::drive::Access;
+use outcore_io::port::Volume;
+use outcore_io::{Error, Kind, Result};
 
 /// Positions that a chunk has at least.
 const CHUNK_MIN: usize = 1 << 10;

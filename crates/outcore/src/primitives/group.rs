@@ -26,19 +26,19 @@ use super::pass::{BESIDE, Demand, Pass, PassPlan, PassSummary, RESULTS, shield};
 use super::pieces::Lanes;
 use super::producer::{Emit, Producer, Typed};
 use super::write::{plan_of, produce};
-use crate::drive::PrivateDir;
 use crate::ends::{Input, Output};
-use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
 use crate::key::sort_key::Tie;
-use crate::memory::{Budget, Pool};
 use crate::read::sample::distinct;
 use crate::sort::{SortOptions, sort};
-use crate::units;
-use crate::volume::Volume;
-use crate::volume::output::parent_of;
+use outcore_io::drive::PrivateDir;
+use outcore_io::memory::{Budget, Pool};
+use outcore_io::output::parent_of;
+use outcore_io::port::Volume;
+use outcore_io::units;
+use outcore_io::{Error, Result};
 
 /// Bytes of a count.
 const COUNT_BYTES: usize = 8;

@@ -16,12 +16,12 @@ use super::distribute::BucketFiles;
 use super::files::{LoadedFile, each_file};
 use super::pass::PassSummary;
 use crate::ends::Input;
-use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
-use crate::volume::output::{Room, ShardPlan, StagedOutput};
-use crate::volume::transfers::Transfers;
-use crate::volume::{Volume, VolumeFile};
+use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
+use outcore_io::output::{Room, ShardPlan, StagedOutput};
+use outcore_io::port::{Volume, VolumeFile};
+use outcore_io::transfers::Transfers;
+use outcore_io::{Error, Result};
 
 /// Bytes that are written at once, and chunks a thread.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -36,7 +36,7 @@ const PURPOSE: &str = "chunks of results";
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use outcore::primitives::{BucketFiles, map_files_to};
 /// use outcore::Input;
-/// use outcore::config::IoMode;
+/// use outcore::IoMode;
 /// use outcore::job::{Job, JobOptions};
 ///
 /// let dir = tempfile::tempdir()?;

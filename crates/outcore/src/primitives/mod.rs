@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use outcore::primitives::{Sequence, reduce, tabulate};
-//! use outcore::config::IoMode;
+//! use outcore::IoMode;
 //! use outcore::job::{Job, JobOptions};
 //!
 //! # fn main() -> outcore::Result<()> {

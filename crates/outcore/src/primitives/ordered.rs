@@ -17,10 +17,10 @@ use super::producer::{Emit, Producer};
 use super::write::{chunk_bytes, header_of};
 use crate::ends::Output;
 use crate::ends::stage_output;
-use crate::error::Result;
 use crate::job::Job;
-use crate::memory::Pool;
-use crate::volume::output::Room;
+use outcore_io::Result;
+use outcore_io::memory::Pool;
+use outcore_io::output::Room;
 
 /// Results that are appended at once, about.
 const RESULTS_BYTES: usize = 256 << 10;

@@ -18,13 +18,13 @@ use std::time::Instant;
 use super::batch::{Batch, LEAVES_MAX, Leaf};
 use super::pieces::{Lanes, Piece, Pieces, Sources, grain_of};
 use crate::ends::{became_shorter, check_unchanged, traffic_by_drive};
-use crate::error::{Error, Kind, Result};
 use crate::job::Job;
-use crate::memory::{BLOCK_BYTES, Budget, Buf, Ledger, Pool, block_ceil, block_floor};
 use crate::partition::crew::{Crew, panic_text};
-use crate::units;
-use crate::volume::Volume;
-use crate::volume::transfers::{Arrival, Transfers};
+use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Ledger, Pool, block_ceil, block_floor};
+use outcore_io::port::Volume;
+use outcore_io::transfers::{Arrival, Transfers};
+use outcore_io::units;
+use outcore_io::{Error, Kind, Result};
 
 /// Length of a piece on drives: larger reads gain nothing.
 const PIECE_BYTES: u64 = 1 << 20;

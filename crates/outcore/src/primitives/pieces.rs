@@ -19,12 +19,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::batch::{LEAVES_MAX, Leaf};
-use crate::drive::Access;
 use crate::ends::open_inputs;
-use crate::error::{Error, Result};
-use crate::memory::BLOCK_BYTES;
 use crate::read::source::InputPart;
-use crate::volume::{Port, Volume};
+use outcore_io::drive::Access;
+use outcore_io::memory::BLOCK_BYTES;
+use outcore_io::port::{Port, Volume};
+use outcore_io::{Error, Result};
 
 /// About so many bytes of all sources make a grain.
 const GRAIN_BYTES: u64 = 64 << 10;
@@ -509,10 +509,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::drive::Op;
-    use crate::drive::testing::{RamDevice, RamOptions};
     use crate::ends::Input;
-    use crate::memory::{Budget, Pool};
+    use outcore_io::drive::Op;
+    use outcore_io::drive::testing::{RamDevice, RamOptions};
+    use outcore_io::memory::{Budget, Pool};
 
     #[test]
     fn of_each_drive_the_next_lane_is_read_ahead_as_far_as_credit_goes() {

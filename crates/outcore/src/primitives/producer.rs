@@ -8,7 +8,7 @@
 use bytemuck::Pod;
 
 use super::batch::{Batch, Leaf, Sequence, Yield};
-use crate::error::Result;
+use outcore_io::Result;
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,8 +16,8 @@ use std::sync::{Mutex, PoisonError};
 use super::batch::{Batch, Leaf, Sequence};
 use super::pass::{Demand, Pass, PassSummary, shield};
 use super::pieces::{Lanes, Piece};
-use crate::error::Result;
 use crate::job::Job;
+use outcore_io::Result;
 
 /// Folds `sequence` with `op`, which must be associative and have the identity `identity`.
 ///
@@ -45,7 +45,8 @@ where
 ///
 /// ```
 /// # fn main() -> outcore::Result<()> {
-/// # use outcore::{config::IoMode, job::{Job, JobOptions}};
+/// # use outcore::IoMode;
+/// # use outcore::job::{Job, JobOptions};
 /// use outcore::primitives::{Sequence, map_reduce, tabulate};
 ///
 /// # let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);

@@ -29,9 +29,9 @@ use super::producer::{Producer, Typed};
 use super::reduce::fold_stretches;
 use super::write::{append_in_lanes, outs_of, plan_of};
 use crate::ends::Output;
-use crate::error::Result;
 use crate::job::Job;
-use crate::volume::Volume;
+use outcore_io::Result;
+use outcore_io::port::Volume;
 
 /// Whether an item counts for its own prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,9 +15,9 @@ use std::sync::{Mutex, PoisonError};
 use super::batch::{Batch, Leaf, Sequence, Yield, tabulate};
 use super::pass::{Demand, Pass, PassSummary, shield};
 use super::pieces::Lanes;
-use crate::error::{Error, Kind, Result};
 use crate::job::Job;
-use crate::units;
+use outcore_io::units;
+use outcore_io::{Error, Kind, Result};
 
 /// The first item; nothing for an empty sequence. Filtered sequences are read as far as needed.
 ///
@@ -68,7 +68,7 @@ pub fn find_if<S: Sequence>(
 ) -> Result<Option<(u64, S::Item)>> {
     let mut leaves = Vec::new();
     sequence.leaves(&mut leaves);
-    let volume = crate::volume::Volume::new(std::sync::Arc::clone(&job.device), &[])?;
+    let volume = outcore_io::port::Volume::new(std::sync::Arc::clone(&job.device), &[])?;
     let count = super::pieces::Sources::open(&volume, &leaves, Lanes::Drives)?.count;
     let numbered = tabulate(count, |position| position).zip(sequence);
     let (found, _) = first(job, &numbered.filter(|(_, item)| wanted(item)))?;

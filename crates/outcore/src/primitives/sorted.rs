@@ -18,10 +18,8 @@ use super::pass::{Demand, Pass, RESULTS, shield};
 use super::pieces::{Lanes, Sources};
 use super::producer::{Emit, Producer, Typed};
 use crate::ends::Output;
-use crate::error::Result;
 use crate::job::Job;
 use crate::key::record::RecordFormat;
-use crate::memory::Pool;
 use crate::partition::bucket::Bucket;
 use crate::partition::driver::Ends;
 use crate::sort::elements::Elements;
@@ -29,7 +27,9 @@ use crate::sort::shared::Shared;
 use crate::sort::source::{Amount, Source, distribute_made};
 use crate::sort::splitters::KeyCut;
 use crate::sort::{SortOptions, SortSummary, sort_from};
-use crate::volume::Volume;
+use outcore_io::Result;
+use outcore_io::memory::Pool;
+use outcore_io::port::Volume;
 
 /// Places from which items are sampled, and about how many bytes of them at each.
 const SAMPLE_PIECES: u64 = 256;

@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use crate::drive::Access;
 use crate::ends::Input;
 use crate::ends::open_inputs;
-use crate::error::Result;
 use crate::job::Job;
-use crate::volume::Volume;
+use outcore_io::Result;
+use outcore_io::drive::Access;
+use outcore_io::port::Volume;
 
 /// Bytes of data in `files` of elements of `element_bytes`.
 ///

@@ -19,9 +19,9 @@ use super::batch::{Batch, LEAVES_MAX, Leaf, Sequence, Yield};
 use super::expand::{Numbered, expand};
 use super::producer::{Emit, Produced, Producer};
 use crate::ends::Input;
-use crate::error::{Error, Result};
 use crate::key::expr::{BATCH_ROWS, Expr, Program, Rows, Schema, Space};
 use crate::key::record::{Endian, KeyKind, Number, NumberType, RecordFormat};
+use outcore_io::{Error, Result};
 
 /// Most steps of a table: each calls the next, on the stack of a thread.
 const STEPS_MAX: usize = 1000;

@@ -16,11 +16,11 @@ use super::scan::{Inclusion, scan};
 use super::select::{first, histogram, top_k_for};
 use super::table::{BatchStep, Numbers, Table};
 use crate::ends::Output;
-use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::expr::with_type;
 use crate::key::expr::{BATCH_ROWS, Expr, Program, Rows};
 use crate::key::record::NumberType;
+use outcore_io::{Error, Result};
 
 /// Of so many numbers at once those that came from a sort are read back.
 const TOP_CHUNK: u64 = 1 << 14;

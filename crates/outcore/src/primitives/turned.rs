@@ -22,16 +22,16 @@ use super::sources::lengths_of;
 use super::write::{Direction, chunk_bytes, header_of, produce, write_placed};
 use crate::ends::stage_output;
 use crate::ends::{Input, Output};
-use crate::error::{Error, Kind, Result};
 use crate::job::Job;
 use crate::key::bare::BareOrder;
 use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
 use crate::key::sort_key::Tie;
-use crate::memory::Budget;
 use crate::merge::{Merge, Pieces, merge_of};
 use crate::sort::SortOptions;
-use crate::volume::output::Room;
+use outcore_io::memory::Budget;
+use outcore_io::output::Room;
+use outcore_io::{Error, Kind, Result};
 
 /// Bytes that are merged at once.
 const MERGED_BYTES: usize = 256 << 10;

@@ -19,13 +19,13 @@ use super::pieces::{Lanes, Sources};
 use super::producer::{Emit, Producer, Typed};
 use crate::ends::stage_output;
 use crate::ends::{MakeHeader, Output};
-use crate::error::Result;
 use crate::job::Job;
-use crate::memory::{BLOCK_BYTES, Pool};
 use crate::partition::task::write_in_place;
-use crate::volume::Volume;
-use crate::volume::output::{Room, StagedOutput};
 use crate::writer::Writer;
+use outcore_io::Result;
+use outcore_io::memory::{BLOCK_BYTES, Pool};
+use outcore_io::output::{Room, StagedOutput};
+use outcore_io::port::Volume;
 
 /// Areas for results a thread: one being filled, some in flight.
 const AREAS: usize = 4;
@@ -213,7 +213,7 @@ fn turn_round(items: &mut [u8], item_bytes: usize) {
 /// Writes the header of a file that has one.
 pub(crate) fn write_header(
     writer: &Writer,
-    port: &mut crate::volume::Port,
+    port: &mut outcore_io::port::Port,
     staged: &StagedOutput,
     output: &Output,
     count: u64,

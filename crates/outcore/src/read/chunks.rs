@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::source::InputPart;
-use crate::volume::Port;
+use outcore_io::port::Port;
 
 /// A stretch of one file.
 #[derive(Debug, Clone, Copy)]

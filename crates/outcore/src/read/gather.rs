@@ -13,10 +13,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::source::InputPart;
-use crate::error::{Error, Result};
-use crate::memory::{BLOCK_BYTES, Budget, Pool, block_ceil, block_floor};
-use crate::volume::transfers::{Arrival, ReadRange, Transfers};
-use crate::volume::{LANE_DEPTH, Port, Volume};
+use outcore_io::memory::{BLOCK_BYTES, Budget, Pool, block_ceil, block_floor};
+use outcore_io::port::{LANE_DEPTH, Port, Volume};
+use outcore_io::transfers::{Arrival, ReadRange, Transfers};
+use outcore_io::{Error, Result};
 
 /// Blocks are read together if no more than this lies between them.
 const GAP_BYTES: u64 = 4 << 10;

@@ -18,11 +18,11 @@ use std::ops::Range;
 pub use super::chunks::Chunks;
 use super::chunks::Stretch;
 pub use super::framing::{FixedLength, Framing, Terminated};
-use crate::drive::Op;
-use crate::error::{Error, Kind, Result};
-use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
-use crate::units;
-use crate::volume::{Port, Transfer};
+use outcore_io::drive::Op;
+use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
+use outcore_io::port::{Port, Transfer};
+use outcore_io::units;
+use outcore_io::{Error, Kind, Result};
 
 /// Marks the tokens of reads made here; owners of the port use others.
 pub const REGION_TOKENS: u64 = 1 << 61;
@@ -437,11 +437,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::drive::os::OsDevice;
-    use crate::drive::{Access, Device};
-    use crate::memory::Budget;
     use crate::read::source::InputPart;
-    use crate::volume::Volume;
+    use outcore_io::drive::os::OsDevice;
+    use outcore_io::drive::{Access, Device};
+    use outcore_io::memory::Budget;
+    use outcore_io::port::Volume;
 
     /// All records of `files` by chunk, read with one port, and those that belong there.
     fn read<F: Framing>(
@@ -451,7 +451,7 @@ mod tests {
         sizes: RegionSizes,
     ) -> Result<Vec<Vec<u8>>> {
         let dir = tempfile::tempdir().unwrap();
-        let device: Arc<dyn Device> = Arc::new(OsDevice::new(crate::config::IoMode::Auto));
+        let device: Arc<dyn Device> = Arc::new(OsDevice::new(outcore_io::config::IoMode::Auto));
         let volume = Volume::new(device, &[]).unwrap();
         let mut parts = Vec::new();
         for (index, bytes) in files.iter().enumerate() {

@@ -6,11 +6,11 @@
 //! Bounds: `reads * read_bytes` of I/O, a few hundred buffers of memory beside the sample itself.
 
 use super::source::InputPart;
-use crate::drive::BLOCK_BYTES;
-use crate::error::Result;
-use crate::memory::{Budget, Pool, block_ceil, block_floor};
-use crate::volume::transfers::{Arrival, ReadRange, Transfers};
-use crate::volume::{Port, Volume};
+use outcore_io::Result;
+use outcore_io::drive::BLOCK_BYTES;
+use outcore_io::memory::{Budget, Pool, block_ceil, block_floor};
+use outcore_io::port::{Port, Volume};
+use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 
 /// The name under which buffers are reserved.
 pub const SAMPLE: &str = "sample";

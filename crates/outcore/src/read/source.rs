@@ -8,8 +8,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::memory::{BLOCK_BYTES, block_ceil, block_floor};
-use crate::volume::{Port, VolumeFile};
+use outcore_io::memory::{BLOCK_BYTES, block_ceil, block_floor};
+use outcore_io::port::{Port, VolumeFile};
 
 /// One input file: where its data lie and where they stand in the whole input.
 #[derive(Debug, Clone)]

@@ -27,17 +27,17 @@ use super::shape::Shape;
 use super::sort_lines::{RunSizes, cut_lines};
 use super::sorting::sort_runs;
 use super::types::{BuildOptions, FRONT_BYTES_MAX, LineOrders, ViewType, own_orders};
-use crate::drive::Access;
 use crate::ends::{Input, Phase, Phases};
 use crate::ends::{check_unchanged, open_inputs, traffic_by_drive};
-use crate::error::{Error, Result};
 use crate::job::{Job, JobSize, ScratchDrive};
 use crate::key::sort_key::SharedKey;
-use crate::memory::Buf;
 use crate::read::sample::random;
 use crate::read::source::InputPart;
 use crate::sort::lines::sample_lengths;
-use crate::volume::Volume;
+use outcore_io::drive::Access;
+use outcore_io::memory::Buf;
+use outcore_io::port::Volume;
+use outcore_io::{Error, Result};
 
 /// What building a view did.
 #[derive(Debug, Clone)]

@@ -14,8 +14,8 @@ use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::{SortedView, ViewReader};
-use crate::error::{Error, Kind, Result};
-use crate::threads::spawn_scoped;
+use outcore_io::threads::spawn_scoped;
+use outcore_io::{Error, Kind, Result};
 
 /// Size of a buffer, if records are not longer.
 const BUFFER_BYTES: usize = 1 << 20;

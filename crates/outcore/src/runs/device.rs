@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 
 use super::{SortedView, ViewReader, ViewType};
-use crate::error::Result;
+use outcore_io::Result;
 
 /// A run, for who merges it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub struct HostMerge<'a> {
 impl MergeDevice for HostMerge<'_> {
     fn open(&self, runs: &RunsAbout) -> Result<Box<dyn MergeStream>> {
         if *runs != self.view.about() {
-            return Err(crate::error::Error::usage(
+            return Err(outcore_io::Error::usage(
                 "open merge",
                 "other runs than those of the view",
             ));

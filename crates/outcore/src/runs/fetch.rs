@@ -12,11 +12,11 @@
 use std::sync::Arc;
 
 use super::run_set::{RunSet, Stretch};
-use crate::error::{Error, Kind, Result};
 use crate::job::{Control, Job};
-use crate::memory::{BLOCK_BYTES, Budget, Buf, Pool, block_ceil};
-use crate::units;
-use crate::volume::transfers::Transfers;
+use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Pool, block_ceil};
+use outcore_io::transfers::Transfers;
+use outcore_io::units;
+use outcore_io::{Error, Kind, Result};
 
 /// Blocks of a run in memory.
 #[derive(Debug)]

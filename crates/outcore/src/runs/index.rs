@@ -17,7 +17,7 @@ use twox_hash::XxHash3_64;
 
 use super::line_rule::{PREFIX_WORDS, Prefix};
 use super::shape::{Rule, Shape, entry_bytes};
-use crate::checksum::{block_checksum, bytes_checksum};
+use outcore_io::checksum::{block_checksum, bytes_checksum};
 
 /// What is kept of each block of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]

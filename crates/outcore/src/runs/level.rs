@@ -15,11 +15,11 @@ use super::index::Index;
 use super::manifest::{Manifest, ManifestRun, NAME, RUN, Replaced};
 use super::run_set::{Run, RunSet};
 use super::shape::Shape;
-use crate::error::Result;
 use crate::job::ScratchDrive;
 use crate::read::sample::random;
-use crate::volume::output::{Room, ShardPlan, StagedOutput};
-use crate::volume::{Volume, VolumeFile};
+use outcore_io::Result;
+use outcore_io::output::{Room, ShardPlan, StagedOutput};
+use outcore_io::port::{Volume, VolumeFile};
 
 /// Where runs may lie.
 pub(super) struct Places<'a> {

@@ -1,6 +1,6 @@
 //! The manifest of a view: what ties its runs together, and how they are found again.
 //!
-//! Contract: `view.json` in the view's directory, [metadata](crate::metadata) with a checksum, names
+//! Contract: `view.json` in the view's directory, [metadata](outcore_io::metadata) with a checksum, names
 //! format, order, block size and every run with
 //! its place, length and the checksum of its index (what section 5 of the ActiveSort paper asks an
 //! interface to carry: key and record lengths, key type, sizes and places of runs). It appears last,
@@ -24,14 +24,14 @@ use super::index::Index;
 use super::run_set::{Run, RunSet};
 use super::shape::{Rule, Shape};
 use super::types::{FRONT_BYTES_MAX, LineOrders, LineType, ViewOrder, ViewType};
-use crate::drive::Access;
-use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::record::RecordFormat;
-use crate::memory::{Credit, Pool, block_ceil};
-use crate::metadata::{Form, Owner};
-use crate::volume::transfers::{Arrival, ReadRange, Transfers};
-use crate::volume::{Port, Volume, VolumeFile};
+use outcore_io::drive::Access;
+use outcore_io::memory::{Pool, Reservation, block_ceil};
+use outcore_io::metadata::{Form, Owner};
+use outcore_io::port::{Port, Volume, VolumeFile};
+use outcore_io::transfers::{Arrival, ReadRange, Transfers};
+use outcore_io::{Error, Result};
 
 /// Name of the manifest in the view's directory.
 pub(super) const NAME: &str = "view.json";
@@ -385,7 +385,7 @@ pub(super) fn open_runs(
     volume: Volume,
     dir: &Path,
     (manifest, orders): (&Manifest, LineOrders<'_>),
-) -> Result<(RunSet, Credit)> {
+) -> Result<(RunSet, Reservation)> {
     let shape = manifest.shape(&dir.join(NAME), orders)?;
     let blocks: u64 = manifest
         .runs

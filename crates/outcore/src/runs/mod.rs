@@ -59,11 +59,11 @@ use run_set::RunSet;
 use select::{Measure, Selector};
 use types::own_orders;
 
-use crate::error::{Error, Kind, Result};
 use crate::job::{Control, Job};
 use crate::key::record::RecordFormat;
-use crate::memory::{Credit, Pool};
-use crate::volume::Volume;
+use outcore_io::memory::{Pool, Reservation};
+use outcore_io::port::Volume;
+use outcore_io::{Error, Kind, Result};
 
 /// Slots of a reader beyond two a run, for what will be needed first.
 const SPARE_SLOTS: usize = 12;
@@ -78,7 +78,7 @@ pub struct SortedView {
     set: Arc<RunSet>,
     job: Job,
     dir: PathBuf,
-    index: Arc<Credit>,
+    index: Arc<Reservation>,
 }
 
 /// What a view is.

@@ -22,13 +22,13 @@ use super::shape::Shape;
 use super::{SortedView, ViewReader};
 use crate::ends::Output;
 use crate::ends::{EDGES, EDGES_BYTES, edge_pool, stage_output, traffic_by_drive};
-use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::memory::{BLOCK_BYTES, Buf, Ledger, Pool, block_ceil, block_floor};
 use crate::partition::crew::Crew;
-use crate::volume::output::Room;
-use crate::volume::transfers::Transfers;
 use crate::writer::Writer;
+use outcore_io::memory::{BLOCK_BYTES, Buf, Ledger, Pool, block_ceil, block_floor};
+use outcore_io::output::Room;
+use outcore_io::transfers::Transfers;
+use outcore_io::{Error, Result};
 
 /// The name under which buffers for merged records are reserved.
 const MERGED: &str = "merged records";

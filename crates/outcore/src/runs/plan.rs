@@ -21,16 +21,15 @@ use super::fetch::slack_bytes;
 use super::line_rule::PREFIX_WORDS;
 use super::shape::{BLOCKS_WANTED, block_units, entry_bytes};
 use super::types::{BuildOptions, LineType};
-use crate::drive::Access;
 use crate::ends::open_inputs;
 use crate::ends::{Input, PhasePlan};
-use crate::error::{Error, Kind, Result};
 use crate::job::{Job, JobSize};
-use crate::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
 use crate::partition::plan::plan_within;
 use crate::sort::lines::{LineSize, REF_BYTES, sample_lengths};
-use crate::units;
-use crate::volume::Volume;
+use outcore_io::drive::Access;
+use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
+use outcore_io::port::Volume;
+use outcore_io::{Error, Kind, Result, units};
 
 /// Runs of one view at most: each is an open file.
 const RUNS_MAX: u64 = 512;

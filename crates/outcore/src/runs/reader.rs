@@ -17,8 +17,8 @@ use std::sync::Arc;
 use super::fetch::{Fetcher, Piece};
 use super::line_rule::Prefix;
 use super::run_set::RunSet;
-use crate::error::{Error, Kind, Result};
 use crate::merge::{Merge, Pieces};
+use outcore_io::{Error, Kind, Result};
 
 /// What comes after the piece that is being merged.
 enum Ahead {

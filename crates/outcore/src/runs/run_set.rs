@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use super::index::Index;
 use super::shape::{Rule, Shape};
-use crate::checksum::block_checksum;
-use crate::error::{Error, Kind, Result};
-use crate::memory::{Buf, block_ceil, block_floor};
-use crate::volume::{Volume, VolumeFile};
+use outcore_io::checksum::block_checksum;
+use outcore_io::memory::{Buf, block_ceil, block_floor};
+use outcore_io::port::{Volume, VolumeFile};
+use outcore_io::{Error, Kind, Result};
 
 /// One sorted run.
 #[derive(Debug, Clone)]

@@ -20,7 +20,7 @@ use super::fetch::{Fetcher, Piece};
 use super::line_rule::Prefix;
 use super::run_set::RunSet;
 use super::shape::Shape;
-use crate::error::{Error, Kind, Result};
+use outcore_io::{Error, Kind, Result};
 
 /// What a rank counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,12 +12,12 @@ use std::cmp::Ordering;
 
 use super::line_rule::{LineRule, PREFIX_WORDS, Prefix};
 use super::types::{ViewOrder, ViewType};
-use crate::checksum::BlockPlace;
 use crate::key::bare::BareOrder;
 use crate::key::order::{Order, OrderOptions};
 use crate::key::sort_key::Tie;
-use crate::memory::{BLOCK_BYTES, block_ceil};
 use crate::merge::{Merge, merge_of, merge_of_lines};
+use outcore_io::checksum::BlockPlace;
+use outcore_io::memory::{BLOCK_BYTES, block_ceil};
 
 /// Bytes of an entry beside its prefix, and what lines add.
 const CHECKSUM_BYTES: usize = 8;

@@ -16,14 +16,14 @@ use super::cuts::{CutRun, Piece};
 use super::line_rule::LineRule;
 use super::manifest::read_range;
 use super::plan::INPUT_PIECES_MAX;
-use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::sort_key::NoKey;
-use crate::memory::block_floor;
 use crate::read::source::InputPart;
 use crate::sort::lines::{AnyTie, Ref, key_ref, sort_keys, sort_refs, to_line};
-use crate::units;
-use crate::volume::Volume;
+use outcore_io::memory::block_floor;
+use outcore_io::port::Volume;
+use outcore_io::units;
+use outcore_io::{Error, Result};
 
 /// What is read at once to find the end of a line.
 const LOOK_BYTES: u64 = 64 << 10;

@@ -6,10 +6,10 @@
 //! wants. Memory: the radix sort's space for numbers; 16 bytes a record, and as much again for the
 //! sort, for records.
 
-use crate::error::{Error, Result};
 use crate::key::bare::BareClass;
 use crate::sort::elements::{Bare, Elements, Records, as_keys_mut};
 use crate::sort::in_memory::{Entry, SortKeys, each_tie, sort_entries};
+use outcore_io::{Error, Result};
 
 use super::shape::{Rule, Shape};
 

@@ -22,15 +22,15 @@ use super::shape::Shape;
 use super::sort_lines::{LineSpace, Passes, SpaceSizes};
 use super::sort_run::sort_run;
 use crate::ends::became_shorter;
-use crate::error::{Error, Kind, Result};
 use crate::job::Job;
-use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use crate::partition::crew::Crew;
 use crate::read::source::InputPart;
 use crate::sort::in_memory::Entry;
 use crate::sort::lines::{Gather, LineSortOptions, line_number};
-use crate::volume::Volume;
-use crate::volume::transfers::Transfers;
+use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
+use outcore_io::port::Volume;
+use outcore_io::transfers::Transfers;
+use outcore_io::{Error, Kind, Result};
 
 /// Largest transfers.
 const TRANSFER_BYTES: usize = 4 << 20;

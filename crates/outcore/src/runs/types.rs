@@ -9,9 +9,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
 use crate::key::record::RecordFormat;
 use crate::key::sort_key::{ByteOrder, SharedKey, Tie};
+use outcore_io::{Error, Result};
 
 /// The orders of lines that names in manifests mean.
 pub type LineOrders<'a> = &'a dyn Fn(&str) -> Result<SharedKey>;

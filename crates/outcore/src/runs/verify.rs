@@ -11,9 +11,9 @@ use std::time::Instant;
 
 use super::fetch::{Fetcher, Piece, slot_bytes};
 use super::{PIECE_BYTES_MAX, SortedView};
-use crate::error::Result;
-use crate::memory::{BLOCK_BYTES, Pool};
 use crate::partition::crew::Crew;
+use outcore_io::Result;
+use outcore_io::memory::{BLOCK_BYTES, Pool};
 
 /// Pieces of a run in flight.
 const WINDOW: usize = 4;

@@ -14,8 +14,6 @@ use super::plan::{INPUT, LONG_READ};
 use super::records::Records;
 use super::route::RandomRoute;
 use super::tree::{Node, fan_out};
-use crate::error::Result;
-use crate::memory::Pool;
 use crate::partition::bucket::{Bucket, Out, join_outs};
 use crate::partition::mover::{Mover, Run};
 use crate::partition::pass::{BucketSource, read_all, scatter_segments};
@@ -23,6 +21,8 @@ use crate::partition::refine::{Refined, refine_side_by_side};
 use crate::partition::scatter::{ScatterWorker, Scattering};
 use crate::partition::spill::Spilling;
 use crate::read::regions::{Chunks, RegionReader};
+use outcore_io::Result;
+use outcore_io::memory::Pool;
 
 /// A node's records.
 pub(super) type NodeBucket = Bucket<Node>;

@@ -30,15 +30,15 @@ use self::permute::permute;
 pub use self::plan::{ShufflePlan, ShuffleSize, plan_shuffle};
 use self::records::{Fixed, Lines, Numbers, Records};
 use self::tree::Tree;
-use crate::drive::Access;
 use crate::ends::{Input, Output, Phase, Phases, check_unchanged, interleave};
-use crate::error::{Error, Result};
 use crate::job::{Job, JobSize};
 use crate::partition::Partition;
 use crate::partition::driver::{Ends, Written};
 use crate::partition::task::tasks_in_order;
 use crate::read::regions::Chunks;
-use crate::volume::output::{Room, StagedOutput};
+use outcore_io::drive::Access;
+use outcore_io::output::{Room, StagedOutput};
+use outcore_io::{Error, Result};
 
 /// What is shuffled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,16 +17,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::tree::{FAN_OUT, Node, Tree, Walk, fan_out};
-use crate::drive::Access;
 use crate::ends::Input;
 use crate::ends::{became_shorter, check_unchanged, open_inputs};
-use crate::error::{Error, Result};
 use crate::job::{Control, Job};
-use crate::memory::{BLOCK_BYTES, Credit, Pool, block_ceil, block_floor};
 use crate::partition::crew::Crew;
 use crate::read::source::InputPart;
-use crate::volume::transfers::{Arrival, ReadRange, Transfers};
-use crate::volume::{Port, Volume};
+use outcore_io::drive::Access;
+use outcore_io::memory::{BLOCK_BYTES, Pool, Reservation, block_ceil, block_floor};
+use outcore_io::port::{Port, Volume};
+use outcore_io::transfers::{Arrival, ReadRange, Transfers};
+use outcore_io::{Error, Result};
 
 /// What a record of a stretch takes in memory while it is fetched.
 const PLACE_BYTES: u64 = 8 + 16;
@@ -48,7 +48,7 @@ pub struct Shuffled {
     tree: Tree,
     /// Where in the output each leaf ends.
     leaf_ends: Vec<u64>,
-    _memory: Credit,
+    _memory: Reservation,
 }
 
 /// One read that fetches neighbours.

@@ -18,15 +18,15 @@ use super::plan::{PERMUTING, PLACES};
 use super::records::Records;
 use super::route::chunk_and_number;
 use super::tree::{Node, Walk, fan_out};
-use crate::error::{Error, Kind, Result};
-use crate::memory::{Buf, Pool, block_ceil};
 use crate::partition::kernel::count_each;
 use crate::partition::load::LoadedRun;
 use crate::partition::no_buffer;
 use crate::partition::task::{
     BucketTask, BucketWork, Loaded, Sink, TaskMemory, TaskWorker, Tasks, run_tasks,
 };
-use crate::units;
+use outcore_io::memory::{Buf, Pool, block_ceil};
+use outcore_io::units;
+use outcore_io::{Error, Kind, Result};
 
 /// How long a thread rests that waits for memory which others will give back.
 const REST: Duration = Duration::from_micros(200);

@@ -8,16 +8,16 @@ use std::fmt;
 
 use super::tree::{FAN_OUT, LEAF_BYTES, Tree, fan_out};
 use crate::ends::{EDGES, EDGES_BYTES};
-use crate::error::Result;
 use crate::job::{JobSize, KindCosts};
-use crate::memory::{BLOCK_BYTES, Ledger, Pool};
 pub(super) use crate::partition::plan::INPUT;
 use crate::partition::plan::{
     AREA_BYTES_MAX, Buckets, PartitionPlan, Planned, SEGMENT_BYTES_MAX, Wishes, best_of,
     on_fewer_threads, plan_within, stands_on_common,
 };
 use crate::partition::{SPLIT_SEGMENTS, SegmentSizes};
-use crate::units;
+use outcore_io::Result;
+use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
+use outcore_io::units;
 
 /// Most levels of one distribution: beyond 4096 buckets every store misses the caches.
 const LEVELS_MAX: u32 = 3;

@@ -10,9 +10,9 @@
 use std::collections::VecDeque;
 
 use super::tree::{Node, Tree, Walk, fan_out};
-use crate::error::Result;
 use crate::partition::route::{Batch, Route};
 use crate::partition::scatter::{RunStart, ScatterWorker};
+use outcore_io::Result;
 
 /// Bits of a position below the number of the chunk: how many of the chunk's items came before, in
 /// the node.

@@ -10,11 +10,11 @@ use proptest::prelude::*;
 
 use super::tree::permutation;
 use super::*;
-use crate::config::IoMode;
-use crate::drive::Device;
-use crate::drive::testing::{FaultDevice, RamDevice, RamOptions};
 use crate::job::{JobOptions, ScratchDrive};
 use crate::read::sample::random;
+use outcore_io::config::IoMode;
+use outcore_io::drive::Device;
+use outcore_io::drive::testing::{FaultDevice, RamDevice, RamOptions};
 
 #[allow(unreachable_pub)]
 #[path = "../../tests/support/often.rs"]

@@ -17,8 +17,6 @@ use super::plan::INPUT;
 use super::shared::Shared;
 use super::splitters::{KeyCut, KeyRoute};
 use crate::ends::check_unchanged;
-use crate::error::Result;
-use crate::memory::{Buf, Pool, block_ceil, block_floor};
 use crate::partition::bucket::{Bucket, Out, Segment, join_outs};
 use crate::partition::mover::{FixedMover, Mover, Run};
 use crate::partition::pass::{BlockReader, BucketSource, TakeShare, read_all, scatter_segments};
@@ -26,6 +24,8 @@ use crate::partition::route::Route;
 use crate::partition::scatter::{RunStart, ScatterWorker, Scattering};
 use crate::partition::spill::Spilling;
 use crate::read::source::{Block, Blocks, InputPart};
+use outcore_io::Result;
+use outcore_io::memory::{Buf, Pool, block_ceil, block_floor};
 
 impl<E: Elements> Shared<'_, E> {
     /// What one thread of a distribution is for.

@@ -10,11 +10,11 @@
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 
-use crate::error::{Error, Kind, Result};
 use crate::key::bare::BareOrder;
 use crate::key::order::Order;
 use crate::partition::classify::Key;
 use crate::partition::mover::{FixedItems, NumberItems, RecordItems};
+use outcore_io::{Error, Kind, Result};
 
 /// Elements of one size with an order.
 pub(crate) trait Elements: Sync {

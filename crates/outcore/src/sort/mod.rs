@@ -31,9 +31,7 @@ use self::source::{Files, Source};
 use self::split::split_oversized;
 use self::splitters::KeyCut;
 use self::task::sort_buckets;
-use crate::drive::Access;
 use crate::ends::{Input, Output, Phase, Phases};
-use crate::error::{Error, Result};
 use crate::job::{Job, JobSize};
 use crate::key::bare::{BareClass, BareOrder};
 use crate::key::order::{Order, OrderOptions};
@@ -41,8 +39,10 @@ use crate::key::record::RecordFormat;
 use crate::key::sort_key::Tie;
 use crate::partition::Partition;
 use crate::partition::driver::Ends;
-use crate::volume::consumed::Consumed;
-use crate::volume::output::Room;
+use outcore_io::consumed::Consumed;
+use outcore_io::drive::Access;
+use outcore_io::output::Room;
+use outcore_io::{Error, Result};
 
 /// Options of a sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,7 +57,7 @@ pub struct SortOptions {
     pub replace: bool,
     /// Give blocks of the input back to the file system once they have been read, where scratch needs
     /// their room. Data that are then only in memory or on scratch are lost if the job fails: the input
-    /// is marked before the first block goes (see [`crate::volume::consumed`]), and who removes it
+    /// is marked before the first block goes (see [`outcore_io::consumed`]), and who removes it
     /// afterwards removes the marker.
     pub delete_input: bool,
 }

@@ -6,9 +6,7 @@
 use std::fmt;
 
 use crate::ends::{EDGES, EDGES_BYTES};
-use crate::error::Result;
 use crate::job::{JobSize, KindCosts};
-use crate::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
 pub use crate::partition::plan::PartitionPlan;
 use crate::partition::plan::{
     AREA_BYTES_MAX, Buckets, PIECE_BYTES, Planned, SEGMENT_BYTES_MAX, Wishes, best_of,
@@ -17,7 +15,8 @@ use crate::partition::plan::{
 pub(crate) use crate::partition::plan::{BUCKETS_MAX, INPUT};
 use crate::partition::{SPLIT_SEGMENTS, SegmentSizes};
 use crate::read::sample::SAMPLE;
-use crate::units;
+use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
+use outcore_io::{Result, units};
 
 /// Most buckets where that saves a whole pass over data of many terabytes; numbers of buckets have 16 bits.
 const WIDE_BUCKETS_MAX: usize = 16384;

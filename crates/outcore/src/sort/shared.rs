@@ -4,12 +4,12 @@
 use std::ops::{Deref, Range};
 
 use super::plan::SortPlan;
-use crate::drive::PrivateDir;
-use crate::error::Result;
 use crate::partition::Partition;
-use crate::volume::VolumeFile;
-use crate::volume::consumed::Consumed;
-use crate::volume::output::StagedOutput;
+use outcore_io::Result;
+use outcore_io::consumed::Consumed;
+use outcore_io::drive::PrivateDir;
+use outcore_io::output::StagedOutput;
+use outcore_io::port::VolumeFile;
 
 /// What all threads of a sort share.
 pub(crate) struct Shared<'a, E> {

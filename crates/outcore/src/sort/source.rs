@@ -10,12 +10,12 @@ use super::plan::INPUT;
 use super::shared::Shared;
 use super::splitters::KeyCut;
 use crate::ends::Input;
-use crate::error::Result;
 use crate::job::Job;
-use crate::memory::Budget;
 use crate::partition::bucket::{Bucket, Out};
 use crate::partition::driver::Ends;
 use crate::read::sample::sample;
+use outcore_io::Result;
+use outcore_io::memory::Budget;
 
 /// How much is sorted.
 #[derive(Debug, Clone, Copy)]

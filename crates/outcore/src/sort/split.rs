@@ -14,11 +14,11 @@ use super::elements::Elements;
 use super::plan::BUCKETS_MAX;
 use super::shared::Shared;
 use super::splitters::KeyCut;
-use crate::error::Result;
 use crate::partition::bucket::{Bucket, join_outs};
 use crate::partition::read::look_at_segments;
 use crate::partition::refine::{Refined, refine};
 use crate::partition::route::{PositionRoute, Route};
+use outcore_io::Result;
 
 /// Segments that are looked at to split a bucket again.
 const SPLIT_SAMPLE_SEGMENTS: usize = 64;

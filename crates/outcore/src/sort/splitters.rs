@@ -11,9 +11,9 @@
 //! no memory but the splitters.
 
 use super::elements::Elements;
-use crate::error::Result;
 use crate::partition::classify::{Classifier, Key};
 use crate::partition::route::{Batch, Route};
+use outcore_io::Result;
 
 /// Elements of a sample that are looked at together.
 const BATCH: usize = 512;

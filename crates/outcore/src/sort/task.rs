@@ -12,8 +12,6 @@ use super::in_memory::{Entry, SortKeys, each_tie, sort_entries};
 use super::plan::SORTING;
 use super::shared::Shared;
 use crate::ends::interleave;
-use crate::error::Result;
-use crate::memory::Buf;
 use crate::partition::bucket::{Bucket, Location};
 use crate::partition::classify::Key;
 use crate::partition::driver::{Ends, Written};
@@ -21,7 +19,9 @@ use crate::partition::task::{
     BucketTask, BucketWork, Loaded, Spot, TaskMemory, TaskWorker, Tasks, gather, run_tasks,
     tasks_in_order,
 };
-use crate::volume::output::StagedOutput;
+use outcore_io::Result;
+use outcore_io::memory::Buf;
+use outcore_io::output::StagedOutput;
 
 /// What one worker does with the buckets of a sort.
 struct Sorting<'a, E: Elements> {

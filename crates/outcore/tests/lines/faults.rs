@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use outcore::Kind;
-use outcore::drive::Device;
-use outcore::drive::testing::{FaultDevice, FaultPlan};
 use outcore::key::sort_key::Tie;
 use outcore::sort::lines::LineSortOptions;
+use outcore_io::drive::Device;
+use outcore_io::drive::testing::{FaultDevice, FaultPlan};
 
 use crate::jobs::{LineJob, TestOrder};
 use crate::texts::{Text, text};

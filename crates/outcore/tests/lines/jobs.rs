@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outcore::Result;
-use outcore::drive::Device;
-use outcore::drive::testing::{RamDevice, RamOptions};
 use outcore::job::{ComputeCosts, DriveRates, Job, JobOptions, JobSize, ScratchDrive};
 use outcore::key::sort_key::{ByteOrder, NoKey, SortKey, Tie, compare_items};
 use outcore::sort::lines::{
     LineSize, LineSortOptions, LineSummary, plan_lines, sample_lines, sort_lines,
 };
 use outcore::{Input, Output};
+use outcore_io::drive::Device;
+use outcore_io::drive::testing::{RamDevice, RamOptions};
 
 use crate::support::runs::{Files, PipeEnd};
 use crate::support::watchdog::Watchdog;

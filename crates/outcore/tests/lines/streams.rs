@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use outcore::Kind;
-use outcore::drive::testing::RamDevice;
 use outcore::job::{Job, JobOptions};
 use outcore::key::sort_key::Tie;
 use outcore::read::sample::random;
 use outcore::sort::lines::{OnNoKey, check_lines, merge_lines, sort_lines};
 use outcore::{Input, Output};
+use outcore_io::drive::testing::RamDevice;
 
 use crate::jobs::{LineJob, TestOrder};
 use crate::texts::{TEXTS, Text, text};

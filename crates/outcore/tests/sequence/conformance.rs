@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::config::IoMode;
+use outcore::IoMode;
 use outcore::dataset::{Context, Dataset, ItemType, Mode, Step};
 use outcore::job::{Job, ScratchDrive};
 use outcore::key::RecordFormat;

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use outcore::IoMode;
 use outcore::Kind;
-use outcore::config::IoMode;
 use outcore::job::Job;
 use outcore::key::RecordFormat;
 use outcore::key::expr::Schema;
@@ -18,8 +18,8 @@ use outcore::primitives::{
     BucketFiles, GroupedBy, Inclusion, Scalar, Sequence, Table, collect, count_by, distribute,
     find_if, first, gather, histogram, partition, read, scan, tabulate, top_k, top_k_each, unique,
 };
-use outcore::volume::ScratchDrive;
 use outcore::{Input, Output};
+use outcore_io::port::ScratchDrive;
 use proptest::prelude::*;
 use proptest::sample::Index;
 

@@ -5,11 +5,11 @@
 
 use std::path::PathBuf;
 
-use outcore::drive::testing::RamDevice;
 use outcore::primitives::{
     BucketFiles, Inclusion, Sequence, distribute, read, scan, tabulate, write,
 };
 use outcore::{Input, Output};
+use outcore_io::drive::testing::RamDevice;
 use proptest::prelude::*;
 
 use crate::support::{bytes_of, file, file_with_header, numbers, piped, ram_job};

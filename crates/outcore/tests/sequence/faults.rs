@@ -6,7 +6,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use outcore::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
 use outcore::job::Job;
 use outcore::key::RecordFormat;
 use outcore::key::expr::Schema;
@@ -17,6 +16,7 @@ use outcore::primitives::{
 };
 use outcore::{Input, Output};
 use outcore::{Kind, Result};
+use outcore_io::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
 
 use crate::support::{bytes_of, file, numbers, options};
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outcore::Input;
-use outcore::drive::testing::{FaultDevice, FaultPlan, RamDevice};
 use outcore::job::Job;
 use outcore::primitives::map_files;
 use outcore::{Error, Kind};
+use outcore_io::drive::testing::{FaultDevice, FaultPlan, RamDevice};
 use proptest::prelude::*;
 
 use crate::support::{numbers, options, ram_job};

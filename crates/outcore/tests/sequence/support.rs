@@ -4,9 +4,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use outcore::drive::testing::{RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions};
 use outcore::{Input, Output};
+use outcore_io::drive::testing::{RamDevice, RamOptions};
 
 /// A job of `threads` with so much memory, and its drives.
 pub(crate) fn ram_job(threads: usize, memory_kib: u64, seed: u64) -> (RamDevice, Job) {

@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
+use outcore::IoMode;
 use outcore::Kind;
-use outcore::config::IoMode;
-use outcore::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
 use outcore::job::Job;
 use outcore::primitives::{Sequence, count, read, tabulate, write};
 use outcore::{Input, Output};
+use outcore_io::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
 
 use crate::support::{bytes_of, file, numbers, options, ram_job};
 

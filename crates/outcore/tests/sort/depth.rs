@@ -9,8 +9,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use outcore::drive::testing::{RamDevice, RamOptions};
-use outcore::drive::{Device, Op};
 use outcore::job::{Control, Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::key::check::CheckOptions;
@@ -25,6 +23,8 @@ use outcore::sort::lines::{LineSortOptions, check_lines, merge_lines, sort_lines
 use outcore::sort::{SortOptions, sort};
 use outcore::verify::verify;
 use outcore::{Input, Output};
+use outcore_io::drive::testing::{RamDevice, RamOptions};
+use outcore_io::drive::{Device, Op};
 
 use crate::support::devices::{HookDevice, is_scratch};
 use crate::support::patterns::{Payload, Values, fill};

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use outcore::Kind;
-use outcore::drive::testing::{FaultDevice, FaultPlan, RamDevice};
-use outcore::drive::{Access, Completion, Device, FileSystem, Op};
 use outcore::job::Control;
 use outcore::key::RecordFormat;
-use outcore::memory::BLOCK_BYTES;
 use outcore::sort::SortOptions;
+use outcore_io::drive::testing::{FaultDevice, FaultPlan, RamDevice};
+use outcore_io::drive::{Access, Completion, Device, FileSystem, Op};
+use outcore_io::memory::BLOCK_BYTES;
 
 use crate::support::devices::{HookDevice, is_scratch};
 use crate::support::patterns::{Payload, Values, fill, random};

@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outcore::config::IoMode;
-use outcore::drive::os::{Engine, OsDevice};
-use outcore::drive::testing::{FaultDevice, FaultPlan};
-use outcore::drive::{Access, Device, FileSystem};
+use outcore::IoMode;
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::sort::{SortOptions, SortSummary, sort};
-use outcore::volume::output::Manifest;
 use outcore::{Input, Output};
 use outcore::{Kind, Result};
+use outcore_io::drive::os::{Engine, OsDevice};
+use outcore_io::drive::testing::{FaultDevice, FaultPlan};
+use outcore_io::drive::{Access, Device, FileSystem};
+use outcore_io::output::Manifest;
 
 use crate::support::oracle;
 use crate::support::patterns::{Payload, Values, fill};
@@ -307,31 +307,31 @@ impl FileSystem for Stuck {
         self.inner.rename(from, to, replace)
     }
 
-    fn open(&self, path: &Path, access: Access) -> Result<outcore::drive::FileId> {
+    fn open(&self, path: &Path, access: Access) -> Result<outcore_io::drive::FileId> {
         self.inner.open(path, access)
     }
 
-    fn close(&self, file: outcore::drive::FileId) {
+    fn close(&self, file: outcore_io::drive::FileId) {
         self.inner.close(file);
     }
 
-    fn facts(&self, file: outcore::drive::FileId) -> Result<outcore::drive::FileFacts> {
+    fn facts(&self, file: outcore_io::drive::FileId) -> Result<outcore_io::drive::FileFacts> {
         self.inner.facts(file)
     }
 
-    fn set_len(&self, file: outcore::drive::FileId, len_bytes: u64) -> Result<()> {
+    fn set_len(&self, file: outcore_io::drive::FileId, len_bytes: u64) -> Result<()> {
         self.inner.set_len(file, len_bytes)
     }
 
-    fn allocate(&self, file: outcore::drive::FileId, len_bytes: u64) -> Result<()> {
+    fn allocate(&self, file: outcore_io::drive::FileId, len_bytes: u64) -> Result<()> {
         self.inner.allocate(file, len_bytes)
     }
 
-    fn punch(&self, file: outcore::drive::FileId, offset: u64, len_bytes: u64) -> Result<()> {
+    fn punch(&self, file: outcore_io::drive::FileId, offset: u64, len_bytes: u64) -> Result<()> {
         self.inner.punch(file, offset, len_bytes)
     }
 
-    fn sync(&self, file: outcore::drive::FileId) -> Result<()> {
+    fn sync(&self, file: outcore_io::drive::FileId) -> Result<()> {
         self.inner.sync(file)
     }
 
@@ -347,7 +347,7 @@ impl FileSystem for Stuck {
         self.inner.file_system(dir)
     }
 
-    fn make_private_dir(&self, parent: &Path) -> Result<outcore::drive::PrivateDir> {
+    fn make_private_dir(&self, parent: &Path) -> Result<outcore_io::drive::PrivateDir> {
         self.inner.make_private_dir(parent)
     }
 
@@ -357,7 +357,7 @@ impl FileSystem for Stuck {
 }
 
 impl Device for Stuck {
-    fn queue(&self, depth_max: usize) -> Result<Box<dyn outcore::drive::Queue>> {
+    fn queue(&self, depth_max: usize) -> Result<Box<dyn outcore_io::drive::Queue>> {
         self.inner.queue(depth_max)
     }
 

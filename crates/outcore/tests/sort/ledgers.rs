@@ -3,16 +3,17 @@
 //! Contract: in arithmetic, every cell has a plan whose ledger fits the memory, or is refused with a
 //! memory that would do; more memory never refuses what less allowed. In runs on drives in memory,
 //! shrunken, every cell ends well or is refused by its plan: what a run reserves beside its ledger, and
-//! more than a line of it has, fails an assertion in the engine ([`outcore::memory::Ledger`]).
+//! more than a line of it has, fails an assertion in the engine ([`outcore_io::memory::Ledger`]).
 //! `OUTCORE_TEST_LONG=1` makes both grids denser.
 
 use outcore::job::{ComputeCosts, DriveRates, JobSize};
-use outcore::memory::Ledger;
 use outcore::runs::{LineMeans, ViewSize, plan_view};
 use outcore::shuffle::{ShuffleSize, plan_shuffle};
 use outcore::sort::lines::{LineSize, plan_lines};
 use outcore::sort::plan::{SortSize, plan_sort};
-use outcore::{Kind, Result, units};
+use outcore::{Kind, Result};
+use outcore_io::memory::Ledger;
+use outcore_io::units;
 
 use crate::support::is_long;
 

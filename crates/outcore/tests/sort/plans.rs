@@ -117,7 +117,7 @@ fn huge_data_get_the_passes_that_they_need() {
 /// The minimum that an error names, as a user would type it.
 fn named_minimum(text: &str) -> u64 {
     let (_, rest) = text.split_once("--memory ").unwrap();
-    outcore::units::parse_bytes(rest.trim()).unwrap()
+    outcore_io::units::parse_bytes(rest.trim()).unwrap()
 }
 
 proptest! {

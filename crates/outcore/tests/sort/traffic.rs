@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use outcore::drive::testing::{RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::key::sort_key::ByteOrder;
@@ -13,6 +12,7 @@ use outcore::shuffle::{ShuffleOptions, Unit, shuffle};
 use outcore::sort::lines::{LineSortOptions, sort_lines};
 use outcore::sort::{SortOptions, SortSummary, sort};
 use outcore::{Input, Kind, Output, Phase};
+use outcore_io::drive::testing::{RamDevice, RamOptions};
 
 use crate::support::cases::VALUES;
 use crate::support::is_long;

@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outcore::config::IoMode;
-use outcore::drive::Device;
-use outcore::drive::os::{Engine, OsDevice};
-use outcore::drive::testing::{RamDevice, RamOptions};
+use outcore::IoMode;
 use outcore::job::{ComputeCosts, DriveRates, Job, JobOptions, JobSize, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::sort::plan::{SortPlan, SortSize, plan_sort};
 use outcore::sort::{SortOptions, SortSummary, sort};
 use outcore::{Input, Output};
 use outcore::{Kind, Result};
+use outcore_io::drive::Device;
+use outcore_io::drive::os::{Engine, OsDevice};
+use outcore_io::drive::testing::{RamDevice, RamOptions};
 
 use super::watchdog::Watchdog;
 

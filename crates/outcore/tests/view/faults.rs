@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
 
-use outcore::drive::testing::{FaultDevice, FaultPlan, RamDevice};
 use outcore::runs::SortedView;
 use outcore::{Error, Kind};
+use outcore_io::drive::testing::{FaultDevice, FaultPlan, RamDevice};
 
 use crate::kit::{Case, DIR};
 use crate::support::devices::HookDevice;
@@ -81,7 +81,7 @@ fn runs_that_are_gone_or_cut_short_are_named() {
         assert!(error.offset_bytes().is_some());
         ram.put(run, bytes);
     }
-    use outcore::drive::FileSystem;
+    use outcore_io::drive::FileSystem;
     ram.remove(&runs[2]).unwrap();
     let error = read(&case, &ram).unwrap_err();
     assert_eq!(error.kind(), Kind::Io);
@@ -99,7 +99,7 @@ fn a_run_that_is_cut_while_it_is_read_is_named() {
     let mut out = vec![0; 800];
     assert_eq!(reader.read_at(80_000, &mut out).unwrap(), 800);
     assert!(out == sorted[80_000..80_800]);
-    use outcore::drive::{Access, FileSystem};
+    use outcore_io::drive::{Access, FileSystem};
     let file = ram.open(&runs[1], Access::Update).unwrap();
     ram.set_len(file, 4096).unwrap();
     let error = reader.read_at(1_500_000, &mut out).unwrap_err();

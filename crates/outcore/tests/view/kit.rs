@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use outcore::Input;
 use outcore::Result;
-use outcore::drive::Device;
-use outcore::drive::testing::{RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::runs::{BuildOptions, BuildSummary, SortedView, ViewOrder, append, build};
 use outcore::sort::SortOptions;
+use outcore_io::drive::Device;
+use outcore_io::drive::testing::{RamDevice, RamOptions};
 
 use crate::support::oracle;
 use crate::support::patterns::{Payload, Values, fill};

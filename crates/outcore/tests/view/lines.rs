@@ -8,8 +8,6 @@ use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 
-use outcore::drive::Device;
-use outcore::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::sort_key::{NoKey, SharedKey, SortKey, Tie, compare_items};
 use outcore::runs::{
@@ -17,6 +15,8 @@ use outcore::runs::{
 };
 use outcore::{Error, Kind, Result};
 use outcore::{Input, Output};
+use outcore_io::drive::Device;
+use outcore_io::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
 
 use crate::kit::DIR;
 use crate::metadata::{manifest_path, resealed};

@@ -6,10 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::drive::testing::RamDevice;
-use outcore::metadata::{Form, Owner};
 use outcore::runs::SortedView;
 use outcore::{Error, Kind};
+use outcore_io::drive::testing::RamDevice;
+use outcore_io::metadata::{Form, Owner};
 use serde_json::Value;
 
 use crate::kit::{Case, DIR};

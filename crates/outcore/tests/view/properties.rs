@@ -9,9 +9,9 @@ use std::sync::Mutex;
 use proptest::prelude::*;
 
 use outcore::Output;
-use outcore::drive::Device;
 use outcore::key::RecordFormat;
 use outcore::runs::{HostMerge, MergeDevice, SortedView, ViewOrder};
+use outcore_io::drive::Device;
 
 use crate::kit::{Case, DIR, read_all};
 use crate::support::cases::{NUMBERS, RECORDS};

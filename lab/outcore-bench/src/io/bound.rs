@@ -12,9 +12,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use outcore::error::Result;
-use outcore::threads::spawn_scoped;
-use outcore::units::Unit;
+use outcore::Result;
+use outcore_io::threads::spawn_scoped;
+use outcore_io::units::Unit;
 
 use super::field::{Field, Measured};
 use super::sweeps::{SMALL_BYTES, plural};
@@ -330,8 +330,8 @@ fn capital(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use outcore::drive::Op;
-    use outcore::drive::load::Moved;
+    use outcore_io::drive::Op;
+    use outcore_io::drive::load::Moved;
 
     use super::super::field::Shot;
     use super::*;

@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use outcore::drive::load::{Place, next_random};
-use outcore::drive::{Completion, Device, Op, Queue, Request};
-use outcore::error::{Error, Result};
-use outcore::memory::{Budget, Buf, Pool};
 use outcore::primitives::bucketer::Bucketer;
-use outcore::units::Unit;
+use outcore::{Error, Result};
 use outcore_chart::{Axis, Chart, Scale, Series};
+use outcore_io::drive::load::{FileRange, next_random};
+use outcore_io::drive::{Completion, Device, Op, Queue, Request};
+use outcore_io::memory::{Budget, Buf, Pool};
+use outcore_io::units::Unit;
 
 use super::IoOptions;
 use super::field::Field;
@@ -137,7 +137,7 @@ struct Pass<'a> {
     targets: &'a [Target],
     step_s: f64,
     device: &'a Arc<dyn Device>,
-    places: Vec<Place>,
+    places: Vec<FileRange>,
     buckets: usize,
     buffer_bytes: usize,
     threads: usize,
@@ -225,7 +225,7 @@ impl Pass<'_> {
         let (pool, mut bucketer) = ready?;
         let budget = Budget::new(reads as u64 * LARGE_BYTES);
         let read_pool = Pool::new(&budget, OPERATION, LARGE_BYTES as usize, reads)?;
-        let mut lane = Lane {
+        let mut lane = ThreadQueue {
             pass: self,
             queue: self.device.queue(reads + writes)?,
             done: Vec::new(),
@@ -268,7 +268,7 @@ impl Pass<'_> {
 }
 
 /// One thread's way to the drives.
-struct Lane<'a> {
+struct ThreadQueue<'a> {
     pass: &'a Pass<'a>,
     queue: Box<dyn Queue>,
     done: Vec<Completion>,
@@ -277,7 +277,7 @@ struct Lane<'a> {
     reads_in_flight: usize,
 }
 
-impl Lane<'_> {
+impl ThreadQueue<'_> {
     /// Where piece `number` of `piece_bytes` lies: drives in turns, in one half of each stretch.
     fn place_of(&self, number: u64, piece_bytes: u64, is_back: bool) -> (usize, u64) {
         let places = &self.pass.places;

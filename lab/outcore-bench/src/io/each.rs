@@ -9,12 +9,12 @@
 
 use std::sync::Arc;
 
-use outcore::drive::Device;
-use outcore::drive::queue::Latencies;
-use outcore::error::Result;
-use outcore::units::Unit;
-use outcore::volume::batch::DriveMeter;
+use outcore::Result;
 use outcore_chart::{Axis, Chart, Series, Shape};
+use outcore_io::drive::Device;
+use outcore_io::drive::queue::Latencies;
+use outcore_io::units::Unit;
+use outcore_store::batch::DriveMeter;
 
 use super::field::Field;
 use super::striped::{open_wide, reads, volume_over};

@@ -12,9 +12,9 @@ use std::cell::Cell;
 use std::sync::{Arc, Barrier};
 
 use hdrhistogram::Histogram;
-use outcore::drive::load::{Load, Moved, Observer, Place, Runner, Served};
-use outcore::drive::{Device, Op};
-use outcore::error::{Error, Result};
+use outcore::{Error, Result};
+use outcore_io::drive::load::{FileRange, Load, Moved, Observer, Runner, Served};
+use outcore_io::drive::{Device, Op};
 
 use super::target::Target;
 use crate::{Watch, in_threads, latencies};
@@ -70,7 +70,7 @@ impl Shot {
 
 /// What one drive did in a measurement.
 #[derive(Debug, Clone)]
-pub struct Lane {
+pub struct DriveResult {
     /// Bytes moved.
     pub bytes: u64,
     /// Requests served.
@@ -87,7 +87,7 @@ pub struct Measured {
     /// All together; seconds are those of the slowest thread.
     pub moved: Moved,
     /// By drive.
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<DriveResult>,
 }
 
 impl Measured {
@@ -169,7 +169,7 @@ impl<'a> Field<'a> {
     }
 
     /// Where the first `drives` are read and written.
-    pub(super) fn places(&self, drives: usize) -> Vec<Place> {
+    pub(super) fn places(&self, drives: usize) -> Vec<FileRange> {
         self.targets[..drives]
             .iter()
             .map(|target| target.place)
@@ -196,7 +196,7 @@ impl<'a> Field<'a> {
     pub(super) fn measure_on(
         &self,
         device: &Arc<dyn Device>,
-        places: &[Place],
+        places: &[FileRange],
         mut shot: Shot,
     ) -> Result<Option<Measured>> {
         self.watch.check()?;
@@ -236,7 +236,7 @@ impl<'a> Field<'a> {
         if own.is_empty() {
             return Ok(spans);
         }
-        let places: Vec<Place> = own.iter().map(|at| self.targets[*at].place).collect();
+        let places: Vec<FileRange> = own.iter().map(|at| self.targets[*at].place).collect();
         let mut load = Load::sequential(Op::Write, block_bytes as usize, 8, (limit_s * 1e9) as u64);
         load.limit_bytes = places
             .iter()
@@ -254,15 +254,15 @@ impl<'a> Field<'a> {
     fn run(
         &self,
         device: &Arc<dyn Device>,
-        places: &[Place],
+        places: &[FileRange],
         load: Load,
         threads: u32,
-    ) -> Result<Option<(Moved, Vec<Lane>)>> {
+    ) -> Result<Option<(Moved, Vec<DriveResult>)>> {
         let gate = Barrier::new(threads as usize);
         let (watch, targets) = (self.watch, self.targets);
-        let one = |number: usize| -> Result<(Moved, Vec<Lane>)> {
+        let one = |number: usize| -> Result<(Moved, Vec<DriveResult>)> {
             let number = number as u32;
-            let places: Vec<Place> = places
+            let places: Vec<FileRange> = places
                 .iter()
                 .map(|place| share(place, &load, number, threads))
                 .collect();
@@ -279,7 +279,7 @@ impl<'a> Field<'a> {
         };
         let results = in_threads(threads as usize, one);
         let mut all = Moved::default();
-        let mut lanes: Vec<Lane> = Vec::new();
+        let mut lanes: Vec<DriveResult> = Vec::new();
         for result in results {
             let (moved, of_thread) = match result {
                 Ok(done) => done,
@@ -313,7 +313,7 @@ impl<'a> Field<'a> {
 }
 
 /// The part of a place that one of several threads works on.
-fn share(place: &Place, load: &Load, number: u32, threads: u32) -> Place {
+fn share(place: &FileRange, load: &Load, number: u32, threads: u32) -> FileRange {
     if load.is_random || threads == 1 {
         return *place;
     }
@@ -322,7 +322,7 @@ fn share(place: &Place, load: &Load, number: u32, threads: u32) -> Place {
     if part_bytes == 0 {
         return *place;
     }
-    Place {
+    FileRange {
         start_bytes: place.start_bytes + u64::from(number) * part_bytes,
         span_bytes: part_bytes,
         ..*place
@@ -333,12 +333,12 @@ fn share(place: &Place, load: &Load, number: u32, threads: u32) -> Place {
 struct Seen<'a> {
     watch: Watch<'a>,
     targets: &'a [Target],
-    lanes: Vec<Lane>,
+    lanes: Vec<DriveResult>,
 }
 
 impl<'a> Seen<'a> {
     fn new(watch: Watch<'a>, targets: &'a [Target], places: usize) -> Self {
-        let lane = Lane {
+        let lane = DriveResult {
             bytes: 0,
             requests: 0,
             latency_ns: latencies(),

@@ -17,13 +17,13 @@ use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use outcore::config::IoMode;
-use outcore::drive::os::OsDevice;
-use outcore::drive::{Access, Completion, Device, FileId, FileSystem, Op, Queue, Request};
-use outcore::error::{Error, Result};
-use outcore::memory::{Budget, Pool};
-use outcore::units::Unit;
+use outcore::IoMode;
+use outcore::{Error, Result};
 use outcore_chart::{Axis, Chart, Series, Shape};
+use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::{Access, Completion, Device, FileId, FileSystem, Op, Queue, Request};
+use outcore_io::memory::{Budget, Pool};
+use outcore_io::units::Unit;
 
 use super::IoOptions;
 use super::field::Field;

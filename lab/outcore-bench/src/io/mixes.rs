@@ -8,13 +8,13 @@
 
 use std::sync::Arc;
 
-use outcore::config::IoMode;
-use outcore::drive::load::Place;
-use outcore::drive::os::OsDevice;
-use outcore::drive::{Device, Op};
-use outcore::error::Result;
-use outcore::units::Unit;
+use outcore::IoMode;
+use outcore::Result;
 use outcore_chart::{Axis, Chart, Series, Shape};
+use outcore_io::drive::load::FileRange;
+use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::{Device, Op};
+use outcore_io::units::Unit;
 
 use super::field::{Field, Measured, Shot};
 use super::sweeps::{LARGE_BYTES, SMALL_BYTES};
@@ -40,7 +40,7 @@ fn may_write(options: &IoOptions, field: &Field<'_>) -> bool {
 /// Files opened on a device for as long as this lives.
 struct Opened {
     device: Arc<dyn Device>,
-    places: Vec<Place>,
+    places: Vec<FileRange>,
 }
 
 impl Opened {
@@ -51,7 +51,7 @@ impl Opened {
         };
         for target in field.targets {
             let file = target.open_with(&*opened.device)?;
-            opened.places.push(Place {
+            opened.places.push(FileRange {
                 file,
                 span_bytes: target.place.span_bytes.min(STRETCH_BYTES),
                 ..target.place

@@ -30,11 +30,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use outcore::config::IoMode;
-use outcore::drive::os::{Engine, OsDevice};
-use outcore::drive::{Device, Op};
-use outcore::error::{Error, Result};
-use outcore::units::{self, Unit};
+use outcore::IoMode;
+use outcore::{Error, Result};
+use outcore_io::drive::os::{Engine, OsDevice};
+use outcore_io::drive::{Device, Op};
+use outcore_io::units::{self, Unit};
 
 pub use field::{Measured, Shot};
 

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use outcore::drive::{
+use outcore::{Error, Result};
+use outcore_io::drive::{
     Access, Completion, Device, FileFacts, FileId, FileSystem, PrivateDir, Queue, Request,
 };
-use outcore::error::{Error, Result};
-use outcore::units::Unit;
-use outcore::volume::striped::{BackPressure, Member, Servers, StripeOptions, StripedVolume};
+use outcore_io::units::Unit;
+use outcore_store::striped::{BackPressure, Member, Servers, StripeOptions, StripedVolume};
 
 use super::field::Field;
 use super::striped::{open_wide, reads};

@@ -1,6 +1,6 @@
 //! The engine's striped volume under load: one submitting thread, whole requests, meters by drive.
 //!
-//! Contract: the loads are those of [`outcore::volume::load`]. The stripe sweep measures sequential 64 KiB
+//! Contract: the loads are those of [`outcore_store::load`]. The stripe sweep measures sequential 64 KiB
 //! requests over stripes from 4 KiB on, with and without merging of neighbours (Falcon Fig. 17): small
 //! stripes cost nothing only if neighbours are merged again before a drive sees them.
 //!
@@ -8,13 +8,13 @@
 
 use std::sync::Arc;
 
-use outcore::drive::{Device, Op};
-use outcore::error::Result;
-use outcore::units::Unit;
-use outcore::volume::batch::DriveMeter;
-use outcore::volume::load::{VolumeLoad, VolumeMoved, run};
-use outcore::volume::striped::{BackPressure, Member, StripeOptions, StripedVolume};
+use outcore::Result;
 use outcore_chart::{Axis, Chart, Scale, Series};
+use outcore_io::drive::{Device, Op};
+use outcore_io::units::Unit;
+use outcore_store::batch::DriveMeter;
+use outcore_store::load::{VolumeLoad, VolumeMoved, run};
+use outcore_store::striped::{BackPressure, Member, StripeOptions, StripedVolume};
 
 use super::IoOptions;
 use super::field::Field;

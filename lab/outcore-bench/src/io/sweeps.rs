@@ -6,10 +6,10 @@
 
 use std::cell::RefCell;
 
-use outcore::drive::Op;
-use outcore::error::Result;
-use outcore::units::Unit;
+use outcore::Result;
 use outcore_chart::{Axis, Chart, Scale, Series};
+use outcore_io::drive::Op;
+use outcore_io::units::Unit;
 
 use super::field::{Field, Measured, Shot};
 use super::{IoOptions, target::Target};

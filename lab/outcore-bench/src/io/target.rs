@@ -13,10 +13,10 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::config::DriveSet;
-use outcore::drive::load::Place;
-use outcore::drive::{Access, Device, FileFacts, FileId, PrivateDir};
-use outcore::error::{Error, Kind, Result};
+use outcore::{Error, Kind, Result};
+use outcore_io::config::DriveSet;
+use outcore_io::drive::load::FileRange;
+use outcore_io::drive::{Access, Device, FileFacts, FileId, PrivateDir};
 
 const OPERATION: &str = "choose what to measure";
 /// What stays untouched at the beginning and at the end of a device that is written to.
@@ -74,7 +74,7 @@ pub struct Target {
     /// Whether it may be written to.
     pub is_writable: bool,
     /// What of it is measured.
-    pub place: Place,
+    pub place: FileRange,
     device: Arc<dyn Device>,
     _dir: Option<PrivateDir>,
 }
@@ -181,7 +181,7 @@ fn open(
         whose,
         facts,
         is_writable: is_write_ok && whose != Whose::File,
-        place: Place {
+        place: FileRange {
             file,
             drive_index,
             start_bytes: 0,
@@ -362,8 +362,8 @@ fn owner_of(head: &[u8]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outcore::config::IoMode;
-    use outcore::drive::os::OsDevice;
+    use outcore::IoMode;
+    use outcore_io::drive::os::OsDevice;
 
     fn device() -> Arc<dyn Device> {
         Arc::new(OsDevice::new(IoMode::Auto))

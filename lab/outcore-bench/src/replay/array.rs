@@ -3,7 +3,7 @@
 //! Contract: requests go in with a tag and come back with it, whole. The volume cuts them at stripe
 //! borders, serves each drive on its own and keeps the order of overlapping requests. A write that was
 //! widened to whole blocks reads them first ([`Array::submit`]'s `reads_first`), and nothing that
-//! overlaps with it goes in between. Flushes and trims go their own way ([`super::errands`]), side by
+//! overlaps with it goes in between. Flushes and trims go their own way ([`super::flush_worker`]), side by
 //! side with the rest. Latency counts from the time that the submitter gives.
 //!
 //! Bounds: as many buffers as may be in flight, each as long as the longest request; requests that
@@ -13,15 +13,15 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use outcore::drive::Op;
-use outcore::drive::queue::Class;
-use outcore::error::Result;
-use outcore::memory::{Budget, Pool};
-use outcore::volume::batch::{DriveMeter, Submitter, VolumeCompletion, VolumeRequest};
-use outcore::volume::striped::StripedVolume;
+use outcore::Result;
+use outcore_io::drive::Op;
+use outcore_io::drive::queue::Class;
+use outcore_io::memory::{Budget, Pool};
+use outcore_store::batch::{DriveMeter, Submitter, VolumeCompletion, VolumeRequest};
+use outcore_store::striped::StripedVolume;
 use outcore_traces::Request as Traced;
 
-use super::errands::{Errand, Errands, Returned};
+use super::flush_worker::{FlushOrTrim, FlushWorker, Returned};
 use crate::latencies;
 
 /// Requests in flight for each drive.
@@ -73,9 +73,9 @@ pub(super) struct Array {
     free: Vec<usize>,
     /// Tokens of widened writes that still read.
     widening: Vec<usize>,
-    /// Flushes and trims that have no room yet: errand, tag, release.
-    errands_waiting: VecDeque<(Errand, u64, u64)>,
-    errands: Errands,
+    /// Flushes and trims that have no room yet: command, tag, release.
+    errands_waiting: VecDeque<(FlushOrTrim, u64, u64)>,
+    flush_worker: FlushWorker,
     returned: Vec<Returned>,
     /// From release to return, reads.
     pub(super) read_ns: Histogram<u64>,
@@ -119,7 +119,7 @@ impl Array {
             free: (0..count).rev().collect(),
             widening: Vec::new(),
             errands_waiting: VecDeque::new(),
-            errands: Errands::new(),
+            flush_worker: FlushWorker::new(),
             returned: Vec::new(),
             read_ns: latencies(),
             write_ns: latencies(),
@@ -157,7 +157,7 @@ impl Array {
         self.waiting() == 0
             && self.batch.is_empty()
             && self.submitter.in_flight() == 0
-            && self.errands.under_way() == 0
+            && self.flush_worker.under_way() == 0
     }
 
     /// Takes a request, which is at most of the longest length if it moves data; `reads_first` says
@@ -176,15 +176,15 @@ impl Array {
             outcore_traces::Op::Write => Op::Write,
             outcore_traces::Op::Flush => {
                 self.errands_waiting
-                    .push_back((Errand::Flush, tag, released_ns));
+                    .push_back((FlushOrTrim::Flush, tag, released_ns));
                 return;
             }
             outcore_traces::Op::Trim => {
-                let errand = Errand::Trim {
+                let command = FlushOrTrim::Trim {
                     offset_bytes,
                     len_bytes,
                 };
-                self.errands_waiting.push_back((errand, tag, released_ns));
+                self.errands_waiting.push_back((command, tag, released_ns));
                 return;
             }
         };
@@ -202,7 +202,7 @@ impl Array {
     /// the requests that are complete.
     pub(super) fn poll(&mut self, wait: Duration, complete: &mut Vec<Done>) -> Result<()> {
         self.feed()?;
-        let is_flushing = self.errands.under_way() > 0;
+        let is_flushing = self.flush_worker.under_way() > 0;
         if self.submitter.in_flight() == 0 && self.batch.is_empty() {
             match is_flushing {
                 true => self.run_errands(wait, complete)?,
@@ -228,11 +228,11 @@ impl Array {
 
     /// Takes back flushes and trims that are done.
     fn run_errands(&mut self, wait: Duration, complete: &mut Vec<Done>) -> Result<()> {
-        self.errands.collect(wait, &mut self.returned)?;
+        self.flush_worker.collect(wait, &mut self.returned)?;
         for returned in self.returned.drain(..) {
-            let (histogram, at) = match returned.errand {
-                Errand::Flush => (&mut self.flush_ns, 2),
-                Errand::Trim { .. } => (&mut self.trim_ns, 3),
+            let (histogram, at) = match returned.command {
+                FlushOrTrim::Flush => (&mut self.flush_ns, 2),
+                FlushOrTrim::Trim { .. } => (&mut self.trim_ns, 3),
             };
             let took_ns = returned.at_ns.saturating_sub(returned.released_ns);
             match returned.is_taken {
@@ -251,10 +251,11 @@ impl Array {
     }
 
     fn feed(&mut self) -> Result<()> {
-        while self.errands.has_room()
-            && let Some((errand, tag, released_ns)) = self.errands_waiting.pop_front()
+        while self.flush_worker.has_room()
+            && let Some((command, tag, released_ns)) = self.errands_waiting.pop_front()
         {
-            self.errands.send(&self.volume, errand, tag, released_ns)?;
+            self.flush_worker
+                .send(&self.volume, command, tag, released_ns)?;
         }
         while let Some(request) = self.waiting.front().copied() {
             let mut widening = self.widening.iter().filter_map(|token| self.slots[*token]);
@@ -338,8 +339,8 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::Arc;
 
-    use outcore::drive::testing::{RamDevice, RamOptions};
-    use outcore::volume::striped::{Member, StripeOptions};
+    use outcore_io::drive::testing::{RamDevice, RamOptions};
+    use outcore_store::striped::{Member, StripeOptions};
 
     use super::*;
 

@@ -16,7 +16,7 @@
 
 mod array;
 mod backlog;
-mod errands;
+mod flush_worker;
 mod pace;
 mod show;
 
@@ -24,11 +24,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use outcore::config::IoMode;
-use outcore::drive::Device;
-use outcore::drive::os::OsDevice;
-use outcore::error::{Error, Result};
-use outcore::volume::striped::{Member, StripeOptions, StripedVolume};
+use outcore::IoMode;
+use outcore::{Error, Result};
+use outcore_io::drive::Device;
+use outcore_io::drive::os::OsDevice;
+use outcore_store::striped::{Member, StripeOptions, StripedVolume};
 use outcore_traces::adapt::{AdaptOptions, Adapted, Changes, Fit};
 use outcore_traces::{Format, OnError, ReadOptions, Summary, TraceReader};
 
@@ -233,7 +233,7 @@ pub fn run(options: &ReplayOptions, watch: Watch<'_>) -> Result<Report> {
         )?)?
     };
     let mut report = show::report(options, &targets, &array, &outcome);
-    report.option("volume", outcore::units::bytes(volume_bytes));
+    report.option("volume", outcore_io::units::bytes(volume_bytes));
     report.seconds = started.elapsed().as_secs_f64();
     Ok(report)
 }

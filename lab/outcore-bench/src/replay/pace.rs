@@ -12,8 +12,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outcore::drive::Device;
-use outcore::error::Result;
+use outcore::Result;
+use outcore_io::drive::Device;
 use outcore_traces::adapt::{AdaptOptions, Adapted};
 use outcore_traces::io_trace::{Entry, Reader, SubmissionOrder};
 use outcore_traces::replay_plan::{ClosedLoop, DependentLoop, OpenLoop};

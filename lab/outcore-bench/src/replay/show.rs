@@ -4,9 +4,9 @@
 //! and latencies of each drive, and the requests a second over the time.
 
 use hdrhistogram::Histogram;
-use outcore::units::{self, Unit};
-use outcore::volume::batch::DriveMeter;
 use outcore_chart::{Axis, Chart, Series, Shape};
+use outcore_io::units::{self, Unit};
+use outcore_store::batch::DriveMeter;
 use outcore_traces::adapt::Changes;
 
 use super::array::Array;

@@ -26,7 +26,7 @@ pub(super) fn page(report: &Report) -> Result<String> {
         outcore_chart::STYLE,
         escape(&report.command),
         escape(&report.started),
-        outcore::units::seconds(report.seconds),
+        outcore_io::units::seconds(report.seconds),
     );
     headlines(&mut out, report);
     if report.sections.len() > 2 {

@@ -5,7 +5,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use outcore::units;
+use outcore_io::units;
 
 use super::Fact;
 

@@ -13,8 +13,8 @@ mod machine;
 mod save;
 mod text;
 
-use outcore::units::Unit;
 use outcore_chart::Chart;
+use outcore_io::units::Unit;
 use serde::Serialize;
 
 pub use save::Saver;

@@ -6,8 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
-use outcore::drive::NewFile;
-use outcore::error::{Error, Result};
+use outcore::{Error, Result};
+use outcore_io::drive::NewFile;
 
 use super::Report;
 

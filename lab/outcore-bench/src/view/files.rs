@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use outcore::drive::{Access, Op};
-use outcore::error::Result;
-use outcore::memory::Pool;
-use outcore::volume::{Volume, VolumeFile};
+use outcore::Result;
+use outcore_io::drive::{Access, Op};
+use outcore_io::memory::Pool;
+use outcore_io::port::{Volume, VolumeFile};
 
 use super::{Bench, Cost, RECORD_BYTES};
 

@@ -3,8 +3,8 @@
 //! Contract: one table after the other on standard output, or one JSON object with `--json`.
 
 use clap::Args;
-use outcore::error::Result;
-use outcore::units::{parse_bytes, parse_rate};
+use outcore_io::Result;
+use outcore_io::units::{parse_bytes, parse_rate};
 use serde_json::json;
 
 use super::MergeDrive;

@@ -20,7 +20,7 @@ pub mod command;
 pub mod merge;
 pub mod sort;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use serde::Serialize;
 
 use crate::config::DriveConfig;

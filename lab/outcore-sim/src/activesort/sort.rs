@@ -13,7 +13,7 @@
 //!
 //! Bounds: pure arithmetic but for the merges, which simulate at most [`RECORDS_MAX`] records.
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use serde::Serialize;
 
 use super::merge::{MergeJob, MergeReport, Order, merge};

@@ -7,8 +7,8 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use outcore::drive::NewFile;
-use outcore::error::{Error, Result};
+use outcore_io::drive::NewFile;
+use outcore_io::{Error, Result};
 use outcore_traces::gpu::{GpuOptions, read_kernels};
 use serde_json::json;
 

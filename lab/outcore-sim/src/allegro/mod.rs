@@ -26,7 +26,7 @@ mod split;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use outcore_traces::gpu::Kernel;
 use serde::Serialize;
 

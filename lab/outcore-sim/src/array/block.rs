@@ -12,7 +12,7 @@
 
 use std::path::Path;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use outcore_traces::adapt::{AdaptOptions, Adapted};
 use outcore_traces::{Format, Op as TraceOp, ReadOptions, Request, Summary, TraceReader};
 

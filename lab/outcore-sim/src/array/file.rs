@@ -7,7 +7,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use outcore_traces::Format;
 use outcore_traces::io_trace::{MAGIC, Reader};
 

@@ -11,7 +11,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{Array, ArrayConfig, ArrayRequest, Between, Finished, OPERATION, ReplayReport};

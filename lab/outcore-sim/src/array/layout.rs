@@ -14,7 +14,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 
 use super::{ArrayRequest, OPERATION, Placement};
 use crate::drive::Op;
@@ -283,7 +283,7 @@ impl Layout {
             format!(
                 "the trace touches more than the simulated drives hold: {again} of {} pieces of {} were wrapped and lie over others; --drive-size makes the drives larger",
                 self.map.len(),
-                outcore::units::bytes(self.granule_bytes)
+                outcore_io::units::bytes(self.granule_bytes)
             )
         })
     }

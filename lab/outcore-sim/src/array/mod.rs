@@ -22,7 +22,7 @@ pub mod recorded;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use serde::Serialize;
 
 use crate::config::DriveConfig;
@@ -311,7 +311,7 @@ impl Array {
         };
         let offset_bytes = scale.offset(request.offset_bytes, request.bytes);
         let offset_bytes = offset_bytes.ok_or_else(|| {
-            let room = outcore::units::bytes(scale.room_bytes);
+            let room = outcore_io::units::bytes(scale.room_bytes);
             let cause = format!("is larger than the {room} that there are for each device");
             self.refused(request, &cause)
         })?;
@@ -329,8 +329,8 @@ impl Array {
                 "request {} ({} of {} at {} of file or device {}) {cause}",
                 request.number,
                 name_of(request.op),
-                outcore::units::bytes(request.bytes),
-                outcore::units::bytes(request.offset_bytes),
+                outcore_io::units::bytes(request.bytes),
+                outcore_io::units::bytes(request.offset_bytes),
                 request.file,
             ),
         )
@@ -341,7 +341,7 @@ impl Array {
         let (drive, room_bytes) = match why {
             Unplaced::Full { drive, room_bytes } => (drive, room_bytes),
             Unplaced::Larger(whole_bytes) => {
-                let whole = outcore::units::bytes(whole_bytes);
+                let whole = outcore_io::units::bytes(whole_bytes);
                 let cause = format!("is larger than the {whole} of all drives together");
                 return self.refused(request, &cause);
             }
@@ -352,7 +352,7 @@ impl Array {
                     .hint("the trace is damaged, or of another format");
             }
         };
-        let room = outcore::units::bytes(room_bytes);
+        let room = outcore_io::units::bytes(room_bytes);
         let (cause, filled) = match request.op {
             Op::Read if self.layout.is_partly_filled() => (
                 format!("reads more than the {room} that hold data on drive {drive}"),
@@ -607,8 +607,8 @@ impl Array {
             format!(
                 "the offsets of all {} requests were scaled, from {} to {} for each device",
                 self.requests,
-                outcore::units::bytes(scale.span_bytes),
-                outcore::units::bytes(scale.room_bytes),
+                outcore_io::units::bytes(scale.span_bytes),
+                outcore_io::units::bytes(scale.room_bytes),
             )
         }));
         let shared_utilisation = share(self.shared_busy);

@@ -12,7 +12,7 @@
 use std::cell::Cell;
 use std::path::Path;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use outcore_traces::io_trace::{Entry, IoOp, Reader, Record, SubmissionOrder};
 use outcore_traces::replay_plan::DependentLoop;
 

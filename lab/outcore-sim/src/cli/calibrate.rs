@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 
 use super::json;
 use super::run::new_file;

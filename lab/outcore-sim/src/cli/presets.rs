@@ -5,7 +5,7 @@
 //! a scaled drive; drives are simulated in parallel, printed in order.
 
 use clap::Args;
-use outcore::error::Result;
+use outcore_io::Result;
 use rayon::prelude::*;
 use serde::Serialize;
 

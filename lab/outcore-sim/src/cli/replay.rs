@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use outcore::error::{Error, Result};
-use outcore::units::parse_bytes;
+use outcore_io::units::parse_bytes;
+use outcore_io::{Error, Result};
 use outcore_traces::Format;
 
 use super::{DriveArgs, json, shared};

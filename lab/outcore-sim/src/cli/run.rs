@@ -7,8 +7,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use outcore::drive::NewFile;
-use outcore::error::{Error, Result};
+use outcore_io::drive::NewFile;
+use outcore_io::{Error, Result};
 use outcore_traces::Format;
 
 use super::{DriveArgs, compat, json, warn_all};

@@ -8,8 +8,8 @@
 //! the default (`mapping.unit`: a page; `gc.choices`: log2 of the blocks), or the least that there
 //! is (`gc.threshold`, `gc.hard_threshold`: one block; `mapping.cache`: one entry).
 
-use outcore::error::{Error, Result};
-use outcore::units::rate_exact;
+use outcore_io::units::rate_exact;
+use outcore_io::{Error, Result};
 
 use super::{Compat, DriveConfig, Interface, parse_order};
 use crate::quantities::{Rate, SECOND, Time, show_time};

@@ -3,8 +3,8 @@
 //! Contract: a key is the path of a value in the TOML form (`flash.channels`); the new value is
 //! checked as if it had been written in the file.
 
-use outcore::error::{Error, Result};
-use outcore::units::nearest;
+use outcore_io::units::nearest;
+use outcore_io::{Error, Result};
 
 use super::DriveConfig;
 

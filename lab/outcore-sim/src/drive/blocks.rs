@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-use outcore::error::Result;
+use outcore_io::Result;
 
 use super::params::Params;
 use super::types::{Frontier, NONE};
@@ -122,7 +122,7 @@ impl Blocks {
         };
         if p.compat {
             if p.blocks as usize <= 3 * queues {
-                return Err(outcore::error::Error::usage(
+                return Err(outcore_io::Error::usage(
                     "build drive",
                     format!(
                         "{} blocks a plane cannot hold three frontiers for each of {queues} flows",

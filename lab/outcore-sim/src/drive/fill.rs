@@ -9,7 +9,7 @@
 //!
 //! Bounds: 8 bytes a unit while it runs.
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 
 use super::Drive;
 use super::states::{

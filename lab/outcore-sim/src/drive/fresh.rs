@@ -5,7 +5,7 @@
 //!
 //! Bounds: 4 bytes a unit while it runs.
 
-use outcore::error::Result;
+use outcore_io::Result;
 
 use super::Drive;
 

@@ -34,7 +34,7 @@ mod throttle;
 mod tsu;
 pub(crate) mod types;
 
-use outcore::error::{Error, Kind as ErrorKind, Result};
+use outcore_io::{Error, Kind as ErrorKind, Result};
 
 use crate::config::{DriveConfig, parse_order};
 use crate::event::EventQueue;

@@ -6,8 +6,8 @@
 use std::path::{Path as FilePath, PathBuf};
 
 use clap::Args;
-use outcore::error::{Error, Result};
-use outcore::units::{nearest, parse_bytes};
+use outcore_io::units::{nearest, parse_bytes};
+use outcore_io::{Error, Result};
 use outcore_traces::gpu::{GpuOptions, load_kernels};
 use serde_json::json;
 

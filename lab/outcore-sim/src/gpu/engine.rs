@@ -13,7 +13,7 @@
 //! Bounds: memory for the blocks that run at a time and their requests, not for the grid; 8 bytes a
 //! kernel.
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 
 use super::pattern::{AccessOp, PageAccess, Sectors};
 use super::report::{GpuReport, flow_report};

@@ -30,7 +30,7 @@ mod report;
 pub mod sampled;
 pub mod workloads;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use outcore_traces::gpu::Kernel;
 use serde::{Deserialize, Serialize};
 

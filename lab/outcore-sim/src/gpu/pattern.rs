@@ -6,7 +6,7 @@
 //!
 //! Bounds: nothing is stored for declared patterns; a page-access trace is in memory, 32 bytes a line.
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::quantities::Size;
@@ -281,7 +281,7 @@ pub fn parse_access(text: &str) -> Result<Access> {
     let (4 | 5, [op, pattern, bytes, count, region @ ..]) = (parts.len(), parts.as_slice()) else {
         return Err(wrong());
     };
-    let size = |text: &str| outcore::units::parse_bytes(text).map_err(|_| wrong());
+    let size = |text: &str| outcore_io::units::parse_bytes(text).map_err(|_| wrong());
     let bytes = u32::try_from(size(bytes)?).map_err(|_| wrong())?;
     let count: u32 = count.parse().map_err(|_| wrong())?;
     let op = match *op {

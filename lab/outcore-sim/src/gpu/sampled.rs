@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use outcore::error::Result;
+use outcore_io::Result;
 use outcore_traces::gpu::Kernel;
 use serde::Serialize;
 

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use roxmltree::Node;
 
 use super::{Import, parse, read};

@@ -11,8 +11,8 @@ mod flows;
 
 use std::path::Path;
 
-use outcore::error::{Error, Result};
-use outcore::units::nearest;
+use outcore_io::units::nearest;
+use outcore_io::{Error, Result};
 use roxmltree::{Document, Node};
 
 use crate::config::{Cell, Compat, DriveConfig, GcPolicy, Interface, Policy, Sharing, Suspension};

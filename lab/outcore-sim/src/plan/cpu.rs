@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use outcore_traces::io_trace::{Entry, IoOp, Reader};
 
 /// Core nanoseconds a record.

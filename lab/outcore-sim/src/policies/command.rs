@@ -7,9 +7,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use outcore::drive::NewFile;
-use outcore::error::{Error, Result};
-use outcore::units::parse_bytes;
+use outcore_io::drive::NewFile;
+use outcore_io::units::parse_bytes;
+use outcore_io::{Error, Result};
 use serde_json::json;
 
 use super::{

@@ -14,8 +14,8 @@
 pub mod command;
 mod show;
 
-use outcore::error::{Error, Result};
-use outcore::units::{Unit, bytes_exact};
+use outcore_io::units::{Unit, bytes_exact};
+use outcore_io::{Error, Result};
 use rayon::prelude::*;
 use serde::Serialize;
 

@@ -6,8 +6,8 @@
 
 use std::fmt::Write;
 
-use outcore::error::{Error, Result};
 use outcore_chart::{Axis, Chart, Scale, Series, Shape};
+use outcore_io::{Error, Result};
 
 use super::{Experiment, Metric, Point};
 

@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
@@ -103,7 +103,7 @@ impl Column {
 
 #[cfg(test)]
 mod tests {
-    use outcore::drive::NewFile;
+    use outcore_io::drive::NewFile;
 
     use super::*;
     use crate::drive::Op;

@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use outcore::drive::testing::{RamDevice, RamOptions};
-use outcore::drive::{Device, FileSystem};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::record::RecordFormat;
 use outcore::sort::{SortOptions, sort};
 use outcore::{Input, Output};
+use outcore_io::drive::testing::{RamDevice, RamOptions};
+use outcore_io::drive::{Device, FileSystem};
 use outcore_sim::array::{ArrayConfig, ReplayReport};
 use outcore_sim::device::SimDevice;
 use outcore_sim::presets::preset;

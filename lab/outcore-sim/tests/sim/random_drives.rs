@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use outcore::error::{Error, Result};
+use outcore::{Error, Result};
 use outcore_sim::config::{
     Allocation, Cell, Compat, DriveConfig, GcPolicy, Interface, Policy, Sharing, Suspension,
 };

@@ -6,12 +6,12 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::drive::record::{RecordDevice, TraceAbout};
-use outcore::drive::testing::{RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::record::RecordFormat;
 use outcore::sort::{SortOptions, sort};
 use outcore::{Input, Output};
+use outcore_io::drive::record::{RecordDevice, TraceAbout};
+use outcore_io::drive::testing::{RamDevice, RamOptions};
 use outcore_sim::array::block::{BlockOptions, Loop, load_list, replay_block};
 use outcore_sim::array::recorded::{RecordedOptions, replay_recorded};
 use outcore_sim::array::{ArrayConfig, Placement};

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::request::{Op, Request};

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::skips::{OnError, Skips, Tally, excerpt};
@@ -350,7 +350,7 @@ mod tests {
                 }
             })
             .unwrap_err();
-            assert_eq!(error.kind(), outcore::error::Kind::Interrupted, "{error}");
+            assert_eq!(error.kind(), outcore_io::Kind::Interrupted, "{error}");
             assert_eq!(seen, 2);
         }
     }

@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 
 use crate::gpu::{GpuFormat, Kernel, LINE_BYTES_MAX, Sink};
 use crate::lines::{Line, Lines, parse_time, parse_u32, parse_u64};

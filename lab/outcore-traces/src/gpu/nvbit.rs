@@ -9,7 +9,7 @@
 
 use std::path::{Path, PathBuf};
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 
 use crate::gpu::{GpuFormat, Kernel, LINE_BYTES_MAX, Sink};
 use crate::lines::{Line, Lines, parse_u32, parse_u64};

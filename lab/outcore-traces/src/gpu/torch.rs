@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::path::Path;
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -386,11 +386,7 @@ mod tests {
             "{",
         ] {
             let error = read_text(json, OnError::Skip).unwrap_err();
-            assert_eq!(
-                error.kind(),
-                outcore::error::Kind::Corrupt,
-                "{json}: {error}"
-            );
+            assert_eq!(error.kind(), outcore_io::Kind::Corrupt, "{json}: {error}");
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use outcore::error::{Error, Kind, Result};
+use outcore_io::{Error, Kind, Result};
 
 use crate::io_trace::{Entry, Record};
 

@@ -8,7 +8,7 @@
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 
-use outcore::error::{Error, Result};
+use outcore_io::{Error, Result};
 
 use crate::io_trace::{
     Entry, FORMAT_NAME, Header, JSON_BYTES_MAX, MAGIC, PREAMBLE_BYTES, RECORD_BYTES, Record,

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 
-use outcore::error::Kind;
+use outcore::Kind;
 use outcore_traces::write::{FioWriter, MqsimWriter};
 use outcore_traces::{
     Format, OnError, Op, ReadOptions, Reason, Request, Summary, TraceReader, detect,

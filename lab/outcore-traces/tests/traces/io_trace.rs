@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Cursor;
 use std::path::Path;
 
-use outcore::error::Kind;
+use outcore::Kind;
 use outcore_traces::io_trace::{
     DriveInfo, Entry, Header, IoOp, Reader, Record, SubmissionOrder, ThreadClock, Writer,
 };
@@ -74,7 +74,7 @@ fn documented_records() -> [Record; 2] {
     [first, second]
 }
 
-fn read(bytes: &[u8]) -> outcore::error::Result<Vec<Entry>> {
+fn read(bytes: &[u8]) -> outcore::Result<Vec<Entry>> {
     Reader::new(Cursor::new(bytes), "run.trace")?.collect()
 }
 

@@ -4,15 +4,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::config::IoMode;
-use outcore::drive::Device;
-use outcore::drive::os::OsDevice;
-use outcore::drive::record::{RecordDevice, TraceAbout, TraceSummary};
-use outcore::drive::testing::{RamDevice, RamOptions};
+use outcore::IoMode;
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::record::RecordFormat;
 use outcore::sort::{SortOptions, SortSummary, sort};
 use outcore::{Input, Output};
+use outcore_io::drive::Device;
+use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::record::{RecordDevice, TraceAbout, TraceSummary};
+use outcore_io::drive::testing::{RamDevice, RamOptions};
 use outcore_traces::io_trace::{Entry, IoOp, Reader, Record, SubmissionOrder};
 use outcore_traces::replay_plan::DependentLoop;
 

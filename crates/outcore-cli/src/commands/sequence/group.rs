@@ -15,11 +15,12 @@ use outcore::key::NumberType;
 use outcore::primitives::group::{GroupPlan, GroupSummary, group, plan_group};
 use outcore::primitives::tables::scalar_of;
 use outcore::primitives::{GroupedBy, Grouping};
-use outcore::{Error, Result, units};
+use outcore::{Error, Result};
 use outcore_front::inputs::Streams;
-use outcore_front::means::Means;
 use outcore_front::output::{self, Consent, Holds, Sink, Target};
 use outcore_front::records;
+use outcore_front::resources::Resources;
+use outcore_io::units;
 use serde_json::{Value, json};
 
 use super::input::{self, Prepared};
@@ -29,7 +30,7 @@ use crate::context::Context;
 use crate::measure::{Summary, rate_text};
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
-use crate::{means, pipe};
+use crate::{pipe, resources};
 
 /// Bytes of a count.
 const COUNT_BYTES: usize = 8;
@@ -72,14 +73,14 @@ fn run(
     is_text: bool,
 ) -> Result<u8> {
     let input = request.input;
-    let means = means::load(
-        &input.means,
+    let resources = resources::load(
+        &input.resources,
         &input.drives,
         request.scratch_limit_bytes,
-        means::SEED,
+        resources::SEED,
     )?;
-    let target = target_of(context, request, &means, is_text)?;
-    let mut prepared = input::prepare(context, input, means, Some(&target))?;
+    let target = target_of(context, request, &resources, is_text)?;
+    let mut prepared = input::prepare(context, input, resources, Some(&target))?;
     if let Some(by) = by {
         prepared.execution.then(Step::Map(by.clone()))?;
     }
@@ -135,7 +136,7 @@ fn run(
 fn target_of(
     context: &Context,
     request: &GroupRequest<'_>,
-    means: &Means,
+    resources: &Resources,
     is_text: bool,
 ) -> Result<Target> {
     let force = request.input.force;
@@ -153,7 +154,7 @@ fn target_of(
     let sources = input::sources(context, request.input)?;
     let name = context.files.output(name, force)?;
     let how = (Streams::Taken, Holds::Records);
-    let target = output::choose_new(Some(&name), &sources, means.specs(), force, how)?;
+    let target = output::choose_new(Some(&name), &sources, resources.specs(), force, how)?;
     match &target {
         Target::Shards { manifest, .. } => Err(Error::usage(
             "create output",

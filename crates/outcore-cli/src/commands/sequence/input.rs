@@ -12,9 +12,9 @@ use outcore::job::Job;
 use outcore::primitives::Table;
 use outcore_front::dataset::Allowed;
 use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
-use outcore_front::means::Means;
 use outcore_front::output::Target;
 use outcore_front::records;
+use outcore_front::resources::Resources;
 use outcore_front::spool::Spool;
 
 use crate::cli::sequence::InputArgs;
@@ -24,7 +24,7 @@ use crate::recorder::Kept;
 
 /// Everything that is settled before a pass starts.
 pub(super) struct Prepared {
-    pub(super) means: Means,
+    pub(super) resources: Resources,
     pub(super) inputs: Vec<ResolvedInput>,
     /// What is read, with the steps that have been taken.
     pub(super) execution: Execution,
@@ -56,7 +56,7 @@ pub(super) fn sources(context: &Context, args: &InputArgs) -> Result<Vec<Source>
 pub(super) fn prepare(
     context: &Context,
     args: &InputArgs,
-    means: Means,
+    resources: Resources,
     target: Option<&Target>,
 ) -> Result<Prepared> {
     let all = sources(context, args)?;
@@ -66,13 +66,13 @@ pub(super) fn prepare(
         force: args.force,
         ..Kept::default()
     };
-    let means = context.start(means, &args.record_io, kept)?;
-    let job = means.job(means.named_drives(0)?);
+    let resources = context.start(resources, &args.record_io, kept)?;
+    let job = resources.job(resources.named_drives(0)?);
     if let Some(count) = args.count {
         return Ok(Prepared {
-            execution: execute(Dataset::count_up(count)?, args, &means, &job)?,
+            execution: execute(Dataset::count_up(count)?, args, &resources, &job)?,
             inputs: Vec::new(),
-            means,
+            resources,
             job,
             _spool: None,
         });
@@ -83,7 +83,7 @@ pub(super) fn prepare(
         let looked = sources.into_iter().map(|source| {
             let source = match source.is_stream() {
                 false => source,
-                true => copy(context, &means, &job, args, &source, &mut spool)?,
+                true => copy(context, &resources, &job, args, &source, &mut spool)?,
             };
             inputs::look(source)
         });
@@ -101,23 +101,28 @@ pub(super) fn prepare(
         inputs.extend(further);
     }
     Ok(Prepared {
-        execution: execute(Dataset::zip(&groups)?, args, &means, &job)?,
+        execution: execute(Dataset::zip(&groups)?, args, &resources, &job)?,
         inputs,
-        means,
+        resources,
         job,
         _spool: spool,
     })
 }
 
 /// The dataset with the conditions of `--where`, taken.
-fn execute(dataset: Dataset, args: &InputArgs, means: &Means, job: &Job) -> Result<Execution> {
+fn execute(
+    dataset: Dataset,
+    args: &InputArgs,
+    resources: &Resources,
+    job: &Job,
+) -> Result<Execution> {
     let conditions = args.conditions.iter().cloned().map(Step::Filter);
     let mode = match args.dry_run {
         true => Mode::Plans,
         false => Mode::Run,
     };
     let allowed = Allowed {
-        means: means.clone(),
+        resources: resources.clone(),
         control: Arc::clone(&job.control),
     };
     let mut execution = dataset.and(conditions).execute(Arc::new(allowed), mode);
@@ -128,7 +133,7 @@ fn execute(dataset: Dataset, args: &InputArgs, means: &Means, job: &Job) -> Resu
 /// Copies a stream to scratch.
 fn copy(
     context: &Context,
-    means: &Means,
+    resources: &Resources,
     job: &Job,
     args: &InputArgs,
     source: &Source,
@@ -140,7 +145,7 @@ fn copy(
     let is_known = records::named(&args.record.to_request())?.is_some();
     let spool = match spool {
         Some(spool) => spool,
-        None => spool.insert(Spool::beside(job, means, Path::new("."))?),
+        None => spool.insert(Spool::beside(job, resources, Path::new("."))?),
     };
     watch(
         &context.reporter,

@@ -14,9 +14,10 @@ use outcore::primitives::tables::{top_by_sort, top_table_for};
 use outcore::primitives::write::plan_of;
 use outcore::primitives::{PassPlan, Reduction, Scalar};
 use outcore::sort::SortOptions;
-use outcore::{Error, Kind, Result, units};
+use outcore::{Error, Kind, Result};
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::output::Target;
+use outcore_io::units;
 use serde_json::{Value, json};
 
 use crate::cli::sequence::{
@@ -25,9 +26,9 @@ use crate::cli::sequence::{
 use input::Prepared;
 
 use crate::context::Context;
-use crate::means;
 use crate::measure::{Summary, drives_json, phases_json, phases_table, rate_text};
 use crate::progress::watch;
+use crate::resources;
 
 /// Bytes that a number in a summary takes at most: as a value, in the event, and as text.
 const JSON_BYTES: u64 = 160;
@@ -91,8 +92,8 @@ fn printing(
     map: Option<&String>,
     consumer: &str,
 ) -> Result<Option<Prepared>> {
-    let means = means::load(&input.means, &input.drives, None, means::SEED)?;
-    let mut prepared = input::prepare(context, input, means, None)?;
+    let resources = resources::load(&input.resources, &input.drives, None, resources::SEED)?;
+    let mut prepared = input::prepare(context, input, resources, None)?;
     if let Some(map) = map {
         prepared.execution.then(Step::Map(map.clone()))?;
     }
@@ -321,7 +322,7 @@ fn begin(context: &Context, prepared: &Prepared, target: Option<&Target>) -> Res
             "record_bytes": table.item_bytes(),
             "memory_bytes": job.options.memory_bytes,
             "threads": job.options.threads,
-            "io": prepared.means.config.io.value.name(),
+            "io": prepared.resources.config.io.value.name(),
         }),
     );
     Ok(())
@@ -335,7 +336,7 @@ fn finish(
     more: impl FnOnce(Summary) -> Summary,
 ) -> Result<u8> {
     let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
-    let set = &prepared.means.config.drives.value;
+    let set = &prepared.resources.config.drives.value;
     let summary = Summary {
         records: done.records,
         seconds: done.seconds,

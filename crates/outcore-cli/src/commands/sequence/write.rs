@@ -14,12 +14,13 @@ use outcore::primitives::gather::InMemory;
 use outcore::primitives::tables::ScanOp;
 use outcore::primitives::write::produce;
 use outcore::primitives::{BucketFiles, Inclusion, collect, plan_scan, read};
-use outcore::volume::output::MANIFEST_SUFFIX;
-use outcore::{Error, Kind, Result, units};
+use outcore::{Error, Kind, Result};
 use outcore::{Input, Output};
 use outcore_front::inputs::{self, ResolvedInput, Streams};
 use outcore_front::output::{self, Holds, Target};
 use outcore_front::records::{self, TypeRequest};
+use outcore_io::output::MANIFEST_SUFFIX;
+use outcore_io::units;
 use serde_json::json;
 
 use super::input::{self, Prepared};
@@ -31,7 +32,7 @@ use crate::context::Context;
 use crate::measure::rate_text;
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
-use crate::{means, pipe};
+use crate::{pipe, resources};
 
 /// What stands for the number of a file in the name of a partition's output.
 const PART: &str = "{part}";
@@ -62,12 +63,12 @@ fn write_with(
     (what, steps): (&str, Steps<'_>),
     consume: impl FnOnce(&mut Prepared, Output) -> Result<Done>,
 ) -> Result<u8> {
-    let means = means::load(&input.means, &input.drives, None, means::SEED)?;
+    let resources = resources::load(&input.resources, &input.drives, None, resources::SEED)?;
     let sources = input::sources(context, input)?;
     let name = context.files.output(&to.output, input.force)?;
     let how = (Streams::Taken, Holds::Records);
-    let target = output::choose_new(Some(&name), &sources, means.specs(), input.force, how)?;
-    let mut prepared = input::prepare(context, input, means, Some(&target))?;
+    let target = output::choose_new(Some(&name), &sources, resources.specs(), input.force, how)?;
+    let mut prepared = input::prepare(context, input, resources, Some(&target))?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (job, execution) = (&prepared.job, &mut prepared.execution);
     execution.set_beside(target.dir());
@@ -248,7 +249,7 @@ fn positions_of(
 /// Runs `outcore partition`.
 pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
     let input = &args.input;
-    let means = means::load(&input.means, &input.drives, None, means::SEED)?;
+    let resources = resources::load(&input.resources, &input.drives, None, resources::SEED)?;
     let pattern = args.output.to_string_lossy().into_owned();
     if !pattern.contains(PART) {
         return Err(
@@ -277,7 +278,7 @@ pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
         input.force,
         Holds::Records,
     )?;
-    let mut prepared = input::prepare(context, input, means, Some(&target))?;
+    let mut prepared = input::prepare(context, input, resources, Some(&target))?;
     let decided = prepared.execution.item()?;
     files.header = output::header_for(&Target::File(pattern.into()), &[], &decided)?;
     if explain(context, input, &prepared, "partition")? {

@@ -11,9 +11,9 @@ use outcore::runs::{BuildOptions, LineType, ViewSize, ViewType, size_of_lines};
 use outcore::{Error, Result};
 use outcore_front::content::Recognition;
 use outcore_front::inputs::{self, ResolvedInput, Source};
-use outcore_front::means::Means;
 use outcore_front::output::Target;
 use outcore_front::records::{self, TypeRequest};
+use outcore_front::resources::Resources;
 use outcore_front::spool::Spool;
 use outcore_front::text::csv_files::{bytes_of, settle_further, settle_view};
 use outcore_front::text::order::OrderSpec;
@@ -50,7 +50,7 @@ impl Found {
     pub(super) fn of(
         context: &Context,
         (args, beside): (&ViewBuildArgs, &Target),
-        means: &Means,
+        resources: &Resources,
         sources: Vec<Source>,
     ) -> Result<Self> {
         if args.unique {
@@ -76,8 +76,8 @@ impl Found {
             let recognition = args.lines.recognition(args.order.separator()?);
             let (terminator, has_header) = (args.lines.terminator(), !args.text.no_header);
             let from = (&sources[..], beside, recognition);
-            return Found::lines(context, means, from, |job, files, spool| {
-                let make = || Spool::beside(job, means, &beside.dir());
+            return Found::lines(context, resources, from, |job, files, spool| {
+                let make = || Spool::beside(job, resources, &beside.dir());
                 match args.text.csv {
                     true => settle_view(spec, has_header, job, files, (spool, make)),
                     false => spec.to_lines(terminator),
@@ -86,7 +86,7 @@ impl Found {
         }
         let request = args.record.to_request();
         let open = || {
-            let (looked, spool) = open_all(context, &request, means, sources, beside)?;
+            let (looked, spool) = open_all(context, &request, resources, sources, beside)?;
             let decided = records::decide(&request, &looked)?;
             Ok(Found::records(decided.format, &looked, spool))
         };
@@ -97,7 +97,7 @@ impl Found {
     pub(super) fn further(
         context: &Context,
         args: &ViewAppendArgs,
-        means: &Means,
+        resources: &Resources,
         sources: Vec<Source>,
         what: &ViewType,
     ) -> Result<Self> {
@@ -110,8 +110,8 @@ impl Found {
                     takes_packed: false,
                 };
                 let from = (&sources[..], &beside, recognition);
-                Found::lines(context, means, from, |job, files, spool| {
-                    let make = || Spool::beside(job, means, &beside.dir());
+                Found::lines(context, resources, from, |job, files, spool| {
+                    let make = || Spool::beside(job, resources, &beside.dir());
                     settle_further(lines, job, files, (spool, make))?;
                     Ok(lines.clone())
                 })
@@ -121,7 +121,7 @@ impl Found {
                     format: Some(format.clone()),
                     ..TypeRequest::default()
                 };
-                let (looked, spool) = open_all(context, &request, means, sources, &beside)?;
+                let (looked, spool) = open_all(context, &request, resources, sources, &beside)?;
                 looked
                     .iter()
                     .try_for_each(|input| check_type(input, format))?;
@@ -158,13 +158,13 @@ impl Found {
     /// Files of lines, which `settle` looks at; what is not a plain file is copied.
     fn lines(
         context: &Context,
-        means: &Means,
+        resources: &Resources,
         (sources, beside, recognition): (&[Source], &Target, Recognition),
         settle: impl FnOnce(&Job, &mut [Source], &mut Option<Spool>) -> Result<LineType>,
     ) -> Result<Self> {
         let (mut named, mut spool) =
-            lines::to_files(context, means, sources, beside, Some(recognition))?;
-        let job = means.job(Vec::new());
+            lines::to_files(context, resources, sources, beside, Some(recognition))?;
+        let job = resources.job(Vec::new());
         let (reporter, interrupt) = (&context.reporter, &context.interrupt);
         let settled = watch(reporter, interrupt, &job.control, &[], || {
             settle(&job, &mut named, &mut spool)

@@ -243,7 +243,7 @@ fn columns(text: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::gnu::Place;
+    use crate::text::gnu::OptionScope;
 
     fn sort(letters: &str, keys: &[&str], separator: Option<u8>, stable: bool) -> GnuSort {
         let mut sort = GnuSort {
@@ -252,7 +252,7 @@ mod tests {
             ..GnuSort::default()
         };
         for letter in letters.bytes() {
-            assert!(sort.global.set(letter, Place::Both));
+            assert!(sort.global.set(letter, OptionScope::Both));
         }
         sort.keys = keys.iter().map(|key| Key::parse(key).unwrap()).collect();
         sort

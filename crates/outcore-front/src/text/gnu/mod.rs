@@ -58,7 +58,7 @@ pub struct Ordering {
 
 /// Where in a key an option was given: `b` means the start, the end, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum OptionScope {
     /// Behind the first position.
     Start,
     /// Behind the second position.
@@ -69,11 +69,11 @@ pub enum Place {
 
 impl Ordering {
     /// Switches on what a letter means; false if it means nothing.
-    pub fn set(&mut self, letter: u8, place: Place) -> bool {
+    pub fn set(&mut self, letter: u8, place: OptionScope) -> bool {
         match letter {
             b'b' => {
-                self.blanks_at_start |= place != Place::End;
-                self.blanks_at_end |= place != Place::Start;
+                self.blanks_at_start |= place != OptionScope::End;
+                self.blanks_at_end |= place != OptionScope::Start;
             }
             b'd' => self.dictionary = true,
             b'f' => self.fold = true,

@@ -5,7 +5,7 @@
 use outcore::{Error, Result};
 
 use super::fields::{Position, Span};
-use super::{Key, Ordering, Place};
+use super::{Key, OptionScope, Ordering};
 use outcore::key::encode::digits_len;
 
 const READ_KEY: &str = "read key";
@@ -54,7 +54,7 @@ impl Key {
                 .checked_sub(1)
                 .ok_or_else(|| wrong("character offset is zero"))?;
         }
-        set_all(&mut rest, &mut ordering, Place::Start);
+        set_all(&mut rest, &mut ordering, OptionScope::Start);
         let mut end = None;
         if is_next(&mut rest, b',') {
             let fields = number(&mut rest).ok_or_else(|| wrong("invalid number after ','"))?;
@@ -66,7 +66,7 @@ impl Key {
                 bytes = number(&mut rest).ok_or_else(|| wrong("invalid number after '.'"))?;
             }
             end = Some(Position { fields, bytes });
-            set_all(&mut rest, &mut ordering, Place::End);
+            set_all(&mut rest, &mut ordering, OptionScope::End);
         }
         if !rest.is_empty() {
             return Err(wrong("stray character in field spec"));
@@ -128,7 +128,7 @@ fn old_position(text: &str) -> Option<(usize, usize, &str)> {
     };
     let options = &text[text.len() - rest.len()..];
     let mut ordering = Ordering::default();
-    set_all(&mut rest, &mut ordering, Place::Start);
+    set_all(&mut rest, &mut ordering, OptionScope::Start);
     rest.is_empty().then_some((fields, bytes, options))
 }
 
@@ -155,7 +155,7 @@ fn is_next(rest: &mut &[u8], wanted: u8) -> bool {
     }
 }
 
-fn set_all(rest: &mut &[u8], ordering: &mut Ordering, place: Place) {
+fn set_all(rest: &mut &[u8], ordering: &mut Ordering, place: OptionScope) {
     while let Some((letter, behind)) = rest.split_first() {
         if !ordering.set(*letter, place) {
             return;

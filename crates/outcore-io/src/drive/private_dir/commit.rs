@@ -49,15 +49,15 @@ const PUBLISH: &str = "publish output";
 /// Which directory something was written for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Place {
+struct DirIdentity {
     name: Vec<u8>,
     inode: u64,
     parent_inode: u64,
 }
 
-impl Place {
+impl DirIdentity {
     fn of(name: &OsStr, dir: impl AsFd, parent: impl AsFd) -> std::result::Result<Self, Errno> {
-        Ok(Place {
+        Ok(DirIdentity {
             name: name.as_bytes().to_vec(),
             inode: fstat(dir)?.st_ino,
             parent_inode: fstat(parent)?.st_ino,
@@ -71,7 +71,7 @@ impl Place {
 struct Member {
     /// The directory above, from the root.
     parent: Vec<u8>,
-    place: Place,
+    place: DirIdentity,
 }
 
 /// What is to be renamed out of one directory.
@@ -79,7 +79,7 @@ struct Member {
 #[serde(deny_unknown_fields)]
 struct Record {
     set: u64,
-    place: Place,
+    place: DirIdentity,
     coordinator: Member,
     entries: Vec<Entry>,
 }
@@ -123,7 +123,7 @@ impl Known {
 #[serde(deny_unknown_fields)]
 struct Commit {
     set: u64,
-    place: Place,
+    place: DirIdentity,
     members: Vec<Member>,
 }
 
@@ -208,7 +208,7 @@ pub(super) fn decide(dirs: &[&Held], renames: &[(PathBuf, PathBuf)], replace: bo
     let mut members = Vec::new();
     for held in dirs {
         let name = held.path.file_name().unwrap_or_default();
-        let place = Place::of(name, &held.dir, &held.parent).map_err(failed)?;
+        let place = DirIdentity::of(name, &held.dir, &held.parent).map_err(failed)?;
         let parent = absolute(&held.parent_path);
         members.push(Member { parent, place });
     }
@@ -315,7 +315,7 @@ pub(super) fn is_decided(opened: &Opened<'_>) -> bool {
     let Some(record) = unseal::<Record>(RECORD, &bytes) else {
         return false;
     };
-    let place = Place::of(opened.name, opened.dir, opened.parent);
+    let place = DirIdentity::of(opened.name, opened.dir, opened.parent);
     let decision = match place.is_ok_and(|place| place == record.coordinator.place) {
         true => commit_in(opened.dir, &record),
         false => decision_of(&record),
@@ -338,7 +338,7 @@ pub(super) fn settle(opened: &Opened<'_>) -> Settled {
         }
         Err(_) => return Settled::Later,
     };
-    let Ok(place) = Place::of(opened.name, opened.dir, opened.parent) else {
+    let Ok(place) = DirIdentity::of(opened.name, opened.dir, opened.parent) else {
         return Settled::Later;
     };
     if record.place != place {

@@ -379,7 +379,7 @@ impl Trace {
     pub(super) fn submit(
         &mut self,
         id: ThreadId,
-        place: Place,
+        place: TraceSubject,
         now_ns: u64,
     ) -> Result<Option<Record>> {
         let Some(thread) = self.threads.get_mut(&id) else {
@@ -464,7 +464,7 @@ impl Trace {
 
 /// What a request is about.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct TraceSubject {
     pub(super) kind: u8,
     pub(super) file: FileId,
     pub(super) offset_bytes: u64,

@@ -39,7 +39,7 @@ use std::str::FromStr;
 
 use super::npy::NpyHeader;
 use super::record::{Endian, KeyKind, Number, NumberType, RecordFormat};
-use crate::error::{Error, Result};
+use outcore_io::{Error, Result};
 
 pub use column::{BATCH_ROWS, Column, Rows, Space};
 pub use program::Program;

@@ -6,7 +6,7 @@
 //! from 1, and show no more of a long text than what is around it.
 
 use super::{Binary, Expr, Unary};
-use crate::error::{Error, Result};
+use outcore_io::{Error, Result};
 
 /// Deepest nesting of brackets, operators and calls.
 const DEPTH_MAX: usize = 128;

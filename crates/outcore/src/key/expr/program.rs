@@ -10,8 +10,8 @@ use super::types::{
     Constant, Operand, check_fits, common, divisor, floats, folded, is_comparison, mixed, wrong,
 };
 use super::{Binary, COMPILE, ColumnType, Expr, INDEX, Schema, Unary};
-use crate::error::{Error, Result};
 use crate::key::record::NumberType;
+use outcore_io::{Error, Result};
 
 /// Most steps and constants of a program: bounds its space.
 const REGISTERS_MAX: usize = 256;

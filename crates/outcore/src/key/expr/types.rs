@@ -5,8 +5,8 @@
 
 use super::divide::Divisor;
 use super::{Binary, COMPILE, ColumnType};
-use crate::error::{Error, Result};
 use crate::key::record::NumberType;
+use outcore_io::{Error, Result};
 
 /// A value that does not depend on the row.
 #[derive(Debug, Clone, Copy, PartialEq)]

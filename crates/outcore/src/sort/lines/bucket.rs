@@ -9,8 +9,8 @@ use std::ops::Range;
 use super::arrange::KEY_HEAD_BYTES;
 use super::emit::COUNT_BYTES_MAX;
 use super::refs::REF_BYTES;
-use crate::memory::block_ceil;
 use crate::partition::bucket::{Bucket, Location};
+use outcore_io::memory::block_ceil;
 
 /// Lines of one of several tables that belong to a bucket.
 #[derive(Debug, Clone)]

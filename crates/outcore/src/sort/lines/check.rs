@@ -12,15 +12,15 @@ use std::sync::Arc;
 use super::files::{FileReader, FileSizes, INPUT, LineFile};
 use super::merge::line_bytes_max;
 use super::{LineSortOptions, OnNoKey};
-use crate::drive::Access;
 use crate::ends::Input;
 use crate::ends::{check_unchanged, open_inputs};
-use crate::error::Result;
 use crate::job::Job;
 use crate::key::sort_key::Rank;
 use crate::key::sort_key::SortKey;
-use crate::memory::{BLOCK_BYTES, Ledger};
-use crate::volume::Volume;
+use outcore_io::Result;
+use outcore_io::drive::Access;
+use outcore_io::memory::{BLOCK_BYTES, Ledger};
+use outcore_io::port::Volume;
 
 /// Most bytes of a line that are shown.
 const SHOWN_BYTES: usize = 4096;

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::plan::{LinePlan, SORTING};
 use super::{LineSortOptions, OnNoKey};
-use crate::error::{Error, Kind, Result};
 use crate::job::Job;
 use crate::key::sort_key::{NoKey, SortKey, Tie};
-use crate::memory::{Budget, Pool, block_ceil, block_floor};
 use crate::partition::Partition;
 use crate::read::source::InputPart;
-use crate::volume::transfers::{Arrival, ReadRange, Transfers};
-use crate::volume::{Port, Volume};
+use outcore_io::memory::{Budget, Pool, block_ceil, block_floor};
+use outcore_io::port::{Port, Volume};
+use outcore_io::transfers::{Arrival, ReadRange, Transfers};
+use outcore_io::{Error, Kind, Result};
 
 /// What all threads of a sort of lines share.
 pub(super) struct Context<'a> {

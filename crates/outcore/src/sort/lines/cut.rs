@@ -10,10 +10,10 @@
 //! own, all of whose keys are equal. The sample decides only how even the buckets are.
 
 use super::refs::{AnyTie, Ref, sort_refs, word_in, word_of};
-use crate::error::Result;
 use crate::key::sort_key::compare;
 use crate::partition::classify::Classifier;
 use crate::partition::route::{Batch, Route};
+use outcore_io::Result;
 
 /// Keys that were sampled: strings in an area.
 #[derive(Debug, Default)]

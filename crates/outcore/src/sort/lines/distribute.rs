@@ -17,9 +17,7 @@ use super::cut::{LineCut, LineRoute};
 use super::plan::{ACROSS, INPUT};
 use super::refs::Ref;
 use super::table::Table;
-use crate::error::Result;
 use crate::key::sort_key::Tie;
-use crate::memory::Pool;
 use crate::partition::bucket::{Out, Segment, join_outs};
 use crate::partition::mover::{Item, MadeKeys, Mover, Run, VaryingItems, VaryingMover};
 use crate::partition::pass::{BucketSource, TakeShare, read_all, scatter_segments};
@@ -27,6 +25,8 @@ use crate::partition::route::{PositionRoute, Route};
 use crate::partition::scatter::{RunStart, ScatterWorker, Scattering};
 use crate::partition::spill::Spilling;
 use crate::read::regions::{Chunks, Region, RegionReader, Terminated};
+use outcore_io::Result;
+use outcore_io::memory::Pool;
 
 /// The line of an equality bucket that is written, with its terminator, where that is one, and its
 /// place in the input.

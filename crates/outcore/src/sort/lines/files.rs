@@ -13,14 +13,14 @@ use std::ops::Range;
 use super::LineSortOptions;
 use super::context::{keyless_line, line_number};
 use crate::ends::became_shorter;
-use crate::error::{Error, Kind, Result};
 use crate::job::Job;
 use crate::key::sort_key::{NoKey, SortKey};
-use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use crate::read::source::InputPart;
-use crate::units;
-use crate::volume::Volume;
-use crate::volume::transfers::{Arrival, Transfers, no_buffer};
+use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
+use outcore_io::port::Volume;
+use outcore_io::transfers::{Arrival, Transfers, no_buffer};
+use outcore_io::units;
+use outcore_io::{Error, Kind, Result};
 
 /// The name under which blocks are reserved.
 pub(super) const INPUT: &str = "input blocks";

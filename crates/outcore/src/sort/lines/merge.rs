@@ -13,16 +13,16 @@ use std::cmp::Ordering;
 use super::files::{self, FileReader, FileSizes, LineFile};
 use super::sort::check_output;
 use super::{LineSortOptions, LineSummary, OnNoKey};
-use crate::drive::Access;
 use crate::ends::{EDGES, EDGES_BYTES, Input, Output, Phases};
-use crate::error::{Error, Kind, Result};
 use crate::job::Job;
 use crate::key::sort_key::{Rank, SortKey};
-use crate::memory::{BLOCK_BYTES, Buf, Ledger, Pool};
 use crate::partition::driver::{Ends, Written};
 use crate::partition::task::{Sink, write_pipe};
-use crate::units;
-use crate::volume::output::Room;
+use outcore_io::drive::Access;
+use outcore_io::memory::{BLOCK_BYTES, Buf, Ledger, Pool};
+use outcore_io::output::Room;
+use outcore_io::units;
+use outcore_io::{Error, Kind, Result};
 
 /// Blocks below this are not worth a request.
 const BLOCK_BYTES_LEAST: usize = 16 << 10;

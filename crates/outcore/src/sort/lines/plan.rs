@@ -13,9 +13,7 @@ use std::ops::RangeInclusive;
 
 use super::bucket::Space;
 use crate::ends::{EDGES, EDGES_BYTES};
-use crate::error::Result;
 use crate::job::{JobSize, KindCosts};
-use crate::memory::{BLOCK_BYTES, Ledger};
 pub(super) use crate::partition::plan::{ACROSS, INPUT};
 use crate::partition::plan::{
     AREA_BYTES_MAX, BUCKETS_MAX, Buckets, PartitionPlan, Planned, SEGMENT_BYTES_MAX, Wishes,
@@ -23,7 +21,9 @@ use crate::partition::plan::{
 };
 use crate::partition::{SPLIT_SEGMENTS, SegmentSizes};
 use crate::read::regions::LINE_BYTES_LIMIT;
-use crate::units;
+use outcore_io::Result;
+use outcore_io::memory::{BLOCK_BYTES, Ledger};
+use outcore_io::units;
 
 /// Buffers a thread for splitting a bucket that turned out too large.
 pub(super) const SPLIT_BUCKETS: usize = 16;
@@ -341,8 +341,8 @@ impl fmt::Display for LinePlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Kind;
     use crate::job::{ComputeCosts, DriveRates};
+    use outcore_io::Kind;
 
     fn size(data_bytes: u64, memory_bytes: u64) -> LineSize {
         LineSize {

@@ -14,14 +14,14 @@
 
 use super::cut::Keys;
 use super::plan::LineSize;
-use crate::error::Result;
 use crate::job::{Job, JobSize};
 use crate::key::sort_key::{SortKey, Tie};
-use crate::memory::{BLOCK_BYTES, Pool, block_floor};
 use crate::read::sample::{distinct, random};
 use crate::read::source::InputPart;
-use crate::volume::transfers::{Arrival, ReadRange, Transfers};
-use crate::volume::{Port, Volume};
+use outcore_io::Result;
+use outcore_io::memory::{BLOCK_BYTES, Pool, block_floor};
+use outcore_io::port::{Port, Volume};
+use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 
 /// Most reads of a block each, and of more.
 const READS_MAX: u64 = 4096;

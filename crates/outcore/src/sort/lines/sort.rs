@@ -22,16 +22,16 @@ use super::sort_task::sort_buckets;
 use super::split::split_oversized;
 use super::table::sort_tables;
 use super::{LineSortOptions, LineSummary};
-use crate::drive::Access;
 use crate::ends::{Input, Output, Phases, check_unchanged, open_inputs};
-use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::sort_key::SortKey;
 use crate::partition::Partition;
 use crate::partition::driver::Ends;
 use crate::read::source::InputPart;
-use crate::volume::Volume;
-use crate::volume::output::Room;
+use outcore_io::drive::Access;
+use outcore_io::output::Room;
+use outcore_io::port::Volume;
+use outcore_io::{Error, Result};
 
 /// Sorts the lines of `inputs`, one file after another, into `output`.
 ///

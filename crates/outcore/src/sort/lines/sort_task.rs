@@ -18,15 +18,15 @@ use super::emit::Gather;
 use super::plan::SORTING;
 use super::refs::{AnyTie, Ref, sort_refs};
 use super::table::Tables;
-use crate::error::{Error, Kind, Result};
 use crate::key::sort_key::Tie;
-use crate::memory::{BLOCK_BYTES, Buf};
 use crate::partition::driver::{Ends, Written};
 use crate::partition::load::LoadedRun;
 use crate::partition::task::{
     BucketTask, BucketWork, Loaded, TaskMemory, TaskWorker, Tasks, run_tasks, tasks_in_order,
 };
-use crate::volume::output::StagedOutput;
+use outcore_io::memory::{BLOCK_BYTES, Buf};
+use outcore_io::output::StagedOutput;
+use outcore_io::{Error, Kind, Result};
 
 /// References to one line that are gathered at once.
 const COPIES_MAX: u64 = 4096;

@@ -12,13 +12,13 @@ use super::distribute::{distribute_by_cut, distribute_by_position};
 use super::plan::{LONG_KEYS, LONG_KEYS_BYTES_MIN, LinePlan, SPLIT_BUCKETS};
 use super::sample::{LineSample, Lines, Share};
 use super::table::Tables;
-use crate::error::{Error, Kind, Result};
 use crate::key::sort_key::{ByteOrder, Tie};
 use crate::partition::bucket::Segment;
 use crate::partition::read::{LongItem, look_at_segments};
 use crate::partition::refine::{Refined, refine};
 use crate::partition::route::PositionRoute;
-use crate::units;
+use outcore_io::units;
+use outcore_io::{Error, Kind, Result};
 
 /// Segments that are looked at to split a bucket.
 const SAMPLE_SEGMENTS: usize = 64;

@@ -17,7 +17,7 @@ use super::bucket::{FromTable, LineBucket};
 use super::context::Context;
 use super::cut::LineCut;
 use super::refs::{AnyTie, Ref, sort_refs};
-use crate::error::Result;
+use outcore_io::Result;
 
 /// Lines that are looked up side by side.
 const BATCH: usize = 64;

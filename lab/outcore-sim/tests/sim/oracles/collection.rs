@@ -377,15 +377,12 @@ fn collection_comes_to_rest_when_it_gains_nothing() {
 }
 
 /// An error after about so many events.
-fn patience(events: u64) -> impl Fn() -> outcore::error::Result<()> {
+fn patience(events: u64) -> impl Fn() -> outcore::Result<()> {
     let asked = AtomicU64::new(0);
     move || {
         if 4096 * asked.fetch_add(1, Ordering::Relaxed) < events {
             return Ok(());
         }
-        Err(outcore::error::Error::usage(
-            "wait for the run",
-            "it does not end",
-        ))
+        Err(outcore::Error::usage("wait for the run", "it does not end"))
     }
 }

@@ -1,7 +1,7 @@
 //! What a job may use, from the caller, environment, file and defaults: memory, threads, drives,
 //! device.
 //!
-//! Contract: [`Means::load`] merges the settings (see [`outcore::config`]); [`Means::job`] makes a
+//! Contract: [`Resources::load`] merges the settings (see [`outcore_io::config`]); [`Resources::job`] makes a
 //! job of them, each on the same device. Scratch is spread by the drives' weights where they are
 //! given, else by measured speed, else evenly, and then cut to what each drive has room for.
 //! Without named drives it goes beside the output; a directory in memory (tmpfs) is only taken when
@@ -11,14 +11,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::config::{Config, Defaults, DriveSpec, Environment, Flags};
-use outcore::drive::Device;
-use outcore::drive::os::OsDevice;
-use outcore::drive::probe::ProbeOptions;
-use outcore::drive::rates::{DriveRates, RatesCache};
-use outcore::drive::testing::{FaultDevice, FaultPlan};
 use outcore::job::{ComputeCosts, Job, JobOptions, ScratchDrive};
 use outcore::{Error, Result};
+use outcore_io::config::{Config, Defaults, DriveSpec, Environment, Flags};
+use outcore_io::drive::Device;
+use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::probe::ProbeOptions;
+use outcore_io::drive::rates::{DriveRates, RatesCache};
+use outcore_io::drive::testing::{FaultDevice, FaultPlan};
 
 use crate::inputs::{FilesOnly, Names};
 use crate::record_cost::compute_costs;
@@ -34,7 +34,7 @@ const FALLBACK_DIR: &str = "/var/tmp";
 
 /// What the caller set itself.
 #[derive(Debug, Clone, Default)]
-pub struct MeansRequest {
+pub struct ResourcesRequest {
     /// Settings that may stand elsewhere too.
     pub flags: Flags,
     /// Chooses samples and the first drive; never the output.
@@ -43,11 +43,11 @@ pub struct MeansRequest {
 
 /// Merged settings and the device that they mean.
 #[derive(Clone)]
-pub struct Means {
+pub struct Resources {
     /// All of them, with their sources.
     pub config: Config,
     /// What they were merged from.
-    request: MeansRequest,
+    request: ResourcesRequest,
     environment: Environment,
     /// Without the fault.
     below: Arc<dyn Device>,
@@ -58,7 +58,7 @@ pub struct Means {
     measures: bool,
 }
 
-impl fmt::Debug for Means {
+impl fmt::Debug for Resources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = f.debug_struct("Means");
         let text = text
@@ -68,16 +68,16 @@ impl fmt::Debug for Means {
     }
 }
 
-impl Means {
+impl Resources {
     /// Merges what the caller set with environment, file and defaults.
     ///
     /// # Errors
     /// Usage for impossible values, I/O for a configuration that cannot be read.
-    pub fn load(request: &MeansRequest, environment: &Environment) -> Result<Self> {
+    pub fn load(request: &ResourcesRequest, environment: &Environment) -> Result<Self> {
         let defaults = Defaults::of_machine();
         let config = Config::load(&request.flags, environment, &defaults, &KNOWN_VARIABLES)?;
         let below: Arc<dyn Device> = Arc::new(OsDevice::new(config.io.value));
-        Ok(Means {
+        Ok(Resources {
             config,
             request: request.clone(),
             environment: environment.clone(),
@@ -95,7 +95,7 @@ impl Means {
     /// The file cannot be read.
     pub(crate) fn with_drives_of(mut self, drives_file: &Path) -> Result<Self> {
         self.request.flags.drives = vec![drives_file.to_path_buf()];
-        self.config = Means::load(&self.request, &self.environment)?.config;
+        self.config = Resources::load(&self.request, &self.environment)?.config;
         Ok(self)
     }
 
@@ -243,7 +243,7 @@ impl Means {
     /// where it is not the engine's own.
     ///
     /// # Errors
-    /// As [`Means::named_drives`]; usage if only memory is left for scratch.
+    /// As [`Resources::named_drives`]; usage if only memory is left for scratch.
     pub fn scratch_drives(&self, scratch_bytes: u64, beside: &Path) -> Result<Vec<ScratchDrive>> {
         let named = self.named_drives(scratch_bytes)?;
         if !named.is_empty() || scratch_bytes == 0 {

@@ -1,20 +1,20 @@
 //! Where the measurements of whole jobs keep their data: a private directory on each drive.
 //!
-//! Contract: [`Homes`] makes them, puts inputs of 64-bit numbers there, one file a drive, names outputs
+//! Contract: [`BenchDirs`] makes them, puts inputs of 64-bit numbers there, one file a drive, names outputs
 //! beside them and runs jobs that stop when the watcher wants it. All goes with the value, however the
 //! measurement ends.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use outcore::config::IoMode;
-use outcore::drive::os::OsDevice;
-use outcore::drive::{Device, PrivateDir};
-use outcore::error::{Error, Result};
+use outcore::IoMode;
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
+use outcore::{Error, Result};
 use outcore::{Input, Output};
 use outcore_gen::{Distribution, GenerateOptions, GenerateRequest, Generator, generate};
+use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::{Device, PrivateDir};
 
 use crate::Watch;
 
@@ -35,7 +35,7 @@ pub(crate) struct HomeOptions<'a> {
 }
 
 /// See the module.
-pub(crate) struct Homes<'a> {
+pub(crate) struct BenchDirs<'a> {
     pub(crate) watch: Watch<'a>,
     device: Arc<dyn Device>,
     dirs: Vec<PrivateDir>,
@@ -45,7 +45,7 @@ pub(crate) struct Homes<'a> {
     pub(crate) format: RecordFormat,
 }
 
-impl<'a> Homes<'a> {
+impl<'a> BenchDirs<'a> {
     /// Makes the directories; `operation` is what they are for.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl<'a> Homes<'a> {
             device.sweep_private_dirs(dir).map_err(to_dirs)?;
             dirs.push(device.make_private_dir(dir).map_err(to_dirs)?);
         }
-        Ok(Homes {
+        Ok(BenchDirs {
             watch,
             device,
             dirs,
@@ -108,7 +108,7 @@ impl<'a> Homes<'a> {
             .collect()
     }
 
-    /// The input on the first `drives`, where [`Homes::generate`] has put it.
+    /// The input on the first `drives`, where [`BenchDirs::generate`] has put it.
     pub(crate) fn inputs(&self, drives: usize) -> Vec<Input> {
         let paths = self.paths(drives, INPUT).into_iter();
         paths.map(Input::raw).collect()

@@ -1,6 +1,6 @@
 //! One drive under load: its file, and what the loads on it are.
 //!
-//! Contract: a [`Lane`] owns a file in a private directory and removes it when dropped. Reads stay
+//! Contract: a [`ProbedDrive`] owns a file in a private directory and removes it when dropped. Reads stay
 //! inside what has been written, since file systems answer for the rest without asking the drive.
 //!
 //! Bounds: those of a [`Load`]: memory is depth times block.
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::{PROBE, ProbeOptions};
 use crate::config::DriveSpec;
-use crate::drive::load::{Load, Moved, Observer, Place, Runner};
+use crate::drive::load::{FileRange, Load, Moved, Observer, Runner};
 use crate::drive::{Access, BLOCK_BYTES, Device, FileFacts, FileId, Op, PrivateDir, Request};
 use crate::error::{Error, Kind, Result};
 use crate::memory::{Budget, Pool};
@@ -25,7 +25,7 @@ const FILE_BYTES_MIN: u64 = 4 << 20;
 const WAIT: Duration = Duration::from_millis(50);
 
 /// A drive that is being measured: its file, and how much of it has been written.
-pub(super) struct Lane {
+pub(super) struct ProbedDrive {
     device: Arc<dyn Device>,
     /// Which probe is its own.
     pub(super) index: usize,
@@ -38,7 +38,7 @@ pub(super) struct Lane {
     _dir: PrivateDir,
 }
 
-impl Lane {
+impl ProbedDrive {
     pub(super) fn open(
         device: &Arc<dyn Device>,
         spec: &DriveSpec,
@@ -61,7 +61,7 @@ impl Lane {
         let file = device.open(&path, Access::Create)?;
         // Writes inside a file of full length run side by side; those at its end take turns.
         device.allocate(file, file_bytes)?;
-        Ok(Lane {
+        Ok(ProbedDrive {
             device: Arc::clone(device),
             index,
             file_system,
@@ -131,7 +131,7 @@ impl Lane {
         options: &ProbeOptions<'_>,
         gate: Option<&Barrier>,
     ) -> Result<Moved> {
-        let place = Place {
+        let place = FileRange {
             file: self.file,
             drive_index: self.index,
             start_bytes: 0,
@@ -158,7 +158,7 @@ impl Lane {
 
 /// Who watches the load of a lane.
 struct Watched<'a> {
-    lane: &'a Lane,
+    lane: &'a ProbedDrive,
     options: &'a ProbeOptions<'a>,
 }
 
@@ -172,7 +172,7 @@ impl Observer for Watched<'_> {
     }
 }
 
-impl Drop for Lane {
+impl Drop for ProbedDrive {
     fn drop(&mut self) {
         self.device.close(self.file);
         // Where directories are more than names the file would go with its own anyway.

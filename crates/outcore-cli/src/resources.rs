@@ -1,22 +1,22 @@
-//! From flags to what a job may use (see [`outcore_front::means`]).
+//! From flags to what a job may use (see [`outcore_front::resources`]).
 //!
 //! Contract: what a flag does not set is left to environment, file and default. `OUTCORE_FAULT`
-//! (`eio@12`, `kill@9`, see [`outcore::drive::testing`]) puts a fault into the device, for tests;
+//! (`eio@12`, `kill@9`, see [`outcore_io::drive::testing`]) puts a fault into the device, for tests;
 //! this is the only place that reads it.
 
-use outcore::config::{Environment, Flags};
 use outcore::{Error, Result};
-use outcore_front::means::{FAULT_VARIABLE, Means, MeansRequest};
+use outcore_front::resources::{FAULT_VARIABLE, Resources, ResourcesRequest};
+use outcore_io::config::{Environment, Flags};
 
-use crate::cli::{DriveArgs, MeansArgs};
+use crate::cli::{DriveArgs, ResourceArgs};
 
 /// Merges flags, environment, file and defaults. The seed never changes the output.
 pub(crate) fn load(
-    means: &MeansArgs,
+    resources: &ResourceArgs,
     drive_args: &DriveArgs,
     scratch_limit_bytes: Option<u64>,
     seed: u64,
-) -> Result<Means> {
+) -> Result<Resources> {
     let mut drives = drive_args.drives.clone();
     if let Some(file) = &drive_args.drives_file {
         if file.extension().is_none_or(|end| end != "toml") {
@@ -29,17 +29,17 @@ pub(crate) fn load(
         drives.push(file.clone());
     }
     let flags = Flags {
-        memory_bytes: means.memory_bytes,
-        threads: means.threads,
-        io: means.io,
+        memory_bytes: resources.memory_bytes,
+        threads: resources.threads,
+        io: resources.io,
         drives,
         scratch_limit_bytes,
     };
-    let request = MeansRequest { flags, seed };
-    let means = Means::load(&request, &Environment::of_process())?;
+    let request = ResourcesRequest { flags, seed };
+    let resources = Resources::load(&request, &Environment::of_process())?;
     match std::env::var(FAULT_VARIABLE) {
-        Ok(text) if !text.is_empty() => Ok(means.with_fault(text.parse()?)),
-        _ => Ok(means),
+        Ok(text) if !text.is_empty() => Ok(resources.with_fault(text.parse()?)),
+        _ => Ok(resources),
     }
 }
 
@@ -47,6 +47,6 @@ pub(crate) fn load(
 pub(crate) const SEED: u64 = 1;
 
 /// Environment, file and defaults, for what has no flags of its own.
-pub(crate) fn without_flags() -> Result<Means> {
-    load(&MeansArgs::default(), &DriveArgs::default(), None, SEED)
+pub(crate) fn without_flags() -> Result<Resources> {
+    load(&ResourceArgs::default(), &DriveArgs::default(), None, SEED)
 }

@@ -1,28 +1,28 @@
 //! Flushes and trims of a trace: calls that block, made by a thread of their own.
 //!
-//! Contract: [`Errands::send`] returns at once, and what was sent is done in turn, whole: a flush makes
+//! Contract: [`FlushWorker::send`] returns at once, and what was sent is done in turn, whole: a flush makes
 //! all drives' writes that have come back durable, as a flush of a block device does; a trim gives the
 //! blocks of its range back. Neither waits for reads and writes under way. A drive that knows no trim
 //! is no fault: what it refused is counted. The thread ends with its owner.
 //!
-//! Bounds: [`ERRANDS_MAX`] errands at a time; the owner asks [`Errands::has_room`] first.
+//! Bounds: [`UNDER_WAY_MAX`] commands at a time; the owner asks [`FlushWorker::has_room`] first.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use outcore::error::{Error, Kind, Result};
-use outcore::threads::spawn;
-use outcore::volume::striped::StripedVolume;
+use outcore::{Error, Kind, Result};
+use outcore_io::threads::spawn;
+use outcore_store::striped::StripedVolume;
 use rustix::io::Errno;
 
-/// Errands under way at most.
-pub(super) const ERRANDS_MAX: usize = 64;
+/// Commands under way at most.
+pub(super) const UNDER_WAY_MAX: usize = 64;
 const OPERATION: &str = "replay trace";
 
 /// What moves no data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Errand {
+pub(super) enum FlushOrTrim {
     /// Make durable what was written.
     Flush,
     /// Give back a range of the volume.
@@ -34,13 +34,13 @@ pub(super) enum Errand {
     },
 }
 
-/// An errand that is done.
+/// A command that is done.
 #[derive(Debug)]
 pub(super) struct Returned {
     /// What its sender wrote on it.
     pub(super) tag: u64,
     /// What was asked.
-    pub(super) errand: Errand,
+    pub(super) command: FlushOrTrim,
     /// When it was due, as its sender said.
     pub(super) released_ns: u64,
     /// When it was done, on the device's clock.
@@ -49,10 +49,10 @@ pub(super) struct Returned {
     pub(super) is_taken: bool,
 }
 
-type Sent = (Errand, u64, u64);
+type Sent = (FlushOrTrim, u64, u64);
 
 /// The thread and what is under way with it.
-pub(super) struct Errands {
+pub(super) struct FlushWorker {
     /// Gone when the thread is to end.
     to: Option<SyncSender<Sent>>,
     from: Receiver<Result<Returned>>,
@@ -60,10 +60,10 @@ pub(super) struct Errands {
     under_way: usize,
 }
 
-impl Errands {
-    /// On `volume`; no thread is made before the first errand.
+impl FlushWorker {
+    /// On `volume`; no thread is made before the first command.
     pub(super) fn new() -> Self {
-        Errands {
+        FlushWorker {
             to: None,
             from: sync_channel(0).1,
             thread: None,
@@ -71,14 +71,14 @@ impl Errands {
         }
     }
 
-    /// Errands that are not done.
+    /// Commands that are not done.
     pub(super) fn under_way(&self) -> usize {
         self.under_way
     }
 
     /// Whether another may be sent.
     pub(super) fn has_room(&self) -> bool {
-        self.under_way < ERRANDS_MAX
+        self.under_way < UNDER_WAY_MAX
     }
 
     /// Sends one.
@@ -88,7 +88,7 @@ impl Errands {
     pub(super) fn send(
         &mut self,
         volume: &StripedVolume,
-        errand: Errand,
+        command: FlushOrTrim,
         tag: u64,
         released_ns: u64,
     ) -> Result<()> {
@@ -98,7 +98,7 @@ impl Errands {
         let sent = self
             .to
             .as_ref()
-            .map(|to| to.send((errand, tag, released_ns)));
+            .map(|to| to.send((command, tag, released_ns)));
         if !matches!(sent, Some(Ok(()))) {
             return Err(gone());
         }
@@ -107,11 +107,11 @@ impl Errands {
     }
 
     fn start(&mut self, volume: &StripedVolume) -> Result<()> {
-        let (to, errands) = sync_channel::<Sent>(ERRANDS_MAX);
-        let (back, from) = sync_channel(ERRANDS_MAX);
+        let (to, flush_worker) = sync_channel::<Sent>(UNDER_WAY_MAX);
+        let (back, from) = sync_channel(UNDER_WAY_MAX);
         let volume = volume.clone();
         let work = move || {
-            for sent in errands {
+            for sent in flush_worker {
                 if back.send(run(&volume, sent)).is_err() {
                     return;
                 }
@@ -145,9 +145,9 @@ impl Errands {
     }
 }
 
-impl Drop for Errands {
+impl Drop for FlushWorker {
     fn drop(&mut self) {
-        // Nobody reads the answers any more: the thread ends behind the errand that it is at.
+        // Nobody reads the answers any more: the thread ends behind the command that it is at.
         self.to = None;
         self.from = sync_channel(0).1;
         if let Some(thread) = self.thread.take() {
@@ -157,16 +157,16 @@ impl Drop for Errands {
     }
 }
 
-fn run(volume: &StripedVolume, (errand, tag, released_ns): Sent) -> Result<Returned> {
-    let done = match errand {
-        Errand::Flush => volume.sync(),
-        Errand::Trim {
+fn run(volume: &StripedVolume, (command, tag, released_ns): Sent) -> Result<Returned> {
+    let done = match command {
+        FlushOrTrim::Flush => volume.sync(),
+        FlushOrTrim::Trim {
             offset_bytes,
             len_bytes,
         } => volume.punch(offset_bytes, len_bytes),
     };
     let is_unknown = |error: &Error| {
-        matches!(errand, Errand::Trim { .. })
+        matches!(command, FlushOrTrim::Trim { .. })
             && error.raw_errno() == Some(Errno::OPNOTSUPP.raw_os_error())
     };
     let is_taken = match done {
@@ -176,7 +176,7 @@ fn run(volume: &StripedVolume, (errand, tag, released_ns): Sent) -> Result<Retur
     };
     Ok(Returned {
         tag,
-        errand,
+        command,
         released_ns,
         at_ns: volume.device().now_ns(),
         is_taken,
@@ -196,8 +196,8 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::Arc;
 
-    use outcore::drive::testing::{RamDevice, RamOptions};
-    use outcore::volume::striped::{Member, StripeOptions};
+    use outcore_io::drive::testing::{RamDevice, RamOptions};
+    use outcore_store::striped::{Member, StripeOptions};
 
     use super::*;
 
@@ -214,16 +214,18 @@ mod tests {
             ..StripeOptions::default()
         };
         let volume = StripedVolume::open(Arc::new(ram.clone()), &members, options).unwrap();
-        let mut errands = Errands::new();
-        let trim = Errand::Trim {
+        let mut flush_worker = FlushWorker::new();
+        let trim = FlushOrTrim::Trim {
             offset_bytes: 4096,
             len_bytes: 5 * 4096,
         };
-        errands.send(&volume, trim, 1, 0).unwrap();
-        errands.send(&volume, Errand::Flush, 2, 0).unwrap();
+        flush_worker.send(&volume, trim, 1, 0).unwrap();
+        flush_worker
+            .send(&volume, FlushOrTrim::Flush, 2, 0)
+            .unwrap();
         let mut returned = Vec::new();
-        while errands.under_way() > 0 {
-            errands
+        while flush_worker.under_way() > 0 {
+            flush_worker
                 .collect(Duration::from_millis(5), &mut returned)
                 .unwrap();
         }
@@ -248,10 +250,12 @@ mod tests {
         let members = [Member::new(PathBuf::from("/d0/a"))];
         let options = StripeOptions::default();
         let volume = StripedVolume::open(Arc::new(ram), &members, options).unwrap();
-        let mut errands = Errands::new();
-        for tag in 0..ERRANDS_MAX as u64 {
-            errands.send(&volume, Errand::Flush, tag, 0).unwrap();
+        let mut flush_worker = FlushWorker::new();
+        for tag in 0..UNDER_WAY_MAX as u64 {
+            flush_worker
+                .send(&volume, FlushOrTrim::Flush, tag, 0)
+                .unwrap();
         }
-        assert!(!errands.has_room());
+        assert!(!flush_worker.has_room());
     }
 }
