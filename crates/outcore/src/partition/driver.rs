@@ -24,7 +24,7 @@ use crate::writer::Writer;
 
 /// Where a job's data come from and go to.
 pub(crate) struct Ends {
-    pub(crate) volume: Volume,
+    pub(crate) volume: Arc<Volume>,
     pub(crate) parts: Vec<InputPart>,
     /// Of all inputs.
     pub(crate) data_bytes: u64,
@@ -67,7 +67,7 @@ impl Ends {
         access: Access,
     ) -> Result<Self> {
         let drives = scratch_drives(job, &output);
-        let volume = Volume::new(Arc::clone(&job.device), &drives)?;
+        let volume = Arc::new(Volume::new(Arc::clone(&job.device), &drives)?);
         let parts = open_inputs(&volume, inputs, element_bytes, access)?;
         Ok(Ends {
             data_bytes: parts.iter().map(|part| part.data_len_bytes).sum(),

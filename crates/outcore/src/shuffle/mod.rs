@@ -177,7 +177,7 @@ fn run<R: Records>(
     let job = &job.under(&plan.ledger())?;
     let scratch = ends.scratch(job, plan.scratch_bytes, plan.distributions > 0)?;
     phases.end("prepare");
-    let where_to = (&ends.volume, &scratch);
+    let where_to = (&*ends.volume, &scratch);
     let sizes = plan.segment_sizes();
     let (seed, epoch) = (options.seed, options.epoch);
     let shared = Shared {

@@ -51,8 +51,7 @@ impl<E: Elements> Shared<'_, E> {
     }
 }
 
-/// Distributes the input by `cut`. As many buckets as fill what is reserved for that stay in memory, and
-/// part-filled buffers unless buckets are distributed again.
+/// Distributes the blocks of the input by `cut`.
 pub(crate) fn distribute_input<E: Elements>(
     shared: &Shared<'_, E>,
     parts: &[InputPart],
@@ -63,42 +62,88 @@ pub(crate) fn distribute_input<E: Elements>(
     shared.job.control.begin_phase("distribute", data_bytes);
     let element_bytes = elements.element_bytes();
     let blocks = Blocks::new(parts.to_vec(), element_bytes, plan.read_block_bytes);
-    let resident_bytes = (plan.resident_segments * plan.segment_payload_bytes) as u64;
-    let resident_below = match resident_bytes >= data_bytes {
-        true => usize::MAX,
-        false => shared.resident_below(cut.bucket_count(), data_bytes),
-    };
     let slots = plan.reads_in_flight * plan.size.threads;
     let pool = Pool::new(&shared.job.budget, INPUT, blocks.read_bytes_max(), slots)?;
-    let scattering = shared.scattering(resident_below, false, cut.bucket_count());
     let outs = shared.on_all_threads(|_| {
-        let mut worker = ScatterWorker::new(shared, scattering)?;
-        count_equal(shared, cut, &mut worker);
+        let mut inlet = Inlet::new(shared, cut)?;
         let order = (shared.take_share(), plan.size.is_ordered);
         let mut reader = BlockReader::new(&blocks, order, plan.reads_in_flight, pool.clone());
-        let mut mover = FixedMover::new(elements.items(), KeyRoute::new(elements, cut, 0));
-        read_all(&mut worker, &mut reader, |worker, (block, buf)| {
+        let mover = &mut inlet.mover;
+        read_all(&mut inlet.worker, &mut reader, |worker, (block, buf)| {
             let start = align_payload(elements, block, buf);
             let payload = &mut buf[start..start + block.payload_bytes];
-            elements.encode(payload)?;
-            let count = (payload.len() / element_bytes) as u64;
-            worker.begin_run(RunStart {
-                position: block.position,
-                begin: block.position,
-                end: block.position + count,
-            });
-            let run = Run {
-                bytes: payload,
-                position: block.position,
-                place: None,
-            };
-            mover.take(worker, run)?;
+            take_run(elements, (worker, mover), payload, block.position)?;
             free_input(shared, &blocks, block)
         })?;
-        worker.finish(plan.levels <= 1)
+        inlet.finish()
     })?;
     check_unchanged(shared.volume, parts, shared.consumed.is_some())?;
     Ok(buckets_of(shared, cut, 0, outs))
+}
+
+/// One thread's way into the buckets of the first distribution.
+pub(crate) struct Inlet<'a, E: Elements> {
+    elements: &'a E,
+    worker: ScatterWorker<'a>,
+    mover: FixedMover<E::Items, KeyRoute<'a, E>>,
+    /// Whether part-filled buffers stay in memory.
+    keep_partials: bool,
+}
+
+impl<'a, E: Elements> Inlet<'a, E> {
+    /// Into the buckets of `cut`. As many of them stay in memory as there are reservations for.
+    pub(crate) fn new(shared: &'a Shared<'_, E>, cut: &'a KeyCut<E::Key>) -> Result<Self> {
+        let (plan, elements) = (shared.plan, shared.elements);
+        let data_bytes = plan.size.data_bytes;
+        let resident_bytes = (plan.resident_segments * plan.segment_payload_bytes) as u64;
+        let resident_below = match resident_bytes >= data_bytes {
+            true => usize::MAX,
+            false => shared.resident_below(cut.bucket_count(), data_bytes),
+        };
+        let scattering = shared.scattering(resident_below, false, cut.bucket_count());
+        let mut worker = ScatterWorker::new(shared, scattering)?;
+        count_equal(shared, cut, &mut worker);
+        Ok(Inlet {
+            elements,
+            worker,
+            mover: FixedMover::new(elements.items(), KeyRoute::new(elements, cut, 0)),
+            keep_partials: plan.levels <= 1,
+        })
+    }
+
+    /// Takes elements as they are in the input, at an address at which they can be looked at.
+    pub(crate) fn take(&mut self, payload: &mut [u8], position: u64) -> Result<()> {
+        let into = (&mut self.worker, &mut self.mover);
+        take_run(self.elements, into, payload, position)?;
+        self.worker.poll(false)
+    }
+
+    /// What came to each bucket.
+    pub(crate) fn finish(self) -> Result<Vec<Out>> {
+        self.worker.finish(self.keep_partials)
+    }
+}
+
+/// Encodes neighbours of the input, the first of them number `position`, and moves them to their buckets.
+fn take_run<E: Elements>(
+    elements: &E,
+    (worker, mover): (&mut ScatterWorker<'_>, &mut impl Mover),
+    payload: &mut [u8],
+    position: u64,
+) -> Result<()> {
+    elements.encode(payload)?;
+    let count = (payload.len() / elements.element_bytes()) as u64;
+    worker.begin_run(RunStart {
+        position,
+        begin: position,
+        end: position + count,
+    });
+    let run = Run {
+        bytes: payload,
+        position,
+        place: None,
+    };
+    mover.take(worker, run)
 }
 
 /// Distributes the segments of a bucket by `cut`, which was made for elements that share `depth` keys.
@@ -148,7 +193,7 @@ fn count_equal<E: Elements>(
 }
 
 /// The buckets of a cut from what each worker has put there.
-fn buckets_of<E: Elements>(
+pub(crate) fn buckets_of<E: Elements>(
     shared: &Shared<'_, E>,
     cut: &KeyCut<E::Key>,
     depth: usize,

@@ -17,16 +17,17 @@ pub(crate) mod elements;
 pub(crate) mod in_memory;
 pub mod lines;
 pub mod plan;
-mod shared;
+pub(crate) mod shared;
+pub(crate) mod source;
 mod split;
-mod splitters;
+pub(crate) mod splitters;
 mod task;
 
-use self::distribute::distribute_input;
 use self::elements::{Bare, Elements, Records};
 use self::in_memory::SortKeys;
 use self::plan::{SortPlan, SortSize, plan_sort};
 use self::shared::Shared;
+use self::source::{Files, Source};
 use self::split::split_oversized;
 use self::splitters::KeyCut;
 use self::task::sort_buckets;
@@ -40,8 +41,6 @@ use crate::key::record::RecordFormat;
 use crate::key::sort_key::Tie;
 use crate::partition::Partition;
 use crate::partition::driver::Ends;
-use crate::read::sample::sample;
-use crate::read::source::InputPart;
 use crate::volume::consumed::Consumed;
 use crate::volume::output::Room;
 
@@ -99,12 +98,23 @@ pub fn sort(
     format: &RecordFormat,
     options: SortOptions,
 ) -> Result<SortSummary> {
+    sort_from(job, &Files(inputs), output, format, options)
+}
+
+/// Sorts what a source gives; as [`sort`].
+pub(crate) fn sort_from(
+    job: &Job,
+    source: &impl Source,
+    output: Output,
+    format: &RecordFormat,
+    options: SortOptions,
+) -> Result<SortSummary> {
     let bare = BareOrder::of(format, options.descending);
     match bare {
         Some(order) => match order.class() {
-            BareClass::U32 => run(job, inputs, output, options, &Bare::<u32>::new(order)),
-            BareClass::U64 => run(job, inputs, output, options, &Bare::<u64>::new(order)),
-            BareClass::U128 => run(job, inputs, output, options, &Bare::<u128>::new(order)),
+            BareClass::U32 => run(job, source, output, options, &Bare::<u32>::new(order)),
+            BareClass::U64 => run(job, source, output, options, &Bare::<u64>::new(order)),
+            BareClass::U128 => run(job, source, output, options, &Bare::<u128>::new(order)),
         },
         None => {
             let tie = if options.stable {
@@ -119,7 +129,7 @@ pub fn sort(
                     tie,
                 },
             );
-            run(job, inputs, output, options, &Records::new(order))
+            run(job, source, output, options, &Records::new(order))
         }
     }
 }
@@ -147,7 +157,7 @@ pub fn plan(
 
 fn run<E>(
     job: &Job,
-    inputs: &[Input],
+    source: &impl Source,
     output: Output,
     options: SortOptions,
     elements: &E,
@@ -168,13 +178,14 @@ where
         true => Access::Update,
         false => Access::Read,
     };
-    let ends = Ends::open(job, inputs, output, element_bytes, access)?;
-    let data_bytes = ends.data_bytes;
-    let room = match options.unique {
+    let ends = Ends::open(job, source.files(), output, element_bytes, access)?;
+    let amount = source.amount(job, &ends)?;
+    let data_bytes = amount.data_bytes;
+    let room = match options.unique || !amount.is_exact() {
         true => Room::AtMost,
         false => Room::Exactly,
     };
-    let staged = ends.stage(options.replace, room, data_bytes)?;
+    let staged = ends.stage(options.replace, room, amount.most_bytes)?;
     let plan = plan_sort(SortSize {
         data_bytes,
         element_bytes,
@@ -189,10 +200,10 @@ where
     let scratch = ends.scratch(job, plan.scratch_bytes, plan.levels > 0)?;
     // What stays in memory saves no room by being freed early, and would be lost if the job were killed.
     let is_consumed = options.delete_input && plan.levels > 0;
-    let paths = inputs.iter().map(|input| input.path.as_path());
+    let paths = source.files().iter().map(|input| input.path.as_path());
     let consumed = is_consumed.then(|| Consumed::new(paths));
     phases.end("prepare");
-    let where_to = (&ends.volume, &scratch);
+    let where_to = (&*ends.volume, &scratch);
     let sizes = plan.segment_sizes();
     let shared = Shared {
         partition: Partition::new(job, where_to, sizes, plan.size.threads, data_bytes)?,
@@ -200,9 +211,12 @@ where
         plan: &plan,
         consumed: consumed.map(|consumed| (consumed, staged.as_ref())),
     };
-    let cut = sample_input(&shared, &ends.parts)?;
+    job.control.begin_phase("sample", 0);
+    let sample = source.sample(&shared, &ends)?;
+    let cut = choose_cut(&shared, &sample)?;
+    drop(sample);
     phases.end("sample");
-    let buckets = distribute_input(&shared, &ends.parts, &cut)?;
+    let buckets = source.distribute(&shared, &ends, &cut)?;
     let (buckets, splits) = split_oversized(&shared, buckets)?;
     phases.end("distribute");
     let written = sort_buckets(&shared, buckets, (&ends, staged.as_ref()), options.unique)?;
@@ -226,25 +240,12 @@ where
     })
 }
 
-/// How the input is cut into buckets, told from random places of it.
-fn sample_input<E: Elements>(
-    shared: &Shared<'_, E>,
-    parts: &[InputPart],
-) -> Result<KeyCut<E::Key>> {
-    let (job, plan, elements) = (shared.job, shared.plan, shared.elements);
-    job.control.begin_phase("sample", 0);
-    let sampled = sample(
-        shared.volume,
-        &job.budget,
-        parts,
-        elements.element_bytes(),
-        plan.sample_reads,
-        plan.sample_read_bytes,
-        job.options.seed,
-    )?;
+/// How the input is cut into buckets, told from a sample of its elements.
+fn choose_cut<E: Elements>(shared: &Shared<'_, E>, sample: &[u8]) -> Result<KeyCut<E::Key>> {
+    let plan = shared.plan;
     let buckets_max = plan.bucket_count + plan.spare_buckets();
     let wanted = plan.bucket_count;
-    let cut = KeyCut::choose(elements, &sampled, true, 0, wanted, buckets_max)?;
+    let cut = KeyCut::choose(shared.elements, sample, true, 0, wanted, buckets_max)?;
     // A bucket more than planned takes a buffer a thread from what may stay in memory; a few, that
     // even the smallest cut has, come out of the buffers for splits.
     let extra = cut.bucket_count().saturating_sub(plan.bucket_count);

@@ -73,7 +73,7 @@ pub fn sort_lines(
     let plan = plan_lines(sample.size(job, lines, data_bytes, is_unique, drive_count))?;
     let job = &job.under(&plan.ledger())?;
     let scratch = ends.scratch(job, plan.scratch_bytes, plan.scratch_bytes > 0)?;
-    let where_to = (&ends.volume, &scratch);
+    let where_to = (&*ends.volume, &scratch);
     let sizes = plan.segment_sizes();
     let context = Context {
         partition: Partition::new(job, where_to, sizes, plan.size.threads, data_bytes)?,
