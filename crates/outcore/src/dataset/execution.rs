@@ -18,7 +18,7 @@ use super::summary::Summary;
 use super::{Dataset, Items, Records};
 use crate::ends::{Input, Output};
 use crate::error::{Error, Result};
-use crate::job::Job;
+use crate::job::{Job, JobSize};
 use crate::key::RecordFormat;
 use crate::key::expr::Schema;
 use crate::primitives::batch::{LEAVES_MAX, Yield};
@@ -474,13 +474,8 @@ impl Execution {
         let data_bytes = data_bytes_of(&job, &self.files(), record_bytes.unwrap_or(1))?;
         self.resources.check_room(files_of(output), data_bytes)?;
         let plan = plan_shuffle(ShuffleSize {
-            data_bytes,
+            job: JobSize::of(&job, data_bytes, self.count_drives(&job, output)),
             record_bytes,
-            memory_bytes: job.budget.free_bytes(),
-            held_bytes: job.budget.used_bytes(),
-            threads: job.options.threads,
-            drive_count: self.count_drives(&job, output),
-            rates: job.options.rates,
         })?;
         job.options.drives = self
             .resources

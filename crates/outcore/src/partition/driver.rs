@@ -11,7 +11,7 @@ use super::LazyScratch;
 use super::task::Sink;
 use crate::drive::Access;
 use crate::ends::{
-    Input, Output, Phase, Phases, check_unchanged, edge_pool, make_scratch, open_inputs,
+    Input, Output, Phase, PhasePlan, Phases, check_unchanged, edge_pool, make_scratch, open_inputs,
     scratch_drives, stage_output, traffic_by_drive,
 };
 use crate::error::{Error, Result};
@@ -148,13 +148,14 @@ impl Ends {
     }
 
     /// Gives scratch back and publishes what was staged, if the inputs are as they were; `is_consumed` if
-    /// this job has freed their blocks.
+    /// this job has freed their blocks. Phases are shown beside what was `planned` of them.
     pub(crate) fn close(
         &self,
         job: &Job,
         mut phases: Phases,
         (staged, written_bytes): (Option<StagedOutput>, u64),
         (scratch, is_consumed): (Option<Scratch>, bool),
+        planned: &[PhasePlan],
     ) -> Result<Served> {
         // Once the output has its name, there may be no other copy.
         check_unchanged(&self.volume, &self.parts, is_consumed)?;
@@ -175,14 +176,14 @@ impl Ends {
         if let Some(scratch) = kept {
             scratch.remove();
         }
-        phases.end("publish");
+        phases.end("publish", &self.volume);
         let (read_bytes, written_bytes) = self.volume.traffic_bytes();
         Ok(Served {
             seconds: phases.started.elapsed().as_secs_f64(),
             read_bytes,
             written_bytes,
             scratch_bytes,
-            phases: phases.ended,
+            phases: phases.beside(planned),
             drives: traffic_by_drive(&self.volume),
         })
     }

@@ -33,7 +33,7 @@ use self::tree::Tree;
 use crate::drive::Access;
 use crate::ends::{Input, Output, Phase, Phases, check_unchanged, interleave};
 use crate::error::{Error, Result};
-use crate::job::Job;
+use crate::job::{Job, JobSize};
 use crate::partition::Partition;
 use crate::partition::driver::{Ends, Written};
 use crate::partition::task::tasks_in_order;
@@ -166,17 +166,12 @@ fn run<R: Records>(
     };
     let staged = ends.stage(options.replace, room, output_bytes)?;
     let plan = plan_shuffle(ShuffleSize {
-        data_bytes,
+        job: JobSize::of(job, data_bytes, ends.volume.drives().len()),
         record_bytes,
-        memory_bytes: job.budget.free_bytes(),
-        held_bytes: job.budget.used_bytes(),
-        threads: job.options.threads,
-        drive_count: ends.volume.drives().len(),
-        rates: job.options.rates,
     })?;
     let job = &job.under(&plan.ledger())?;
     let scratch = ends.scratch(job, plan.scratch_bytes, plan.distributions > 0)?;
-    phases.end("prepare");
+    phases.end("prepare", &ends.volume);
     let where_to = (&*ends.volume, &scratch);
     let sizes = plan.segment_sizes();
     let (seed, epoch) = (options.seed, options.epoch);
@@ -191,12 +186,12 @@ fn run<R: Records>(
     let buckets = distribute_input(&shared, &chunks)?;
     check_unchanged(&ends.volume, &ends.parts, false)?;
     let buckets = split_oversized(&shared, buckets)?;
-    phases.end("distribute");
+    phases.end("distribute", &ends.volume);
     let written = write_buckets(&shared, buckets, &ends, staged.as_ref())?;
-    phases.end("permute");
+    phases.end("permute", &ends.volume);
     drop(shared);
     let scratch = (scratch.into_made(), false);
-    let served = ends.close(job, phases, (staged, written.bytes), scratch)?;
+    let served = ends.close(job, phases, (staged, written.bytes), scratch, &plan.phases)?;
     Ok(ShuffleSummary {
         records: written.items,
         bytes: written.bytes,

@@ -38,7 +38,7 @@ impl<E: Elements> Shared<'_, E> {
             bucket_count: buckets,
             item_bytes: Some(self.elements.element_bytes()),
             is_ordered: self.plan.size.is_ordered,
-            is_staggered: self.plan.levels > 0,
+            is_staggered: self.plan.distributions > 0,
         }
     }
 
@@ -107,7 +107,7 @@ impl<'a, E: Elements> Inlet<'a, E> {
             elements,
             worker,
             mover: FixedMover::new(elements.items(), KeyRoute::new(elements, cut, 0)),
-            keep_partials: plan.levels <= 1,
+            keep_partials: plan.distributions <= 1,
         })
     }
 

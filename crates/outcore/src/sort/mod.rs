@@ -34,7 +34,7 @@ use self::task::sort_buckets;
 use crate::drive::Access;
 use crate::ends::{Input, Output, Phase, Phases};
 use crate::error::{Error, Result};
-use crate::job::Job;
+use crate::job::{Job, JobSize};
 use crate::key::bare::{BareClass, BareOrder};
 use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
@@ -144,14 +144,10 @@ pub fn plan(
 ) -> Result<SortPlan> {
     let is_bare = format.bare().is_some();
     plan_sort(SortSize {
-        data_bytes,
+        job: JobSize::of(job, data_bytes, drive_count),
         element_bytes: format.record_bytes(),
         is_bare,
         is_ordered: options.stable && !is_bare,
-        memory_bytes: job.budget.free_bytes(),
-        threads: job.options.threads,
-        drive_count: drive_count.max(1),
-        rates: job.options.rates,
     })
 }
 
@@ -187,22 +183,18 @@ where
     };
     let staged = ends.stage(options.replace, room, amount.most_bytes)?;
     let plan = plan_sort(SortSize {
-        data_bytes,
+        job: JobSize::of(job, data_bytes, ends.volume.drives().len()),
         element_bytes,
         is_bare: elements.is_bare(),
         is_ordered: options.stable && !elements.is_bare(),
-        memory_bytes: job.budget.free_bytes(),
-        threads: job.options.threads,
-        drive_count: ends.volume.drives().len(),
-        rates: job.options.rates,
     })?;
     let job = &job.under(&plan.ledger())?;
-    let scratch = ends.scratch(job, plan.scratch_bytes, plan.levels > 0)?;
+    let scratch = ends.scratch(job, plan.scratch_bytes, plan.distributions > 0)?;
     // What stays in memory saves no room by being freed early, and would be lost if the job were killed.
-    let is_consumed = options.delete_input && plan.levels > 0;
+    let is_consumed = options.delete_input && plan.distributions > 0;
     let paths = source.files().iter().map(|input| input.path.as_path());
     let consumed = is_consumed.then(|| Consumed::new(paths));
-    phases.end("prepare");
+    phases.end("prepare", &ends.volume);
     let where_to = (&*ends.volume, &scratch);
     let sizes = plan.segment_sizes();
     let shared = Shared {
@@ -215,15 +207,15 @@ where
     let sample = source.sample(&shared, &ends)?;
     let cut = choose_cut(&shared, &sample)?;
     drop(sample);
-    phases.end("sample");
+    phases.end("sample", &ends.volume);
     let buckets = source.distribute(&shared, &ends, &cut)?;
     let (buckets, splits) = split_oversized(&shared, buckets)?;
-    phases.end("distribute");
+    phases.end("distribute", &ends.volume);
     let written = sort_buckets(&shared, buckets, (&ends, staged.as_ref()), options.unique)?;
-    phases.end("sort");
+    phases.end("sort", &ends.volume);
     drop(shared);
     let scratch = (scratch.into_made(), is_consumed);
-    let served = ends.close(job, phases, (staged, written.bytes), scratch)?;
+    let served = ends.close(job, phases, (staged, written.bytes), scratch, &plan.phases)?;
     Ok(SortSummary {
         records: written.items,
         seconds: served.seconds,
@@ -231,7 +223,7 @@ where
         written_bytes: served.written_bytes,
         passes: match served.scratch_bytes {
             0 => 1,
-            _ => 1 + splits + u32::from(plan.levels > 0),
+            _ => 1 + splits + u32::from(plan.distributions > 0),
         },
         scratch_bytes: served.scratch_bytes,
         phases: served.phases,

@@ -46,7 +46,7 @@ where
     let bytes: u64 = buckets.iter().map(|bucket| bucket.counts.bytes).sum();
     shared.job.control.begin_phase("sort", bytes);
     ends.write(shared.job, staged, |sink| {
-        let copies_bytes_max = (!is_unique).then_some(shared.plan.leaf_bytes_max);
+        let copies_bytes_max = (!is_unique).then_some(shared.plan.bucket_bytes_max);
         let mut list = tasks_in_order(buckets, copies_bytes_max);
         if let Some(staged) = staged.filter(|_| !is_unique) {
             interleave(&mut list, staged, |task| task.start_bytes);
@@ -70,7 +70,7 @@ where
 {
     let plan = shared.plan;
     let budget = &shared.job.budget;
-    let space_bytes = plan.size.sort_space_bytes(plan.leaf_bytes_max) * plan.size.threads as u64;
+    let space_bytes = plan.size.sort_space_bytes(plan.bucket_bytes_max) * plan.size.threads as u64;
     let _space = budget.reserve(SORTING, space_bytes)?;
     let memory = TaskMemory {
         area_bytes: plan.area_bytes(),

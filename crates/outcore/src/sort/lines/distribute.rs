@@ -157,7 +157,7 @@ fn distribute_regions<const HAS_KEYS: bool>(
     let pool = Pool::new(&context.job.budget, INPUT, sizes.slot_bytes(), slots)?;
     let line_bytes = 2 * (plan.size.threads * plan.line_bytes_max) as u64;
     let _lines = context.job.budget.reserve(ACROSS, line_bytes)?;
-    let resident_below = match plan.levels {
+    let resident_below = match plan.distributions {
         0 => usize::MAX,
         _ => context.resident_below(cut.bucket_count(), plan.size.data_bytes),
     };
@@ -285,7 +285,7 @@ impl Context<'_> {
             bucket_count: buckets,
             item_bytes: None,
             is_ordered: self.is_ordered(),
-            is_staggered: self.plan.levels > 0,
+            is_staggered: self.plan.distributions > 0,
         }
     }
 }

@@ -220,7 +220,7 @@ pub fn merge_lines(
         false => Room::Exactly,
     };
     let staged = ends.stage(options.replace, room, most_bytes)?;
-    phases.end("prepare");
+    phases.end("prepare", &ends.volume);
     job.control.begin_phase("merge", data_bytes);
     let mut reader = FileReader::new(job, &ends.volume, sizes, parts.len())?;
     let indexed = parts.iter().enumerate();
@@ -257,8 +257,8 @@ pub fn merge_lines(
     })?;
     let (lines_in, skipped) = (runs.lines_in, runs.skipped);
     drop((runs, reader));
-    phases.end("merge");
-    let served = ends.close(job, phases, (staged, written.bytes), (None, false))?;
+    phases.end("merge", &ends.volume);
+    let served = ends.close(job, phases, (staged, written.bytes), (None, false), &[])?;
     Ok(LineSummary {
         lines_in,
         lines_out: written.items,

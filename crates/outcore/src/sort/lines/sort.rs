@@ -61,7 +61,7 @@ pub fn sort_lines(
         // A file may lack its last terminator.
         false => ends.stage(options.replace, room, data_bytes + ends.parts.len() as u64)?,
     };
-    phases.end("prepare");
+    phases.end("prepare", &ends.volume);
     job.control.begin_phase("sample", 0);
     let lines = Lines {
         order,
@@ -85,7 +85,7 @@ pub fn sort_lines(
     };
     let cut = choose_cut(&context, &sample);
     drop(sample);
-    phases.end("sample");
+    phases.end("sample", &ends.volume);
     job.control.begin_phase("distribute", data_bytes);
     let table_bytes = plan.table_bytes * plan.size.threads as u64;
     let _tables = job.budget.reserve(TABLES, table_bytes)?;
@@ -97,17 +97,17 @@ pub fn sort_lines(
         + context.skipped.load(Ordering::Relaxed);
     tables.assign(&cut, &mut buckets);
     let (buckets, splits) = split_oversized(&context, &tables, buckets)?;
-    phases.end("distribute");
+    phases.end("distribute", &ends.volume);
     if options.count {
         let counted_bytes = buckets.iter().map(LineBucket::counted_bytes_max).sum();
         staged = ends.stage(options.replace, room, counted_bytes)?;
     }
     let written = sort_buckets(&context, &tables, buckets, (&ends, staged.as_ref()))?;
-    phases.end("sort");
+    phases.end("sort", &ends.volume);
     let skipped = context.skipped.load(Ordering::Relaxed);
     drop(context);
     let scratch = (scratch.into_made(), false);
-    let served = ends.close(job, phases, (staged, written.bytes), scratch)?;
+    let served = ends.close(job, phases, (staged, written.bytes), scratch, &plan.phases)?;
     Ok(LineSummary {
         lines_in,
         lines_out: written.items,
@@ -183,7 +183,7 @@ pub(super) fn check_output(output: &Output, options: LineSortOptions) -> Result<
 /// Splitters for the plan's buckets; those of frequent keys come on top, as far as there are buffers.
 fn choose_cut(context: &Context<'_>, sample: &LineSample) -> LineCut {
     let plan = context.plan;
-    let own = match plan.levels {
+    let own = match plan.distributions {
         0 => plan.size.data_bytes / plan.segment_bytes as u64,
         _ => 0,
     };

@@ -106,7 +106,7 @@ pub(super) fn sort_buckets(
     ends.write(context.job, staged, |sink| {
         let sizes = TaskSizes::of(context, &buckets);
         let takes_turns = context.is_unique() || staged.is_none();
-        let copies_bytes_max = (!takes_turns).then_some(context.plan.leaf_bytes_max);
+        let copies_bytes_max = (!takes_turns).then_some(context.plan.bucket_bytes_max);
         let list = tasks_in_order(buckets, copies_bytes_max);
         // What is too large for all threads at once is sorted by one.
         let needs = |task: &BucketTask<_>| task.bucket.space(!context.is_whole());
