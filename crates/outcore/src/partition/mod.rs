@@ -23,6 +23,7 @@ pub(crate) mod bucket;
 pub(crate) mod classify;
 pub(crate) mod crew;
 pub(crate) mod driver;
+pub(crate) mod items;
 pub(crate) mod kernel;
 pub(crate) mod load;
 pub(crate) mod mover;

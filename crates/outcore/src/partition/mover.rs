@@ -7,12 +7,9 @@
 //! Bounds: a bucket number and a reference for each item of a batch, which stay in the first-level cache,
 //! and the batch's keys.
 
-use std::marker::PhantomData;
-
-use bytemuck::Pod;
 use memchr::memchr_iter;
 
-use super::kernel::{Full, Scatter};
+use super::items::FixedItems;
 use super::route::{Batch, Ref, Route};
 use super::scatter::ScatterWorker;
 use outcore_io::Result;
@@ -42,44 +39,6 @@ pub(crate) trait Mover {
     fn route(&mut self) -> &mut Self::Route;
     /// Moves the items of a run.
     fn take(&mut self, worker: &mut ScatterWorker<'_>, run: Run<'_>) -> Result<()>;
-}
-
-/// Items of one length, as a [`Scatter`] moves them.
-pub(crate) trait FixedItems {
-    /// The length.
-    fn item_bytes(&self) -> usize;
-    /// Moves the items that lie in `bytes` one after another to their buckets, or until a buffer is full.
-    fn scatter(&self, into: &mut Scatter, bytes: &[u8], buckets: &[u16]) -> Option<Full>;
-}
-
-/// Numbers, which go through cache lines; they need not be aligned.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NumberItems<K>(pub(crate) PhantomData<K>);
-
-impl<K: Pod> FixedItems for NumberItems<K> {
-    fn item_bytes(&self) -> usize {
-        size_of::<K>()
-    }
-
-    fn scatter(&self, into: &mut Scatter, bytes: &[u8], buckets: &[u16]) -> Option<Full> {
-        into.scatter_numbers::<K>(bytes, buckets)
-    }
-}
-
-/// Records of any one length.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RecordItems {
-    pub(crate) item_bytes: usize,
-}
-
-impl FixedItems for RecordItems {
-    fn item_bytes(&self) -> usize {
-        self.item_bytes
-    }
-
-    fn scatter(&self, into: &mut Scatter, bytes: &[u8], buckets: &[u16]) -> Option<Full> {
-        into.scatter_records(bytes, self.item_bytes, buckets)
-    }
 }
 
 /// Moves items of one length.

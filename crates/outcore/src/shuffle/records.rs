@@ -11,9 +11,8 @@ use memchr::memchr_iter;
 
 use super::route::RandomRoute;
 use super::tree::Dice;
-use crate::partition::mover::{
-    FixedMover, Mover, NumberItems, RecordItems, VaryingItems, VaryingMover,
-};
+use crate::partition::items::{NumberItems, RecordItems};
+use crate::partition::mover::{FixedMover, Mover, VaryingItems, VaryingMover};
 use crate::partition::task::gather;
 use crate::read::regions::{FixedLength, Framing, Terminated};
 
