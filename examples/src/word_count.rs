@@ -9,14 +9,14 @@ use std::path::Path;
 use outcore::Input;
 use outcore::Result;
 use outcore::job::Job;
-use outcore::key::lines::{LineOrder, NoKey};
+use outcore::key::sort_key::{NoKey, SortKey};
 use outcore::primitives::{Sequence, read, write};
 use outcore::sort::lines::{LineSortOptions, OnNoKey, sort_lines};
 
 /// Words in the order of their bytes; an empty line is none.
 struct Words;
 
-impl LineOrder for Words {
+impl SortKey for Words {
     fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
         key.extend_from_slice(line);
         match line.is_empty() {

@@ -9,8 +9,8 @@
 use std::cmp::Ordering;
 
 use outcore::key::expr::{Expr, Program, Rows, Schema};
-use outcore::key::lines::{LineOrder, compare_lines};
 use outcore::key::record::NumberType;
+use outcore::key::sort_key::{SortKey, compare_items};
 use outcore_front::text::csv::{ColumnOptions, Columns, Framer, names};
 use outcore_front::text::gnu::{GnuOrder, GnuSort, Key};
 use outcore_front::text::json::JsonFields;
@@ -71,13 +71,13 @@ pub fn expression(data: &[u8]) {
 }
 
 /// Fails unless `order` puts two lines in one order, from whichever side one looks.
-fn check_order(order: &dyn LineOrder, a: &[u8], b: &[u8]) {
+fn check_order(order: &dyn SortKey, a: &[u8], b: &[u8]) {
     for line in [a, b] {
-        if let Ok(same) = compare_lines(order, line, line) {
+        if let Ok(same) = compare_items(order, line, line) {
             assert_eq!(same, Ordering::Equal);
         }
     }
-    if let (Ok(one), Ok(other)) = (compare_lines(order, a, b), compare_lines(order, b, a)) {
+    if let (Ok(one), Ok(other)) = (compare_items(order, a, b), compare_items(order, b, a)) {
         assert_eq!(one, other.reverse());
     }
 }

@@ -6,9 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
-use outcore::generate::{GenerateRequest, generate as run_generate};
 use outcore::job::{Job, ScratchDrive};
-use outcore::key::{CheckOptions, GenerateOptions, NpyHeader};
+use outcore::key::{CheckOptions, NpyHeader};
 use outcore::shuffle::{ShuffleOptions, Shuffled, Unit, shuffle as run_shuffle};
 use outcore::sort::plan::SortPlan;
 use outcore::sort::{self, SortOptions};
@@ -16,9 +15,7 @@ use outcore::verify::{checksum_of, verify as run_verify};
 use outcore::{Error, Result};
 use outcore::{Input, Output};
 use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
-use outcore_front::job::{
-    GensortRequest, check_text, generator, is_in_order, settle_shuffle, settle_sort,
-};
+use outcore_front::job::{check_text, is_in_order, settle_shuffle, settle_sort};
 use outcore_front::means::Means;
 use outcore_front::output::{self, Consent, Holds, Sink, Target};
 use outcore_front::record::{RecordRequest, Recording};
@@ -26,6 +23,9 @@ use outcore_front::records::{self, Decided};
 use outcore_front::spool::{Spool, unpack_packed};
 use outcore_front::text;
 use outcore_front::text::output::{Dress, Pending};
+use outcore_gen::{
+    GenerateOptions, GenerateRequest, GensortRequest, generate as run_generate, generator,
+};
 
 use crate::dataset::csv_rows;
 use crate::datasets::{Datasets, Use};

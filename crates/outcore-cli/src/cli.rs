@@ -18,10 +18,11 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use outcore::config::IoMode;
-use outcore::key::{Distribution, RecordFormat};
+use outcore::key::RecordFormat;
 use outcore::{Error, Result, units};
 use outcore_bench::args::{BenchCommand, ReplayArgs};
 use outcore_front::records::TypeRequest;
+use outcore_gen::Distribution;
 use outcore_sim::cli::SimCommand;
 
 use commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};

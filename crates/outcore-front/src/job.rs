@@ -1,4 +1,4 @@
-//! Requests settled: job and plan of a sort or a shuffle, the generator of a `gen`, what a check found.
+//! Requests settled: job and plan of a sort or a shuffle, what a check found.
 //!
 //! Contract: [`settle_sort`] and [`settle_shuffle`] do everything that lies between inputs, output
 //! and format and the run itself; no record is read. Drives are counted as the engine counts them,
@@ -6,14 +6,14 @@
 
 use std::path::{Path, PathBuf};
 
+use outcore::Result;
 use outcore::job::{Job, ScratchDrive};
+use outcore::key::CheckReport;
 use outcore::key::RecordFormat;
-use outcore::key::{CheckReport, Distribution, GenerateOptions, Generator, GensortOptions};
 use outcore::shuffle::{ShufflePlan, ShuffleSize, Unit, plan_shuffle};
 use outcore::sort::plan::SortPlan;
 use outcore::sort::{self, SortOptions};
 use outcore::volume::output::parent_of;
-use outcore::{Error, Result};
 
 use crate::inputs::ResolvedInput;
 use crate::means::Means;
@@ -110,41 +110,6 @@ fn count_drives<'a>(
         }
     }
     count
-}
-
-/// What only gensort's records have.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct GensortRequest {
-    /// Printable records.
-    pub ascii: bool,
-    /// Keys that share prefixes.
-    pub skewed: bool,
-    /// Number of the first record.
-    pub first: Option<u128>,
-}
-
-/// The generator for records of `format`.
-///
-/// # Errors
-/// Usage for a distribution that the format cannot have, and for gensort's options elsewhere.
-pub fn generator(
-    format: &RecordFormat,
-    options: GenerateOptions,
-    gensort: GensortRequest,
-) -> Result<Generator> {
-    if format.is_gensort() && options.distribution == Distribution::Whole {
-        return Ok(Generator::gensort(GensortOptions {
-            ascii: gensort.ascii,
-            skewed: gensort.skewed,
-            first: gensort.first.unwrap_or(0),
-        }));
-    }
-    if gensort.ascii || gensort.skewed || gensort.first.is_some() {
-        let cause = "--ascii, --skewed and --first are for the records of gensort";
-        return Err(Error::usage("generate", cause)
-            .hint("use them with `outcore gen gensort` and without --dist"));
-    }
-    Generator::new(format, options)
 }
 
 /// valsort's verdict: whether all is in order. It refuses to judge no records, which is right for

@@ -18,7 +18,7 @@
 //! | [`output`] | where a result goes, what may be overwritten, whether there is room |
 //! | [`dataset`] | what users name of a lazy dataset: files, lines that are compressed or CSV, drives |
 //! | [`means`] | memory, threads, drives, device |
-//! | [`job`] | a sort settled: its job and its plan; the generator of a `gen`; what a check found |
+//! | [`job`] | a sort settled: its job and its plan; what a check found |
 //! | [`blocks`] | bytes in order into a new file |
 //! | [`split`] | files cut into parts of whole lines or records |
 //! | [`spool`] | streams and compressed files, copied to scratch |

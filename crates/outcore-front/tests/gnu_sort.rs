@@ -15,7 +15,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-use outcore::key::lines::{LineOrder, LineTie, compare_lines};
+use outcore::key::sort_key::{SortKey, Tie, compare_items};
 use outcore_front::text::gnu::{GnuOrder, GnuSort, Key, Place};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -155,7 +155,7 @@ fn lines_of(input: &[u8], terminator: u8) -> impl Iterator<Item = &[u8]> {
 fn key_of(order: &GnuOrder, line: &[u8]) -> Vec<u8> {
     let mut key = Vec::new();
     order.append_key(line, &mut key).unwrap();
-    if order.is_whole_line() {
+    if order.is_item() {
         assert_eq!(key, line, "{order:?}");
     }
     key
@@ -167,11 +167,11 @@ fn compare(order: &GnuOrder, a: &(Vec<u8>, &[u8]), b: &(Vec<u8>, &[u8])) -> Orde
         true => b.0.cmp(&a.0),
     };
     let compared = by_key.then_with(|| match order.tie() {
-        LineTie::Bytes => a.1.cmp(b.1),
-        LineTie::BytesDescending => b.1.cmp(a.1),
-        LineTie::Position => Ordering::Equal,
+        Tie::Bytes => a.1.cmp(b.1),
+        Tie::BytesDescending => b.1.cmp(a.1),
+        Tie::Position => Ordering::Equal,
     });
-    assert_eq!(Ok(compared), compare_lines(order, a.1, b.1));
+    assert_eq!(Ok(compared), compare_items(order, a.1, b.1));
     compared
 }
 
@@ -521,7 +521,7 @@ fn equal_keys_stay_together_in_random_order_and_a_seed_repeats_it() {
     let sorted = |seed| {
         let order = order(seed);
         let mut lines = lines.clone();
-        lines.sort_by(|a, b| compare_lines(&order, a.as_bytes(), b.as_bytes()).unwrap());
+        lines.sort_by(|a, b| compare_items(&order, a.as_bytes(), b.as_bytes()).unwrap());
         lines
     };
     let first = sorted(1);

@@ -121,7 +121,6 @@
 
 pub mod dataset;
 mod ends;
-pub mod generate;
 pub mod job;
 pub mod key;
 mod merge;
@@ -146,7 +145,7 @@ pub use dataset::{
 pub use drive::Device;
 pub use ends::{Input, MakeHeader, Output, Phase};
 pub use job::{Control, DriveRates, Job, JobOptions, Progress, ScratchDrive};
-pub use key::{ByteOrder, LineOrder, LineTie, NpyHeader, RecordFormat};
+pub use key::{ByteOrder, NpyHeader, RecordFormat, SortKey, Tie};
 pub use primitives::{Inclusion, Sequence};
 pub use runs::{BuildOptions, SortedView, build as build_view};
 pub use shuffle::{ShuffleOptions, ShuffleSummary, Unit, shuffle};

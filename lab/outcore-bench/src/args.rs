@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use outcore::config::IoMode;
-use outcore::key::Distribution;
 use outcore::units;
 
+use outcore_gen::Distribution;
 use outcore_traces::{Format, OnError};
 
 use crate::io::{IoOptions, NamedLoad};

@@ -11,10 +11,10 @@ use outcore::config::IoMode;
 use outcore::drive::os::OsDevice;
 use outcore::drive::{Device, PrivateDir};
 use outcore::error::{Error, Result};
-use outcore::generate::{GenerateRequest, generate};
 use outcore::job::{Job, JobOptions, ScratchDrive};
-use outcore::key::{Distribution, GenerateOptions, Generator, RecordFormat};
+use outcore::key::RecordFormat;
 use outcore::{Input, Output};
+use outcore_gen::{Distribution, GenerateOptions, GenerateRequest, Generator, generate};
 
 use crate::Watch;
 

@@ -13,11 +13,11 @@ use std::time::Instant;
 
 use outcore::config::IoMode;
 use outcore::error::{Error, Result};
-use outcore::key::Distribution;
 use outcore::primitives::{Inclusion, Sequence, read, scan, sum, write};
 use outcore::shuffle::{ShuffleOptions, Unit as ShuffleUnit, shuffle};
 use outcore::units::{self, Unit};
 use outcore_chart::{Axis, Chart, Scale, Series};
+use outcore_gen::Distribution;
 
 use crate::Watch;
 use crate::homes::{HomeOptions, Homes, RECORD_BYTES, TYPE};

@@ -21,11 +21,11 @@ use std::time::Instant;
 
 use outcore::config::IoMode;
 use outcore::error::{Error, Kind, Result};
-use outcore::key::Distribution;
 use outcore::sort::{SortOptions, sort};
 use outcore::threads::spawn_scoped;
 use outcore::units::{self, Unit};
 use outcore_chart::{Axis, Chart, Scale, Series, Shape};
+use outcore_gen::Distribution;
 use voracious_radix_sort::RadixSort;
 
 use crate::Watch;

@@ -24,14 +24,14 @@ use outcore::config::IoMode;
 use outcore::drive::os::OsDevice;
 use outcore::drive::{Device, PrivateDir};
 use outcore::error::{Error, Result};
-use outcore::generate::{GenerateRequest, generate};
 use outcore::job::{Job, JobOptions, ScratchDrive};
-use outcore::key::{Distribution, GenerateOptions, Generator, RecordFormat};
+use outcore::key::RecordFormat;
 use outcore::runs::{BuildOptions, SortedView, build};
 use outcore::sort::{SortOptions, sort};
 use outcore::units::{self, Unit};
 use outcore::{Input, Output};
 use outcore_chart::{Axis, Chart, Series, Shape};
+use outcore_gen::{Distribution, GenerateOptions, GenerateRequest, Generator, generate};
 use rustix::fs::{Advice, fadvise};
 
 use crate::Watch;

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 
 use outcore::dataset::Step;
-use outcore::dataset::step::SharedOrder;
+use outcore::key::sort_key::SharedKey;
 use outcore::primitives::Inclusion;
 use outcore::primitives::batch::Yield;
 use outcore::primitives::tables::ScanOp;
@@ -218,7 +218,7 @@ fn global_of(letters: &str, descending: bool) -> Result<Ordering> {
     Ok(global)
 }
 
-fn line_order(step: SortLinesStep) -> Result<SharedOrder> {
+fn line_order(step: SortLinesStep) -> Result<SharedKey> {
     let is_stable = step.stable || step.unique;
     if !step.by.is_empty() {
         return Ok(Arc::new(JsonFields::new(

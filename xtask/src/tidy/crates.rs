@@ -10,11 +10,12 @@ use super::tree::Tree;
 use super::{Finding, Severity};
 
 /// Each package, by its folder, and the packages of ours that it may use.
-const PACKAGES: [(&str, &[&str]); 13] = [
+const PACKAGES: [(&str, &[&str]); 14] = [
     ("crates/outcore-io", &[]),
     ("crates/outcore-store", &["outcore-io"]),
     ("crates/outcore", &["outcore-io", "outcore-store"]),
     ("lab/outcore-chart", &["outcore"]),
+    ("lab/outcore-gen", &["outcore"]),
     ("crates/outcore-front", &["outcore"]),
     ("lab/outcore-traces", &["outcore"]),
     ("crates/outcore-mount", &["outcore", "outcore-front"]),
@@ -32,6 +33,7 @@ const BELOW_BENCH: &[&str] = &[
     "outcore",
     "outcore-chart",
     "outcore-front",
+    "outcore-gen",
     "outcore-traces",
     "outcore-mount",
     "outcore-sim",
@@ -40,6 +42,7 @@ const BELOW_CLI: &[&str] = &[
     "outcore",
     "outcore-chart",
     "outcore-front",
+    "outcore-gen",
     "outcore-traces",
     "outcore-mount",
     "outcore-sim",

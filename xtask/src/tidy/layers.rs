@@ -47,7 +47,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
             &["ends"],
             &["partition"],
             &["sort"],
-            &["merge", "runs", "shuffle", "verify", "generate"],
+            &["merge", "runs", "shuffle", "verify"],
             &["primitives"],
             &["dataset"],
         ],

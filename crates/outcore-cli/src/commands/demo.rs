@@ -7,15 +7,16 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use outcore::generate::{GenerateRequest, GenerateSummary, generate};
 use outcore::job::Job;
-use outcore::key::{CheckOptions, GenerateOptions, Generator, RecordFormat};
+use outcore::key::{CheckOptions, RecordFormat};
+use outcore::primitives::PassSummary;
 use outcore::sort::{self, SortOptions, SortSummary};
 use outcore::verify::{VerifyReport, checksum_of, verify};
 use outcore::{Error, Kind, Result, units};
 use outcore::{Input, Output};
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::means::{Means, check_dir, free_bytes};
+use outcore_gen::{GenerateOptions, GenerateRequest, Generator, generate};
 use serde_json::json;
 
 use crate::cli::{DemoArgs, DriveArgs, MeansArgs};
@@ -143,7 +144,7 @@ impl Demo<'_> {
         Ok(())
     }
 
-    fn generate(&self) -> Result<GenerateSummary> {
+    fn generate(&self) -> Result<PassSummary> {
         let job = self.means.job(Vec::new());
         let options = GenerateOptions {
             seed: 1,

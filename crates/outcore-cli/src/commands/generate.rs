@@ -1,17 +1,18 @@
-//! `outcore gen`: records to try things on, from flags to [`outcore::generate`].
+//! `outcore gen`: records to try things on, from flags to [`outcore_gen`].
 //!
 //! Contract: the bytes depend on type, count, distribution and seed alone. The output follows the
 //! rules of `sort` (see [`outcore_front::output`]): whole or not at all, nothing overwritten unasked.
 
-use outcore::generate::{GenerateRequest, GenerateSummary, generate};
 use outcore::job::Job;
-use outcore::key::{GenerateOptions, Generator};
+use outcore::primitives::PassSummary;
 use outcore::{Result, units};
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::inputs::Streams;
-use outcore_front::job::{GensortRequest, generator};
 use outcore_front::means::Means;
 use outcore_front::output::{self, Consent, Holds, Target};
+use outcore_gen::{
+    GenerateOptions, GenerateRequest, Generator, GensortRequest, generate, generator,
+};
 use serde_json::json;
 
 use crate::cli::GenArgs;
@@ -90,7 +91,7 @@ fn make(
     job: &Job,
     generator: Generator,
     target: &Target,
-) -> Result<GenerateSummary> {
+) -> Result<PassSummary> {
     let header = output::header_for(target, &[], &args.format.clone().into())?;
     let request = GenerateRequest {
         generator,
@@ -107,7 +108,7 @@ fn make(
     )
 }
 
-fn report(context: &Context, means: &Means, target: &Target, done: &GenerateSummary) {
+fn report(context: &Context, means: &Means, target: &Target, done: &PassSummary) {
     let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
     let set = &means.config.drives.value;
     let summary = Summary {

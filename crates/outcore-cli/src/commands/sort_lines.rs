@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::key::lines::LineOrder;
+use outcore::key::sort_key::SortKey;
 use outcore::sort::lines::{
     LineSortOptions, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
 };
@@ -75,7 +75,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, means: Means) -> Result<u8
         on_no_key: args.missing.on_no_key(),
         ..LineSortOptions::default()
     };
-    let (order, dress, options): (Box<dyn LineOrder>, _, _) = match args.text.csv {
+    let (order, dress, options): (Box<dyn SortKey>, _, _) = match args.text.csv {
         true => {
             let csv = lines.settle_csv(context, &csv_of(context, args)?)?;
             let options = csv.options(options);
@@ -188,7 +188,7 @@ fn refuse_several(args: &SortArgs, inputs: &[PathBuf]) -> Result<()> {
 }
 
 /// The order of lines; that of CSV is only known with its header.
-fn order_of(context: &Context, args: &SortArgs) -> Result<Box<dyn LineOrder>> {
+fn order_of(context: &Context, args: &SortArgs) -> Result<Box<dyn SortKey>> {
     args.text.check(&args.order, args.lines)?;
     if args.text.jsonl {
         if args.order.is_given() {
@@ -393,7 +393,7 @@ fn check(
     context: &Context,
     args: &SortArgs,
     lines: LineJob,
-    order: &dyn LineOrder,
+    order: &dyn SortKey,
     options: LineSortOptions,
 ) -> Result<u8> {
     lines.begin(context, json!({}));

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use outcore::key::RecordFormat;
-use outcore::key::lines::LineOrder;
+use outcore::key::sort_key::SortKey;
 use outcore::primitives::Grouping;
 use outcore::sort::lines::{LineSortOptions, plan_lines, sample_lines, sort_lines};
 use outcore::{Error, Result, units};
@@ -106,7 +106,7 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
 }
 
 /// The order of lines; that of columns of CSV is only known with their header.
-fn order_of(args: &UniqueArgs) -> Result<Box<dyn LineOrder>> {
+fn order_of(args: &UniqueArgs) -> Result<Box<dyn SortKey>> {
     args.text.check_together(&args.order, args.lines)?;
     if args.text.jsonl && args.order.is_given() {
         return Err(Error::usage(
@@ -128,10 +128,10 @@ fn order_of(args: &UniqueArgs) -> Result<Box<dyn LineOrder>> {
 fn settle(
     context: &Context,
     args: &UniqueArgs,
-    order: Box<dyn LineOrder>,
+    order: Box<dyn SortKey>,
     lines: &mut LineJob,
     options: LineSortOptions,
-) -> Result<(Box<dyn LineOrder>, Dress, LineSortOptions)> {
+) -> Result<(Box<dyn SortKey>, Dress, LineSortOptions)> {
     if !args.text.csv {
         let rows = match args.text.jsonl {
             true => Rows::Json,

@@ -7,7 +7,7 @@
 //! quotes.
 
 use memchr::{memchr, memchr2};
-use outcore::key::lines::{LineOrder, LineTie, NoKey};
+use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::{Error, Result};
 
 use super::gnu::{Compare, Ordering, Place};
@@ -177,7 +177,7 @@ pub struct Columns {
     columns: Vec<Column>,
     separator: u8,
     is_descending: bool,
-    tie: LineTie,
+    tie: Tie,
 }
 
 /// How columns are chosen.
@@ -223,9 +223,9 @@ impl Columns {
             separator: options.separator,
             is_descending,
             tie: match (options.stable, options.global.reverse) {
-                (true, _) => LineTie::Position,
-                (false, false) => LineTie::Bytes,
-                (false, true) => LineTie::BytesDescending,
+                (true, _) => Tie::Position,
+                (false, false) => Tie::Bytes,
+                (false, true) => Tie::BytesDescending,
             },
         })
     }
@@ -271,7 +271,7 @@ fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<(usize, Ordering)> {
     Err(Error::usage(CHOOSE, format!("there is no column `{by}`")).hint(hint))
 }
 
-impl LineOrder for Columns {
+impl SortKey for Columns {
     fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
         let start = key.len();
         let appended = self.append_all(line, key);
@@ -281,7 +281,7 @@ impl LineOrder for Columns {
         appended
     }
 
-    fn is_whole_line(&self) -> bool {
+    fn is_item(&self) -> bool {
         self.columns.is_empty()
     }
 
@@ -289,7 +289,7 @@ impl LineOrder for Columns {
         self.is_descending
     }
 
-    fn tie(&self) -> LineTie {
+    fn tie(&self) -> Tie {
         self.tie
     }
 }

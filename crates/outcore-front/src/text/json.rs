@@ -8,12 +8,12 @@
 
 use std::borrow::Cow;
 
-use outcore::key::lines::{LineOrder, LineTie, NoKey};
+use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::{Error, Result};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::keys::{Decimal, append_decimal, append_string, complement, digits_len};
+use outcore::key::encode::{Decimal, append_decimal, append_string, complement, digits_len};
 
 const READ: &str = "read path";
 
@@ -169,7 +169,7 @@ pub struct JsonFields {
     /// Each with whether it runs against the order as a whole.
     paths: Vec<(Path, bool)>,
     is_descending: bool,
-    tie: LineTie,
+    tie: Tie,
 }
 
 impl JsonFields {
@@ -194,15 +194,15 @@ impl JsonFields {
             paths: parsed,
             is_descending,
             tie: match (is_stable, reverse) {
-                (true, _) => LineTie::Position,
-                (false, false) => LineTie::Bytes,
-                (false, true) => LineTie::BytesDescending,
+                (true, _) => Tie::Position,
+                (false, false) => Tie::Bytes,
+                (false, true) => Tie::BytesDescending,
             },
         })
     }
 }
 
-impl LineOrder for JsonFields {
+impl SortKey for JsonFields {
     fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
         let start = key.len();
         let appended = self.append_all(line, key);
@@ -216,7 +216,7 @@ impl LineOrder for JsonFields {
         self.is_descending
     }
 
-    fn tie(&self) -> LineTie {
+    fn tie(&self) -> Tie {
         self.tie
     }
 }
@@ -294,7 +294,7 @@ fn number(text: &[u8]) -> Decimal<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outcore::key::lines::compare_lines;
+    use outcore::key::sort_key::compare_items;
     use proptest::prelude::*;
     use std::cmp::Ordering;
 
@@ -381,7 +381,7 @@ mod tests {
         fn several_fields_compare_one_after_the_other(a in ("[a-c]{0,2}", -3_i32..3), b in ("[a-c]{0,2}", -3_i32..3)) {
             let line = |(name, number): &(String, i32)| format!("{{\"name\":\"{name}\",\"n\":{number}}}").into_bytes();
             let order = order(&[".name:r", ".n"]);
-            let compared = compare_lines(&order, &line(&a), &line(&b));
+            let compared = compare_items(&order, &line(&a), &line(&b));
             let wanted = b.0.cmp(&a.0).then(a.1.cmp(&b.1));
             prop_assert_eq!(compared, Ok(wanted));
             prop_assert!(wanted != Ordering::Equal || a == b);

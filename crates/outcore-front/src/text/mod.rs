@@ -1,9 +1,8 @@
 //! Text: what a line is to its user, and how it is ordered.
 //!
 //! Contract: from what users write (options of GNU sort, a column of CSV, a field of JSON) to a
-//! [`LineOrder`](outcore::key::LineOrder), the one thing that the engine knows of text. Keys are
-//! strings of bytes whose order is that of the lines; none is a prefix of another unless it ends
-//! the whole key, so that several can stand one behind the other.
+//! [`SortKey`](outcore::key::SortKey), the one thing that the engine knows of text. What
+//! keys are made of stands in [`outcore::key::encode`].
 //!
 //! | file | does |
 //! |---|---|
@@ -13,7 +12,6 @@
 //! | [`gnu`] | `sort(1)` of GNU coreutils, in the C locale |
 //! | [`json`] | fields of JSON |
 //! | [`output`] | lines into what the engine does not write itself: compressed files, headers |
-//! | [`keys`] | what keys are made of: escaped strings, decimal numbers, complements |
 //! | [`order`] | an order of lines as text, for a file to hold |
 //! | [`reader`] | lines or records as they come, compressed ones too |
 //! | [`sample`] | some of them at random |
@@ -23,7 +21,6 @@ pub mod csv;
 pub mod csv_files;
 pub mod gnu;
 pub mod json;
-pub mod keys;
 pub mod order;
 pub mod output;
 pub mod reader;

@@ -7,8 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use outcore::key::lines::ByteOrder;
-use outcore::runs::{LineType, SharedLineOrder};
+use outcore::key::sort_key::{ByteOrder, SharedKey};
+use outcore::runs::LineType;
 use outcore::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -71,7 +71,7 @@ impl OrderSpec {
     ///
     /// # Errors
     /// Usage for options that are none, or do not go together.
-    pub fn to_order(&self) -> Result<SharedLineOrder> {
+    pub fn to_order(&self) -> Result<SharedKey> {
         if *self == OrderSpec::default() {
             return Ok(Arc::new(ByteOrder));
         }
@@ -164,7 +164,7 @@ impl OrderSpec {
 ///
 /// # Errors
 /// Usage for a text that is none of ours.
-pub fn order_of_name(name: &str) -> Result<SharedLineOrder> {
+pub fn order_of_name(name: &str) -> Result<SharedKey> {
     OrderSpec::of_name(name)?.to_order()
 }
 
@@ -219,7 +219,7 @@ mod tests {
         // A key with letters of its own keeps its direction, as in GNU sort.
         assert!(key(b"b\t9") < key(b"a\t10") && !order.is_descending());
         assert_eq!(OrderSpec::default().name().unwrap(), "");
-        assert!(order_of_name("").unwrap().is_whole_line());
+        assert!(order_of_name("").unwrap().is_item());
     }
 
     #[test]

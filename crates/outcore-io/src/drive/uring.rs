@@ -6,33 +6,13 @@
 //! `EINTR` are resumed; with direct I/O a resumed read starts at a block border again, and a
 //! transfer that makes no progress there has reached the end of the file.
 //!
-//! Files in memory (tmpfs) are copied at once by the submitting thread: the ring would hand them
-//! to kernel worker threads, which fight over the file's lock.
-//!
-//! The first write to a file that was there already is made at once too: until one is over, ext4 wants
-//! the file's lock to drop its privileges, and the ring would hand every write to worker threads. Seen
-//! on eight files with 32 writes of 64 KiB in flight each: the first 256 were, and none after them. A
-//! write across two extents wants that lock too. Direct writes therefore ask not to wait, and what the
-//! kernel refuses is made at once, as long as that is rare for a file. So is what the kernel gives up because
-//! it may not make a worker thread (a limit on processes), which it says by cancelling the request.
-//!
-//! Requests go to the kernel a [`PORTION`] at a time while they are being handed in, so that the drive works
-//! on the first while the rest is prepared: the kernel holds a portion back until it has seen its last request.
-//! Of 4 KiB at random with 32 in flight, handed in all at once, a loop device in memory made 0.51 GB/s of reads and 0.45
-//! of writes, by fours 0.76 and 0.75, one by one 0.75 and 0.60; a virtual disk 187 and 177 MB/s, by fours 214 and
-//! 229, by eights 203 and 214, one by one 221 and 206 with a fifth more processor time a request (medians of 9 and
-//! 21 turns of 0.3 s on 2 cores). Large requests do not care.
-//!
-//! N.B. one request at a time, what counts is the way to wait: a 4 KiB read of a loop device takes 6.37 us
-//! when it is submitted and waited for in one call with a time limit and `COOP_TASKRUN`, 6.16 with
-//! `DEFER_TASKRUN`, 5.93 if it is submitted in a call of its own, and 5.90 then without the limit (50,000
-//! reads each, medians, alternating, while the machine was busy; on an idle one neither was seen to matter).
-//!
-//! Memory that stays the same ([`Queue::keep`]) is registered with the ring where the kernel has vectored
-//! transfers of registered memory (6.15) and `RLIMIT_MEMLOCK` allows it; else each transfer pins its own.
-//! N.B. that pays where a transfer is in many pieces: sequential reads over stripes of 4 KiB rose from 6.6
-//! to 8.2 GB/s (eight loop drives in memory, medians of three, by turns), of 64 KiB from 9.4 to 10.4. A buffer of
-//! 128 KiB on huge pages is pinned in about 1 us, 0.1 ns a key: large transfers do without.
+//! Three kinds of request are made at once by the submitting thread, because the ring would hand them to
+//! kernel worker threads: transfers of files in memory (tmpfs), the first write to a file that was there
+//! already, and what the kernel refuses to do without waiting. Requests go to the kernel a [`PORTION`] at a
+//! time, so that the drive works on the first while the rest is prepared. Memory that stays the same
+//! ([`Queue::keep`]) is registered with the ring where the kernel has vectored transfers of registered memory
+//! (6.15) and `RLIMIT_MEMLOCK` allows it; else each transfer pins its own. What was measured, and what was
+//! rejected: docs/decisions/0016-how-a-thread-feeds-its-ring.md.
 //!
 //! Another thread can end a wait ([`super::Waker`]): the ring polls an eventfd, from the moment on that
 //! somebody asks for it.

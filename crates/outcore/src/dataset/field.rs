@@ -6,7 +6,8 @@
 //! exactly; what does not begin with a number counts as 0. Lines whose fields are equal come in the order of
 //! their bytes.
 
-use crate::key::lines::{LineOrder, NoKey};
+use crate::key::encode::{Decimal, append_decimal, append_string, complement};
+use crate::key::sort_key::{NoKey, SortKey};
 
 /// A field of a line, and how it compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,12 +75,16 @@ impl Field {
     /// Appends a key that ends itself: no other begins with it.
     fn append(&self, line: &[u8], key: &mut Vec<u8>) {
         let from = key.len();
+        let text = self.of(line);
         match self.is_numeric {
-            true => append_number(self.of(line), key),
-            false => append_text(self.of(line), key),
+            true => {
+                let unsigned = text.strip_prefix(b"+").unwrap_or(text);
+                append_decimal(&Decimal::at_front_of(unsigned), key);
+            }
+            false => append_string(text, key),
         }
         if self.is_descending {
-            key[from..].iter_mut().for_each(|byte| *byte = !*byte);
+            complement(&mut key[from..]);
         }
     }
 }
@@ -103,59 +108,10 @@ impl From<Field> for Fields {
     }
 }
 
-impl LineOrder for Fields {
+impl SortKey for Fields {
     fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> Result<(), NoKey> {
         self.0.iter().for_each(|field| field.append(line, key));
         Ok(())
-    }
-}
-
-/// Bytes, with zeros told from the end.
-fn append_text(text: &[u8], key: &mut Vec<u8>) {
-    for byte in text {
-        key.push(*byte);
-        if *byte == 0 {
-            key.push(1);
-        }
-    }
-    key.extend_from_slice(&[0, 0]);
-}
-
-/// A sign, how many digits stand before the point, the digits without zeros around them, and an end; of
-/// negative numbers the complement.
-fn append_number(text: &[u8], key: &mut Vec<u8>) {
-    const NEGATIVE: u8 = 0x7f;
-    const ZERO: u8 = 0x80;
-    const POSITIVE: u8 = 0x81;
-    let (is_negative, text) = match text.split_first() {
-        Some((b'-', rest)) => (true, rest),
-        Some((b'+', rest)) => (false, rest),
-        _ => (false, text),
-    };
-    let digits_of = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let (whole, rest) = text.split_at(digits_of(text));
-    let fraction = rest.strip_prefix(b".").unwrap_or_default();
-    let fraction = &fraction[..digits_of(fraction)];
-    let digits = || whole.iter().chain(fraction);
-    let Some(leading) = digits().position(|digit| *digit != b'0') else {
-        return key.push(ZERO);
-    };
-    let behind = digits().rev().position(|digit| *digit != b'0').unwrap_or(0);
-    let count = whole.len() + fraction.len() - leading - behind;
-    key.push(if is_negative { NEGATIVE } else { POSITIVE });
-    let from = key.len();
-    let places = whole.len() as i64 - leading as i64;
-    key.extend_from_slice(&((places as u64) ^ (1 << 63)).to_be_bytes());
-    // No digit is 0 here, so that the end comes before all.
-    key.extend(
-        digits()
-            .skip(leading)
-            .take(count)
-            .map(|digit| digit - b'0' + 1),
-    );
-    key.push(0);
-    if is_negative {
-        key[from..].iter_mut().for_each(|byte| *byte = !*byte);
     }
 }
 

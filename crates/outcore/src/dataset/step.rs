@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::key::lines::LineOrder;
+use crate::key::sort_key::{ByteOrder, SharedKey};
 use crate::key::{KeyField, NpyHeader, RecordFormat};
 use crate::primitives::Inclusion;
 use crate::primitives::batch::Yield;
@@ -50,9 +50,6 @@ impl ItemType {
         Ok(RecordFormat::new(record_bytes, keys)?.into())
     }
 }
-
-/// An order of lines that several threads and steps share.
-pub type SharedOrder = Arc<dyn LineOrder + Send + Sync>;
 
 /// One step.
 #[derive(Clone)]
@@ -98,7 +95,7 @@ pub enum Step {
     /// Lines in order.
     SortLines {
         /// The order.
-        order: SharedOrder,
+        order: SharedKey,
         /// Ends of lines, one line a key, counts, lines without a key.
         options: LineSortOptions,
         /// Whether each file is in this order already, so that they are merged.
@@ -199,7 +196,7 @@ impl Step {
     /// The step as it is taken with lines that end with `terminator`.
     pub(super) fn of_lines(self, terminator: u8) -> Result<Step> {
         let whole = |unique, count| Step::SortLines {
-            order: Arc::new(WholeLines),
+            order: Arc::new(ByteOrder),
             options: LineSortOptions {
                 terminator,
                 unique,
@@ -214,25 +211,6 @@ impl Step {
             Step::SortLines { .. } | Step::Late(_) | Step::Shuffle { .. } => Ok(self),
             _ => Err(wrong_step("it is a step of records")),
         }
-    }
-}
-
-/// Lines in the order of their bytes.
-#[derive(Debug, Clone, Copy)]
-pub struct WholeLines;
-
-impl LineOrder for WholeLines {
-    fn append_key(
-        &self,
-        line: &[u8],
-        key: &mut Vec<u8>,
-    ) -> std::result::Result<(), crate::key::lines::NoKey> {
-        key.extend_from_slice(line);
-        Ok(())
-    }
-
-    fn is_whole_line(&self) -> bool {
-        true
     }
 }
 

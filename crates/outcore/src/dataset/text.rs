@@ -26,11 +26,12 @@ use super::context::Context;
 use super::execution::{Execution, Mode};
 use super::field::Fields;
 use super::lines::{PlainLines, count_lines};
-use super::step::{SharedOrder, Step, WholeLines};
+use super::step::Step;
 use super::stream::stream;
 use super::summary::Summary;
 use crate::ends::{Input, Output};
 use crate::error::Result;
+use crate::key::sort_key::{ByteOrder, SharedKey};
 use crate::sort::lines::LineSortOptions;
 use crate::volume::output::parent_of;
 
@@ -60,7 +61,7 @@ impl Lines {
 
     /// In the order of their bytes.
     pub fn sort(self) -> Self {
-        self.sort_with(Arc::new(WholeLines), LineSortOptions::default())
+        self.sort_with(Arc::new(ByteOrder), LineSortOptions::default())
     }
 
     /// In the order of fields, as [`field`](super::field()) makes them.
@@ -69,7 +70,7 @@ impl Lines {
     }
 
     /// In any order, with options: one line a key, counts, lines without a key.
-    pub fn sort_with(self, order: SharedOrder, options: LineSortOptions) -> Self {
+    pub fn sort_with(self, order: SharedKey, options: LineSortOptions) -> Self {
         self.then(Step::SortLines {
             order,
             options,

@@ -1,4 +1,4 @@
-//! What the bytes mean: records and their keys, the total order, file headers, generators, checks.
+//! What the bytes mean: records and their keys, the total order, file headers, checks.
 //!
 //! Contract: nothing here does I/O or spawns threads; every item is a pure function of its
 //! arguments, or a small value that is built once per job and then only read. [`record`] says
@@ -11,35 +11,29 @@
 //! | [`order`] | [`Order`]: the total order as 8-byte words |
 //! | [`bare`] | [`BareOrder`]: bare numbers to native unsigned integers and back |
 //! | [`npy`] | [`NpyHeader`]: headers of NumPy files |
-//! | [`generate`], [`gensort`] | [`Generator`]: records by number, in many distributions |
-//! | [`lines`] | [`LineOrder`]: lines of text and the keys they are ordered by |
+//! | [`encode`] | what keys of text are made of: escaped strings, decimal numbers, complements |
+//! | [`sort_key`] | [`SortKey`]: every order as bytes that compare as unsigned |
 //! | [`expr`] | [`Expr`](expr::Expr): expressions over the numbers of a record
 //! | [`check`] | [`Checker`]: order, duplicates and checksum of a stream |
 
 pub mod bare;
 pub mod check;
-pub mod distribution;
 mod dtype;
+pub mod encode;
 pub mod expr;
-pub mod generate;
-pub mod gensort;
-pub mod lines;
 mod literal;
 mod normal;
 mod notation;
 pub mod npy;
 pub mod order;
-mod random;
 pub mod record;
+pub mod sort_key;
 mod word;
 
 pub use bare::{BareClass, BareOrder};
 pub use check::{CheckOptions, CheckReport, Checker};
-pub use distribution::Distribution;
 pub use dtype::NpyField;
-pub use generate::{GenerateOptions, Generator};
-pub use gensort::GensortOptions;
-pub use lines::{ByteOrder, LineOrder, LineTie, NoKey, compare_lines};
 pub use npy::NpyHeader;
-pub use order::{Order, OrderOptions, TieBreak};
+pub use order::{Order, OrderOptions};
 pub use record::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
+pub use sort_key::{ByteOrder, NoKey, SharedKey, SortKey, Tie, compare_items};

@@ -2,8 +2,8 @@
 //!
 //! Contract: every record has an *order string*: its key fields in order of weight, each number
 //! mapped to big-endian bytes of the same order (NaNs last, -0.0 before 0.0), complemented where the
-//! field is descending; then, under [`TieBreak::Bytes`], the whole record's raw bytes ascending,
-//! never complemented. Strings compare as unsigned bytes. A job that is descending as a whole
+//! field is descending; then, under [`Tie::Bytes`], the whole record's raw bytes ascending,
+//! complemented under [`Tie::BytesDescending`] alone. Strings compare as unsigned bytes. A job that is descending as a whole
 //! turns every field round, so a field marked `desc` becomes ascending in it.
 //! Bytes that lie in any key field are left out of the raw part: when it is reached the keys are
 //! equal, and since every map is a bijection those bytes are equal too. So a gensort record's
@@ -20,18 +20,8 @@ use std::cmp::Ordering;
 
 use super::normal::Map;
 use super::record::{Endian, KeyField, KeyKind, RecordFormat};
+use super::sort_key::{NoKey, SortKey, Tie};
 use super::word::{Atom, Lane, Word, compile};
-
-/// What decides between records with equal keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum TieBreak {
-    /// The whole record as unsigned bytes, ascending: output depends on the input's records alone.
-    #[default]
-    Bytes,
-    /// The place in the input (`--stable`): the order string is the key alone, and the caller keeps
-    /// the order of equal strings.
-    Position,
-}
 
 /// Options of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -39,7 +29,7 @@ pub struct OrderOptions {
     /// Turns the key order round, NaNs first; ties are not turned round.
     pub descending: bool,
     /// What decides between equal keys.
-    pub tie: TieBreak,
+    pub tie: Tie,
 }
 
 /// The total order of a record format; built once per job and shared by all threads.
@@ -49,6 +39,7 @@ pub struct Order {
     key_bytes: usize,
     string_bytes: usize,
     covers_record: bool,
+    tie: Tie,
     words: Vec<Word>,
     /// From this word on the string is raw bytes of the record ...
     tail_depth: usize,
@@ -69,14 +60,14 @@ impl Order {
         }
         let key_bytes = atoms.iter().map(Atom::len_bytes).sum();
         let covers_record = is_key.iter().all(|covered| *covered);
-        if options.tie == TieBreak::Bytes {
+        if options.tie != Tie::Position {
             for offset_bytes in (0..record_bytes).filter(|offset_bytes| !is_key[*offset_bytes]) {
                 push_atom(
                     &mut atoms,
                     Atom::Bytes {
                         offset_bytes,
                         len_bytes: 1,
-                        is_flipped: false,
+                        is_flipped: options.tie == Tie::BytesDescending,
                     },
                 );
             }
@@ -89,6 +80,7 @@ impl Order {
             key_bytes,
             string_bytes,
             covers_record,
+            tie: options.tie,
             words,
             tail_depth,
             tail_offset_bytes,
@@ -206,6 +198,22 @@ impl Order {
     }
 }
 
+/// By its definition, for what orders items of all kinds; the methods above need no keys.
+impl SortKey for Order {
+    fn append_key(&self, record: &[u8], key: &mut Vec<u8>) -> Result<(), NoKey> {
+        let end = key.len() + self.key_bytes;
+        for depth in 0..self.key_words() {
+            key.extend_from_slice(&self.word(record, depth).to_be_bytes());
+        }
+        key.truncate(end);
+        Ok(())
+    }
+
+    fn tie(&self) -> Tie {
+        self.tie
+    }
+}
+
 /// Appends an atom, joined to the last one where both are neighbouring raw bytes.
 fn push_atom(atoms: &mut Vec<Atom>, atom: Atom) {
     if let (
@@ -313,6 +321,7 @@ mod tests {
     use super::super::normal::tests::{naive_f32, naive_f64};
     use super::super::record::tests::any_format;
     use super::super::record::{Number, NumberType};
+    use super::super::sort_key::compare_items;
     use super::*;
     use proptest::prelude::*;
 
@@ -365,22 +374,22 @@ mod tests {
 
     fn naive(format: &RecordFormat, options: OrderOptions, a: &[u8], b: &[u8]) -> Ordering {
         let keys = naive_keys(format, options.descending, a, b);
-        if options.tie == TieBreak::Bytes {
-            keys.then_with(|| a.cmp(b))
-        } else {
-            keys
+        match options.tie {
+            Tie::Bytes => keys.then_with(|| a.cmp(b)),
+            Tie::BytesDescending => keys.then_with(|| b.cmp(a)),
+            Tie::Position => keys,
         }
     }
 
     /// A format, options and records that often share bytes with each other.
     fn any_case() -> impl Strategy<Value = (RecordFormat, OrderOptions, Vec<u8>)> {
-        (any_format(), any::<bool>(), any::<bool>(), 1usize..6).prop_flat_map(
-            |(format, descending, is_stable, count)| {
-                let tie = if is_stable {
-                    TieBreak::Position
-                } else {
-                    TieBreak::Bytes
-                };
+        let tie = prop_oneof![
+            Just(Tie::Bytes),
+            Just(Tie::BytesDescending),
+            Just(Tie::Position)
+        ];
+        (any_format(), any::<bool>(), tie, 1usize..6).prop_flat_map(
+            |(format, descending, tie, count)| {
                 let byte = prop_oneof![Just(0u8), Just(0xFF), Just(0x7F), Just(0x80), any::<u8>()];
                 let bytes = proptest::collection::vec(byte, count * format.record_bytes());
                 (
@@ -411,7 +420,7 @@ mod tests {
             .collect()
     }
 
-    fn order_of(text: &str, tie: TieBreak) -> Order {
+    fn order_of(text: &str, tie: Tie) -> Order {
         let format = RecordFormat::parse_type(text).unwrap();
         Order::new(
             &format,
@@ -424,7 +433,7 @@ mod tests {
 
     #[test]
     fn frequent_formats_get_the_fast_programs() {
-        let order = order_of("gensort", TieBreak::Bytes);
+        let order = order_of("gensort", Tie::Bytes);
         assert_eq!(
             (order.key_words(), order.words(), order.tail_depth),
             (2, 13, 0)
@@ -435,17 +444,17 @@ mod tests {
                 .all(|word| matches!(word, Word::Bytes { .. }))
         );
         assert!(matches!(order.words[12], Word::Window(_)));
-        let order = order_of("gensort", TieBreak::Position);
+        let order = order_of("gensort", Tie::Position);
         assert_eq!((order.key_words(), order.words()), (2, 2));
         assert!(matches!(order.words[1], Word::Window(_)));
-        let order = order_of("f64", TieBreak::Bytes);
+        let order = order_of("f64", Tie::Bytes);
         assert!(matches!(order.words.as_slice(), [Word::Eight { .. }]));
-        let order = order_of("u128", TieBreak::Bytes);
+        let order = order_of("u128", Tie::Bytes);
         assert!(matches!(
             order.words.as_slice(),
             [Word::Eight { .. }, Word::Eight { .. }]
         ));
-        let order = order_of("f32x32", TieBreak::Bytes);
+        let order = order_of("f32x32", Tie::Bytes);
         assert_eq!((order.words(), order.covers_record()), (16, true));
         assert!(
             order
@@ -453,11 +462,11 @@ mod tests {
                 .iter()
                 .all(|word| matches!(word, Word::Pair { .. }))
         );
-        let order = order_of("i32", TieBreak::Bytes);
+        let order = order_of("i32", Tie::Bytes);
         assert!(matches!(order.words.as_slice(), [Word::Four { .. }]));
-        let order = order_of("24/4:4:u32", TieBreak::Bytes);
+        let order = order_of("24/4:4:u32", Tie::Bytes);
         assert!(matches!(order.words[0], Word::FourThen { .. }));
-        let order = order_of("16/0:8:u64", TieBreak::Bytes);
+        let order = order_of("16/0:8:u64", Tie::Bytes);
         assert_eq!(
             (order.words(), order.tail_depth, order.covers_record()),
             (2, 1, false)
@@ -501,6 +510,7 @@ mod tests {
                     prop_assert_eq!(words(&order, a).cmp(&words(&order, b)), wanted, "{}", format);
                     let keys = naive_keys(&format, options.descending, a, b);
                     prop_assert_eq!(order.compare_keys(a, b), keys, "{}", format);
+                    prop_assert_eq!(compare_items(&order, a, b), Ok(wanted), "{}", format);
                 }
             }
         }

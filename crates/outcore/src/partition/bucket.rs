@@ -96,13 +96,14 @@ impl<K> Bucket<K> {
 }
 
 /// Puts what every worker has into `buckets`, in the order of the workers.
-pub(crate) fn join_outs<K>(buckets: &mut [Bucket<K>], workers: Vec<Vec<Out>>) {
+pub(crate) fn join_outs<K>(mut buckets: Vec<Bucket<K>>, workers: Vec<Vec<Out>>) -> Vec<Bucket<K>> {
     for outs in workers {
         for (bucket, out) in buckets.iter_mut().zip(outs) {
             bucket.counts.add(&out.counts);
             bucket.segments.extend(out.segments);
         }
     }
+    buckets
 }
 
 /// One bucket as one worker fills it.
@@ -112,8 +113,6 @@ pub(crate) struct Out {
     pub(crate) counts: Counts,
     /// Where the next segments of the open extent go, and how many of them.
     pub(crate) extent: Option<(Place, usize)>,
-    /// Elements of the current run that are in earlier segments.
-    pub(crate) run_count: u64,
     /// Runs in the buffer that is being filled.
     pieces: Vec<Piece>,
     /// Bytes of the buffer that the pieces cover.
@@ -121,15 +120,6 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    /// Notes what the run that began at `run_position` has added to a buffer in which are
-    /// `filled_bytes` by now.
-    pub(crate) fn note(&mut self, filled_bytes: usize, run_position: u64, element_bytes: usize) {
-        let count = (filled_bytes - self.covered_bytes) / element_bytes;
-        let position = run_position + self.run_count;
-        self.note_piece(filled_bytes, position, count as u32);
-        self.run_count += count as u64;
-    }
-
     /// Notes that the last `count` elements of a buffer in which are `filled_bytes` by now are a piece
     /// at `position`.
     pub(crate) fn note_piece(&mut self, filled_bytes: usize, position: u64, count: u32) {

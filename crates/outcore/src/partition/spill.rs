@@ -69,11 +69,6 @@ impl<'a> Spill<'a> {
         &mut self.outs[bucket]
     }
 
-    /// Number of buckets.
-    pub(crate) fn bucket_count(&self) -> usize {
-        self.outs.len()
-    }
-
     /// Whether a write has to end before the next buffer is taken.
     pub(crate) fn is_busy(&self) -> bool {
         self.in_flight >= self.partition.sizes.writes_in_flight

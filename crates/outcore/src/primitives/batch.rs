@@ -31,6 +31,18 @@ pub struct Leaf {
     pub count: u64,
 }
 
+impl Leaf {
+    /// A source of `count` positions that is generated: nothing is read for it.
+    pub fn generated(count: u64) -> Self {
+        Leaf {
+            inputs: Vec::new(),
+            element_bytes: 0,
+            align_bytes: 1,
+            count,
+        }
+    }
+}
+
 /// How many items come out of one position of the sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Yield {
@@ -224,12 +236,7 @@ impl<T: Send, F: Fn(u64) -> T + Sync> Sequence for Tabulate<F> {
     const YIELD: Yield = Yield::One;
 
     fn leaves(&self, into: &mut Vec<Leaf>) {
-        into.push(Leaf {
-            inputs: Vec::new(),
-            element_bytes: 0,
-            align_bytes: 1,
-            count: self.count,
-        });
+        into.push(Leaf::generated(self.count));
     }
 
     fn leaf_count(&self) -> usize {

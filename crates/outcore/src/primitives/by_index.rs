@@ -78,8 +78,7 @@ fn run<S: Sequence, T: Send>(
     visit: impl Fn(&mut T, u64, &[S::Item]) -> Result<()> + Sync,
 ) -> Result<(Vec<T>, PassSummary)> {
     let pass = Pass::open(job, &leaves_of(sequence), Lanes::Drives, demand)?;
-    job.control
-        .begin_phase("visit", pass.pieces.sources.data_bytes());
+    pass.begin_phase("visit");
     let states = Mutex::new(Vec::new());
     pass.each_piece(
         || shield(|| Ok((make(), Vec::with_capacity(BATCH_ITEMS)))),

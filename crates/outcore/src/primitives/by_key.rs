@@ -19,8 +19,9 @@ use super::producer::Typed;
 use crate::ends::Output;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::key::order::{Order, OrderOptions, TieBreak};
+use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
+use crate::key::sort_key::Tie;
 use crate::memory::Credit;
 
 /// Writes one item for each run of neighbours for which `same` is true: they are combined from left to
@@ -112,7 +113,7 @@ fn order_of<T>(format: &RecordFormat) -> Result<Order> {
     }
     let options = OrderOptions {
         descending: false,
-        tie: TieBreak::Bytes,
+        tie: Tie::Bytes,
     };
     Ok(Order::new(format, options))
 }

@@ -156,8 +156,7 @@ pub(crate) fn distribute_bytes<P: Producer>(
         files.replace,
         Room::AtMost,
     )?;
-    job.control
-        .begin_phase("distribute", pass.pieces.sources.data_bytes());
+    pass.begin_phase("distribute");
     let appender = Appender::to_files(&pass, &staged, chunk_bytes(job, outs))?;
     let appender = match producer.yields() {
         Yield::Any => appender,

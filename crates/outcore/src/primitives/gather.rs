@@ -181,12 +181,8 @@ impl Producer for InMemory<'_> {
     type Space = ();
 
     fn leaves(&self) -> Vec<Leaf> {
-        vec![Leaf {
-            inputs: Vec::new(),
-            element_bytes: 0,
-            align_bytes: 1,
-            count: (self.bytes.len() / self.item_bytes) as u64,
-        }]
+        let count = self.bytes.len() / self.item_bytes;
+        vec![Leaf::generated(count as u64)]
     }
 
     fn yields(&self) -> Yield {

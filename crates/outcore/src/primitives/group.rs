@@ -30,8 +30,9 @@ use crate::drive::PrivateDir;
 use crate::ends::{Input, Output};
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::key::order::{Order, OrderOptions, TieBreak};
+use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
+use crate::key::sort_key::Tie;
 use crate::memory::{Budget, Pool};
 use crate::read::sample::distinct;
 use crate::sort::{SortOptions, sort};
@@ -164,7 +165,7 @@ pub fn group<P: Producer>(
         format,
         OrderOptions {
             descending: false,
-            tie: TieBreak::Bytes,
+            tie: Tie::Bytes,
         },
     );
     let plan = plan_group(job, producer, "group")?;
@@ -430,8 +431,7 @@ fn by_hash<P: Producer>(
     let pass = Pass::open(job, &producer.leaves(), Lanes::Drives, demand)?;
     let tables_bytes = share_bytes * (threads + 3);
     let _tables = pass.budget.reserve(BESIDE, tables_bytes)?;
-    job.control
-        .begin_phase("count", pass.pieces.sources.data_bytes());
+    pass.begin_phase("count");
     let all = Mutex::new(Table::new(item_bytes, places));
     let is_full = AtomicBool::new(false);
     let merge = |table: &mut Table| {

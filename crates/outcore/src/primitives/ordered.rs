@@ -130,8 +130,7 @@ fn each_in_order<'p, P: Producer>(
     reader: &mut super::pass::Reader<'p>,
     mut visit: impl FnMut(&mut super::pass::Reader<'p>, &[u8]) -> Result<()>,
 ) -> Result<()> {
-    let data_bytes = pass.pieces.sources.data_bytes();
-    pass.job.control.begin_phase(phase, data_bytes);
+    pass.begin_phase(phase);
     let pool = Pool::new(&pass.budget, RESULTS, pass.sizes.area_bytes, 1)?;
     let mut space = producer.space();
     let mut waiting: BTreeMap<u64, Loaded> = BTreeMap::new();

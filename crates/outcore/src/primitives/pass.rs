@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::batch::{Batch, LEAVES_MAX, Leaf};
-use super::pieces::{Lanes, Piece, Pieces, Sources};
+use super::pieces::{Lanes, Piece, Pieces, Sources, grain_of};
 use crate::ends::{became_shorter, check_unchanged, traffic_by_drive};
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
@@ -91,7 +91,11 @@ pub(crate) struct Geometry {
 impl Geometry {
     /// Large pieces, many in flight, as far as the memory goes; then smaller ones, then fewer.
     pub(crate) fn new(job: &Job, sources: &Sources, demand: Demand) -> Result<Self> {
-        let grain = sources.grain();
+        let is_generated = sources.position_bytes() == 0 && demand.out_bytes > 0;
+        let grain = match is_generated {
+            true => grain_of(demand.out_bytes as u64),
+            false => sources.grain(),
+        };
         let leaf_bytes: Vec<u64> = sources
             .leaves
             .iter()
@@ -99,7 +103,7 @@ impl Geometry {
             .filter(|bytes| *bytes > 0)
             .collect();
         let position_bytes = leaf_bytes.iter().sum::<u64>().max(demand.out_bytes as u64);
-        let wanted_bytes = match sources.is_in_memory() {
+        let wanted_bytes = match sources.is_in_memory() && !is_generated {
             true => RAM_PIECE_BYTES,
             false => PIECE_BYTES,
         };
@@ -114,12 +118,15 @@ impl Geometry {
             window: WINDOW + further,
             areas: match demand.areas {
                 0 => 0,
+                // Nothing is read: what is in flight are results alone.
+                areas if is_generated => 2 * areas,
                 areas => areas + further / 2,
             },
             area_bytes: 0,
             threads,
             spare_bytes: 0,
         };
+        let areas_min = if is_generated { 1 } else { demand.areas };
         let needed = |sizes: &Geometry| sizes.ledger(sources, demand).bytes();
         let free_bytes = job.budget.free_bytes();
         let limit_bytes = free_bytes / 8 * 7;
@@ -128,7 +135,7 @@ impl Geometry {
                 sizes.items = (sizes.items / 2).next_multiple_of(grain);
             } else if sizes.window > WINDOW_MIN {
                 sizes.window -= 1;
-            } else if sizes.areas > demand.areas {
+            } else if sizes.areas > areas_min {
                 sizes.areas -= 1;
             } else if sizes.items > grain {
                 sizes.items = (sizes.items / 2).next_multiple_of(grain);
@@ -247,6 +254,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) crew: Crew<'a>,
     /// The memory of the pass: what its ledger names.
     pub(crate) budget: Budget,
+    /// What a position counts for the progress where nothing is read: the bytes of its result.
+    generated_bytes: u64,
     started: Instant,
 }
 
@@ -304,6 +313,7 @@ impl<'a> Pass<'a> {
             sizes,
             crew,
             budget,
+            generated_bytes: demand.out_bytes as u64,
             started,
         })
     }
@@ -311,6 +321,15 @@ impl<'a> Pass<'a> {
     /// Number of positions.
     pub(crate) fn count(&self) -> u64 {
         self.pieces.sources.count
+    }
+
+    /// Begins a phase that takes each piece once.
+    pub(crate) fn begin_phase(&self, name: &str) {
+        let bytes = match self.pieces.sources.data_bytes() {
+            0 => self.count() * self.generated_bytes,
+            bytes => bytes,
+        };
+        self.job.control.begin_phase(name, bytes);
     }
 
     /// A thread's reader.
@@ -457,9 +476,12 @@ impl<'a> Reader<'a> {
 
     /// Counts a piece as done.
     pub(crate) fn done(&self, loaded: &Loaded) {
-        let batch = loaded.batch();
-        let bytes: usize = (0..LEAVES_MAX).map(|leaf| batch.bytes(leaf).len()).sum();
-        self.pass.job.control.advance(bytes as u64);
+        let position_bytes = match self.pass.pieces.sources.position_bytes() {
+            0 => self.pass.generated_bytes,
+            bytes => bytes as u64,
+        };
+        let bytes = loaded.piece.count as u64 * position_bytes;
+        self.pass.job.control.advance(bytes);
         self.pass.job.control.watch(&self.pass.volume);
     }
 
@@ -480,8 +502,9 @@ impl<'a> Reader<'a> {
         let Some(slot) = self.loading.iter().position(Option::is_none) else {
             return Ok(false);
         };
-        // What is generated needs no slot, and is made when it is its turn.
-        if self.ready.len() >= self.pass.sizes.window {
+        // What is generated needs no slot: it is made when it is its turn, by whoever is free then.
+        let is_generated = self.pools.iter().all(Option::is_none);
+        if is_generated && !self.ready.is_empty() {
             return Ok(false);
         }
         let mut bufs = [const { None }; LEAVES_MAX];

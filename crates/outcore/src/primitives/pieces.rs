@@ -190,25 +190,28 @@ impl Sources {
 
     /// Positions that are folded together before anything else.
     pub(crate) fn grain(&self) -> u64 {
-        let position_bytes = self.position_bytes() as u64;
-        let block_bytes = BLOCK_BYTES as u64;
-        let bytes = match position_bytes {
-            0 => GENERATED_BYTES,
-            bytes => bytes,
-        };
-        let unit = block_bytes / (1 << bytes.trailing_zeros().min(block_bytes.ilog2()));
-        let unit = if unit * bytes <= GRAIN_BYTES_MAX {
-            unit
-        } else {
-            1
-        };
-        unit * (GRAIN_BYTES / (unit * bytes)).max(1)
+        match self.position_bytes() as u64 {
+            0 => grain_of(GENERATED_BYTES),
+            bytes => grain_of(bytes),
+        }
     }
 
     /// The file of source `leaf` that holds `piece`.
     pub(crate) fn part_of(&self, piece: &Piece, leaf: usize) -> &InputPart {
         &self.leaves[leaf].parts[self.segments[piece.segment].parts[leaf]]
     }
+}
+
+/// Positions of `bytes` each that are about [`GRAIN_BYTES`], whole blocks where that is not too long.
+pub(crate) fn grain_of(bytes: u64) -> u64 {
+    let block_bytes = BLOCK_BYTES as u64;
+    let unit = block_bytes / (1 << bytes.trailing_zeros().min(block_bytes.ilog2()));
+    let unit = if unit * bytes <= GRAIN_BYTES_MAX {
+        unit
+    } else {
+        1
+    };
+    unit * (GRAIN_BYTES / (unit * bytes)).max(1)
 }
 
 fn cut(leaves: &[OpenLeaf], count: u64, lanes: Lanes) -> Vec<Segment> {

@@ -134,6 +134,11 @@ pub trait Producer: Sync {
         out: &mut Emit<'_>,
     ) -> Result<Produced>;
 
+    /// For the progress: what is being done while its items are written.
+    fn phase(&self) -> &'static str {
+        "write"
+    }
+
     /// For a summary: what is done between source and consumer.
     fn steps(&self) -> String;
 }

@@ -355,8 +355,7 @@ fn fold_pass<R: Send, T>(
     grain: impl Fn(&mut T, Batch<'_>) -> Result<R> + Sync,
     combine: &(impl Fn(R, R) -> R + Sync),
 ) -> Result<InOrder<R>> {
-    let data_bytes = pass.pieces.sources.data_bytes();
-    pass.job.control.begin_phase("reduce", data_bytes);
+    pass.begin_phase("reduce");
     let found = InOrder::new(pass.pieces.sources.segment_count());
     let step = pass.pieces.sources.grain() as usize;
     pass.each_piece(

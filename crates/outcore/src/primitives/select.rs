@@ -27,8 +27,7 @@ pub fn first<S: Sequence>(job: &Job, sequence: &S) -> Result<(Option<S::Item>, P
     let mut leaves = Vec::new();
     sequence.leaves(&mut leaves);
     let pass = Pass::open(job, &leaves, Lanes::Stretches(1), Demand::default())?;
-    job.control
-        .begin_phase("find", pass.pieces.sources.data_bytes());
+    pass.begin_phase("find");
     // Position of the first piece that has any, and its first item.
     let nearest = AtomicU64::new(u64::MAX);
     let found = Mutex::new(None);
@@ -281,9 +280,7 @@ where
         if k == 0 {
             return Ok((None, pass.summary(0, 0)));
         }
-        self.job
-            .control
-            .begin_phase("top", pass.pieces.sources.data_bytes());
+        pass.begin_phase("top");
         let shrink = |best: &mut Vec<Placed<S::Item>>| {
             if best.len() > k {
                 best.select_nth_unstable_by(k - 1, |a, b| self.rank(a, b));
@@ -378,8 +375,7 @@ pub fn histogram<S: Sequence>(
     let mut leaves = Vec::new();
     sequence.leaves(&mut leaves);
     let pass = Pass::open(job, &leaves, Lanes::Drives, demand)?;
-    job.control
-        .begin_phase("histogram", pass.pieces.sources.data_bytes());
+    pass.begin_phase("histogram");
     let all = Mutex::new(vec![0_u64; bins]);
     pass.each_piece(
         || Ok(vec![0_u64; bins]),

@@ -86,12 +86,7 @@ impl Table {
             has_index: true,
         };
         let table = Table {
-            leaves: vec![Leaf {
-                inputs: Vec::new(),
-                element_bytes: 0,
-                align_bytes: 1,
-                count,
-            }],
+            leaves: vec![Leaf::generated(count)],
             schema,
             format: RecordFormat::numbers(Number::new(NumberType::U64, Endian::NATIVE), 1)?,
             steps: Vec::new(),

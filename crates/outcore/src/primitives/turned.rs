@@ -25,8 +25,9 @@ use crate::ends::{Input, Output};
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
 use crate::key::bare::BareOrder;
-use crate::key::order::{Order, OrderOptions, TieBreak};
+use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
+use crate::key::sort_key::Tie;
 use crate::memory::Budget;
 use crate::merge::{Merge, Pieces, merge_of};
 use crate::sort::SortOptions;
@@ -201,8 +202,8 @@ pub fn merge(
         return Err(Error::usage("merge", cause).hint("merge some of them first"));
     }
     let tie = match options.stable {
-        true => TieBreak::Position,
-        false => TieBreak::Bytes,
+        true => Tie::Position,
+        false => Tie::Bytes,
     };
     let descending = options.descending;
     let order = Order::new(format, OrderOptions { descending, tie });
@@ -315,12 +316,7 @@ fn merge_runs(
     (format, replace, output): (&RecordFormat, bool, &Output),
 ) -> Result<PassSummary> {
     let record_bytes = format.record_bytes();
-    let nothing = Leaf {
-        inputs: Vec::new(),
-        element_bytes: 0,
-        align_bytes: 1,
-        count: 0,
-    };
+    let nothing = Leaf::generated(0);
     let demand = result_demand(job);
     let result = Pass::open(job, &[nothing], Lanes::Stretches(1), demand)?;
     let count: u64 = passes.iter().map(Pass::count).sum();

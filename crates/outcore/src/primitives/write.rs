@@ -133,7 +133,13 @@ pub(crate) fn write_placed<P: Producer>(
     };
     let item_bytes = producer.item_bytes();
     let align_bytes = producer.align_bytes();
-    let pass = Pass::open(job, &producer.leaves(), Lanes::Drives, demand)?;
+    let leaves = producer.leaves();
+    let lanes = match leaves.iter().all(|leaf| leaf.element_bytes == 0) {
+        // Nothing is read: the drives of the outputs are those to keep busy.
+        true => Lanes::Stretches(outs_of(output)),
+        false => Lanes::Drives,
+    };
+    let pass = Pass::open(job, &leaves, lanes, demand)?;
     let count = pass.count();
     let data_bytes = count * item_bytes as u64;
     let staged = stage_output(
@@ -147,8 +153,7 @@ pub(crate) fn write_placed<P: Producer>(
     let Some(staged) = staged else {
         return write_appended(job, producer, output, replace);
     };
-    job.control
-        .begin_phase("write", pass.pieces.sources.data_bytes());
+    pass.begin_phase(producer.phase());
     let edge_pool = Pool::new(&pass.budget, BESIDE, BLOCK_BYTES, EDGE_SLOTS)?;
     let writer = Writer::new(&staged, edge_pool);
     let state = || {
@@ -255,7 +260,11 @@ pub(crate) fn append_in_lanes<P: Producer>(
 ) -> Result<PassSummary> {
     let item_bytes = producer.item_bytes();
     let outs = outs_of(output);
-    let demand = demand_of(producer, outs, job, false);
+    let mut demand = demand_of(producer, outs, job, false);
+    if matches!(output, Output::Pipe(_)) {
+        // A pipe takes results from the areas that they were made in.
+        demand.fixed_bytes = 0;
+    }
     let pass = Pass::open(job, &producer.leaves(), lanes, demand)?;
     let data_bytes = match producer.yields() {
         Yield::Any => 0,
@@ -269,8 +278,7 @@ pub(crate) fn append_in_lanes<P: Producer>(
         data_bytes,
         item_bytes,
     )?;
-    job.control
-        .begin_phase("write", pass.pieces.sources.data_bytes());
+    pass.begin_phase(producer.phase());
     let appender = match (&staged, output) {
         (Some(staged), _) => Appender::to_files(&pass, staged, chunk_bytes(job, outs))?,
         (None, Output::Pipe(pipe)) => Appender::to_pipe(&pass, pipe),

@@ -26,14 +26,13 @@ use super::plan::{LineMeans, ViewPlan, ViewSize, plan_in_blocks, plan_view};
 use super::shape::Shape;
 use super::sort_lines::{RunSizes, cut_lines};
 use super::sorting::sort_runs;
-use super::types::{
-    BuildOptions, FRONT_BYTES_MAX, LineOrders, SharedLineOrder, ViewType, own_orders,
-};
+use super::types::{BuildOptions, FRONT_BYTES_MAX, LineOrders, ViewType, own_orders};
 use crate::drive::Access;
 use crate::ends::{Input, Phase};
 use crate::ends::{check_unchanged, open_inputs, traffic_by_drive};
 use crate::error::{Error, Result};
 use crate::job::{Job, ScratchDrive};
+use crate::key::sort_key::SharedKey;
 use crate::memory::Buf;
 use crate::read::sample::random;
 use crate::read::source::InputPart;
@@ -103,7 +102,7 @@ pub fn build(
 }
 
 /// The orders to open what was just built: its own.
-fn orders_of(what: &ViewType) -> impl Fn(&str) -> Result<SharedLineOrder> {
+fn orders_of(what: &ViewType) -> impl Fn(&str) -> Result<SharedKey> {
     let what = what.clone();
     move |name: &str| match &what {
         ViewType::Lines(lines) if lines.order_name == name => Ok(Arc::clone(&lines.order)),

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use super::types::LineType;
-use crate::sort::lines::Rank;
+use crate::key::sort_key::Rank;
 
 /// Words of 16 bytes in a prefix: a record's has one, a line's all.
 pub(super) const PREFIX_WORDS: usize = 4;
@@ -26,7 +26,7 @@ impl LineRule {
     pub(super) fn new(lines: &LineType) -> Self {
         LineRule {
             terminator: lines.terminator,
-            is_whole: lines.order.is_whole_line(),
+            is_whole: lines.order.is_item(),
             rank: Rank::new(&*lines.order),
             lines: lines.clone(),
         }

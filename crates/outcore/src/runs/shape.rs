@@ -14,7 +14,8 @@ use super::line_rule::{LineRule, PREFIX_WORDS, Prefix};
 use super::types::{ViewOrder, ViewType};
 use crate::checksum::BlockPlace;
 use crate::key::bare::BareOrder;
-use crate::key::order::{Order, OrderOptions, TieBreak};
+use crate::key::order::{Order, OrderOptions};
+use crate::key::sort_key::Tie;
 use crate::memory::{BLOCK_BYTES, block_ceil};
 use crate::merge::{Merge, merge_of, merge_of_lines};
 
@@ -67,8 +68,8 @@ impl Shape {
             ViewType::Lines(lines) => (Rule::Lines(LineRule::new(lines)), lines.view_order()),
             ViewType::Records(format) => {
                 let tie = match view_order.stable {
-                    true => TieBreak::Position,
-                    false => TieBreak::Bytes,
+                    true => Tie::Position,
+                    false => Tie::Bytes,
                 };
                 let options = OrderOptions {
                     descending: view_order.descending,

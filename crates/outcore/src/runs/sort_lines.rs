@@ -18,7 +18,7 @@ use super::manifest::read_range;
 use super::plan::INPUT_PIECES_MAX;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::key::lines::NoKey;
+use crate::key::sort_key::NoKey;
 use crate::memory::block_floor;
 use crate::read::source::InputPart;
 use crate::sort::lines::{AnyTie, Ref, key_ref, sort_keys, sort_refs, to_line};

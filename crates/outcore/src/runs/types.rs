@@ -10,14 +10,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::key::lines::{ByteOrder, LineOrder, LineTie};
 use crate::key::record::RecordFormat;
-
-/// An order of lines that threads share.
-pub type SharedLineOrder = Arc<dyn LineOrder + Send + Sync>;
+use crate::key::sort_key::{ByteOrder, SharedKey, Tie};
 
 /// The orders of lines that names in manifests mean.
-pub type LineOrders<'a> = &'a dyn Fn(&str) -> Result<SharedLineOrder>;
+pub type LineOrders<'a> = &'a dyn Fn(&str) -> Result<SharedKey>;
 
 /// How the records of a view are ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,7 +40,7 @@ pub struct LineType {
     /// The order's name in the manifest; empty for the order of bytes.
     pub order_name: String,
     /// The order itself.
-    pub order: SharedLineOrder,
+    pub order: SharedKey,
 }
 
 impl LineType {
@@ -53,7 +50,7 @@ impl LineType {
     }
 
     /// Lines in an order and its name. The file has nothing but them.
-    pub fn ordered(terminator: u8, order_name: String, order: SharedLineOrder) -> Self {
+    pub fn ordered(terminator: u8, order_name: String, order: SharedKey) -> Self {
         LineType {
             terminator,
             file_terminator: terminator,
@@ -72,7 +69,7 @@ impl LineType {
     pub(super) fn view_order(&self) -> ViewOrder {
         ViewOrder {
             descending: self.order.is_descending(),
-            stable: !self.order.is_whole_line() && self.order.tie() == LineTie::Position,
+            stable: !self.order.is_item() && self.order.tie() == Tie::Position,
         }
     }
 }
@@ -142,7 +139,7 @@ impl From<LineType> for ViewType {
 }
 
 /// The orders that the engine knows: that of bytes.
-pub(super) fn own_orders(name: &str) -> Result<SharedLineOrder> {
+pub(super) fn own_orders(name: &str) -> Result<SharedKey> {
     match name {
         "" => Ok(Arc::new(ByteOrder)),
         name => Err(

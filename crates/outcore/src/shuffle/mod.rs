@@ -13,11 +13,12 @@
 //! memory; one more of each for every further distribution. One hash a record and level, three
 //! bits each.
 
+mod distribute;
 mod order;
 mod permute;
 mod plan;
 mod records;
-mod throw;
+mod route;
 mod tree;
 
 use std::marker::PhantomData;
@@ -25,11 +26,11 @@ use std::ops::Deref;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
+use self::distribute::{NodeBucket, distribute_input, split_oversized};
 pub use self::order::Shuffled;
 use self::permute::permute;
 pub use self::plan::{ShufflePlan, ShuffleSize, plan_shuffle};
 use self::records::{Fixed, Lines, Numbers, Records};
-use self::throw::{NodeBucket, split_oversized, throw_input};
 use self::tree::{Node, Tree};
 use crate::drive::Access;
 use crate::ends::{Input, Output, Phase};
@@ -39,7 +40,6 @@ use crate::ends::{
 };
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::partition::spill::Spilling;
 use crate::partition::task::{BucketTask, Sink};
 use crate::partition::{LazyScratch, Partition};
 use crate::read::regions::Chunks;
@@ -112,29 +112,6 @@ impl<'a, R> Deref for Shared<'a, R> {
 
     fn deref(&self) -> &Partition<'a> {
         &self.partition
-    }
-}
-
-impl<R> Shared<'_, R> {
-    /// How the first distribution, or a later one, of a bucket, writes.
-    fn spilling(&self, is_split: bool) -> Spilling {
-        let plan = self.plan;
-        let resident_below = match plan.distributions {
-            _ if is_split => 0,
-            0 => usize::MAX,
-            _ => self.resident_below(plan.bucket_count(), plan.size.data_bytes),
-        };
-        Spilling {
-            resident_below,
-            is_split,
-        }
-    }
-
-    /// Whether a bucket has to be thrown further before it can be permuted.
-    fn is_oversized(&self, bucket: &NodeBucket) -> bool {
-        let stored = bucket.stored_bytes();
-        let places_bytes = bucket.counts.items * plan::place_bytes(self.plan.size.record_bytes);
-        stored > self.plan.area_bytes() || places_bytes > self.plan.places_bytes
     }
 }
 
@@ -245,7 +222,7 @@ fn run<R: Records>(
     };
     job.control.begin_phase("distribute", data_bytes);
     let chunks = Chunks::new(parts.clone(), shared.tree.chunk_bytes);
-    let buckets = throw_input(&shared, &chunks)?;
+    let buckets = distribute_input(&shared, &chunks)?;
     check_unchanged(&volume, &parts, false)?;
     let buckets = split_oversized(&shared, buckets)?;
     end_phase("distribute");

@@ -13,9 +13,10 @@ use std::time::Duration;
 use bytemuck::Pod;
 
 use super::Shared;
+use super::distribute::NodeBucket;
 use super::plan::{PERMUTING, PLACES};
 use super::records::Records;
-use super::throw::{NodeBucket, chunk_and_number};
+use super::route::chunk_and_number;
 use super::tree::{Node, Walk, fan_out};
 use crate::error::{Error, Kind, Result};
 use crate::memory::{Buf, Pool, block_ceil};

@@ -1,7 +1,7 @@
 //! What a shuffle moves: records of one length, or lines.
 //!
 //! Contract: [`Records`] is all that the rest of a shuffle asks: how records are found in the input,
-//! thrown into buffers, named in an area of memory, and gathered from it. The two implementations
+//! moved to buckets, named in an area of memory, and gathered from it. The two implementations
 //! are monomorphised; nothing is decided for each record.
 
 use std::marker::PhantomData;
@@ -9,20 +9,11 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 use memchr::memchr_iter;
 
-use super::tree::{Dice, Walk};
-use crate::partition::kernel::{Full, Scatter};
+use super::route::RandomRoute;
+use super::tree::Dice;
+use crate::partition::kernel::{NumberItems, RecordItems};
+use crate::partition::mover::{FixedMover, Mover, VaryingItems, VaryingMover};
 use crate::read::regions::{FixedLength, Framing, Terminated};
-
-/// Elements whose buckets are found, then moved: the numbers stay in the first-level cache.
-const BATCH: usize = 1024;
-
-/// Why throwing stopped before the end.
-pub(super) enum Stop {
-    /// A buffer is full.
-    Full(usize),
-    /// The next record is longer than a buffer: bucket, length.
-    Long(usize, usize),
-}
 
 /// Records as a shuffle sees them.
 pub(super) trait Records: Sync {
@@ -30,28 +21,13 @@ pub(super) trait Records: Sync {
     type Framing: Framing;
     /// Where one lies in an area.
     type Place: Pod + Send;
-    /// Buckets of records that have been found and not been moved.
-    type Pending: Default + Send;
+    /// How they are moved to their buckets.
+    type Mover: Mover<Route = RandomRoute>;
 
     fn framing(&self) -> Self::Framing;
 
-    /// Moves records from the front of `bytes` to the buckets that `walk` says, until all are moved or
-    /// there is no room; gives how many bytes were moved. What `walk` has said of others stays in
-    /// `pending`. `added` counts those of a bucket if their bytes do not tell.
-    fn throw(
-        &self,
-        bytes: &[u8],
-        walk: &mut Walk,
-        scatter: &mut Scatter,
-        pending: &mut Self::Pending,
-        added: &mut [u32],
-    ) -> (usize, Option<Stop>);
-
-    /// How many records were moved to a bucket, in so many bytes, since `added` was last looked at.
-    fn take_added(&self, added: &mut u32, bytes: usize) -> u32;
-
-    /// The record that stopped the last throw has been moved by other means.
-    fn moved(pending: &mut Self::Pending);
+    /// A worker's mover.
+    fn mover(&self, route: RandomRoute) -> Self::Mover;
 
     /// Calls `visit` with the place of each of `count` records, one after another from `at` in `area`.
     fn places(&self, area: &[u8], at: usize, count: usize, visit: impl FnMut(Self::Place));
@@ -107,7 +83,7 @@ pub(super) struct Numbers<K>(pub(super) PhantomData<K>);
 impl<K: Pod + Send + Sync> Records for Numbers<K> {
     type Framing = FixedLength;
     type Place = K;
-    type Pending = Batch;
+    type Mover = FixedMover<NumberItems<K>, RandomRoute>;
 
     fn framing(&self) -> FixedLength {
         FixedLength {
@@ -115,24 +91,9 @@ impl<K: Pod + Send + Sync> Records for Numbers<K> {
         }
     }
 
-    fn throw(
-        &self,
-        bytes: &[u8],
-        walk: &mut Walk,
-        scatter: &mut Scatter,
-        batch: &mut Batch,
-        _: &mut [u32],
-    ) -> (usize, Option<Stop>) {
-        throw_fixed(bytes, size_of::<K>(), walk, batch, |records, buckets| {
-            scatter.scatter_numbers::<K>(records, buckets)
-        })
+    fn mover(&self, route: RandomRoute) -> Self::Mover {
+        FixedMover::new(NumberItems(PhantomData), route)
     }
-
-    fn take_added(&self, _: &mut u32, bytes: usize) -> u32 {
-        (bytes / size_of::<K>()) as u32
-    }
-
-    fn moved(_: &mut Batch) {}
 
     fn places(&self, area: &[u8], at: usize, count: usize, visit: impl FnMut(K)) {
         let records = area[at..at + count * size_of::<K>()].chunks_exact(size_of::<K>());
@@ -186,28 +147,10 @@ pub(super) struct Fixed {
     pub(super) record_bytes: usize,
 }
 
-/// Buckets of a batch, of which the first `moved` have been moved.
-#[derive(Debug)]
-pub(super) struct Batch {
-    buckets: [u16; BATCH],
-    moved: usize,
-    count: usize,
-}
-
-impl Default for Batch {
-    fn default() -> Self {
-        Batch {
-            buckets: [0; BATCH],
-            moved: 0,
-            count: 0,
-        }
-    }
-}
-
 impl Records for Fixed {
     type Framing = FixedLength;
     type Place = u32;
-    type Pending = Batch;
+    type Mover = FixedMover<RecordItems, RandomRoute>;
 
     fn framing(&self) -> FixedLength {
         FixedLength {
@@ -215,25 +158,10 @@ impl Records for Fixed {
         }
     }
 
-    fn throw(
-        &self,
-        bytes: &[u8],
-        walk: &mut Walk,
-        scatter: &mut Scatter,
-        batch: &mut Batch,
-        _: &mut [u32],
-    ) -> (usize, Option<Stop>) {
-        let record_bytes = self.record_bytes;
-        throw_fixed(bytes, record_bytes, walk, batch, |records, buckets| {
-            scatter.scatter_records(records, record_bytes, buckets)
-        })
+    fn mover(&self, route: RandomRoute) -> Self::Mover {
+        let item_bytes = self.record_bytes;
+        FixedMover::new(RecordItems { item_bytes }, route)
     }
-
-    fn take_added(&self, _: &mut u32, bytes: usize) -> u32 {
-        (bytes / self.record_bytes) as u32
-    }
-
-    fn moved(_: &mut Batch) {}
 
     fn places(&self, _: &[u8], at: usize, count: usize, mut visit: impl FnMut(u32)) {
         for number in 0..count {
@@ -264,14 +192,18 @@ pub(super) struct Lines {
     pub(super) terminator: u8,
 }
 
-/// The bucket of a line that found no room.
-#[derive(Debug, Default)]
-pub(super) struct Waiting(Option<usize>);
+impl VaryingItems for Lines {
+    const HAS_KEYS: bool = false;
+
+    fn terminator(&self) -> u8 {
+        self.terminator
+    }
+}
 
 impl Records for Lines {
     type Framing = Terminated;
     type Place = [u32; 2];
-    type Pending = Waiting;
+    type Mover = VaryingMover<Lines, RandomRoute>;
 
     fn framing(&self) -> Terminated {
         Terminated {
@@ -279,38 +211,8 @@ impl Records for Lines {
         }
     }
 
-    fn throw(
-        &self,
-        bytes: &[u8],
-        walk: &mut Walk,
-        scatter: &mut Scatter,
-        waiting: &mut Waiting,
-        added: &mut [u32],
-    ) -> (usize, Option<Stop>) {
-        let mut at = 0;
-        for end in memchr_iter(self.terminator, bytes) {
-            let line = &bytes[at..=end];
-            let bucket = waiting.0.take().unwrap_or_else(|| walk.next());
-            if !scatter.append(bucket, line) {
-                waiting.0 = Some(bucket);
-                let stop = match line.len() > scatter.capacity_bytes() {
-                    true => Stop::Long(bucket, line.len()),
-                    false => Stop::Full(bucket),
-                };
-                return (at, Some(stop));
-            }
-            added[bucket] += 1;
-            at = end + 1;
-        }
-        (at, None)
-    }
-
-    fn take_added(&self, added: &mut u32, _: usize) -> u32 {
-        std::mem::take(added)
-    }
-
-    fn moved(waiting: &mut Waiting) {
-        waiting.0 = None;
+    fn mover(&self, route: RandomRoute) -> Self::Mover {
+        VaryingMover::new(*self, route)
     }
 
     fn places(&self, area: &[u8], at: usize, count: usize, mut visit: impl FnMut([u32; 2])) {
@@ -332,34 +234,6 @@ impl Records for Lines {
         let range = |[at, len]: [u32; 2]| (at as usize, len as usize);
         gather_each(area, places, range, next, out)
     }
-}
-
-/// [`Records::throw`] for records of `record_bytes`: `scatter` moves some to the buckets beside them.
-fn throw_fixed(
-    bytes: &[u8],
-    record_bytes: usize,
-    walk: &mut Walk,
-    batch: &mut Batch,
-    mut scatter: impl FnMut(&[u8], &[u16]) -> Option<Full>,
-) -> (usize, Option<Stop>) {
-    let mut at = 0;
-    while at < bytes.len() {
-        if batch.moved == batch.count {
-            batch.moved = 0;
-            batch.count = ((bytes.len() - at) / record_bytes).min(BATCH);
-            walk.fill(&mut batch.buckets[..batch.count]);
-        }
-        let buckets = &batch.buckets[batch.moved..batch.count];
-        let records = &bytes[at..at + buckets.len() * record_bytes];
-        let full = scatter(records, buckets);
-        let moved = full.map_or(buckets.len(), |full| full.consumed);
-        batch.moved += moved;
-        at += moved * record_bytes;
-        if let Some(full) = full {
-            return (at, Some(Stop::Full(full.bucket)));
-        }
-    }
-    (at, None)
 }
 
 fn gather_each<P: Copy>(

@@ -8,17 +8,20 @@
 //! Everything here is monomorphised per key type; no allocation, no branch on configuration.
 
 use std::cmp::Ordering;
+use std::marker::PhantomData;
 
 use crate::error::{Error, Kind, Result};
 use crate::key::bare::BareOrder;
 use crate::key::order::Order;
 use crate::partition::classify::Key;
-use crate::partition::kernel::{Full, Scatter};
+use crate::partition::kernel::{FixedItems, NumberItems, RecordItems};
 
 /// Elements of one size with an order.
 pub(crate) trait Elements: Sync {
     /// What they are classified by.
     type Key: Key;
+    /// How they are moved to their buckets.
+    type Items: FixedItems;
 
     /// Size of an element.
     fn element_bytes(&self) -> usize;
@@ -38,8 +41,8 @@ pub(crate) trait Elements: Sync {
         depth: usize,
         space: &'a mut Vec<Self::Key>,
     ) -> Result<&'a [Self::Key]>;
-    /// Moves elements to their buckets until one is full.
-    fn scatter(&self, into: &mut Scatter, payload: &[u8], buckets: &[u16]) -> Result<Option<Full>>;
+    /// How they are moved to their buckets.
+    fn items(&self) -> Self::Items;
     /// Compares two elements from `depth` on.
     fn compare_from(&self, a: &[u8], b: &[u8], depth: usize) -> Ordering;
     /// Whether two elements have the same key in the user's sense (`--unique`).
@@ -50,14 +53,14 @@ pub(crate) trait Elements: Sync {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bare<K> {
     order: BareOrder,
-    key: std::marker::PhantomData<K>,
+    key: PhantomData<K>,
 }
 
 impl<K> Bare<K> {
     pub(crate) fn new(order: BareOrder) -> Self {
         Bare {
             order,
-            key: std::marker::PhantomData,
+            key: PhantomData,
         }
     }
 }
@@ -80,6 +83,7 @@ macro_rules! bare {
     ($unsigned:ty, $encode:ident, $decode:ident) => {
         impl Elements for Bare<$unsigned> {
             type Key = $unsigned;
+            type Items = NumberItems<$unsigned>;
 
             fn element_bytes(&self) -> usize {
                 size_of::<$unsigned>()
@@ -116,13 +120,8 @@ macro_rules! bare {
                 as_keys(payload)
             }
 
-            fn scatter(
-                &self,
-                into: &mut Scatter,
-                payload: &[u8],
-                buckets: &[u16],
-            ) -> Result<Option<Full>> {
-                Ok(into.scatter_keys(as_keys::<$unsigned>(payload)?, buckets))
+            fn items(&self) -> Self::Items {
+                NumberItems(PhantomData)
             }
 
             fn compare_from(&self, _a: &[u8], _b: &[u8], _depth: usize) -> Ordering {
@@ -153,6 +152,7 @@ impl Records {
 
 impl Elements for Records {
     type Key = u64;
+    type Items = RecordItems;
 
     fn element_bytes(&self) -> usize {
         self.order.record_bytes()
@@ -185,8 +185,10 @@ impl Elements for Records {
         Ok(&space[..])
     }
 
-    fn scatter(&self, into: &mut Scatter, payload: &[u8], buckets: &[u16]) -> Result<Option<Full>> {
-        Ok(into.scatter_records(payload, self.order.record_bytes(), buckets))
+    fn items(&self) -> RecordItems {
+        RecordItems {
+            item_bytes: self.order.record_bytes(),
+        }
     }
 
     fn compare_from(&self, a: &[u8], b: &[u8], depth: usize) -> Ordering {

@@ -25,13 +25,13 @@ mod task;
 use std::io::Write;
 use std::sync::{Arc, PoisonError};
 
-use self::distribute::{Source, distribute};
+use self::distribute::distribute_blocks;
 use self::elements::{Bare, Elements, Records};
 use self::in_memory::SortKeys;
 use self::plan::{SortPlan, SortSize, plan_sort};
 use self::shared::Shared;
 use self::split::split_oversized;
-use self::splitters::{Cut, KeyCut};
+use self::splitters::KeyCut;
 use crate::drive::Access;
 use crate::ends::{Input, Output, Phase, Phases};
 use crate::ends::{
@@ -41,8 +41,9 @@ use crate::ends::{
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::key::bare::{BareClass, BareOrder};
-use crate::key::order::{Order, OrderOptions, TieBreak};
+use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
+use crate::key::sort_key::Tie;
 use crate::partition::bucket::Bucket;
 use crate::partition::task::{BucketTask, Sink, Tasks};
 use crate::partition::{LazyScratch, Partition};
@@ -117,9 +118,9 @@ pub fn sort(
         },
         None => {
             let tie = if options.stable {
-                TieBreak::Position
+                Tie::Position
             } else {
-                TieBreak::Bytes
+                Tie::Bytes
             };
             let order = Order::new(
                 format,
@@ -299,7 +300,10 @@ fn summarise(
 }
 
 /// How the input is cut into buckets, told from random places of it.
-fn sample_input<E: Elements>(shared: &Shared<'_, E>, parts: &[InputPart]) -> Result<Cut<E::Key>> {
+fn sample_input<E: Elements>(
+    shared: &Shared<'_, E>,
+    parts: &[InputPart],
+) -> Result<KeyCut<E::Key>> {
     let (job, plan, elements) = (shared.job, shared.plan, shared.elements);
     job.control.begin_phase("sample", 0);
     let sampled = sample(
@@ -313,14 +317,7 @@ fn sample_input<E: Elements>(shared: &Shared<'_, E>, parts: &[InputPart]) -> Res
     )?;
     let buckets_max = plan.bucket_count + plan.spare_buckets();
     let wanted = plan.bucket_count;
-    let cut = Cut::Keys(KeyCut::choose(
-        elements,
-        &sampled,
-        true,
-        0,
-        wanted,
-        buckets_max,
-    )?);
+    let cut = KeyCut::choose(elements, &sampled, true, 0, wanted, buckets_max)?;
     // A bucket more than planned takes a buffer a thread from what may stay in memory; a few, that
     // even the smallest cut has, come out of the buffers for splits.
     let extra = cut.bucket_count().saturating_sub(plan.bucket_count);
@@ -332,7 +329,7 @@ fn sample_input<E: Elements>(shared: &Shared<'_, E>, parts: &[InputPart]) -> Res
 fn distribute_input<E: Elements>(
     shared: &Shared<'_, E>,
     parts: &[InputPart],
-    cut: &Cut<E::Key>,
+    cut: &KeyCut<E::Key>,
 ) -> Result<Vec<Bucket>> {
     let plan = shared.plan;
     let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
@@ -348,9 +345,8 @@ fn distribute_input<E: Elements>(
     } else {
         shared.resident_below(cut.bucket_count(), data_bytes)
     };
-    let source = Source::Blocks(&blocks);
     let keep_partials = plan.levels <= 1;
-    let buckets = distribute(shared, &source, cut, 0, resident_below, keep_partials)?;
+    let buckets = distribute_blocks(shared, &blocks, cut, resident_below, keep_partials)?;
     check_unchanged(shared.volume, parts, shared.consumed.is_some())?;
     Ok(buckets)
 }

@@ -7,17 +7,18 @@
 //! scratch of what has been read is used again, and so is the memory. PALID (SPAA 2025), section 4,
 //! splits likewise.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use super::distribute::{Source, distribute};
+use super::distribute::{distribute_by_key, distribute_segments};
 use super::elements::Elements;
 use super::plan::BUCKETS_MAX;
 use super::shared::Shared;
-use super::splitters::{Cut, KeyCut};
+use super::splitters::KeyCut;
 use crate::error::Result;
-use crate::partition::bucket::Bucket;
+use crate::partition::bucket::{Bucket, join_outs};
 use crate::partition::read::look_at_segments;
+use crate::partition::refine::{Refined, refine};
+use crate::partition::route::{PositionRoute, Route};
 
 /// Segments that are looked at to split a bucket again.
 const SPLIT_SAMPLE_SEGMENTS: usize = 64;
@@ -32,35 +33,26 @@ const SPLIT_BUCKETS_MIN: usize = 8;
 /// Gives how many times, at most, an element was distributed here, too.
 pub(crate) fn split_oversized<E: Elements>(
     shared: &Shared<'_, E>,
-    buckets: Vec<Bucket>,
+    mut buckets: Vec<Bucket>,
 ) -> Result<(Vec<Bucket>, u32)> {
     let leaf_bytes_max = shared.plan.leaf_bytes_max as u64;
     let element_bytes = shared.elements.element_bytes() as u64;
-    let mut done = Vec::new();
-    let mut most_splits = 0;
-    let mut left: VecDeque<(Bucket, u32)> = buckets.into_iter().map(|b| (b, 0)).collect();
-    while let Some((bucket, splits)) = left.pop_front() {
-        most_splits = most_splits.max(splits);
+    buckets.retain(|bucket| bucket.counts.items > 0);
+    refine(buckets, |bucket, _| {
         let bytes = bucket.counts.items * element_bytes;
         if bucket.copies_of.is_some() || bytes <= leaf_bytes_max {
-            if bucket.counts.items > 0 {
-                done.push(bucket);
-            }
-            continue;
+            return Ok(Refined::Fits(bucket));
         }
-        let parts = if bucket.depth < shared.elements.depth_end() {
+        let mut parts = if bucket.depth < shared.elements.depth_end() {
             split_by_key(shared, bucket)?
         } else if shared.plan.size.is_ordered {
             split_by_position(shared, bucket)?
         } else {
             split_equal(bucket, leaf_bytes_max, element_bytes)
         };
-        parts
-            .into_iter()
-            .rev()
-            .for_each(|part| left.push_front((part, splits + 1)));
-    }
-    Ok((done, most_splits))
+        parts.retain(|part| part.counts.items > 0);
+        Ok(Refined::Parts(parts))
+    })
 }
 
 /// Ranges for a split of `bytes`, and the most buckets that there are buffers for: those beyond the
@@ -82,34 +74,21 @@ fn split_by_key<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<V
     let (ranges, buckets_max) = split_bucket_counts(shared, bytes);
     let depth = bucket.depth;
     let cut = KeyCut::choose(shared.elements, &sampled, false, depth, ranges, buckets_max)?;
-    let source = Source::segments(bucket.segments);
-    distribute(shared, &source, &Cut::Keys(cut), depth, usize::MAX, false)
+    distribute_by_key(shared, bucket.segments, &cut, depth)
 }
 
 /// Equal elements whose order in the input counts are told apart by their place in it.
 fn split_by_position<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<Vec<Bucket>> {
     let bytes = bucket.counts.items * shared.elements.element_bytes() as u64;
     let (count, _) = split_bucket_counts(shared, bytes);
-    let pieces = bucket
-        .segments
-        .iter()
-        .flat_map(|segment| segment.pieces.iter());
-    let mut positions: Vec<u64> = pieces.map(|piece| piece.position).collect();
-    positions.sort_unstable();
-    let mut starts: Vec<u64> = (0..count)
-        .map(|cut| positions[cut * positions.len() / count])
-        .collect();
-    starts.dedup();
-    let depth = bucket.depth;
-    let source = Source::segments(bucket.segments);
-    distribute(
-        shared,
-        &source,
-        &Cut::Positions(starts),
-        depth,
-        usize::MAX,
-        false,
-    )
+    let route = PositionRoute::choose(&bucket.segments, count);
+    let parts = (0..route.bucket_count()).map(|_| Bucket {
+        depth: bucket.depth,
+        ..Bucket::default()
+    });
+    let parts = parts.collect();
+    let outs = distribute_segments(shared, bucket.segments, || route.clone(), |_| ())?;
+    Ok(join_outs(parts, outs))
 }
 
 /// Equal elements in any order: a list of segments is cut anywhere.

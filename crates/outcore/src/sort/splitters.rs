@@ -1,7 +1,7 @@
-//! How one distribution tells buckets apart: by keys, as many as it takes, or by place.
+//! The route of a sort: how one distribution tells buckets apart by keys, as many as it takes.
 //!
-//! Contract: a [`Cut`] maps each element to one of its buckets, in the order of the elements.
-//! [`KeyCut`] is a tree of classifiers: the root cuts by the first key at which a sample differs; a
+//! Contract: a [`KeyCut`] maps each element to one of its buckets, in the order of the elements, by way of
+//! a [`KeyRoute`] a thread. It is a tree of classifiers: the root cuts by the first key at which a sample differs; a
 //! value of that key that is frequent enough to fill several buckets is cut further by the keys
 //! behind it. Keys that a node's whole sample shares are only compared: what lies below or above
 //! them goes to a first and a last bucket. So records with long common prefixes, or with few
@@ -13,6 +13,7 @@
 use super::elements::Elements;
 use crate::error::Result;
 use crate::partition::classify::{Classifier, Key};
+use crate::partition::route::{Batch, Route};
 
 /// Elements of a sample that are looked at together.
 const BATCH: usize = 512;
@@ -22,15 +23,6 @@ const HEAVY_SHARE: f64 = 0.5;
 /// Stand for what lies around a node's prefix, until it gets its bucket.
 const BELOW: u16 = u16::MAX - 1;
 const ABOVE: u16 = u16::MAX;
-
-/// How buckets are told apart.
-pub(crate) enum Cut<K> {
-    /// By key.
-    Keys(Box<KeyCut<K>>),
-    /// By the place in the input, for elements that are all equal: `starts[i]` is the least
-    /// position of bucket i.
-    Positions(Vec<u64>),
-}
 
 /// Splitters at several depths.
 pub(crate) struct KeyCut<K> {
@@ -69,62 +61,67 @@ enum Inner<K> {
     Node(Box<Node<K>>),
 }
 
-impl<K: Key> Cut<K> {
+/// The way of one thread's elements, which share `depth` keys, to the buckets of a cut.
+pub(crate) struct KeyRoute<'a, E: Elements> {
+    elements: &'a E,
+    cut: &'a KeyCut<E::Key>,
+    depth: usize,
+    /// Keys that had to be made.
+    space: Vec<E::Key>,
+}
+
+impl<'a, E: Elements> KeyRoute<'a, E> {
+    pub(crate) fn new(elements: &'a E, cut: &'a KeyCut<E::Key>, depth: usize) -> Self {
+        KeyRoute {
+            elements,
+            cut,
+            depth,
+            space: Vec::new(),
+        }
+    }
+}
+
+impl<E: Elements> Route for KeyRoute<'_, E> {
+    fn bucket_count(&self) -> usize {
+        self.cut.bucket_count()
+    }
+
+    fn route(&mut self, batch: &Batch<'_>, buckets: &mut [u16]) -> Result<()> {
+        let root = &self.cut.root;
+        root.classify(
+            self.elements,
+            batch.area,
+            self.depth,
+            &mut self.space,
+            buckets,
+        )
+    }
+}
+
+impl<K: Key> KeyCut<K> {
     /// Number of buckets.
     pub(crate) fn bucket_count(&self) -> usize {
-        match self {
-            Cut::Keys(cut) => cut.buckets.len(),
-            Cut::Positions(starts) => starts.len(),
-        }
+        self.buckets.len()
     }
 
     /// Whether all elements of a bucket share the classified key.
     pub(crate) fn is_equal(&self, bucket: usize) -> bool {
-        match self {
-            Cut::Keys(cut) => cut.buckets[bucket].is_equal,
-            Cut::Positions(_) => false,
-        }
+        self.buckets[bucket].is_equal
     }
 
     /// The key that all elements of a bucket share, where they do and have no others.
     pub(crate) fn equal_key(&self, bucket: usize) -> Option<K> {
-        match self {
-            Cut::Keys(cut) if cut.root.is_plain => cut.root.classifier.equal_key(bucket),
-            _ => None,
+        match self.root.is_plain {
+            true => self.root.classifier.equal_key(bucket),
+            false => None,
         }
     }
 
     /// Keys that all elements of a bucket share, for elements that shared `depth` before.
     pub(crate) fn depth_of(&self, bucket: usize, depth: usize) -> usize {
-        match self {
-            Cut::Keys(cut) => depth + cut.buckets[bucket].shared,
-            Cut::Positions(_) => depth,
-        }
+        depth + self.buckets[bucket].shared
     }
 
-    /// Writes the bucket of each element of `batch`, neighbours of the input from `position` on,
-    /// to `buckets`.
-    pub(crate) fn classify<E: Elements<Key = K>>(
-        &self,
-        elements: &E,
-        batch: &[u8],
-        depth: usize,
-        position: u64,
-        space: &mut Vec<K>,
-        buckets: &mut [u16],
-    ) -> Result<()> {
-        match self {
-            Cut::Keys(cut) => cut.root.classify(elements, batch, depth, space, buckets),
-            Cut::Positions(starts) => {
-                let bucket = starts.partition_point(|&start| start <= position) - 1;
-                buckets.fill(bucket as u16);
-                Ok(())
-            }
-        }
-    }
-}
-
-impl<K: Key> KeyCut<K> {
     /// Chooses splitters for `ranges_wanted` ranges, and at most `buckets_max` buckets (or five)
     /// with those of heavy values, from elements that share `depth` keys. The sample is in the form
     /// of the input if `is_input`, else in that of scratch.
@@ -135,7 +132,7 @@ impl<K: Key> KeyCut<K> {
         depth: usize,
         ranges_wanted: usize,
         buckets_max: usize,
-    ) -> Result<Box<Self>> {
+    ) -> Result<Self> {
         let mut ground = Ground {
             elements,
             is_input,
@@ -148,7 +145,7 @@ impl<K: Key> KeyCut<K> {
             let mut buckets = Vec::new();
             let root = ground.grow(&view, ranges, &mut buckets)?;
             if buckets.len() <= buckets_max.max(5) {
-                return Ok(Box::new(KeyCut { root, buckets }));
+                return Ok(KeyCut { root, buckets });
             }
             if ground.is_tight || elements.is_bare() {
                 ranges = ranges * buckets_max / buckets.len();
@@ -444,14 +441,14 @@ mod tests {
             };
             let (sample, others) = (set(sample), set(others));
             let cut = KeyCut::choose(&elements, &sample, true, depth, ranges, ranges + more).unwrap();
-            let cut = Cut::Keys(cut);
             prop_assert!(cut.bucket_count() <= (ranges + more).max(5));
             let mut records: Vec<&[u8]> = sample.chunks(RECORD_BYTES).collect();
             records.extend(others.chunks(RECORD_BYTES));
             records.sort();
             let all = records.concat();
             let mut buckets = vec![0; records.len()];
-            cut.classify(&elements, &all, depth, 0, &mut Vec::new(), &mut buckets).unwrap();
+            let batch = Batch { area: &all, keys: &[], position: 0 };
+            KeyRoute::new(&elements, &cut, depth).route(&batch, &mut buckets).unwrap();
             prop_assert!(buckets.is_sorted());
             for (pair, bucket) in records.windows(2).zip(buckets.windows(2)) {
                 if bucket[0] == bucket[1] {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use outcore::Kind;
 use outcore::drive::Device;
 use outcore::drive::fault::{FaultDevice, FaultPlan};
-use outcore::key::lines::LineTie;
+use outcore::key::sort_key::Tie;
 use outcore::sort::lines::LineSortOptions;
 
 use crate::jobs::{LineJob, TestOrder};
@@ -23,7 +23,7 @@ fn small_jobs() -> Vec<LineJob> {
     count.threads = 2;
     let order = TestOrder::Length {
         descending: true,
-        tie: LineTie::Position,
+        tie: Tie::Position,
     };
     let mut stable = LineJob::of(order, text(Text::Long, 200_000, b'\n', 3));
     stable.inputs.push(text(Text::Few, 50_000, b'\n', 4));

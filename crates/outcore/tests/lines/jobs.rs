@@ -9,7 +9,7 @@ use outcore::Result;
 use outcore::drive::Device;
 use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::job::{DriveRates, Job, JobOptions, ScratchDrive};
-use outcore::key::lines::{ByteOrder, LineOrder, LineTie, NoKey, compare_lines};
+use outcore::key::sort_key::{ByteOrder, NoKey, SortKey, Tie, compare_items};
 use outcore::sort::lines::{
     LineSize, LineSortOptions, LineSummary, plan_lines, sample_lines, sort_lines,
 };
@@ -24,12 +24,12 @@ pub enum TestOrder {
     /// Lines are their own keys.
     Bytes { descending: bool },
     /// By the bytes behind the first blank; lines without one have no key.
-    Second { descending: bool, tie: LineTie },
+    Second { descending: bool, tie: Tie },
     /// By the number of bytes, modulo 3.
-    Length { descending: bool, tie: LineTie },
+    Length { descending: bool, tie: Tie },
 }
 
-impl LineOrder for TestOrder {
+impl SortKey for TestOrder {
     fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
         match self {
             TestOrder::Bytes { .. } => ByteOrder.append_key(line, key),
@@ -46,7 +46,7 @@ impl LineOrder for TestOrder {
         }
     }
 
-    fn is_whole_line(&self) -> bool {
+    fn is_item(&self) -> bool {
         matches!(self, TestOrder::Bytes { .. })
     }
 
@@ -58,9 +58,9 @@ impl LineOrder for TestOrder {
         }
     }
 
-    fn tie(&self) -> LineTie {
+    fn tie(&self) -> Tie {
         match self {
-            TestOrder::Bytes { .. } => LineTie::Bytes,
+            TestOrder::Bytes { .. } => Tie::Bytes,
             TestOrder::Second { tie, .. } | TestOrder::Length { tie, .. } => *tie,
         }
     }
@@ -154,7 +154,7 @@ impl LineJob {
     pub fn expected(&self) -> Vec<u8> {
         let mut lines = self.lines();
         lines.retain(|line| self.order.append_key(line, &mut Vec::new()).is_ok());
-        lines.sort_by(|a, b| compare_lines(&self.order, a, b).unwrap());
+        lines.sort_by(|a, b| compare_items(&self.order, a, b).unwrap());
         let key = |line: &[u8]| {
             let mut key = Vec::new();
             self.order.append_key(line, &mut key).unwrap();

@@ -3,7 +3,7 @@
 //! Contract: what is reserved beside the ledger fails an assertion in the engine, so that a right
 //! result says that plan and run agree ([`outcore::memory::Ledger`]).
 
-use outcore::key::lines::LineTie;
+use outcore::key::sort_key::Tie;
 
 use crate::jobs::{LineJob, TestOrder};
 use crate::support::is_long;
@@ -20,11 +20,11 @@ fn every_text_is_sorted_within_its_ledger_whatever_the_memory_and_the_threads() 
         TestOrder::Bytes { descending: false },
         TestOrder::Length {
             descending: true,
-            tie: LineTie::Position,
+            tie: Tie::Position,
         },
         TestOrder::Length {
             descending: false,
-            tie: LineTie::Bytes,
+            tie: Tie::Bytes,
         },
     ];
     let bytes = if is_long() { 3_000_000 } else { 400_000 };

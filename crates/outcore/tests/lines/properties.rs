@@ -1,7 +1,7 @@
 //! Sorted as by definition: all orders and options on all kinds of text, at borders of blocks,
 //! segments and memory.
 
-use outcore::key::lines::LineTie;
+use outcore::key::sort_key::Tie;
 use outcore::sort::lines::{LineSortOptions, OnNoKey};
 use proptest::prelude::*;
 
@@ -12,9 +12,9 @@ const BYTES: TestOrder = TestOrder::Bytes { descending: false };
 
 fn any_order() -> impl Strategy<Value = TestOrder> {
     let tie = prop_oneof![
-        Just(LineTie::Bytes),
-        Just(LineTie::BytesDescending),
-        Just(LineTie::Position),
+        Just(Tie::Bytes),
+        Just(Tie::BytesDescending),
+        Just(Tie::Position),
     ];
     (0usize..3, any::<bool>(), tie).prop_map(|(which, descending, tie)| match which {
         0 => TestOrder::Bytes { descending },
@@ -112,7 +112,7 @@ fn lines_as_long_as_blocks_and_segments_are_sorted() {
         job.check();
         job.order = TestOrder::Length {
             descending: true,
-            tie: LineTie::Position,
+            tie: Tie::Position,
         };
         job.check();
     }
@@ -132,7 +132,7 @@ fn long_lines(len: usize, count: usize) -> Vec<u8> {
 /// More than fit the memory: no block holds a whole line, and what begins lines is all the same.
 #[test]
 fn long_lines_are_told_apart_by_what_stands_at_their_ends() {
-    let tie = LineTie::Position;
+    let tie = Tie::Position;
     for len in [1500, 6000, 40_000] {
         for order in [
             TestOrder::Bytes { descending: false },
@@ -162,9 +162,9 @@ fn lines_with_a_beginning_longer_than_sampled_keys_in_common_are_told_apart() {
 #[test]
 fn of_equal_keys_the_line_that_begins_the_others_is_the_first() {
     for (tie, descending) in [
-        (LineTie::Bytes, false),
-        (LineTie::Bytes, true),
-        (LineTie::BytesDescending, false),
+        (Tie::Bytes, false),
+        (Tie::Bytes, true),
+        (Tie::BytesDescending, false),
     ] {
         let mut input = Vec::new();
         for _ in 0..20_000 {

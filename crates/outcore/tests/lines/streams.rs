@@ -8,7 +8,7 @@ use std::sync::Arc;
 use outcore::Kind;
 use outcore::drive::ram::RamDevice;
 use outcore::job::{Job, JobOptions};
-use outcore::key::lines::LineTie;
+use outcore::key::sort_key::Tie;
 use outcore::read::sample::random;
 use outcore::sort::lines::{OnNoKey, check_lines, merge_lines, sort_lines};
 use outcore::{Input, Output};
@@ -24,11 +24,11 @@ fn orders() -> [TestOrder; 4] {
         TestOrder::Bytes { descending: true },
         TestOrder::Second {
             descending: true,
-            tie: LineTie::Position,
+            tie: Tie::Position,
         },
         TestOrder::Length {
             descending: false,
-            tie: LineTie::BytesDescending,
+            tie: Tie::BytesDescending,
         },
     ]
 }
@@ -137,7 +137,7 @@ fn a_check_names_the_first_line_out_of_order() {
             checked.inputs = vec![lines[..cut].concat(), lines[cut..].concat()];
             let bare: Vec<&[u8]> = lines.iter().map(|line| &line[..line.len() - 1]).collect();
             let is_wrong = |pair: &[&[u8]]| {
-                let order = outcore::key::lines::compare_lines(&order, pair[0], pair[1]);
+                let order = outcore::key::sort_key::compare_items(&order, pair[0], pair[1]);
                 order.unwrap() == std::cmp::Ordering::Greater
             };
             let first = bare.windows(2).position(is_wrong).map(|at| at + 1);
@@ -175,7 +175,7 @@ fn with_unique_a_check_takes_equal_keys_for_a_disorder() {
 fn a_line_without_a_key_is_named_by_file_and_number() {
     let order = TestOrder::Second {
         descending: false,
-        tie: LineTie::Bytes,
+        tie: Tie::Bytes,
     };
     let good = b"a b\n".repeat(100_000);
     let mut bad = good[..3 * 4096 * 4].to_vec();

@@ -11,7 +11,7 @@ use outcore::dataset::{Context, Dataset, ItemType, Mode, Step};
 use outcore::job::{Job, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::key::expr::Schema;
-use outcore::key::lines::{LineOrder, NoKey};
+use outcore::key::sort_key::{NoKey, SortKey};
 use outcore::primitives::gather::InMemory;
 use outcore::primitives::group::group;
 use outcore::primitives::tables::{
@@ -37,13 +37,13 @@ struct Bytes {
     is_descending: bool,
 }
 
-impl LineOrder for Bytes {
+impl SortKey for Bytes {
     fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> Result<(), NoKey> {
         key.extend_from_slice(line);
         Ok(())
     }
 
-    fn is_whole_line(&self) -> bool {
+    fn is_item(&self) -> bool {
         true
     }
 

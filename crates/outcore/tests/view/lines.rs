@@ -1,6 +1,6 @@
 //! Views of lines against a naive sort of the text: by line, by byte, by key, appended to, broken.
 //!
-//! Contract: the expected text is made by the definition of the order (`compare_lines`) and the
+//! Contract: the expected text is made by the definition of the order (`compare_items`) and the
 //! standard library's stable sort; every interface must give it.
 
 use std::path::{Path, PathBuf};
@@ -12,10 +12,9 @@ use outcore::drive::Device;
 use outcore::drive::fault::{FaultDevice, FaultPlan};
 use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions, ScratchDrive};
-use outcore::key::lines::{LineOrder, LineTie, NoKey, compare_lines};
+use outcore::key::sort_key::{NoKey, SharedKey, SortKey, Tie, compare_items};
 use outcore::runs::{
-    BuildOptions, BuildSummary, LineType, SharedLineOrder, SortedView, ViewReader, append_with,
-    build,
+    BuildOptions, BuildSummary, LineType, SortedView, ViewReader, append_with, build,
 };
 use outcore::{Error, Kind, Result};
 use outcore::{Input, Output};
@@ -30,7 +29,7 @@ use crate::texts::{TEXTS, Text, text};
 struct TestOrder {
     by: By,
     descending: bool,
-    tie: LineTie,
+    tie: Tie,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +42,7 @@ enum By {
     Second,
 }
 
-impl LineOrder for TestOrder {
+impl SortKey for TestOrder {
     fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
         match self.by {
             By::Line => key.extend_from_slice(line),
@@ -56,7 +55,7 @@ impl LineOrder for TestOrder {
         Ok(())
     }
 
-    fn is_whole_line(&self) -> bool {
+    fn is_item(&self) -> bool {
         self.by == By::Line
     }
 
@@ -64,7 +63,7 @@ impl LineOrder for TestOrder {
         self.descending
     }
 
-    fn tie(&self) -> LineTie {
+    fn tie(&self) -> Tie {
         self.tie
     }
 }
@@ -91,7 +90,7 @@ struct LineCase {
 const BYTES: TestOrder = TestOrder {
     by: By::Line,
     descending: false,
-    tie: LineTie::Bytes,
+    tie: Tie::Bytes,
 };
 
 impl LineCase {
@@ -136,7 +135,7 @@ impl LineCase {
             let split = whole.split(|byte| *byte == self.terminator);
             lines.extend(split.map(<[u8]>::to_vec));
         }
-        lines.sort_by(|a, b| compare_lines(&self.order, a, b).unwrap());
+        lines.sort_by(|a, b| compare_items(&self.order, a, b).unwrap());
         lines
     }
 
@@ -148,8 +147,8 @@ impl LineCase {
         }
     }
 
-    fn orders(&self) -> impl Fn(&str) -> Result<SharedLineOrder> + use<> {
-        let order: SharedLineOrder = Arc::new(self.order);
+    fn orders(&self) -> impl Fn(&str) -> Result<SharedKey> + use<> {
+        let order: SharedKey = Arc::new(self.order);
         move |name: &str| match name {
             "test" => Ok(Arc::clone(&order)),
             _ => Err(Error::usage("open view", "another order")),
@@ -227,9 +226,9 @@ fn any_case() -> impl Strategy<Value = LineCase> {
         prop_oneof![Just(By::Line), Just(By::Length), Just(By::Second)],
         any::<bool>(),
         prop_oneof![
-            Just(LineTie::Bytes),
-            Just(LineTie::BytesDescending),
-            Just(LineTie::Position)
+            Just(Tie::Bytes),
+            Just(Tie::BytesDescending),
+            Just(Tie::Position)
         ],
     )
         .prop_map(|(by, descending, tie)| TestOrder {
@@ -390,7 +389,7 @@ fn further_lines_come_behind_equal_ones_where_places_count() {
     case.order = TestOrder {
         by: By::Length,
         descending: true,
-        tie: LineTie::Position,
+        tie: Tie::Position,
     };
     let (ram, inputs) = case.ram();
     let more = text(Text::Few, 30_000, b'\n', 9);
@@ -501,7 +500,7 @@ fn lines_are_read_once_to_build_a_view_and_once_to_read_it() {
 
 #[test]
 fn more_lines_than_a_sample_foretells_are_sorted_in_several_passes() {
-    for (by, tie) in [(By::Line, LineTie::Bytes), (By::Second, LineTie::Position)] {
+    for (by, tie) in [(By::Line, Tie::Bytes), (By::Second, Tie::Position)] {
         let mut case = LineCase::of(Text::Prefix, 3_000_000, 1 << 20);
         case.order = TestOrder {
             by,

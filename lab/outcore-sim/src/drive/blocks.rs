@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use outcore::error::Result;
 
 use super::params::Params;
-use super::types::NONE;
+use super::types::{Frontier, NONE};
 use super::{Drive, QueueConfig};
 use crate::config::GcPolicy;
 
@@ -40,14 +40,6 @@ pub(crate) struct Block {
     pub(crate) holds_map: bool,
     /// Being collected.
     pub(crate) collecting: bool,
-}
-
-/// What a frontier receives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Frontier {
-    Data = 0,
-    Table = 1,
-    Collected = 2,
 }
 
 /// One plane.

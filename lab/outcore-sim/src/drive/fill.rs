@@ -12,10 +12,10 @@
 use outcore::error::{Error, Result};
 
 use super::Drive;
-use super::blocks::Frontier;
 use super::states::{
     hot_cold_states, mean_field, random_pp_states, random_states, shift_to_mean, steady_field,
 };
+use super::types::Frontier;
 use crate::config::GcPolicy;
 use crate::rng::Rng;
 use crate::workload::FlowConfig;

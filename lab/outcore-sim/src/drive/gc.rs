@@ -12,9 +12,8 @@
 //! numbers instead of erase counts and marks the wrong block. Otherwise nothing is locked: a unit
 //! that was rewritten meanwhile is skipped, the erase waits for reads of the block.
 
-use super::blocks::Frontier;
 use super::params::{Params, SECTOR_BYTES};
-use super::types::{Kind, List, NONE, Source, Tr};
+use super::types::{Frontier, Kind, List, NONE, Source, Tr};
 use super::{Drive, QueueConfig};
 use crate::config::GcPolicy;
 use crate::rng::Rng;

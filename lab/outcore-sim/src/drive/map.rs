@@ -12,7 +12,7 @@ use super::cmt::Cmt;
 use super::params::{Params, SECTOR_BYTES, StaticOrder};
 use super::types::{IntMap, IntSet, List, NONE, Pool};
 use super::{Drive, QueueConfig, sectors};
-use crate::drive::blocks::Frontier;
+use crate::drive::types::Frontier;
 use crate::drive::types::{Kind, Source, Tr};
 
 /// Sectors of every logical unit that hold data.

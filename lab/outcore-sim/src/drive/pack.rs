@@ -12,9 +12,8 @@
 //! Invariants: a unit is either mapped, or in flight in exactly one page under construction or
 //! program; reads of a unit in flight are served from DRAM. Memory: one node a unit in flight.
 
-use super::blocks::Frontier;
 use super::params::{Params, SECTOR_BYTES};
-use super::types::{IntMap, Kind, List, NONE, Op, Source, Tr};
+use super::types::{Frontier, IntMap, Kind, List, NONE, Op, Source, Tr};
 use super::{Drive, event_kind, sectors};
 use crate::config::{Allocation, GcPolicy};
 use crate::quantities::Ps;

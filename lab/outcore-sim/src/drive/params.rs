@@ -9,7 +9,7 @@
 //! whole nanoseconds, and link times are cut to whole nanoseconds; otherwise every die is its own
 //! unit and all times are exact to the picosecond.
 
-use super::blocks::Frontier;
+use super::types::Frontier;
 use crate::config::{
     Allocation, Cell, Compat, DriveConfig, GcPolicy, Interface, MqsimNormal, Policy, Suspension,
 };

@@ -11,6 +11,14 @@ use crate::quantities::Ps;
 /// No entry.
 pub(crate) const NONE: u32 = u32::MAX;
 
+/// What an open block receives: a plane writes to one of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Frontier {
+    Data = 0,
+    Table = 1,
+    Collected = 2,
+}
+
 /// What the host asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {

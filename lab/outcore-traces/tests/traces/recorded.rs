@@ -10,7 +10,6 @@ use outcore::drive::os::OsDevice;
 use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::drive::record::{RecordDevice, TraceAbout, TraceSummary};
 use outcore::job::{Job, JobOptions, ScratchDrive};
-use outcore::key::generate::{GenerateOptions, Generator};
 use outcore::key::record::RecordFormat;
 use outcore::sort::{SortOptions, SortSummary, sort};
 use outcore::{Input, Output};
@@ -36,16 +35,14 @@ impl Drop for Folder {
 }
 
 fn records(count: u64) -> Vec<u8> {
-    let format = RecordFormat::parse_type("u64").unwrap();
-    let options = GenerateOptions {
-        records: count,
-        ..GenerateOptions::default()
-    };
-    let mut bytes = vec![0; count as usize * 8];
-    Generator::new(&format, options)
-        .unwrap()
-        .fill(0, &mut bytes);
-    bytes
+    let scrambled = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+    (0..count)
+        .flat_map(|number| {
+            scrambled(number)
+                .wrapping_mul(0xBF58_476D_1CE4_E5B9)
+                .to_le_bytes()
+        })
+        .collect()
 }
 
 /// Sorts what lies at `drives[0]/in`, through scratch, and records it.

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use super::fields::Separator;
 use super::{GnuSort, Key, Kind, Ordering, float, month, past_blanks, unit_order};
-use crate::text::keys::{Decimal, digits_len};
+use outcore::key::encode::{Decimal, digits_len};
 
 /// See the module.
 #[derive(Debug)]

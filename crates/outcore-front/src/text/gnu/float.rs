@@ -13,7 +13,7 @@
 use rustc_apfloat::ieee::X87DoubleExtended;
 use rustc_apfloat::{Float, Round};
 
-use crate::text::keys::{complement, digits_len, without_zeros_in_front};
+use outcore::key::encode::{complement, digits_len, without_zeros_in_front};
 
 /// Classes, in order.
 const NO_NUMBER: u8 = 0;

@@ -21,12 +21,12 @@ pub mod version;
 
 pub use parse::of_old_form;
 
-use outcore::key::lines::{LineOrder, LineTie, NoKey};
+use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::{Error, Result};
 use twox_hash::XxHash3_64;
 
-use super::keys::{self, Decimal, append_decimal, append_string, complement};
 use fields::{Separator, Span, is_blank};
+use outcore::key::encode::{self, Decimal, append_decimal, append_string, complement};
 
 const CHOOSE: &str = "choose order";
 
@@ -210,7 +210,7 @@ pub struct GnuOrder {
     parts: Vec<Part>,
     separator: Separator,
     is_descending: bool,
-    tie: LineTie,
+    tie: Tie,
 }
 
 impl GnuSort {
@@ -262,15 +262,15 @@ impl GnuOrder {
             },
             is_descending,
             tie: match (is_last_resort, sort.global.reverse) {
-                (false, _) => LineTie::Position,
-                (true, false) => LineTie::Bytes,
-                (true, true) => LineTie::BytesDescending,
+                (false, _) => Tie::Position,
+                (true, false) => Tie::Bytes,
+                (true, true) => Tie::BytesDescending,
             },
         })
     }
 }
 
-impl LineOrder for GnuOrder {
+impl SortKey for GnuOrder {
     fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
         if self.parts.is_empty() {
             key.extend_from_slice(line);
@@ -282,7 +282,7 @@ impl LineOrder for GnuOrder {
         Ok(())
     }
 
-    fn is_whole_line(&self) -> bool {
+    fn is_item(&self) -> bool {
         match self.parts.as_slice() {
             [] => true,
             [only] => only.compare.is_plain() && only.span.is_whole_line(),
@@ -294,7 +294,7 @@ impl LineOrder for GnuOrder {
         self.is_descending
     }
 
-    fn tie(&self) -> LineTie {
+    fn tie(&self) -> Tie {
         self.tie
     }
 }
@@ -409,7 +409,7 @@ fn append_filtered(text: &[u8], filter: &Filter, key: &mut Vec<u8>) {
 fn append_escaped(byte: u8, key: &mut Vec<u8>) {
     key.push(byte);
     if byte == 0 {
-        key.push(keys::ESCAPED);
+        key.push(encode::ESCAPED);
     }
 }
 

@@ -6,7 +6,7 @@ use outcore::{Error, Result};
 
 use super::fields::{Position, Span};
 use super::{Key, Ordering, Place};
-use crate::text::keys::digits_len;
+use outcore::key::encode::digits_len;
 
 const READ_KEY: &str = "read key";
 

@@ -6,7 +6,7 @@
 //! whole. Chunks of other bytes and numbers alternate: in a chunk `~` comes before its end, then
 //! letters, then the rest; numbers compare by value.
 
-use super::super::keys::{digits_len, without_zeros_in_front};
+use outcore::key::encode::{digits_len, without_zeros_in_front};
 
 /// Ranks within a chunk.
 const TILDE: u8 = 1;

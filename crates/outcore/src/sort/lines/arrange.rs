@@ -6,14 +6,14 @@
 
 use super::plan::KEY_HEAD_BYTES;
 use super::refs::{Ref, sort_refs};
-use crate::key::lines::{LineOrder, LineTie, NoKey};
+use crate::key::sort_key::{NoKey, SortKey, Tie};
 
 /// Makes the key of the line `from..end` of `area` behind what is in `keys`; gives a reference to it.
 ///
 /// # Errors
 /// The line has no key.
 pub(crate) fn key_ref(
-    order: &dyn LineOrder,
+    order: &dyn SortKey,
     area: &[u8],
     (from, end): (usize, usize),
     keys: &mut Vec<u8>,
@@ -32,7 +32,7 @@ pub(crate) fn key_ref(
 /// Orders references to keys that agree in their first `depth` bytes, and equal ones as the order says;
 /// turned around where the order descends, for the caller to turn all.
 pub(crate) fn sort_keys(
-    order: &dyn LineOrder,
+    order: &dyn SortKey,
     (area, keys): (&[u8], &[u8]),
     refs: &mut [Ref],
     depth: usize,
@@ -43,16 +43,16 @@ pub(crate) fn sort_keys(
         &area[at as usize..(at + len) as usize]
     };
     match (order.tie(), is_turned) {
-        (LineTie::Position, false) => {
+        (Tie::Position, false) => {
             sort_refs(keys, refs, depth, &|a: &Ref, b: &Ref| a.at.cmp(&b.at));
         }
-        (LineTie::Position, true) => {
+        (Tie::Position, true) => {
             sort_refs(keys, refs, depth, &|a: &Ref, b: &Ref| b.at.cmp(&a.at));
         }
-        (LineTie::Bytes, false) | (LineTie::BytesDescending, true) => {
+        (Tie::Bytes, false) | (Tie::BytesDescending, true) => {
             sort_refs(keys, refs, depth, &|a: &Ref, b: &Ref| line(a).cmp(line(b)));
         }
-        (LineTie::Bytes, true) | (LineTie::BytesDescending, false) => {
+        (Tie::Bytes, true) | (Tie::BytesDescending, false) => {
             sort_refs(keys, refs, depth, &|a: &Ref, b: &Ref| line(b).cmp(line(a)));
         }
     }

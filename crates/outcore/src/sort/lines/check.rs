@@ -10,14 +10,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::files::{FileReader, FileSizes, INPUT, LineFile};
-use super::merge::{Rank, line_bytes_max};
+use super::merge::line_bytes_max;
 use super::{LineSortOptions, OnNoKey};
 use crate::drive::Access;
 use crate::ends::Input;
 use crate::ends::{check_unchanged, open_inputs};
 use crate::error::Result;
 use crate::job::Job;
-use crate::key::lines::LineOrder;
+use crate::key::sort_key::Rank;
+use crate::key::sort_key::SortKey;
 use crate::memory::{BLOCK_BYTES, Ledger};
 use crate::volume::Volume;
 
@@ -44,7 +45,7 @@ pub struct Disorder {
 pub fn check_lines(
     job: &Job,
     inputs: &[Input],
-    order: &dyn LineOrder,
+    order: &dyn SortKey,
     options: LineSortOptions,
 ) -> Result<Option<Disorder>> {
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
@@ -63,7 +64,7 @@ pub fn check_lines(
         .during("check", "lines and keys", 0)
         .filled("check", "lines and keys", memory_bytes);
     let job = &job.under(&ledger)?;
-    let is_whole = order.is_whole_line();
+    let is_whole = order.is_item();
     let rank = Rank::new(order);
     let (mut last, mut last_key) = (Vec::new(), Vec::new());
     let mut key = Vec::new();

@@ -6,12 +6,11 @@
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::distribute::By;
 use super::plan::{LinePlan, SORTING};
 use super::{LineSortOptions, OnNoKey};
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
-use crate::key::lines::{LineOrder, LineTie, NoKey};
+use crate::key::sort_key::{NoKey, SortKey, Tie};
 use crate::memory::{Budget, Pool, block_ceil, block_floor};
 use crate::partition::Partition;
 use crate::read::source::InputPart;
@@ -21,7 +20,7 @@ use crate::volume::{Port, Volume};
 /// What all threads of a sort of lines share.
 pub(super) struct Context<'a> {
     pub(super) partition: Partition<'a>,
-    pub(super) order: &'a dyn LineOrder,
+    pub(super) order: &'a dyn SortKey,
     pub(super) options: LineSortOptions,
     pub(super) plan: &'a LinePlan,
     pub(super) parts: &'a [InputPart],
@@ -40,20 +39,12 @@ impl<'a> Deref for Context<'a> {
 impl Context<'_> {
     /// Whether lines are their own keys.
     pub(super) fn is_whole(&self) -> bool {
-        self.order.is_whole_line()
-    }
-
-    /// What decides about a line's bucket.
-    pub(super) fn by(&self) -> By {
-        match self.is_whole() {
-            true => By::Line,
-            false => By::Key,
-        }
+        self.order.is_item()
     }
 
     /// Whether the place of lines in the input is kept.
     pub(super) fn is_ordered(&self) -> bool {
-        !self.is_whole() && self.order.tie() == LineTie::Position
+        !self.is_whole() && self.order.tie() == Tie::Position
     }
 
     /// Whether one line a key is written.

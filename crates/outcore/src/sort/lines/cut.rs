@@ -1,4 +1,4 @@
-//! Which bucket a line's key belongs to: splitters of any length, eight bytes of which decide mostly.
+//! The route of a sort of lines: splitters of any length, eight bytes of which decide mostly.
 //!
 //! Model: PALID (SPAA 2025) section 4, with strings for splitters: the tree of super scalar sample
 //! sort (Sanders and Winkel 2004) on the first word in which the sampled keys differ, then a binary
@@ -10,8 +10,10 @@
 //! own, all of whose keys are equal. The sample decides only how even the buckets are.
 
 use super::refs::{AnyTie, Ref, sort_refs, word_in, word_of};
-use crate::key::lines::compare;
+use crate::error::Result;
+use crate::key::sort_key::compare;
 use crate::partition::classify::Classifier;
+use crate::partition::route::{Batch, Route};
 
 /// Keys that were sampled: strings in an area.
 #[derive(Debug, Default)]
@@ -80,14 +82,6 @@ impl LineCut {
                 return Self::from_splitters(splitters, &heavy);
             }
             ranges = (ranges / 2).max(1);
-        }
-    }
-
-    /// Buckets that something else than a key decides about.
-    pub(super) fn of_ranges(count: usize) -> Self {
-        LineCut {
-            equal: vec![None; count],
-            ..Self::from_splitters(Vec::new(), &[])
         }
     }
 
@@ -194,6 +188,33 @@ impl LineCut {
         let splitter = self.splitters.get(position);
         let is_equal = splitter.is_some_and(|splitter| compare(splitter, key).is_eq());
         self.buckets[position][usize::from(is_equal)]
+    }
+}
+
+/// The way of one thread's keys to the buckets of a cut.
+pub(super) struct LineRoute<'a> {
+    cut: &'a LineCut,
+    words: Vec<u64>,
+}
+
+impl<'a> LineRoute<'a> {
+    pub(super) fn new(cut: &'a LineCut) -> Self {
+        LineRoute {
+            cut,
+            words: Vec::new(),
+        }
+    }
+}
+
+impl Route for LineRoute<'_> {
+    fn bucket_count(&self) -> usize {
+        self.cut.bucket_count()
+    }
+
+    fn route(&mut self, batch: &Batch<'_>, buckets: &mut [u16]) -> Result<()> {
+        self.cut
+            .classify(batch.area, batch.keys, &mut self.words, buckets);
+        Ok(())
     }
 }
 

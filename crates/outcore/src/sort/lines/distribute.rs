@@ -3,50 +3,30 @@
 //! Model: PALID (SPAA 2025), section 3 (in-memory bucketer, batched writer) and 4 (samplesort).
 //!
 //! Contract: each worker takes stretches of the input, finds their lines, makes their keys where
-//! lines are not their own, classifies a batch and copies each line with its terminator once, to
-//! the end of its own buffer of that bucket. Lines that are their own keys are only counted in
-//! buckets of equal keys. What a worker has in a table of distinct lines goes nowhere else.
+//! lines are not their own, routes a batch and copies each line with its terminator once
+//! ([`crate::partition::pass`]). Lines that are their own keys are only counted in buckets of equal
+//! keys, and so are lines of which one a key is written, but for the first in the order. What a worker
+//! has in a table of distinct lines goes nowhere else.
 //!
 //! Bounds: as the plan says; the source is read once, each line written at most once. In ordered
-//! jobs a worker notes the runs of input in each segment.
-
-use memchr::memchr_iter;
+//! jobs segments list the runs of the input in them.
 
 use super::bucket::LineBucket;
 use super::context::Context;
-use super::cut::LineCut;
+use super::cut::{LineCut, LineRoute};
 use super::plan::{ACROSS, INPUT};
 use super::refs::Ref;
 use super::table::Table;
 use crate::error::Result;
-use crate::key::lines::LineTie;
+use crate::key::sort_key::Tie;
 use crate::memory::Pool;
-use crate::partition::bucket::{Out, join_outs};
-use crate::partition::scatter::ScatterWorker;
+use crate::partition::bucket::{Counts, Out, Segment, join_outs};
+use crate::partition::mover::{Item, MadeKeys, Mover, Run, VaryingItems, VaryingMover};
+use crate::partition::pass::{BucketSource, TakeShare, read_all, scatter_segments};
+use crate::partition::route::{PositionRoute, Route};
+use crate::partition::scatter::{RunStart, ScatterWorker, Scattering};
 use crate::partition::spill::Spilling;
 use crate::read::regions::{Chunks, Region, RegionReader, Terminated};
-use crate::volume::Transfer;
-
-/// Lines that are classified, then moved: their bucket numbers stay in the first-level cache.
-const BATCH: usize = 512;
-
-/// Lines in a bucket's buffer.
-#[derive(Debug, Clone, Copy, Default)]
-struct Added {
-    lines: u64,
-    /// Those of the current run of the input, and where the first of them was.
-    run_lines: u32,
-    run_at: u64,
-}
-
-/// What decides about a line's bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
-    /// The key that the order makes of it.
-    Key,
-    /// The line itself.
-    Line,
-}
 
 /// The line of an equality bucket that is written, with its terminator, where that is one, and its
 /// place in the input.
@@ -55,326 +35,120 @@ struct Best {
     line: Vec<u8>,
 }
 
-/// One worker's way from lines to buckets.
-pub(super) struct Scatter<'a> {
+impl Best {
+    /// Whether a line, with its terminator, comes before it. Terminators take no part: some bytes are
+    /// below them, and a line comes before those that it begins.
+    fn is_behind(&self, tie: Tie, line: &[u8], position: u64) -> bool {
+        let (line, best) = (&line[..line.len() - 1], &self.line[..self.line.len() - 1]);
+        match tie {
+            Tie::Position => position < self.position,
+            Tie::Bytes => line < best,
+            Tie::BytesDescending => line > best,
+        }
+    }
+}
+
+/// The lines of one worker: routed by keys that are made of them, or their own keys.
+struct Lines<'a, const HAS_KEYS: bool> {
     context: &'a Context<'a>,
-    cut: &'a LineCut,
-    by: By,
-    has_equal: bool,
-    best: Vec<Option<Best>>,
-    pub(super) worker: ScatterWorker<'a>,
-    added: Vec<Added>,
-    space: BatchSpace,
-    /// What the owner has read.
-    pub(super) others: Vec<Transfer>,
-}
-
-/// Lines of a batch, their keys and buckets.
-#[derive(Default)]
-struct BatchSpace {
-    lines: Vec<Ref>,
-    keys: Vec<u8>,
-    key_refs: Vec<Ref>,
-    words: Vec<u64>,
-    buckets: Vec<u16>,
-}
-
-/// What one worker has distributed.
-pub(super) struct Scattered {
-    outs: Vec<Out>,
+    /// Of each bucket, whether its lines are equal and only counted.
+    is_equal: Vec<bool>,
+    /// Of each bucket whose lines have equal keys and are only counted, the one that is written.
     best: Vec<Option<Best>>,
 }
 
-impl<'a> Scatter<'a> {
-    /// A worker for the buckets of `cut`, which says what it is about.
-    pub(super) fn new(
-        context: &'a Context<'a>,
-        (cut, by): (&'a LineCut, By),
-        spilling: Spilling,
-    ) -> Result<Self> {
-        let count = cut.bucket_count();
-        Ok(Scatter {
+impl<'a, const HAS_KEYS: bool> Lines<'a, HAS_KEYS> {
+    /// For so many buckets, of which those are of equal keys for which `is_equal` is true.
+    fn new(context: &'a Context<'a>, count: usize, is_equal: impl Fn(usize) -> bool) -> Self {
+        let is_counted = !HAS_KEYS || context.is_unique();
+        Lines {
             context,
-            cut,
-            by,
-            has_equal: (0..count).any(|bucket| cut.equal_key(bucket).is_some()),
+            is_equal: (0..count)
+                .map(|bucket| is_counted && is_equal(bucket))
+                .collect(),
             best: (0..count).map(|_| None).collect(),
-            // Buckets of equal lines, which are only counted, need no buffers.
-            worker: ScatterWorker::new(context, spilling, count, true)?,
-            added: vec![Added::default(); count],
-            space: BatchSpace::default(),
-            others: Vec::new(),
-        })
-    }
-
-    /// Looks for what has finished; what the owner has read is in `others` then.
-    pub(super) fn poll(&mut self, wait: bool) -> Result<()> {
-        self.worker.poll(wait, &mut self.others)
-    }
-
-    /// Moves the lines of `bytes`, neighbours in the input, to their buckets. The first was at
-    /// `position` of all input, and at `at_bytes` of the data of file `part` where that is known.
-    pub(super) fn scatter(
-        &mut self,
-        bytes: &[u8],
-        position: u64,
-        place: Option<(usize, u64)>,
-    ) -> Result<()> {
-        let mut space = std::mem::take(&mut self.space);
-        let mut from = 0;
-        space.lines.clear();
-        for end in memchr_iter(self.context.options.terminator, bytes) {
-            let (at, len) = (from as u32, (end - from) as u32);
-            space.lines.push(Ref {
-                word: 0,
-                at,
-                len_bytes: len,
-            });
-            from = end + 1;
-            if space.lines.len() == BATCH {
-                self.batch(bytes, &mut space, position, place)?;
-                space.lines.clear();
-            }
         }
-        self.batch(bytes, &mut space, position, place)?;
-        self.space = space;
-        Ok(())
+    }
+}
+
+impl<const HAS_KEYS: bool> VaryingItems for Lines<'_, HAS_KEYS> {
+    const HAS_KEYS: bool = HAS_KEYS;
+
+    fn terminator(&self) -> u8 {
+        self.context.options.terminator
     }
 
-    fn batch(
-        &mut self,
-        bytes: &[u8],
-        space: &mut BatchSpace,
-        position: u64,
-        place: Option<(usize, u64)>,
-    ) -> Result<()> {
-        if self.by == By::Key {
-            self.make_keys(bytes, space, place)?;
-        }
-        let (area, keys) = match self.by {
-            By::Line => (bytes, &space.lines),
-            By::Key => (&space.keys[..], &space.key_refs),
-        };
-        space.buckets.resize(keys.len(), 0);
-        self.cut
-            .classify(area, keys, &mut space.words, &mut space.buckets);
-        for (index, line) in space.lines.iter().enumerate() {
-            let bucket = usize::from(space.buckets[index]);
-            let line_bytes = &bytes[line.at as usize..(line.at + line.len_bytes + 1) as usize];
-            let position = position + u64::from(line.at);
-            let counts = &mut self.worker.spill.out(bucket).counts;
-            counts.key_bytes += match self.by {
-                By::Key => u64::from(keys[index].len_bytes),
-                By::Line => 0,
-            };
-            if self.has_equal && self.cut.equal_key(bucket).is_some() {
-                let is_one = self.context.is_unique() && self.by == By::Key;
-                if is_one || self.by == By::Line {
-                    counts.items += 1;
-                    counts.bytes += line_bytes.len() as u64;
-                    if is_one {
-                        self.keep_best(bucket, line_bytes, position);
-                    }
-                    continue;
-                }
-            }
-            self.append(bucket, line_bytes, position)?;
-        }
-        Ok(())
-    }
-
-    /// Makes the keys of a batch; lines without one leave it.
     fn make_keys(
-        &self,
-        bytes: &[u8],
-        space: &mut BatchSpace,
-        place: Option<(usize, u64)>,
+        &mut self,
+        run: &Run<'_>,
+        lines: &mut Vec<Ref>,
+        keys: &mut MadeKeys,
     ) -> Result<()> {
-        space.keys.clear();
-        space.key_refs.clear();
+        let context = self.context;
+        keys.area.clear();
+        keys.refs.clear();
         let mut kept = 0;
-        for index in 0..space.lines.len() {
-            let line = space.lines[index];
-            let at = space.keys.len();
-            if let Err(why) = self
-                .context
+        for index in 0..lines.len() {
+            let line = lines[index];
+            let at = keys.area.len();
+            let made = context
                 .order
-                .append_key(line.bytes(bytes), &mut space.keys)
-            {
-                space.keys.truncate(at);
-                let (part, at_bytes) = place.unwrap_or_default();
-                let at_bytes = at_bytes + u64::from(line.at);
-                self.context.no_key(part, at_bytes, &why)?;
+                .append_key(line.bytes(run.bytes), &mut keys.area);
+            if let Err(why) = made {
+                keys.area.truncate(at);
+                let (part, at_bytes) = run.place.unwrap_or_default();
+                context.no_key(part, at_bytes + u64::from(line.at), &why)?;
                 continue;
             }
-            let len = (space.keys.len() - at) as u32;
-            let at = at as u32;
-            space.key_refs.push(Ref {
-                word: 0,
-                at,
-                len_bytes: len,
-            });
-            space.lines[kept] = line;
+            keys.refs.push(Ref::to(at, keys.area.len()));
+            lines[kept] = line;
             kept += 1;
         }
-        space.lines.truncate(kept);
+        lines.truncate(kept);
         Ok(())
     }
 
     /// Of lines with equal keys, of which one will be written, keeps the first in the order.
-    fn keep_best(&mut self, bucket: usize, line: &[u8], position: u64) {
-        let tie = self.context.order.tie();
-        let best = &mut self.best[bucket];
-        if best
-            .as_ref()
-            .is_some_and(|best| !best.is_behind(tie, line, position))
-        {
-            return;
-        }
-        let line = line.to_vec();
-        *best = Some(Best { position, line });
-    }
-
-    /// Moves all lines of a run of the input to a bucket.
-    pub(super) fn append_run(&mut self, bucket: usize, bytes: &[u8], position: u64) -> Result<()> {
-        let mut from = 0;
-        for end in memchr_iter(self.context.options.terminator, bytes) {
-            self.append(bucket, &bytes[from..=end], position + from as u64)?;
-            from = end + 1;
-        }
-        self.end_run();
-        Ok(())
-    }
-
-    /// Copies a line with its terminator to the end of its bucket's buffer.
     #[inline]
-    fn append(&mut self, bucket: usize, line: &[u8], position: u64) -> Result<()> {
-        if !self.worker.buffers.append(bucket, line) {
-            if line.len() > self.context.plan.segment_bytes {
-                return self.append_long(bucket, line, position);
+    fn is_counted(&mut self, line: Item<'_>, counts: &mut Counts) -> bool {
+        if !self.is_equal[line.bucket] {
+            return false;
+        }
+        counts.items += 1;
+        counts.bytes += line.bytes.len() as u64;
+        if HAS_KEYS {
+            let tie = self.context.order.tie();
+            let best = &mut self.best[line.bucket];
+            let is_first = |best: &Best| best.is_behind(tie, line.bytes, line.position);
+            if best.as_ref().is_none_or(is_first) {
+                *best = Some(Best {
+                    position: line.position,
+                    line: line.bytes.to_vec(),
+                });
             }
-            self.flush(bucket)?;
-            let is_staggered = self.context.plan.levels > 0;
-            self.worker
-                .begin(bucket, line.len(), is_staggered, &mut self.others)?;
-            self.worker.buffers.append(bucket, line);
         }
-        let added = &mut self.added[bucket];
-        added.lines += 1;
-        if added.run_lines == 0 {
-            added.run_at = position;
-        }
-        added.run_lines += 1;
-        Ok(())
-    }
-
-    /// Makes a segment of a bucket's buffer.
-    fn flush(&mut self, bucket: usize) -> Result<()> {
-        self.note_piece(bucket);
-        let lines = std::mem::take(&mut self.added[bucket].lines);
-        self.worker.flush(bucket, lines, &mut self.others)
-    }
-
-    /// A line that is longer than a segment.
-    fn append_long(&mut self, bucket: usize, line: &[u8], position: u64) -> Result<()> {
-        self.flush(bucket)?;
-        if self.context.is_ordered() {
-            let part_bytes = self.context.plan.segment_bytes;
-            let out = self.worker.spill.out(bucket);
-            out.note_piece(part_bytes, position, 1);
-        }
-        self.worker.store_long(bucket, line, &mut self.others)
-    }
-
-    /// Notes what the current run has added to a bucket's buffer.
-    fn note_piece(&mut self, bucket: usize) {
-        let added = &mut self.added[bucket];
-        let (position, count) = (added.run_at, std::mem::take(&mut added.run_lines));
-        if self.context.is_ordered() {
-            let filled_bytes = self.worker.buffers.filled_bytes(bucket);
-            let out = self.worker.spill.out(bucket);
-            out.note_piece(filled_bytes, position, count);
-        }
-    }
-
-    /// What comes next does not follow on to what came last.
-    pub(super) fn end_run(&mut self) {
-        (0..self.added.len()).for_each(|bucket| self.note_piece(bucket));
-    }
-
-    /// Stores the part-filled buffers, in memory if they may stay there, and waits for all writes.
-    pub(super) fn finish(mut self, keep_partials: bool) -> Result<Scattered> {
-        self.end_run();
-        let added = self.added;
-        let count = |_: &mut Out, bucket: usize, _| Some(added[bucket].lines);
-        Ok(Scattered {
-            outs: self.worker.finish(keep_partials, count)?,
-            best: self.best,
-        })
+        true
     }
 }
 
-impl Best {
-    /// Whether a line, with its terminator, comes before it. Terminators take no part: some bytes are
-    /// below them, and a line comes before those that it begins.
-    fn is_behind(&self, tie: LineTie, line: &[u8], position: u64) -> bool {
-        let (line, best) = (&line[..line.len() - 1], &self.line[..self.line.len() - 1]);
-        match tie {
-            LineTie::Position => position < self.position,
-            LineTie::Bytes => line < best,
-            LineTie::BytesDescending => line > best,
-        }
-    }
-}
-
-/// Puts together what all workers have distributed.
-pub(super) fn join(
-    context: &Context<'_>,
-    (cut, by): (&LineCut, By),
-    workers: Vec<Scattered>,
-) -> Vec<LineBucket> {
-    let mut buckets: Vec<LineBucket> = (0..cut.bucket_count())
-        .map(|index| {
-            let equal = cut.equal_key(index);
-            let copies_of = equal.filter(|_| by == By::Line).map(|line| {
-                let mut line = line.to_vec();
-                line.push(context.options.terminator);
-                line.into()
-            });
-            LineBucket {
-                depth: cut.depth_of(index),
-                is_equal: equal.is_some(),
-                copies_of,
-                ..LineBucket::default()
-            }
-        })
-        .collect();
-    let mut best: Vec<Option<Best>> = (0..buckets.len()).map(|_| None).collect();
-    let mut outs = Vec::with_capacity(workers.len());
-    for worker in workers {
-        for (best, other) in best.iter_mut().zip(worker.best) {
-            let is_first = match (&*best, &other) {
-                (Some(best), Some(other)) => {
-                    best.is_behind(context.order.tie(), &other.line, other.position)
-                }
-                (None, Some(_)) => true,
-                (_, None) => false,
-            };
-            if is_first {
-                *best = other;
-            }
-        }
-        outs.push(worker.outs);
-    }
-    join_outs(&mut buckets, outs);
-    for (bucket, best) in buckets.iter_mut().zip(best) {
-        bucket.copies_of = best.map_or(bucket.copies_of.take(), |best| Some(best.line.into()));
-    }
-    buckets
+/// What one worker has distributed.
+struct Scattered {
+    outs: Vec<Out>,
+    best: Vec<Option<Best>>,
 }
 
 /// The first distribution, from the input's files; with the workers' tables if the plan has some.
 pub(super) fn distribute_input(
+    context: &Context<'_>,
+    cut: &LineCut,
+) -> Result<(Vec<LineBucket>, Vec<Table>)> {
+    match context.is_whole() {
+        true => distribute_regions::<false>(context, cut),
+        false => distribute_regions::<true>(context, cut),
+    }
+}
+
+fn distribute_regions<const HAS_KEYS: bool>(
     context: &Context<'_>,
     cut: &LineCut,
 ) -> Result<(Vec<LineBucket>, Vec<Table>)> {
@@ -385,68 +159,183 @@ pub(super) fn distribute_input(
     let pool = Pool::new(&context.job.budget, INPUT, sizes.slot_bytes(), slots)?;
     let line_bytes = 2 * (plan.size.threads * plan.line_bytes_max) as u64;
     let _lines = context.job.budget.reserve(ACROSS, line_bytes)?;
-    let spilling = Spilling {
-        resident_below: match plan.levels {
-            0 => usize::MAX,
-            _ => context.resident_below(cut.bucket_count(), plan.size.data_bytes),
-        },
-        is_split: false,
+    let resident_below = match plan.levels {
+        0 => usize::MAX,
+        _ => context.resident_below(cut.bucket_count(), plan.size.data_bytes),
     };
     let framing = Terminated {
         terminator: context.options.terminator,
     };
-    let by = context.by();
     let workers = context.on_all_threads(|_| {
-        let mut scatter = Scatter::new(context, (cut, by), spilling)?;
+        let count = cut.bucket_count();
+        let scattering = context.scattering(resident_below, false, count);
+        let mut worker = ScatterWorker::new(context, scattering)?;
+        let is_equal = |bucket| cut.equal_key(bucket).is_some();
+        let lines = Lines::<HAS_KEYS>::new(context, count, is_equal);
+        let mut mover = VaryingMover::new(lines, LineRoute::new(cut));
         let mut reader = RegionReader::new(&chunks, framing, sizes, pool.clone());
         let mut table = Table::new(plan.table_bytes);
-        // Chunk, file and place of what would follow on to the last region.
-        let mut next = None;
-        loop {
-            context.check()?;
-            reader.start(&mut scatter.worker.port)?;
-            match reader.take(&mut scatter.worker.port)? {
-                Some(region) => {
-                    if context.is_ordered()
-                        && next != Some((region.chunk, region.part, region.at_bytes))
-                    {
-                        scatter.end_run();
-                    }
-                    let end = take_region(context, &mut scatter, &mut table, &region)?;
-                    next = Some((region.chunk, region.part, end));
-                    context.job.control.advance(region.advance_bytes);
-                    context.job.control.watch(context.volume);
-                    scatter.poll(false)?;
-                }
-                None if reader.is_done() => break,
-                None => scatter.poll(true)?,
-            }
-            let mut read = scatter.others.drain(..);
-            read.try_for_each(|transfer| reader.settle(transfer))?;
-        }
+        read_all(&mut worker, &mut reader, |worker, region| {
+            take_region(context, (worker, &mut mover), &mut table, region)
+        })?;
         drop(reader);
-        Ok((scatter.finish(true)?, table))
+        let outs = worker.finish(true)?;
+        let best = mover.items.best;
+        Ok((Scattered { outs, best }, table))
     })?;
     let (workers, tables): (Vec<Scattered>, Vec<Table>) = workers.into_iter().unzip();
-    Ok((join(context, (cut, by), workers), tables))
+    let buckets = buckets_of::<HAS_KEYS>(context, cut);
+    Ok((join(context, buckets, workers), tables))
 }
 
-/// Moves the lines of a region to the table or to their buckets; gives where it ends.
+/// Moves the lines of a region to the table or to their buckets.
 fn take_region(
     context: &Context<'_>,
-    scatter: &mut Scatter<'_>,
+    (worker, mover): (&mut ScatterWorker<'_>, &mut impl Mover),
     table: &mut Table,
     region: &Region,
-) -> Result<u64> {
-    let first = context.parts[region.part].first_position;
-    let mut at = region.at_bytes;
+) -> Result<()> {
+    let begin = context.parts[region.part].first_position + region.at_bytes;
+    let region_bytes: usize = region.slices().iter().map(|bytes| bytes.len()).sum();
+    worker.begin_run(RunStart {
+        position: begin,
+        begin,
+        end: begin + region_bytes as u64,
+    });
+    let mut at = 0;
     for bytes in region.slices() {
         let mut from = 0;
         while from < bytes.len() {
-            let rest = table.take(bytes, context.options.terminator, &mut from);
-            scatter.scatter(rest, first + at, Some((region.part, at)))?;
+            let run = Run {
+                bytes: table.take(bytes, context.options.terminator, &mut from),
+                position: begin + at,
+                place: Some((region.part, region.at_bytes + at)),
+            };
+            mover.take(worker, run)?;
         }
         at += bytes.len() as u64;
     }
-    Ok(at)
+    Ok(())
+}
+
+/// Distributes the segments of a bucket by a cut of the keys of lines, or of the lines themselves where
+/// their keys are equal.
+pub(super) fn distribute_by_cut(
+    context: &Context<'_>,
+    segments: Vec<Segment>,
+    cut: &LineCut,
+    has_keys: bool,
+) -> Result<Vec<LineBucket>> {
+    let route = || LineRoute::new(cut);
+    let is_equal = |bucket| cut.equal_key(bucket).is_some();
+    let (buckets, workers) = match has_keys {
+        true => (
+            buckets_of::<true>(context, cut),
+            distribute_segments::<true, _>(context, segments, route, is_equal)?,
+        ),
+        false => (
+            buckets_of::<false>(context, cut),
+            distribute_segments::<false, _>(context, segments, route, is_equal)?,
+        ),
+    };
+    Ok(join(context, buckets, workers))
+}
+
+/// The same by place in the input, for lines of equal keys.
+pub(super) fn distribute_by_position(
+    context: &Context<'_>,
+    segments: Vec<Segment>,
+    route: &PositionRoute,
+) -> Result<Vec<LineBucket>> {
+    let buckets = (0..route.bucket_count()).map(|_| LineBucket::default());
+    let buckets = buckets.collect();
+    let route = || route.clone();
+    let workers = distribute_segments::<false, _>(context, segments, route, |_| false)?;
+    Ok(join(context, buckets, workers))
+}
+
+fn distribute_segments<const HAS_KEYS: bool, R: Route>(
+    context: &Context<'_>,
+    segments: Vec<Segment>,
+    route: impl Fn() -> R + Sync,
+    is_equal: impl Fn(usize) -> bool + Sync,
+) -> Result<Vec<Scattered>> {
+    let source = BucketSource::in_order(segments, TakeShare::ONE);
+    let pool = BucketSource::pool(context, context.crew.threads())?;
+    context.on_all_threads(|_| {
+        let route = route();
+        let count = route.bucket_count();
+        let scattering = context.scattering(usize::MAX, true, count);
+        let mut worker = ScatterWorker::new(context, scattering)?;
+        let lines = Lines::<HAS_KEYS>::new(context, count, &is_equal);
+        let mut mover = VaryingMover::new(lines, route);
+        scatter_segments(&mut worker, &mut mover, &source, pool.clone())?;
+        let outs = worker.finish(false)?;
+        let best = mover.items.best;
+        Ok(Scattered { outs, best })
+    })
+}
+
+impl Context<'_> {
+    /// What one thread of a distribution is for.
+    fn scattering(&self, resident_below: usize, is_split: bool, buckets: usize) -> Scattering {
+        Scattering {
+            spilling: Spilling {
+                resident_below,
+                is_split,
+            },
+            bucket_count: buckets,
+            item_bytes: None,
+            is_ordered: self.is_ordered(),
+            is_staggered: self.plan.levels > 0,
+        }
+    }
+}
+
+/// The buckets of a cut, with nothing in them.
+fn buckets_of<const HAS_KEYS: bool>(context: &Context<'_>, cut: &LineCut) -> Vec<LineBucket> {
+    let buckets = (0..cut.bucket_count()).map(|index| {
+        let equal = cut.equal_key(index);
+        let copies_of = equal.filter(|_| !HAS_KEYS).map(|line| {
+            let mut line = line.to_vec();
+            line.push(context.options.terminator);
+            line.into()
+        });
+        LineBucket {
+            depth: cut.depth_of(index),
+            is_equal: equal.is_some(),
+            copies_of,
+            ..LineBucket::default()
+        }
+    });
+    buckets.collect()
+}
+
+/// Puts together what all workers have distributed.
+fn join(
+    context: &Context<'_>,
+    buckets: Vec<LineBucket>,
+    workers: Vec<Scattered>,
+) -> Vec<LineBucket> {
+    let tie = context.order.tie();
+    let mut best: Vec<Option<Best>> = (0..buckets.len()).map(|_| None).collect();
+    let mut outs = Vec::with_capacity(workers.len());
+    for worker in workers {
+        for (best, other) in best.iter_mut().zip(worker.best) {
+            let is_first = match (&*best, &other) {
+                (Some(best), Some(other)) => best.is_behind(tie, &other.line, other.position),
+                (None, Some(_)) => true,
+                (_, None) => false,
+            };
+            if is_first {
+                *best = other;
+            }
+        }
+        outs.push(worker.outs);
+    }
+    let mut buckets = join_outs(buckets, outs);
+    for (bucket, best) in buckets.iter_mut().zip(best) {
+        bucket.copies_of = best.map_or(bucket.copies_of.take(), |best| Some(best.line.into()));
+    }
+    buckets
 }

@@ -15,7 +15,7 @@ use super::context::{keyless_line, line_number};
 use crate::ends::became_shorter;
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
-use crate::key::lines::{LineOrder, NoKey};
+use crate::key::sort_key::{NoKey, SortKey};
 use crate::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use crate::read::source::InputPart;
 use crate::units;
@@ -178,7 +178,7 @@ impl<'a> FileReader<'a> {
     pub(super) fn key(
         &self,
         file: &LineFile<'_>,
-        order: &dyn LineOrder,
+        order: &dyn SortKey,
         key: &mut Vec<u8>,
     ) -> std::result::Result<(), NoKey> {
         key.clear();

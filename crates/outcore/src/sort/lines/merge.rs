@@ -23,7 +23,7 @@ use crate::ends::{
 use crate::ends::{Input, Output, Phases};
 use crate::error::{Error, Kind, Result};
 use crate::job::Job;
-use crate::key::lines::{LineOrder, LineTie, compare};
+use crate::key::sort_key::{Rank, SortKey};
 use crate::memory::{BLOCK_BYTES, Buf, Ledger, Pool};
 use crate::partition::task::{Sink, write_pipe};
 use crate::units;
@@ -36,8 +36,8 @@ const BLOCK_BYTES_LEAST: usize = 16 << 10;
 const BLOCK_BYTES_MOST: usize = 4 << 20;
 /// Blocks that are read ahead of all files together, where they are few and the memory has room for blocks
 /// of such a length.
-const AHEAD: usize = 8;
-const BLOCK_BYTES_AHEAD: u64 = 1 << 20;
+const AHEAD: usize = 16;
+const BLOCK_BYTES_AHEAD: u64 = 256 << 10;
 /// Output buffers.
 const CHUNKS: usize = 4;
 /// Set aside for edge blocks and small tables.
@@ -50,53 +50,13 @@ pub(super) fn line_bytes_max(memory_bytes: u64, files: usize) -> usize {
     ((memory_bytes / (8 * files.max(1) as u64)) as usize).max(16 << 10)
 }
 
-/// How two lines are ordered.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Rank {
-    is_whole: bool,
-    is_descending: bool,
-    tie: LineTie,
-}
-
-impl Rank {
-    pub(crate) fn new(order: &dyn LineOrder) -> Self {
-        Rank {
-            is_whole: order.is_whole_line(),
-            is_descending: order.is_descending(),
-            tie: order.tie(),
-        }
-    }
-
-    /// By their keys; each line with its key, if those are made.
-    pub(crate) fn by_key(&self, a: (&[u8], &[u8]), b: (&[u8], &[u8])) -> Ordering {
-        let order = match self.is_whole {
-            true => compare(a.0, b.0),
-            false => compare(a.1, b.1),
-        };
-        match self.is_descending {
-            true => order.reverse(),
-            false => order,
-        }
-    }
-
-    /// Of lines with equal keys.
-    pub(crate) fn by_tie(&self, a: &[u8], b: &[u8]) -> Ordering {
-        match self.tie {
-            _ if self.is_whole => Ordering::Equal,
-            LineTie::Position => Ordering::Equal,
-            LineTie::Bytes => compare(a, b),
-            LineTie::BytesDescending => compare(b, a),
-        }
-    }
-}
-
 /// The files and the keys of the lines that they have come to.
 struct Runs<'a> {
     files: Vec<LineFile<'a>>,
     keys: Vec<Vec<u8>>,
     is_over: Vec<bool>,
     rank: Rank,
-    order: &'a dyn LineOrder,
+    order: &'a dyn SortKey,
     options: LineSortOptions,
     lines_in: u64,
     skipped: u64,
@@ -111,7 +71,7 @@ impl Runs<'_> {
                 return Ok(());
             }
             self.lines_in += 1;
-            if self.order.is_whole_line() {
+            if self.order.is_item() {
                 return Ok(());
             }
             match reader.key(&self.files[index], self.order, &mut self.keys[index]) {
@@ -246,7 +206,7 @@ pub fn merge_lines(
     job: &Job,
     inputs: &[Input],
     output: Output,
-    order: &dyn LineOrder,
+    order: &dyn SortKey,
     options: LineSortOptions,
 ) -> Result<LineSummary> {
     if options.count {
@@ -358,10 +318,8 @@ fn ledger(sizes: FileSizes, memory_bytes: u64, files: usize) -> Ledger {
 fn file_sizes(memory_bytes: u64, files: usize) -> Result<FileSizes> {
     let buffers = |ahead: usize| ((1 + ahead) * files.max(1) + CHUNKS + 1) as u64;
     let each_bytes = |ahead| memory_bytes.saturating_sub(FIXED_BYTES) / 2 / buffers(ahead);
-    let ahead = match (AHEAD / files.max(1)).max(1) {
-        ahead if each_bytes(ahead) >= BLOCK_BYTES_AHEAD => ahead,
-        _ => 1,
-    };
+    let fits = |ahead: &usize| each_bytes(*ahead) >= BLOCK_BYTES_AHEAD;
+    let ahead = (2..=AHEAD / files.max(1)).rev().find(fits).unwrap_or(1);
     let each_bytes = each_bytes(ahead);
     if each_bytes < BLOCK_BYTES_LEAST as u64 {
         let cause = format!(

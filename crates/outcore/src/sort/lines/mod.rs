@@ -1,7 +1,7 @@
 //! Lines in order: sorted, one of each, counted, merged, checked.
 //!
 //! [`sort_lines`] is the external samplesort of [`crate::sort`] for records of any length, in
-//! the order of any [`LineOrder`]: splitters are strings, buckets are lists of segments with whole
+//! the order of any [`SortKey`]: splitters are strings, buckets are lists of segments with whole
 //! lines, and a bucket is sorted by reference, eight bytes at a time. Where one line a key is wanted
 //! and few differ, they are counted in tables as they are read.
 //!
@@ -32,7 +32,6 @@ pub use sort::{sample_lines, sort_lines};
 pub(crate) use arrange::{key_ref, sort_keys, to_line};
 pub(crate) use context::line_number;
 pub(crate) use emit::Gather;
-pub(crate) use merge::Rank;
 pub(crate) use plan::REF_BYTES;
 pub(crate) use refs::{AnyTie, Ref, sort_refs, word_of};
 pub(crate) use sort::sample_lengths;

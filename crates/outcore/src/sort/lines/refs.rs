@@ -16,24 +16,9 @@ use std::cmp::Ordering;
 
 use voracious_radix_sort::{RadixSort, Radixable};
 
-/// A reference to a string in an area.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ref {
-    /// Bytes at the depth that is sorted by, zeros behind the string's end.
-    pub(crate) word: u64,
-    /// Where the string begins in its area.
-    pub(crate) at: u32,
-    /// Its length in bytes.
-    pub(crate) len_bytes: u32,
-}
+pub(crate) use crate::partition::route::Ref;
 
 impl Ref {
-    /// The string.
-    #[inline(always)]
-    pub(crate) fn bytes<'a>(&self, area: &'a [u8]) -> &'a [u8] {
-        &area[self.at as usize..self.at as usize + self.len_bytes as usize]
-    }
-
     /// The string from `depth` on.
     #[inline(always)]
     fn suffix<'a>(&self, area: &'a [u8], depth: usize) -> &'a [u8] {

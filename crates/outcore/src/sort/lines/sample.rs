@@ -16,7 +16,7 @@ use super::cut::Keys;
 use super::plan::LineSize;
 use crate::error::Result;
 use crate::job::Job;
-use crate::key::lines::{LineOrder, LineTie};
+use crate::key::sort_key::{SortKey, Tie};
 use crate::memory::{BLOCK_BYTES, Pool, block_floor};
 use crate::read::sample::{distinct, random};
 use crate::read::source::InputPart;
@@ -102,7 +102,7 @@ impl Share {
 /// What lines are, for a sample.
 #[derive(Clone, Copy)]
 pub(super) struct Lines<'a> {
-    pub(super) order: &'a dyn LineOrder,
+    pub(super) order: &'a dyn SortKey,
     pub(super) terminator: u8,
 }
 
@@ -169,7 +169,7 @@ impl LineSample {
         drive_count: usize,
     ) -> LineSize {
         let line_bytes = self.line_bytes as f64 / self.lines.max(1) as f64;
-        let is_whole = lines.order.is_whole_line();
+        let is_whole = lines.order.is_item();
         let key_bytes = match is_whole {
             true => 0.0,
             false => (self.key_bytes as f64 / self.keys.refs.len().max(1) as f64).max(1.0),
@@ -182,7 +182,7 @@ impl LineSample {
                 true => self.distinct(data_bytes as f64 / line_bytes.max(1.0)),
                 false => None,
             },
-            is_ordered: !is_whole && lines.order.tie() == LineTie::Position,
+            is_ordered: !is_whole && lines.order.tie() == Tie::Position,
             is_unique,
             memory_bytes: job.budget.free_bytes(),
             held_bytes: job.budget.used_bytes(),
@@ -291,7 +291,7 @@ fn place(parts: &[InputPart], at: u64, read_bytes: u64) -> Option<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::lines::ByteOrder;
+    use crate::key::sort_key::ByteOrder;
 
     #[test]
     fn every_read_gives_keys_however_long_lines_are() {

@@ -31,7 +31,7 @@ use crate::ends::{
 };
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::key::lines::LineOrder;
+use crate::key::sort_key::SortKey;
 use crate::partition::task::{BucketTask, Sink, Tasks};
 use crate::partition::{LazyScratch, Partition};
 use crate::read::source::InputPart;
@@ -50,7 +50,7 @@ pub fn sort_lines(
     job: &Job,
     inputs: &[Input],
     output: Output,
-    order: &dyn LineOrder,
+    order: &dyn SortKey,
     options: LineSortOptions,
 ) -> Result<LineSummary> {
     check_output(&output, options)?;
@@ -156,7 +156,7 @@ pub fn sort_lines(
 pub fn sample_lines(
     job: &Job,
     inputs: &[Input],
-    order: &dyn LineOrder,
+    order: &dyn SortKey,
     options: LineSortOptions,
 ) -> Result<LineSize> {
     let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
@@ -178,7 +178,7 @@ pub(crate) fn sample_lengths(
     job: &Job,
     volume: &Volume,
     parts: &[InputPart],
-    order: &dyn LineOrder,
+    order: &dyn SortKey,
     terminator: u8,
 ) -> Result<LineSize> {
     let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();

@@ -19,7 +19,7 @@ use super::plan::SORTING;
 use super::refs::{AnyTie, Ref, sort_refs};
 use super::table::Tables;
 use crate::error::{Error, Kind, Result};
-use crate::key::lines::LineTie;
+use crate::key::sort_key::Tie;
 use crate::memory::{BLOCK_BYTES, Buf, Pool};
 use crate::partition::load::Load;
 use crate::partition::task::{BucketWork, Loaded, Sink, TaskMemory, TaskWorker, Tasks, run_tasks};
@@ -136,9 +136,9 @@ impl Sorting<'_> {
         } else if bucket.is_equal {
             self.find_lines(area, pieces, refs);
             match self.context.order.tie() {
-                LineTie::Position => {}
-                LineTie::Bytes => sort_refs(area, refs, 0, &AnyTie),
-                LineTie::BytesDescending => {
+                Tie::Position => {}
+                Tie::Bytes => sort_refs(area, refs, 0, &AnyTie),
+                Tie::BytesDescending => {
                     sort_refs(area, refs, 0, &AnyTie);
                     refs.reverse();
                 }

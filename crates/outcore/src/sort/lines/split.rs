@@ -5,22 +5,19 @@
 //! line, gets a bucket of its own, so the splitting ends. Reads and writes the bucket once a split;
 //! scratch that has been read is used again, and so is the memory.
 
-use std::collections::VecDeque;
-
 use super::bucket::{LineBucket, Space};
 use super::context::Context;
 use super::cut::{CutSize, LineCut};
-use super::distribute::{By, Scatter, Scattered, join};
+use super::distribute::{distribute_by_cut, distribute_by_position};
 use super::plan::{LONG_KEYS, LONG_KEYS_BYTES_MIN, LinePlan, SPLIT_BUCKETS};
 use super::sample::{LineSample, Lines, Share};
 use super::table::Tables;
 use crate::error::{Error, Kind, Result};
-use crate::key::lines::{ByteOrder, LineTie};
-use crate::memory::Pool;
-use crate::partition::SPLIT_SEGMENTS;
-use crate::partition::bucket::{Piece, Segment};
-use crate::partition::read::{LongItem, SegmentQueue, SegmentReader, look_at_segments};
-use crate::partition::spill::Spilling;
+use crate::key::sort_key::{ByteOrder, Tie};
+use crate::partition::bucket::Segment;
+use crate::partition::read::{LongItem, look_at_segments};
+use crate::partition::refine::{Refined, refine};
+use crate::partition::route::PositionRoute;
 use crate::units;
 
 /// Segments that are looked at to split a bucket.
@@ -43,35 +40,20 @@ pub(super) fn split_oversized(
     tables: &Tables,
     buckets: Vec<LineBucket>,
 ) -> Result<(Vec<LineBucket>, u32)> {
-    let mut done = Vec::with_capacity(buckets.len());
-    let mut most_splits = 0;
-    // With how often each was split, and how often of that in vain.
-    let mut left: VecDeque<(LineBucket, u32, u32)> =
-        buckets.into_iter().map(|bucket| (bucket, 0, 0)).collect();
-    while let Some((bucket, splits, in_vain)) = left.pop_front() {
-        most_splits = most_splits.max(splits);
-        let is_over = splits == SPLITS_MAX || bucket.counts.items < 2;
+    refine(buckets, |bucket, tried| {
+        let is_over = tried.splits == SPLITS_MAX || bucket.counts.items < 2;
         let space = bucket.space(!context.is_whole());
-        if fits(context, &space) && (is_over || is_as_planned(context.plan, &space, splits)) {
-            done.push(bucket);
-            continue;
+        let is_small = is_over || is_as_planned(context.plan, &space, tried.splits);
+        if is_small && fits(context, &space) {
+            return Ok(Refined::Fits(bucket));
         }
         if is_over {
             return Err(too_long(context, &bucket));
         }
-        let (lines, is_equal) = (bucket.counts.items, bucket.is_equal);
-        let parts = split(context, tables, bucket, in_vain)?;
-        for part in parts.into_iter().rev() {
-            if part.lines_max() > 0 {
-                let in_vain = match part.is_equal == is_equal {
-                    true => in_vain + u32::from(part.counts.items == lines),
-                    false => 0,
-                };
-                left.push_front((part, splits + 1, in_vain));
-            }
-        }
-    }
-    Ok((done, most_splits))
+        let mut parts = split(context, tables, bucket, tried.in_vain)?;
+        parts.retain(|part| part.lines_max() > 0);
+        Ok(Refined::Parts(parts))
+    })
 }
 
 /// Whether a bucket can be sorted in the memory that is left.
@@ -122,25 +104,26 @@ fn split(
     let is_equal = bucket.is_equal && !context.is_whole();
     let tie = context.order.tie();
     let segments = std::mem::take(&mut bucket.segments);
-    let mut parts = if is_equal && tie == LineTie::Position {
-        split_by_position(context, segments)?
+    let mut parts = if is_equal && tie == Tie::Position {
+        let route = PositionRoute::choose(&segments, SPLIT_BUCKETS);
+        distribute_by_position(context, segments, &route)?
     } else {
-        let by = if is_equal { By::Line } else { context.by() };
-        let sample = sample_segments(context, &segments, by, in_vain)?;
+        let has_keys = !is_equal && !context.is_whole();
+        let sample = sample_segments(context, &segments, has_keys, in_vain)?;
         let size = CutSize {
             ranges: parts_of(context.plan, &bucket),
             buckets_max: SPLIT_BUCKETS,
-            heavy_share: if by == By::Line { 0.25 } else { 0.75 },
+            heavy_share: if has_keys { 0.75 } else { 0.25 },
         };
         let cut = LineCut::choose(&sample.keys, size);
-        let mut parts = distribute_segments(context, (&cut, by), segments, None)?;
+        let mut parts = distribute_by_cut(context, segments, &cut, has_keys)?;
         tables.reassign(&cut, &bucket.kind.from, &mut parts);
         parts
     };
     if is_equal {
         parts.iter_mut().for_each(|part| part.is_equal = true);
         // The whole list is turned around at the end where the order descends.
-        let is_turned = tie == LineTie::BytesDescending;
+        let is_turned = tie == Tie::BytesDescending;
         if is_turned != context.order.is_descending() {
             parts.reverse();
         }
@@ -148,26 +131,12 @@ fn split(
     Ok(parts)
 }
 
-/// Cuts lines of equal keys by their place in the input.
-fn split_by_position(context: &Context<'_>, segments: Vec<Segment>) -> Result<Vec<LineBucket>> {
-    let pieces = segments.iter().flat_map(|segment| segment.pieces.iter());
-    let mut positions: Vec<u64> = pieces.map(|piece| piece.position).collect();
-    positions.sort_unstable();
-    let count = SPLIT_BUCKETS;
-    let mut starts: Vec<u64> = (1..count)
-        .filter_map(|cut| positions.get(cut * positions.len() / count).copied())
-        .collect();
-    starts.dedup();
-    let cut = LineCut::of_ranges(starts.len() + 1);
-    distribute_segments(context, (&cut, By::Line), segments, Some(&starts))
-}
-
 /// Lines from some of the segments. The more often lines could not be told apart, the more of their
 /// keys is kept, and the fewer are looked at.
 fn sample_segments(
     context: &Context<'_>,
     segments: &[Segment],
-    by: By,
+    has_keys: bool,
     in_vain: u32,
 ) -> Result<LineSample> {
     let more_bits = (KEY_GROWTH_BITS * in_vain).min(usize::BITS / 4);
@@ -188,10 +157,9 @@ fn sample_segments(
     let _keys = context.job.budget.reserve(LONG_KEYS, keys_bytes as u64)?;
     let mut sample = LineSample::default();
     let lines = Lines {
-        order: if by == By::Line {
-            &ByteOrder
-        } else {
-            context.order
+        order: match has_keys {
+            true => context.order,
+            false => &ByteOrder,
         },
         terminator: context.options.terminator,
     };
@@ -215,82 +183,4 @@ fn sample_segments(
     })?;
     sample.sort();
     Ok(sample)
-}
-
-/// Distributes the lines of `segments` by a cut, or, if they are given, by the first places of the
-/// buckets behind the first.
-fn distribute_segments(
-    context: &Context<'_>,
-    cut: (&LineCut, By),
-    segments: Vec<Segment>,
-    starts: Option<&[u64]>,
-) -> Result<Vec<LineBucket>> {
-    let queue = SegmentQueue::new(segments);
-    let sizes = context.sizes;
-    let slots = sizes.split_reads * context.crew.threads();
-    let budget = &context.job.budget;
-    let pool = Pool::new(budget, SPLIT_SEGMENTS, sizes.segment_bytes, slots)?;
-    let spilling = Spilling {
-        resident_below: usize::MAX,
-        is_split: true,
-    };
-    let workers: Vec<Scattered> = context.on_all_threads(|_| {
-        let mut scatter = Scatter::new(context, cut, spilling)?;
-        let mut reader = SegmentReader::new(context, pool.clone());
-        let mut taken = VecDeque::new();
-        let mut long_line = LongItem::default();
-        loop {
-            context.check()?;
-            let next = || queue.next(u64::MAX, &mut taken);
-            reader.start(&mut scatter.worker.port, next)?;
-            match reader.next(true) {
-                Some(read) => {
-                    if let Some((lines, pieces)) = long_line.join(&read) {
-                        distribute_pieces(&mut scatter, lines, pieces, starts)?;
-                    }
-                    reader.give_back(read);
-                    scatter.poll(false)?;
-                }
-                None if reader.is_idle() => break,
-                None => scatter.poll(true)?,
-            }
-            let mut come = scatter.others.drain(..);
-            come.try_for_each(|transfer| reader.settle(transfer))?;
-        }
-        scatter.finish(false)
-    })?;
-    Ok(join(context, cut, workers))
-}
-
-/// Distributes whole lines, which come from these runs of the input if the order counts.
-fn distribute_pieces(
-    scatter: &mut Scatter<'_>,
-    payload: &[u8],
-    pieces: &[Piece],
-    starts: Option<&[u64]>,
-) -> Result<()> {
-    if pieces.is_empty() {
-        return scatter.scatter(payload, 0, None);
-    }
-    let mut from = 0;
-    for piece in pieces {
-        // Of a long line the piece has only the first segment.
-        let to = match pieces.len() {
-            1 => payload.len(),
-            _ => from + piece.bytes as usize,
-        };
-        let run = &payload[from..to];
-        match starts {
-            Some(starts) => {
-                let bucket = starts.partition_point(|&start| start <= piece.position);
-                scatter.append_run(bucket, run, piece.position)?;
-            }
-            None => {
-                scatter.scatter(run, piece.position, None)?;
-                scatter.end_run();
-            }
-        }
-        from = to;
-    }
-    Ok(())
 }

@@ -1,14 +1,14 @@
 //! Distributions of generated keys, as text and as values.
 //!
 //! Contract: reading is exact and strict; whether a parameter suits a type is decided where the
-//! type is known. What each distribution means is told in [`super::generate`].
+//! type is known. What each distribution means is told in [`crate::generator`].
 
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::{Error, Result};
+use outcore::{Error, Result};
 
-/// How keys are distributed; see the table of [`super::generate`].
+/// How keys are distributed; see the table of [`crate::generator`].
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Distribution {
     /// The whole range of the type.

@@ -10,7 +10,7 @@
 //! density to that weight. At least `1 - s/32` of the draws are kept, so the cost is O(1).
 //! Memory: about 24 bytes for each of 45 segments an octave of ranks.
 
-use crate::error::{Error, Result};
+use outcore::{Error, Result};
 
 /// The increment of splitmix64.
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -25,26 +25,26 @@ const fn mix(value: u64) -> u64 {
 
 /// An endless row of random words, any of which can be read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stream {
+pub(crate) struct Stream {
     start: u64,
 }
 
 impl Stream {
     /// Stream number `stream` of `seed`.
-    pub(super) const fn new(seed: u64, stream: u64) -> Self {
+    pub(crate) const fn new(seed: u64, stream: u64) -> Self {
         let start = mix(mix(seed.wrapping_add(GAMMA)) ^ mix(stream.wrapping_mul(GAMMA)));
         Stream { start }
     }
 
     /// Word `index`.
     #[inline(always)]
-    pub(super) const fn word(self, index: u64) -> u64 {
+    pub(crate) const fn word(self, index: u64) -> u64 {
         mix(self.start.wrapping_add(index.wrapping_mul(GAMMA)))
     }
 
     /// As many words as needed for the element `index`.
     #[inline(always)]
-    pub(super) const fn draws(self, index: u64) -> Draws {
+    pub(crate) const fn draws(self, index: u64) -> Draws {
         Draws {
             state: self.word(index),
         }
@@ -53,28 +53,28 @@ impl Stream {
 
 /// The random words of one element.
 #[derive(Debug, Clone)]
-pub(super) struct Draws {
+pub(crate) struct Draws {
     state: u64,
 }
 
 impl Draws {
     /// The next word.
     #[inline(always)]
-    pub(super) fn word(&mut self) -> u64 {
+    pub(crate) fn word(&mut self) -> u64 {
         self.state = self.state.wrapping_add(GAMMA);
         mix(self.state)
     }
 
     /// Uniform in [0, 1), a multiple of 2^-53.
     #[inline(always)]
-    pub(super) fn real(&mut self) -> f64 {
+    pub(crate) fn real(&mut self) -> f64 {
         (self.word() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
     /// Uniform in [0, bound), without bias; 0 for a bound of 0. Source: Lemire, "Fast random
     /// integer generation in an interval", TOMACS 2019.
     #[inline(always)]
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         let mut product = u128::from(self.word()) * u128::from(bound);
         if (product as u64) < bound {
             let threshold = bound.wrapping_neg() % bound;
@@ -88,7 +88,7 @@ impl Draws {
 
 /// All finite doubles, each of the same chance but for those that stand in for infinities and NaNs.
 #[inline(always)]
-pub(super) fn finite_f64(word: u64) -> u64 {
+pub(crate) fn finite_f64(word: u64) -> u64 {
     const EXPONENT: u64 = 0x7FF << 52;
     if word & EXPONENT == EXPONENT {
         word ^ (1 << 52)
@@ -99,7 +99,7 @@ pub(super) fn finite_f64(word: u64) -> u64 {
 
 /// The same for single precision, from the high half of the word.
 #[inline(always)]
-pub(super) fn finite_f32(word: u64) -> u64 {
+pub(crate) fn finite_f32(word: u64) -> u64 {
     const EXPONENT: u64 = 0xFF << 23;
     let bits = word >> 32;
     if bits & EXPONENT == EXPONENT {
@@ -127,7 +127,7 @@ struct Segment {
 
 /// Ranks 1..=n, rank k with a probability proportional to k^-s.
 #[derive(Debug, Clone)]
-pub(super) struct Zipf {
+pub(crate) struct Zipf {
     exponent: f64,
     segments: Vec<Segment>,
 }
@@ -136,7 +136,7 @@ impl Zipf {
     /// Ranks 1 to `rank_max` with this exponent.
     ///
     /// Errors (usage): no ranks; an exponent that is negative, above 16 or no number.
-    pub(super) fn new(exponent: f64, rank_max: u64) -> Result<Self> {
+    pub(crate) fn new(exponent: f64, rank_max: u64) -> Result<Self> {
         if !(0.0..=16.0).contains(&exponent) || rank_max == 0 {
             let cause = format!("exponent {exponent} over {rank_max} ranks");
             return Err(Error::usage("read Zipf distribution", cause).hint(
@@ -173,7 +173,7 @@ impl Zipf {
 
     /// A random rank.
     #[inline]
-    pub(super) fn rank(&self, draws: &mut Draws) -> u64 {
+    pub(crate) fn rank(&self, draws: &mut Draws) -> u64 {
         loop {
             let product = u128::from(draws.word()) * self.segments.len() as u128;
             let mut segment = self.segments[(product >> 64) as usize];

@@ -20,11 +20,11 @@
 //! every element and turn descending fields round. A number in a byte key is its big-endian form in
 //! the key's last bytes.
 
-use super::distribution::Distribution;
-use super::gensort::{self, Gensort, GensortOptions};
-use super::random::{Draws, Stream, Zipf, finite_f32, finite_f64};
-use super::record::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
-use crate::error::{Error, Result};
+use crate::distribution::Distribution;
+use crate::gensort::{self, Gensort, GensortOptions};
+use crate::random::{Draws, Stream, Zipf, finite_f32, finite_f64};
+use outcore::key::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
+use outcore::{Error, Result};
 
 /// Values drawn at a time: fits the first-level cache.
 const BATCH: usize = 256;
@@ -147,6 +147,41 @@ impl Generator {
             }
         }
     }
+}
+
+/// What only gensort's records have.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct GensortRequest {
+    /// Printable records.
+    pub ascii: bool,
+    /// Keys that share prefixes.
+    pub skewed: bool,
+    /// Number of the first record.
+    pub first: Option<u128>,
+}
+
+/// The generator for records of `format`.
+///
+/// # Errors
+/// Usage for a distribution that the format cannot have, and for gensort's options elsewhere.
+pub fn generator(
+    format: &RecordFormat,
+    options: GenerateOptions,
+    gensort: GensortRequest,
+) -> Result<Generator> {
+    if format.is_gensort() && options.distribution == Distribution::Whole {
+        return Ok(Generator::gensort(GensortOptions {
+            ascii: gensort.ascii,
+            skewed: gensort.skewed,
+            first: gensort.first.unwrap_or(0),
+        }));
+    }
+    if gensort.ascii || gensort.skewed || gensort.first.is_some() {
+        let cause = "--ascii, --skewed and --first are for the records of gensort";
+        return Err(Error::usage("generate", cause)
+            .hint("use them with `outcore gen gensort` and without --dist"));
+    }
+    Generator::new(format, options)
 }
 
 /// One key field and the values that go into it.
@@ -447,9 +482,8 @@ fn store<const N: usize>(bits: &[u64], out: &mut [u8], bytes: impl Fn(u64) -> [u
 
 #[cfg(test)]
 mod tests {
-    use super::super::order::{Order, OrderOptions};
-    use super::super::record::tests::any_format;
     use super::*;
+    use outcore::key::{Order, OrderOptions};
     use proptest::prelude::*;
 
     const COUNT: usize = 3000;
@@ -612,7 +646,7 @@ mod tests {
             let error = make(format, distribution, 1).unwrap_err();
             assert_eq!(
                 error.kind(),
-                crate::error::Kind::Usage,
+                outcore::Kind::Usage,
                 "{format} {distribution}"
             );
             assert!(error.next_step().is_some());
@@ -634,6 +668,35 @@ mod tests {
             f64s("uniform:1")[..2],
             [0.372_178_464_585_084_63, 0.391_046_777_163_479_6]
         );
+    }
+
+    type Flags = (bool, bool, bool);
+
+    /// Any record of 1 to 64 bytes with one to four key fields, which may overlap.
+    fn any_format() -> impl Strategy<Value = RecordFormat> {
+        let kind = (0..NumberType::ALL.len(), any::<Flags>());
+        let field = (any::<(u16, u16)>(), kind);
+        let fields = proptest::collection::vec(field, 1..=4);
+        (1usize..=64, fields).prop_map(|(record_bytes, fields)| {
+            let key = |((offset, len), (number, flags)): ((u16, u16), (usize, Flags))| {
+                let (is_big, is_bytes, descending) = flags;
+                let endian = if is_big { Endian::Big } else { Endian::Little };
+                let number = Number::new(NumberType::ALL[number], endian);
+                let (unit, kind) = match number.bytes() <= record_bytes && !is_bytes {
+                    true => (number.bytes(), KeyKind::Numbers(number)),
+                    false => (1, KeyKind::Bytes),
+                };
+                let len_bytes = (1 + usize::from(len) % (record_bytes / unit)) * unit;
+                KeyField {
+                    offset_bytes: usize::from(offset) % (record_bytes - len_bytes + 1),
+                    len_bytes,
+                    kind,
+                    descending,
+                }
+            };
+            let keys = fields.into_iter().map(key).collect();
+            RecordFormat::new(record_bytes, keys).unwrap()
+        })
     }
 
     fn any_distribution() -> impl Strategy<Value = Distribution> {

@@ -12,7 +12,7 @@ const A: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 const C: u128 = 0x4a69_6d47_7261_7952_4950_2020_2020_2001;
 
 /// Size of a record and of its key.
-pub const RECORD_BYTES: usize = 100;
+pub(crate) const RECORD_BYTES: usize = 100;
 const KEY_BYTES: usize = 10;
 
 /// Parts of a binary record: each the top 80 bits of the next value, under its own mask.
@@ -43,7 +43,7 @@ pub struct GensortOptions {
 
 /// The generator of one kind of output.
 #[derive(Debug, Clone)]
-pub struct Gensort {
+pub(crate) struct Gensort {
     options: GensortOptions,
     /// Keys of the records 0 to 128, whose beginnings skewed keys take over.
     shared_keys: Vec<[u8; KEY_BYTES]>,
@@ -51,7 +51,7 @@ pub struct Gensort {
 
 impl Gensort {
     /// A generator with these options.
-    pub fn new(options: GensortOptions) -> Self {
+    pub(crate) fn new(options: GensortOptions) -> Self {
         let shared_count = if options.skewed { 129 } else { 0 };
         let shared_keys = (0..shared_count)
             .map(|record| {
@@ -69,14 +69,9 @@ impl Gensort {
         }
     }
 
-    /// The options.
-    pub fn options(&self) -> GensortOptions {
-        self.options
-    }
-
     /// Writes the records from `first_record` (counted from `options.first`) on; `out` holds whole
     /// records. Panics if it does not.
-    pub fn fill(&self, first_record: u64, out: &mut [u8]) {
+    pub(crate) fn fill(&self, first_record: u64, out: &mut [u8]) {
         assert!(out.len().is_multiple_of(RECORD_BYTES), "whole records");
         let mut record = self.options.first.wrapping_add(u128::from(first_record));
         if self.options.ascii {

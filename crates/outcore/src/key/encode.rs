@@ -1,4 +1,4 @@
-//! What keys are made of: strings and decimal numbers of any length as bytes that compare like them.
+//! What the keys of text are made of: strings and decimal numbers of any length as bytes that compare like them.
 //!
 //! Contract: each function appends one part to a key. Parts are prefix-free, so whatever follows a
 //! part decides only between equal ones. [`complement`] turns the order of a part around and keeps it prefix-free. Nothing is allocated
@@ -12,7 +12,7 @@
 use memchr::memchr;
 
 /// Behind a zero byte that belongs to the string.
-pub(crate) const ESCAPED: u8 = 0xFF;
+pub const ESCAPED: u8 = 0xFF;
 /// The key of zero.
 const ZERO: u8 = 0x80;
 /// The head of a number in [0.1, 1); those of other exponents lie next to it.

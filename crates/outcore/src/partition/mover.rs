@@ -1,0 +1,209 @@
+//! Items on their way to their buckets: found, routed and moved, a batch at a time.
+//!
+//! Contract: a [`Mover`] is one thread's. [`FixedMover`] moves items of one length, [`VaryingMover`] those
+//! that a byte ends, whose keys may have to be made first; both are compiled for their items and their
+//! route, and nothing is decided for each item that is the same for all.
+//!
+//! Bounds: a bucket number and a reference for each item of a batch, which stay in the first-level cache,
+//! and the batch's keys.
+
+use memchr::memchr_iter;
+
+use super::bucket::Counts;
+use super::kernel::FixedItems;
+use super::route::{Batch, Ref, Route};
+use super::scatter::ScatterWorker;
+use crate::error::Result;
+
+/// Items of one length that are routed, then moved.
+const FIXED_BATCH: usize = 1024;
+/// The same of varying lengths.
+const VARYING_BATCH: usize = 512;
+
+/// Neighbours of the input.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Run<'r> {
+    /// Whole items, one after another.
+    pub(crate) bytes: &'r [u8],
+    /// Orders them among those of the input.
+    pub(crate) position: u64,
+    /// Number of the file, and where in its data the first of them is, where that is known.
+    pub(crate) place: Option<(usize, u64)>,
+}
+
+/// Moves the items of runs to their buckets.
+pub(crate) trait Mover {
+    /// What says where to.
+    type Route: Route;
+
+    /// The route, to be told what comes.
+    fn route(&mut self) -> &mut Self::Route;
+    /// Moves the items of a run.
+    fn take(&mut self, worker: &mut ScatterWorker<'_>, run: Run<'_>) -> Result<()>;
+}
+
+/// Moves items of one length.
+pub(crate) struct FixedMover<F, R> {
+    items: F,
+    route: R,
+    buckets: Box<[u16]>,
+}
+
+impl<F: FixedItems, R: Route> FixedMover<F, R> {
+    pub(crate) fn new(items: F, route: R) -> Self {
+        FixedMover {
+            items,
+            route,
+            buckets: [0; FIXED_BATCH].into(),
+        }
+    }
+}
+
+impl<F: FixedItems, R: Route> Mover for FixedMover<F, R> {
+    type Route = R;
+
+    fn route(&mut self) -> &mut R {
+        &mut self.route
+    }
+
+    fn take(&mut self, worker: &mut ScatterWorker<'_>, run: Run<'_>) -> Result<()> {
+        let item_bytes = self.items.item_bytes();
+        for area in run.bytes.chunks(FIXED_BATCH * item_bytes) {
+            let buckets = &mut self.buckets[..area.len() / item_bytes];
+            let batch = Batch {
+                area,
+                keys: &[],
+                position: run.position,
+            };
+            self.route.route(&batch, buckets)?;
+            worker.scatter(&self.items, area, buckets)?;
+        }
+        Ok(())
+    }
+}
+
+/// Keys that had to be made of the items of a batch.
+#[derive(Debug, Default)]
+pub(crate) struct MadeKeys {
+    pub(crate) area: Vec<u8>,
+    pub(crate) refs: Vec<Ref>,
+}
+
+/// An item of varying length, and what is known of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Item<'i> {
+    /// With the byte that ends it.
+    pub(crate) bytes: &'i [u8],
+    /// Orders it among those of the input.
+    pub(crate) position: u64,
+    /// The bucket that it belongs to.
+    pub(crate) bucket: usize,
+}
+
+/// What a kind of job does with items that a byte ends, besides moving them.
+pub(crate) trait VaryingItems {
+    /// Whether keys have to be made; items are their own keys otherwise.
+    const HAS_KEYS: bool;
+
+    /// The byte.
+    fn terminator(&self) -> u8;
+
+    /// Makes the keys of the items of a batch, which lie in `run`; those without one leave `items`.
+    fn make_keys(
+        &mut self,
+        _run: &Run<'_>,
+        _items: &mut Vec<Ref>,
+        _keys: &mut MadeKeys,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether an item goes no further, since it only had to be counted in its bucket, which is done
+    /// here.
+    fn is_counted(&mut self, _item: Item<'_>, _counts: &mut Counts) -> bool {
+        false
+    }
+}
+
+/// Moves items that a byte ends.
+pub(crate) struct VaryingMover<V, R> {
+    pub(crate) items: V,
+    route: R,
+    found: Vec<Ref>,
+    keys: MadeKeys,
+    buckets: Vec<u16>,
+}
+
+impl<V: VaryingItems, R: Route> VaryingMover<V, R> {
+    pub(crate) fn new(items: V, route: R) -> Self {
+        VaryingMover {
+            items,
+            route,
+            found: Vec::with_capacity(VARYING_BATCH),
+            keys: MadeKeys::default(),
+            buckets: Vec::with_capacity(VARYING_BATCH),
+        }
+    }
+
+    /// Moves the items that have been found in `run`, the first of them number `number` of it.
+    fn take_found(
+        &mut self,
+        worker: &mut ScatterWorker<'_>,
+        run: &Run<'_>,
+        number: u64,
+    ) -> Result<()> {
+        let keys = match V::HAS_KEYS {
+            true => {
+                self.items.make_keys(run, &mut self.found, &mut self.keys)?;
+                (&self.keys.area[..], &self.keys.refs[..])
+            }
+            false => (run.bytes, &self.found[..]),
+        };
+        let batch = Batch {
+            area: keys.0,
+            keys: keys.1,
+            position: run.position,
+        };
+        self.buckets.resize(batch.keys.len(), 0);
+        self.route.route(&batch, &mut self.buckets)?;
+        for (index, (found, &bucket)) in self.found.iter().zip(&self.buckets).enumerate() {
+            let from = found.at as usize;
+            let item = Item {
+                bytes: &run.bytes[from..=from + found.len_bytes as usize],
+                position: run.position + number + index as u64,
+                bucket: usize::from(bucket),
+            };
+            let counts = worker.counts(item.bucket);
+            if V::HAS_KEYS {
+                counts.key_bytes += u64::from(batch.keys[index].len_bytes);
+            }
+            if !self.items.is_counted(item, counts) {
+                worker.append(item.bucket, item.bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<V: VaryingItems, R: Route> Mover for VaryingMover<V, R> {
+    type Route = R;
+
+    fn route(&mut self) -> &mut R {
+        &mut self.route
+    }
+
+    fn take(&mut self, worker: &mut ScatterWorker<'_>, run: Run<'_>) -> Result<()> {
+        let (mut from, mut number) = (0, 0);
+        self.found.clear();
+        for end in memchr_iter(self.items.terminator(), run.bytes) {
+            self.found.push(Ref::to(from, end));
+            from = end + 1;
+            if self.found.len() == VARYING_BATCH {
+                self.take_found(worker, &run, number)?;
+                self.found.clear();
+                number += VARYING_BATCH as u64;
+            }
+        }
+        self.take_found(worker, &run, number)
+    }
+}

@@ -1,0 +1,148 @@
+//! The first phase: every record goes to a bucket by random draws, and buckets too large are distributed
+//! again.
+//!
+//! Contract: a worker reads chunks of the input in order and routes their records by the tree
+//! ([`super::tree`]) through several levels at once. Segments list where chunks go on in them,
+//! so that the order inside a bucket is the order of the input, whoever wrote what. A bucket that
+//! is larger than an area is read back by one worker and distributed further; different ones by all.
+//!
+//! Bounds: the plan's buffers; the input and each bucket distributed again are read once and written at
+//! most once.
+
+use super::Shared;
+use super::plan::{INPUT, LONG_READ};
+use super::records::Records;
+use super::route::RandomRoute;
+use super::tree::{Node, fan_out};
+use crate::error::Result;
+use crate::memory::Pool;
+use crate::partition::bucket::{Bucket, Out, join_outs};
+use crate::partition::mover::{Mover, Run};
+use crate::partition::pass::{BucketSource, read_all, scatter_segments};
+use crate::partition::refine::{Refined, refine_side_by_side};
+use crate::partition::scatter::{ScatterWorker, Scattering};
+use crate::partition::spill::Spilling;
+use crate::read::regions::{Chunks, RegionReader};
+
+/// A node's records.
+pub(super) type NodeBucket = Bucket<Node>;
+
+impl<R> Shared<'_, R> {
+    /// What one thread of the first distribution, or of a later one, is for.
+    fn scattering(&self, is_split: bool, levels: u32) -> Scattering {
+        let plan = self.plan;
+        let resident_below = match plan.distributions {
+            _ if is_split => 0,
+            0 => usize::MAX,
+            _ => self.resident_below(plan.bucket_count(), plan.size.data_bytes),
+        };
+        Scattering {
+            spilling: Spilling {
+                resident_below,
+                is_split,
+            },
+            bucket_count: fan_out(levels),
+            item_bytes: plan.size.record_bytes,
+            is_ordered: true,
+            is_staggered: plan.distributions > 0 && !is_split,
+        }
+    }
+
+    /// Whether a bucket has to be distributed further before it can be permuted.
+    fn is_oversized(&self, bucket: &NodeBucket) -> bool {
+        let stored = bucket.stored_bytes();
+        let places_bytes =
+            bucket.counts.items * super::plan::place_bytes(self.plan.size.record_bytes);
+        stored > self.plan.area_bytes() || places_bytes > self.plan.places_bytes
+    }
+}
+
+/// Distributes the whole input; buckets of the first level of distribution, in order.
+pub(super) fn distribute_input<R: Records>(
+    shared: &Shared<'_, R>,
+    chunks: &Chunks,
+) -> Result<Vec<NodeBucket>> {
+    let plan = shared.plan;
+    let sizes = plan.region_sizes();
+    let slots = sizes.slots() * plan.size.threads;
+    let budget = &shared.job.budget;
+    let pool = Pool::new(budget, INPUT, sizes.slot_bytes(), slots)?;
+    let outs = shared.on_all_threads(|_| {
+        let mut worker = ScatterWorker::new(shared, shared.scattering(false, plan.levels))?;
+        let route = RandomRoute::new(shared.tree, Node::ROOT, plan.levels);
+        let mut mover = shared.records.mover(route);
+        let framing = shared.records.framing();
+        let mut reader = RegionReader::new(chunks, framing, sizes, pool.clone());
+        read_all(&mut worker, &mut reader, |worker, region| {
+            mover.route().open_chunk(worker, region.chunk);
+            for bytes in region.slices() {
+                let run = Run {
+                    bytes,
+                    position: 0,
+                    place: None,
+                };
+                mover.take(worker, run)?;
+            }
+            if region.ends_chunk {
+                mover.route().end_chunk(worker);
+            }
+            Ok(())
+        })?;
+        worker.finish(plan.distributions <= 1)
+    })?;
+    Ok(buckets_of(Node::ROOT, plan.levels, outs))
+}
+
+/// Buckets of `levels` levels below `root` from what each worker has put there.
+fn buckets_of(root: Node, levels: u32, outs: Vec<Vec<Out>>) -> Vec<NodeBucket> {
+    let buckets = (0..fan_out(levels)).map(|index| NodeBucket {
+        kind: root.below(levels, index),
+        ..NodeBucket::default()
+    });
+    join_outs(buckets.collect(), outs)
+}
+
+/// Distributes buckets further that do not fit an area, until all do, or the tree ends.
+pub(super) fn split_oversized<R: Records>(
+    shared: &Shared<'_, R>,
+    buckets: Vec<NodeBucket>,
+) -> Result<Vec<NodeBucket>> {
+    if !buckets.iter().any(|bucket| shared.is_oversized(bucket)) {
+        return Ok(buckets);
+    }
+    refine_side_by_side(shared, buckets, |bucket| {
+        let is_over = bucket.kind.level == shared.tree.levels;
+        match is_over || !shared.is_oversized(&bucket) {
+            true => Ok(Refined::Fits(bucket)),
+            false => split(shared, bucket).map(Refined::Parts),
+        }
+    })
+}
+
+/// Distributes one bucket so many levels further that its buckets fit an area, if the buffers allow it.
+fn split<R: Records>(shared: &Shared<'_, R>, bucket: NodeBucket) -> Result<Vec<NodeBucket>> {
+    let plan = shared.plan;
+    let left = shared.tree.levels - bucket.kind.level;
+    let area_bytes = plan.bucket_bytes_max as u64;
+    let mut levels = 1;
+    while levels < left.min(plan.levels.max(1))
+        && bucket.counts.bytes + bucket.counts.bytes / 4 > area_bytes * fan_out(levels) as u64
+    {
+        levels += 1;
+    }
+    let mut worker = ScatterWorker::new(shared, shared.scattering(true, levels))?;
+    let route = RandomRoute::new(shared.tree, bucket.kind, levels);
+    let mut mover = shared.records.mover(route);
+    let pool = BucketSource::pool(shared, 1)?;
+    // What is put together grows by doubling.
+    let long_bytes = match plan.size.record_bytes {
+        Some(_) => 0,
+        None => 2 * plan.line_bytes_max as u64,
+    };
+    let _long = shared.job.budget.reserve(LONG_READ, long_bytes)?;
+    // Each chunk's pieces come one after another so, and walks go on where they were left.
+    let source = BucketSource::as_made(bucket.segments);
+    scatter_segments(&mut worker, &mut mover, &source, pool)?;
+    let outs = worker.finish(false)?;
+    Ok(buckets_of(bucket.kind, levels, vec![outs]))
+}

@@ -1,0 +1,116 @@
+//! The route of a shuffle: every item goes where the random draws of its chunk's walk say.
+//!
+//! Contract: draws are a function of a chunk and of how many of its items came before ([`super::tree`]), so a
+//! [`RandomRoute`] is told where chunks begin and go on. Positions of runs name the chunk and the number of
+//! its items before, in the node that is distributed: the order inside a bucket is the order of the input,
+//! whoever wrote what.
+//!
+//! Bounds: the walks of a few chunks, a word a node each.
+
+use std::collections::VecDeque;
+
+use super::tree::{Node, Tree, Walk, fan_out};
+use crate::error::Result;
+use crate::partition::route::{Batch, Route};
+use crate::partition::scatter::{RunStart, ScatterWorker};
+
+/// Bits of a position below the number of the chunk: how many of the chunk's items came before, in
+/// the node.
+const NUMBER_BITS: u32 = 44;
+/// Chunks whose walk is remembered.
+const OPEN_MAX: usize = 16;
+
+/// Chunk and number from the position of a piece.
+pub(super) fn chunk_and_number(position: u64) -> (u64, u64) {
+    (position >> NUMBER_BITS, position & ((1 << NUMBER_BITS) - 1))
+}
+
+/// Where a chunk's items have got to.
+struct Open {
+    chunk: u64,
+    walk: Walk,
+    /// Of each bucket, how many of the chunk's items are in its pieces; with the worker while the chunk is
+    /// the first of those that are open.
+    counts: Vec<u64>,
+}
+
+/// From a node several levels down.
+pub(super) struct RandomRoute {
+    tree: Tree,
+    root: Node,
+    levels: u32,
+    open: VecDeque<Open>,
+}
+
+impl RandomRoute {
+    pub(super) fn new(tree: Tree, root: Node, levels: u32) -> Self {
+        RandomRoute {
+            tree,
+            root,
+            levels,
+            open: VecDeque::new(),
+        }
+    }
+
+    /// Goes on with a chunk where it was left.
+    pub(super) fn open_chunk(&mut self, worker: &mut ScatterWorker<'_>, chunk: u64) {
+        if self.open.front().is_some_and(|open| open.chunk == chunk) {
+            return;
+        }
+        let known = self.open.iter().position(|open| open.chunk == chunk);
+        let mut next = match known.and_then(|at| self.open.remove(at)) {
+            Some(open) => open,
+            None => {
+                self.open.truncate(OPEN_MAX - 1);
+                Open {
+                    chunk,
+                    walk: Walk::new(self.tree, self.root, self.levels, chunk),
+                    counts: vec![0; self.bucket_count()],
+                }
+            }
+        };
+        let counts = std::mem::take(&mut next.counts);
+        let counts = worker.switch_run(chunk << NUMBER_BITS, counts);
+        if let Some(last) = self.open.front_mut() {
+            last.counts = counts;
+        }
+        self.open.push_front(next);
+    }
+
+    /// Nothing comes of the first of the chunks that are open any more.
+    pub(super) fn end_chunk(&mut self, worker: &mut ScatterWorker<'_>) {
+        worker.note_all();
+        self.open.pop_front();
+    }
+}
+
+impl Route for RandomRoute {
+    fn bucket_count(&self) -> usize {
+        fan_out(self.levels)
+    }
+
+    fn route(&mut self, _: &Batch<'_>, buckets: &mut [u16]) -> Result<()> {
+        if let Some(open) = self.open.front_mut() {
+            open.walk.fill(buckets);
+        }
+        Ok(())
+    }
+
+    fn begin_run(&mut self, worker: &mut ScatterWorker<'_>, run: RunStart) {
+        let (chunk, number) = chunk_and_number(run.position);
+        self.open_chunk(worker, chunk);
+        let count = self.bucket_count();
+        let Some(open) = self.open.front_mut() else {
+            return;
+        };
+        if open.walk.number() != number {
+            // It was forgotten among too many others.
+            let mut counts = vec![0; count];
+            open.walk.begin(chunk);
+            for _ in 0..number {
+                counts[open.walk.next()] += 1;
+            }
+            worker.switch_run(chunk << NUMBER_BITS, counts);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Generated records: what outcore is tried, measured and taught with.
+//!
+//! A [`Generator`] makes record `n` of a format as a pure function of `n`: keys in the distributions of
+//! PALID (SPAA 2025, section 5), or the records of sortbenchmark.org's gensort, byte for byte.
+//! [`generate()`] writes them to a file, to shards or to a pipe, on the engine's public API.
+//!
+//! ```
+//! use outcore::{IoMode, Job, JobOptions, Output, RecordFormat};
+//! use outcore_gen::{GenerateOptions, GenerateRequest, Generator, generate};
+//!
+//! # fn main() -> outcore::Result<()> {
+//! # let dir = tempfile::tempdir().map_err(|e| outcore::Error::io("make a directory", &e))?;
+//! # let path = dir.path().join("keys.bin");
+//! let options = GenerateOptions { distribution: "zipf:1.2".parse()?, ..GenerateOptions::default() };
+//! let request = GenerateRequest {
+//!     generator: Generator::new(&RecordFormat::parse_type("u64")?, options)?,
+//!     records: 1000,
+//!     output: Output::File { path, header: None },
+//!     replace: false,
+//! };
+//! let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
+//! assert_eq!(generate(&job, &request)?.records, 1000);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `generator` | [`Generator`]: the records of a format by number |
+//! | `distribution` | [`Distribution`]: how keys are distributed, as text and as value |
+//! | `gensort` | the records of gensort |
+//! | `random` | random numbers by position, Zipf's distribution |
+//! | `generate` | [`generate()`]: records written out |
+
+mod distribution;
+mod generate;
+mod generator;
+mod gensort;
+mod random;
+
+pub use distribution::Distribution;
+pub use generate::{GenerateRequest, generate};
+pub use generator::{GenerateOptions, Generator, GensortRequest, generator};
+pub use gensort::GensortOptions;
